@@ -33,7 +33,6 @@ def prediction_facts(
     beyond = predictions.select(beyond_context())["notes"]
     tokens = calls.select(pl.col("prompt_tokens", "completion_tokens").sum()).row(0)
     facts: dict[str, _Number] = {
-        "dagster/row_count": predicted,
         "system": system.reader_title,
         "protocol": system.protocol,
         "claims that could be asked": subset.usable,

@@ -25,7 +25,7 @@ from decomposerl.schemas import DROPS
 from resources.store.parquet import StageOutput, StageRun
 
 _KEYS = ["claim_id", "source", "label"]
-_ROWS = "dagster/row_count"
+_ROWS, _PARTITION_ROWS = "dagster/row_count", "dagster/partition_row_count"
 _MEANING = {
     "not_available": "none of its files is in the corpora folder; the frame is empty",
     "off_by_terms": "its terms allow evaluation only; it gives no training claim",
@@ -164,7 +164,8 @@ class StageRecorder:
             said = f"{self._key}: {_MEANING.get(status, status)}"
             # A limit was asked for, and the leaderboard marks the row.
             self._context.log.log("INFO" if status == "limited" else "WARNING", said)
-        shown: dict[str, Any] = {_ROWS: frame.height, "status": status, "seconds": run.seconds}
+        rows = {_PARTITION_ROWS if self._context.has_partition_key else _ROWS: frame.height}
+        shown: dict[str, Any] = {**rows, "status": status, "seconds": run.seconds}
         if self._engines:
             shown |= self._counted(run)
         output = StageOutput(frame, run, **beside)
