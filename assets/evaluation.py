@@ -35,7 +35,7 @@ from resources.evaluation.results_folder import (
     read_test_claims,
     subset_status,
 )
-from resources.evaluation.trained_policy import chosen_facts
+from resources.evaluation.trained_policy import chosen_facts, policy_dep
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
@@ -103,7 +103,7 @@ def _predictions(
     @dg.asset(
         key=["predictions", name],
         partitions_def=parts,
-        deps=[dg.AssetKey(["benchmark", base]), dg.AssetKey("calibrations")],
+        deps=[dg.AssetKey(["benchmark", base]), "calibrations", policy_dep(systems)],
         group_name=_GROUP,
         kinds={"parquet"},
         pool=pool,
