@@ -20,9 +20,14 @@ from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score_predictions
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
+from decomposerl.reports.leaderboard_report import (
+    comparison_markdown,
+    leaderboard_markdown,
+    means_markdown,
+)
 from decomposerl.reports.system_report import (
     calls_markdown,
+    example_traces,
     prediction_facts,
     score_facts,
     scores_markdown,
@@ -42,6 +47,7 @@ from resources.store.run_lock import locked_asset
 from resources.verifier.resource import VerifierResource
 
 _GROUP = "evaluation"
+_WIDE = 6  # columns of scores that fit into Dagster's dialog
 _Output = dg.MaterializeResult[StageOutput]
 
 
@@ -127,12 +133,18 @@ def _predictions(
         page = {
             **prediction_facts(system, subset, result.predictions, result.calls),
             **chosen_facts(data_folder, system, config.checkpoint),
+            **_examples(result.predictions, subset.claims),
             "calls by operation": dg.MetadataValue.md(calls_markdown(result.calls)),
         }
         status = subset_status(subset)
         return stage.evaluated(result.predictions, subset.usable, status, page, calls=result.calls)
 
     return predictions
+
+
+def _examples(predictions: pl.DataFrame, claims: pl.DataFrame) -> dict[str, object]:
+    shown = example_traces(predictions, claims)
+    return {name: dg.MetadataValue.md(text) for name, text in shown.items()}
 
 
 def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
@@ -180,7 +192,8 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         metadata = {
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
-            "leaderboard": dg.MetadataValue.md(leaderboard_markdown(board, names)),
+            "best means": dg.MetadataValue.md(means_markdown(board)),
+            "leaderboard": dg.MetadataValue.md(leaderboard_markdown(board, names, wide=_WIDE)),
         }
         return stage.table(board, metadata)
 
