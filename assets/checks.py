@@ -16,6 +16,7 @@ from decomposerl.reports.tables import frame_markdown
 from resources.embedder.resource import EmbedderResource
 from resources.evaluation.training_overlap import leaks
 from resources.store.parquet import DataFolder
+from resources.store.recording import rounded
 
 _IDS = ["claim_id", "source"]
 
@@ -119,7 +120,7 @@ def label_balance(data_folder: DataFolder) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         passed=0.4 <= share <= 0.6,  # noqa: PLR2004 - the bound is in the docstring
         severity=dg.AssetCheckSeverity.WARN,
-        metadata={"supported share": share, "rows": len(labels)},
+        metadata=rounded({"supported share": share, "rows": len(labels)}),
     )
 
 

@@ -24,9 +24,11 @@ from decomposerl.reports.leaderboard_report import (
     EDITED,
     comparison_markdown,
     leaderboard_markdown,
+    means_markdown,
 )
 from decomposerl.reports.system_report import (
     calls_markdown,
+    example_traces,
     prediction_facts,
     score_facts,
     scores_markdown,
@@ -41,13 +43,14 @@ from resources.evaluation.results_folder import (
     read_test_claims,
     subset_status,
 )
-from resources.evaluation.trained_policy import chosen_facts
+from resources.evaluation.trained_policy import chosen_facts, policy_dep
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
 from resources.verifier.resource import VerifierResource
 
 _GROUP = "evaluation"
+_WIDE = 6  # columns of scores that fit into Dagster's dialog
 _Output = dg.MaterializeResult[StageOutput]
 
 
@@ -109,7 +112,7 @@ def _predictions(
     @dg.asset(
         key=["predictions", name],
         partitions_def=parts,
-        deps=[dg.AssetKey(["benchmark", base]), dg.AssetKey("calibrations")],
+        deps=[dg.AssetKey(["benchmark", base]), "calibrations", policy_dep(systems)],
         group_name=_GROUP,
         kinds={"parquet"},
         pool=pool,
@@ -133,12 +136,18 @@ def _predictions(
         page = {
             **prediction_facts(system, subset, result.predictions, result.calls),
             **chosen_facts(data_folder, system, config.checkpoint),
+            **_examples(result.predictions, subset.claims),
             "calls by operation": dg.MetadataValue.md(calls_markdown(result.calls)),
         }
         status = subset_status(subset)
         return stage.evaluated(result.predictions, subset.usable, status, page, calls=result.calls)
 
     return predictions
+
+
+def _examples(predictions: pl.DataFrame, claims: pl.DataFrame) -> dict[str, object]:
+    shown = example_traces(predictions, claims)
+    return {name: dg.MetadataValue.md(text) for name, text in shown.items()}
 
 
 def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
@@ -187,7 +196,8 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         metadata = {
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
-            "leaderboard": dg.MetadataValue.md(leaderboard_markdown(board, names)),
+            "best means": dg.MetadataValue.md(means_markdown(board)),
+            "leaderboard": dg.MetadataValue.md(leaderboard_markdown(board, names, wide=_WIDE)),
         }
         return stage.table(board, metadata)
 

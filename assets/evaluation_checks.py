@@ -21,6 +21,7 @@ from resources.evaluation.results_folder import LIMITED, read_accepted, read_tes
 from resources.evaluation.training_overlap import leaks
 from resources.store.parquet import DataFolder
 from resources.store.partition_checks import partitioned_check
+from resources.store.recording import rounded
 
 LEAST_PARSED, LEAST_USEFUL = 0.95, 0.5
 TRAINING_SETS = ("training_claims", "training_claims_random")
@@ -55,7 +56,8 @@ def _parse_rate(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChec
             passed=share >= LEAST_PARSED,
             severity=_ERROR if share < LEAST_USEFUL else _WARN,
             description=f"{share:.0%} of the replies have a readable verdict",
-            metadata={"parsed share": share, **dict(status.value_counts(sort=True).iter_rows())},
+            metadata=rounded({"parsed share": share})
+            | dict(status.value_counts(sort=True).iter_rows()),
         )
 
     return parse_rate

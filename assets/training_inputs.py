@@ -18,9 +18,13 @@ _LOG_EVERY = 100
 
 
 class BasePolicyConfig(dg.Config):
-    """``anew`` warm-starts the model here, which takes about a quarter of an hour on one core."""
+    """Where the base policy comes from."""
 
-    anew: bool = False
+    anew: bool = Field(
+        default=False,
+        description="warm-start the model here, about a quarter of an hour on one core; otherwise "
+        "the one that comes with the project is used",
+    )
 
 
 class RandomClaimsConfig(dg.Config):

@@ -19,6 +19,8 @@ from assets.report import report_asset
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy, training_claims_random
 from dagster_project import run_errors
+from dagster_project.asset_details import Details, automation_sensor, detailed
+from dagster_project.code_reader import CodeReader, this_code
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import (
     Profile,
@@ -35,11 +37,14 @@ from decomposerl.training.experiments import EXPERIMENTS
 
 
 def build_definitions(
-    profile: Profile, loggers: Mapping[str, dg.LoggerDefinition] | None = None
+    profile: Profile,
+    loggers: Mapping[str, dg.LoggerDefinition] | None = None,
+    code: CodeReader | None = None,
 ) -> dg.Definitions:
     """The whole project for one profile: its corpora folder, data folder and engines.
 
-    ``loggers`` replace Dagster's by name; its own is ``console``.
+    ``loggers`` replace Dagster's by name; its own is ``console``. ``code`` is what code versions
+    are read from, by default this project's.
     """
     sources, benchmarks = sources_for(profile), benchmarks_for(profile)
     source_names = [source.name for source in sources]
@@ -47,27 +52,38 @@ def build_definitions(
     evaluated = systems_for(profile)
     pool = _prediction_pool(profile, evaluated)
     resources = resources_for(profile)
+    details = Details(
+        data=profile.data,
+        owners=profile.owners,
+        engines=profile.engines,
+        resources=resources.copy(),
+        corpora={dg.AssetKey(["claims", one.name]): one for one in sources}
+        | {dg.AssetKey(["benchmark", one.name]): one for one in benchmarks},
+        code=code or this_code(),
+    )
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
+    assets = [
+        *source_assets(sources, benchmarks),
+        *benchmark_assets(benchmarks, sources),
+        *funnel_assets(source_names, benchmark_names, profile.engines.pools),
+        *(training_claims_random, base_policy),
+        policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
+        *evaluation_assets(benchmarks, evaluated, pool),
+        calibrations_asset(evaluated, pool),
+        attrition_asset(sources),
+        chat_replies,
+        catalog_asset(sources, benchmarks),
+        report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
+    ]
     definitions = dg.Definitions(
-        assets=[
-            *source_assets(sources, benchmarks),
-            *benchmark_assets(benchmarks, sources),
-            *funnel_assets(source_names, benchmark_names, profile.engines.pools),
-            *(training_claims_random, base_policy),
-            policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
-            *evaluation_assets(benchmarks, evaluated, pool),
-            calibrations_asset(evaluated, pool),
-            attrition_asset(sources),
-            chat_replies,
-            catalog_asset(sources, benchmarks),
-            report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
-        ],
+        assets=detailed(assets, details),
         asset_checks=[
             *all_checks(source_names, benchmark_names),
             training_health_check(EXPERIMENTS),
             *evaluation_checks(benchmark_names, evaluated),
         ],
         jobs=JOBS,
+        sensors=[automation_sensor()],
         resources=resources,
         loggers=loggers,
         # One process per step would cost seconds each and load the engines again.

@@ -21,6 +21,7 @@ EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 _KEY = re.compile(r"(\w*_)?KEY", re.IGNORECASE)
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 _MOST_PRICES = 2
+_OWNER = re.compile(r"team:.+|[^@\s]+@[^@\s]+\.[^@\s]+")
 _PREFIX = "DECOMPOSE"  # the start of our variables, even of misspelt ones
 _ALIKE = 0.85
 
@@ -221,3 +222,16 @@ def command(env: Env, variable: str, default: str) -> tuple[str, ...]:
 def names_of_keys(env: Env) -> tuple[str, ...]:
     """The variables that contain a key by their name: ``KEY`` or one that ends in ``_KEY``."""
     return tuple(sorted(name for name in env if _KEY.fullmatch(name)))
+
+
+def owners(env: Env, variable: str) -> tuple[str, ...]:
+    """Owners of assets, comma-separated: e-mail addresses, or teams as ``team:name``.
+
+    Raises:
+        ConfigError: one is neither, which Dagster would refuse.
+    """
+    named = tuple(filter(None, (one.strip() for one in (env.get(variable) or "").split(","))))
+    for one in named:
+        if not _OWNER.fullmatch(one):
+            raise ConfigError(f"{variable} has '{one}'; an owner is an e-mail address or team:name")
+    return named

@@ -1,4 +1,7 @@
-"""The named jobs: selections of assets that a user runs without knowing the graph."""
+"""The named jobs: selections of assets that a user runs without knowing the graph.
+
+The launchpad describes every field of a job's configuration, and a job's page has an example.
+"""
 
 import dagster as dg
 
@@ -41,7 +44,65 @@ _SELECTIONS = {
         "Attrition, chat replies and the DuckDB file, built from what is on disk.",
     ),
 }
+EXAMPLES = {
+    "funnel": """\
+ops:
+  rule_filtered:
+    config:
+      min_tokens: 100
+  deduplicated:
+    config:
+      cosine: 0.8
+      pairs_floor: 0.6
+resources:
+  corpora:
+    config:
+      settings:
+        label_rule: middle_is_refuted
+""",
+    "training_inputs": """\
+ops:
+  training_claims_random:
+    config:
+      seed: 7
+""",
+    "train": """\
+ops:
+  policy:
+    config:
+      dry_run_only: true
+      steps: 60
+""",
+    "calibrate": """\
+ops:
+  calibrations:
+    config:
+      claims: 500
+""",
+    "evaluate": """\
+ops:
+  predictions__fever:
+    config:
+      limit: 100
+  scores__fever:
+    config:
+      draws: 2000
+""",
+    "rank": """\
+ops:
+  comparison:
+    config:
+      against: [simple-rules-faithful]
+""",
+}
+"""A run configuration of each job whose assets have one; what it leaves out keeps its default."""
 JOBS = [
-    dg.define_asset_job(name, selection=selection, description=description)
+    dg.define_asset_job(
+        name,
+        selection=selection,
+        description=f"{description}\n\nConfiguration, for example:\n\n```yaml\n{example}```"
+        if (example := EXAMPLES.get(name))
+        else description,
+    )
     for name, (selection, description) in _SELECTIONS.items()
 ]

@@ -17,7 +17,7 @@ from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 
 from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
-from dagster_project.engine_variables import RecordingEnvironment, refuse_unknown
+from dagster_project.engine_variables import RecordingEnvironment, owners, refuse_unknown
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
@@ -40,7 +40,8 @@ class Profile:
 
     ``corpora`` is the folder of raw corpora, None for the bundled sample. ``data`` is the
     folder for Parquet, DuckDB and stored engine results. ``named_systems`` is the file of the
-    user's own systems; None for ``systems.toml`` in ``data``, if it is there.
+    user's own systems; None for ``systems.toml`` in ``data``, if it is there. ``owners`` of the
+    assets are shown and change no result.
     """
 
     name: ProfileName
@@ -48,6 +49,7 @@ class Profile:
     data: Path
     engines: EngineChoices = field(default_factory=EngineChoices)
     named_systems: Path | None = None
+    owners: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def systems_file(self) -> Path:
@@ -97,7 +99,8 @@ def _profile(env: Mapping[str, str]) -> Profile:
     if data.exists() and not data.is_dir():
         raise ConfigError(f"{_DATA} names a file, not a folder: {data}")
     known = cast("ProfileName", name)
-    return Profile(known, corpora, data, engine_choices(known, env), _folder(env, _SYSTEMS))
+    engines, named = engine_choices(known, env), _folder(env, _SYSTEMS)
+    return Profile(known, corpora, data, engines, named, owners(env, "DECOMPOSERL_OWNERS"))
 
 
 def _folder(env: Mapping[str, str], variable: str) -> Path | None:

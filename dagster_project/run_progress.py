@@ -20,7 +20,7 @@ from dagster_project.terminal import Terminal, mark_style
 
 _LOGS = "logs"
 _LONG_S = 10.0  # a step that runs longer than this also shows its own messages
-_ROWS = "dagster/row_count"
+_ROWS = ("dagster/row_count", "dagster/partition_row_count")
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
@@ -125,7 +125,8 @@ class RunProgress:
         made = self._made.pop(step, None)
         self._display.step("")
         name = step.replace("__", "/") if made is None else made.asset_key.to_user_string()
-        count = None if made is None else made.metadata.get(_ROWS)
+        facts = {} if made is None else made.metadata
+        count = next((facts[one] for one in _ROWS if one in facts), None)
         rows = f"{count.value:>11,} rows" if isinstance(count, dg.IntMetadataValue) else " " * 16
         # A step without a materialization is an asset check, or a run that only looks.
         shown = (made is not None and self.lists_assets) or failed

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import Field
 
 from decomposerl.evaluation.bootstrap import (
     DRAWS,
@@ -84,16 +85,13 @@ _COUNT = "_per_claim"
 
 
 class ScoreSettings(Settings):
-    """How intervals are computed: bootstrap draws for counts and for metrics of confidence.
+    """How intervals are computed; those of shares of claims have a closed form."""
 
-    Shares of claims have intervals in closed form.
-    """
-
-    draws: int = DRAWS
-    confidence_draws: int = 1_000
-    level: float = LEVEL
-    seed: int = 42
-    bins: int = BINS
+    draws: int = Field(DRAWS, description="of the bootstrap, for metrics of counts")
+    confidence_draws: int = Field(1_000, description="the same for metrics of confidence")
+    level: float = Field(LEVEL, description="of the intervals, 0..1")
+    seed: int = Field(42, description="of the draws")
+    bins: int = Field(BINS, description="of the calibration error")
 
 
 @dataclass(frozen=True, slots=True)

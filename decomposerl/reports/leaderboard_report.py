@@ -78,9 +78,13 @@ def leaderboard_text(
 
 
 def leaderboard_markdown(
-    board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False
+    board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False, wide: int = 0
 ) -> str:
-    """Each table as Markdown, the paper's scores in separate columns beside ours."""
+    """Each table as Markdown, the paper's scores in separate columns beside ours.
+
+    ``wide`` is the most columns with scores; further ones follow in a block of the same rows. 0:
+    one block.
+    """
     shown = list(_tables(board, everything=everything))
     if not shown:
         return "\n\n".join(filter(None, [_NOTHING, _edited_note(board, titles)]))
@@ -92,10 +96,28 @@ def leaderboard_markdown(
         for name in columns:
             headers += [_title(name, titles)] + [f"{_title(name, titles)} (paper)"] * bool(table)
         lines = [_markdown_line(row, columns, engines, paper=bool(table)) for row in rows]
-        parts.append(f"**{_table_title(table)}**\n\n{markdown_table(headers, lines)}")
+        blocks = _markdown_blocks(headers, lines, wide or len(headers))
+        parts.append(f"**{_table_title(table)}**\n\n{blocks}")
     legend = [[mark, name] for name, mark in engines.items()]
     note = _note(engines, shown, _cells_note(board, titles))
     return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), note])
+
+
+def means_markdown(board: pl.DataFrame, most: int = 8) -> str:
+    """The best systems by their in-domain mean, in a table that Dagster's pages do not fold."""
+    means = board.filter(pl.col("benchmark").is_in(list(MEANS)), pl.col("score").is_not_null())
+    if means.is_empty():
+        return "no mean yet: a system needs every test set of it"
+    scores = means.unique(["system", "benchmark"], keep="first").pivot(
+        "benchmark", index="system", values="score", maintain_order=True
+    )
+    columns = [name for name in MEANS if name in scores.columns]
+    best = scores.sort(columns, descending=True, nulls_last=True).head(most)
+    rows = [
+        [row["system"], *("–" if row[name] is None else f"{row[name]:.1f}" for name in columns)]
+        for row in best.iter_rows(named=True)
+    ]
+    return markdown_table(["System", *(MEAN_TITLES[name] for name in columns)], rows)
 
 
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
@@ -205,6 +227,16 @@ def _block(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     kept = [*range(len(_HEAD)), *columns]
     header, *lines = [[row[index] for index in kept] for row in cells]
     return frame_text(pl.DataFrame(lines, schema=header, orient="row"))
+
+
+def _markdown_blocks(headers: Sequence[str], lines: Sequence[Sequence[str]], wide: int) -> str:
+    fixed = len(_HEAD)
+    blocks = []
+    for start in range(fixed, len(headers), wide) or [fixed]:
+        chosen = [*range(fixed), *range(start, min(start + wide, len(headers)))]
+        rows = [[line[index] for index in chosen] for line in lines]
+        blocks.append(markdown_table([headers[index] for index in chosen], rows))
+    return "\n\n".join(blocks)
 
 
 def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[_Shown]:

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from decomposerl.prompts.minicheck import own_prompt_note
-from decomposerl.reports.tables import frame_markdown, markdown_table, one_line, share
+from decomposerl.reports.tables import (
+    frame_markdown,
+    markdown_table,
+    markdown_text,
+    one_line,
+    share,
+)
 
 SAMPLE_ROWS = 5
 SAMPLE_CHARACTERS = 120
@@ -220,11 +226,14 @@ def _by_reason(drops: pl.DataFrame, whole: int) -> str:
         .agg(pl.len().alias("rows"))
         .sort(["rows", "step", "reason", "engine"], descending=[True, False, False, False])
     )
+    names = list(dict.fromkeys(counted["engine"].drop_nulls()))
     rows = [
-        [step, reason, n, share(n, whole), engine or "–"]
+        [step, reason, n, share(n, whole), "–" if engine is None else f"{names.index(engine) + 1}"]
         for step, reason, engine, n in counted.iter_rows()
     ]
-    return markdown_table(["step", "reason", "rows", "share of rows in", "engine"], rows)
+    table = markdown_table(["step", "reason", "rows", "share of rows in", "engine"], rows)
+    engines = [f"engine {number}: {markdown_text(name)}" for number, name in enumerate(names, 1)]
+    return "\n\n".join([table, *engines])
 
 
 def _by_source(counts: pl.DataFrame) -> str:

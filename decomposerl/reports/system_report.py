@@ -3,7 +3,8 @@
 Run metadata is plain data by name; tables are Markdown, except the text of ``decomposerl metrics``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -13,9 +14,18 @@ from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.scored_claims import beyond_context
 from decomposerl.evaluation.subset import EvaluationSubset
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.tables import count, frame_text, markdown_table, one_line, text_table
+from decomposerl.reports.tables import (
+    count,
+    frame_text,
+    markdown_table,
+    markdown_text,
+    one_line,
+    text_table,
+)
 
 _Number = int | float | str
+_UNFOLDED = 990  # Dagster's pages fold Markdown of 1,000 characters
+_CLAIM, _CYCLE, _REPLY = 200, 110, 400
 _SHOWN = ("balanced_accuracy", "recall_supported", "recall_refuted", "macro_f1", "parse_rate")
 GROUP_METRICS = ("balanced_accuracy", "f1_supported", "macro_f1", "accuracy", "auroc")
 _UNREAD = {
@@ -33,7 +43,6 @@ def prediction_facts(
     beyond = predictions.select(beyond_context())["notes"]
     tokens = calls.select(pl.col("prompt_tokens", "completion_tokens").sum()).row(0)
     facts: dict[str, _Number] = {
-        "dagster/row_count": predicted,
         "system": system.reader_title,
         "protocol": system.protocol,
         "claims that could be asked": subset.usable,
@@ -52,6 +61,48 @@ def prediction_facts(
     if calls["dollars"].count():
         facts["dollars"] = float(calls["dollars"].sum())
     return facts
+
+
+def example_traces(predictions: pl.DataFrame, claims: pl.DataFrame) -> dict[str, str]:
+    """Three predictions as Markdown: one right, one wrong, one whose verdict was not read.
+
+    ``claims`` has ``claim_id``, ``claim`` and ``label``. Of each kind it is the first by id, which
+    is a hash. A text is shorter than what Dagster's pages fold.
+    """
+    rows = predictions.join(claims.select("claim_id", "claim", "label"), on="claim_id")
+    verdict, label = pl.col("verdict"), pl.col("label")
+    kinds = {
+        "a right trace": verdict == label,
+        "a wrong trace": verdict != label,
+        "an unread trace": verdict.is_null(),
+    }
+    found = {name: rows.filter(kind).sort("claim_id").head(1) for name, kind in kinds.items()}
+    return {
+        name: _example(row.row(0, named=True)) if row.height else "none"
+        for name, row in found.items()
+    }
+
+
+def _example(row: Mapping[str, Any]) -> str:
+    """A claim with its label and verdict, then questions and answers as far as there is room."""
+    verdict = row["verdict"] or f"none ({row['parse_status']})"
+    head = (
+        f"**{markdown_text(row['claim'], _CLAIM)}**\n\n"
+        f"label {row['label']}, verdict {verdict}, claim {row['claim_id']}\n"
+    )
+    cycles = (row["trace"] or {}).get("cycles") or []
+    lines = [
+        f"\n{number}. {markdown_text(one['question'], _CYCLE)} "
+        f"**{markdown_text(one['answer'], _CYCLE)}**"
+        for number, one in enumerate(cycles, start=1)
+    ]
+    if not lines:
+        lines = [f"\n{markdown_text(row['reply'] or 'no reply', _REPLY)}"]
+    for line in lines:
+        if len(head) + len(line) > _UNFOLDED:
+            return head + "\n…"
+        head += line
+    return head
 
 
 def calls_markdown(calls: pl.DataFrame) -> str:

@@ -53,6 +53,7 @@ _SIDE_OF = {
     "rejects": "claims/",
     "calls": "predictions/",
 }  # a side table's key is its asset's without this prefix
+_LINEAGE = "dagster/column_lineage"
 
 
 def table_of(key: str) -> Table:
@@ -203,6 +204,9 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
         record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
         replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8"))
+        lineage = context.definition_metadata.get(_LINEAGE)  # Dagster+ reads it off the run
+        shown = {"dagster/uri": target.absolute().as_uri(), _LINEAGE: lineage}
+        context.add_output_metadata({name: value for name, value in shown.items() if value})
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame:
         """Read one asset's frame and check it against its table.

@@ -29,9 +29,9 @@ from decomposerl.training.experiment import BASE_POLICY, plain_values
 from resources.process.child import run_watched
 from resources.store.parquet import file_sha256
 from resources.store.profile_defaults import ProfileDefaults
-from resources.store.recording import picture
+from resources.store.recording import picture, rounded
 from resources.store.temporary import replace_file
-from resources.training.messages import TrainingMessages
+from resources.training.messages import StepObserver, TrainingMessages
 from resources.training.process import (
     DONE,
     DRY_RUN,
@@ -178,7 +178,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             # With the asset's own context Dagster warns about a method that it calls itself.
             context=context.op_execution_context,
             context_injector=dg.PipesTempFileContextInjector(),
-            message_reader=TrainingMessages(),
+            message_reader=TrainingMessages(StepObserver(context)),
         ) as session:
             pipes = [w for pair in session.get_bootstrap_cli_arguments().items() for w in pair]
             status = self._run(run, log, [*options, *pipes], context.run.run_id)
@@ -245,7 +245,8 @@ def policy_result(trained: TrainedRun) -> dg.MaterializeResult[None]:
         "dry run": dg.MetadataValue.md(str(trained.dry_run.get("markdown", "none"))),
         **_numbers(outcome),
     }
-    return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(_version(outcome)))
+    version = dg.DataVersion(_version(outcome))
+    return dg.MaterializeResult(metadata=rounded(metadata), data_version=version)
 
 
 def _before_and_after(outcome: TrainingOutcome) -> str:

@@ -63,6 +63,9 @@ def test_a_run_shows_its_steps_and_gives_a_policy(data: Path, instance: dg.Dagst
     assert f"step 1 of {STEPS}: weighted sum 3.010 ± 0.500, verification 0.250" in log
     assert f"step {STEPS} of {STEPS}" in log
     assert "few questions" in log
+    (seen, *_) = instance.fetch_observations(dg.AssetKey("policy"), limit=1).records
+    assert seen.run_id == result.run_id
+    assert "good" == seen.partition_key
     (made,) = result.asset_materializations_for_node("policy")
     assert made.partition == "good"
     metadata = {name: value.value for name, value in made.metadata.items()}

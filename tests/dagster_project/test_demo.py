@@ -8,13 +8,14 @@ from typing import Any
 import dagster as dg
 import polars as pl
 import pytest
+import yaml
 
 from dagster_project import demo, demo_pages
 from dagster_project.definitions import defs
 from dagster_project.demo import baselines, policy
 from dagster_project.finished_parts import FILE, FinishedParts
 from dagster_project.job_runs import JobRuns, read_config
-from dagster_project.jobs import JOBS
+from dagster_project.jobs import EXAMPLES, JOBS
 from dagster_project.profiles import Profile
 from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal
@@ -46,6 +47,38 @@ def keys_of(job: str) -> set[str]:
 def test_each_file_is_a_configuration_of_its_job(job: str, file: str):
     """Every asset and setting that a file names exists, by Dagster's own reading."""
     assert dg.validate_run_config(defs.resolve_job_def(job), read_config(file))
+
+
+@pytest.mark.parametrize("job", [job.name for job in JOBS])
+def test_a_job_with_settings_has_an_example_that_stands(job: str):
+    """It is on the job's page, Dagster accepts it, and it changes something of the job."""
+    definition = defs.resolve_job_def(job)
+    nodes = definition.all_node_defs
+    settings = [node for node in nodes if fields_of(node) and node.name in EXAMPLES.get(job, "")]
+    if job in EXAMPLES:
+        assert EXAMPLES[job] in str(definition.description)
+        assert dg.validate_run_config(definition, yaml.safe_load(EXAMPLES[job]))
+        assert settings
+    else:
+        assert [] == [node.name for node in nodes if fields_of(node)]
+
+
+def test_every_setting_of_an_asset_is_described():
+    """The launchpad shows the description beside the field."""
+    assets = [one for one in defs.assets or [] if isinstance(one, dg.AssetsDefinition)]
+    bare = {
+        f"{asset.key.to_user_string()}.{name}"
+        for asset in assets
+        for name, field in fields_of(asset.op).items()
+        if not field.description
+    }
+    assert set() == bare
+
+
+def fields_of(node: object) -> dict[str, dg.Field]:
+    schema = getattr(node, "config_schema", None)
+    kind = schema.as_field().config_type if schema is not None else None
+    return dict(getattr(kind, "fields", {}))
 
 
 def test_the_jobs_make_every_asset():

@@ -11,7 +11,11 @@ from dagster_project.cli import app
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
 from decomposerl.evaluation.published import TABLE_TITLES
-from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
+from decomposerl.reports.leaderboard_report import (
+    leaderboard_markdown,
+    leaderboard_text,
+    means_markdown,
+)
 from leaderboard_parts import SYSTEMS, score, scores
 from resources.evaluation.results_folder import read_accepted
 from resources.store.parquet import write_parquet
@@ -102,6 +106,22 @@ def test_markdown_has_the_papers_figures_in_columns_of_their_own():
     assert "| FEVER | FEVER \\(paper\\) |" in header
     assert "| 71.0±2.0 | 72.7 |" in first
     assert "paper\\)" not in last
+
+
+def test_a_page_has_as_many_columns_as_fit_and_the_means_first():
+    """Further columns follow in a block with the same rows; the means are in one short table."""
+    wide = leaderboard_markdown(board(), {"fever": "FEVER"})
+    narrow = leaderboard_markdown(board(), {"fever": "FEVER"}, wide=2)
+    heads = [line for line in narrow.splitlines() if line.startswith("| System")]
+    assert 3 + 2 == max(line.count("|") - 1 for line in heads)
+    columns = [line for line in wide.splitlines() if line.startswith("| System")]
+    cells = [cell for line in columns for cell in line.strip("| ").split(" | ")[3:]]
+    assert cells == [cell for line in heads for cell in line.strip("| ").split(" | ")[3:]]
+    means = means_markdown(board(score(BASE, "mean_in_domain", 71.0)))
+    assert means.startswith("| System | ")
+    assert means.count("\n") > 1
+    assert len(means) < 1_000
+    assert "no mean yet" in means_markdown(board().clear())
 
 
 SEEDS = tuple(

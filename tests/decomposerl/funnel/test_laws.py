@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 
 from decomposerl.funnel import catalogue
 from decomposerl.funnel.conservation import conservation_errors
+from decomposerl.funnel.lineage import BEFORE, column_origins
 from decomposerl.funnel.settings import (
     DecontaminationSettings,
     DedupSettings,
@@ -27,6 +28,7 @@ from decomposerl.schemas import (
     DECONTAMINATED,
     DEDUPLICATED,
     DIFFICULTY_BAND,
+    DIVERSITY_SELECTED,
     DROPS,
     RULE_FILTERED,
     SILVER_DECOMPOSED,
@@ -165,6 +167,39 @@ def test_columns_that_came_in_are_left_as_they_were(stage: Stage, data: st.DataO
         counted = before["evidence_tokens"]
         before = before.with_columns(counted.fill_null(kept["evidence_tokens"]))
     assert_frame_equal(before, kept)
+
+
+@every_stage
+@FRAME_LAW
+@given(st.data())
+def test_a_column_depends_on_no_column_but_its_origins(stage: Stage, data: st.DataObject):
+    """Where all other columns have another claim's values, a computed column is as before."""
+    name = stage.fills.name
+    computed = {
+        column: {one for _, one in origins}
+        for column, origins in column_origins(name).items()
+        if origins != ((BEFORE[name], column),) and {t for t, _ in origins} <= {BEFORE[name]}
+    }
+    frame = data.draw(frames(stage.reads))
+    kept = stage.run(frame).kept
+    for column, origins in computed.items():
+        same = {"claim_id", *origins} | ({"evidence_words"} if "evidence" in origins else set())
+        others = [one for one in frame.columns if one not in same]
+        other = stage.run(frame.with_columns(pl.col(others).reverse())).kept
+        both = kept.join(other, on="claim_id", suffix="_other")
+        assert both[column].equals(both[f"{column}_other"], null_equal=True), column
+
+
+def test_every_origin_is_a_column_of_a_table_before():
+    """Each stage of the funnel has origins for all its columns, and none is invented."""
+    assert {*catalogue.STAGES, "training_claims_random"} == set(BEFORE)
+    columns = {stage.fills.name: set(stage.fills.schema) for stage in STAGES.values()}
+    columns |= {"claims": set(CLAIMS.schema), "diversity_selected": set(DIVERSITY_SELECTED.schema)}
+    for stage in BEFORE:
+        origins = column_origins(stage)
+        assert set(origins) == columns.get(stage, set(TRAINING_CLAIMS.schema))
+        named = {one for pairs in origins.values() for one in pairs}
+        assert set() == {(table, column) for table, column in named if column not in columns[table]}
 
 
 @every_stage

@@ -122,7 +122,8 @@ def test_stage_page_counts(world: World):
     page = stage_page("rule_filtered", world.claims, kept, drops, {"min_tokens": 200})
     assert page.rows_in == page.rows_kept + page.rows_dropped
     assert kept.height / world.claims.height == page.numeric["share_kept"]
-    assert "| token_budget | too_few_tokens | 5 | 8.5 % | words_x1.3 |" in page.by_reason_md
+    assert "| token_budget | too_few_tokens | 5 | 8.5 % | 1 |" in page.by_reason_md
+    assert "\n\nengine 1: words_x1.3" in page.by_reason_md
     assert "| passages | too_few_passages | 4 | 6.8 % | – |" in page.by_reason_md
     assert f"| total | {world.claims.height} | {kept.height} |" in page.by_source_md
     assert "min_tokens" in page.settings_md

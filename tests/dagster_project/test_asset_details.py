@@ -1,0 +1,297 @@
+"""What every asset shows before any run, and what a changed step or engine does to its version."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
+from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
+from dagster._core.definitions.data_version import StaleStatus
+from dagster._utils.test.data_versions import get_stale_status_resolver
+
+from dagster_project.asset_details import FILL_MISSING
+from dagster_project.code_reader import CodeReader
+from dagster_project.code_versions import DECIDE
+from dagster_project.definitions import build_definitions
+from dagster_project.profiles import Profile, profile_from_environment, resources_for
+from decomposerl.errors import ConfigError
+from decomposerl.table import Table
+from project import ROOT
+from resources.store.parquet import table_of
+from toy_corpus import corpus
+
+NO_TABLE = {"base_policy", "catalog", "report"}
+OWN_TABLE = {"policy"}
+CODE = ("assets", "decomposerl", "resources")
+BAND = {"difficulty_band"}
+FUNNEL = ("rule_filtered", "difficulty_band", "deduplicated", "silver_decomposed")
+MACHINE = set(
+    "results_dir api_key key_variable key_name concurrency call_deadline_s queue_deadline_s "
+    "most_reply_bytes requests_per_minute tokens_per_minute prompt_price completion_price "
+    "call_ceiling token_ceiling dollar_ceiling vllm cards gpu_share withheld start_timeout_s "
+    "log_dir batch_size prompts_dir device models_lock base_url in_flight endpoints thinking_style "
+    "most_unanswered base_dir root sample_root processes gpu module python launch threads "
+    "generation generation_url memory_share paged checkpoint_every checkpoints_kept "
+    "most_judge_failures most_wait_s sampler_check_every report_to grace_s open_models openai "
+    "endpoint entries entry_keys policies likeliest".split()
+)
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    folder = tmp_path_factory.mktemp("details")
+    own = corpus(folder / "corpora", claims=8)
+    return Profile("embedded", own, folder / "data", owners=("team:claims", "ada@example.org"))
+
+
+@pytest.fixture(scope="module")
+def graph(profile: Profile) -> AssetGraph:
+    return build_definitions(profile).resolve_asset_graph()
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This project's code, to be edited."""
+    folder = tmp_path_factory.mktemp("code")
+    for package in CODE:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pyc*"))
+    return folder
+
+
+def versions(root: Path, profile: Profile) -> dict[str, str]:
+    """The code version of every asset, with the code in a folder."""
+    graph = build_definitions(profile, code=CodeReader(root)).resolve_asset_graph()
+    nodes = [graph.get(key) for key in graph.materializable_asset_keys]
+    return {node.key.to_user_string(): str(node.code_version) for node in nodes}
+
+
+def assets_of(definitions: dg.Definitions) -> list[dg.AssetsDefinition]:
+    """The assets of the graph, without its checks."""
+    return [one for one in definitions.assets or [] if isinstance(one, dg.AssetsDefinition)]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Another text in a file, in place of one that stands there once."""
+
+    file: str
+    old: str
+    new: str
+
+    @contextmanager
+    def made(self, root: Path) -> Iterator[None]:
+        """The edit, for as long as the block runs."""
+        path = root / self.file
+        text = path.read_text("utf-8")
+        assert 1 == text.count(self.old)
+        path.write_text(text.replace(self.old, self.new), "utf-8")
+        yield
+        path.write_text(text, "utf-8")
+
+
+def test_every_table_shows_its_columns_before_any_run(graph: AssetGraph):
+    """Names, types and meanings are those of the table that its frame is checked against."""
+    for key in sorted(graph.materializable_asset_keys):
+        name = key.to_user_string()
+        schema = graph.get(key).metadata.get("dagster/column_schema")
+        if name in NO_TABLE:
+            assert schema is None
+            continue
+        assert isinstance(schema, dg.TableSchema), name
+        if name in OWN_TABLE:
+            continue
+        table: Table = table_of(name)
+        shown = [(one.name, one.type, one.description) for one in schema.columns]
+        assert [(one.name, str(one.dtype), one.meaning) for one in table.columns] == shown
+
+
+def test_the_funnel_shows_where_each_column_comes_from(graph: AssetGraph):
+    """The first stage names every source; a later one the stage before; a setting has no origin."""
+
+    def origins(stage: str, column: str) -> set[str]:
+        lineage = graph.get(dg.AssetKey(stage)).metadata["dagster/column_lineage"]
+        assert isinstance(lineage, dg.TableColumnLineage)
+        deps = lineage.deps_by_column[column]
+        return {f"{one.asset_key.to_user_string()}.{one.column_name}" for one in deps}
+
+    sources = {
+        key.to_user_string() for key in graph.materializable_asset_keys if key.path[0] == "claims"
+    }
+    assert {f"{source}.claim" for source in sources} == origins("rule_filtered", "claim")
+    assert set() == origins("rule_filtered", "token_unit")
+    assert {"rule_filtered.label", "rule_filtered.claim", "rule_filtered.evidence"} == origins(
+        "difficulty_band", "label_confidence"
+    )
+    assert {"diversity_selected.selection_rank"} == origins("training_claims", "selection_rank")
+
+
+def test_owners_files_kinds_and_cost_are_shown(graph: AssetGraph, profile: Profile):
+    """Each asset has the owners of the profile, where it lies, what it is and what it costs."""
+    nodes = {key.to_user_string(): graph.get(key) for key in graph.materializable_asset_keys}
+    assert {profile.owners} == {tuple(node.owners) for node in nodes.values()}
+    files = {name: str(node.metadata["dagster/uri"]) for name, node in nodes.items()}
+    assert (profile.data / "claims/toy.parquet").as_uri() in files["claims/toy"]
+    assert (profile.data / "predictions/fever").as_uri() in files["predictions/fever"]
+    assert (profile.data / "decomposerl.duckdb").as_uri() in files["catalog"]
+    assert {"parquet", "polars"} == set(nodes["rule_filtered"].kinds)
+    costs = {name: node.tags["cost"] for name, node in nodes.items()}
+    assert {"free", "by_system"} == set(costs.values())
+    assert "by_system" == costs["predictions/fever"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "cost"),
+    [
+        ({"DECOMPOSERL_PROFILE": "local"}, "free"),
+        ({"DECOMPOSERL_PROFILE": "paper"}, "paid"),
+        ({"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_CHAT_PRICE": "1/2"}, "paid"),
+    ],
+)
+def test_the_silver_stage_is_paid_where_its_endpoint_bills(
+    environment: dict[str, str], cost: str, tmp_path: Path
+):
+    """OpenAI's endpoint does, and any other with a price."""
+    profile = profile_from_environment(environment | {"DECOMPOSERL_DATA": str(tmp_path)})
+    graph = build_definitions(profile).resolve_asset_graph()
+    silver = graph.get(dg.AssetKey("silver_decomposed"))
+    assert cost == silver.tags["cost"]
+    assert silver.automation_condition is None
+
+
+def test_an_owner_that_dagster_would_refuse_is_named():
+    """With the variable, before the graph is built."""
+    assert ("team:a", "b@c.org") == profile_from_environment(
+        {"DECOMPOSERL_OWNERS": " team:a, b@c.org,"}
+    ).owners
+    with pytest.raises(ConfigError, match="DECOMPOSERL_OWNERS has 'ada'"):
+        profile_from_environment({"DECOMPOSERL_OWNERS": "ada"})
+
+
+def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Profile):
+    """A new field must be put on one side: in those of a code version, or in this file's list."""
+    resources = resources_for(profile).values()
+    fields = {name for one in resources for name in type(one).model_fields}
+    assert set() == fields - DECIDE - MACHINE
+    assert set() == DECIDE & MACHINE
+    assert set() == DECIDE - fields
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (Edit("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
+        (Edit("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),
+        (
+            Edit("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")'),
+            {"claims/wice", "benchmark/wice", "catalog"},
+        ),
+        (Edit("decomposerl/funnel/difficulty.py", "is too easy; below", "is easy; below"), set()),
+        (Edit("decomposerl/reports/stage_page.py", "def stage_page(", "def a_page("), set()),
+    ],
+)
+def test_a_changed_step_changes_the_version_of_its_stage_alone(
+    copied: Path, profile: Profile, edit: Edit, expected: set[str]
+):
+    """Code, a default and a reader do; a docstring and a report's page do not."""
+    before = versions(copied, profile)
+    with edit.made(copied):
+        after = versions(copied, profile)
+    assert expected == {key for key in before if before[key] != after[key]}
+
+
+@pytest.mark.parametrize(
+    ("profiles", "expected"),
+    [
+        (({}, {"DECOMPOSERL_PROFILE": "local"}), {"rule_filtered", *FUNNEL}),
+        (
+            (
+                {"DECOMPOSERL_PROFILE": "local"},
+                {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_CHAT_MODEL": "another"},
+            ),
+            {"silver_decomposed"},
+        ),
+        (
+            (
+                {"DECOMPOSERL_PROFILE": "local"},
+                {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_CHAT_URL": "http://10.0.0.1:1/v1"},
+            ),
+            set[str](),
+        ),
+    ],
+)
+def test_another_engine_changes_the_version_and_another_place_does_not(
+    profiles: tuple[dict[str, str], dict[str, str]], expected: set[str], tmp_path: Path
+):
+    """A model decides the results; the address of its endpoint does not."""
+    made = [
+        versions(ROOT, profile_from_environment(one | {"DECOMPOSERL_DATA": str(tmp_path)}))
+        for one in profiles
+    ]
+    differing = {key for key in FUNNEL if made[0][key] != made[1][key]}
+    assert expected & set(FUNNEL) == differing
+
+
+def test_a_users_prompt_file_changes_the_version_of_its_stage(tmp_path: Path):
+    """It replaces the project's, so its text decides the questions."""
+    env = {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DATA": str(tmp_path / "data")}
+    (tmp_path / "prompts").mkdir()
+    own = env | {"DECOMPOSERL_PROMPTS": str(tmp_path / "prompts")}
+    plain, same = (versions(ROOT, profile_from_environment(one)) for one in (env, own))
+    assert plain == same
+    (tmp_path / "prompts/silver.md").write_text("# other", "utf-8")
+    other = versions(ROOT, profile_from_environment(own))
+    assert {"silver_decomposed"} == {key for key in plain if plain[key] != other[key]}
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as made:
+        yield made
+
+
+def test_a_changed_reader_shows_its_source_as_stale(
+    copied: Path, profile: Profile, instance: dg.DagsterInstance
+):
+    """Materialized with the code as it was, fresh; with the changed code, stale and why."""
+    definitions, key = build_definitions(profile), dg.AssetKey(["claims", "wice"])
+    job = definitions.resolve_implicit_global_asset_job_def()
+    assert job.execute_in_process(instance=instance, asset_selection=[key]).success
+    resolver = get_stale_status_resolver(instance, assets_of(definitions))
+    assert (StaleStatus.FRESH, []) == (resolver.get_status(key), resolver.get_stale_causes(key))
+    edit = Edit("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")')
+    with edit.made(copied):
+        later = build_definitions(profile, code=CodeReader(copied))
+    resolver = get_stale_status_resolver(instance, assets_of(later))
+    assert StaleStatus.STALE == resolver.get_status(key)
+    (cause,) = resolver.get_stale_causes(key)
+    assert "has a new code version" == cause.reason
+
+
+def test_what_costs_nothing_may_be_made_by_itself(profile: Profile, instance: dg.DagsterInstance):
+    """Once the sensor is on: missing sources and test sets; the catalogue after the funnel."""
+    definitions = build_definitions(profile)
+    sensor = definitions.resolve_sensor_def(FILL_MISSING)
+    assert dg.DefaultSensorStatus.STOPPED == sensor.default_status
+    graph = definitions.resolve_asset_graph()
+    every = dg.AssetSelection.assets(*graph.materializable_asset_keys)
+
+    def groups_asked(cursor: AssetDaemonCursor | None) -> tuple[set[str], AssetDaemonCursor]:
+        done = dg.evaluate_automation_conditions(definitions, instance, every, cursor=cursor)
+        asked = {key for key in graph.materializable_asset_keys if done.get_num_requested(key)}
+        return {graph.get(key).group_name for key in asked}, done.cursor
+
+    groups, cursor = groups_asked(None)
+    assert {"sources", "benchmarks"} == groups
+    assert set() == groups_asked(cursor)[0], "a failed one is not asked for again"
+    for key in graph.materializable_asset_keys:
+        if graph.get(key).group_name == "funnel":
+            instance.report_runless_asset_event(dg.AssetMaterialization(key))
+    assert "catalog" in groups_asked(cursor)[0]
+    may = [graph.get(key) for key in graph.materializable_asset_keys]
+    automatic = [node for node in may if node.automation_condition is not None]
+    assert {"sources", "benchmarks", "catalog"} == {node.group_name for node in automatic}
+    assert {"free"} == {node.tags["cost"] for node in automatic}
