@@ -20,9 +20,9 @@ from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score_predictions
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System, system_named
+from decomposerl.reports.comparison_report import comparison_markdown
 from decomposerl.reports.leaderboard_report import (
     EDITED,
-    comparison_markdown,
     leaderboard_markdown,
     means_markdown,
 )
@@ -33,6 +33,7 @@ from decomposerl.reports.system_report import (
     score_facts,
     scores_markdown,
 )
+from resources.evaluation.generation import Generated
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import (
     LIMITED,
@@ -136,8 +137,7 @@ def _predictions(
         page = {
             **prediction_facts(system, subset, result.predictions, result.calls),
             **chosen_facts(data_folder, system, config.checkpoint),
-            **_examples(result.predictions, subset.claims),
-            "calls by operation": dg.MetadataValue.md(calls_markdown(result.calls)),
+            **_examples(result, subset.claims),
         }
         status = subset_status(subset)
         return stage.evaluated(result.predictions, subset.usable, status, page, calls=result.calls)
@@ -145,8 +145,9 @@ def _predictions(
     return predictions
 
 
-def _examples(predictions: pl.DataFrame, claims: pl.DataFrame) -> dict[str, object]:
-    shown = example_traces(predictions, claims)
+def _examples(result: Generated, claims: pl.DataFrame) -> dict[str, object]:
+    shown = example_traces(result.predictions, claims)
+    shown["calls by operation"] = calls_markdown(result.calls)
     return {name: dg.MetadataValue.md(text) for name, text in shown.items()}
 
 

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 from pydantic import BaseModel
@@ -53,7 +53,8 @@ def _once_where_missing() -> dg.AutomationCondition[dg.AssetKey]:
     noticed = missing.newly_true() | condition.initial_evaluation()
     handled = condition.newly_requested() | condition.newly_updated()
     ready = missing & ~condition.any_deps_missing() & ~condition.in_progress()
-    return (noticed.since(handled) & ready).with_label("missing, once")
+    once: Any = noticed.since(handled) & ready
+    return cast("dg.AutomationCondition[dg.AssetKey]", once.with_label("missing, once"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ Loads without torch, spaCy or any other engine package; engines import theirs on
 
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -32,6 +33,7 @@ from dagster_project.profiles import (
 )
 from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
 from dagster_project.terminal import guard_dagster_run
+from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import EXPERIMENTS
 
@@ -50,33 +52,11 @@ def build_definitions(
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     evaluated = systems_for(profile)
-    pool = _prediction_pool(profile, evaluated)
     resources = resources_for(profile)
-    details = Details(
-        data=profile.data,
-        owners=profile.owners,
-        engines=profile.engines,
-        resources=resources.copy(),
-        corpora={dg.AssetKey(["claims", one.name]): one for one in sources}
-        | {dg.AssetKey(["benchmark", one.name]): one for one in benchmarks},
-        code=code or this_code(),
-    )
+    details = _details(profile, sources, benchmarks, resources.copy(), code or this_code())
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
-    assets = [
-        *source_assets(sources, benchmarks),
-        *benchmark_assets(benchmarks, sources),
-        *funnel_assets(source_names, benchmark_names, profile.engines.pools),
-        *(training_claims_random, base_policy),
-        policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
-        *evaluation_assets(benchmarks, evaluated, pool),
-        calibrations_asset(evaluated, pool),
-        attrition_asset(sources),
-        chat_replies,
-        catalog_asset(sources, benchmarks),
-        report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
-    ]
     definitions = dg.Definitions(
-        assets=detailed(assets, details),
+        assets=detailed(_assets(profile, sources, benchmarks, evaluated), details),
         asset_checks=[
             *all_checks(source_names, benchmark_names),
             training_health_check(EXPERIMENTS),
@@ -90,6 +70,48 @@ def build_definitions(
         executor=dg.in_process_executor,
     )
     return definitions
+
+
+def _details(
+    profile: Profile,
+    sources: Sequence[Source],
+    benchmarks: Sequence[Benchmark],
+    resources: dict[str, Any],
+    code: CodeReader,
+) -> Details:
+    return Details(
+        data=profile.data,
+        owners=profile.owners,
+        engines=profile.engines,
+        resources=resources,
+        corpora={dg.AssetKey(["claims", one.name]): one for one in sources}
+        | {dg.AssetKey(["benchmark", one.name]): one for one in benchmarks},
+        code=code,
+    )
+
+
+def _assets(
+    profile: Profile,
+    sources: Sequence[Source],
+    benchmarks: Sequence[Benchmark],
+    evaluated: Sequence[System],
+) -> list[dg.AssetsDefinition]:
+    pool, pools = _prediction_pool(profile, evaluated), profile.engines.pools
+    source_names = [source.name for source in sources]
+    benchmark_names = [benchmark.name for benchmark in benchmarks]
+    return [
+        *source_assets(sources, benchmarks),
+        *benchmark_assets(benchmarks, sources),
+        *funnel_assets(source_names, benchmark_names, pools),
+        *(training_claims_random, base_policy),
+        policy_asset(EXPERIMENTS, pools.get("policy")),
+        *evaluation_assets(benchmarks, evaluated, pool),
+        calibrations_asset(evaluated, pool),
+        attrition_asset(sources),
+        chat_replies,
+        catalog_asset(sources, benchmarks),
+        report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
+    ]
 
 
 def _prediction_pool(profile: Profile, evaluated: Sequence[System]) -> str | None:

@@ -45,6 +45,12 @@ _SELECTIONS = {
     ),
 }
 EXAMPLES = {
+    "report": """\
+ops:
+  report:
+    config:
+      traces: 50
+""",
     "funnel": """\
 ops:
   rule_filtered:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import polars as pl
 
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT
-from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
+from decomposerl.reports.comparison_report import comparison_markdown
+from decomposerl.reports.leaderboard_report import leaderboard_markdown
 from decomposerl.reports.report_data import (
     SIGNIFICANT,
     against_best,

@@ -116,7 +116,15 @@ def test_two_entries_are_evaluated_and_ranked_side_by_side(home: Home):
     board = pl.read_parquet(data / "leaderboard.parquet")
     assert "always-no" not in set(board["system"])
     assert (data / "predictions/fever/always-no.parquet").is_file()
-    write(home, text + entry("always-no", "http://127.0.0.1:9/v1", revision="x"))
+
+
+def test_results_of_an_edited_entry_count_as_not_run(home: Home):
+    """They are named, and compared with nothing, until they are made again."""
+    data = data_of(home)
+    with FaultServer(usual=replying("Refuted")) as served:
+        write(home, entry("always-no", served.url))
+        assert 0 == run(home, "evaluate", "always-no", *FEVER).exit_code
+    write(home, entry("always-no", "http://127.0.0.1:9/v1", revision="x"))
     assert 0 == run(home, "evaluate", "simple-rules-faithful", *FEVER).exit_code
     board = pl.read_parquet(data / "leaderboard.parquet").filter(system="always-no")
     assert {("edited", None)} == set(

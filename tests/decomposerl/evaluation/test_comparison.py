@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.published import IN_DOMAIN
 from decomposerl.evaluation.subset import evaluation_subset
-from decomposerl.reports.leaderboard_report import comparison_markdown
+from decomposerl.reports.comparison_report import comparison_markdown
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from strategies import LAW
 
