@@ -133,8 +133,7 @@ def _predictions(
         page = {
             **prediction_facts(system, subset, result.predictions, result.calls),
             **chosen_facts(data_folder, system, config.checkpoint),
-            **_examples(result.predictions, subset.claims),
-            "calls by operation": dg.MetadataValue.md(calls_markdown(result.calls)),
+            **_examples(result.predictions, subset.claims, result.calls),
         }
         status = subset_status(subset)
         return stage.evaluated(result.predictions, subset.usable, status, page, calls=result.calls)
@@ -142,8 +141,11 @@ def _predictions(
     return predictions
 
 
-def _examples(predictions: pl.DataFrame, claims: pl.DataFrame) -> dict[str, object]:
-    shown = example_traces(predictions, claims)
+def _examples(
+    predictions: pl.DataFrame, claims: pl.DataFrame, calls: pl.DataFrame
+) -> dict[str, object]:
+    """Three traces, and what was asked for all of them."""
+    shown = example_traces(predictions, claims) | {"calls by operation": calls_markdown(calls)}
     return {name: dg.MetadataValue.md(text) for name, text in shown.items()}
 
 

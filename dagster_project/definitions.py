@@ -31,6 +31,7 @@ from dagster_project.profiles import (
 )
 from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
 from dagster_project.terminal import guard_dagster_run
+from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import EXPERIMENTS
 
@@ -49,7 +50,6 @@ def build_definitions(
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     evaluated = systems_for(profile)
-    pool = _prediction_pool(profile, evaluated)
     resources = resources_for(profile)
     details = Details(
         data=profile.data,
@@ -61,21 +61,8 @@ def build_definitions(
         code=code or this_code(),
     )
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
-    assets = [
-        *source_assets(sources, benchmarks),
-        *benchmark_assets(benchmarks, sources),
-        *funnel_assets(source_names, benchmark_names, profile.engines.pools),
-        training_claims_random,
-        base_policy,
-        policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
-        *evaluation_assets(benchmarks, evaluated, pool),
-        calibrations_asset(evaluated, pool),
-        attrition_asset(sources),
-        chat_replies,
-        catalog_asset(sources, benchmarks),
-    ]
     definitions = dg.Definitions(
-        assets=detailed(assets, details),
+        assets=detailed(_assets(profile, sources, benchmarks, evaluated), details),
         asset_checks=[
             *all_checks(source_names, benchmark_names),
             training_health_check(EXPERIMENTS),
@@ -89,6 +76,29 @@ def build_definitions(
         executor=dg.in_process_executor,
     )
     return definitions
+
+
+def _assets(
+    profile: Profile,
+    sources: Sequence[Source],
+    benchmarks: Sequence[Benchmark],
+    evaluated: Sequence[System],
+) -> list[dg.AssetsDefinition]:
+    pools, pool = profile.engines.pools, _prediction_pool(profile, evaluated)
+    names = [source.name for source in sources]
+    return [
+        *source_assets(sources, benchmarks),
+        *benchmark_assets(benchmarks, sources),
+        *funnel_assets(names, [benchmark.name for benchmark in benchmarks], pools),
+        training_claims_random,
+        base_policy,
+        policy_asset(EXPERIMENTS, pools.get("policy")),
+        *evaluation_assets(benchmarks, evaluated, pool),
+        calibrations_asset(evaluated, pool),
+        attrition_asset(sources),
+        chat_replies,
+        catalog_asset(sources, benchmarks),
+    ]
 
 
 def _prediction_pool(profile: Profile, evaluated: Sequence[System]) -> str | None:
