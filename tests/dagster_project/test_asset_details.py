@@ -162,6 +162,15 @@ def test_the_silver_stage_is_paid_where_its_endpoint_bills(
     assert silver.automation_condition is None
 
 
+def test_a_check_of_a_partitioned_asset_has_a_result_for_each_partition(graph: AssetGraph):
+    """So that the page of a system or a recipe shows its own checks."""
+    checks = [graph.get(key) for key in graph.asset_check_keys]
+    of_parts = [one for one in checks if graph.get(one.key.asset_key).is_partitioned]
+    assert of_parts
+    for check in of_parts:
+        assert check.partitions_def == graph.get(check.key.asset_key).partitions_def, check.key
+
+
 def test_an_owner_that_dagster_would_refuse_is_named():
     """With the variable, before the graph is built."""
     assert ("team:a", "b@c.org") == profile_from_environment(

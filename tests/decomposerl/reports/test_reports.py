@@ -123,8 +123,7 @@ def test_stage_page_counts(world: World):
     assert page.rows_in == page.rows_kept + page.rows_dropped
     assert kept.height / world.claims.height == page.numeric["share_kept"]
     assert "| token_budget | too_few_tokens | 5 | 8.5 % | 1 |" in page.by_reason_md
-    assert "\n\nengine 1: words_x1.3" in page.by_reason_md
-    assert "| passages | too_few_passages | 4 | 6.8 % | – |" in page.by_reason_md
+    assert "| 4 | 6.8 % | – |\n\nengine 1: words_x1.3\n\nengine 2: " in page.by_reason_md
     assert f"| total | {world.claims.height} | {kept.height} |" in page.by_source_md
     assert "min_tokens" in page.settings_md
     assert "" == page.guard_md
