@@ -113,12 +113,12 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
-	@echo "installing the project into .venv (the first time takes some minutes)"
+	@echo "installing the project into .venv: 2.8 GB, and some minutes the first time"
 	@$(PIP_INSTALL) -e '.[web,embed,science,train]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
-	@echo "installing the project with its checks into .venv (the first time takes some minutes)"
+	@echo "installing the project with its checks into .venv: 2.8 GB, and some minutes the first time"
 	@$(PIP_INSTALL) -e '.[dev]'
 	@touch $(STAMPS)/demo $@
 

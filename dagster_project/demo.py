@@ -38,7 +38,7 @@ _START = (
     "The bundled sample through funnel, training and evaluation. It needs no key and no GPU.\n"
     "On two quiet cores it takes about five minutes; its results take {disk} MB in {folder}."
 )
-_DISK_MB = 200
+_DISK_MB = 100
 
 
 def main(words: Sequence[str] | None = None) -> int:
