@@ -46,7 +46,7 @@ def automation_sensor() -> dg.AutomationConditionSensorDefinition:
     )
 
 
-def _once_where_missing() -> dg.AutomationCondition[dg.AssetKey]:
+def _once_where_missing() -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
     """``on_missing``, also for what is missing when the sensor is switched on; a failure stays."""
     condition = dg.AutomationCondition
     missing = condition.missing()

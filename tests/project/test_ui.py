@@ -103,3 +103,19 @@ def test_a_stage_page_shows_its_drops_and_pictures(page: "Page"):
     keep(page, "rule_filtered")
     assert page.get_by_text("by source").count() > 0
     assert page.get_by_text("label balance").count() > 0
+
+
+def test_columns_are_shown_before_any_run(page: "Page"):
+    """With types and meanings, on the page of an asset that was never made."""
+    page.goto("/assets/training_claims_random?view=overview")
+    page.get_by_text("16 hex digits of SHA-256").first.wait_for(timeout=30_000)
+    keep(page, "columns")
+    assert page.get_by_text("Never materialized").count() > 0
+    assert page.get_by_text("unique: claim_id").count() > 0
+
+
+def test_a_jobs_page_has_an_example_of_its_configuration(page: "Page"):
+    """What a user may set is found where the job is launched."""
+    page.goto("/locations/dagster_project.definitions/jobs/train")
+    page.get_by_text("dry_run_only: true").first.wait_for(timeout=30_000)
+    keep(page, "job")

@@ -1,0 +1,103 @@
+"""What counts as the code of a function, and what does not."""
+
+from pathlib import Path
+
+import pytest
+
+from dagster_project.code_reader import CodeReader
+
+STEP = '''"""A step."""
+
+import math
+from decomposerl import words
+from decomposerl.limits import (
+    LOW,  # a comment
+    HIGH as most,
+)
+
+TABLE = {}
+for name in ("a", "b"):
+    TABLE[name] = 1
+UNUSED = 7
+
+
+def step(rows, other: int = 0):
+    """Keep rows; ``unrelated`` is named in words only."""
+    # a comment
+    text = (
+        """select 1
+        from rows"""
+    )
+    return [row for row in rows if LOW < words.count(row) < most and "unrelated" and other]
+
+
+@decorated(
+    UNUSED
+)
+def unrelated():
+    return 1
+
+
+def other():
+    return 2
+'''
+FILES = {
+    "step": STEP,
+    "words": "from decomposerl.deep import split\ndef count(text):\n    return len(split(text))\n",
+    "deep": "def split(text):\n    return text.split()\n",
+    "limits": "LOW, HIGH = 1, 2\nTHIRD = 3\n",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "decomposerl").mkdir()
+    for name, text in FILES.items():
+        (tmp_path / f"decomposerl/{name}.py").write_text(text, "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "counts"),
+    [
+        ("step", "if LOW <", "if LOW <=", True),
+        ("step", "select 1", "select 2", True),
+        ("step", "TABLE[name] = 1", "TABLE[name] = 2", True),
+        ("limits", "1, 2", "1, 9", True),
+        ("words", "len(", "sum(", True),
+        ("deep", ".split()", ".split(',')", True),
+        ("step", "Keep rows", "Keep some", False),
+        ("step", "    # a comment", "    # another", False),
+        ("step", '"""A step."""', '"""One step."""', False),
+        ("step", "UNUSED = 7", "UNUSED = 8", False),
+        ("step", "return 1", "return 9", False),
+        ("step", "return 2", "return 9", False),
+        ("limits", "THIRD = 3", "THIRD = 4", False),
+        ("step", "\n\n\ndef other", "\n\n\n\ndef other", False),
+    ],
+)
+def test_what_a_function_uses_counts_and_nothing_else(
+    project: Path, file: str, old: str, new: str, *, counts: bool
+):
+    """Also through modules and constants; not words, comments, neighbours or an argument's name."""
+    before = CodeReader(project).digest([("decomposerl.step", "step")])
+    path = project / f"decomposerl/{file}.py"
+    text = path.read_text("utf-8")
+    assert 1 == text.count(old)
+    path.write_text(text.replace(old, new), "utf-8")
+    assert counts == (before != CodeReader(project).digest([("decomposerl.step", "step")]))
+
+
+def test_a_decorator_is_part_of_what_it_decorates(project: Path):
+    """Its arguments are followed as well."""
+    before = CodeReader(project).digest([("decomposerl.step", "unrelated")])
+    path = project / "decomposerl/step.py"
+    path.write_text(STEP.replace("UNUSED = 7", "UNUSED = 8"), "utf-8")
+    assert before != CodeReader(project).digest([("decomposerl.step", "unrelated")])
+
+
+def test_a_symbol_that_is_not_there_has_an_empty_text(tmp_path: Path):
+    """A corpus of the user's has no module of its own."""
+    reader = CodeReader(tmp_path)
+    missing = [("decomposerl.claims.sources.mine", "SOURCE")]
+    assert reader.digest(missing) == reader.digest([("decomposerl.other", "SOURCE")])
