@@ -35,6 +35,7 @@ from decomposerl.reports.system_report import (
 )
 from resources.evaluation.generation import Generated
 from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.policy_edge import policy_dep
 from resources.evaluation.results_folder import (
     LIMITED,
     PREDICTIONS,
@@ -44,7 +45,7 @@ from resources.evaluation.results_folder import (
     read_test_claims,
     subset_status,
 )
-from resources.evaluation.trained_policy import chosen_facts, policy_dep
+from resources.evaluation.trained_policy import chosen_facts
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset

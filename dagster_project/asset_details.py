@@ -54,7 +54,7 @@ def _once_where_missing() -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckK
     handled = condition.newly_requested() | condition.newly_updated()
     ready = missing & ~condition.any_deps_missing() & ~condition.in_progress()
     once: Any = noticed.since(handled) & ready
-    return cast("dg.AutomationCondition[dg.AssetKey]", once.with_label("missing, once"))
+    return cast("dg.AutomationCondition[Any]", once.with_label("missing, once"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -133,7 +133,7 @@ class Demo:
         return self._job("rank") and self._job("catalogue")
 
     def _report(self) -> bool:
-        return self._job("report")
+        return self._job("write_report")
 
     def _job(
         self, job: str, partition: str | None = None, *, config: str = "", checks: bool = True

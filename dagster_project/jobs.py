@@ -35,7 +35,7 @@ _SELECTIONS = {
         _SELECT.assets("leaderboard", "comparison"),
         "Leaderboard and comparison of all systems evaluated so far.",
     ),
-    "report": (
+    "write_report": (  # an asset is called report, and both names share one space
         _SELECT.groups("report"),
         "One page with tables and figures of everything in the data folder, report/report.html.",
     ),
@@ -45,7 +45,7 @@ _SELECTIONS = {
     ),
 }
 EXAMPLES = {
-    "report": """\
+    "write_report": """\
 ops:
   report:
     config:

@@ -7,12 +7,10 @@ token limit cut before its verdict is truncated, one without a readable verdict 
 trace is repaired.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import dagster as dg
 import polars as pl
 
 from decomposerl.baselines.method import (
@@ -45,16 +43,6 @@ grammar that may change a verdict, a trace or a call: stored answers are then no
 AGREEMENT = "agreement"
 """The note with the share of samples whose verdict is that of the greedy trace."""
 _EVERY_CHECKPOINT = 1_000_000  # more than any run keeps
-
-
-def policy_dep(systems: Sequence[System]) -> dg.AssetDep:
-    """The edge from asset ``policy``: a policy trained again makes its own system's results stale.
-
-    A partition depends on the run of its system; that of a baseline, or of an entry of
-    ``systems.toml``, on none.
-    """
-    runs = {one.model.key: one.key for one in systems if one.model.port == "policy"}
-    return dg.AssetDep("policy", partition_mapping=dg.StaticPartitionMapping(runs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from resources.training.run_inputs import policy_folder
 from resources.training.run_store import RunFolder, write_outcome
 from toy_corpus import corpus
 
+REPORT = "write_report"
 SPLITS = ("held_out_sampled", "held_out_greedy")
 ASKED = [
     ("funnel", "demo.yaml"),
@@ -91,7 +92,7 @@ def test_the_jobs_make_every_asset():
     assert {"base_policy", "training_claims_random"} == made["training_inputs"]
     assert {"policy"} == made["train"]
     assert {"leaderboard", "comparison"} == made["rank"]
-    assert {"report"} == made["report"]
+    assert {"report"} == made["write_report"]
     assert {"attrition", "chat_replies", "catalog"} == again["catalogue"] <= made["funnel"]
     assert again["test_sets"] == {key for key in made["funnel"] if key.startswith("benchmark/")}
 
@@ -186,14 +187,14 @@ def test_what_was_made_is_not_made_again(tmp_path: Path):
 
 def test_the_report_follows_what_it_shows(tmp_path: Path):
     """It is made once, and again where a part before it was."""
-    for changes, made in ((False, ["report"]), (False, []), (True, ["report"])):
+    for changes, made in ((False, [REPORT]), (False, []), (True, [REPORT])):
         runs = NotedRuns()
         last = demo_of(tmp_path, runs)
         if changes:
             (tmp_path / "rank.parquet").write_bytes(b"another ranking")
         assert last._evaluate()
         assert last._report()
-        assert made == [job for job, _, _ in runs.made if job == "report"]
+        assert made == [job for job, _, _ in runs.made if job == REPORT]
 
 
 def test_a_part_is_made_again_where_it_may_differ(tmp_path: Path):

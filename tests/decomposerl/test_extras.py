@@ -22,7 +22,12 @@ def name_of(text: str) -> str:
 
 
 BASE = {name_of(one) for one in PROJECT["dependencies"]}
-NAMED = {"sklearn": "scikit-learn", "yaml": "pyyaml", "dotenv": "python-dotenv"}
+NAMED = {
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+    "dotenv": "python-dotenv",
+    "markdown_it": "markdown-it-py",
+}
 
 
 def imported() -> set[str]:
