@@ -37,6 +37,9 @@ class PolicyConfig(dg.Config):
 
     # Not run configuration of the trainer resource: Dagster would discard the profile's fields.
     steps: int | None = Field(default=None, ge=1, description="optimizer steps; null: the recipe's")
+    model: str | None = Field(
+        default=None, description="base: a hub name or a folder; null: the recipe's"
+    )
     seed: int | None = Field(
         default=None, ge=0, description="part of the partition's name; another one is refused"
     )
@@ -105,7 +108,8 @@ class PolicyConfig(dg.Config):
             optimization = replace(optimization, steps=self.steps)
         if self.held_out_claims is not None:
             held_out = replace(held_out, claims=self.held_out_claims)
-        return replace(experiment, optimization=optimization, held_out=held_out)
+        model = self.model or experiment.model
+        return replace(experiment, model=model, optimization=optimization, held_out=held_out)
 
     def applied_to_trainer(self, trainer: PolicyTrainerResource) -> PolicyTrainerResource:
         """The profile's trainer with this run's changes."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,6 +47,9 @@ def train(  # noqa: PLR0913 - each is one option of the command
     seed: Annotated[
         int | None, typer.Option(min=0, help="Another seed of it, as a run of its own.")
     ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Another base: a hub name, or a folder of weights.")
+    ] = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Optimizer steps; default: the recipe's.")
     ] = None,
@@ -62,20 +66,25 @@ def train(  # noqa: PLR0913 - each is one option of the command
     """Train a policy with GRPO, or go on with its run where that was stopped.
 
     Its claims and its base policy must be on disk: decomposerl run training_claims base_policy.
+    The last run of other settings, claims or base is kept in superseded/ of the policy's folder.
     """
-    settings = read_config(config)
     graph = named_graph(data)
     name = _run_named(recipe, seed, graph.partitions("policy"))
-    values = {"steps": steps, "report_to": report_to and report_to.value}
-    given = {key: value for key, value in values.items() if value is not None}
-    given |= {"dry_run_only": True} if dry_run else {}
-    job = with_ops(settings, {"policy": given})
+    given = {"model": model, "steps": steps, "report_to": report_to and report_to.value}
+    job = with_ops(read_config(config), {"policy": _set_fields(given, dry_run=dry_run)})
     _require_tracker(graph.profile, job["ops"]["policy"]["config"])
     with graph.started(verbose=verbose, messages=True) as started:
         started.require(started.runs.execute("train", job, name))
     if not dry_run:
         print_text(f"adapter   {graph.folder.path / 'policy' / name / 'adapter'}")
         print_text(f"evaluate  decomposerl evaluate decomposerl-{name}")
+
+
+def _set_fields(values: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
+    chosen = {key: value for key, value in values.items() if value is not None}
+    if "model" in chosen and Path(chosen["model"]).is_dir():
+        chosen["model"] = str(Path(chosen["model"]).resolve())
+    return chosen | ({"dry_run_only": True} if dry_run else {})
 
 
 def _require_tracker(profile: "Profile", config: Mapping[str, Any]) -> None:

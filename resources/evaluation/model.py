@@ -57,7 +57,7 @@ from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
 from resources.tokens.word_tokens import CautiousTokens
 from resources.training.run_inputs import base_of
-from resources.training.run_store import RunFolder, base_revision_of
+from resources.training.run_store import RunFolder, recorded_in_config
 from resources.verifier.resource import VerifierResource
 from resources.vllm.adapters import PolicyAdapter
 from resources.vllm.shared import SharedServer
@@ -272,4 +272,6 @@ class EvaluationModelResource(StoredResource):
         named = self.open_models.revision
         if self.policies == "served" and self.open_models.endpoints:
             return named
-        return base_revision_of(run) or ModelLocks(models_lock(data.path)).fetched(base, named)
+        return recorded_in_config(run, "revision") or ModelLocks(models_lock(data.path)).fetched(
+            base, named
+        )

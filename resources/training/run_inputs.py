@@ -26,7 +26,7 @@ from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
 from resources.store.temporary import empty_folder, publish_folder
-from resources.training.run_store import RunFolder, read_key
+from resources.training.run_store import RunFolder, read_key, recorded_in_config
 
 _SILVER = "silver_decomposed"
 _TRAINING = ("training_claims", "training_claims_random")
@@ -137,10 +137,16 @@ def inputs_of(data: DataFolder, experiment: Experiment) -> InputCopies | None:
 
 
 def base_of(data: DataFolder, experiment: Experiment) -> str:
-    """The base that the recipe's adapter was trained on; runs of earlier versions kept no copy."""
+    """The base that the recipe's adapter was trained on, which may be another than the recipe's.
+
+    Runs of earlier versions kept no copy.
+    """
     copies = inputs_of(data, experiment)
     if copies is not None:
         return copies.base
+    recorded = recorded_in_config(RunFolder(policy_folder(data, experiment.name)), "base")
+    if recorded:
+        return recorded
     tiny = experiment.model == BASE_POLICY
     return str(data.path / BASE_POLICY) if tiny else experiment.model
 

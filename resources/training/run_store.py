@@ -188,11 +188,14 @@ def read_attempts(folder: Path) -> tuple[AttemptRecord, ...]:
     return _read_record(RunFolder(folder))[1]
 
 
-def base_revision_of(run: RunFolder) -> str:
-    """The commit of the hub's base that the run was trained on; empty where none is recorded."""
+def recorded_in_config(run: RunFolder, field: str) -> str:
+    """A field of the run's settings, such as ``base``, and ``revision``: the hub's commit of it.
+
+    Empty where none is recorded.
+    """
     if not run.config.is_file():
         return ""
-    return str(json.loads(run.config.read_text("utf-8")).get("revision", ""))
+    return str(json.loads(run.config.read_text("utf-8")).get(field, ""))
 
 
 def read_key(folder: RunFolder) -> str:

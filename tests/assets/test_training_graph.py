@@ -109,6 +109,17 @@ def test_the_process_gets_the_run_that_the_key_names(data: Path):
     assert again.key != run.key
 
 
+def test_another_base_is_a_run_of_its_own_and_is_evaluated_on_it(data: Path):
+    """The earlier run is kept aside, and the adapter's base is the one that it was trained on."""
+    assert materialize("good", data).success
+    first = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
+    assert materialize("good", data, model="hub/another").success
+    run = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
+    assert ("hub/another", "hub/another") == (run.base, run.experiment.model)
+    assert first.base != run.base
+    assert first.key != run.key
+
+
 def test_data_version_follows_adapter_and_curves(data: Path, instance: dg.DagsterInstance):
     """The same run gives the same version, another recipe another one."""
 

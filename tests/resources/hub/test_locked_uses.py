@@ -31,7 +31,7 @@ from resources.tokens.resource import TokensResource
 from resources.training.process import TrainingRun
 from resources.training.resource import PolicyTrainerResource
 from resources.training.run_inputs import gather_inputs, restart_notice
-from resources.training.run_store import RunFolder, base_revision_of, begin_attempt, write_json
+from resources.training.run_store import RunFolder, begin_attempt, recorded_in_config, write_json
 from resources.verifier.resource import VerifierResource
 from resources.vllm.shared import SharedServer
 from training_graph import claims
@@ -159,12 +159,12 @@ def test_another_commit_of_the_base_is_another_run(data: DataFolder):
 def test_a_policy_is_evaluated_on_the_commit_it_was_trained_on(data: DataFolder):
     """Not on the one that is locked by now; earlier versions recorded none."""
     run = RunFolder(data.path / "policy" / RECIPE.name)
-    assert "" == base_revision_of(run)
+    assert "" == recorded_in_config(run, "revision")
     run.path.mkdir(parents=True)
     write_json(run.config, {"base": NAME})
-    assert "" == base_revision_of(run)
+    assert "" == recorded_in_config(run, "revision")
     write_json(run.config, {"base": NAME, "revision": A})
-    assert A == base_revision_of(run)
+    assert A == recorded_in_config(run, "revision")
 
 
 CHILD = """

@@ -1,5 +1,6 @@
 """The copies that a training run takes of its inputs: once, and nothing else is read."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,14 @@ from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
 from resources.training.data import policy_prompt
 from resources.training.resource import PolicyTrainerResource
-from resources.training.run_inputs import RunInputs, base_of, gather_inputs, restart_notice
-from resources.training.run_store import begin_attempt
+from resources.training.run_inputs import (
+    RunInputs,
+    base_of,
+    gather_inputs,
+    policy_folder,
+    restart_notice,
+)
+from resources.training.run_store import RunFolder, begin_attempt
 from training_graph import claims
 
 RECIPE = replace(experiment("tiny"), held_out=HeldOut(claims=2))
@@ -176,3 +183,13 @@ def test_evaluation_goes_by_what_the_policy_was_trained_on(data: DataFolder):
     assert used.isdisjoint(split.claims["claim_id"])
     assert 3 == split.claims.height
     assert first.base == base_of(data, RECIPE)
+
+
+def test_the_base_is_the_one_that_the_run_recorded(data: DataFolder):
+    """Of a run on another base than the recipe's; without a record it is the recipe's."""
+    recipe = replace(RECIPE, name="elsewhere", model="hub/name")
+    assert "hub/name" == base_of(data, recipe)
+    run = RunFolder(policy_folder(data, recipe.name))
+    run.path.mkdir(parents=True)
+    run.config.write_text(json.dumps({"base": "hub/another"}), "utf-8")
+    assert "hub/another" == base_of(data, recipe)
