@@ -142,11 +142,13 @@ def base_of(data: DataFolder, experiment: Experiment) -> str:
     Runs of earlier versions kept no copy.
     """
     copies = inputs_of(data, experiment)
-    if copies is not None:
+    if copies is not None and Path(copies.base).is_dir():
         return copies.base
     recorded = recorded_in_config(RunFolder(policy_folder(data, experiment.name)), "base")
     if recorded:
         return recorded
+    if copies is not None:
+        return copies.base
     tiny = experiment.model == BASE_POLICY
     return str(data.path / BASE_POLICY) if tiny else experiment.model
 
