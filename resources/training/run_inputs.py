@@ -137,18 +137,13 @@ def inputs_of(data: DataFolder, experiment: Experiment) -> InputCopies | None:
 
 
 def base_of(data: DataFolder, experiment: Experiment) -> str:
-    """The base that the recipe's adapter was trained on, which may be another than the recipe's.
-
-    Runs of earlier versions kept no copy.
-    """
+    """The base that the recipe's adapter was trained on, which may be another than its own."""
     copies = inputs_of(data, experiment)
     if copies is not None and Path(copies.base).is_dir():
         return copies.base
-    recorded = recorded_in_config(RunFolder(policy_folder(data, experiment.name)), "base")
-    if recorded:
-        return recorded
-    if copies is not None:
-        return copies.base
+    run = RunFolder(policy_folder(data, experiment.name))
+    if known := recorded_in_config(run, "base") or (copies.base if copies else ""):
+        return known
     tiny = experiment.model == BASE_POLICY
     return str(data.path / BASE_POLICY) if tiny else experiment.model
 
