@@ -125,10 +125,8 @@ class Demo:
         systems = [(key, "") for key in baselines()] + [(policy(), CONFIGS["policy"])]
         self.progress.lists_assets = False
         for number, (system, config) in enumerate(systems, 1):
-            started = time.perf_counter()
             if not self._job("evaluate", system, config=config, checks=number == len(systems)):
                 return False
-            self.terminal.print(f"✓ {system:<40}{time.perf_counter() - started:>8.1f} s")
         self.progress.lists_assets = True
         return self._job("rank") and self._job("catalogue")
 
@@ -146,8 +144,11 @@ class Demo:
         if self.finished.has(name, settings, keys):
             self.terminal.print(f"✓ {name}: made before, unchanged since")
             return True
+        started = time.perf_counter()
         if not self.runs.run(job, settings, partition, checks=checks):
             return False
+        if not self.progress.lists_assets:
+            self.terminal.print(f"✓ {name:<49}{time.perf_counter() - started:>8.1f} s")
         self.finished.add(name, settings, keys)
         return True
 

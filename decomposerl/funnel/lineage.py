@@ -25,7 +25,7 @@ BEFORE: Mapping[str, str] = {
 """The table whose rows each stage keeps or drops."""
 Origin = tuple[str, str]
 
-_TABLES: Mapping[str, Table] = {
+STAGE_TABLES: Mapping[str, Table] = {
     "rule_filtered": schemas.RULE_FILTERED,
     "difficulty_band": schemas.DIFFICULTY_BAND,
     "deduplicated": schemas.DEDUPLICATED,
@@ -35,6 +35,7 @@ _TABLES: Mapping[str, Table] = {
     "training_claims": schemas.TRAINING_CLAIMS,
     "training_claims_random": schemas.TRAINING_CLAIMS,
 }
+"""The table of each stage."""
 _CELL = ("claim", "label", "source")  # a rank and a gain compare the claims of a cell
 # Columns of the table before; another table's have its name before a dot.
 _COMPUTED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -83,7 +84,7 @@ def column_origins(stage: str) -> dict[str, tuple[Origin, ...]]:
         KeyError: the stage is none of ``BEFORE``.
     """
     before, computed = BEFORE[stage], _COMPUTED.get(stage, {})
-    names = (column.name for column in _TABLES[stage].columns)
+    names = (column.name for column in STAGE_TABLES[stage].columns)
     return {
         name: tuple(_origin(one, before) for one in computed.get(name, (name,))) for name in names
     }

@@ -23,20 +23,14 @@ from upath import UPath
 
 from decomposerl import schemas
 from decomposerl.errors import SchemaError, SourceFileError, TooManyRejects
+from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.table import Table
 from resources.store.paths import LocalPath
 from resources.store.profile_defaults import ProfileDefaults
 from resources.store.temporary import replace_file
 
 _TABLES = {
-    "rule_filtered": schemas.RULE_FILTERED,
-    "difficulty_band": schemas.DIFFICULTY_BAND,
-    "deduplicated": schemas.DEDUPLICATED,
-    "decontaminated": schemas.DECONTAMINATED,
-    "silver_decomposed": schemas.SILVER_DECOMPOSED,
-    "diversity_selected": schemas.DIVERSITY_SELECTED,
-    "training_claims": schemas.TRAINING_CLAIMS,
-    "training_claims_random": schemas.TRAINING_CLAIMS,
+    **STAGE_TABLES,
     "chat_replies": schemas.CHAT_REPLIES,
     "attrition": schemas.ATTRITION,
     "calibrations": schemas.CALIBRATIONS,

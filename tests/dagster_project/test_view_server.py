@@ -138,7 +138,7 @@ def test_a_file_that_became_unreadable_is_left_out(client: TestClient, data: Pat
 
 
 def test_files_that_are_gone(client: TestClient, data: Path):
-    """The page is told, in place of an error without a word."""
+    """The page gets the reason, and not an error without one."""
     for path in data.glob("p*/*/*"):
         if path.is_file():
             path.unlink()
@@ -164,7 +164,7 @@ def test_a_mark_is_stored_and_exported(client: TestClient, data: Path):
 
 
 def test_a_mark_that_cannot_be_stored(client: TestClient, data: Path):
-    """The reviewer is told, and keeps the note."""
+    """The reviewer sees why, and keeps the note."""
     (data / MARKS).mkdir()
     answer = client.post("/marks", json=mark(), headers=ORIGIN)
     assert (507, True) == (answer.status_code, "cannot be written" in answer.json()["error"])

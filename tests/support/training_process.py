@@ -5,6 +5,7 @@ steps that it reported, the batches that it judged and the seconds that it waits
 it compares a sampler's tokens, three here and one there, and prints their number and surprisal.
 """
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -32,8 +33,13 @@ def main(path: str) -> None:
     run = TrainingRun.from_json(Path(path).read_text("utf-8"))
     outcome = train(run, judge, BagOfWordsEmbedder(), reports.append)
     rank, limit_s = PartialState().process_index, longest_wait_s()
-    print("rank", rank, outcome.steps, len(reports), len(judge.asked), limit_s, flush=True)  # noqa: T201 - the parent reads it
-    print("sampler", *sampler_check(run, rank), flush=True)  # noqa: T201 - as above
+    say("rank", rank, outcome.steps, len(reports), len(judge.asked), limit_s)
+    say("sampler", *sampler_check(run, rank))
+
+
+def say(*words: object) -> None:
+    """Write one line at once: with ``print``, two processes may mix their words in one pipe."""
+    os.write(sys.stdout.fileno(), f"{' '.join(map(str, words))}\n".encode())
 
 
 def sampler_check(run: TrainingRun, rank: int) -> tuple[int, float | None]:

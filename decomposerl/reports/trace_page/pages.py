@@ -1,7 +1,7 @@
 """From traces to the index and the blocks that the page reads.
 
-Claims come one after another, each with all of its traces; whoever keeps the blocks gets each one
-as soon as it is full, so only one block and the index are in memory.
+Claims come one after another, each with all of its traces. A block is passed on as soon as it is
+full, so only one block and the index are in memory.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

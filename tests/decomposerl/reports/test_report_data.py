@@ -81,7 +81,7 @@ def test_systems_stand_from_best_to_worst_and_short_runs_last():
 
 
 def test_a_system_that_stands_in_two_tables_is_one_bar():
-    """The paper lists its policy in both tables; systems of one title are told apart."""
+    """The paper lists its policy in both tables; systems of one title have distinct names."""
     twice = [board_row("a", 60.0, table=1), board_row("a", 60.0, table=2)]
     bars = score_bars(board([*twice, board_row("b", 50.0, title="System a")]))
     assert ["a", "b"] == bars["system"].to_list()

@@ -35,7 +35,7 @@ def test_a_line_that_a_killed_process_left_costs_no_other(tmp_path: Path):
 
 
 def test_a_mark_that_is_written_in_part_is_refused(tmp_path: Path):
-    """Where the disk takes half of a line, the file stays as it was and the reviewer is told."""
+    """Where the disk takes half of a line, the file stays as it was and the error says so."""
     file = MarksFile(tmp_path / "marks.jsonl")
     file.append(MARK)
     before = file.content()
