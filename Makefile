@@ -2,8 +2,9 @@
 #   make demo     funnel, training, evaluation on the bundled sample; ends with a leaderboard
 #   make check    the fast checks, about a minute: format, lint, types, contracts, fast tests
 #   make test     every check, in the order named below
-#   make bench    the kernels beside their peers, under 15 minutes (docs/benchmarks.md)
-#   make real     the paper's profile in miniature on real vLLM, without a GPU (docs/rehearsal.md)
+#   make bench    the kernels beside their peers, under 15 minutes (docs/results/benchmarks.md)
+#   make real     the paper's profile in miniature on real vLLM, without a GPU (docs/results/rehearsal.md)
+#   make docs     the documentation as a site with search: docs/_build/index.html
 #   make ui       the Dagster UI on this project's instance
 #   make format   format and apply the safe lint fixes
 #   make clean    remove what the commands above made, except the data
@@ -26,11 +27,13 @@ FAST_TESTS := $(addprefix tests/project/test_,house.py architecture.py contracts
 DEMO_ARGS ?=
 # For example -p 3001 for another port.
 UI_ARGS ?=
-# For example --quick, --only semantic, --strict, --report docs/benchmarks.md
+# For example --quick, --only semantic, --strict, --report docs/results/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python dagster_project/installing.py .venv/pip.log $(PIP_ARGS) -c constraints-cpu.txt
 STAMPS := .venv/stamps
+# A warning, such as a link to a heading that is not there, is an error.
+BUILD_DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build
 
 # The first interpreter that really starts and is new enough (a version manager's shim may not).
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.11 python3 python3.12 python3.13)
@@ -60,9 +63,11 @@ $(call step,import contracts)
 @$(BIN)/lint-imports --no-logo
 $(call step,definitions)
 @env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
+$(call step,documentation)
+@$(BUILD_DOCS)
 endef
 
-.PHONY: help demo check test bench real ui format clean
+.PHONY: help demo check test bench real docs ui format clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -89,14 +94,18 @@ bench: $(STAMPS)/bench
 
 # Real weights and real servers, in an environment of their own; never part of tests or demo.
 real: $(STAMPS)/dev .real/hub
-	@$(BIN)/python -m studies.real_path .real --report docs/rehearsal.md
+	@$(BIN)/python -m studies.real_path .real --report docs/results/rehearsal.md
+
+docs: $(STAMPS)/dev
+	@$(BUILD_DOCS)
+	@echo docs/_build/index.html
 
 format: $(STAMPS)/dev
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .real .dagster_home .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf .venv .real docs/_build .dagster_home .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		.import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -246,7 +246,7 @@ def _corpora_on_hub(name: str) -> "list[Source | Benchmark]":
     if not homes:
         raise DecomposeRLError(
             f"{named[0].title} is not on the hub; get it from {named[0].homepage} and lay "
-            "it out as in docs/funnel.md"
+            "it out as in docs/how-to/curate.md"
         )
     return list(homes.values())
 

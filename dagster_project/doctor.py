@@ -134,7 +134,7 @@ def _servers(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessC
     for (url, model), server in endpoints.items():
         yield servers.endpoint(url, model, read_key(server.key_variable), _endpoint_fix(server))
     if engines.generation == "vllm_server":
-        fix = "start it (docs/running-on-gpus.md), or name another in DECOMPOSERL_GENERATION_URL"
+        fix = "start it (docs/how-to/gpus.md), or name another in DECOMPOSERL_GENERATION_URL"
         yield servers.sampler(engines.generation_url, "", 0, fix)
     if _starts_a_server(engines):
         yield probes.vllm_program(
@@ -161,7 +161,7 @@ def _evaluating(engines: EngineChoices, read_key: KeyReader) -> Iterator[Readine
 def _endpoint_fix(server: Server) -> str:
     if server.needs_key:
         return f"check network and {server.key_variable}, or name another in {server.variable}"
-    return f"start it (docs/running-on-gpus.md), or name another in {server.variable}"
+    return f"start it (docs/how-to/gpus.md), or name another in {server.variable}"
 
 
 def estimates_for(profile: Profile) -> tuple[CostEstimate, ...]:

@@ -150,7 +150,7 @@ def _systems_named(
     if not words:
         methods = dict.fromkeys(one.partition("-")[0] for one in partitions if one not in own)
         mine = f"; your own are {', '.join(own)}" if own else ""
-        examples = f"{', '.join(methods)} (docs/evaluation.md){mine}"
+        examples = f"{', '.join(methods)} (docs/how-to/evaluate.md){mine}"
         raise ConfigError(f"name a system; the methods are {examples}")
     for word in words:
         if word not in partitions:

@@ -1,8 +1,8 @@
 """Requests for rewards, scored by the ensemble: what ``decomposerl serve-rewards`` does.
 
 A request holds whole groups of rollouts, with the fields that ``decomposerl score`` reads; the
-reply has each reward's value, state, weight and what counts. ``docs/rewards-server.md`` is the
-contract; ``reward_server`` sends both over HTTP.
+reply has each reward's value, state, weight and what counts. ``docs/how-to/serve-rewards.md`` is
+the contract; ``reward_server`` sends both over HTTP.
 """
 
 from collections import Counter

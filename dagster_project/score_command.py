@@ -89,8 +89,8 @@ def score(  # noqa: PLR0913 - each is one option
     """Score traces with the reward ensemble; print the table and write it as Parquet.
 
     TRACES has one JSON object per line: claim, evidence and trace; optionally label, n_star or
-    questions, group, rollout, truncated. See docs/rewards.md. Lines that cannot be read go to the
-    rejects file, the others are scored, and the exit code is 3.
+    questions, group, rollout, truncated. See docs/explanation/rewards.md. Lines that cannot be read
+    go to the rejects file, the others are scored, and the exit code is 3.
     """
     from dagster_project.progress_display import shown_progress
     from dagster_project.score import score_file
@@ -130,7 +130,8 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
 
     POST /v1/rewards takes whole groups of rollouts with the fields that 'score' reads and returns
     each reward's value, null where it does not count. GET /v1/health says what scores. There is no
-    authentication. Ctrl-C and SIGTERM finish the requests under way. See docs/rewards-server.md.
+    authentication. Ctrl-C and SIGTERM finish the requests under way.
+    See docs/how-to/serve-rewards.md.
     """
     from dagster_project.reward_server import serve_at
     from dagster_project.reward_service import opened_service

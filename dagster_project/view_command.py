@@ -55,7 +55,7 @@ def view(  # noqa: PLR0913 - each is one option
     """Show traces: questions, answers, evidence and verdicts of systems and training runs.
 
     Serves the page on this machine until interrupted; marks of reviewers are stored in marks.jsonl
-    of the data folder. See docs/traces.md.
+    of the data folder. See docs/how-to/traces.md.
     """
     from dagster_project.profiles import profile_from_environment
     from dagster_project.view import Selection

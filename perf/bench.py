@@ -1,6 +1,6 @@
 """``make bench``: every kernel next to its peers, in one table.
 
-``python -m perf.bench [--only NAME] [--quick] [--strict] [--report docs/benchmarks.md]``
+``python -m perf.bench [--only NAME] [--quick] [--strict] [--report docs/results/benchmarks.md]``
 prints each row as soon as it is measured and writes all rows to ``perf/results.json``: a list
 of ``{name, ours_s, peer, peer_s, ratio, bar, limit_s, note, busy_ours_s, busy_ratio}``.
 

@@ -1,6 +1,6 @@
 """How many questions the rule decomposer, and entities the rule recogniser, find per claim.
 
-``python -m studies.count_questions --corpora /path/to/corpora [--report docs/embedded-engines.md]``
+``python -m studies.count_questions --corpora /path/to/corpora [--report PAGE]``
 prints one row per corpus and writes it between the markers of the report file.
 """
 

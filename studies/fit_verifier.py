@@ -1,6 +1,6 @@
 """Fit the embedded verifier on real corpora and report how well it does.
 
-``python -m studies.fit_verifier --corpora /path/to/corpora [--report docs/embedded-engines.md]``
+``python -m studies.fit_verifier --corpora /path/to/corpora [--report PAGE]``
 writes ``resources/verifier/lexical_verifier.json`` and, between the markers of the report
 file, the tables of its quality. The same corpora give the same weights.
 

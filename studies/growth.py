@@ -1,7 +1,7 @@
 """How time and memory of each stage grow with the pool, and which limit is reached first.
 
 ``python -m studies.growth [--sizes 50000,155506,500000,1500000] [--stages rules,lexical]
-[--report docs/benchmarks.md]`` measures every stage on every pool in its own process
+[--report docs/results/benchmarks.md]`` measures every stage on every pool in its own process
 (``studies.growth_stage``), writes ``studies/growth.json`` after each, and prints Markdown:
 seconds, peak memory, growth exponents, and the pool at which a limit would be reached. Engines
 and reading of corpora are not measured.

@@ -1,9 +1,9 @@
 """Coverage of 95 % intervals: the project's intervals next to the plain bootstrap's.
 
 Draws claims whose true balanced accuracy (or difference of two systems) is known and writes a
-table of coverage and mean width into docs/evaluation.md:
+table of coverage and mean width into docs/how-to/evaluate.md:
 
-    python -m studies.interval_coverage --report docs/evaluation.md
+    python -m studies.interval_coverage --report docs/how-to/evaluate.md
 
 Claims of one document are correlated: with probability ``sqrt(icc)`` a claim uses its
 document's random draw, else its own, so two claims of a document correlate by ``icc``.

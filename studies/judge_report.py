@@ -1,6 +1,6 @@
 """How often the rule judge agrees with gold labels, on real claims and their gold evidence.
 
-``python -m studies.judge_report --corpora /path/to/corpora [--report docs/embedded-engines.md]``
+``python -m studies.judge_report --corpora /path/to/corpora [--report PAGE]``
 prints two tables and writes them between the markers of the report file. Each claim is cut into
 questions by the rule decomposer; each question is answered by the sentences of the gold evidence
 that the rules find; the verdict is the judge's on these answers alone.

@@ -1,6 +1,6 @@
 """Does a run learn, and from what: small recipes over several seeds, with controls.
 
-``python -m studies.learning_study --data data --report docs/training.md`` trains ``tiny``,
+``python -m studies.learning_study --data data --report docs/how-to/train.md`` trains ``tiny``,
 ``tiny_s10`` (labels on a tenth of the claims) and ``tiny_shuffled`` (rewards permuted within
 groups, which must teach nothing) with every seed, on the claims of a data folder in which the
 funnel ran; then it writes the table and the figure of the page. Finished runs are kept,
@@ -127,7 +127,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="threads of a run")
     parser.add_argument("--prompts", default="", help="folder with your own policy.md")
     parser.add_argument("--control", type=Path, help="base policy trained on clean traces only")
-    parser.add_argument("--picture", type=Path, default=Path("docs/learning.png"))
+    parser.add_argument("--picture", type=Path, default=Path("docs/results/learning.png"))
     parser.add_argument("--report", type=Path, help="Markdown file with two markers")
     parser.add_argument("--section", default="learning", help="name of the markers")
     parser.add_argument("--one", help=argparse.SUPPRESS)

@@ -1,10 +1,10 @@
 """Removals of each lexical engine, on synthetic claims and on a folder of real corpora.
 
-``python -m studies.lexical_engines [--rows 155506] [--corpora FOLDER] [--report docs/funnel.md]``
+``python -m studies.lexical_engines [--rows 155506] [--corpora FOLDER] [--report PAGE]``
 prints one table per data set and writes them between the markers of the report file.
 
 Recall and precision compare the removals with those of the exact join. Seconds are of one call
-on this machine; ratios are in docs/benchmarks.md.
+on this machine; ratios are in docs/results/benchmarks.md.
 """
 
 import argparse

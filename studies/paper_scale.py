@@ -1,6 +1,6 @@
 """The funnel at the paper's size, through the real assets, with replayed engines.
 
-``python -m studies.paper_scale [--rows N] [--folder DIR] [--report docs/benchmarks.md]`` writes
+``python -m studies.paper_scale [--rows N] [--folder DIR] [--report PAGE]`` writes
 the pool (not timed), runs the funnel in its own process, checks the planted claims, prints
 Markdown and writes ``studies/paper_scale.json``. Entities, probabilities, vectors and questions
 are read from tables; the embedded entity recogniser is timed separately on a sample.

@@ -1,4 +1,4 @@
-"""What is read from the reply to each prompt, in one sentence each, for ``docs/prompts.md``."""
+"""What is read from the reply to each prompt, in one sentence each, for the page on prompts."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,8 @@
 """Every prompt as a model sees it for one invented claim.
 
-``python -m studies.prompt_page docs/prompts.md`` writes the page. Prompts of methods are those of
-the calls that the methods make, with all worked examples and the default settings. Chat templates
-are not applied.
+``python -m studies.prompt_page docs/reference/prompts.md`` writes the page. Prompts of methods
+are those of the calls that the methods make, with all worked examples and the default
+settings. Chat templates are not applied.
 """
 
 import argparse
@@ -41,13 +41,13 @@ Every prompt as a model sees it for one invented claim, with the default setting
 examples, `verdict_rule: evidence`. A test compares this page with the code. Write it again with
 
 ```sh
-.venv/bin/python -m studies.prompt_page docs/prompts.md
+.venv/bin/python -m studies.prompt_page docs/reference/prompts.md
 ```
 
 Tokens are those of {TOKENIZER}, which is installed with the project; a chat
 model's own tokenizer gives other counts. The evidence is one sentence here: add the tokens of
 yours. The revision is the start of the SHA-256 of the prompt file with its shared wording, as
-requests record it; other settings or [your own prompts](running-on-gpus.md) have another one.
+requests record it; other settings or [your own prompts](../how-to/gpus.md) have another one.
 Claims and evidence are escaped before they are put in.
 """
 

@@ -1,6 +1,6 @@
 """``make real``: ``decomposerl rehearse`` with profile ``paper`` on real vLLM and a small model.
 
-``python -m studies.real_path FOLDER [--report docs/rehearsal.md]``. ``FOLDER`` has what ``make``
+``python -m studies.real_path FOLDER [--report PAGE]``. ``FOLDER`` has what ``make``
 prepared: ``venv`` with vLLM for processors, and ``hub`` with SmolLM2 (``studies/real_model.py``).
 The model stands in for every model of the profile: judge, silver, embedders, verifier, policy. Two
 servers are started here as a user would; those of verifier and evaluation start and stop by

@@ -1,6 +1,6 @@
 """What separates a sampler with stale weights from rounding: the gaps of several samplers.
 
-``python -m studies.sampler_gaps --data data --report docs/training.md`` trains recipe ``tiny``
+``python -m studies.sampler_gaps --data data --report docs/how-to/train.md`` trains recipe ``tiny``
 once per sampler, each a copy of the policy that stands where vLLM would. Its weights arrive by
 TRL's own code, or do not. Both gaps are measured at every step. Finished runs are kept.
 """

@@ -1,6 +1,6 @@
 """What pays: tricks against honest traces on real claims, by the rule judge and by a reader.
 
-``python -m studies.tricks --corpora /path/to/corpora [--report docs/rewards.md]`` prints one row a
+``python -m studies.tricks --corpora /path/to/corpora [--report PAGE]`` prints one row a
 trace: its reward under the paper's readings and under ``STRICT``, and writes the table between
 the markers of the report file. Claims are named by corpus and id; their texts stay in the corpora.
 """

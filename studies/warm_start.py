@@ -2,7 +2,7 @@
 
 ``python -m studies.warm_start`` writes ``resources/policy_tiny/tiny_policy``; ``--control FOLDER``
 also keeps the model that saw only clean traces. The same settings give the same bytes on one
-machine; on another, rounding may move the figures of ``docs/training.md`` by some hundredths.
+machine; on another, rounding may move the figures of ``docs/how-to/train.md`` by some hundredths.
 """
 
 import argparse

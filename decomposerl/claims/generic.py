@@ -1,6 +1,6 @@
 """A user's own corpus from one TOML file: its files, columns and labels.
 
-``docs/adding-a-corpus.md`` shows a full example. Corpora whose rows must be joined or computed
+``docs/how-to/add-a-corpus.md`` shows a full example. Corpora whose rows must be joined or computed
 need an adapter. Whether the name is free is checked by the caller, which knows the catalogue.
 """
 

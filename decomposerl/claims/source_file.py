@@ -1,6 +1,6 @@
 """The text of a first ``source.toml``, with a comment on what a person should check.
 
-``docs/adding-a-corpus.md`` describes the file, ``generic`` reads it.
+``docs/how-to/add-a-corpus.md`` describes the file, ``generic`` reads it.
 """
 
 import json
@@ -25,7 +25,7 @@ def source_toml(  # noqa: PLR0913, PLR0917 - each is a part of the file
     return "\n".join(
         [
             "# A first guess from the file's columns and labels: check every line.",
-            "# docs/adding-a-corpus.md explains all keys.",
+            "# docs/how-to/add-a-corpus.md explains all keys.",
             *("", "[source]"),
             f"name = {_text(name)}",
             f"title = {_text(name.replace('_', ' ').capitalize())}  # as tables show it",

@@ -8,7 +8,7 @@ Each table of the file is one system; its name is the system's key and partition
     adapter = "./adapters/mine"
 
 A path begins with ``/``, ``./`` or ``../`` (relative to the file); anything else is a name on the
-hub, or at an endpoint. ``docs/evaluation.md`` documents the fields.
+hub, or at an endpoint. ``docs/how-to/evaluate.md`` documents the fields.
 """
 
 import hashlib

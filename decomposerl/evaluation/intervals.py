@@ -15,8 +15,8 @@ Takes outcomes by claim with their clusters (``bootstrap.Clusters``), gives boun
   Student's t for few documents. Where nothing varies (0 or 1) all claims of a document are taken
   to have the same outcome.
 
-``studies/interval_coverage.py`` measures their coverage (table in docs/evaluation.md). Metrics that
-are no shares of claims (AUROC, calibration, counts) have bootstrap intervals.
+``studies/interval_coverage.py`` measures their coverage (table in
+docs/explanation/evaluation.md). Metrics that are no shares of claims (AUROC, calibration, counts) have bootstrap intervals.
 """
 
 import math

@@ -59,4 +59,4 @@ class RewardSettings:
 STRICT = RewardSettings(
     abstention="part", grounding="required", silence="refutes", restating="marked"
 )
-"""Every reading under which honesty pays more than the tricks of ``docs/rewards.md``."""
+"""Every reading in which honesty pays more than the tricks of ``docs/explanation/rewards.md``."""

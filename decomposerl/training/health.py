@@ -183,7 +183,7 @@ def _stale(history: Sequence[Measures], settings: HealthSettings) -> Iterator[He
     text = f"the sampler's log-probabilities are {gap:.2g} nats a token from the policy's"
     if base < settings.stale * gap:
         why = f"but {base:.2g} from the base's: vLLM samples without the trained adapter"
-        tail = "start its server as in docs/running-on-gpus.md, and train again from step 0"
+        tail = "start its server as in docs/how-to/gpus.md, and train again from step 0"
         yield HealthFinding("stale_sampler", f"{text} {why}; {tail}", stop=True)
     elif gap >= settings.foreign * nll:
         why = f"where its surprisal is {nll:.2g}: vLLM has another model or temperature"

@@ -233,5 +233,5 @@ def _gib(size: float) -> str:
 
 
 def page_block(layout: Layout) -> str:
-    """Table and commands, as they stand in ``docs/running-on-gpus.md``."""
+    """Table and commands, as they stand in ``docs/how-to/gpus.md``."""
     return f"{memory_table(layout)}\n\n```sh\n{commands(layout)}\n```"

@@ -3,7 +3,7 @@
 Takes judge calls, gives a ruling each, the same every time, and none fails. It compares
 names, numbers, plain words and polarity and understands nothing; orders and forged tags in
 what it reads are passed over, or cost the text that carries them. How well it does stands
-in ``docs/embedded-engines.md``.
+in ``docs/explanation/embedded-engines.md``.
 """
 
 from collections.abc import Sequence

@@ -57,7 +57,7 @@ def judge_check(run: TrainingRun, judge: Judge, claims: ClaimFacts) -> Readiness
         )
     document = f"The note of the day has the number {uuid4().int % 10**9}."
     call = JudgeCall("answerability", document=document, question="What is the note of the day?")
-    fix = "check DECOMPOSERL_JUDGE_URL and the server's log (docs/running-on-gpus.md)"
+    fix = "check DECOMPOSERL_JUDGE_URL and the server's log (docs/how-to/gpus.md)"
     try:
         (ruling,) = judge.judge([call])
     except EngineError as error:
@@ -108,7 +108,7 @@ def _too_long(over: Mapping[str, int], trace: int, reply: int) -> tuple[str, str
     )
     fix = (
         f"start the judge with --max-model-len {over[longest[0]]} or more, or lower its token "
-        "limits (docs/running-on-gpus.md)"
+        "limits (docs/how-to/gpus.md)"
     )
     return detail, fix
 
@@ -118,7 +118,7 @@ def question_check(run: TrainingRun, embedder: Embedder) -> ReadinessCheck:
     part, engine = "questions", embedder.engine
     if "diversity" not in {reward.name for reward in active_rewards(run.experiment.rewards)}:
         return ReadinessCheck(part, engine, "ok", "not embedded: no reward compares them")
-    fix = "check DECOMPOSERL_QUESTIONS_URL and the server's log (docs/running-on-gpus.md)"
+    fix = "check DECOMPOSERL_QUESTIONS_URL and the server's log (docs/how-to/gpus.md)"
     try:
         vectors = embedder.embed([f"What is the note {uuid4().hex}?"])
     except (EngineError, ConfigError) as error:
@@ -131,7 +131,7 @@ def sampler_checks(run: TrainingRun) -> Iterator[ReadinessCheck]:
     if run.generation.engine == "vllm_server":
         sampling = run.experiment.sampling
         tokens = sampling.max_prompt_tokens + sampling.max_completion_tokens
-        fix = "start it as in docs/running-on-gpus.md, or correct DECOMPOSERL_GENERATION_URL"
+        fix = "start it as in docs/how-to/gpus.md, or correct DECOMPOSERL_GENERATION_URL"
         yield sampler(run.generation.url, run.base, tokens, fix)
 
 

@@ -3,7 +3,7 @@
 It stands in for a verifier model where none can run: it compares words, names, numbers and
 polarity with the best lexical sentence of the evidence and understands nothing else. Its
 weights (``lexical_verifier.json``) are fitted by ``python -m studies.fit_verifier``;
-``docs/embedded-engines.md`` shows how well it does.
+``docs/explanation/embedded-engines.md`` shows how well it does.
 """
 
 import hashlib

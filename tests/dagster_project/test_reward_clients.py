@@ -1,4 +1,4 @@
-"""docs/rewards-server.md and its two clients, against a server that runs.
+"""docs/how-to/serve-rewards.md and its two clients, against a server that runs.
 
 TRL is the installed one; of verl, the test has the form of the data and of the calls that its
 source defines (0.9.0: ``RewardLoopWorker``, ``DataProto``, ``AgentLoopWorker._compute_score``).
@@ -31,7 +31,7 @@ from resources.training.rollout_log import RolloutLog
 from reward_serving import example, imports, serving
 from training_parts import BLOCKS, EXPERIMENT, tiny_policy
 
-PAGE = (ROOT / "docs/rewards-server.md").read_text("utf-8")
+PAGE = (ROOT / "docs/how-to/serve-rewards.md").read_text("utf-8")
 THOUGHT, WHO, WHEN, _, ALONE, SUPPORTED, REFUTED = BLOCKS
 ROLLOUTS = (
     ((THOUGHT, WHO, THOUGHT, WHEN, THOUGHT, SUPPORTED), True),

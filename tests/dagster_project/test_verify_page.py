@@ -1,4 +1,4 @@
-"""docs/verify.md: its commands and its Python run as printed."""
+"""docs/how-to/verify.md: its commands and its Python run as printed."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from project import PYTHONPATH, ROOT
 
-PAGE = (ROOT / "docs/verify.md").read_text("utf-8")
+PAGE = (ROOT / "docs/how-to/verify.md").read_text("utf-8")
 
 
 def session(folder: Path, program: list[str]) -> str:

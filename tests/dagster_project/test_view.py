@@ -155,12 +155,12 @@ def test_with_nothing_to_show_the_next_command_is_named(served: list[str], tmp_p
     assert "decomposerl verify FILE --json" in result.stderr
 
 
-PAGE = (ROOT / "docs/traces.md").read_text("utf-8")
+PAGE = (ROOT / "docs/how-to/traces.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("line", re.findall(r"^\.venv/bin/decomposerl (.*)$", PAGE, re.MULTILINE))
 def test_the_options_of_the_page_exist(line: str):
-    """Every command of docs/traces.md, with its options."""
+    """Every command of docs/how-to/traces.md, with its options."""
     command, *words = line.partition("#")[0].split()
     shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command, "--help"]).stdout
     assert set() == {word for word in words if word.startswith("--")} - set(

@@ -12,7 +12,7 @@ from page_commands import desk_in, sessions
 from project import ROOT
 from resources.store.parquet import write_parquet
 
-PAGE = (ROOT / "docs/evaluation.md").read_text("utf-8")
+PAGE = (ROOT / "docs/how-to/evaluate.md").read_text("utf-8")
 
 
 def test_every_command_of_the_evaluation_page_runs(tmp_path: Path):

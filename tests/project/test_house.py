@@ -191,21 +191,21 @@ def test_every_environment_variable_is_documented(tmp_path: Path):
     assert known
     names = re.compile(r"\b(?:DECOMPOSERL|OPENAI)_[A-Z_]+\b")
     assert set(names.findall(read(".env.example"))) == known
-    tables = read("README.md") + read("docs/running-on-gpus.md")
+    tables = read("README.md") + read("docs/how-to/gpus.md")
     assert set(re.findall(rf"\| `({names.pattern})` \|", tables)) == known
 
 
 def test_every_reading_of_the_paper_names_a_setting_that_exists():
     """Each ``XSettings.field`` in the page on readings is a field of that model."""
     models = settings_models()
-    cited = re.findall(r"\b(\w+Settings)\.(\w+)", read("docs/paper-readings.md"))
+    cited = re.findall(r"\b(\w+Settings)\.(\w+)", read("docs/explanation/paper-readings.md"))
     assert cited
     assert [] == [(n, f) for n, f in cited if f not in models[n].model_fields]
 
 
 def test_every_setting_has_its_reading():
     """Each setting of the funnel and of loading is explained on the page on readings."""
-    words = set(re.findall(r"\w+", read("docs/paper-readings.md")))
+    words = set(re.findall(r"\w+", read("docs/explanation/paper-readings.md")))
     fields = {field for model in settings_models().values() for field in model.model_fields}
     assert set() == fields - words
 

@@ -13,7 +13,7 @@ from project import ROOT
 
 REASON = re.compile(r"^ *Not run by a test: \w.{9}", re.MULTILINE)
 GPUS, EVALUATION = (
-    (ROOT / "docs" / name).read_text("utf-8") for name in ("running-on-gpus.md", "evaluation.md")
+    (ROOT / "docs/how-to" / name).read_text("utf-8") for name in ("gpus.md", "evaluate.md")
 )
 CARDS = {layout.name: str(layout.gpu.gib * GIB / 1e9) for layout in LAYOUTS}
 

@@ -165,10 +165,10 @@ def test_tokenizer_and_entity_models_may_be_your_own(name: ProfileName, tmp_path
 
 
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
-    """``docs/running-on-gpus.md`` has the very words, and a line for two cards."""
+    """``docs/how-to/gpus.md`` has the very words, and a line for two cards."""
     verifier = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"]
     words = verifier.server("$COMMIT").command().words(8_001)
-    page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
     commands = [
         line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")
     ]
@@ -230,7 +230,7 @@ def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path)
 
 def test_default_addresses_are_where_the_guide_starts_the_models():
     """Each local default is the port of a documented ``vllm serve`` line of that very model."""
-    guide = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    guide = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
     started = set(re.findall(r"^vllm serve (\S+) .*--port (\d+)", guide, re.MULTILINE))
     expected = {
         (server.model, str(urlsplit(url).port))

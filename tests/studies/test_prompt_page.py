@@ -6,12 +6,12 @@ from resources.store.prompts import load_prompt
 from studies.prompt_contracts import CONTRACTS
 from studies.prompt_page import every_prompt, page
 
-PAGE = (ROOT / "docs/prompts.md").read_text("utf-8")
-AGAIN = "python -m studies.prompt_page docs/prompts.md"
+PAGE = (ROOT / "docs/reference/prompts.md").read_text("utf-8")
+AGAIN = "python -m studies.prompt_page docs/reference/prompts.md"
 
 
 def test_the_page_is_what_the_code_sends():
-    """``docs/prompts.md`` is the generated text; the page names the command."""
+    """``docs/reference/prompts.md`` is the generated text; the page names the command."""
     assert page() == PAGE, f"write it again: {AGAIN}"
     assert AGAIN in PAGE
 

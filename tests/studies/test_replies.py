@@ -169,8 +169,8 @@ def test_the_help_lists_every_operation(capsys: pytest.CaptureFixture[str]):
 def test_the_documented_example_gives_the_documented_sums(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Of ``docs/evaluation.md``."""
-    page = (ROOT / "docs" / "evaluation.md").read_text("utf-8")
+    """Of ``docs/how-to/evaluate.md``."""
+    page = (ROOT / "docs/how-to/evaluate.md").read_text("utf-8")
     section = page.partition("## Read replies of your own model")[2].partition("\n## ")[0]
     example, sums = re.findall(r"```(?:json)?\n(.*?)```", section, re.DOTALL)
     code, out, _ = run(capsys, file_of(tmp_path, example.rstrip()))

@@ -230,7 +230,7 @@ def test_the_real_tricks_are_ruled_on_whole():
 
 
 def test_the_page_names_every_trick():
-    """docs/rewards.md shows the table of the real claims; their texts are not in it."""
-    page = (ROOT / "docs/rewards.md").read_text("utf-8")
+    """docs/explanation/rewards.md shows the table of the real claims; their texts are not in it."""
+    page = (ROOT / "docs/explanation/rewards.md").read_text("utf-8")
     inside = page.split("<!-- tricks report: begin -->")[1].split("<!-- tricks report: end -->")[0]
     assert [] == [one.name for one in REAL_TRICKS if f"| {one.name} |" not in inside]

@@ -1,4 +1,4 @@
-"""The corpus that docs/adding-a-corpus.md describes, and the commands of the page."""
+"""The corpus that docs/how-to/add-a-corpus.md describes, and the commands of the page."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from project import ROOT
 
-PAGE = (ROOT / "docs" / "adding-a-corpus.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/add-a-corpus.md").read_text(encoding="utf-8")
 Rows = list[dict[str, object]]
 
 

@@ -28,7 +28,7 @@ from resources.verifier.lexical import LexicalVerifier
 from strategies import LAW
 
 LENIENT = LoadSettings(max_reject_share=1)
-PAGE = (ROOT / "docs/adding-a-corpus.md").read_text("utf-8")
+PAGE = (ROOT / "docs/how-to/add-a-corpus.md").read_text("utf-8")
 OWN = """
 [source]
 name = "own"

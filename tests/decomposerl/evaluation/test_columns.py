@@ -6,7 +6,7 @@ from decomposerl import schemas
 from decomposerl.table import Table
 from project import ROOT
 
-PAGE = (ROOT / "docs/evaluation.md").read_text("utf-8")
+PAGE = (ROOT / "docs/how-to/evaluate.md").read_text("utf-8")
 TABLES = (
     schemas.PREDICTIONS,
     schemas.CALLS,

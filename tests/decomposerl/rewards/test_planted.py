@@ -21,7 +21,7 @@ from resources.embedder.minilm import MiniLM
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.scoring import reward_rollouts
 
-PAGE = ROOT / "docs/rewards.md"
+PAGE = ROOT / "docs/explanation/rewards.md"
 JUDGED = [reward.name for reward in REWARDS if reward.judged]
 NAMES = [reward.name for reward in REWARDS if reward.weight]
 TRACES = planted_traces()
@@ -109,7 +109,7 @@ def test_words_to_the_judge_earn_nothing(values: pl.DataFrame):
 
 
 def test_the_table_in_the_docs_is_this_one(values: pl.DataFrame):
-    """docs/rewards.md shows the means as they are; ties in the last digit may fall either way."""
+    """The page shows the means as they are; ties in the last digit may fall either way."""
     table = reward_markdown(mean_rewards(values, [*NAMES, TOTAL], TRACE_KINDS))
     shown = PAGE.read_text("utf-8")
     inside = re.search(r"<!-- planted -->\n(.*?)<!-- /planted -->", shown, re.DOTALL)
@@ -127,7 +127,7 @@ def test_the_table_in_the_docs_is_this_one(values: pl.DataFrame):
 
 
 def test_the_worked_example_of_the_docs():
-    """Reward by reward as docs/rewards.md tells it, and the sum printed there."""
+    """Reward by reward as docs/explanation/rewards.md tells it, and the sum printed there."""
     cycles = [
         ("Where does the Marsh heron breed?", "It breeds in France, Spain and Italy."),
         (

@@ -54,7 +54,7 @@ def test_a_servers_sum_is_what_lies_in_its_share(layout: Layout):
 @EACH
 def test_the_page_prints_a_layout_as_it_is_computed(layout: Layout):
     """Table and commands; the heading names the cards."""
-    page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
     block = page.split(f"<!-- layout {layout.name.replace('×', 'x')} report: begin -->\n")[1]
     assert page_block(layout) == block.split("\n<!-- layout")[0]
     assert f"### {layout.name}\n" in page

@@ -126,7 +126,7 @@ def test_trl_receives_the_papers_numbers(name: str, value: object):
 
 READINGS = [
     [cell.strip(" `") for cell in line.split("|")[1:-1]]
-    for line in (ROOT / "docs/paper-readings.md").read_text("utf-8").splitlines()
+    for line in (ROOT / "docs/explanation/paper-readings.md").read_text("utf-8").splitlines()
     if re.match(r"\| `[a-z_.0-9]+` \|", line)
 ]
 

@@ -166,8 +166,8 @@ def test_the_table_has_every_model_that_the_project_names():
 
 
 def test_the_gpu_page_shows_the_table():
-    """``docs/running-on-gpus.md`` has each row: model, use, licence, whether its code runs."""
-    page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    """``docs/how-to/gpus.md`` has each row: model, use, licence, whether its code runs."""
+    page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
     assert [] == [
         row.name
         for row in HUB_MODELS

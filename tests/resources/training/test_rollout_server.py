@@ -108,7 +108,7 @@ def options(words: list[str]) -> dict[str, str]:
 
 def test_the_page_starts_the_server_that_trl_asks_for():
     """TRL's own command line, with the recipe's model, context and seed, and the layout's share."""
-    page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
     (line,) = [one for one in page.splitlines() if "--weight-transfer-config" in one]
     words = shlex.split(line)
     serve = words.index("serve")
@@ -134,6 +134,6 @@ def test_the_page_starts_the_server_that_trl_asks_for():
 
 def test_no_page_has_a_deprecated_command():
     """``trl vllm-serve``, which TRL removes in its next major version, is no command to copy."""
-    pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs").glob("*.md"))]
+    pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))]
     lines = [line for page in pages for line in page.splitlines()]
     assert [] == [line for line in lines if re.match(r"(\w+=\S+ )*trl vllm-serve", line)]
