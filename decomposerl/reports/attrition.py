@@ -151,13 +151,23 @@ def drops_by_reason(attrition: pl.DataFrame) -> pl.DataFrame:
 
 
 def attrition_text(wide: pl.DataFrame) -> str:
-    """The wide table as aligned text with a note on the paper's columns."""
-    return f"{frame_text(wide.rename(_HEADERS).drop('source'), last_is_total=True)}\n\n{NOTE}"
+    """The wide table as aligned text with a note; sources without a row are only named."""
+    shown, note = _shown(wide)
+    return f"{frame_text(shown, last_is_total=True)}\n\n{note}"
 
 
 def attrition_markdown(wide: pl.DataFrame) -> str:
-    """The wide table as Markdown with a note on the paper's columns."""
-    return f"{frame_markdown(wide.rename(_HEADERS).drop('source'))}\n\n{NOTE}"
+    """The wide table as Markdown with a note; sources without a row are only named."""
+    shown, note = _shown(wide)
+    return f"{frame_markdown(shown)}\n\n{note}"
+
+
+def _shown(wide: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    empty = (pl.col("read") == 0) & (pl.col("source") != TOTAL)
+    without = wide.filter(empty)["title"].to_list() if wide["read"].sum() else []
+    named = f" No rows, in the total of the paper's column only: {', '.join(without)}."
+    shown = wide.filter(~pl.col("title").is_in(without)).rename(_HEADERS).drop("source")
+    return shown, NOTE + named * bool(without)
 
 
 def _counted(

@@ -54,6 +54,20 @@ def test_a_file_that_was_cut_off_says_so(browser: "Browser", tmp_path: Path):
     page.close()
 
 
+def test_a_page_of_one_trace_opens_at_it(browser: "Browser", tmp_path: Path):
+    """One verified claim is seen at once, and the list is one click away; any address is kept."""
+    file = tmp_path / "one.html"
+    only = trace("c1", "The only claim.", detail([cycle("Where?", "Here.")]))
+    file.write_text(offline_page(*pages([[only]])), "utf-8")
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    page.get_by_role("heading", name="Question 1: Where?").wait_for(timeout=10_000)
+    page.get_by_role("link", name="List").click()
+    page.locator("a.row").wait_for(timeout=10_000)
+    assert page.url.endswith("one.html#/")
+    page.close()
+
+
 @pytest.fixture
 def server() -> Iterator[TraceServer]:
     with TraceServer(live_page()) as opened:

@@ -23,7 +23,7 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
-from project import PYTHONPATH, ROOT
+from project import PYTHONPATH, ROOT, SUPPORT
 from resources.policy_tiny.folder import load_base_policy
 from resources.store.parquet import write_parquet
 from tiny_models import tiny_chat
@@ -150,9 +150,7 @@ def write_programs(folder: Path, replaced: Mapping[str, str], python: str, root:
     folder.mkdir(parents=True, exist_ok=True)
     for printed, used in replaced.items():
         if used.endswith(".py"):
-            program = folder / printed
-            program.write_text(f'#!/bin/sh\nexec {python} {root / used} "$@"\n', "utf-8")
-            program.chmod(0o755)
+            _program(folder / printed, f'exec {python} {root / used} "$@"')
 
 
 @dataclass(frozen=True)
@@ -197,14 +195,33 @@ class Desk:
         }
 
 
-def desk_in(folder: Path, page: str) -> Desk:
-    """A project's folder with the page's programs, claims, base policy and a tiny chat model."""
+def project_in(folder: Path, page: str) -> Desk:
+    """A project's folder with the page's programs; ``make`` there shows what it would run.
+
+    ``pip`` checks that the project has the extras that it is given.
+    """
     write_programs(folder / "programs", stand_ins(page), sys.executable, ROOT)
-    for name in ("configs", "constraints-gpu.txt"):
+    for name in ("configs", "constraints-gpu.txt", "docs"):
         (folder / name).symlink_to(ROOT / name)
-    (folder / ".venv").symlink_to(sys.prefix)
+    bins = folder / ".venv/bin"
+    bins.mkdir(parents=True)
+    for name in ("decomposerl", "dagster", "python"):
+        (bins / name).symlink_to(Path(sys.prefix) / "bin" / name)
+    _program(bins / "pip", f'exec {sys.executable} {SUPPORT / "extras_stand_in.py"} "$@"')
+    _program(folder / "programs/make", f'exec /usr/bin/make --dry-run -C {ROOT} "$@" > make.log')
     (folder / ".dagster_home").mkdir()
     shutil.copy(ROOT / "dagster.yaml", folder / ".dagster_home")
+    return Desk(folder)
+
+
+def _program(file: Path, line: str) -> None:
+    file.write_text(f"#!/bin/sh\n{line}\n", "utf-8")
+    file.chmod(0o755)
+
+
+def desk_in(folder: Path, page: str) -> Desk:
+    """A project's folder with claims, base policy and a tiny chat model."""
+    desk = project_in(folder, page)
     (folder / "data").mkdir()
     for table, rows in ((SILVER_DECOMPOSED, 60), (TRAINING_CLAIMS, 8)):
         page = pl.format("Page {}. {}", pl.int_range(pl.len()), "evidence")
@@ -213,4 +230,4 @@ def desk_in(folder: Path, page: str) -> Desk:
     load_base_policy(folder / "data/base_policy")
     (folder / "models").mkdir()
     tiny_chat(folder / "models/tiny")
-    return Desk(folder)
+    return desk

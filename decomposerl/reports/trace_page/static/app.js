@@ -29,6 +29,8 @@ export async function start() {
     const all = opened(await source.index());
     await openMarks(all).catch((error) => (announced.value = `Marks cannot be read: ${error.message}`));
     index.value = all;
+    // One trace needs no list: its page opens.
+    if (!location.hash && all.claim_id.length === 1) location.replace(addressOf(all, 0));
     readAddress();
   } catch (error) {
     failure.value = error.message;
