@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 10.0
 _PREDICTIONS = "predictions/"
-TestSetsOption = Annotated[str, typer.Option(help="Test sets, separated by commas; default: all.")]
+TestSetsOption = Annotated[str, typer.Option(help="Comma-separated test sets; default: all.")]
 LimitOption = Annotated[
     int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
 ]
