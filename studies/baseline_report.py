@@ -45,7 +45,10 @@ def baseline_page(folder: DataFolder, systems: Sequence[System], titles: Mapping
             "",
             f"| Systems | {' | '.join(titles[name] for name in sets)} |",
             f"| --- |{' ---: |' * len(sets)}",
-            *(f"| {' | '.join([_names(same), *cells])} |" for cells, same in by_scores.items()),
+            *(
+                f"| {' | '.join([_names(same, systems), *cells])} |"
+                for cells, same in by_scores.items()
+            ),
             "",
             *_call_lines(folder, systems, sets),
         ]
@@ -104,11 +107,16 @@ def _score(folder: DataFolder, name: str, system: str) -> str:
     return f"{row['score']:.1f} [{row['low']:.1f}–{row['high']:.1f}]"
 
 
-def _names(systems: Sequence[System]) -> str:
+def _names(same: Sequence[System], systems: Sequence[System]) -> str:
     """The titles, those of the single-call protocol after the others."""
-    steps = ", ".join(one.title for one in systems if one.protocol != SINGLE_CALL)
-    single = ", ".join(one.title for one in systems if one.protocol == SINGLE_CALL)
-    return "; ".join(filter(None, [steps, single and f"in one call: {single}"]))
+    steps, single = (
+        [one.title for one in same if (one.protocol == SINGLE_CALL) is single]
+        for single in (False, True)
+    )
+    every = sum(one.protocol == SINGLE_CALL for one in systems)
+    in_one = ["all"] if 1 < len(single) == every else single
+    words = [", ".join(steps), f"in one call: {', '.join(in_one)}" if single else ""]
+    return "; ".join(filter(None, words))
 
 
 def _call_lines(folder: DataFolder, systems: Sequence[System], sets: Sequence[str]) -> list[str]:

@@ -44,6 +44,8 @@ def test_systems_of_equal_scores_share_a_row(folder: DataFolder):
     twice = (ASKED[0], ASKED[0])
     rows = baseline_page(folder, twice, {"fever": "FEVER"}).splitlines()
     assert ["FOLK, FOLK"] == [line.split(" | ")[0][2:] for line in rows if "] |" in line]
+    single = baseline_page(folder, (ASKED[1], ASKED[1]), {"fever": "FEVER"})
+    assert "| in one call: all | " in single
 
 
 def test_a_method_that_asks_more_than_its_formula_is_found(folder: DataFolder):
