@@ -18,6 +18,8 @@ from decomposerl.evaluation.systems import System
 from decomposerl.traces.trace import Cycle
 from resources.store.parquet import DataFolder
 
+SINGLE_CALL = "single_call"
+
 
 @dataclass(frozen=True, slots=True)
 class CallCounts:
@@ -31,26 +33,24 @@ class CallCounts:
 
 
 def baseline_page(folder: DataFolder, systems: Sequence[System], titles: Mapping[str, str]) -> str:
-    """Both tables, with a line on engines and claims."""
+    """Both tables, with a line on engines and claims; systems of equal scores share a row."""
     sets = [name for name in titles if _claims(folder, name, systems)]
-    scores = [
-        f"| {one.title} | {one.protocol} | "
-        + " | ".join(_score(folder, name, one.key) for name in sets)
-        + " |"
-        for one in systems
-    ]
-    calls = [_calls_line(folder, one, sets) for one in systems]
+    by_scores: dict[tuple[str, ...], list[System]] = {}
+    for one in systems:
+        cells = tuple(_score(folder, name, one.key) for name in sets)
+        by_scores.setdefault(cells, []).append(one)
     return "\n".join(
         [
             _about(folder, sets, titles, systems),
             "",
-            f"| Method | Protocol | {' | '.join(titles[name] for name in sets)} |",
-            f"| --- | --- |{' ---: |' * len(sets)}",
-            *scores,
+            f"| Systems | {' | '.join(titles[name] for name in sets)} |",
+            f"| --- |{' ---: |' * len(sets)}",
+            *(
+                f"| {' | '.join([_names(same, systems), *cells])} |"
+                for cells, same in by_scores.items()
+            ),
             "",
-            "| Method | Protocol | Calls per claim | Expected | Counted | Differ | No verdict |",
-            "| --- | --- | --- | ---: | ---: | ---: | ---: |",
-            *calls,
+            *_call_lines(folder, systems, sets),
         ]
     )
 
@@ -104,21 +104,45 @@ def _about(
 def _score(folder: DataFolder, name: str, system: str) -> str:
     scores = folder.read(f"scores/{name}/{system}").filter(metric=METRIC, slice="all")
     row = scores.row(0, named=True)
-    return f"{row['score']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
+    return f"{row['score']:.1f} [{row['low']:.1f}–{row['high']:.1f}]"
 
 
-def _calls_line(folder: DataFolder, system: System, sets: Sequence[str]) -> str:
-    (method,) = [one for one in METHODS if one.name == system.method]
-    frames = [folder.read(f"predictions/{name}/{system.key}") for name in sets]
-    calls = calls_of(method, system.protocol, pl.concat(frames))
-    formula = method.calls if system.protocol == "faithful" else "1"
-    cells = (
-        system.title,
-        system.protocol,
-        formula,
-        f"{calls.expected / calls.claims:.2f}",
-        f"{calls.counted / calls.claims:.2f}",
-        f"{calls.differing:,} of {calls.claims:,}",
-        f"{calls.unparsed:,}",
+def _names(same: Sequence[System], systems: Sequence[System]) -> str:
+    """The titles, those of the single-call protocol after the others."""
+    steps, single = (
+        [one.title for one in same if (one.protocol == SINGLE_CALL) is single]
+        for single in (False, True)
     )
-    return f"| {' | '.join(cells)} |"
+    every = sum(one.protocol == SINGLE_CALL for one in systems)
+    in_one = ["all"] if 1 < len(single) == every else single
+    words = [", ".join(steps), f"in one call: {', '.join(in_one)}" if single else ""]
+    return "; ".join(filter(None, words))
+
+
+def _call_lines(folder: DataFolder, systems: Sequence[System], sets: Sequence[str]) -> list[str]:
+    """Sums over all systems, and a table of the faithful ones."""
+    calls = [_calls(folder, one, sets) for one in systems]
+    claims, unparsed = sum(one.claims for one in calls), sum(one.unparsed for one in calls)
+    differing = sum(one.differing for one in calls)
+    sums = f"Of {claims:,} predictions, {unparsed:,} have no verdict"
+    return [
+        f"{sums}, and the counted calls of {differing:,} differ from the formula.",
+        "",
+        "| Step by step | Calls per claim | Mean |",
+        "| --- | --- | ---: |",
+        *(
+            f"| {one.title} | {_method(one).calls} | {made.counted / made.claims:.2f} |"
+            for one, made in zip(systems, calls, strict=True)
+            if one.protocol != SINGLE_CALL
+        ),
+    ]
+
+
+def _calls(folder: DataFolder, system: System, sets: Sequence[str]) -> CallCounts:
+    frames = [folder.read(f"predictions/{name}/{system.key}") for name in sets]
+    return calls_of(_method(system), system.protocol, pl.concat(frames))
+
+
+def _method(system: System) -> Method:
+    (method,) = [one for one in METHODS if one.name == system.method]
+    return method

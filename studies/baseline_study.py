@@ -1,7 +1,7 @@
 """Every baseline with rule engines on the test sets of a corpora folder: accuracy and calls.
 
 ``DECOMPOSERL_CORPORA=... DECOMPOSERL_DATA=... python -m studies.baseline_study --limit 200 --report
-docs/how-to/evaluate.md`` reads the test sets, runs every baseline of the embedded engines in both
+docs/results/baselines.md`` reads the test sets, runs every baseline of the embedded engines in both
 protocols on at most ``--limit`` claims per set, scores and ranks them, and writes the two tables
 of the page. Finished predictions are reused, so it can be interrupted at any time.
 

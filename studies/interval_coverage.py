@@ -1,9 +1,9 @@
 """Coverage of 95 % intervals: the project's intervals next to the plain bootstrap's.
 
-Draws claims whose true balanced accuracy (or difference of two systems) is known and writes a
-table of coverage and mean width into docs/how-to/evaluate.md:
+Draws claims whose true balanced accuracy (or difference of two systems) is known, prints coverage
+and mean width by case, and writes their range by number of claims into docs/results/intervals.md:
 
-    python -m studies.interval_coverage --report docs/how-to/evaluate.md
+    python -m studies.interval_coverage --report docs/results/intervals.md
 
 Claims of one document are correlated: with probability ``sqrt(icc)`` a claim uses its
 document's random draw, else its own, so two claims of a document correlate by ``icc``.
@@ -75,6 +75,14 @@ class SimulatedClaims:
             f"{self.refuted:.0%}".replace("%", " %"),
             documents if self.size > 1 else "",
         ]
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What the cases of a row of the page have in common."""
+        size = f"{self.rows}", f"{self.size}"
+        if self.other is None:
+            return size
+        return *size, "equal" if self.other == self.right else f"{self.right:g}, {self.other:g}"
 
 
 SINGLE = (
@@ -171,58 +179,89 @@ def _coverage(bounds: Sequence[Bounds], truth: float) -> list[str]:
     return [f"{100 * covered.mean():.1f}", f"{100 * (high - low).mean():.1f}"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Cases with the columns of their rows; ``on_page`` are the positions of those on the page."""
+
+    title: str
+    cases: Sequence[SimulatedClaims]
+    line: Callable[[SimulatedClaims, int], list[str]]
+    columns: Sequence[str]
+    on_page: Sequence[int]
+    group: Sequence[str]
+
+
 _HEAD = ["claims", "right", "refuted", "documents"]
-_TABLES: tuple[
-    tuple[str, Sequence[SimulatedClaims], Callable[[SimulatedClaims, int], list[str]], list[str]],
-    ...,
-] = (
-    (
-        "One balanced accuracy",
-        SINGLE,
-        single_line,
-        ["bootstrap covers", "width", "closed form covers", "width"],
-    ),
-    (
+_COVERS = ["bootstrap covers", "its width", "closed form covers", "its width"]
+_P = ["bootstrap p < 0.05", "shown p < 0.05", "a p is shown"]
+_GROUP = ["claims", "per document"]
+_TABLES = (
+    _Table("One balanced accuracy", SINGLE, single_line, _COVERS, (0, 2, 3), _GROUP),
+    _Table(
         "The difference of two systems",
         PAIRED,
         paired_line,
-        [
-            "bootstrap covers",
-            "width",
-            "closed form covers",
-            "width",
-            "bootstrap p < 0.05",
-            "shown p < 0.05",
-            "a p is shown",
-        ],
+        [*_COVERS, *_P],
+        (0, 2, 3, 4, 5),
+        [*_GROUP, "accuracies"],
     ),
 )
 
 
-def report(replicates: int) -> str:
-    """Both tables, in percent."""
-    parts = [
-        f"{replicates:,} samples per row; percent, widths in points. The nominal coverage is 95."
-    ]
-    for title, cases, line, columns in _TABLES:
-        rows = [line(case, replicates) for case in cases]
-        parts.append(f"**{title}**\n\n{markdown_table([*_HEAD, *columns], rows)}")
+def measured(replicates: int) -> list[list[list[str]]]:
+    """The rows of both tables."""
+    return [[table.line(case, replicates) for case in table.cases] for table in _TABLES]
+
+
+def report(tables: Sequence[Sequence[Sequence[str]]], replicates: int) -> str:
+    """Both tables, a row per case, in percent."""
+    parts = [_about(replicates)]
+    for table, rows in zip(_TABLES, tables, strict=True):
+        parts.append(_titled(table.title, [*_HEAD, *table.columns], rows))
     return "\n\n".join(parts)
 
 
+def ranges(tables: Sequence[Sequence[Sequence[str]]], replicates: int) -> str:
+    """The same for the page: least and greatest value of the cases of a group."""
+    parts = [_about(replicates)]
+    for table, rows in zip(_TABLES, tables, strict=True):
+        groups: dict[tuple[str, ...], list[Sequence[str]]] = {}
+        for case, row in zip(table.cases, rows, strict=True):
+            groups.setdefault(case.group, []).append(row[len(_HEAD) :])
+        lines = [
+            [*key, *(_span([row[column] for row in same]) for column in table.on_page)]
+            for key, same in groups.items()
+        ]
+        columns = [table.columns[column] for column in table.on_page]
+        parts.append(_titled(table.title, [*table.group, *columns], lines))
+    return "\n\n".join(parts)
+
+
+def _about(replicates: int) -> str:
+    return f"{replicates:,} samples per case; percent, widths in points. Nominal coverage is 95."
+
+
+def _titled(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return f"**{title}**\n\n{markdown_table(head, rows)}"
+
+
+def _span(values: Sequence[str]) -> str:
+    least, most = min(values, key=float), max(values, key=float)
+    return least if least == most else f"{least}–{most}"
+
+
 def main() -> None:
-    """Print the tables, or write them into a page."""
+    """Print a row per case; write the ranges into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--replicates", type=int, default=REPLICATES)
     parser.add_argument(
         "--report", type=Path, help="Markdown file with the two markers of this report"
     )
     words = parser.parse_args()
-    text = report(words.replicates)
-    if words.report is None:
-        print(text)
-    else:
-        write_between_markers(words.report, MARKS, text)
+    tables = measured(words.replicates)
+    print(report(tables, words.replicates))
+    if words.report is not None:
+        write_between_markers(words.report, MARKS, ranges(tables, words.replicates))
 
 
 if __name__ == "__main__":

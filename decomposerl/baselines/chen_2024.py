@@ -129,8 +129,7 @@ METHOD = decomposing(
     name="chen_2024",
     title="Chen-2024",
     publication="Chen et al. 2024",
-    calls="q + k + 2: q writings (1 to 3) of k questions (at most 10); q where k is 0; "
-    "+ repeated calls",
+    calls="q + k + 2: q writings (at most 3) of k questions (at most 10); q if k = 0",
     formula=_formula,
     revision=2,
 )

@@ -198,7 +198,7 @@ METHOD = decomposing(
     name="claimdecomp",
     title="ClaimDecomp",
     publication="Chen et al. 2022",
-    calls="1 + k, k questions; + repeated calls",
+    calls="1 + k: k questions",
     formula=lambda ended: 1 + int(ended.notes["questions"]),
     revision=2,
 )

@@ -238,8 +238,7 @@ METHOD = decomposing(
     name="decomposed_prompting",
     title="Decomposed Prompting",
     publication="Khot et al. 2023",
-    calls="2k + 1 + e: k steps (at most 9), e = 1 for the call that brought the end; "
-    "+ repeated calls",
+    calls="2k + 1 + e: k steps (at most 9), e = 1 for the call that ends",
     formula=lambda ended: 2 * len(ended.cycles) + 1 + (ended.notes["stopped"] != "cap"),
     revision=2,
 )

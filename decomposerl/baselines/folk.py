@@ -114,7 +114,7 @@ METHOD = decomposing(
     name="folk",
     title="FOLK",
     publication="Wang and Shu 2023",
-    calls="2 + k, k predicates (1 where none was read); + repeated calls",
+    calls="2 + k: k predicates; 1 if none was read",
     formula=lambda ended: 2 + int(ended.notes["predicates"] or -1),
     revision=2,
 )

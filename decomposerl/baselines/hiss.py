@@ -152,7 +152,7 @@ METHOD = decomposing(
     name="hiss",
     title="HiSS",
     publication="Zhang and Gao 2023",
-    calls="2 + S: S sub-claims (at most 10); + repeated calls",
+    calls="2 + S: S sub-claims (at most 10); 1 if none was read",
     formula=lambda ended: 2 + int(ended.notes["sub_claims"]) if ended.notes["split"] else 1,
     revision=2,
 )

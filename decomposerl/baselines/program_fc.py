@@ -229,7 +229,7 @@ METHOD = decomposing(
     name="program_fc",
     title="ProgramFC",
     publication="Pan et al. 2023",
-    calls="N + s: N programs (1) with s steps in all, N(1 + k) for k steps each; + repeated calls",
+    calls="N + s: N programs (1), s steps in all",
     formula=lambda ended: int(ended.notes["programs"]) + int(ended.notes["steps"]),
     revision=2,
 )

@@ -192,8 +192,8 @@ METHOD = decomposing(
     name="qacheck",
     title="QACheck",
     publication="Pan et al. 2023",
-    calls="3n + v + 1, n questions of which v gave something new (3n + v after five rounds, "
-    "3n + v + 2 where no further question came, 1 where none came); + repeated calls",
+    calls="3n + v + 1: n questions, v with something new; 1 less after five rounds, "
+    "1 more if the questions end, 1 in all without any",
     formula=_formula,
     revision=2,
 )

@@ -172,8 +172,7 @@ METHOD = decomposing(
     name="self_ask",
     title="Self-Ask",
     publication="Press et al. 2023",
-    calls="2k + 1 + c: k questions (at most 5), c = 1 where the final line is asked for by itself; "
-    "+ repeated calls",
+    calls="2k + 1 + c: k questions (at most 5), c = 1 for a separate final line",
     formula=lambda ended: (
         2 * len(ended.cycles) + 1 + (ended.notes["stopped"] in {"none", "repeat", "unread"})
     ),

@@ -16,7 +16,7 @@ Takes outcomes by claim with their clusters (``bootstrap.Clusters``), gives boun
   to have the same outcome.
 
 ``studies/interval_coverage.py`` measures their coverage (table in
-``docs/explanation/evaluation.md``). Metrics that are no shares of claims (AUROC, calibration,
+``docs/results/intervals.md``). Metrics that are no shares of claims (AUROC, calibration,
 counts) have bootstrap intervals.
 """
 

@@ -1,4 +1,4 @@
-"""The blocks of docs/how-to/evaluate.md that fill the paper's tables, run in order on one card."""
+"""The blocks of docs/how-to/paper-tables.md, run in order on one card."""
 
 import os
 import re
@@ -42,11 +42,10 @@ STAND_IN_HOLDS={held} CUDA_VISIBLE_DEVICES=0 exec {python} {program} "$@"
 
 
 def blocks() -> list[str]:
-    """The shell blocks of the section that a test can run: not the one that costs money."""
-    page = (ROOT / "docs/how-to/evaluate.md").read_text("utf-8")
-    section = page.split("\n## The rows of the paper's tables\n")[1].split("\n## ")[0]
-    found = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
-    return [one for one in found if "gpt-4.1-mini" not in one]
+    """The shell blocks that evaluate on the card: not those that cost money or only rank."""
+    page = (ROOT / "docs/how-to/paper-tables.md").read_text("utf-8")
+    found = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    return [one for one in found if "serve" in one]
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

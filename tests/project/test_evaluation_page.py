@@ -1,28 +1,68 @@
-"""Every shell block of the page on evaluation runs, or says that it is not run."""
+"""Every shell block of the pages on evaluation runs, or says that it is not run."""
 
 import json
+import re
 from pathlib import Path
+
+import pytest
 
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import write_tests
 from metrics_parts import write
-from page_commands import desk_in, sessions
+from page_commands import HEAD, blocks, desk_in, sessions
 from project import ROOT
 from resources.store.parquet import write_parquet
 
-PAGE = (ROOT / "docs/how-to/evaluate.md").read_text("utf-8")
+EVALUATE, TABLES, BASELINES, INTERVALS = (
+    (ROOT / "docs" / name).read_text("utf-8")
+    for name in (
+        "how-to/evaluate.md",
+        "how-to/paper-tables.md",
+        "results/baselines.md",
+        "results/intervals.md",
+    )
+)
+REPLACED = f"""\
+{HEAD}
+| --- | --- |
+| `tests/support/vllm_stand_in.py` | `vllm` |
+| `--partition simple-qwen2.5-7b-faithful` | `--partition decomposerl-paper_7b` |
+
+"""
 
 
 def test_every_command_of_the_evaluation_page_runs(tmp_path: Path):
     """In the page's order, over one data folder: later blocks read what earlier ones wrote."""
-    desk = desk_in(tmp_path, PAGE)
+    page = REPLACED + EVALUATE
+    desk = desk_in(tmp_path, page)
     write_results(desk.folder / "data")
     write_predictions(desk.folder)
-    for heading, session in sessions(PAGE).items():
-        status, printed = desk.run(PAGE, session, STAND_IN_SAYS="Supported")
-        assert 0 == status, f"{heading}: {printed[-4_000:]}"
+    printed = {}
+    for heading, session in sessions(page).items():
+        status, printed[heading] = desk.run(page, session, STAND_IN_SAYS="Supported")
+        assert 0 == status, f"{heading}: {printed[heading][-4_000:]}"
+    (example,) = re.findall(r"```\n(System .*?)```", page, re.DOTALL)
+    assert example in printed["Score a system"]
+
+
+def test_every_command_for_the_papers_tables_runs(tmp_path: Path):
+    """As one shell session, which the page asks for; of each block the first system."""
+    page = REPLACED + TABLES
+    desk = desk_in(tmp_path, page)
+    write_results(desk.folder / "data")
+    whole = [block for session in sessions(page).values() for block in session]
+    status, printed = desk.run(page, whole, STAND_IN_SAYS="Supported")
+    assert 0 == status, printed[-4_000:]
+
+
+@pytest.mark.parametrize("page", [EVALUATE, TABLES, BASELINES, INTERVALS])
+def test_a_block_that_is_not_run_says_why(page: str):
+    """Each sentence has a reason and belongs to one block; every shell block is looked at."""
+    reasons = re.findall(r"^Not run by a test: \w.{9}", page, re.MULTILINE)
+    assert sum(block.not_run for block in blocks(page)) == len(reasons)
+    assert len(blocks(page)) == len(re.findall(r"^ *```(?:sh|bash|console)$", page, re.MULTILINE))
 
 
 def write_results(data: Path) -> None:

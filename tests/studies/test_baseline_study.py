@@ -25,17 +25,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
 
 
 def test_the_page_names_engine_limit_and_formula(folder: DataFolder):
-    """A row a system with its interval; test sets without claims have no column."""
+    """Systems with their intervals; test sets without claims have no column."""
     page = baseline_page(folder, ASKED, {"fever": "FEVER", "wice": "WiCE"})
     about, *lines = page.splitlines()
     assert about.startswith("Engines: `rule_chat:")
     assert about.endswith(f"Claims: FEVER {LIMIT} of {CLAIMS}.")
     assert "WiCE" not in page
-    assert ["FOLK", "FOLK"] == [line.split(" | ")[0][2:] for line in lines if "] |" in line]
-    faithful, single = lines[-2:]
-    assert f"| FOLK | faithful | {FOLK.calls} |" in faithful
-    assert f"| 0 of {LIMIT} |" in faithful
-    assert f"| FOLK | single_call | 1 | 1.00 | 1.00 | 0 of {LIMIT} |" in single
+    named = [line.split(" | ")[0][2:] for line in lines if "] |" in line]
+    assert named in (["FOLK; in one call: FOLK"], ["FOLK", "in one call: FOLK"])
+    formula = FOLK.calls
+    assert lines[-1].startswith(f"| FOLK | {formula} | ")
+    nothing = "0 have no verdict, and the counted calls of 0 differ from the formula."
+    assert f"Of {2 * LIMIT} predictions, {nothing}" in lines
+
+
+def test_systems_of_equal_scores_share_a_row(folder: DataFolder):
+    """One row for a system that is there twice, with its scores once."""
+    twice = (ASKED[0], ASKED[0])
+    rows = baseline_page(folder, twice, {"fever": "FEVER"}).splitlines()
+    assert ["FOLK, FOLK"] == [line.split(" | ")[0][2:] for line in rows if "] |" in line]
+    single = baseline_page(folder, (ASKED[1], ASKED[1]), {"fever": "FEVER"})
+    assert "| in one call: all | " in single
 
 
 def test_a_method_that_asks_more_than_its_formula_is_found(folder: DataFolder):

@@ -62,8 +62,8 @@ def test_what_stands_in_both_tables_is_the_same():
 
 
 def test_each_row_of_both_tables_has_its_commands():
-    """The page on the evaluation has a line for every system that a row may be."""
-    page = (ROOT / "docs/how-to/evaluate.md").read_text("utf-8")
+    """The page on the tables has a line for every system that a row may be."""
+    page = (ROOT / "docs/how-to/paper-tables.md").read_text("utf-8")
     lines = {line.split()[1] for line in page.splitlines() if line.startswith("evaluate ")}
     known = systems(METHODS, [one.name for one in EXPERIMENTS])
     wanted = {system.key for row in PUBLISHED for system in systems_of(row, known)}

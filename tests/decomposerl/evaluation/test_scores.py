@@ -1,5 +1,8 @@
 """Scores of a benchmark: every labelled claim counts, slices add up, nothing is made up."""
 
+import re
+from fnmatch import fnmatch
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +13,9 @@ from decomposerl.evaluation.bootstrap import clusters_of, generator, interval, r
 from decomposerl.evaluation.metrics import balanced_accuracy, indicators
 from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score_predictions
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES
+from project import ROOT
 
+TRACE = PREDICTIONS.schema["trace"]
 QUICK = ScoreSettings(draws=400, confidence_draws=100)
 ROWS = 240
 
@@ -104,6 +109,23 @@ def test_scores_equal_the_reference():
     parsed = of(scores, "parse_rate")["score"]
     assert parsed == pytest.approx(100 * found["verdict"].is_not_null().mean())
     assert SCORES.conform(scores).equals(score_predictions(found, labelled, QUICK))
+
+
+def test_every_metric_is_explained():
+    """``docs/explanation/evaluation.md`` has each metric, or its form."""
+    labelled = claims()
+    sure = pl.int_range(pl.len()) / ROWS
+    confidences = ("raw", "normalised", "calibrated")
+    columns = {f"confidence_{kind}": sure for kind in confidences}
+    traced = pl.struct(pl.lit(None, field.dtype).alias(field.name) for field in TRACE.fields)
+    more = {"agreement": sure, "support_score": sure, "trace": traced}
+    scores = score_predictions(predictions(labelled, **columns, **more), labelled, QUICK)
+    page = (ROOT / "docs/explanation/evaluation.md").read_text("utf-8")
+    section = page.split("\n## Scores\n")[1].split("\n## ")[0]
+    forms = re.findall(r"`([a-z_0-9*]+)`", section)
+    found = set(scores["metric"])
+    assert {"calls_per_claim", "abstention_rate", "auroc_support", "brier_raw"} <= found
+    assert set() == {name for name in found if not any(fnmatch(name, form) for form in forms)}
 
 
 def test_f1_and_precision_count_a_missing_verdict_as_the_other_label():
