@@ -193,7 +193,8 @@ class Caller:
         """Update the endpoint's circuit and rest; return the fault without the key."""
         failure = failure_without_key(fault.failure, self._key)
         if fault.unwell:
-            endpoint.circuit.failed(failure.detail, lasting=failure.lasting)
+            arrived = fault.charged or failure.reason != "transport"
+            endpoint.circuit.failed(failure.detail, lasting=failure.lasting, arrived=arrived)
         elif failure.reason != "rate_limited":
             endpoint.served(started)
         if fault.pause_s is not None:

@@ -69,6 +69,7 @@ class ChatClient:
         self._store: ReplyStore | None = None
         self._connection: tuple[LoopThread, Caller] | None = None
         self._closed = False
+        self._warned = ""
         self._flights: dict[str, asyncio.Future[Outcome]] = {}
 
     def __enter__(self) -> Self:
@@ -165,8 +166,9 @@ class ChatClient:
         ordered = [outcomes[one.key] for one in keyed]
         failed = [one for one in ordered if isinstance(one, ChatFailure)]
         self.counts.fail(failed)
-        if failed:
-            _LOG.warning("%s: %s", self.engine, _summary(failed, len(ordered)))
+        if failed and (summary := _summary(failed, len(ordered))) != self._warned:
+            self._warned = summary  # batches of one request would repeat it
+            _LOG.warning("%s: %s", self.engine, summary)
         return ordered
 
     def _keyed(

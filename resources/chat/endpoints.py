@@ -37,6 +37,8 @@ WINDOW = 20
 """How many of the latest outcomes decide; fewer never open the circuit."""
 WORST = 0.5
 """The share of failures among them at which the circuit opens."""
+_UNREACHED_S = 10.0
+"""Most seconds to wait for an endpoint that no call has reached: wrong address, or not started."""
 LANE_WIDTH = 16
 """Most calls over one connection pool: the cost per call grows with a pool's connections."""
 _SPREAD = 0.1  # so that waiting calls do not all return in the same instant
@@ -117,6 +119,8 @@ class Circuit:
         """When the circuit opened (long ago, for a fault that lasts), None while closed."""
         self.last_fault = ""
         """The message of its last fault."""
+        self.reached = False
+        """Whether a call ever arrived."""
 
     def ready_at(self) -> float:
         """The clock's time from which the endpoint may be called."""
@@ -129,16 +133,18 @@ class Circuit:
 
     def succeeded(self) -> None:
         """The endpoint answered: close the circuit."""
+        self.reached = True
         self._latest.append(True)
         if self.open_since is not None:
             self.open_since = None
             self._latest.clear()
 
-    def failed(self, fault: str, *, lasting: bool = False) -> None:
+    def failed(self, fault: str, *, lasting: bool = False, arrived: bool = True) -> None:
         """The endpoint failed: open the circuit if it fails most of the time.
 
         Waiting does not help against a ``lasting`` fault (a wrong key).
         """
+        self.reached |= arrived
         self._latest.append(False)
         self.last_fault = fault
         full = len(self._latest) == WINDOW
@@ -274,7 +280,10 @@ class Endpoints:
         opened = endpoint.circuit.open_since
         if opened is None:
             return endpoint.resting_until - now > self._patience_s
-        return now - opened >= self._patience_s
+        reached = endpoint.circuit.reached
+        return now - opened >= (
+            self._patience_s if reached else min(self._patience_s, _UNREACHED_S)
+        )
 
     def _why_none(self, now: float) -> ChatFailure:
         resting = any(endpoint.circuit.open_since is None for endpoint in self.every)

@@ -120,7 +120,10 @@ class ChatSettings(Settings):
         10.0, gt=0, description="seconds between trials of an endpoint that failed too often"
     )
     circuit_patience_s: float = Field(
-        120.0, ge=0, description="seconds to wait for a failing endpoint before calls fail"
+        120.0,
+        ge=0,
+        description="seconds to wait for a failing endpoint before calls fail; at most 10 for one "
+        "that no call has reached",
     )
     prices: dict[str, Price] = Field(
         default_factory=dict, description="price table, by model name; a local model costs nothing"

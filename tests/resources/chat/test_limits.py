@@ -186,6 +186,21 @@ def test_a_rest_says_for_how_long_and_why():
     assert "daily quota" in found.detail
 
 
+@pytest.mark.parametrize(("begun", "waited_s"), [(False, 10), (True, 120)])
+def test_an_address_where_nothing_listens_is_given_up_soon(begun: bool, waited_s: int):  # noqa: FBT001
+    """After ten seconds; an endpoint that has answered before gets its whole patience."""
+    time = MadeUpTime()
+    with FaultServer() as served:
+        chosen = settings(served.url, attempts=1, concurrency=1)
+        chat = ChatClient(chosen, None, None, time.timing())
+        if begun:
+            assert [None] == failures(chat.complete([request(0)]))
+    with chat:
+        found = failures(chat.complete([request(number) for number in range(1, 60)]))
+    assert {"transport", "circuit_open"} == set(found)
+    assert waited_s <= time.now - 1_000 < waited_s + 15
+
+
 def test_a_resting_endpoint_leaves_its_calls_to_another():
     """One endpoint asks for a pause: its call goes to the other without one."""
     time = MadeUpTime()
