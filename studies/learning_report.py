@@ -156,7 +156,7 @@ def _cells(outcomes: _Outcomes, curves: Sequence[pl.DataFrame], key: str) -> tup
     before = np.array([outcome["before"][key] for outcome in outcomes])
     change = np.array([outcome["after"][key] for outcome in outcomes]) - before
     if len(outcomes) > 1:
-        return _band(before), _band(change, "+")
+        return f"{np.median(before):.3f}", _band(change, "+")
     split, _, name = key.partition("/")
     errors = _errors(curves[0], split, name)
     half = f"±{_NORMAL_95 * np.hypot(*errors):.3f}" if errors else ""
@@ -167,12 +167,8 @@ def _band(values: NDArray[np.float64], sign: str = "") -> str:
     """Median, and minimum and maximum in brackets; a single value alone, nothing for none."""
     if not len(values):
         return ""
-    middle, low, high = (f"{at:{sign}.3f}" for at in (np.median(values), *_range(values)))
-    return f"{middle} ({low}…{high})" if len(values) > 1 else middle
-
-
-def _range(values: NDArray[np.float64]) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
+    middle = f"{np.median(values):{sign}.3f}"
+    return f"{middle} ({values.min():.3f}..{values.max():.3f})" if len(values) > 1 else middle
 
 
 def _errors(curves: pl.DataFrame, split: str, name: str) -> tuple[float, float] | None:
