@@ -89,8 +89,8 @@ def score(  # noqa: PLR0913 - each is one option
     """Score traces with the reward ensemble; print the table and write it as Parquet.
 
     TRACES has one JSON object per line: claim, evidence and trace; optionally label, n_star or
-    questions, group, rollout, truncated. See docs/explanation/rewards.md. Lines that cannot be read
-    go to the rejects file, the others are scored, and the exit code is 3.
+    questions, group, rollout, truncated. See docs/how-to/serve-rewards.md. Lines that cannot be
+    read go to the rejects file, the others are scored, and the exit code is 3.
     """
     from dagster_project.progress_display import shown_progress
     from dagster_project.score import score_file

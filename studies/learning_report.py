@@ -6,7 +6,7 @@ minimum and maximum.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ _COLOURS = {
     "smol": PALETTE[-1],
 }
 _PAID = tuple(reward.name for reward in REWARDS if reward.weight)
-_VERDICTS = ("balanced_accuracy", "verdict_given", "right_among_given")
+_VERDICTS = ("verdict_given", "right_among_given")
 _REPORTED = (
     *(f"held_out_sampled/{name}" for name in (*_PAID, "total", *_VERDICTS, "questions")),
     "held_out_greedy/balanced_accuracy",
@@ -49,6 +49,7 @@ _WINDOW = 9
 _COLUMNS = 3
 _NORMAL_95 = 1.96
 _OVER = ["spread", "rows"]
+_Outcomes = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,90 +97,90 @@ def _is_finished(outcome: dict[str, Any]) -> bool:
 
 
 def study_page(study: Study, picture: Path) -> str:
-    """The tables; writes the figure to ``picture``."""
+    """The runs, one table over all of them; writes the figure to ``picture``."""
     picture.write_bytes(_picture(study))
-    parts = [f"![Each reward over the steps]({picture.name})\n"]
-    for name, outcomes in study.outcomes.items():
-        if outcomes:
-            minutes = [sum(o["seconds"][phase] for phase in _PHASES) / 60 for o in outcomes]
-            seeds = f"{len(outcomes)} seed{'s' * (len(outcomes) > 1)}"
-            parts.append(
-                f"### `{name}`: {TITLES[name]}\n\n{seeds}, "
-                f"{outcomes[0]['steps']} steps, {np.median(minutes):.1f} minutes of generation, "
-                "judging and update.\n"
-            )
-            clean = study.clean if name in _FLAWED else ()
-            parts.append(_table(outcomes, study.curves[name], clean))
+    done = {name: outcomes for name, outcomes in study.outcomes.items() if outcomes}
+    parts = [f"![Each reward over the steps]({picture.name})", *_runs(done)]
+    if done:
+        parts += ["", _table(study, done)]
     return "\n".join(parts)
 
 
-def _table(
-    outcomes: Sequence[dict[str, Any]],
-    curves: Sequence[pl.DataFrame],
-    clean: Sequence[dict[str, float]],
-) -> str:
-    lines = [
-        "| measure, on held-out claims | before | after | change |",
-        "| --- | ---: | ---: | ---: |",
-    ]
-    if clean:
-        lines = [lines[0] + " clean warm start |", lines[1] + " ---: |"]
+def _runs(done: Mapping[str, _Outcomes]) -> Iterator[str]:
+    yield ""
+    for name, outcomes in done.items():
+        minutes = [sum(one["seconds"][phase] for phase in _PHASES) / 60 for one in outcomes]
+        seeds = f"{len(outcomes)} seed{'s' * (len(outcomes) > 1)}"
+        yield (
+            f"- `{name}`, {TITLES[name]}: {seeds}, {outcomes[0]['steps']} steps, "
+            f"{np.median(minutes):.1f} minutes"
+        )
+
+
+def _table(study: Study, done: Mapping[str, _Outcomes]) -> str:
+    """A row for each measure; runs that start from the same values share their column *before*."""
+    with_clean = bool(study.clean) and CLEAN not in done and bool(_FLAWED & set(done))
+    rows = []
     for key in _REPORTED:
-        if not all(key in outcome[end] for outcome in outcomes for end in ("before", "after")):
+        ends = [one[end] for runs in done.values() for one in runs for end in ("before", "after")]
+        if not all(key in end for end in ends):
             continue  # not measurable, for example without a trace of two questions
-        before = np.array([outcome["before"][key] for outcome in outcomes])
-        after = np.array([outcome["after"][key] for outcome in outcomes])
         split, _, name = key.partition("/")
-        how = "greedy" if split.endswith("greedy") else "sampled"
-        cells = [f"{measure_named(name).title}, {how}"]
-        if len(outcomes) > 1:
-            cells += [_band(before), _band(after), _band(after - before, "+")]
-        else:
-            cells += _interval(before[0], after[0], _errors(curves[0], split, name))
-        if clean:
-            level = [each[key] for each in clean if key in each]
-            cells.append(_band(np.array(level)) if level else "")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        cells = [measure_named(name).title + ", greedy" * split.endswith("greedy")]
+        for variant, shared in zip(done, _shared(done), strict=True):
+            before, change = _cells(done[variant], study.curves[variant], key)
+            cells += [change] if shared else [before, change]
+        if with_clean:
+            cells.append(_band(np.array([each[key] for each in study.clean if key in each])))
+        rows.append(cells)
+    head = [*_head(done), *["clean warm start"] * with_clean]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _head(done: Mapping[str, _Outcomes]) -> list[str]:
+    columns = ["held-out claims, sampled"]
+    for name, shared in zip(done, _shared(done), strict=True):
+        columns += [f"change, `{name}`"] if shared else ["before", f"change, `{name}`"]
+    return columns
+
+
+def _shared(done: Mapping[str, _Outcomes]) -> list[bool]:
+    """Whether a variant starts from the same values as the variant left of it, seed by seed."""
+    starts = [[one["before"] for one in outcomes] for outcomes in done.values()]
+    return [at > 0 and start == starts[at - 1] for at, start in enumerate(starts)]
+
+
+def _cells(outcomes: _Outcomes, curves: Sequence[pl.DataFrame], key: str) -> tuple[str, str]:
+    """A measure before training, and its change: medians over seeds, or of a single run."""
+    before = np.array([outcome["before"][key] for outcome in outcomes])
+    change = np.array([outcome["after"][key] for outcome in outcomes]) - before
+    if len(outcomes) > 1:
+        return f"{np.median(before):.3f}", _band(change, "+")
+    split, _, name = key.partition("/")
+    errors = _errors(curves[0], split, name)
+    half = f"±{_NORMAL_95 * np.hypot(*errors):.3f}" if errors else ""
+    return f"{before[0]:.3f}", f"{change[0]:+.3f}{half}"
 
 
 def _band(values: NDArray[np.float64], sign: str = "") -> str:
-    """Median, and minimum and maximum in brackets; a single value alone."""
-    if len(values) == 1:
-        return f"{values[0]:{sign}.3f}"
-    return _cell(float(np.median(values)), values.min(), values.max(), sign)
-
-
-def _cell(value: float, low: float, high: float, sign: str = "") -> str:
-    return f"{value:{sign}.3f} ({low:{sign}.3f} to {high:{sign}.3f})"
+    """Median, and minimum and maximum in brackets; a single value alone, nothing for none."""
+    if not len(values):
+        return ""
+    middle = f"{np.median(values):{sign}.3f}"
+    return f"{middle} ({values.min():.3f}..{values.max():.3f})" if len(values) > 1 else middle
 
 
 def _errors(curves: pl.DataFrame, split: str, name: str) -> tuple[float, float] | None:
     """Standard errors of a measure's mean over the claims, at the first and at the last step.
 
+    The samples of both ends are taken as independent, which makes an interval of the change wide.
     None where the measure is not a mean over claims, as balanced accuracy.
     """
     chosen = curves.filter(pl.col("split") == split, pl.col("measure") == name).sort("step")
     ends = [chosen[_OVER].row(place) for place in (0, -1)] if chosen.height else []
     errors = [spread / rows**0.5 for spread, rows in ends if spread is not None]
     return (errors[0], errors[1]) if len(errors) == len(ends) > 0 else None
-
-
-def _interval(before: float, after: float, errors: tuple[float, float] | None) -> list[str]:
-    """The cells of a single run: values and change with 95 % intervals over the claims.
-
-    The samples of both ends are taken as independent, so the change's interval is wide.
-    """
-    change = after - before
-    if errors is None:
-        return [f"{before:.3f}", f"{after:.3f}", f"{change:+.3f}"]
-    first, last = (_NORMAL_95 * error for error in errors)
-    both = float(np.hypot(first, last))
-    return [
-        _cell(before, before - first, before + first),
-        _cell(after, after - last, after + last),
-        _cell(change, change - both, change + both, "+"),
-    ]
 
 
 def _picture(study: Study) -> bytes:

@@ -1,6 +1,6 @@
 """Does a run learn, and from what: small recipes over several seeds, with controls.
 
-``python -m studies.learning_study --data data --report docs/how-to/train.md`` trains ``tiny``,
+``python -m studies.learning_study --data data --report docs/results/learning.md`` trains ``tiny``,
 ``tiny_s10`` (labels on a tenth of the claims) and ``tiny_shuffled`` (rewards permuted within
 groups, which must teach nothing) with every seed, on the claims of a data folder in which the
 funnel ran; then it writes the table and the figure of the page. Finished runs are kept,

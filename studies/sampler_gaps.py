@@ -1,7 +1,7 @@
 """What separates a sampler with stale weights from rounding: the gaps of several samplers.
 
-``python -m studies.sampler_gaps --data data --report docs/how-to/train.md`` trains recipe ``tiny``
-once per sampler, each a copy of the policy that stands where vLLM would. Its weights arrive by
+``python -m studies.sampler_gaps --data data --report docs/results/learning.md`` trains recipe
+``tiny`` once per sampler, each a copy of the policy that replaces vLLM. Its weights arrive by
 TRL's own code, or do not. Both gaps are measured at every step. Finished runs are kept.
 """
 
@@ -42,7 +42,8 @@ SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
     "other": ("another run's trained policy", {"updates": 0}),
 }
 _ALONE = [name for name in SAMPLERS if name != "other"]
-_SHOWN = (1, 3, 6, 11, 16, 21, 30)
+_SHOWN = (3, 16)
+"""The first step at which the adapter has moved, and one after ``frozen``'s last update."""
 
 
 _Sampler: Any = object  # mixed in before VLLMGeneration, whose import takes seconds
@@ -181,8 +182,8 @@ def _print_step(step: StepReport) -> None:
 
 def gaps_table(folder: Path) -> str:
     """One row per sampler whose curves are in ``folder``: its gaps, and where the rule stops it."""
-    head = ("sampler", "", *(f"step {step}" for step in _SHOWN), "stopped at step")
-    rows = [row for name in SAMPLERS for row in _rows(name, folder / name) if row]
+    head = ("gap to the policy/to the base", *(f"step {step}" for step in _SHOWN), "stopped at")
+    rows = [row for name in SAMPLERS for row in _rows(name, folder / name)]
     return markdown_table(head, rows)
 
 
@@ -191,18 +192,14 @@ def _rows(name: str, folder: Path) -> list[tuple[str, ...]]:
     if not steps:
         return []
     settings, ends = HealthSettings(window=len(steps) + 1), range(1, len(steps) + 1)
-    stop = next((str(n) for n in ends if health_findings(steps[:n], settings)), "no")
-    rows = [
-        (SAMPLERS[name][0], "to the policy", *_values(steps, "sampler_gap"), stop),
-        ("", "to the base", *_values(steps, "sampler_gap_base"), ""),
-        ("", "surprisal", *_values(steps, "sampler_nll"), ""),
-    ]
-    return [row for row in rows if any(row[2:])]
+    stop = next((f"step {n}" for n in ends if health_findings(steps[:n], settings)), "no")
+    shown = [steps[step - 1] if step <= len(steps) else {} for step in _SHOWN]
+    return [(SAMPLERS[name][0], *map(_both_gaps, shown), stop)]
 
 
-def _values(steps: Sequence[Mapping[str, float | None]], measure: str) -> list[str]:
-    means = [steps[step - 1].get(measure) if step <= len(steps) else None for step in _SHOWN]
-    return ["" if mean is None else f"{mean:.2g}" for mean in means]
+def _both_gaps(step: Mapping[str, float | None]) -> str:
+    gaps = (step.get("sampler_gap"), step.get("sampler_gap_base"))
+    return "/".join(f"{gap:.2g}" for gap in gaps if gap is not None)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -59,7 +59,7 @@ def statement(root: Path, name: str) -> Statement:
 def trick_table(
     tricks: Sequence[Trick], statements: Sequence[Statement], judge: Judge, embedder: Embedder
 ) -> str:
-    """One row a trace; bold is a trick that pays more than the honest trace of its claim."""
+    """One row a trace, below its claim's; bold: it pays more than that claim's honest trace."""
     judges = {"rule judge": judge, "reader": None}
     heads = [f"{who}, {reading}" for who in judges for reading in _READINGS]
     columns = [
@@ -74,7 +74,8 @@ def trick_table(
             f"**{column[row]:.2f}**" if column[row] > column[honest] else f"{column[row]:.2f}"
             for column in columns
         ]
-        lines.append(f"| {trick.about} | {trick.name} | {' | '.join(cells)} |")
+        about = trick.about if trick.honest else ""
+        lines.append(f"| {about} | {trick.name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -2,12 +2,14 @@
 
 ``python -m studies.warm_start`` writes ``resources/policy_tiny/tiny_policy``; ``--control FOLDER``
 also keeps the model that saw only clean traces. The same settings give the same bytes on one
-machine; on another, rounding may move the figures of ``docs/how-to/train.md`` by some hundredths.
+machine; on another, rounding may move the figures of ``docs/results/learning.md`` by some
+hundredths.
 """
 
 import argparse
 import dataclasses
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from resources.policy_tiny.folder import CHECKPOINT
@@ -16,9 +18,9 @@ from resources.policy_tiny.warm_start import WarmStart, warm_start
 _PRINT_EVERY = 100
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Train and save, printing the loss during training."""
-    options = _options()
+    options = _options(words)
     settings = WarmStart()
     if options.steps:
         settings = dataclasses.replace(settings, steps=options.steps)
@@ -32,7 +34,7 @@ def main() -> None:
     print(f"{folder}: {sum(path.stat().st_size for path in folder.iterdir()):,} bytes")
 
 
-def _options() -> argparse.Namespace:
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=CHECKPOINT, help="folder to write")
     parser.add_argument(
@@ -41,7 +43,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--steps", type=int, default=0, help="number of steps, instead of the settings'"
     )
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

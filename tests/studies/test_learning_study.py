@@ -8,9 +8,14 @@ import polars as pl
 import pytest
 
 from decomposerl import schemas
+from decomposerl.training.curves import TRAIN, CurvePoint, curve_rows
 from decomposerl.training.experiments import experiment
+from documents import shell_lines
+from perf import grpo_step
+from project import ROOT
 from resources.store.parquet import write_parquet
-from studies import learning_study
+from resources.training.rollout_log import RolloutLog
+from studies import learning_study, sampler_gaps, warm_start
 from studies.learning_report import (
     _COLOURS,
     _DRAWN,
@@ -22,9 +27,19 @@ from studies.learning_report import (
     study_page,
 )
 from studies.learning_study import VARIANTS, _recipe
+from studies.sampler_gaps import gaps_table
 
 STEPS = 12
 READ = (*VARIANTS, CLEAN)
+HEAD = ("held-out claims, sampled",)
+PAGE = ROOT / "docs/results/learning.md"
+READERS = {
+    "studies.learning_study": learning_study._options,
+    "studies.sampler_gaps": sampler_gaps._options,
+    "studies.warm_start": warm_start._options,
+    "perf.grpo_step": grpo_step._options,
+}
+SECTIONS = {"studies.sampler_gaps": "sampler", "perf.grpo_step": "grpo step"}
 
 
 def write_run(folder: Path, before: float, after: float, stopped: str = "") -> None:
@@ -85,51 +100,55 @@ def test_finished_runs_are_read_and_no_others(folder: Path):
     assert [] == Study.read(folder / "tiny", VARIANTS, 2).clean
 
 
-def table_of(page: str, variant: str) -> list[list[str]]:
-    """The cells of a variant's table, without its head."""
-    part = page.split(f"### `{variant}`")[1].partition("###")[0]
-    lines = [line for line in part.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+def table_of(page: str) -> list[list[str]]:
+    """The cells of the page's table, its head first."""
+    lines = [line for line in page.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert {len(rows[0])} == {len(row) for row in rows}
+    return [rows[0], *rows[2:]]
 
 
 def test_the_table_has_medians_with_their_band(folder: Path, tmp_path: Path):
-    """Median, least and greatest of both ends and of the change; the control's level beside."""
-    page = study_page(Study.read(folder, READ, 5), tmp_path / "learning.png")
-    rows = table_of(page, "tiny")
+    """Median, least and greatest of the change and of the clean level."""
+    study = Study.read(folder, ["tiny", "tiny_s10"], 5)
+    picture = tmp_path / "learning.png"
+    page = study_page(replace(study, clean=Study.read(folder, READ, 5).clean), picture)
+    head, *rows = table_of(page)
+    assert [*HEAD, "before", "change, `tiny`", "clean warm start"] == head
     assert len(_REPORTED) == len(rows)
-    for _, before, after, change, level in rows:
-        assert "0.250 (0.250 to 0.250)" == before
-        assert "0.750 (0.500 to 1.000)" == after
-        assert "+0.500 (+0.250 to +0.750)" == change
-        assert "0.750 (0.500 to 0.875)" == level
-    assert [4] * len(_REPORTED) == [len(row) for row in table_of(page, CLEAN)]
-    assert "\n3 seeds, 12 steps, 2.0 minutes" in page
+    for _, *cells in rows:
+        assert ["0.250", "+0.500 (0.250..0.750)", "0.750 (0.500..0.875)"] == cells
+    assert "\n- `tiny`, labels on all claims: 3 seeds, 12 steps, 2.0 minutes\n" in page
     assert "tiny_s10" not in page
-    assert "![Each reward over the steps](learning.png)" in page
+    assert page.startswith("![Each reward over the steps](learning.png)\n")
+
+
+def test_runs_from_the_same_values_share_a_column(folder: Path, tmp_path: Path):
+    """Another start, or another number of seeds, has its own; the clean runs need no level."""
+    for seed in (1, 2, 3):
+        write_run(folder / "tiny_s10" / str(seed), 0.25, 0.5)
+    head, first, *_ = table_of(study_page(Study.read(folder, READ, 5), tmp_path / "learning.png"))
+    changes = [f"change, `{name}`" for name in READ]
+    assert [*HEAD, "before", *changes[:2], "before", changes[2], "before", changes[3]] == head
+    assert ["+0.250 (0.250..0.250)", "0.250", "+0.000±0.198"] == first[3:6]
 
 
 def test_a_single_run_has_intervals_over_its_claims(folder: Path, tmp_path: Path):
-    """1.96 standard errors at both ends; those of the change add up as of two samples."""
+    """1.96 standard errors of both ends, added up as of two samples."""
     write_run(folder / "smol/1", 0.25, 0.75)
     page = study_page(Study.read(folder, ["smol"], 1), tmp_path / "learning.png")
-    by_title = {row[0]: row[1:] for row in table_of(page, "smol")}
-    assert by_title["Format, sampled"] == [
-        "0.250 (0.110 to 0.390)",
-        "0.750 (0.610 to 0.890)",
-        "+0.500 (+0.302 to +0.698)",
-    ]
-    assert ["0.250", "0.750", "+0.500"] == by_title["Balanced accuracy, sampled"]
+    by_title = {row[0]: row[1:] for row in table_of(page)}
+    assert ["0.250", "+0.500±0.198"] == by_title["Format"]
+    assert ["0.250", "+0.500"] == by_title["Balanced accuracy, greedy"]
 
 
 def test_a_measure_that_a_run_lacks_has_no_line(folder: Path, tmp_path: Path):
     """Diversity needs two questions; where no trace had them it is not reported."""
     study = Study.read(folder, VARIANTS, 5)
     del study.outcomes["tiny"][1]["after"]["held_out_sampled/diversity"]
-    page = study_page(replace(study, clean=[]), tmp_path / "learning.png")
-    rows = table_of(page, "tiny")
+    _, *rows = table_of(study_page(study, tmp_path / "learning.png"))
     assert len(_REPORTED) - 1 == len(rows)
     assert not [row for row in rows if row[0].startswith("Diversity")]
-    assert {4} == {len(row) for row in rows}
 
 
 def inked(path: Path, colour: str) -> int:
@@ -219,4 +238,36 @@ def test_a_run_that_fails_is_named_and_the_page_written_all_the_same(
     assert 1 == learning_study.main([*words, "--report", str(report)])
     assert f"tiny:1: failed, see {folder / 'tiny-1.log'}" in capsys.readouterr().out
     assert "training_claims.parquet is not there" in (folder / "tiny-1.log").read_text("utf-8")
-    assert "### `tiny`: labels on all claims\n\n1 seed," in report.read_text("utf-8")
+    assert "\n- `tiny`, labels on all claims: 1 seed," in report.read_text("utf-8")
+
+
+def test_every_command_of_the_page_is_accepted(tmp_path: Path):
+    """Each program takes its words, and its markers stand on the page that it writes to."""
+    (tmp_path / "config.json").touch()
+    page, ran = PAGE.read_text("utf-8"), []
+    for line in (line for line in shell_lines(PAGE) if " -m " in line):
+        module, *words = line.replace("data/control", str(tmp_path)).split(" -m ")[1].split()
+        options = READERS[module](words)
+        section = SECTIONS.get(module) or vars(options).get("section")
+        if section:
+            assert ROOT / options.report == PAGE
+            assert f"<!-- {section} report: begin -->" in page
+        ran.append(module)
+    assert set(READERS) == set(ran)
+
+
+def test_the_table_of_gaps_has_both_gaps_and_the_stop(tmp_path: Path):
+    """A sampler that stays at the base is stopped once the policy has moved; others are left."""
+    for step in range(4):
+        moved = 0.01 * step
+        points = {"sampler_gap": moved, "sampler_gap_base": 0.0, "sampler_nll": 1.0}
+        rows = curve_rows(
+            "k",
+            "tiny",
+            step,
+            TRAIN,
+            {name: CurvePoint(mean, 0, 1) for name, mean in points.items()},
+        )
+        RolloutLog(tmp_path / "never", "k", 1).write_curves(step, TRAIN, rows)
+    *_, row = gaps_table(tmp_path).splitlines()
+    assert "| never gets the adapter | 0.02/0 |  | step 2 |" == row
