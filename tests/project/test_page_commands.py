@@ -1,8 +1,9 @@
-"""Every shell block of the page on GPUs runs, or says that it is not run."""
+"""Every shell block of the pages on GPUs and costs runs, or says that it is not run."""
 
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,16 @@ from page_commands import HEAD, Desk, blocks, desk_in, sessions, stand_ins, writ
 from project import ROOT
 
 REASON = re.compile(r"^ *Not run by a test: \w.{9}", re.MULTILINE)
-GPUS, EVALUATION = (
-    (ROOT / "docs/how-to" / name).read_text("utf-8") for name in ("gpus.md", "evaluate.md")
+NAMES = ("gpus", "evaluate", "costs", "resume")
+GPUS, EVALUATION, COSTS, RESUMING = (
+    (ROOT / f"docs/how-to/{name}.md").read_text("utf-8") for name in NAMES
 )
+JUDGE = "Qwen3-32B, the judge, and silver sub-questions in `local`"
+TWO_CARDS = {
+    "Bespoke-MiniCheck-7B, the verifier": "--data-parallel-size 2",
+    JUDGE: "--tensor-parallel-size 2",
+    "Qwen3-Embedding-8B, questions of traces": "--data-parallel-size 2",
+}
 CARDS = {layout.name: str(layout.gpu.gib * GIB / 1e9) for layout in LAYOUTS}
 
 
@@ -35,14 +43,32 @@ def test_every_command_of_the_gpu_page_runs(desk: Desk, heading: str):
     assert asked == ({"/v1/chat/completions", "/v1/embeddings"} if heading in CARDS else set())
 
 
+@pytest.mark.parametrize("heading", TWO_CARDS)
+def test_a_server_takes_the_words_for_two_cards(desk: Desk, heading: str):
+    """Its section names them, and vLLM's options have them."""
+    words, (first, *_) = TWO_CARDS[heading], sessions(GPUS)[heading]
+    section = GPUS.split(f"### {heading}\n")[1].split("\n#")[0]
+    assert f"add `{words}`" in " ".join(section.split())
+    wider = replace(first, text=re.sub(r"(?m)^vllm serve .*$", rf"\g<0> {words}", first.text))
+    status, printed = desk.run(GPUS, [wider])
+    assert (0, True) == (status, words in printed), printed[-4_000:]
+
+
+def test_every_command_of_the_page_on_costs_runs(desk: Desk):
+    """The estimates of the profile and of a recipe."""
+    (session,) = sessions(COSTS).values()
+    status, printed = desk.run(COSTS, session)
+    assert (0, 1) == (status, printed.count("Training no_necessity")), printed[-4_000:]
+
+
 def requests(journal: Path) -> list[str]:
     return journal.read_text().splitlines() if journal.exists() else []
 
 
-@pytest.mark.parametrize("page", [GPUS, EVALUATION], ids=["gpus", "evaluation"])
+@pytest.mark.parametrize("page", [GPUS, EVALUATION, COSTS, RESUMING], ids=NAMES)
 def test_a_block_that_is_not_run_says_so(page: str):
     """Each sentence has a reason and belongs to one block; a replaced word stands on its page."""
-    body = page.split(HEAD, maxsplit=1)[0] + page.split(HEAD)[1].split("\n\n", 1)[1]
+    body = re.sub(rf"{re.escape(HEAD)}\n(?:\|.*\n)*", "", page)
     assert [] == [printed for printed in stand_ins(page) if printed not in body]
     assert sum(block.not_run for block in blocks(page)) == len(REASON.findall(page))
     assert len(blocks(page)) == len(re.findall(r"^ *```(?:sh|bash|console)$", page, re.MULTILINE))
