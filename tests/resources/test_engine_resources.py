@@ -165,7 +165,7 @@ def test_tokenizer_and_entity_models_may_be_your_own(name: ProfileName, tmp_path
 
 
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
-    """``docs/how-to/gpus.md`` has the very words; ``test_page_commands`` runs those for two cards."""
+    """``docs/how-to/gpus.md`` has the very words."""
     verifier = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"]
     words = verifier.server("$COMMIT").command().words(8_001)
     page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")

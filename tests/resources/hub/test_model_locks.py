@@ -166,7 +166,7 @@ def test_the_table_has_every_model_that_the_project_names():
 
 
 def test_the_gpu_page_shows_the_table():
-    """``docs/how-to/gpus.md`` has each row: model, use, licence; whose code runs, and its commit."""
+    """``docs/how-to/gpus.md`` has each model with its use and licence, and whose code runs."""
     page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
     assert [] == [
         row.name
