@@ -98,9 +98,10 @@ def test_every_other_message_is_a_string_of_the_product(printed: str):
 
 
 def test_there_are_twenty_messages_each_with_cause_and_fix():
-    """Before the next message: a sentence, then a block of commands."""
+    """Below a heading; before the next message a sentence, then a block of commands."""
     assert 20 == len(set(MESSAGES)) == len(MESSAGES)
     starts = [TEXT.index(f"```text\n{one}\n```") for one in MESSAGES]
+    assert all(re.search(r"\n### .+\n\n\Z", TEXT[:start]) for start in starts)
     for start, end in pairwise([*starts, len(TEXT)]):
         _, cause, fix = re.split(r"```(?:text|sh)\n(?:.*\n)*?```\n", TEXT[start:end] + "\n")[:3]
         assert cause.strip().endswith((".", ":")), cause
