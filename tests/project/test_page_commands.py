@@ -54,30 +54,6 @@ def test_a_block_that_is_not_run_says_so():
     assert len(blocks(GPUS)) == len(re.findall(r"^ *```(?:sh|bash|console)$", GPUS, re.MULTILINE))
 
 
-@pytest.mark.parametrize("heading", TWO_CARDS)
-def test_a_server_takes_the_words_for_two_cards(desk: Desk, heading: str):
-    """Its section names them, and vLLM's options have them."""
-    words, (first, *_) = TWO_CARDS[heading], sessions(GPUS)[heading]
-    section = GPUS.split(f"### {heading}\n")[1].split("\n#")[0]
-    assert f"add `{words}`" in " ".join(section.split())
-    wider = replace(first, text=re.sub(r"(?m)^vllm serve .*$", rf"\g<0> {words}", first.text))
-    status, printed = desk.run(GPUS, [wider])
-    assert (0, True) == (status, words in printed), printed[-4_000:]
-
-
-def test_every_command_of_the_page_on_costs_runs(desk: Desk):
-    """The estimates of the profile and of a recipe."""
-    (session,) = sessions(COSTS).values()
-    status, printed = desk.run(COSTS, session)
-    assert (0, 1) == (status, printed.count("Training no_necessity")), printed[-4_000:]
-
-
-def test_the_page_on_resuming_has_one_block_that_is_not_run():
-    """And says so; ``test_resume`` interrupts a funnel."""
-    assert [True] == [block.not_run for block in blocks(RESUMING)]
-    assert 1 == len(REASON.findall(RESUMING))
-
-
 TOY = f"""\
 # Toy
 
@@ -139,3 +115,27 @@ def test_a_block_that_fails_is_noticed(tmp_path: Path, wrong: str):
     write_programs(tmp_path / "programs", stand_ins(page), sys.executable, ROOT)
     status, _ = Desk(tmp_path).run(page, sessions(page)["Toy"])
     assert 0 != status
+
+
+@pytest.mark.parametrize("heading", TWO_CARDS)
+def test_a_server_takes_the_words_for_two_cards(desk: Desk, heading: str):
+    """Its section names them, and vLLM's options have them."""
+    words, (first, *_) = TWO_CARDS[heading], sessions(GPUS)[heading]
+    section = GPUS.split(f"### {heading}\n")[1].split("\n#")[0]
+    assert f"add `{words}`" in " ".join(section.split())
+    wider = replace(first, text=re.sub(r"(?m)^vllm serve .*$", rf"\g<0> {words}", first.text))
+    status, printed = desk.run(GPUS, [wider])
+    assert (0, True) == (status, words in printed), printed[-4_000:]
+
+
+def test_every_command_of_the_page_on_costs_runs(desk: Desk):
+    """The estimates of the profile and of a recipe."""
+    (session,) = sessions(COSTS).values()
+    status, printed = desk.run(COSTS, session)
+    assert (0, 1) == (status, printed.count("Training no_necessity")), printed[-4_000:]
+
+
+def test_the_page_on_resuming_has_one_block_that_is_not_run():
+    """And says so; ``test_resume`` interrupts a funnel."""
+    assert [True] == [block.not_run for block in blocks(RESUMING)]
+    assert 1 == len(REASON.findall(RESUMING))
