@@ -7,9 +7,10 @@ entry here, ``Benchmark.from_source``, and one with its own format a file in ``b
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from decomposerl.claims.benchmarks import coverbench, fever
-from decomposerl.claims.source import Benchmark, NativeFile, Source
+from decomposerl.claims.source import Benchmark, NativeFile, Source, with_hub
 from decomposerl.claims.sources import (
     ambifc,
     claimdecomp,
@@ -50,11 +51,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark.from_source(
         hover.SOURCE,
         shared=(hover.DEV,),
-        claim_lists=(NativeFile("hover/hover_test_release_v1.1.json", "json_array", "test"),),
+        claim_lists=(hover.TEST,),
     ),
     Benchmark.from_source(
         feverous.SOURCE,
-        NativeFile("feverous/feverous_dev_challenges.jsonl", "jsonl", "dev"),
+        with_hub(NativeFile("feverous/feverous_dev_challenges.jsonl", "jsonl", "dev")),
         shared=(feverous.SENTENCE_DEV,),
         notes=(
             (
@@ -66,7 +67,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark.from_source(
         wice.SOURCE,
-        NativeFile("wice/claim/test.jsonl", "jsonl", "test", subset="claim"),
+        with_hub(NativeFile("wice/claim/test.jsonl", "jsonl", "test", subset="claim"), "claim"),
         shared=(wice.CLAIM_DEV,),
         notes=("WiCE is also one of the parts of LLM-AggreFact.",),
     ),
@@ -78,30 +79,30 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark.from_source(
         foolmetwice.SOURCE,
-        NativeFile("foolmetwice/test.jsonl", "jsonl", "test"),
+        with_hub(NativeFile("foolmetwice/test.jsonl", "jsonl", "test")),
         shared=(foolmetwice.DEV,),
     ),
     Benchmark.from_source(
         claimdecomp.SOURCE,
-        NativeFile("claimdecomp/test.jsonl", "jsonl", "test"),
+        with_hub(NativeFile("claimdecomp/test.jsonl", "jsonl", "test")),
         notes=("The evidence states the rating in words: read scores with that in mind.",),
     ),
     Benchmark.from_source(
         pubhealth.SOURCE,
-        NativeFile("pubhealth/test.tsv", "tsv", "test"),
+        pubhealth.native_file("test", "test"),
         shared=(pubhealth.EXCERPT,),
         notes=("The excerpt does not say which PubHealth split each of its rows is from.",),
     ),
     Benchmark.from_source(
         pubmedclaim.SOURCE,
-        NativeFile(pubmedclaim.ALL_ROWS, "json_object", "test"),
+        replace(pubmedclaim.ALL_ROWS, split="test"),
         shared=(pubmedclaim.TRAIN_HALF,),
         notes=("Claims are PubMedQA's questions, verbatim.",),
     ),
     coverbench.BENCHMARK,
     Benchmark.from_source(
         llm_aggrefact.SOURCE,
-        NativeFile("llm_aggrefact/test.parquet", "parquet", "test"),
+        with_hub(NativeFile("llm_aggrefact/test.parquet", "parquet", "test")),
         in_domain=False,
         notes=(
             "Report the pooled score and the mean of the eleven parts.",

@@ -21,17 +21,8 @@ from decomposerl.claims.generic_rows import (
     Section,
     native_text,
 )
-from decomposerl.claims.source import Benchmark, FileFormat, NativeFile, Source
+from decomposerl.claims.source import FORMAT_OF_ENDING, Benchmark, NativeFile, Source
 from decomposerl.errors import ConfigError
-
-_FORMATS: dict[str, FileFormat] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json_array",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
 
 _MAX_NAME_BYTES = 250
 
@@ -48,8 +39,8 @@ def _file(value: str) -> str:
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts:
         raise ValueError("must be below the corpora folder")
-    if pure.suffix not in _FORMATS:
-        raise ValueError(f"ends in none of {', '.join(_FORMATS)}")
+    if pure.suffix not in FORMAT_OF_ENDING:
+        raise ValueError(f"ends in none of {', '.join(FORMAT_OF_ENDING)}")
     if any(len(part.encode()) > _MAX_NAME_BYTES for part in pure.parts):
         raise ValueError("is longer than a file name may be")
     return path
@@ -138,7 +129,7 @@ def _source(spec: _Spec) -> Source:
 
 
 def _native(paths: tuple[str, ...], split: str) -> Iterator[NativeFile]:
-    return (NativeFile(path, _FORMATS[PurePosixPath(path).suffix], split) for path in paths)
+    return (NativeFile(path, FORMAT_OF_ENDING[PurePosixPath(path).suffix], split) for path in paths)
 
 
 def _label_map(labels: _LabelSides) -> LabelMap:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from decomposerl.claims.claim import Draft
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 
 Mode = Literal["native", "whole", "split"]
 Files = tuple[NativeFile, ...]
@@ -26,7 +26,7 @@ Files = tuple[NativeFile, ...]
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """Existing files by role.
+    """Existing files by role, each in the form that is read.
 
     ``training`` and ``extra`` are read by the source, ``evaluation``, ``shared`` and
     ``claim_lists`` by the benchmark; in mode ``split`` the shared files are in ``training`` too.
@@ -46,7 +46,8 @@ def plan_split(
     """Give every file on disk its role; ``training_on`` says whether the source is used."""
 
     def present(wanted: Files) -> Files:
-        return tuple(file for file in wanted if files.exists(file.path))
+        forms = (in_form(files, file) for file in wanted)
+        return tuple(file for file in forms if files.exists(file.path))
 
     training = present(source.files) if source is not None and training_on else ()
     extra = present(source.extra) if source is not None and training_on else ()

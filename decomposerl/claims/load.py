@@ -7,8 +7,8 @@ Law: ``rows_read == claims.height + drops.height + rejects with row > 0``, and e
 reader took from a claim file is among them or left out on purpose (``CountedFiles``).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import polars as pl
@@ -20,7 +20,7 @@ from decomposerl.claims.claim_collector import ClaimCollector, Drop
 from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
 from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, NativeFile, Source
-from decomposerl.errors import ConservationError
+from decomposerl.errors import ConservationError, SourceFileError
 from decomposerl.settings import Settings
 
 Rows = Iterable[Draft | Reject]
@@ -52,7 +52,8 @@ class LoadedClaims:
     """The rows of one corpus.
 
     ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark),
-    ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read.
+    ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read and
+    ``unread`` other forms of the same rows beside them, by the file that was read instead.
     ``status`` is not_available (no file), off_by_terms, truncated (a file ended in the
     middle: the number of lost rows is unknown), empty (a claim file holds no row), else ok.
     """
@@ -63,6 +64,7 @@ class LoadedClaims:
     rows_read: int
     status: str
     files: tuple[str, ...]
+    unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def load_source(
@@ -73,6 +75,7 @@ def load_source(
     Raises:
         TooManyRejects: more rows were quarantined than ``max_reject_share``, or a file
             could not be read at all.
+        SourceFileError: the columns of a file are those of no known form.
         ConservationError: the adapter lost a row.
     """
     collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule)
@@ -105,7 +108,7 @@ def load_benchmark(
     evidence text a null ``evidence``: they still count for decontamination.
 
     Raises:
-        TooManyRejects, ConservationError: as for ``load_source``.
+        TooManyRejects, SourceFileError, ConservationError: as for ``load_source``.
     """
     collector = ClaimCollector(benchmark.name, f"benchmark/{benchmark.name}", settings.label_rule)
     on = source is not None and _training_on(source, settings)
@@ -149,7 +152,7 @@ class _NativeRows:
             yield from (row for row in self._kept[key] if isinstance(row, Draft))
 
     def _read(self, corpus: Corpus, file: NativeFile) -> Iterator[Draft | Reject]:
-        counted = CountedFiles(self._files, file.path)
+        counted = CountedFiles(self._files, file.path, corpus.forms)
         rows, native_ids = set[int](), set[str]()
         for row in corpus.read(counted, file):
             if row.file == file.path:
@@ -157,6 +160,8 @@ class _NativeRows:
             if isinstance(row, Draft):
                 native_ids.add(row.native_id)
             yield row
+        if (unknown := counted.unknown_form()) is not None:
+            raise SourceFileError(f"{corpus.name}: {file.path}: {unknown}")
         lost = counted.lost(rows, native_ids)
         if lost is not None:
             raise ConservationError(f"{corpus.name}: {file.path}: {lost}")
@@ -214,7 +219,9 @@ def _loaded(
     collector: ClaimCollector, batches: Iterable[Batch], status: str, settings: LoadSettings
 ) -> LoadedClaims:
     collector.check_rejects(settings.max_reject_share)
-    names = tuple(dict.fromkeys(file.path for file, _ in batches))
+    read = [file for file, _ in batches]
+    names = tuple(dict.fromkeys(file.path for file in read))
+    unread = {file.path: file.also for file in read if file.also}
     benchmark = collector.stage.startswith("benchmark/")
     claims, drops, rejects = collector.frames(nullable=benchmark)
-    return LoadedClaims(claims, drops, rejects, collector.rows_read, status, names)
+    return LoadedClaims(claims, drops, rejects, collector.rows_read, status, names, unread)

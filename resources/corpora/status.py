@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def _benchmark(files: CorpusFiles, benchmark: Benchmark) -> CorpusStatus:
 def _on_disk(
     files: CorpusFiles, native: Sequence[NativeFile]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    # One file may serve several splits: list it once.
-    paths = dict.fromkeys(file.path for file in native)
+    # One file may serve several splits: list it once, in the form that is read.
+    paths = dict.fromkeys(in_form(files, file).path for file in native)
     present = tuple(path for path in paths if files.exists(path))
     return present, tuple(path for path in paths if path not in present)

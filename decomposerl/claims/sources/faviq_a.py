@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import FieldError, JsonObject, NativeRow, each_row
-from decomposerl.claims.source import NativeFile, Source
+from decomposerl.claims.source import Form, NativeFile, Source, with_hub
 
 _EVIDENCE = ("positive_evidence", "negative_evidence")
 
@@ -46,9 +46,10 @@ SOURCE = Source(
     terms="Downloaded from the authors' server; see the homepage before redistribution.",
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES"),
     files=(
-        NativeFile("faviq/train.jsonl", "jsonl", "train"),
-        NativeFile("faviq/dev.jsonl", "jsonl", "dev"),
+        with_hub(NativeFile("faviq/train.jsonl", "jsonl", "train")),
+        with_hub(NativeFile("faviq/dev.jsonl", "jsonl", "dev")),
     ),
+    forms=tuple(Form.of("native or hub", f"id, claim, label, {name}") for name in _EVIDENCE),
     read=each_row(_draft),
     paper_raw=10_924,
 )

@@ -4,6 +4,7 @@ Two shapes are read. The native JSON lines give evidence as element ids, whose t
 FEVEROUS Wikipedia database; the reduced ``feverous_s`` files (claims whose gold evidence is
 sentences only) carry the text. Both give one draft a row, each passage led by its page title.
 The union of all evidence sets is the evidence; section and header paths are not used.
+The hub's form numbers the labels and has no header record.
 """
 
 import re
@@ -13,9 +14,10 @@ from functools import partial
 from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
-from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Pages, Source, with_hub
 
 PAGES = "feverous/feverous_wikiv1.db"
+_CLASSES = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 SENTENCE_DEV = NativeFile("feverous_s/dev.json", "json_array", "dev", subset="feverous_s")
 
 # The shortest page name that leaves a well-formed element, so that "A_title_sentence_0"
@@ -56,7 +58,7 @@ def _native_draft(pages: Pages | None, row: NativeRow) -> Draft | None:
         native_id=row.identifier("id"),
         claim=row.text("claim"),
         passages=_passages(pages, elements),
-        native_label=row.text("label"),
+        native_label=row.class_label("label", _CLASSES),
         documents=page_titles(match["page"] for match in elements),
         evidence_kind=_kind(elements),
     )
@@ -108,10 +110,11 @@ SOURCE = Source(
     terms="Open. The reduced sentence files come from a repository under MIT.",
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
     files=(
-        NativeFile("feverous/feverous_train_challenges.jsonl", "jsonl", "train"),
+        with_hub(NativeFile("feverous/feverous_train_challenges.jsonl", "jsonl", "train")),
         NativeFile("feverous_s/train.json", "json_array", "train", subset="feverous_s"),
         SENTENCE_DEV,
     ),
+    forms=(Form.of("native, hub or feverous_s", "id, claim, evidence, label"),),
     read=read,
     paper_raw=26_928,
 )

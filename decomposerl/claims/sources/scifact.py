@@ -4,6 +4,8 @@ The abstracts are ``corpus.jsonl`` or a CSV that printed each abstract as a NumP
 strings. A draft is one (claim, evidence document), whose passages are the abstract's sentences; a
 claim without evidence is one middle draft, whose passages are the abstracts that it cites. The
 numbers of rationale sentences are only checked: they say where the answer is.
+
+The hub's form has one row a rationale; its rows of one claim are joined before they are read.
 """
 
 import ast
@@ -20,11 +22,13 @@ from decomposerl.claims.fields import (
     read_each,
     read_many,
 )
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+from decomposerl.claims.joined_rows import agreed, has_form, read_joined
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Source, in_form, with_hub
 
-CORPUS = NativeFile("scifact/corpus.jsonl", "jsonl", "train")
+CORPUS = with_hub(NativeFile("scifact/corpus.jsonl", "jsonl", "train"), "corpus")
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")
 NO_EVIDENCE = "NO EVIDENCE"
+HUB = Form.of("hub", "id, claim, evidence_doc_id, evidence_label, evidence_sentences")
 
 # A string that is not closed runs to the end and is refused there, in linear time.
 _PRINTED_STRING = re.compile(
@@ -39,7 +43,26 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     abstracts, faults = _abstracts(files)
     if file.split == "train":  # one corpus serves all files: its faults once
         yield from faults
-    yield from read_many(files, file, partial(_drafts, abstracts))
+    if has_form(files, file, HUB):
+        join = partial(_joined, abstracts)
+        yield from read_joined(files, file, lambda row: row.identifier("id"), join)
+    else:
+        yield from read_many(files, file, partial(_drafts, abstracts))
+
+
+def _joined(abstracts: Abstracts, rows: Sequence[NativeRow]) -> Sequence[Draft | Reject]:
+    """The drafts of a claim of the hub's form, whose document id is blank without evidence."""
+    agreed(rows, "claim", [row.text("claim") for row in rows])
+    evidence: dict[str, list[object]] = {}
+    for row in rows:
+        document = row.text("evidence_doc_id")
+        if document.strip():
+            sentences, label = row.items("evidence_sentences"), row.text("evidence_label")
+            evidence.setdefault(document, []).append({"sentences": sentences, "label": label})
+    first = rows[0]
+    return _drafts(
+        abstracts, NativeRow({**first.raw, "evidence": evidence}, first.record, first.file)
+    )
 
 
 def _drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
@@ -103,14 +126,16 @@ def _label(rationales: Sequence[JsonObject]) -> str:
 
 def _abstracts(files: CorpusFiles) -> tuple[Abstracts, tuple[Reject, ...]]:
     """Sentences of each abstract by document id, and the rows that could not be read."""
-    corpus = CORPUS if files.exists(CORPUS.path) else PRINTED_CORPUS
+    corpus = in_form(files, CORPUS)
+    if not files.exists(corpus.path):
+        corpus = PRINTED_CORPUS
     outcomes = list(read_each(files, corpus, _entry))
     abstracts = {one.native_id: one.passages for one in outcomes if isinstance(one, Draft)}
     return abstracts, tuple(one for one in outcomes if isinstance(one, Reject))
 
 
 def _entry(row: NativeRow) -> Draft:
-    sentences = row.strings("abstract") if row.file is CORPUS else _printed(row)
+    sentences = _printed(row) if row.file is PRINTED_CORPUS else row.strings("abstract")
     non_blank(sentences, "abstract")  # blank sentences stay: rationales count them
     document = row.identifier("doc_id")
     return row.draft(native_id=document, claim="", passages=sentences, native_label=None)
@@ -146,9 +171,10 @@ SOURCE = Source(
     terms="Open.",
     labels=LabelMap.of(supported="SUPPORT", refuted="CONTRADICT", middle=NO_EVIDENCE),
     files=(
-        NativeFile("scifact/claims_train.jsonl", "jsonl", "train"),
-        NativeFile("scifact/claims_dev.jsonl", "jsonl", "dev"),
+        with_hub(NativeFile("scifact/claims_train.jsonl", "jsonl", "train"), "claims"),
+        with_hub(NativeFile("scifact/claims_dev.jsonl", "jsonl", "dev"), "claims"),
     ),
+    forms=(Form.of("native", "id, claim, evidence"), HUB),
     read=read,
     paper_raw=1_295,
 )

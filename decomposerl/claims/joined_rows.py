@@ -1,0 +1,73 @@
+"""Several rows of a file to one claim: evidence lines, or a form with one row an annotation.
+
+The whole file is held while its rows are joined. A group that cannot be joined is a reject at each
+of its rows, so that every row is counted.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from decomposerl.claims.claim import Draft, Record, Reject
+from decomposerl.claims.counted_files import CountedFiles
+from decomposerl.claims.fields import FieldError, NativeRow, guarded
+from decomposerl.claims.records import excerpt
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile
+
+Join = Callable[[Sequence[NativeRow]], Sequence[Draft | Reject]]
+
+
+def read_joined(
+    files: CorpusFiles, file: NativeFile, key: Callable[[NativeRow], str], join: Join
+) -> Iterator[Draft | Reject]:
+    """The drafts of each group of rows with one ``key``, in order of first appearance.
+
+    ``join`` gets the rows of a group in file order; it may raise ``FieldError``. Rows that
+    cannot be read or have no key are rejects and come first.
+    """
+    groups: dict[str, list[NativeRow]] = {}
+    for record in files.records(file):
+        if isinstance(record, Reject):
+            yield record
+            continue
+        row = NativeRow(record.fields, record, file)
+        try:
+            groups.setdefault(key(row), []).append(row)
+        except FieldError as fault:
+            yield fault.reject(record)
+    yield from chain.from_iterable(_outcomes(files, rows, join) for rows in groups.values())
+
+
+def _outcomes(files: CorpusFiles, rows: Sequence[NativeRow], join: Join) -> list[Draft | Reject]:
+    outcomes = list(guarded(rows[0], lambda _: join(rows)))
+    if any(isinstance(one, Draft) for one in outcomes):
+        for row in rows:
+            if isinstance(files, CountedFiles):
+                files.made(row.record, outcomes)
+        return outcomes
+    reason = next(one for one in outcomes if isinstance(one, Reject))
+    return [*outcomes, *(replace(reason, row=row.record.row) for row in rows[1:])]
+
+
+def agreed(rows: Sequence[NativeRow], field: str, texts: Sequence[str]) -> None:
+    """Refuse a group whose ``texts``, one a row, differ in more than letter case.
+
+    Raises:
+        FieldError: two rows differ, with reason ``conflicting_rows``.
+    """
+    for row, text in zip(rows, texts, strict=True):
+        if _plain(text) != _plain(texts[0]):
+            first, other = rows[0].record.row, row.record.row
+            detail = f"row {first}: {excerpt(texts[0])[:40]!r}; row {other}: {excerpt(text)[:40]!r}"
+            raise FieldError(field, "conflicting_rows", detail)
+
+
+def has_form(files: CorpusFiles, file: NativeFile, form: Form) -> bool:
+    """Whether the first row of a file has the columns of a form."""
+    inner = files.files if isinstance(files, CountedFiles) else files
+    first = next((row for row in inner.records(file) if isinstance(row, Record)), None)
+    return first is not None and form.columns <= first.fields.keys()
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
