@@ -5,8 +5,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.records import excerpt
 from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Pages
+from decomposerl.printable import printable
+
+_MOST_CHARS = 300
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ class CountedFiles:
         """What is wrong where rows were read and none has the columns of a known form."""
         if self._known or not self._columns or not self.forms:
             return None
-        columns = excerpt(", ".join(map(str, self._columns)))
+        columns = printable(", ".join(map(str, self._columns))[:_MOST_CHARS], keep="")
         known = "; ".join(map(str, self.forms))
         return f"no row has the columns of a known form; it has {columns}; known are {known}"
 

@@ -67,6 +67,7 @@ def native_file(path: str, split: str) -> NativeFile:
 
 class _About(Section):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    replaces: bool = False
     title: Name
     domain: str = "user"
     license: str = "not stated"
@@ -148,6 +149,8 @@ def _parsed(text: str, where: str) -> _Spec:
     if not (spec.files.train or spec.files.dev or spec.files.test):
         problems.append("files: names no file")
     trained = {*spec.files.train, *spec.files.dev}
+    if spec.columns.id is not None and spec.evidence.group_by is not None:
+        problems.append("columns.id: a claim of several rows has the value of group_by as its id")
     tested = [path for path in spec.files.test if path in trained]
     problems += [f"files: {path} is trained on and tested on" for path in tested]
     if problems:
