@@ -71,7 +71,7 @@ def _part(key: str, loaded: LoadedClaims, most: int) -> Iterator[str]:
             f"   [{at}] {_short(text)}" for at, text in enumerate(passages[:_MOST_PASSAGES])
         )
         if len(passages) > _MOST_PASSAGES:
-            yield f"   and {len(passages) - _MOST_PASSAGES} more passages"
+            yield f"   and {len(passages) - _MOST_PASSAGES} more"
     yield from ("", "   count  rows or claims that are")
     yield from _counts(loaded)
     share, limit = _reject_share(loaded), LoadSettings().max_reject_share
