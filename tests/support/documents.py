@@ -22,5 +22,16 @@ def materialize_lines() -> list[str]:
     return [line for line in ours if "asset materialize" in line]
 
 
+def decomposerl_lines() -> list[tuple[str, str]]:
+    """Document and words of every ``decomposerl`` command that the documents print."""
+    command = re.compile(r"(?:^|\s|/)decomposerl ([^|<>&#;]+)")
+    return [
+        (document.relative_to(ROOT).as_posix(), words.strip())
+        for document in DOCUMENTS
+        for line in shell_lines(document)
+        for words in command.findall(line)
+    ]
+
+
 def option(words: list[str], *names: str) -> str:
     return next(words[i + 1] for i, word in enumerate(words) if word in names)
