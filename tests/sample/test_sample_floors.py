@@ -4,7 +4,7 @@ The rules, exact and near duplicates must be found without a miss; paraphrases a
 paraphrase to 0.9; difficulty and silver to 0.8. Recall counts the planted claims that
 reached the stage; precision counts the dropped ones. Duplicates are judged by group: of an
 original and its copy one leaves, whichever comes second. The examples of
-docs/explanation/funnel.md are checked here, too.
+docs/explanation/funnel.md and the table of docs/explanation/sample.md are checked here, too.
 """
 
 import re
@@ -64,6 +64,13 @@ class Stage:
             alive.group_by("group").agg(pl.len(), pl.col("left").sum()).filter(pl.col("len") == 2)
         )
         return (pairs["left"] >= 1).sum() / pairs.height
+
+    def in_pairs(self, reason: str) -> float:
+        """Share of the claims dropped for a reason that are of a planted pair."""
+        pairs = self.entered.filter(pl.col("kind").str.starts_with("duplicate"))["group"]
+        gone = self.dropped.filter(pl.col("reason") == reason)["group"]
+        found = gone.is_in(pairs.implode()).fill_null(value=False)
+        return int(found.sum()) / gone.len()
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +171,7 @@ def test_claims_that_leave_as_duplicates_are_duplicates(
     stages: dict[str, Stage], reason: str, floor: float
 ):
     """Hardly a claim leaves as a duplicate without a planted twin in the stage."""
-    stage = stages["deduplicated"]
-    pairs = stage.entered.filter(pl.col("kind").str.starts_with("duplicate"))["group"]
-    gone = stage.dropped.filter(pl.col("reason") == reason)
-    assert gone["group"].is_in(pairs.implode()).fill_null(value=False).mean() >= floor
+    assert stages["deduplicated"].in_pairs(reason) >= floor
 
 
 @pytest.mark.parametrize(
@@ -246,3 +250,30 @@ def test_the_page_on_the_funnel_has_an_example_of_each_reason(stages: dict[str, 
         (one,) = kept.filter(pl.col("claim_id").str.starts_with(start)).rows(named=True)
         assert matches(text, one["claim"])
         assert tokens in {"", f"{one['evidence_tokens']:,}"}
+
+
+LEAKS = {
+    "exact_match": "leak_exact",
+    "lexical_match": "leak_near",
+    "semantic_match": "leak_paraphrase",
+}
+KINDS: dict[str, tuple[str, ...]] = {reason: (kind,) for reason, kind in (RULES | LEAKS).items()}
+KINDS |= {"too_easy": ("easy",), "likely_mislabelled": ("mislabelled",)}
+KINDS |= {"lexical_duplicate": ("duplicate_exact", "duplicate_near")}
+KINDS |= {"semantic_duplicate": ("duplicate_paraphrase",), "too_few_questions": ("one_question",)}
+SAMPLE = (ROOT / "docs/explanation/sample.md").read_text("utf-8")
+ROWS = re.findall(r"\| (\d+) \| `(\w+)` \| ([\d.]+) \| ([\d.]+) \|", SAMPLE)
+
+
+@pytest.mark.parametrize("reason", KINDS)
+def test_the_page_on_the_sample_has_what_is_measured(stages: dict[str, Stage], reason: str):
+    """Planted rows, recall and precision of each reason, by the measures of the tests above."""
+    kinds = KINDS[reason]
+    stage = next(one for one in stages.values() if reason in set(one.dropped["reason"]))
+    if "duplicate" in reason:
+        shares = [min(stage.settled(kind) for kind in kinds), stage.in_pairs(reason)]
+    else:
+        right = LEAKS.values() if reason in LEAKS else kinds
+        shares = [stage.recall(*kinds), stage.precision([reason], right)]
+    planted = stages["rule_filtered"].entered["kind"].is_in(kinds).sum()
+    assert (str(planted), reason, *(f"{share:.2f}" for share in shares)) in ROWS
