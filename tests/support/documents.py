@@ -22,7 +22,7 @@ def materialize_lines() -> list[str]:
 
 def decomposerl_lines() -> list[tuple[str, str]]:
     """Document and words of every ``decomposerl`` command that the documents print."""
-    command = re.compile(r"(?:^|\s|/)decomposerl ([^|<>&#;]+)")
+    command = re.compile(r"(?:^|[|;&] *)(?:\w+=\S+ )*(?:\.venv/bin/)?decomposerl ([^|<>&#;]+)")
     return [
         (document.relative_to(ROOT).as_posix(), words.strip())
         for document in DOCUMENTS
