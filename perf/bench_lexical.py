@@ -1,7 +1,7 @@
 """Lexical duplicates and leaks next to MinHash libraries, at the paper's size.
 
 Both sides start from strings and find words themselves. What plain MinHash misses is described
-in ``docs/how-to/curate.md``.
+in ``docs/results/corpora.md``.
 """
 
 from collections.abc import Iterator, Sequence
