@@ -79,12 +79,14 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
 
 def known_variables() -> frozenset[str]:
     """Every variable that some profile reads; ``.env.example`` documents these."""
-    every: set[str] = set()
-    for name in get_args(ProfileName):
-        environment = RecordingEnvironment({"DECOMPOSERL_PROFILE": name})
-        _profile(environment)
-        every |= environment.names
-    return frozenset(every)
+    return frozenset().union(*map(variables_of, get_args(ProfileName)))
+
+
+def variables_of(name: ProfileName) -> frozenset[str]:
+    """Every variable that this profile reads."""
+    environment = RecordingEnvironment({"DECOMPOSERL_PROFILE": name})
+    _profile(environment)
+    return frozenset(environment.names)
 
 
 def _profile(env: Mapping[str, str]) -> Profile:

@@ -55,6 +55,7 @@ PREDICTIONS = Table(
         Column("seed", _I, "of sampling"),
     ),
     unique=("claim_id",),
+    row="a system's verdict on a claim of a test set",
 )
 CALLS = Table(
     "calls",
@@ -71,6 +72,7 @@ CALLS = Table(
         Column("failure", _S, "why there is no answer, null where there is one", nullable=True),
     ),
     unique=("claim_id", "call"),
+    row="a call to a model for a prediction",
 )
 CALIBRATIONS = Table(
     "calibrations",
@@ -86,6 +88,7 @@ CALIBRATIONS = Table(
         Column("right", _F, "share of them that were right, 0..1"),
     ),
     unique=("reading", "bin"),
+    row="a bin of a system's reliability diagram",
 )
 SCORES = Table(
     "scores",
@@ -103,6 +106,7 @@ SCORES = Table(
         Column("supported", _I, "of them labelled Supported"),
     ),
     unique=("benchmark", "system", "metric", "slice", "value"),
+    row="a metric of a system on a test set or a slice of it",
 )
 LEADERBOARD = Table(
     "leaderboard",
@@ -140,6 +144,7 @@ LEADERBOARD = Table(
         Column("paper", _F, "the paper's figure for this row and test set", nullable=True),
     ),
     unique=("table", "place", "benchmark"),
+    row="a system's score on a test set, or its place in the paper's table",
 )
 COMPARISON = Table(
     "comparison",
@@ -160,4 +165,5 @@ COMPARISON = Table(
         Column("no_p", _S, "why there is no p-value: limited run, or n < N", nullable=True),
     ),
     unique=("benchmark", "system", "other"),
+    row="two systems on a test set",
 )

@@ -21,6 +21,7 @@ JUDGE_CALLS = Table(
         Column("engine", _S, "program and model that ruled"),
     ),
     unique=("group", "rollout", "task", "role", "question"),
+    row="a ruling of the judge on a trace",
 )
 REWARDS = Table(
     "rewards",
@@ -37,6 +38,7 @@ REWARDS = Table(
         Column("counted", pl.Boolean(), "whether the trace's value entered the total"),
     ),
     unique=("run", "step", "group", "rollout", "reward", "question"),
+    row="a reward of a trace or of one of its questions",
 )
 ROLLOUTS = Table(
     "rollouts",
@@ -63,6 +65,7 @@ ROLLOUTS = Table(
         Column("total", _F, "weighted sum of the counted rewards; null: none", nullable=True),
     ),
     unique=("run", "step", "split", "group", "rollout"),
+    row="a trace that the policy sampled in training",
 )
 CURVES = Table(
     "curves",
@@ -77,4 +80,5 @@ CURVES = Table(
         Column("rows", _I, "rollouts or groups that it is the mean of"),
     ),
     unique=("run", "step", "split", "measure"),
+    row="a measure at a training step",
 )
