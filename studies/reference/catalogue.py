@@ -66,7 +66,7 @@ def page() -> str:
 
 def _corpora() -> Iterator[str]:
     yield "## Training corpora"
-    yield table(("Corpus", "Name", "Domain", "Use", "Licence", "Terms"), map(_source, SOURCES))
+    yield table(("Corpus", "Name", "Domain", "Training", "Licence", "Terms"), map(_source, SOURCES))
     yield "## Test sets"
     rows = [(*_named(one), _mean(one), *_conditions(one)) for one in BENCHMARKS]
     yield table(("Test set", "Name", "Domain", "Mean", "Licence", "Terms"), rows)
@@ -74,9 +74,10 @@ def _corpora() -> Iterator[str]:
     names = ", ".join(f"`{name}` ({one.title})" for name, one in derived.items())
     yield f"Derived from these, and in no mean: {names}."
     yield from ("## Native files", _FILES)
-    names = list(dict.fromkeys(one.name for one in (*SOURCES, *BENCHMARKS)))
-    rows = [(code(name), _training_files(name), _test_files(name)) for name in names]
-    yield table(("Corpus", "Training", "Test set"), rows)
+    trained = [(code(one.name), _paths((*one.files, *one.extra), one.beside)) for one in SOURCES]
+    yield table(("Corpus", "Files for training"), trained)
+    tested = [(code(one.name), _test_files(one)) for one in BENCHMARKS]
+    yield table(("Test set", "Files"), tested)
 
 
 def _named(corpus: Corpus) -> tuple[str, str, str]:
@@ -84,8 +85,7 @@ def _named(corpus: Corpus) -> tuple[str, str, str]:
 
 
 def _source(source: Source) -> tuple[str, ...]:
-    use = f"off: {source.training_off}" if source.training_off else "training"
-    return (*_named(source), use, source.license, source.terms)
+    return (*_named(source), "off" if source.training_off else "on", source.license, source.terms)
 
 
 def _mean(benchmark: Benchmark) -> str:
@@ -97,24 +97,12 @@ def _conditions(benchmark: Benchmark) -> tuple[str, str]:
     return ("as above", "") if benchmark.source else (benchmark.license, benchmark.terms)
 
 
-def _training_files(name: str) -> str:
-    found = [one for one in SOURCES if one.name == name]
-    return "".join(_paths((*one.files, *one.extra), one.beside) for one in found)
-
-
-def _test_files(name: str) -> str:
-    (one, *_), parts = [*(one for one in BENCHMARKS if one.name == name), None], []
-    if one is None:
-        return ""
-    known = () if one.source else one.beside
-    for kind, files in (
-        ("", one.files),
-        ("shared: ", one.shared),
-        ("claim list: ", one.claim_lists),
-    ):
-        if files:
-            parts.append(kind + _paths(files, () if kind else known))
-    return "; ".join(parts)
+def _test_files(one: Benchmark) -> str:
+    kinds = {"": one.files, "shared: ": one.shared, "claim list: ": one.claim_lists}
+    known = () if one.source else one.beside  # a training corpus has named them
+    return "; ".join(
+        kind + _paths(files, () if kind else known) for kind, files in kinds.items() if files
+    )
 
 
 def _paths(files: Sequence[NativeFile], beside: Sequence[str]) -> str:

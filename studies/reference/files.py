@@ -102,8 +102,9 @@ FILES: dict[str, tuple[DataFile, ...]] = {
 """Files by section of the page."""
 _INTRODUCTION = """\
 Everything that a run writes is in one folder: `data/`, or the folder that `DECOMPOSERL_DATA` or
-`--data` names. Files are renamed into place when they are complete, so a stopped run leaves no
-half-written file. To start over, delete the folder; to make one asset again, materialize it.
+`--data` names. A file is renamed into place when it is complete, so a stopped run leaves no
+half-written file. Before you delete the folder, keep what no run makes again: `systems.toml`,
+`marks.jsonl`, `accepted.json`, and `engine_results/` with the replies that you paid for.
 """
 
 

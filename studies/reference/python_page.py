@@ -36,7 +36,8 @@ class Subject:
 _VERIFY = """\
 from decomposerl.api import verify
 
-result = verify("Ada Brown was born in Odense.", "Ada Brown, a swimmer, was born in Odense.")
+evidence = "Ada Brown, a swimmer, was born in Odense."
+result = verify("Ada Brown was born in Odense.", evidence)
 print(result.verdict)
 for question in result.questions:
     print(question.question, question.evidence)
@@ -114,7 +115,8 @@ SUBJECTS = (
     Subject(
         "Verify claims",
         "The verdict on a claim by its evidence. Profile and data folder are those of the "
-        "[environment](variables.md); the default system of the `embedded` profile needs no model.",
+        "[environment](variables.md); the default system of the `embedded` profile needs no model. "
+        "`Evidence` is a text, whose lines are its passages, or a sequence of passages.",
         _VERIFY,
         "Supported\nWas Ada Brown born in Odense? ('Ada Brown, a swimmer, was born in Odense.',)\n",
         (
@@ -183,7 +185,7 @@ _INTRODUCTION = """\
 What you may import. Other modules may change without notice. Wrong input raises a subclass of
 `decomposerl.errors.DecomposeRLError` with one sentence that names the place.
 """
-_WIDTH = 60
+_WIDTH = 84
 
 
 def page() -> str:
@@ -206,7 +208,7 @@ def _entry(one: object) -> Iterator[str]:
     module = api.__name__ if name in api.__all__ else module
     yield f"### {name}"
     if isinstance(one, FunctionType):
-        yield f"```text\n{module}.{name}{_signature(one)}\n```"
+        yield f"```text\n{_signature(f'{module}.{name}', one)}\n```"
     else:
         yield f"`{module}.{name}`"
     yield from map(_paragraph, inspect.cleandoc(one.__doc__ or "").split("\n\n"))
@@ -226,14 +228,15 @@ def _names(text: str) -> str:
     return ", ".join(map(code, text.split(", ")))
 
 
-def _signature(function: FunctionType) -> str:
+def _signature(name: str, function: FunctionType) -> str:
     """As in its source: on one line, or with a line for each parameter."""
     source = _source(function)
     parameters = ast.unparse(source.args)
     returned = f" -> {ast.unparse(source.returns)}" if source.returns else ""
-    if len(parameters) < _WIDTH:
-        return f"({parameters}){returned}"
-    return "(\n" + "".join(f"    {one},\n" for one in _split(parameters)) + f"){returned}"
+    line = f"{name}({parameters}){returned}"
+    if len(line) < _WIDTH:
+        return line
+    return f"{name}(\n" + "".join(f"    {one},\n" for one in _split(parameters)) + f"){returned}"
 
 
 def _split(parameters: str) -> list[str]:
