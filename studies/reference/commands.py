@@ -16,17 +16,18 @@ from studies.reference.markdown import MADE, code, paragraphs, table
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A call of a command, without the program's name, and what its help does not say of exits."""
+    """A call of a command, without the program's name, and what its help does not say."""
 
     words: str
-    exits: str = ""
+    more: str = ""
 
 
 PROGRAM = ".venv/bin/decomposerl"
+_STAGES = "`decomposerl run --help` and [the catalogue](catalogue.md#assets) list the stages."
 _FAILED = "The exit code is 1 if a part of the graph failed."
 EXAMPLES: Mapping[str, Example] = {
     "verify": Example("verify --claim 'Ada Brown was born in Odense.' --evidence evidence.txt"),
-    "run": Example("run funnel --upstream --config configs/demo.yaml", _FAILED),
+    "run": Example("run funnel --upstream --config configs/demo.yaml", f"{_STAGES} {_FAILED}"),
     "train": Example("train tiny --seed 1 --steps 30", _FAILED),
     "evaluate": Example("evaluate cot-rules-faithful --benchmarks fever,hover --limit 100"),
     "score": Example("score traces.jsonl --grounding required"),
@@ -106,7 +107,7 @@ def _section(name: str, command: TyperCommand) -> Iterator[str]:
         yield _pages(paragraph)
     yield f"```sh\n{PROGRAM} {example.words}\n```"
     yield table(("Argument or option", "Default", "Meaning"), _parameters(command))
-    yield example.exits
+    yield example.more
 
 
 def _pages(text: str) -> str:
