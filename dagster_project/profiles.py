@@ -1,8 +1,8 @@
 """Environment to ``Profile`` to Dagster resources: the only module that reads the environment.
 
-``.env.example`` documents the variables. A profile is a choice of engines behind the same ports;
-nothing else changes. It has only the *names* of key variables, which Dagster reads when a run
-starts, so a key is never part of a configuration; ``read_key`` is for ``decomposerl doctor``.
+A profile is a choice of engines behind the same ports; nothing else changes. It has only the *names*
+of key variables, which Dagster reads when a run starts, so a key is never part of a configuration;
+``read_key`` is for ``decomposerl doctor``. ``.env.example`` documents the variables.
 """
 
 import os
@@ -84,8 +84,7 @@ def known_variables() -> frozenset[str]:
 
 def variables_of(name: ProfileName) -> frozenset[str]:
     """Every variable that this profile reads."""
-    environment = RecordingEnvironment({"DECOMPOSERL_PROFILE": name})
-    _profile(environment)
+    _profile(environment := RecordingEnvironment({"DECOMPOSERL_PROFILE": name}))
     return frozenset(environment.names)
 
 
