@@ -1,8 +1,8 @@
 """Environment to ``Profile`` to Dagster resources: the only module that reads the environment.
 
-A profile is a choice of engines behind the same ports; nothing else changes. It has only the *names*
-of key variables, which Dagster reads when a run starts, so a key is never part of a configuration;
-``read_key`` is for ``decomposerl doctor``. ``.env.example`` documents the variables.
+A profile is a choice of engines behind the same ports; nothing else changes. It has only the
+*names* of key variables, which Dagster reads when a run starts, so a key is never part of a
+configuration; ``read_key`` is for ``decomposerl doctor``. ``.env.example`` has the variables.
 """
 
 import os
