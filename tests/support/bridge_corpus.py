@@ -39,20 +39,25 @@ def bridge_corpus(folder: Path) -> None:
     write_jsonl(folder / "bridge_notes/train.jsonl", rows)
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """In which the page's commands run on the folder's corpora and data."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "DECOMPOSERL_CORPORA": str(folder / "corpora"),
+        "DECOMPOSERL_DATA": str(folder / "data"),
+    }
+
+
 def materialize(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run one line of the page on the folder's corpora and data."""
     words = shlex.split(line)
     return subprocess.run(
         [sys.executable, "-m", "dagster", *words[1:]],
         cwd=ROOT,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(folder),
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",
-            "DECOMPOSERL_CORPORA": str(folder / "corpora"),
-            "DECOMPOSERL_DATA": str(folder / "data"),
-        },
+        env=environment(folder),
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,16 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from bridge_corpus import Rows, block, bridge_corpus, materialize, page_lines, write_jsonl
+from bridge_corpus import (
+    Rows,
+    block,
+    bridge_corpus,
+    environment,
+    materialize,
+    page_lines,
+    write_jsonl,
+)
+from dagster_lines import run_lines
 from decomposerl.claims.claim import LabelRule
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
@@ -310,9 +319,7 @@ def test_the_commands_of_the_page_run_as_written(tmp_path: Path):
     bridge_corpus(tmp_path / "corpora")
     lines = page_lines()
     assert 3 == len(lines)
-    for line in lines:
-        done = materialize(line, tmp_path)
-        assert done.returncode == 0, done.stderr[-3000:]
+    run_lines(lines, environment(tmp_path))
     kept = pl.read_parquet(tmp_path / "data/claims/bridge_notes.parquet")
     drops = pl.read_parquet(tmp_path / "data/drops/claims/bridge_notes.parquet")
     assert 22 == kept.height
