@@ -31,6 +31,8 @@ LONGEST_FIRST = (
     "tests/sample/test_sample.py",
     "tests/perf/test_grpo_step.py",
     "tests/resources/training/test_resume.py",
+    "tests/studies/test_paper_run.py",
+    "tests/sample/test_sample_floors.py",  # after test_pipeline, whose results it reads
 )
 """Files of over ten seconds. One that starts last leaves the other workers idle."""
 
