@@ -111,13 +111,20 @@ def test_the_asset_graph_shows_every_group_of_the_funnel(page: "Page"):
     keep(page, "graph")
 
 
-def test_a_stage_page_shows_its_drops_and_pictures(page: "Page"):
-    """The page of a stage lists drops by reason and draws rows by source."""
+def test_a_stage_page_shows_its_drops_and_pictures(ui: Ui, page: "Page"):
+    """Without a click: bars of kept and dropped, tables by source and reason; none is cut off."""
     page.goto("/assets/rule_filtered?view=overview")
     page.get_by_text("drops by reason").first.wait_for(timeout=30_000)
+    figure = page.get_by_role("img", name="rows in, ")
+    figure.scroll_into_view_if_needed()
     keep(page, "rule_filtered")
-    assert page.get_by_text("by source").count() > 0
+    assert figure.evaluate("image => image.naturalWidth") == 330
+    entered = pl.read_parquet(ui.data / "claims/toy.parquet").height
+    table = page.get_by_role("table").filter(has_text="share kept").last
+    assert ["total", str(entered)] == table.locator("tbody tr").first.inner_text().split()[:2]
     assert page.get_by_text("label balance").count() > 0
+    room = page.locator("[class*=assetEventMetadataScrollContainer]")
+    assert room.evaluate("every => every.scrollWidth <= every.clientWidth")
 
 
 def test_columns_are_shown_before_any_run(page: "Page"):
