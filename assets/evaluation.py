@@ -5,7 +5,7 @@ makes no model calls. Derived test sets (``evaluation.derived``) have both, and 
 leaderboard. ``leaderboard`` and ``comparison`` use everything on disk, from any run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Literal
 
 import dagster as dg
@@ -36,6 +36,7 @@ from decomposerl.reports.system_report import (
 )
 from resources.evaluation.generation import Generated
 from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.offered import system_partitions
 from resources.evaluation.policy_edge import policy_dep
 from resources.evaluation.results_folder import (
     LIMITED,
@@ -92,11 +93,17 @@ class ComparisonConfig(dg.Config):
 
 
 def evaluation_assets(
-    benchmarks: Sequence[Benchmark], systems: Sequence[System], pool: str | None
+    benchmarks: Sequence[Benchmark],
+    systems: Sequence[System],
+    pool: str | None,
+    last: Container[str] = frozenset(),
 ) -> list[dg.AssetsDefinition]:
-    """All assets of the evaluation; ``pool`` if a system uses a shared device."""
+    """All assets of the evaluation; ``pool`` if a system uses a shared device.
+
+    ``last`` are the systems that the profile cannot run, the last partitions.
+    """
     names = {one.name: one.title for one in benchmarks}
-    parts = dg.StaticPartitionsDefinition([one.key for one in systems])
+    parts = system_partitions(systems, last)
     derived = derived_from(names)
     bases = dict(zip(names, names, strict=True)) | {one.name: one.base for one in derived.values()}
     titles = names | {one.name: one.title for one in derived.values()}
