@@ -63,7 +63,6 @@ class OpenedSystem:
             EngineError: too many claims failed, or no call can be answered.
             EvaluationError: the calibration was fitted to another model or prompt.
         """
-
         said = time.monotonic()
 
         def progress(done: int, total: int) -> None:
