@@ -239,7 +239,7 @@ def _reasons(drops: pl.DataFrame) -> list[tuple[str, int]]:
 
 def _by_reason(drops: pl.DataFrame, whole: int) -> str:
     rows = [[reason, n, share(n, whole)] for reason, n in _reasons(drops)]
-    return markdown_table(["reason", "rows", "share of rows in"], rows)
+    return markdown_table(["reason", "rows", "share of rows in"], rows) if rows else "none"
 
 
 def _by_engine(drops: pl.DataFrame) -> str:

@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,13 +70,23 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         wait_until_served(made.address)
         yield made
     finally:
-        server.send_signal(signal.SIGINT)  # as Ctrl-C: it ends its web server, daemon and graph
-        server.wait(timeout=60)
+        end(server)
+
+
+def end(server: "subprocess.Popen[bytes]") -> None:
+    """As Ctrl-C, which ends its web server, daemon and graph; then what ignored it."""
+    server.send_signal(signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
+        server.wait(timeout=30)
+    with suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait(timeout=30)
 
 
 def wait_until_served(address: str) -> None:

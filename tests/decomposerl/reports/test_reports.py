@@ -131,6 +131,8 @@ def test_stage_page_counts(world: World):
     assert "min_tokens" in page.settings_md
     assert "" == page.guard_md
     assert 7 == len(page.sample_md.split("\n"))
+    whole = stage_page("s", world.claims, world.claims, schemas.DROPS.empty(), {})
+    assert ("none", "") == (whole.by_reason_md, whole.by_engine_md)
 
 
 def test_the_stage_page_tells_that_minicheck_was_asked_in_our_words(world: World):
