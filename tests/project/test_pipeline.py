@@ -138,6 +138,14 @@ def test_every_stage_drops_something_on_the_sample_and_something_survives(first:
     assert first.folder.read("training_claims").height > 200
 
 
+def test_the_selections_engine_is_the_embedder(first: Run):
+    """And the token counter's is the step that adds long evidence, which selects nothing."""
+    named = [json.loads(first.folder.run(s)["step_engines"]) for s in STAGES[-2:]]
+    assert [["diversity_selection"], ["long_evidence"]] == [list(one) for one in named]
+    assert "minilm" in named[0]["diversity_selection"]
+    assert "words" in named[1]["long_evidence"]
+
+
 def test_labels_of_the_training_set_are_balanced(first: Run):
     """Equal budgets per label leave neither label above 60 %."""
     share = (first.folder.read("training_claims")["label"] == "Supported").mean()
