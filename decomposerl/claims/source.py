@@ -163,6 +163,7 @@ class Corpus:
     ``forms`` are the known layouts: a file of which no row has the columns of one is refused;
     none are known of a user's own corpus. ``replaces`` says that a user's corpus takes the
     place of the catalogue's corpus of the same name.
+    ``beside`` are files that hold no claims but their evidence, such as a page database.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Corpus:
     labels: LabelMap
     files: tuple[NativeFile, ...]
     read: Reader
+    beside: tuple[str, ...] = ()
     hub: HubLocation | None = None
     forms: tuple[Form, ...] = ()
     replaces: bool = False

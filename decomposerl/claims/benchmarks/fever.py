@@ -116,6 +116,7 @@ BENCHMARK = Benchmark(
         NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC),
     ),
     read=read,
+    beside=(PAGES,),
     claim_lists=(
         with_hub(NativeFile("fever/paper_dev.jsonl", "jsonl", "dev"), "v1.0", "paper_dev"),
     ),

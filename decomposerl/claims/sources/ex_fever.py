@@ -65,5 +65,6 @@ SOURCE = Source(
     ),
     forms=(Form.of("native", "claim, label, golden entity"),),
     read=read,
+    beside=(PAGES,),
     paper_raw=36_841,
 )

@@ -116,5 +116,6 @@ SOURCE = Source(
     ),
     forms=(Form.of("native, hub or feverous_s", "id, claim, evidence, label"),),
     read=read,
+    beside=(PAGES,),
     paper_raw=26_928,
 )

@@ -130,5 +130,6 @@ SOURCE = Source(
         Form.of("claims only", "uid, claim"),
     ),
     read=read,
+    beside=(PAGES, PARAGRAPHS.path),
     paper_raw=18_171,
 )

@@ -88,5 +88,6 @@ SOURCE = Source(
         Form.of("hub", "pubid, question, context, final_decision"),
     ),
     read=read,
+    beside=(GROUND_TRUTH.path,),
     paper_raw=445,
 )

@@ -176,5 +176,6 @@ SOURCE = Source(
     ),
     forms=(Form.of("native", "id, claim, evidence"), HUB),
     read=read,
+    beside=(CORPUS.path, PRINTED_CORPUS.path),
     paper_raw=1_295,
 )
