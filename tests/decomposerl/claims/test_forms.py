@@ -6,6 +6,7 @@ ClaimDecomp, and the reduced copy of AmbiFC.
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,10 @@ from corpora_parts import LENIENT, assert_conserved
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.load import LoadedClaims, load_benchmark, load_source
 from decomposerl.claims.source import FORMAT_OF_ENDING, Benchmark, Source, in_form, with_hub
+from decomposerl.claims.sources import scifact
 from decomposerl.errors import SourceFileError
 from native_rows import BENCHMARK, SOUND, SOURCE
+from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.status import corpora_status
 
@@ -408,3 +411,14 @@ def test_the_form_that_is_read_is_stable(tmp_path: Path):
     found = in_form(files, file)
     assert ("scitab/train.parquet", "parquet", ()) == (found.path, found.format, found.also)
     assert found == in_form(files, found)
+
+
+def test_the_page_names_files_that_are_found():
+    """Each path of the hub's table and of the archive is a form of a file of the catalogue."""
+    page = (ROOT / "docs/how-to/curate.md").read_text("utf-8")
+    section = page.split("### Files of the Hugging Face hub")[1].split("\n## ")[0]
+    named = re.findall(r"`(\w+/\S+\.(?:parquet|tsv))`", section)
+    files = [file for one in (*SOURCES, *BENCHMARKS) for file in one.files]
+    found = {path for file in (*files, scifact.CORPUS) for path in file.also}
+    assert 13 == len(named)
+    assert set() == set(named) - found
