@@ -422,3 +422,19 @@ def test_the_page_names_files_that_are_found():
     found = {path for file in (*files, scifact.CORPUS) for path in file.also}
     assert 13 == len(named)
     assert set() == set(named) - found
+
+
+def test_a_file_of_half_a_form_is_unknown_and_a_row_of_half_a_form_is_a_reject(tmp_path: Path):
+    """Where one row has all columns, the form is known, and a row without one is its own fault."""
+    whole = HEALTH[0]
+    half = {name: value for name, value in HEALTH[2].items() if name != "main_text"}
+    path = tmp_path / "pubhealth/train.jsonl"
+    write(path, [half, half])
+    with pytest.raises(SourceFileError, match="it has claim_id, claim, label; known are"):
+        load(tmp_path, SOURCE["pubhealth"])
+    write(path, [half, whole])
+    loaded = load(tmp_path, SOURCE["pubhealth"])
+    assert [(1, "main_text", "missing_field")] == loaded.rejects.select(
+        "row", "field", "reason"
+    ).rows()
+    assert 1 == loaded.claims.height
