@@ -21,7 +21,7 @@ RejectReason = Literal[
     "field_too_large",  # another text, or a list of them, is over its limit
     "unknown_label",
     "duplicate_id",  # an earlier row has the native id
-    "conflicting_rows",  # rows to be joined into one claim differ in claim or label
+    "conflicting_rows",  # rows of one claim differ in claim or label; the first stands for all
     "dangling_reference",  # points to a document or sentence that does not exist
     "damaged_page",  # the evidence's page in a database cannot be read
     "adapter_error",  # the adapter has no rule for such a row; its error is the detail

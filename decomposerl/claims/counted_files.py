@@ -58,7 +58,7 @@ class CountedFiles:
             self._ids_of_row[record.row] = ids
 
     def leave_out(self, record: Record) -> None:
-        """Note that a record does not belong to the file."""
+        """Note that a record has no outcome of its own: another's, or it is not of the file."""
         if record.file == self.path:
             self._left_out.add(record.row)
 

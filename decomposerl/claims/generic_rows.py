@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Reject
 from decomposerl.claims.fields import MAX_INTEGER_BITS, FieldError, JsonObject, NativeRow, read_each
-from decomposerl.claims.joined_rows import agreed, read_joined
+from decomposerl.claims.joined_rows import agreed, each, read_joined
 from decomposerl.claims.passages import CELL_BAR
 from decomposerl.claims.source import CorpusFiles, NativeFile
 
@@ -92,7 +92,7 @@ class RowReader:
     evidence: EvidenceShape
 
     def __call__(self, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-        """Every row (every group of rows) of ``file`` as a draft, or rejects at its rows."""
+        """Every row (every group of rows) of ``file`` as a draft or a reject."""
         column = self.evidence.group_by
         if column is None:
             return read_each(files, file, self._draft)
@@ -100,7 +100,7 @@ class RowReader:
 
     def _joined(self, rows: Sequence[NativeRow]) -> tuple[Draft]:
         """One claim: its rows agree on claim and label, its passages follow each other."""
-        drafts = [self._draft(row) for row in rows]
+        drafts = each(rows, self._draft)
         agreed(rows, self.columns.claim, [one.claim for one in drafts])
         agreed(rows, self.columns.label, [one.native_label or "" for one in drafts])
         passages = dict.fromkeys(text for one in drafts for text in one.passages)

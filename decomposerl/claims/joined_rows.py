@@ -1,7 +1,7 @@
 """Several rows of a file to one claim: evidence lines, or a form with one row an annotation.
 
-The whole file is held while its rows are joined. A group that cannot be joined is a reject at each
-of its rows, so that every row is counted.
+The whole file is held while its rows are joined. A group counts once, as a claim or as one reject
+at its first row: the share of rejects would else grow with the length of groups.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ from itertools import chain
 
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.counted_files import CountedFiles
-from decomposerl.claims.fields import FieldError, NativeRow, guarded
+from decomposerl.claims.fields import FieldError, Item, NativeRow, guarded
 from decomposerl.claims.records import excerpt
 from decomposerl.claims.source import CorpusFiles, Form, NativeFile
 
@@ -40,13 +40,33 @@ def read_joined(
 
 def _outcomes(files: CorpusFiles, rows: Sequence[NativeRow], join: Join) -> list[Draft | Reject]:
     outcomes = list(guarded(rows[0], lambda _: join(rows)))
-    if any(isinstance(one, Draft) for one in outcomes):
-        for row in rows:
-            if isinstance(files, CountedFiles):
-                files.made(row.record, outcomes)
+    if isinstance(files, CountedFiles):
+        files.made(rows[0].record, outcomes)
+        for row in rows[1:]:
+            files.leave_out(row.record)
+    if len(rows) == 1:
         return outcomes
-    reason = next(one for one in outcomes if isinstance(one, Reject))
-    return [*outcomes, *(replace(reason, row=row.record.row) for row in rows[1:])]
+    numbers = ", ".join(str(row.record.row) for row in rows)
+    return [
+        replace(one, detail=f"{one.detail} (rows {numbers})") if isinstance(one, Reject) else one
+        for one in outcomes
+    ]
+
+
+def each(rows: Sequence[NativeRow], of: Callable[[NativeRow], Item]) -> list[Item]:
+    """``of`` every row; an error of one of them names that row.
+
+    Raises:
+        FieldError: as ``of``.
+    """
+    made = []
+    for row in rows:
+        try:
+            made.append(of(row))
+        except FieldError as fault:
+            detail = f"row {row.record.row}: {fault.detail}"
+            raise FieldError(fault.field, fault.reason, detail) from fault
+    return made
 
 
 def agreed(rows: Sequence[NativeRow], field: str, texts: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.joined_rows import agreed, has_form, read_joined
+from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
 from decomposerl.claims.passages import page_title, page_titles, without_treebank
 from decomposerl.claims.source import Benchmark, CorpusFiles, Form, NativeFile, Pages, with_hub
 
@@ -56,9 +56,9 @@ def _native_draft(pages: Pages | None, row: NativeRow) -> Draft:
 
 def _joined(pages: Pages | None, rows: Sequence[NativeRow]) -> Sequence[Draft]:
     """The draft of a claim of the hub's form: its annotations as one native evidence set."""
-    for field in ("claim", "label"):
-        agreed(rows, field, [row.text(field) for row in rows])
-    items = [_hub_item(row) for row in rows]
+    agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
+    agreed(rows, "label", each(rows, lambda row: row.text("label")))
+    items = each(rows, _hub_item)
     first = rows[0]
     whole = NativeRow({**first.raw, "evidence": [items]}, first.record, first.file)
     return (_native_draft(pages, whole),)

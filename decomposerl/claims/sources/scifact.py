@@ -22,7 +22,7 @@ from decomposerl.claims.fields import (
     read_each,
     read_many,
 )
-from decomposerl.claims.joined_rows import agreed, has_form, read_joined
+from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
 from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Source, in_form, with_hub
 
 CORPUS = with_hub(NativeFile("scifact/corpus.jsonl", "jsonl", "train"), "corpus")
@@ -52,7 +52,7 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
 
 def _joined(abstracts: Abstracts, rows: Sequence[NativeRow]) -> Sequence[Draft | Reject]:
     """The drafts of a claim of the hub's form, whose document id is blank without evidence."""
-    agreed(rows, "claim", [row.text("claim") for row in rows])
+    agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
     evidence: dict[str, list[object]] = {}
     for row in rows:
         document = row.text("evidence_doc_id")

@@ -333,15 +333,15 @@ def test_a_bad_row_of_the_hubs_form_is_rejected_alone(
     assert_conserved(loaded)
 
 
-def test_rows_of_one_claim_that_disagree_are_all_rejected(tmp_path: Path):
-    """A claim with two labels is neither, and each of its rows counts."""
+def test_rows_of_one_claim_that_disagree_are_one_reject(tmp_path: Path):
+    """A claim with two labels is neither; it counts once, as a claim of several rows does."""
     changed = [{**row, "label": "REFUTES"} if n == 1 else row for n, row in enumerate(FEVER_HUB)]
     write(tmp_path / "fever/v1.0/paper_test.parquet", changed)
     loaded = load(tmp_path, BENCHMARK["fever"])
-    assert [(row, "label", "conflicting_rows") for row in (1, 2, 3)] == loaded.rejects.select(
+    assert [(1, "label", "conflicting_rows")] == loaded.rejects.select(
         "row", "field", "reason"
     ).rows()
-    assert "row 1: 'SUPPORTS'; row 2: 'REFUTES'" == loaded.rejects["detail"][0]
+    assert "row 1: 'SUPPORTS'; row 2: 'REFUTES' (rows 1, 2, 3)" == loaded.rejects["detail"][0]
     assert ["2", "3"] == loaded.claims["native_id"].to_list()
     assert_conserved(loaded)
 
