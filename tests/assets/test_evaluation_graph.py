@@ -22,6 +22,7 @@ from evaluation_graph import (
 from resources.catalogue.database import build_catalogue, engines_of, open_catalogue
 from resources.evaluation.results_folder import write_accepted
 from resources.store.parquet import DataFolder, file_sha256
+from studies.reference.files import unlisted
 
 SIMPLE, FEVER = "simple-rules-faithful", "predictions__fever"
 
@@ -116,6 +117,11 @@ def test_the_catalogue_has_it_all(whole: Path):
         scored = connection.sql("SELECT DISTINCT system FROM scores").fetchall()
         assert set(OF_PROFILE) == {system for (system,) in scored}
     assert [] == engines_of(whole)
+
+
+def test_every_file_is_on_the_reference_page(whole: Path):
+    """``docs/reference/files.md`` has a path for each file that an evaluation writes."""
+    assert [] == unlisted(whole)
 
 
 def test_what_was_left_out_and_asked_is_shown(data: Path):

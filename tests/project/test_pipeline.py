@@ -20,6 +20,7 @@ from decomposerl.funnel.catalogue import STAGES
 from decomposerl.funnel.conservation import conservation_errors
 from project import ROOT
 from resources.store.parquet import DataFolder, file_sha256
+from studies.reference.files import unlisted
 
 RUN_CONFIG = {
     "ops": {
@@ -202,6 +203,11 @@ def test_tables_on_disk_conform_to_their_schemas(first: Run):
         schemas.CLAIMS.conform(first.folder.read(f"claims/{source.name}"))
     schemas.TRAINING_CLAIMS.conform(first.folder.read("training_claims"))
     schemas.ATTRITION.conform(first.folder.read("attrition"))
+
+
+def test_every_file_is_on_the_reference_page(first: Run):
+    """``docs/reference/files.md`` has a path for each file of the data folder."""
+    assert [] == unlisted(first.folder.path)
 
 
 def test_attrition_adds_up_to_the_stages(first: Run):

@@ -31,6 +31,7 @@ from resources.training.resource import PolicyTrainerResource
 from resources.training.rollout_log import read_log
 from resources.training.run_inputs import gather_inputs, judge_for, run_key
 from resources.training.run_store import RunFolder, read_attempts, read_outcome
+from studies.reference.files import unlisted
 from training_parts import (
     EXPERIMENT,
     PATIENT,
@@ -104,6 +105,9 @@ def test_a_run_by_hand_shows_its_steps_and_both_ends(tmp_path: Path, base: Path)
     assert (run.folder / "adapter/adapter_model.safetensors").is_file()
     curves = pl.read_parquet(run.folder / "curves.parquet")
     assert {"train", "held_out_sampled", "held_out_greedy"} == set(curves["split"])
+    (tmp_path / "data/policy").mkdir(parents=True)
+    run.folder.rename(tmp_path / "data/policy/run")
+    assert [] == unlisted(tmp_path / "data")  # docs/reference/files.md has every file
 
 
 def test_a_signal_leaves_a_checkpoint_and_the_next_start_goes_on(tmp_path: Path, base: Path):
