@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 import polars as pl
 
 from decomposerl.evaluation.published import MEANS
+from decomposerl.evaluation.scores import BALANCED, WITHOUT_DOUBTFUL
 
-METRIC = "balanced_accuracy_without_doubtful"
 _ENDING = "_without_doubtful"
 
 
@@ -38,8 +38,8 @@ def title_of(column: str, titles: Mapping[str, str]) -> str:
 
 def scores_without_doubtful(scores: pl.DataFrame) -> pl.DataFrame:
     """The scores without doubtful claims, as balanced accuracies of test sets of their own."""
-    return scores.filter(metric=METRIC).with_columns(
-        benchmark=pl.col("benchmark") + _ENDING, metric=pl.lit("balanced_accuracy")
+    return scores.filter(metric=WITHOUT_DOUBTFUL).with_columns(
+        benchmark=pl.col("benchmark") + _ENDING, metric=pl.lit(BALANCED)
     )
 
 

@@ -31,7 +31,6 @@ from decomposerl.evaluation.bootstrap import (
     resampled_sums,
     safe_interval,
 )
-from decomposerl.evaluation.doubtful import METRIC as WITHOUT_DOUBTFUL
 from decomposerl.evaluation.intervals import (
     Bounds,
     mean_interval,
@@ -69,6 +68,7 @@ CONFIDENCES = {
     "agreement": "agreement",
 }
 BALANCED = "balanced_accuracy"
+WITHOUT_DOUBTFUL = "balanced_accuracy_without_doubtful"
 MEAN_OF_SUBSETS = "balanced_accuracy_mean_of_subsets"
 _BINNINGS: tuple[Literal["mass", "width"], ...] = ("mass", "width")
 _TRACED = pl.col("trace").is_not_null()
