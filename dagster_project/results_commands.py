@@ -55,7 +55,7 @@ def leaderboard(
     ] = False,
     output: Annotated[
         LeaderboardFormat,
-        typer.Option("--format", help="How to print it; aggrefact: rows of its leaderboard, CSV."),
+        typer.Option("--format", help="aggrefact: CSV for LLM-AggreFact's leaderboard."),
     ] = LeaderboardFormat.TEXT,
 ) -> None:
     """Show the scores in the layout of the paper's tables, next to the paper's figures."""

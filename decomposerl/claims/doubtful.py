@@ -24,8 +24,7 @@ from decomposerl.schemas import DOUBTFUL
 LISTS: Mapping[str, FileFormat] = {"doubtful.jsonl": "jsonl", "doubtful.csv": "csv"}
 DOUBTED = "doubtful"
 """The state of a row that doubts one claim's label; rows of every other state change nothing."""
-UNMATCHED = ("unreadable", "no_claim", "several_claims")
-"""The states of rows that name no claim, or not one."""
+_UNMATCHED = ("unreadable", "no_claim", "several_claims")
 _NAMES = {
     "native_id": ("native_id", "id"),
     "claim": ("claim", "statement"),
@@ -92,6 +91,15 @@ def doubtful_claims(
 def doubted_ids(rows: pl.DataFrame) -> frozenset[str]:
     """The claims whose label ``DOUBTFUL`` doubts."""
     return frozenset(rows.filter(state=DOUBTED)["claim_id"])
+
+
+def without_effect(rows: pl.DataFrame, most: int = 3) -> str:
+    """How many rows of ``DOUBTFUL`` name no claim, or not one, by state, with the first of them."""
+    lost = rows.filter(pl.col("state").is_in(_UNMATCHED))
+    counts = lost["state"].value_counts(sort=True).rows()
+    said = ", ".join(f"{state.replace('_', ' ')} {count:,}" for state, count in counts)
+    first = "; ".join(f"{file}:{row}" for file, row in lost.select("file", "row").head(most).rows())
+    return f"doubtful labels without effect: {said}, e.g. {first}" if said else ""
 
 
 def _matched(

@@ -154,6 +154,7 @@ DOUBTFUL = Table(
         ),
         Column("detail", _S, "further words on the state, or empty"),
     ),
+    row="a row of the list, for each claim that it names",
 )
 REJECTS = Table(
     "rejects",

@@ -16,7 +16,7 @@ import polars as pl
 from pydantic import BaseModel
 
 from decomposerl.claims.claim_collector import unknown_labels
-from decomposerl.claims.doubtful import UNMATCHED
+from decomposerl.claims.doubtful import without_effect
 from decomposerl.claims.load import LoadedClaims
 from decomposerl.printable import printable
 from decomposerl.reports import figures
@@ -143,27 +143,14 @@ class StageRecorder:
         if labels := unknown_labels(loaded.rejects):
             self._context.log.warning(f"{self._key}: unknown labels: {labels}")
             metadata["unknown labels"] = labels
-        metadata |= self._doubtful(loaded.doubtful)
+        if loaded.doubtful is not None:
+            metadata["doubtful labels"] = dict(loaded.doubtful["state"].value_counts().rows())
+            if lost := without_effect(loaded.doubtful):
+                self._context.log.warning(f"{self._key}: {printable(lost, keep='')}")
         output = StageOutput(
             loaded.claims, run, loaded.drops, loaded.rejects, doubtful=loaded.doubtful
         )
         return dg.MaterializeResult(value=output, metadata=rounded(metadata))
-
-    def _doubtful(self, rows: pl.DataFrame | None) -> dict[str, Any]:
-        """The counts of a list of doubtful labels; its rows that name no claim are a warning."""
-        if rows is None:
-            return {}
-        states = dict(rows["state"].value_counts(sort=True).iter_rows())
-        lost = {name: n for name, n in states.items() if name in UNMATCHED}
-        if lost:
-            said = ", ".join(f"{name.replace('_', ' ')} {n:,}" for name, n in lost.items())
-            shown = rows.filter(pl.col("state").is_in(list(lost))).head(3)
-            first = "; ".join(f"{file}:{row}" for file, row in shown.select("file", "row").rows())
-            self._context.log.warning(
-                f"{self._key}: rows of the list of doubtful labels without effect: {said}, e.g. "
-                f"{printable(first, keep='')}; all of them are in the doubtful table"
-            )
-        return {"doubtful labels": dg.MetadataValue.json(states)}
 
     def table(
         self, frame: pl.DataFrame, metadata: Mapping[str, Any]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from decomposerl.claims.claim import LabelMap
-from decomposerl.claims.doubtful import doubted_ids, doubtful_claims
+from decomposerl.claims.doubtful import doubted_ids, doubtful_claims, without_effect
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import claim_row
 from resources.corpora.folder import FolderCorpora
@@ -95,6 +95,8 @@ def test_rows_that_name_no_claim_are_reported(tmp_path: Path):
     )
     assert [1, 2, 3, 4, 5, 6] == found["row"].to_list()
     assert {"a"} == doubted_ids(found)
+    assert "unreadable 3, no claim 1, e.g. toy/doubtful.jsonl:1; " in without_effect(found)
+    assert "" == without_effect(found.filter(state="doubtful"))
 
 
 def test_a_csv_list_says_the_same(tmp_path: Path):
