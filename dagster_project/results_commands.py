@@ -146,12 +146,12 @@ def export_inspect(
     from decomposerl.reports.inspect_log import inspect_log
     from resources.evaluation.inspect_files import ENDING, require_inspect, write_inspect_log
 
-    require_inspect()
     profile = _profile(data)
     titles = titles_for(profile)
     files = _files(profile, test_sets_named(benchmarks, list(titles)) or list(titles))
     own = [entry.name for entry in entries_for(profile)]
     keys = systems_named(systems, list(files.systems), own)
+    require_inspect()
     for key in keys:
         written = 0
         for predicted in _predicted(files, profile, key):

@@ -47,35 +47,16 @@ class Predicted:
 
 def inspect_log(predicted: Predicted, version: str) -> dict[str, Any]:
     """The log; ``version`` is that of this project. The same tables give the same log."""
-    claims = predicted.claims
-    rows = predicted.predictions.join(claims, on="claim_id", maintain_order="left").to_dicts()
+    said, claims = predicted.predictions, predicted.claims
     model = f"decomposerl/{predicted.system}"
-    about = f"{model} {predicted.benchmark} {predicted.ended}"
-    digest = hashlib.sha256(about.encode()).hexdigest()[:22]
-    samples = [_sample(row, model, row["claim_id"] in predicted.doubtful) for row in rows]
+    samples = [
+        _sample(row, model, doubtful=row["claim_id"] in predicted.doubtful)
+        for row in said.join(claims, on="claim_id", maintain_order="left").iter_rows(named=True)
+    ]
     return {
         "version": 2,
         "status": "success",
-        "eval": {
-            "created": predicted.began,
-            "task": f"decomposerl/{predicted.benchmark}",
-            "task_version": 1,
-            **dict.fromkeys(("eval_id", "run_id", "task_id"), digest),
-            "dataset": {
-                "name": predicted.benchmark,
-                "samples": len(samples),
-                "sample_ids": [one["id"] for one in samples],
-            },
-            "model": model,
-            "config": {},
-            "packages": {"decomposerl": version},
-            "scorers": [{"name": SCORER}],
-            "metadata": {
-                "system": predicted.title,
-                "engine": predicted.run["engine"],
-                "status": predicted.run["status"],
-            },
-        },
+        "eval": _spec(predicted, model, [one["id"] for one in samples], version),
         "plan": {"name": "decomposerl", "steps": [{"solver": predicted.system}]},
         "results": {
             "total_samples": len(samples),
@@ -91,7 +72,29 @@ def inspect_log(predicted: Predicted, version: str) -> dict[str, Any]:
     }
 
 
-def _sample(row: Mapping[str, Any], model: str, doubtful: bool) -> dict[str, Any]:  # noqa: FBT001 - a fact
+def _spec(predicted: Predicted, model: str, ids: list[str], version: str) -> dict[str, Any]:
+    """What was run; its ids are a hash of system, test set and time."""
+    about = f"{model} {predicted.benchmark} {predicted.ended}"
+    digest = hashlib.sha256(about.encode()).hexdigest()[:22]
+    return {
+        "created": predicted.began,
+        "task": f"decomposerl/{predicted.benchmark}",
+        "task_version": 1,
+        **dict.fromkeys(("eval_id", "run_id", "task_id"), digest),
+        "dataset": {"name": predicted.benchmark, "samples": len(ids), "sample_ids": ids},
+        "model": model,
+        "config": {},
+        "packages": {"decomposerl": version},
+        "scorers": [{"name": SCORER}],
+        "metadata": {
+            "system": predicted.title,
+            "engine": predicted.run["engine"],
+            "status": predicted.run["status"],
+        },
+    }
+
+
+def _sample(row: Mapping[str, Any], model: str, *, doubtful: bool) -> dict[str, Any]:
     question = f"{row['evidence']}\n\nClaim: {row['claim']}"
     reply = {"role": "assistant", "content": row["reply"], "source": "generate", "model": model}
     stopped = "max_tokens" if row["parse_status"] == "truncated" else "stop"

@@ -69,7 +69,7 @@ def test_without_a_whole_run_the_command_says_what_to_do(data: Path, tmp_path: P
 
 @WITHOUT
 def test_without_inspect_the_export_names_its_environment(data: Path, tmp_path: Path):
-    """Before anything is read or written."""
+    """Before anything is written."""
     shown = output(data, "export-inspect", WHOLE, "--out", str(tmp_path / "logs"), code=2)
     assert ".venv-inspect/bin/pip install -e '.[inspect]'" in " ".join(shown.split())
     assert not (tmp_path / "logs").exists()
