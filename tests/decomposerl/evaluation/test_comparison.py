@@ -72,7 +72,7 @@ def test_only_claims_that_both_have_count():
 
 
 def test_test_sets_without_doubtful_claims_are_a_family_of_their_own():
-    """Rows beside those of all claims, whose p-values do not change; short runs are marked there."""
+    """Rows beside those of all claims, whose p-values stay as they are; short runs are marked."""
     sets, said_of = {"one": TOY, "two": TOY}, {"a": RIGHT, "b": MIXED}
     both, short = {"one": said_of, "two": said_of}, {("b", "two")}
     plain = compare_systems(sets, both, FAST, short)
