@@ -63,7 +63,9 @@ class PageSet:
 
 def title_key(title: str) -> str:
     """One key for all spellings under which a page is looked up."""
-    return normalised("NFC", page_title(without_entities(title)))
+    while (plain := without_entities(title)) != title:
+        title = plain
+    return normalised("NFC", page_title(title))
 
 
 def row_of(pages: PageSet, line: bytes, needed: Mapping[str, str] | None) -> Row | None:

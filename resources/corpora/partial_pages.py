@@ -169,7 +169,7 @@ class PartialPages:
             raise no_room(self.path, self.pages, share, error) from error
 
     def _prepare(self, wanted: str) -> None:
-        for setting in ("journal_mode=TRUNCATE", "synchronous=NORMAL", f"cache_size=-{_CACHE_KIB}"):
+        for setting in ("synchronous=NORMAL", f"cache_size=-{_CACHE_KIB}"):
             self._connection.execute(f"PRAGMA {setting}")
         if self._one("SELECT name FROM sqlite_master WHERE name = 'build'") is None:
             self._connection.execute("BEGIN IMMEDIATE")

@@ -62,8 +62,8 @@ def hotpot_line(title: str, sentences: Sequence[str], number: int = 12) -> str:
 
 
 def hotpot_tar(path: Path, files: Mapping[str, Sequence[tuple[str, Sequence[str]]]]) -> Path:
-    """The archive, its folders as members too."""
-    with tarfile.open(path, "w:bz2") as archive:
+    """The archive, its folders as members too; packed where the name ends in ``.bz2``."""
+    with tarfile.open(path, "w:bz2" if path.suffix == ".bz2" else "w") as archive:
         for folder in dict.fromkeys(["", *(name.split("/")[0] for name in files)]):
             info = tarfile.TarInfo(f"{ROOT}/{folder}".rstrip("/"))
             info.type = tarfile.DIRTYPE

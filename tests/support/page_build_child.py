@@ -1,4 +1,4 @@
-"""Builds a page database in a process of its own: ``SET DUMP TARGET COMMIT_S [KILL_AT | AS_BYTES]``.
+"""Builds a page database in a process of its own: ``SET DUMP TARGET COMMIT_S [LIMIT:NUMBER]``.
 
 ``kill:N``: the process kills itself when the N-th line of the dump has been counted.
 ``memory:BYTES``: its address space may grow by this much, beyond what its imports took.
@@ -9,7 +9,6 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,16 +53,11 @@ def main(name: str, dump: str, target: str, commit_s: str, *limits: str) -> int:
             pages, Path(dump), Path(target), settings=BuildSettings(commit_s=float(commit_s))
         )
     except DecomposeRLError as error:
-        print(f"{type(error).__name__}: {error}")
+        sys.stdout.write(f"{type(error).__name__}: {error}\n")
         return 2
-    print(built.pages, built.repeated, built.continued)
+    sys.stdout.write(f"{built.pages} {built.repeated} {built.continued}\n")
     return 0
 
 
-def run(arguments: Sequence[str]) -> int:
-    """The command line."""
-    return main(*arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))
