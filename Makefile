@@ -5,6 +5,7 @@
 #   make bench    the kernels beside their peers, under 15 minutes (docs/results/benchmarks.md)
 #   make real     the paper's profile in miniature on real vLLM, without a GPU (docs/results/rehearsal.md)
 #   make docs     the documentation as a site with search: docs/_build/index.html
+#   make reference  write docs/reference again from the code
 #   make ui       the Dagster UI on this project's instance
 #   make format   format and apply the safe lint fixes
 #   make clean    remove what the commands above made, except the data
@@ -67,7 +68,7 @@ $(call step,documentation)
 @$(BUILD_DOCS)
 endef
 
-.PHONY: help demo check test bench real docs ui format clean
+.PHONY: help demo check test bench real docs reference ui format clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -99,6 +100,9 @@ real: $(STAMPS)/dev .real/hub
 docs: $(STAMPS)/dev
 	@$(BUILD_DOCS)
 	@echo docs/_build/index.html
+
+reference: $(STAMPS)/dev
+	@$(HERMETIC) $(BIN)/python -m studies.reference_pages
 
 format: $(STAMPS)/dev
 	@$(BIN)/ruff check --fix --exit-zero --quiet .

@@ -1,8 +1,8 @@
 """Environment to ``Profile`` to Dagster resources: the only module that reads the environment.
 
-``.env.example`` documents the variables. A profile is a choice of engines behind the same ports;
-nothing else changes. It has only the *names* of key variables, which Dagster reads when a run
-starts, so a key is never part of a configuration; ``read_key`` is for ``decomposerl doctor``.
+A profile is a choice of engines behind the same ports; nothing else changes. It has only the
+*names* of key variables, which Dagster reads when a run starts, so a key is never part of a
+configuration; ``read_key`` is for ``decomposerl doctor``. ``.env.example`` has the variables.
 """
 
 import os
@@ -79,12 +79,13 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
 
 def known_variables() -> frozenset[str]:
     """Every variable that some profile reads; ``.env.example`` documents these."""
-    every: set[str] = set()
-    for name in get_args(ProfileName):
-        environment = RecordingEnvironment({"DECOMPOSERL_PROFILE": name})
-        _profile(environment)
-        every |= environment.names
-    return frozenset(every)
+    return frozenset().union(*map(variables_of, get_args(ProfileName)))
+
+
+def variables_of(name: ProfileName) -> frozenset[str]:
+    """Every variable that this profile reads."""
+    _profile(environment := RecordingEnvironment({"DECOMPOSERL_PROFILE": name}))
+    return frozenset(environment.names)
 
 
 def _profile(env: Mapping[str, str]) -> Profile:

@@ -19,7 +19,7 @@ from decomposerl.errors import ConfigError, DecomposeRLError, SourceFileError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.traces.records import Problem, TraceRecord, read_trace_records
+from decomposerl.traces.records import Problem, TraceRecord, read_trace_records, read_trace_rows
 from decomposerl.traces.rollout import Rollout
 
 if TYPE_CHECKING:
@@ -99,6 +99,28 @@ def score_file(
     written = _write(scoring, outputs, with_verdicts=recorded is None)
     written += _write_rejects(problems, lines, outputs.rejects)
     return ScoreRun(scoring, *engines, tuple(problems), written)
+
+
+def scored_rows(
+    rows: Sequence[dict[str, object]], settings: RewardSettings
+) -> list[dict[str, object]]:
+    """The rewards of traces given as JSON objects; nothing is written.
+
+    Raises:
+        SourceFileError: a row cannot be scored; the message has every problem.
+        DecomposeRLError: as ``score_file``.
+    """
+    from decomposerl.rewards.table import reward_objects
+    from resources.judge.scoring import reward_rollouts
+
+    check_settings(settings, None)
+    records, problems = read_trace_rows(rows, "traces")
+    wrong = [str(problem) for problem in problems if problem.dropped]
+    if wrong:
+        raise SourceFileError("; ".join(wrong))
+    with opened_engines() as (judge, embedder):
+        scoring = reward_rollouts(rollouts_of_records(records, None), judge, embedder, settings)
+    return reward_objects(scoring.rewards)
 
 
 @contextmanager

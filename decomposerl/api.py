@@ -1,4 +1,4 @@
-"""Verify claims from Python, as ``decomposerl verify`` does in a terminal.
+"""Verify claims and score traces from Python, as ``decomposerl verify`` and ``score`` do.
 
 ::
 
@@ -13,11 +13,20 @@ Profile and data folder are those of the environment (``DECOMPOSERL_PROFILE``,
 rules, which is the default of the embedded profile.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from decomposerl.reports.verified import VerdictConfidence, VerifiedClaim, VerifiedQuestion
+from decomposerl.rewards.settings import RewardSettings
 
-__all__ = ["VerdictConfidence", "VerifiedClaim", "VerifiedQuestion", "verify", "verify_claims"]
+__all__ = [
+    "RewardSettings",
+    "VerdictConfidence",
+    "VerifiedClaim",
+    "VerifiedQuestion",
+    "score_traces",
+    "verify",
+    "verify_claims",
+]
 
 Evidence = str | Sequence[str]
 """One text, whose lines are its passages, or the passages."""
@@ -46,7 +55,7 @@ def verify_claims(
     Raises:
         ConfigError, SourceFileError, EngineError: as ``verify``.
     """
-    # The one import upwards: only the wiring knows the engines of a profile.
+    # Imported upwards, as only the wiring knows the engines of a profile.
     from dagster_project.profiles import profile_from_environment
     from dagster_project.verify import claim_verifier
     from decomposerl.traces.claim_records import checked_record
@@ -59,6 +68,27 @@ def verify_claims(
     with claim_verifier(profile_from_environment(), system) as verifier:
         verifier.verify(records, results.append)
     return results
+
+
+def score_traces(
+    traces: Sequence[Mapping[str, object]], settings: RewardSettings | None = None
+) -> list[dict[str, object]]:
+    """The rewards of traces by the profile's judge, in order.
+
+    A trace has the fields of a line that ``decomposerl score`` reads: ``claim``, ``evidence`` and
+    ``trace``; optionally ``label``, ``n_star`` or ``questions``, ``group``, ``rollout`` and
+    ``truncated``. The result has ``group``, ``rollout``, ``total`` and ``rewards``; each of those
+    has ``value`` (None unless ``state`` is scored), ``state``, ``weight``, ``counted`` and, where
+    it has values by question, ``questions``.
+
+    Raises:
+        SourceFileError: a trace lacks a field, or has a wrong one; nothing is scored.
+        ConfigError: a weight names no reward, or the environment is wrong.
+        EngineError: an engine failed as a whole.
+    """
+    from dagster_project.score import scored_rows
+
+    return scored_rows([dict(trace) for trace in traces], settings or RewardSettings())
 
 
 def _plain(evidence: Evidence) -> str | list[str]:

@@ -19,11 +19,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A named set of columns in a fixed order, with the columns that identify a row."""
+    """A named set of columns in a fixed order, with the columns that identify a row.
+
+    ``row`` says what one row is.
+    """
 
     name: str
     columns: tuple[Column, ...]
     unique: tuple[str, ...] = ()
+    row: str = ""
 
     @property
     def schema(self) -> pl.Schema:
@@ -34,9 +38,9 @@ class Table:
         """A frame with this table's columns and no row."""
         return pl.DataFrame(schema=self.schema)
 
-    def extended(self, name: str, *columns: Column) -> "Table":
+    def extended(self, name: str, row: str, *columns: Column) -> "Table":
         """The same table under another name, with further columns at the end."""
-        return Table(name, (*self.columns, *columns), self.unique)
+        return Table(name, (*self.columns, *columns), self.unique, row)
 
     def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return ``frame`` with this table's column order after checking it.

@@ -62,17 +62,7 @@ BENCHES: dict[str, Callable[[Sizes], Iterator[Row]]] = {
     "rewards": bench_rewards.reward_rows,
     "evaluation": bench_evaluation.evaluation_rows,
 }
-HEADS = (
-    "what",
-    "ours s",
-    "peer",
-    "peer s",
-    "ratio",
-    "bar",
-    "limit s",
-    "beside a busy core",
-    "note",
-)
+HEADS = ("what", "seconds", "peer", "ratio", "note")
 
 
 def main() -> None:
@@ -97,7 +87,7 @@ def main() -> None:
             print(line_of(row), flush=True)
             rows.append(row)
             RESULTS.write_text(json.dumps([dataclasses.asdict(one) for one in rows], indent=1))
-    text = report(rows, time.perf_counter() - started)
+    text = report(rows)
     print(f"\n{text}")
     if options.report:
         write_between_markers(options.report, "bench avx2" if is_emulated() else "bench", text)
@@ -138,7 +128,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def report(rows: Iterable[Row], seconds: float) -> str:
+def report(rows: Iterable[Row]) -> str:
     """The table and a description of the machine, as Markdown."""
     every = list(rows)
     barred = [row for row in every if row.bar is not None]
@@ -146,14 +136,14 @@ def report(rows: Iterable[Row], seconds: float) -> str:
     busy = load_beside()
     return "\n".join(
         [
-            f"Machine: {machine.description()}; {_rates()}. Taken in {seconds / 60:.1f} minutes"
-            + ("." if busy is None else f", load average at the end {busy:.1f}."),
+            f"{machine.description()}; {_rates()}"
+            + ("." if busy is None else f"; load average at the end {busy:.1f}."),
             "",
             f"{len(barred) - len(missed)} of {len(barred)} bars met"
             + (f"; missed: {', '.join(missed)}." if missed else "."),
             "",
             "| " + " | ".join(HEADS) + " |",
-            "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+            "| --- | ---: | --- | ---: | --- |",
             *(line_of(row) for row in every),
         ]
     )
@@ -167,23 +157,12 @@ def _rates() -> str:
 
 
 def line_of(row: Row) -> str:
-    """One row of the Markdown table."""
-    slower = row.busy_ours_s / row.ours_s if row.busy_ours_s and row.ours_s else None
-    beside = [
-        "" if row.busy_ratio is None else f"ratio {row.busy_ratio:.2f}",
-        "" if slower is None else f"{slower:.2f} x the time",
+    """One row of the Markdown table; the other figures are in ``perf/results.json``."""
+    ratio = [
+        _number(row.ratio) + (f" **missed** {_number(row.bar)}" if row.missed else ""),
+        "" if row.busy_ratio is None else f"busy {_number(row.busy_ratio)}",
     ]
-    cells = [
-        row.name,
-        _number(row.ours_s),
-        row.peer,
-        _number(row.peer_s),
-        _number(row.ratio) + (" **missed**" if row.missed else ""),
-        _number(row.bar),
-        _number(row.limit_s),
-        ", ".join(filter(None, beside)),
-        row.note,
-    ]
+    cells = [row.name, _number(row.ours_s), row.peer, ", ".join(filter(None, ratio)), row.note]
     return "| " + " | ".join(cells) + " |"
 
 

@@ -50,8 +50,7 @@ def _row(what: str, ours: "partial[int]", peer: "partial[int]", bar: float) -> R
         f"chat client, {what}, {both.peer:,} requests",
         "openai, semaphore",
         bar,
-        note=f"{both.ours / both.ours_s:,.0f} requests/s, the peer "
-        f"{both.peer / both.peer_s:,.0f}; {both.pairs} pairs",
+        note=f"{both.ours / both.ours_s:,.0f} requests/s",
     )
 
 

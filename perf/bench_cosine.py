@@ -37,7 +37,7 @@ def semantic_rows(sizes: Sizes) -> Iterator[Row]:
     work = partial(keep_first_cosine, vectors, DUPLICATE)
     both = paired(work, partial(peers.faiss_removed, vectors, DUPLICATE), pairs=1)
     wrong = int((both.peer != both.ours.is_matched).sum())
-    yield _faiss_row(vectors, both, f"one pair; {wrong} decisions differ")
+    yield _faiss_row(vectors, both, f"{wrong} decisions differ")
 
 
 def semantic_long_rows(sizes: Sizes) -> Iterator[Row]:
@@ -48,8 +48,7 @@ def semantic_long_rows(sizes: Sizes) -> Iterator[Row]:
     queries = vectors[::FAISS_SHARE]
     peer = partial(peers.faiss_pairs, vectors, queries, DUPLICATE)
     both = paired(work, peer, scale=FAISS_SHARE, pairs=1)
-    note = f"one pair; every {FAISS_SHARE}th query, times {FAISS_SHARE}, greedy not counted"
-    yield _faiss_row(vectors, both, note)
+    yield _faiss_row(vectors, both, f"peer: every {FAISS_SHARE}th query")
 
 
 def sequential_rows(sizes: Sizes) -> Iterator[Row]:
@@ -61,7 +60,7 @@ def sequential_rows(sizes: Sizes) -> Iterator[Row]:
     yield both.row(
         f"semantic duplicates, {_shape(vectors)}",
         "the definition, row by row",
-        note=f"{wrong} deviations; removes {int(both.peer.sum()):,}",
+        note=f"{wrong} deviations",
     )
 
 
@@ -79,7 +78,7 @@ def semantic_leak_rows(sizes: Sizes) -> Iterator[Row]:
     quiet, busy = quiet_and_busy(work, product.run, scale=flop / product.flop)
     name = f"semantic leaks, {_shape(left)}, {tests:,} tests"
     limit = flop / rates().best
-    note = f"{quiet.ours.engine}; {int(quiet.ours.is_matched.sum()):,} leaks"
+    note = quiet.ours.engine or ""
     yield quiet.row(name, f"bare {kind} product", bar, limit_s=limit, note=note, busy=busy)
     both = paired(work, partial(peers.faiss_leaks, left, right, LEAK), pairs=1)
     wrong = int((both.peer != both.ours.is_matched).sum())
@@ -88,7 +87,7 @@ def semantic_leak_rows(sizes: Sizes) -> Iterator[Row]:
         "faiss flat, nearest one",
         4.0 if _in_fewer_bits(both.ours.engine) else 0.9,
         limit_s=limit,
-        note=f"one pair; {wrong} decisions differ",
+        note=f"{wrong} decisions differ",
     )
 
 
@@ -111,8 +110,7 @@ def _against_product(
         "bare f32 product",
         _bar(ours.engine),
         limit_s=flop / rates().best,
-        note=f"{ours.engine}; keeps {int((~ours.is_matched).sum()):,}; "
-        f"{wrong} deviations from f32 blocks",
+        note=f"{ours.engine}; {wrong} deviations",
         busy=busy,
     )
 

@@ -44,7 +44,7 @@ def evaluation_rows(sizes: Sizes) -> Iterator[Row]:
             name + f" ({index + 1})" * bool(index),
             peer,
             BARS[peer.split(",")[0].split(".")[0]],
-            note=f"peer timed on {draws} draws; bounds differ by {100 * gap:.2f} points",
+            note=f"peer: {draws} draws; bounds differ by {100 * gap:.2f} points",
         )
     documents = np.random.default_rng(SEED).integers(0, DOCUMENTS, ROWS).tolist()
     for what, work in (

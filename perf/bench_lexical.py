@@ -1,7 +1,7 @@
 """Lexical duplicates and leaks next to MinHash libraries, at the paper's size.
 
 Both sides start from strings and find words themselves. What plain MinHash misses is described
-in ``docs/how-to/curate.md``.
+in ``docs/results/corpora.md``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ def lexical_rows(sizes: Sizes) -> Iterator[Row]:
             "datasketch, in bulk",
             20.0,
             limit_s=limit,
-            note=f"one pair; {_difference(both.ours, both.peer)}",
+            note=_difference(both.ours, both.peer),
         )
 
 
@@ -65,8 +65,7 @@ def minhash_rows(sizes: Sizes) -> Iterator[Row]:
     yield both.row(
         f"verified MinHash, {sizes.claims:,} claims",
         "rensa, streaming",
-        note=f"{_engine(both.ours)}; of the exact removals {recall:.4f} found, "
-        f"{precision:.4f} of its own exact",
+        note=f"{_engine(both.ours)}; recall {recall:.4f}, precision {precision:.4f}",
         busy=busy,
     )
 
@@ -101,9 +100,8 @@ def _engine(matches: Matches) -> str:
 def _difference(ours: Matches, peer: NDArray[np.bool_]) -> str:
     shared = int((ours.is_matched & peer).sum())
     return (
-        f"removes {int(ours.is_matched.sum()):,}, the peer {int(peer.sum()):,} "
-        f"(recall {shared / max(int(ours.is_matched.sum()), 1):.3f}, "
-        f"precision {shared / max(int(peer.sum()), 1):.3f})"
+        f"peer: recall {shared / max(int(ours.is_matched.sum()), 1):.3f}, "
+        f"precision {shared / max(int(peer.sum()), 1):.3f}"
     )
 
 
@@ -118,4 +116,4 @@ def _brute_force(texts: Sequence[str]) -> str:
         if not removed[row]:
             kept.append(row)
     wrong = int((keep_first_duplicates(texts, THRESHOLD).is_matched != removed).sum())
-    return f"{wrong} wrong of {len(texts):,} by brute force"
+    return f"{wrong} of {len(texts):,} wrong"

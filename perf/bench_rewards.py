@@ -42,7 +42,7 @@ def reward_rows(sizes: Sizes) -> Iterator[Row]:
         "judge planning and parsing a rollout",
         seconds / ROLLOUTS,
         ALLOWED_S["a rollout"],
-        f"{len(planned.calls):,} distinct calls of {ROLLOUTS} rollouts",
+        f"{len(planned.calls):,} distinct calls",
     )
     cases = _cases(planned)
     for name, weights in (
@@ -56,8 +56,7 @@ def reward_rows(sizes: Sizes) -> Iterator[Row]:
 
 
 def _summary(scored: RewardedBatch) -> str:
-    totals = [total for total in scored.totals if total is not None]
-    return f"{len(scored.results)} rewards, {len(totals)} totals; median of {RUNS} runs"
+    return f"{len(scored.results)} rewards"
 
 
 def _repeated(work: Callable[[], Answer]) -> tuple[float, Answer]:

@@ -23,6 +23,7 @@ RESULTS = Path(__file__).resolve().parent / "growth.json"
 SIZES = (50_000, 155_506, 500_000, 1_500_000)
 MEMORY_MB, DAY_S = 24_000.0, 86_400.0
 LAST = 2  # largest pools: there constant costs no longer hide the growth
+SHOWN = 3  # largest pools of the table; all are in ``growth.json``
 FAR = 1e12
 MOST_ROWS = {
     "rules_whole": 500_000
@@ -86,11 +87,11 @@ def filled_at(sizes: Sequence[float], values: Sequence[float], bound: float) -> 
 
 def report(lines: Sequence[Mapping[str, Any]]) -> str:
     """The table of all stages, and the first one to reach a limit."""
-    pools = sorted({line["pool"] for line in lines})
-    heads = " | ".join(f"{pool:,}: rows, s, MB" for pool in pools)
+    pools = sorted({line["pool"] for line in lines})[-SHOWN:]
+    heads = " | ".join(f"{pool:,}: s / MB" for pool in pools)
     rows = [
-        f"| stage | {heads} | exponent of s | KB per row | 24 GB at | a day at |",
-        "| --- |" + " ---: |" * (len(pools) + 4),
+        f"| stage | {heads} | exponent | KB/row | limit at |",
+        "| --- |" + " ---: |" * (len(pools) + 3),
     ]
     breaks = []
     for stage in dict.fromkeys(line["stage"] for line in lines):
@@ -99,12 +100,13 @@ def report(lines: Sequence[Mapping[str, Any]]) -> str:
         last, slope = runs[-1], _slope(runs[-LAST:], "seconds")
         memory = filled_at(sizes, megabytes, MEMORY_MB)
         day = reached_at(last["pool"], last["seconds"], slope, DAY_S)
-        breaks.append((min(memory, day), stage, "memory" if memory < day else "time"))
+        what = "memory" if memory < day else "time"
+        breaks.append((min(memory, day), stage, what))
         by_pool = {one["pool"]: one for one in runs}
         cells = [_cell(by_pool.get(pool)) for pool in pools]
         rows.append(
             f"| {stage} | {' | '.join(cells)} | {slope:.2f} | {_kb_per_row(sizes, megabytes)} "
-            f"| {_pool(memory)} | {_pool(day)} |"
+            f"| {_pool(min(memory, day))}, {what} |"
         )
     first, stage, what = min(breaks)
     tail = f"First limit, extrapolated: **{stage}**, by {what}, at a pool of {_pool(first)}."
@@ -124,7 +126,7 @@ def _kb_per_row(sizes: Sequence[float], megabytes: Sequence[float]) -> str:
 def _cell(line: Mapping[str, Any] | None) -> str:
     if line is None:
         return ""
-    return f"{line['rows_in']:,}, {line['seconds']:.1f} s, {line['peak_mb']:,.0f} MB"
+    return f"{line['seconds']:.1f} / {line['peak_mb']:,.0f}"
 
 
 def _pool(size: float) -> str:

@@ -1,9 +1,9 @@
 """How often the rule judge agrees with gold labels, on real claims and their gold evidence.
 
 ``python -m studies.judge_report --corpora /path/to/corpora [--report PAGE]``
-prints two tables and writes them between the markers of the report file. Each claim is cut into
-questions by the rule decomposer; each question is answered by the sentences of the gold evidence
-that the rules find; the verdict is the judge's on these answers alone.
+prints the agreement and two tables and writes them between the markers of the report file. Each
+claim is cut into questions by the rule decomposer; each question is answered by the sentences of
+the gold evidence that the rules find; the verdict is the judge's on these answers alone.
 """
 
 import argparse
@@ -89,12 +89,11 @@ def _ruled(call: JudgeCall) -> str:
 
 
 def _agreement(rows: list[Row], verdicts: Counts) -> list[str]:
-    lines = ["| corpus | claims | verdict agrees with the gold label |", "| --- | ---: | ---: |"]
-    for name in _ONCE:
-        claims = sum(row[0] == name for row in rows)
-        lines.append(f"| {name} | {claims} | {verdicts[f'{name} True'] / claims:.2f} |")
+    of = {name: sum(row[0] == name for row in rows) for name in _ONCE}
+    shares = [f"{name} {verdicts[f'{name} True'] / claims:.2f}" for name, claims in of.items()]
     agreed = sum(verdicts[f"{name} True"] for name in _ONCE)
-    lines += [f"| **all** | {len(rows)} | **{agreed / len(rows):.2f}** |", ""]
+    whole = f"The verdict agrees with the gold label for **{agreed / len(rows):.2f}**"
+    lines = [f"{whole} of {len(rows):,} claims: {', '.join(shares)}.", ""]
     kinds = ("Supported", "Refuted", "NotEnoughInfo")
     lines += [f"| gold label | {' | '.join(kinds)} |", "| --- | ---: | ---: | ---: |"]
     for label in ("Supported", "Refuted"):
@@ -104,13 +103,13 @@ def _agreement(rows: list[Row], verdicts: Counts) -> list[str]:
 
 def _rates(counts: Counts) -> list[str]:
     shown = (
-        ("a question is answerable from the claim's own evidence", "own", "questions"),
-        ("the same from another claim's evidence", "foreign", "questions"),
-        ("a question meets all five criteria of atomicity", "atomic", "questions"),
-        ("the sentence that answers, quoted, is correct", "quoted", "quoted asked"),
-        ("that sentence with one name made up", "made up", "made up asked"),
+        ("question answerable from the claim's evidence", "own", "questions"),
+        ("question answerable from other evidence", "foreign", "questions"),
+        ("question atomic", "atomic", "questions"),
+        ("quoted sentence correct", "quoted", "quoted asked"),
+        ("the same with an invented name", "made up", "made up asked"),
     )
-    lines = ["| what is put to it | times | how often it rules so |", "| --- | ---: | ---: |"]
+    lines = ["| ruling | cases | share |", "| --- | ---: | ---: |"]
     for what, hits, of in shown:
         lines.append(f"| {what} | {counts[of]} | {counts[hits] / max(counts[of], 1):.2f} |")
     return lines

@@ -1,10 +1,11 @@
 """Removals of each lexical engine, on synthetic claims and on a folder of real corpora.
 
 ``python -m studies.lexical_engines [--rows 155506] [--corpora FOLDER] [--report PAGE]``
-prints one table per data set and writes them between the markers of the report file.
+prints one table for both and writes it between the markers of the report file
+(docs/results/corpora.md).
 
-Recall and precision compare the removals with those of the exact join. Seconds are of one call
-on this machine; ratios are in docs/results/benchmarks.md.
+Recall and precision compare the removals with those of the exact join. Times are in
+docs/results/benchmarks.md.
 """
 
 import argparse
@@ -20,7 +21,6 @@ from decomposerl.kernels.word_sets import Shingle
 from decomposerl.reports.tables import markdown_table
 from perf.inputs import synthetic_claims
 from perf.pages import write_between_markers
-from perf.timing import timed
 from resources.corpora.folder import FolderCorpora
 
 THRESHOLD = 0.7
@@ -36,28 +36,31 @@ def lexical_engines(shingle: Shingle) -> list[Engine]:
     ]
 
 
-def table(texts: Sequence[str]) -> str:
-    """Engine, rows removed, recall and precision of the removals, seconds."""
-    lines = []
+def removals(texts: Sequence[str]) -> dict[str, list[str]]:
+    """By engine: rows removed, and their recall and precision against those of the exact join."""
+    lines = dict[str, list[str]]()
     shingles: tuple[Shingle, ...] = ("word", "char_5")
     for shingle in shingles:
-        results = []
-        for engine in lexical_engines(shingle):
-            engine(texts[:100])  # compile
-            seconds, matches = timed(partial(engine, texts))
-            results.append(matches)
-            exact, removed = results[0].is_matched, int(matches.is_matched.sum())
+        first, *others = lexical_engines(shingle)
+        exact = first(texts).is_matched
+        for matches in (engine(texts) for engine in others):
+            removed = int(matches.is_matched.sum())
             both = int((exact & matches.is_matched).sum())
-            lines.append(
-                [
-                    matches.engine,
-                    f"{removed:,}",
-                    f"{both / max(int(exact.sum()), 1):.3f}",
-                    f"{both / max(removed, 1):.3f}",
-                    f"{seconds:.2f}",
-                ]
-            )
-    head = ["engine", "removed", "recall", "precision", "seconds"]
+            lines[matches.engine] = [
+                f"{removed:,}",
+                f"{both / max(int(exact.sum()), 1):.3f}",
+                f"{both / max(removed, 1):.3f}",
+            ]
+    return lines
+
+
+def table(data_sets: Sequence[Sequence[str]]) -> str:
+    """A line per engine, with the columns of ``removals`` for each data set."""
+    measured = [removals(texts) for texts in data_sets]
+    head = ["engine", *["removed", "recall", "precision"] * len(measured)]
+    lines = [
+        [engine, *(cell for one in measured for cell in one[engine])] for engine in measured[0]
+    ]
     return markdown_table(head, lines).replace("\\", "")
 
 
@@ -80,11 +83,12 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, help="folder of real corpora")
     parser.add_argument("--report", type=Path, help="Markdown file with the two markers")
     options = parser.parse_args()
-    parts = [(f"{options.rows:,} synthetic claims", synthetic_claims(options.rows))]
-    if options.corpora:
-        claims = real_claims(options.corpora)
-        parts.append((f"{len(claims):,} claims of real corpora", claims))
-    text = "\n\n".join(f"{title}:\n\n{table(texts)}" for title, texts in parts)
+    data_sets = [synthetic_claims(options.rows)]
+    data_sets += [real_claims(options.corpora)] if options.corpora else []
+    sizes = (f"{len(texts):,}" for texts in data_sets)
+    kinds = ("synthetic claims", "real claims")
+    title = ", then ".join(map(" ".join, zip(sizes, kinds, strict=False)))
+    text = f"Against the exact join, on {title}:\n\n{table(data_sets)}"
     print(text)
     if options.report:
         write_between_markers(options.report, "lexical engines", text)

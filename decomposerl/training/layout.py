@@ -5,7 +5,6 @@ server, ``CONTEXT`` of each process, and FP8 weights of the judge where bf16 doe
 here was measured.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from decomposerl.training.experiments import PAPER_7B
@@ -113,8 +112,8 @@ def trainer_bytes() -> tuple[float, float]:
 
 
 _HEADER = """\
-| Process | Card | Port | Share | Weights | Working | KV cache | its tokens | Sum |
-| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| Process | Card | Share | Weights | Working | KV cache (tokens) |
+| --- | --- | ---: | ---: | ---: | ---: |
 """
 H100, H200 = Gpu("H100 80 GB", 79), Gpu("H200 141 GB", 139)
 _LIMIT = PAPER_7B.sampling.max_prompt_tokens + PAPER_7B.sampling.max_completion_tokens
@@ -174,21 +173,18 @@ LAYOUTS = (
 
 
 def memory_table(layout: Layout) -> str:
-    """One row a process and card, and the sum of each card, in GiB, as Markdown."""
-    weights, update = trainer_bytes()
-    trainer = (_gib(weights), _gib(update), "", "", _gib(weights + update))
-    rows: list[Sequence[object]] = [(f"trainer, {PAPER_7B.model}", "0", "", "", *trainer)]
+    """One row a process, in GiB, as Markdown; below it the sum of each card."""
+    weights, update = (_gib(size) for size in trainer_bytes())
+    rows = [(f"trainer, {PAPER_7B.model}", "0", "", weights, update, "")]
     for one in layout.servers:
-        sizes = (one.weights, one.working, one.cache(layout.gpu))
-        tokens, total = one.cached_tokens(layout.gpu) // 1000, one.share * layout.gpu.gib * GIB
-        place = str(one.port) if one.port else "in the trainer"
-        cards, amounts = ", ".join(map(str, one.cards)), (*map(_gib, sizes), f"{tokens} k")
-        head = (f"{one.name}, {one.model}", cards, place, f"{one.share:g}")
-        rows.append((*head, *amounts, _gib(total)))
-    for card in range(layout.number):
-        of_card = f"{_gib(layout.used(card))} of {layout.gpu.gib}"
-        rows.append((f"**card {card}**", *[""] * 7, of_card))
-    return _HEADER + "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+        place = one.name if one.port else f"{one.name} in the trainer"
+        tokens = one.cached_tokens(layout.gpu) // 1000
+        cache = f"{_gib(one.cache(layout.gpu))} ({tokens} k)"
+        head = (f"{place}, {one.model}", ", ".join(map(str, one.cards)), f"{one.share:g}")
+        rows.append((*head, _gib(one.weights), _gib(one.working), cache))
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    used = ", ".join(f"{_gib(layout.used(card))} (card {card})" for card in range(layout.number))
+    return f"{_HEADER}{table}\n\nUsed of the {layout.gpu.gib} GiB of a card: {used}."
 
 
 def commands(layout: Layout) -> str:

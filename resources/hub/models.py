@@ -24,19 +24,15 @@ class HubModel:
 HUB_MODELS: tuple[HubModel, ...] = (
     HubModel(
         "Qwen/Qwen2.5-7B-Instruct",
-        "base policy of the paper's recipes, token counter, baselines",
+        "base of the paper's recipes, token counter, baselines",
         "Apache-2.0",
     ),
-    HubModel(
-        "Qwen/Qwen2.5-3B-Instruct", "base policy of the 3B recipe, baselines", "Qwen Research"
-    ),
-    HubModel(
-        "HuggingFaceTB/SmolLM2-135M-Instruct", "base policy of the recipe `smol`", "Apache-2.0"
-    ),
+    HubModel("Qwen/Qwen2.5-3B-Instruct", "base of recipe `paper_3b`, baselines", "Qwen Research"),
+    HubModel("HuggingFaceTB/SmolLM2-135M-Instruct", "base of recipe `smol`", "Apache-2.0"),
     HubModel("Qwen/Qwen2.5-14B-Instruct", "baselines", "Apache-2.0"),
     HubModel("Qwen/Qwen2.5-32B-Instruct", "baselines", "Apache-2.0"),
     HubModel("Qwen/Qwen3-32B", "judge; silver sub-questions of `local`", "Apache-2.0"),
-    HubModel("Qwen/Qwen3-32B-FP8", "judge of the layouts with two cards or one", "Apache-2.0"),
+    HubModel("Qwen/Qwen3-32B-FP8", "judge of two layouts", "Apache-2.0"),
     HubModel("Qwen/Qwen3-Embedding-8B", "questions of traces in `paper`", "Apache-2.0"),
     HubModel(
         "bespokelabs/Bespoke-MiniCheck-7B",

@@ -22,6 +22,7 @@ from evaluation_graph import (
 from resources.catalogue.database import build_catalogue, engines_of, open_catalogue
 from resources.evaluation.results_folder import write_accepted
 from resources.store.parquet import DataFolder, file_sha256
+from studies.reference.files import unlisted
 
 SIMPLE, FEVER = "simple-rules-faithful", "predictions__fever"
 
@@ -118,6 +119,11 @@ def test_the_catalogue_has_it_all(whole: Path):
     assert [] == engines_of(whole)
 
 
+def test_every_file_is_on_the_reference_page(whole: Path):
+    """``docs/reference/files.md`` has a path for each file that an evaluation writes."""
+    assert [] == unlisted(whole)
+
+
 def test_what_was_left_out_and_asked_is_shown(data: Path):
     """Claims without a label or evidence are counted with the reason; calls by operation."""
     result = materialize(data, SIMPLE, "fever")
@@ -129,7 +135,8 @@ def test_what_was_left_out_and_asked_is_shown(data: Path):
     assert ("ok", CLAIMS, 0) == tuple(
         shown[name] for name in ("status", "engine calls", "engine results reused")
     )
-    assert f"| verify | verdict | {CLAIMS} |" in shown["calls by operation"]
+    assert f"- **verify \\(verdict\\)**: {CLAIMS} calls," in shown["calls by operation"]
+    assert "verdicts" == next(name for name in shown if not name.startswith("dagster/"))
     assert {"balanced_accuracy", "parse_rate"} <= set(metadata(result, "scores__fever"))
     assert all(check.passed for check in result.get_asset_check_evaluations())
     assert 3 == len(result.get_asset_check_evaluations())

@@ -1,16 +1,23 @@
-"""``decomposerl`` itself: its version, its help, what a shell completes."""
+"""``decomposerl`` itself: its version, its help, what a shell completes and the documents print."""
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
 
+import click
+import dagster as dg
 import pytest
 import typer
+import yaml
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
+from dagster_project.definitions import defs
+from dagster_project.stages import stages_named, stages_of
+from documents import configurations, decomposerl_lines
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -52,3 +59,25 @@ def test_a_shell_completes_commands_recipes_and_systems(words: str, offered: lis
         check=False,
     )
     assert offered == done.stdout.split()
+
+
+@pytest.mark.parametrize(("document", "line"), decomposerl_lines())
+def test_every_documented_command_exists(document: str, line: str):
+    """With its options and as many arguments; stages to run are in the graph, or the reader's."""
+    command, words = typer.main.get_command(app), shlex.split(line)
+    while words and words[0] in getattr(command, "commands", ()):
+        command, words = command.commands[words[0]], words[1:]
+    assert not hasattr(command, "commands"), document
+    given, left, _ = command.make_parser(click.Context(command)).parse_args(words)
+    assert [] == left, document
+    named = (words.split() for other, words in decomposerl_lines() if other == document)
+    own = {f"claims/{words[2]}" for words in named if words[:2] == ["init", "corpus"]}
+    stages = {"funnel"}.union(given.get("stages") or ()) - own
+    assert stages_named(sorted(stages), stages_of(defs))
+
+
+@pytest.mark.parametrize(("document", "text"), configurations())
+def test_every_documented_configuration_is_valid(document: str, text: str):
+    """Its assets and their settings exist."""
+    job = defs.resolve_implicit_global_asset_job_def()
+    assert dg.validate_run_config(job, yaml.safe_load(text)), document

@@ -373,10 +373,10 @@ def test_the_prompts_are_as_long_as_the_figures_say():
 
 
 @pytest.mark.parametrize("name", ["local", "paper"])
-def test_the_gpu_page_prints_what_the_doctor_prints(name: ProfileName, tmp_path: Path):
-    """``docs/how-to/gpus.md`` holds the estimates at the paper's rows, as they are now."""
+def test_the_page_on_costs_prints_what_the_doctor_prints(name: ProfileName, tmp_path: Path):
+    """``docs/how-to/costs.md`` holds the estimates at the paper's rows, as they are now."""
     (paper,) = estimates_for(Profile(name, None, tmp_path, engine_choices(name, {})))
-    page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
+    page = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
     block = page.split(f"<!-- estimate {name}: begin -->")[1].split("<!--")[0].strip()
     assert f"```text\n{estimate_text(paper)}\n```" == block
 

@@ -52,10 +52,10 @@ def training(data: Path, *words: str, **env: str) -> dict[str, Any]:
     return estimate
 
 
-def test_the_gpu_page_prints_what_training_costs():
+def test_the_page_on_costs_prints_what_training_costs():
     """The block on training is what the doctor says of ``paper_7b`` in ``paper``."""
     estimate = training_estimate(engine_choices("paper", {}), NOWHERE)
-    page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
+    page = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
     block = page.split("<!-- training paper: begin -->")[1].split("<!--")[0].strip()
     assert f"```text\n{estimate_text(estimate)}\n```" == block
     assert "Training paper_7b" == estimate.run
@@ -114,7 +114,7 @@ def test_the_doctor_prices_every_way_to_think(tmp_path: Path):
     words = "; ".join(f"{word} {n:,.1f}" for word, n in hours.items())
     page = doctor(tmp_path, **LOCAL, DECOMPOSERL_JUDGE_THINKING="512").stdout
     assert f"{words}; here it is 512" in " ".join(page.split())
-    guide = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
+    guide = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
     assert ["off", "512", "on"] == list(hours)
     for word, n in hours.items():
         chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})

@@ -12,7 +12,7 @@ import pytest
 import typer
 from dagster_shared.error import SerializableErrorInfo
 
-from bridge_corpus import bridge_corpus, materialize, page_lines, write_jsonl
+from bridge_corpus import bridge_corpus, materialize, write_jsonl
 from dagster_project.run_errors import PrintableFormatter, RunErrors, event_message
 from dagster_project.terminal import report_errors
 from decomposerl.printable import printable
@@ -221,7 +221,7 @@ def test_names_from_a_corpus_are_printable_in_dagsters_own_lines(tmp_path: Path)
     rows = [json.loads(line) for line in (folder / "train.jsonl").read_text("utf-8").splitlines()]
     rows = [{**row, odd: row["statement"] if n else 3} for n, row in enumerate(rows[:-1])]
     write_jsonl(folder / f"{odd}.jsonl", rows)
-    done = materialize(page_lines()[0], tmp_path)
+    done = materialize(tmp_path)
     output = done.stderr + done.stdout
     assert done.returncode == 0, output[-3000:]
     assert r"bridge_notes/x\x1b]0;t\x07\u202e.jsonl:1 x\x1b]0;t\x07\u202e" in output

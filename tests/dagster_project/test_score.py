@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
+from decomposerl.api import RewardSettings, score_traces
+from decomposerl.errors import SourceFileError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import JUDGE_CALLS
 from decomposerl.schemas import REWARDS as REWARDS_TABLE
@@ -54,6 +56,18 @@ def test_every_trace_has_every_reward_and_a_total(file: Path, traces: tuple[Plan
     assert {"rule_judge:3"} == set(calls["engine"])
     assert "judge=rule_judge:3" in result.stderr
     assert "minilm" in result.stderr
+
+
+def test_python_gives_what_the_command_writes(file: Path, traces: tuple[PlantedTrace, ...]):
+    """The same groups, totals and values from ``decomposerl.api``; a bad trace is an error."""
+    records = [json.loads(trace.line()) for trace in traces]
+    scored = score_traces(records, RewardSettings(weights={"diversity": 0}))
+    for row, one in zip(rows(score(file, *LEAN, "--format", "json")), scored, strict=True):
+        values = {name: reward["value"] for name, reward in one["rewards"].items()}  # type: ignore[attr-defined]
+        shown = {"group": one["group"], "rollout": one["rollout"], "total": one["total"], **values}
+        assert shown == {name: row[name] for name in shown}
+    with pytest.raises(SourceFileError, match=r"row 1, field 'evidence': is missing; .*'trace'"):
+        score_traces([records[0], {"claim": "It is old."}])
 
 
 def test_the_strict_readings_are_options(tmp_path: Path):

@@ -33,6 +33,8 @@ def test_every_command_of_the_page_runs(tmp_path: Path):
     printed = session(tmp_path, ["/bin/bash", "-ec", text])
     assert len(re.findall("^  Supported$", printed, re.MULTILINE)) == text.count(" verify ") - 1
     assert '{"claim_id": "a1", ' in printed
+    (shown,) = re.findall(r"^```\n(Ada.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert printed.startswith(shown)
 
 
 def test_the_python_of_the_page_runs(tmp_path: Path):

@@ -6,8 +6,11 @@ from functools import partial
 import pytest
 
 from perf import timing
-from perf.bench import line_of
-from studies import growth
+from perf.bench import HEADS, line_of
+from project import ROOT
+from studies import growth, paper_scale
+
+PAGE = (ROOT / "docs/results/benchmarks.md").read_text("utf-8")
 
 
 def test_both_sides_of_a_pair_are_run_in_turn():
@@ -69,3 +72,48 @@ def test_the_exponent_is_the_slope_of_the_logarithms():
     assert growth.filled_at([100], [500], 1_500) == math.inf
     assert growth.filled_at([100, 200], [600, 500], 1_500) == math.inf
     assert growth.filled_at([100, 200], [600, 1_600], 1_500) == 200
+
+
+def test_a_line_holds_ratio_missed_bar_and_busy_ratio():
+    """The other figures are in the JSON file; a bar is printed where it is missed."""
+    row = timing.Row("work", 2.0, "library", 3.0, 1.5, 2.0, 0.1, "same", 4.0, 1.2)
+    assert "| work | 2.00 | library | 1.50 **missed** 2.00, busy 1.20 | same |" == line_of(row)
+    assert "| work | 2.00 | library | 1.50 |  |" == line_of(
+        timing.Row("work", 2.0, "library", 3, 1.5)
+    )
+
+
+def test_growth_shows_the_largest_pools_and_the_first_limit():
+    """Memory is extrapolated along a line, time along a power; the nearer limit is named."""
+    lines = [
+        {"pool": pool, "stage": "rules", "rows_in": pool, "seconds": pool / 1e3, "peak_mb": pool}
+        for pool in (1_000, 2_000, 4_000, 8_000)
+    ]
+    shown = growth.report(lines)
+    assert (
+        "| rules | 2.0 / 2,000 | 4.0 / 4,000 | 8.0 / 8,000 | 1.00 | 1000.0 | 0.0 M, memory" in shown
+    )
+    assert "1,000:" not in shown
+
+
+def test_the_paper_scale_names_each_kind_with_a_wrong_decision():
+    """Planted claims that stay and others that go are listed; right decisions are one sentence."""
+
+    def fact(planted: str, removed: int, recall: float) -> dict[str, object]:
+        return {"planted": planted, "reached": 10, "removed": removed, "recall": recall}
+
+    facts = [fact("exact_leak", 10, 1.0), fact("paraphrase", 9, 0.9), fact("lookalike", 2, 0.8)]
+    sentence, *wrong = paper_scale.facts_of({"facts": facts})
+    assert (
+        "Of 20 planted duplicates and leaks, 19 were removed; of all other claims, 2." == sentence
+    )
+    assert ["- paraphrase: 9 of 10 removed", "- lookalike: 2 of 10 removed"] == wrong
+
+
+def test_the_page_has_the_columns_that_the_programs_print():
+    """The committed tables are those of the programs as they are now."""
+    cell = {"pool": 155_506, "stage": "x", "rows_in": 1, "seconds": 1.0, "peak_mb": 1.0}
+    heads = growth.report([{**cell, "pool": pool} for pool in growth.SIZES]).splitlines()[0]
+    assert f"{heads}\n" in PAGE
+    assert f"| {' | '.join(HEADS)} |\n" in PAGE
+    assert paper_scale.HEADS[0] + "\n" in PAGE

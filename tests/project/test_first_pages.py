@@ -16,6 +16,9 @@ from resources.store.parquet import DataFolder
 
 PAGES = ("README.md", *(f"docs/tutorials/{one.name}" for one in ROOT.glob("docs/tutorials/*.md")))
 CONFIG = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}} | read_config("demo.yaml")
+EVALUATED = """```sh
+.venv/bin/decomposerl evaluate self_ask-rules-faithful --benchmarks fever --limit 4
+```"""
 VIEW = re.compile(r"^(\.venv/bin/decomposerl view)$", re.MULTILINE)
 SERVED = r"""\1 > view.log 2>&1 &
 until grep http://127 view.log; do kill -0 $!; sleep 0.2; done
@@ -26,11 +29,14 @@ MATERIALIZE = re.compile(r"^.*dagster asset materialize.*$", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``make demo`` has made before training."""
+    """What ``make demo`` has made before training, and some predictions."""
     profile = Profile("embedded", None, tmp_path_factory.mktemp("data"))
     with dg.instance_for_test() as instance:
         job = build_definitions(profile).resolve_job_def("funnel")
         job.execute_in_process(run_config=CONFIG, instance=instance, raise_on_error=True)
+    desk = project_in(tmp_path_factory.mktemp("desk"), "")
+    status, printed = desk.run(EVALUATED, blocks(EVALUATED), DECOMPOSERL_DATA=str(profile.data))
+    assert 0 == status, printed
     return profile.data
 
 

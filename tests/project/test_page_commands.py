@@ -1,8 +1,9 @@
-"""Every shell block of the page on GPUs runs, or says that it is not run."""
+"""Every shell block of the pages on GPUs and costs runs, or says that it is not run."""
 
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ from project import ROOT
 REASON = re.compile(r"^ *Not run by a test: \w.{9}", re.MULTILINE)
 GPUS = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
 CARDS = {layout.name: str(layout.gpu.gib * GIB / 1e9) for layout in LAYOUTS}
+TWO_CARDS = {
+    "Bespoke-MiniCheck-7B, the verifier": "--data-parallel-size 2",
+    "Qwen3-32B, the judge, and silver sub-questions in `local`": "--tensor-parallel-size 2",
+    "Qwen3-Embedding-8B, questions of traces": "--data-parallel-size 2",
+}
+COSTS, RESUMING = (
+    (ROOT / f"docs/how-to/{name}.md").read_text("utf-8") for name in ("costs", "resume")
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +115,27 @@ def test_a_block_that_fails_is_noticed(tmp_path: Path, wrong: str):
     write_programs(tmp_path / "programs", stand_ins(page), sys.executable, ROOT)
     status, _ = Desk(tmp_path).run(page, sessions(page)["Toy"])
     assert 0 != status
+
+
+@pytest.mark.parametrize("heading", TWO_CARDS)
+def test_a_server_takes_the_words_for_two_cards(desk: Desk, heading: str):
+    """Its section names them, and vLLM's options have them."""
+    words, (first, *_) = TWO_CARDS[heading], sessions(GPUS)[heading]
+    section = GPUS.split(f"### {heading}\n")[1].split("\n#")[0]
+    assert f"add `{words}`" in " ".join(section.split())
+    wider = replace(first, text=re.sub(r"(?m)^vllm serve .*$", rf"\g<0> {words}", first.text))
+    status, printed = desk.run(GPUS, [wider])
+    assert (0, True) == (status, words in printed), printed[-4_000:]
+
+
+def test_every_command_of_the_page_on_costs_runs(desk: Desk):
+    """The estimates of the profile and of a recipe."""
+    (session,) = sessions(COSTS).values()
+    status, printed = desk.run(COSTS, session)
+    assert (0, 1) == (status, printed.count("Training no_necessity")), printed[-4_000:]
+
+
+def test_the_page_on_resuming_has_one_block_that_is_not_run():
+    """And says so; ``test_resume`` interrupts a funnel."""
+    assert [True] == [block.not_run for block in blocks(RESUMING)]
+    assert 1 == len(REASON.findall(RESUMING))

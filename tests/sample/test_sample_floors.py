@@ -3,27 +3,31 @@
 The rules, exact and near duplicates must be found without a miss; paraphrases and leaks by
 paraphrase to 0.9; difficulty and silver to 0.8. Recall counts the planted claims that
 reached the stage; precision counts the dropped ones. Duplicates are judged by group: of an
-original and its copy one leaves, whichever comes second.
+original and its copy one leaves, whichever comes second. The examples of
+docs/explanation/funnel.md and the table of docs/explanation/sample.md are checked here, too.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 import pytest
+import yaml
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
 from decomposerl.claims.load import LoadSettings, load_benchmark, load_source
 from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.step import StageResult
+from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.decomposer.rule_engine import RuleDecomposer
-from resources.embedder.minilm import MiniLM
+from resources.embedder.resource import EmbedderResource
 from resources.entities.rule_engine import RuleEntities
 from resources.tokens.word_tokens import WordTokens
 from resources.verifier.lexical import LexicalVerifier
-from sample import generate
+from sample import Sample
 from toy_corpus import write_sample
 
 PARAPHRASE_FLOOR = 0.9
@@ -36,6 +40,7 @@ class Stage:
 
     entered: pl.DataFrame
     dropped: pl.DataFrame
+    kept: pl.DataFrame
 
     def recall(self, *kinds: str) -> float:
         """Share of the entered claims of some kinds that this stage dropped."""
@@ -60,14 +65,22 @@ class Stage:
         )
         return (pairs["left"] >= 1).sum() / pairs.height
 
+    def in_pairs(self, reason: str) -> float:
+        """Share of the claims dropped for a reason that are of a planted pair."""
+        pairs = self.entered.filter(pl.col("kind").str.starts_with("duplicate"))["group"]
+        gone = self.dropped.filter(pl.col("reason") == reason)["group"]
+        found = gone.is_in(pairs.implode()).fill_null(value=False)
+        return int(found.sum()) / gone.len()
+
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
+def stages(
+    sample: Sample, sample_results: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Stage]:
     """The sample through the funnel, from the rules to the silver questions."""
-    sample = generate()
     claims, tests = _read(write_sample(sample, tmp_path_factory.mktemp("sample")))
     planted = sample.answer_key.filter(~pl.col("kind").is_in(["benchmark", "reject"]))
-    minilm = MiniLM()
+    minilm = EmbedderResource(results_dir=str(sample_results)).open()
     results: dict[str, StageResult] = {}
     frames = {"rule_filtered": claims}
 
@@ -84,7 +97,12 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
     clean = catalogue.decontaminate(frame, tests, settings.DecontaminationSettings(), minilm)
     frame = keep("decontaminated", "silver_decomposed", clean)
     silver = catalogue.silver_decompose(frame, settings.SilverSettings(), RuleDecomposer())
-    keep("silver_decomposed", "diversity_selected", silver)
+    frame = keep("silver_decomposed", "training_claims", silver)
+    demo = yaml.safe_load((ROOT / "configs/demo.yaml").read_text("utf-8"))
+    budget = settings.SelectionSettings(**demo["ops"]["diversity_selected"]["config"])
+    chosen = catalogue.select_diverse(frame, budget, minilm).kept
+    whole = catalogue.assemble_training(frame, chosen, settings.TrainingSettings(), WordTokens())
+    keep("training_claims", "", whole)
     return {name: _stage(frames[name], result, planted) for name, result in results.items()}
 
 
@@ -96,11 +114,11 @@ def _read(root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _stage(frame: pl.DataFrame, result: StageResult, planted: pl.DataFrame) -> Stage:
-    marked = frame.select("claim_id", "source", "native_id", "label").join(
+    marked = frame.select("claim_id", "source", "native_id", "label", "claim").join(
         planted, on=["source", "native_id"], how="left"
     )
     dropped = result.drops.select("claim_id", "reason", "value").join(marked, on="claim_id")
-    return Stage(marked, dropped)
+    return Stage(marked, dropped, result.kept)
 
 
 RULES = {
@@ -154,10 +172,7 @@ def test_claims_that_leave_as_duplicates_are_duplicates(
     stages: dict[str, Stage], reason: str, floor: float
 ):
     """Hardly a claim leaves as a duplicate without a planted twin in the stage."""
-    stage = stages["deduplicated"]
-    pairs = stage.entered.filter(pl.col("kind").str.starts_with("duplicate"))["group"]
-    gone = stage.dropped.filter(pl.col("reason") == reason)
-    assert gone["group"].is_in(pairs.implode()).fill_null(value=False).mean() >= floor
+    assert stages["deduplicated"].in_pairs(reason) >= floor
 
 
 @pytest.mark.parametrize(
@@ -192,3 +207,74 @@ def test_most_ordinary_claims_survive(stages: dict[str, Stage]):
     last = stages["silver_decomposed"]
     left = last.entered.join(last.dropped, on="claim_id", how="anti")
     assert left.filter(pl.col("kind") == "ordinary").height >= 0.8 * entered
+
+
+PAGE = " ".join((ROOT / "docs/explanation/funnel.md").read_text("utf-8").split())
+EXAMPLE = r": `([0-9a-f]{8})` “([^”]+)”(?: \(([\d.,]+)\))?"
+
+
+def matches(text: str, claim: str) -> bool:
+    """Whether the page quotes this claim; a quotation that ends in … is its beginning."""
+    return claim.startswith(text[:-2]) if text.endswith(" …") else claim == text
+
+
+@pytest.mark.parametrize(
+    ("reason", "start", "text", "value"), re.findall(r"`(\w+)`" + EXAMPLE, PAGE)
+)
+def test_the_page_on_the_funnel_shows_what_was_dropped(
+    stages: dict[str, Stage], reason: str, start: str, text: str, value: str
+):
+    """Each example has the printed id, claim, reason and value."""
+    dropped = pl.concat(
+        one.dropped.select("claim_id", "claim", "reason", "value") for one in stages.values()
+    )
+    (row,) = dropped.filter(pl.col("claim_id").str.starts_with(start)).rows(named=True)
+    assert row["reason"] == reason
+    assert matches(text, row["claim"])
+    digits = len(value.partition(".")[2])
+    assert not value or f"{row['value']:,.{digits}f}" == value
+
+
+def test_the_page_on_the_funnel_has_an_example_of_each_reason(stages: dict[str, Stage]):
+    """And of claims that stay: one through all stages, with its numbers, and three more."""
+    reasons = {one for stage in stages.values() for one in stage.dropped["reason"]}
+    assert reasons == {found[0] for found in re.findall(r"`(\w+)`" + EXAMPLE, PAGE)}
+    claims = stages["training_claims"].kept
+    (row,) = claims.filter(pl.col("claim_id").str.starts_with("ad1c711c")).rows(named=True)
+    numbers = (len(row["passages"]), row["evidence_tokens"], f"{row['overlap']:.2f}")
+    numbers += (len(row["entities"]), f"{row['label_confidence']:.2f}", row["n_star"])
+    assert [str(one) for one in numbers] == re.findall(r"Kept: ([\d.]*\d)", PAGE)
+    assert f"“{row['claim']}”" in PAGE
+    assert (3, "Kept: the fourth pick" in PAGE) == (row["selection_rank"], True)
+    kept = stages["deduplicated"].kept.select("claim_id", "claim", "evidence_tokens")
+    for start, text, tokens in re.findall("Kept" + EXAMPLE, PAGE):
+        (one,) = kept.filter(pl.col("claim_id").str.starts_with(start)).rows(named=True)
+        assert matches(text, one["claim"])
+        assert tokens in {"", f"{one['evidence_tokens']:,}"}
+
+
+LEAKS = {
+    "exact_match": "leak_exact",
+    "lexical_match": "leak_near",
+    "semantic_match": "leak_paraphrase",
+}
+KINDS: dict[str, tuple[str, ...]] = {reason: (kind,) for reason, kind in (RULES | LEAKS).items()}
+KINDS |= {"too_easy": ("easy",), "likely_mislabelled": ("mislabelled",)}
+KINDS |= {"lexical_duplicate": ("duplicate_exact", "duplicate_near")}
+KINDS |= {"semantic_duplicate": ("duplicate_paraphrase",), "too_few_questions": ("one_question",)}
+SAMPLE = (ROOT / "docs/explanation/sample.md").read_text("utf-8")
+ROWS = re.findall(r"\| (\d+) \| `(\w+)` \| ([\d.]+) \| ([\d.]+) \|", SAMPLE)
+
+
+@pytest.mark.parametrize("reason", KINDS)
+def test_the_page_on_the_sample_has_what_is_measured(stages: dict[str, Stage], reason: str):
+    """Planted rows, recall and precision of each reason, by the measures of the tests above."""
+    kinds = KINDS[reason]
+    stage = next(one for one in stages.values() if reason in set(one.dropped["reason"]))
+    if "duplicate" in reason:
+        shares = [min(stage.settled(kind) for kind in kinds), stage.in_pairs(reason)]
+    else:
+        right = LEAKS.values() if reason in LEAKS else kinds
+        shares = [stage.recall(*kinds), stage.precision([reason], right)]
+    planted = stages["rule_filtered"].entered["kind"].is_in(kinds).sum()
+    assert (str(planted), reason, *(f"{share:.2f}" for share in shares)) in ROWS

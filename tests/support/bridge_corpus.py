@@ -25,8 +25,8 @@ def write_jsonl(path: Path, rows: Rows) -> None:
 
 
 def page_lines() -> list[str]:
-    """The commands that the page gives for a new corpus."""
-    return [line for line in block("sh").splitlines() if "asset materialize" in line]
+    """The runs that the page gives for a new corpus."""
+    return [line for line in block("sh").splitlines() if "decomposerl run" in line]
 
 
 def bridge_corpus(folder: Path) -> None:
@@ -39,17 +39,29 @@ def bridge_corpus(folder: Path) -> None:
     write_jsonl(folder / "bridge_notes/train.jsonl", rows)
 
 
-def materialize(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_line(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run one line of the page on the folder's corpora and data."""
-    words = shlex.split(line)
+    return _run(["dagster_project.cli", *shlex.split(line)[1:]], folder)
+
+
+def materialize(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Read the corpus with Dagster's own command."""
+    words = ["asset", "materialize", "-m", "dagster_project.definitions"]
+    return _run(["dagster", *words, "--select", 'key:"claims/bridge_notes"'], folder)
+
+
+def _run(module: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    history = folder / "history"
+    history.mkdir(exist_ok=True)
     return subprocess.run(
-        [sys.executable, "-m", "dagster", *words[1:]],
+        [sys.executable, "-m", *module],
         cwd=ROOT,
         env={
             "PATH": "/usr/bin:/bin",
             "HOME": str(folder),
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
+            "DAGSTER_HOME": str(history),
             "DECOMPOSERL_CORPORA": str(folder / "corpora"),
             "DECOMPOSERL_DATA": str(folder / "data"),
         },

@@ -17,9 +17,28 @@ def shell_lines(document: Path) -> list[str]:
 
 def materialize_lines() -> list[str]:
     everywhere = [line for document in DOCUMENTS for line in shell_lines(document)]
-    # A corpus of the reader's own is in no graph but his; test_generic_source runs those lines.
-    ours = [line for line in everywhere if "claims/bridge_notes" not in line]
-    return [line for line in ours if "asset materialize" in line]
+    return [line for line in everywhere if "asset materialize" in line]
+
+
+def decomposerl_lines() -> list[tuple[str, str]]:
+    """Document and words of every ``decomposerl`` command that the documents print."""
+    command = re.compile(r"(?:^|[|;&] *)(?:\w+=\S+ )*(?:\.venv/bin/)?decomposerl ([^|<>&#;]+)")
+    return [
+        (document.relative_to(ROOT).as_posix(), words.strip())
+        for document in DOCUMENTS
+        for line in shell_lines(document)
+        for words in command.findall(line)
+    ]
+
+
+def configurations() -> list[tuple[str, str]]:
+    """Document and text of every ``yaml`` block that configures assets."""
+    return [
+        (document.relative_to(ROOT).as_posix(), block)
+        for document in DOCUMENTS
+        for block in re.findall(r"```yaml\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
+        if block.startswith("ops:")
+    ]
 
 
 def option(words: list[str], *names: str) -> str:

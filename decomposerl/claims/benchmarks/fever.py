@@ -92,6 +92,7 @@ BENCHMARK = Benchmark(
         NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC),
     ),
     read=read,
+    beside=(PAGES,),
     claim_lists=(NativeFile("fever/paper_dev.jsonl", "jsonl", "dev"),),
     notes=(
         "Without fever.db, only FeverSymmetric has text; it is not the paper's FEVER test set.",

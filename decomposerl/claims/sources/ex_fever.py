@@ -64,5 +64,6 @@ SOURCE = Source(
         NativeFile("ex_fever/dev.csv", "csv", "dev"),
     ),
     read=read,
+    beside=(PAGES,),
     paper_raw=36_841,
 )

@@ -113,5 +113,6 @@ SOURCE = Source(
         SENTENCE_DEV,
     ),
     read=read,
+    beside=(PAGES,),
     paper_raw=26_928,
 )

@@ -109,5 +109,6 @@ SOURCE = Source(
     labels=LabelMap.of(supported="SUPPORTED", refuted="NOT_SUPPORTED"),
     files=(TRAIN, DEV),
     read=read,
+    beside=(PAGES, PARAGRAPHS.path),
     paper_raw=18_171,
 )

@@ -72,5 +72,6 @@ SOURCE = Source(
         TRAIN_HALF,
     ),
     read=read,
+    beside=(GROUND_TRUTH.path,),
     paper_raw=445,
 )

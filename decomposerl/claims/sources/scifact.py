@@ -150,5 +150,6 @@ SOURCE = Source(
         NativeFile("scifact/claims_dev.jsonl", "jsonl", "dev"),
     ),
     read=read,
+    beside=(CORPUS.path, PRINTED_CORPUS.path),
     paper_raw=1_295,
 )

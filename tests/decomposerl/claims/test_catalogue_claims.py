@@ -5,6 +5,7 @@ import pytest
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
 from decomposerl.claims.source import Benchmark, NativeFile, Source
 from fakes import MemoryCorpora
+from project import ROOT
 
 MEMBERS = [pytest.param(one, id=f"source-{one.name}") for one in SOURCES]
 MEMBERS += [pytest.param(one, id=f"benchmark-{one.name}") for one in BENCHMARKS]
@@ -121,3 +122,12 @@ def test_what_the_terms_forbid_is_off_for_training():
     """LLM-AggreFact is off unless opted in, and CoverBench is no source at all."""
     assert ["llm_aggrefact"] == [one.name for one in SOURCES if one.training_off]
     assert "coverbench" not in {one.name for one in SOURCES}
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_the_page_on_curation_lays_out_every_native_file(member: Source | Benchmark):
+    """In the row of its folder, by its path in there."""
+    page = (ROOT / "docs/how-to/curate.md").read_text("utf-8")
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    paths = [file.path.partition("/") for file in all_files(member)]
+    assert [] == [path for folder, _, path in paths if f"`{path}`" not in rows[folder]]

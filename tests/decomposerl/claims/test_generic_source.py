@@ -9,7 +9,15 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from bridge_corpus import Rows, block, bridge_corpus, materialize, page_lines, write_jsonl
+from bridge_corpus import (
+    Rows,
+    block,
+    bridge_corpus,
+    materialize,
+    page_lines,
+    run_line,
+    write_jsonl,
+)
 from decomposerl.claims.claim import LabelRule
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
@@ -309,9 +317,9 @@ def test_the_commands_of_the_page_run_as_written(tmp_path: Path):
     """A corpus that exists as TOML alone is read, and the funnel runs over it."""
     bridge_corpus(tmp_path / "corpora")
     lines = page_lines()
-    assert 3 == len(lines)
+    assert 2 == len(lines)
     for line in lines:
-        done = materialize(line, tmp_path)
+        done = run_line(line, tmp_path)
         assert done.returncode == 0, done.stderr[-3000:]
     kept = pl.read_parquet(tmp_path / "data/claims/bridge_notes.parquet")
     drops = pl.read_parquet(tmp_path / "data/drops/claims/bridge_notes.parquet")
@@ -327,7 +335,7 @@ def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: P
     odd = ["maybe so"] * 25 + ["x\x1b]0;t\x07\u202e"] * 10 + ["y" * 900] * 5
     rows: Rows = [{**row, "note_id": i, "verdict": label} for i, label in enumerate(odd)]
     write_jsonl(tmp_path / "corpora/bridge_notes/train.jsonl", rows)
-    done = materialize(page_lines()[0], tmp_path)
+    done = materialize(tmp_path)
     output = done.stderr + done.stdout
     assert done.returncode != 0
     for part in ("'maybe so' (25)", r"'x\x1b]0;t\x07\u202e' (10)", "rejects/bridge_notes.parquet"):

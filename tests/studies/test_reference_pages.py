@@ -1,0 +1,216 @@
+"""docs/reference: every page is what the code gives, and what the pages declare is whole."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+import typer
+
+from dagster_project.cli import app
+from dagster_project.profiles import profile_from_environment, variables_of
+from decomposerl import schemas
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.source import Corpus, NativeFile
+from decomposerl.errors import ConfigError
+from decomposerl.table import Table
+from project import PYTHONPATH, ROOT
+from resources.catalogue.database import build_catalogue
+from resources.store.parquet import write_parquet
+from studies.reference import commands, python_page, variables
+from studies.reference.files import FILES, paths_of
+from studies.reference.tables import TABLES, VIEWS
+from studies.reference_pages import FOLDER, PAGES
+
+ENTRIES = [
+    one
+    for group in variables.groups(variables.EXAMPLE.read_text("utf-8")).values()
+    for one in group
+]
+REQUIRED = {
+    "DECOMPOSERL_CHAT_DOLLARS": {"DECOMPOSERL_CHAT_PRICE": "1"},
+    "DECOMPOSERL_ENDPOINT_URL": {"DECOMPOSERL_ENDPOINT_MODEL": "m"},
+    "DECOMPOSERL_GENERATION": {"DECOMPOSERL_GENERATION_URL": "http://127.0.0.1:8003"},
+}
+"""Variables without which another one is refused."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_what_the_code_gives(name: str):
+    """``make reference`` would change nothing."""
+    assert PAGES[name]() == (FOLDER / name).read_text("utf-8"), "write it again: make reference"
+
+
+def test_every_page_of_the_folder_is_made():
+    """No page there is written by hand."""
+    assert PAGES.keys() == {path.name for path in FOLDER.iterdir()}
+
+
+@pytest.mark.parametrize("one", ENTRIES, ids=lambda one: one.name)
+def test_the_example_of_a_variable_is_valid(one: variables.Variable, tmp_path: Path):
+    """Each profile that reads it accepts it; a folder may be missing on this machine."""
+    example = one.example.replace("/path/to", str(tmp_path))
+    (tmp_path / "corpora").mkdir()
+    for profile in ("embedded", "local", "paper"):
+        if one.name in variables_of(profile):
+            values = {
+                "DECOMPOSERL_PROFILE": profile,
+                **REQUIRED.get(one.name, {}),
+                one.name: example,
+            }
+            profile_from_environment(values)
+
+
+def defaults() -> Iterator[tuple[str, str, str]]:
+    """Variable, profile and default, where the default is a value and not words."""
+    for one in ENTRIES:
+        for profile in ("embedded", "local", "paper"):
+            value = one.defaults().get(profile, one.defaults().get("", ""))
+            said_in_words = " " in value or value == "none"
+            read = one.name in variables_of(profile) and one.name != "DECOMPOSERL_PROFILE"
+            if read and value and not said_in_words:
+                yield one.name, profile, value
+
+
+@pytest.mark.parametrize(("name", "profile", "value"), list(defaults()))
+def test_a_default_set_by_hand_changes_nothing(name: str, profile: str, value: str):
+    """The default on the page is the one that the profile has."""
+    base = {"DECOMPOSERL_PROFILE": profile} | (REQUIRED["DECOMPOSERL_CHAT_DOLLARS"])
+    found = profile_from_environment({**base, name: value})
+    if name == "DECOMPOSERL_EVALUATION_URL":  # that it is set decides where policies run
+        unset = profile_from_environment(base).engines.evaluation_server
+        assert found.engines.evaluation_server == unset
+    elif name != "DECOMPOSERL_CHAT_PRICE":
+        assert found == profile_from_environment(base)
+
+
+def test_the_price_of_the_default_chat_model_is_the_one_shown():
+    """It needs no variable."""
+    (price,) = (value for name, _, value in defaults() if name == "DECOMPOSERL_CHAT_PRICE")
+    paper = {"DECOMPOSERL_PROFILE": "paper"}
+    given = profile_from_environment(paper | {"DECOMPOSERL_CHAT_PRICE": price})
+    assert given == profile_from_environment(paper)
+
+
+@pytest.mark.parametrize("text", ["# A.\n# B=1", "# A.\n# Unset: none\n# B=1\n# C=2"])
+def test_an_entry_of_another_form_is_refused(text: str):
+    """A variable without its default, or two with one comment, would be lost from the page."""
+    with pytest.raises(ValueError, match="not one comment and one variable"):
+        variables.groups(f"# Head.\n\n# == Group ==\n\n{text}")
+
+
+def test_every_table_has_its_section():
+    """Each table of the schemas, with what a row is and where its files are."""
+    every = {one for name in schemas.__all__ if isinstance(one := vars(schemas)[name], Table)}
+    assert every == set(TABLES)
+    assert [] == [one.name for one in every if not one.row]
+    assert [] == [one.name for one in every - {schemas.STAGE_RUNS} if not paths_of(one.name)]
+    named = {file.table for files in FILES.values() for file in files}
+    assert named - {""} <= {one.name for one in every}
+
+
+def test_no_view_is_left_over():
+    """What the page says of a view belongs to one that there is."""
+    page = (FOLDER / "tables.md").read_text("utf-8").split("## Views")[1]
+    assert set(VIEWS) == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+
+
+def test_every_command_has_an_example_that_parses():
+    """Its words are arguments and options of the command."""
+    root = typer.main.get_command(app)
+    names = {
+        f"{name} {sub}".strip()
+        for name, one in root.commands.items()  # type: ignore[attr-defined]
+        for sub in getattr(one, "commands", {"": None})
+    }
+    assert names == commands.EXAMPLES.keys()
+    for name, example in commands.EXAMPLES.items():
+        one, words = root, shlex.split(example.words)
+        for part in name.split():
+            one = one.commands[part]  # type: ignore[attr-defined]
+            words.remove(part)
+        assert one.make_context(name, words).params
+
+
+class EmptyFiles:
+    """An empty corpora folder, which remembers what was looked for."""
+
+    def __init__(self) -> None:
+        self.read = set[str]()
+
+    def exists(self, path: str) -> bool:
+        """It is not, so that an adapter looks at every place that it knows."""
+        self.read.add(path)
+        return False
+
+    def records(self, file: NativeFile) -> Iterator[object]:
+        """No row."""
+        self.read.add(file.path)
+        return iter(())
+
+    def pages(self, path: str) -> None:
+        """No database."""
+        self.read.add(path)
+
+
+@pytest.mark.parametrize(
+    "corpus", [*SOURCES, *BENCHMARKS], ids=lambda one: f"{type(one).__name__}-{one.name}"
+)
+def test_a_corpus_declares_every_file_that_it_reads(corpus: Corpus):
+    """Page databases and abstracts are in ``beside``, and nothing else is."""
+    kinds = ("files", "extra", "shared", "claim_lists")
+    own = [file for kind in kinds for file in getattr(corpus, kind, ())]
+    files = EmptyFiles()
+    for file in own:
+        list(corpus.read(files, file))  # type: ignore[arg-type]
+    assert set(corpus.beside) >= files.read - {file.path for file in own}
+
+
+PYTHON = (FOLDER / "python.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with a drop and an empty leaderboard, as ``data`` of the working folder."""
+    folder = tmp_path_factory.mktemp("python") / "data"
+    nothing = {name: [None] for name in schemas.DROPS.schema}
+    row = nothing | {"claim_id": ["a"], "source": ["hover"], "stage": ["deduplicated"]}
+    row |= {"step": ["lexical"], "reason": ["duplicate"]}
+    frame = schemas.DROPS.conform(pl.DataFrame(row, schema=schemas.DROPS.schema))
+    write_parquet(frame, folder / "drops/deduplicated.parquet")
+    build_catalogue(folder)
+    return folder
+
+
+@pytest.mark.parametrize("subject", python_page.SUBJECTS, ids=lambda one: one.title)
+def test_the_python_of_the_page_runs(subject: python_page.Subject, data: Path):
+    """As printed, in an empty environment, and it prints what the page says."""
+    assert f"```python\n{subject.example}```" in PYTHON
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
+    environment |= {"PYTHONPATH": PYTHONPATH, "DECOMPOSERL_DATA": str(data)}
+    ran = subprocess.run(
+        [sys.executable, "-c", subject.example],
+        cwd=data.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == ran.returncode, ran.stderr
+    assert (subject.prints or ran.stdout) == ran.stdout
+    assert ran.stdout
+
+
+def test_each_variable_is_read_by_a_profile_or_by_dagster():
+    """The page lists the variables that are read, and each once."""
+    names = [one.name for one in ENTRIES]
+    read = {name for profile in ("embedded", "local", "paper") for name in variables_of(profile)}
+    assert sorted(read | {"DAGSTER_HOME", "DAGSTER_MODULE_NAME"}) == sorted(names)
+    with pytest.raises(ConfigError, match="DECOMPOSERL_CORPORA"):
+        profile_from_environment({"DECOMPOSERL_CORPORA": "/no/such/folder"})
+    assert (ROOT / "docs/reference/variables.md").read_text("utf-8").count("\n| `") == len(names)
