@@ -10,6 +10,9 @@ from dagster_project.cli import app
 from dagster_project.pages_command import PagesOf
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet
 from made_dumps import made_dump, rows_in, write_claims
+from page_commands import blocks, project_in
+from project import ROOT
+from resources.corpora.partial_pages import megabytes
 
 
 def build(corpora: Path, *words: str) -> Result:
@@ -70,3 +73,28 @@ def test_the_room_is_said_before_a_whole_build(tmp_path: Path):
     """From the published sizes, in proportion to the dump."""
     done = build(tmp_path, "fever", "--from", str(made_dump("fever", tmp_path)))
     assert "the database will need about 0.0 MB;" in done.output
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path):
+    """As printed, with the dumps where the page's table puts them."""
+    page = (ROOT / "docs/how-to/page-databases.md").read_text("utf-8")
+    corpora = tmp_path / "corpora"
+    for pages in PAGE_SETS:
+        write_claims(pages.name, corpora)
+        made_dump(pages.name, corpora / pages.places[0])
+    (corpora / "ex_fever" / PAGE_SETS[0].dumps[0].file).unlink()
+    commands = page.replace("/path/to/corpora", str(corpora))
+    status, printed = project_in(tmp_path, "").run(commands, blocks(commands))
+    assert 0 == status, printed
+    assert all((corpora / pages.target).is_file() for pages in PAGE_SETS)
+
+
+def test_the_page_names_every_dump_with_its_size():
+    """The address, the published size and the size of all pages, as the table in the code."""
+    page = (ROOT / "docs/how-to/page-databases.md").read_text("utf-8")
+    for pages in PAGE_SETS:
+        first = pages.dumps[0]
+        row = next(line for line in page.splitlines() if f"]({first.address})" in line)
+        assert f"| {megabytes(first.size)} | {megabytes(first.database)} |" in row
+        assert first.file.split("pages-meta")[0] in row
+        assert any(f"(`{place}`)" in row for place in pages.places)
