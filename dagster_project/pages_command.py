@@ -16,6 +16,7 @@ from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
     from decomposerl.claims.page_dumps import PageSet
+    from decomposerl.claims.source import Benchmark, Source
     from resources.corpora.page_build import BuiltPages
 
 _SHOWN_TITLES = 5
@@ -100,7 +101,7 @@ def _needed(pages: "PageSet", folder: Path) -> dict[str, str]:
     from resources.corpora.folder import FolderCorpora
 
     profile = replace(profile_from_environment(), corpora=folder)
-    every = (*sources_for(profile), *benchmarks_for(profile))
+    every: "tuple[Source | Benchmark, ...]" = (*sources_for(profile), *benchmarks_for(profile))
     corpora = [one for one in every if one.name == pages.name]
     named = named_pages(corpora, FolderCorpora(folder))
     if not named:
