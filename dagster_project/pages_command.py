@@ -101,7 +101,7 @@ def _needed(pages: "PageSet", folder: Path) -> dict[str, str]:
     from resources.corpora.folder import FolderCorpora
 
     profile = replace(profile_from_environment(), corpora=folder)
-    every: "tuple[Source | Benchmark, ...]" = (*sources_for(profile), *benchmarks_for(profile))
+    every: tuple[Source | Benchmark, ...] = (*sources_for(profile), *benchmarks_for(profile))
     corpora = [one for one in every if one.name == pages.name]
     named = named_pages(corpora, FolderCorpora(folder))
     if not named:
@@ -112,11 +112,9 @@ def _needed(pages: "PageSet", folder: Path) -> dict[str, str]:
 
 def _room(pages: "PageSet", dump: Path, folder: Path) -> str:
     from resources.corpora.dump_members import dump_bytes
-    from resources.corpora.partial_pages import megabytes
+    from resources.corpora.partial_pages import megabytes, needed_bytes
 
-    published = next((one for one in pages.dumps if one.file == dump.name), pages.dumps[0])
-    needs = dump_bytes(dump) * published.database // published.size
-    free = shutil.disk_usage(folder).free
+    needs, free = needed_bytes(pages, dump_bytes(dump)), shutil.disk_usage(folder).free
     mark = "·" if needs > free else " "
     return f"{mark} the database will need about {megabytes(needs)}; {megabytes(free)} are free"
 

@@ -116,6 +116,8 @@ def dump_members(dump: Path) -> Generator[Member, None, None]:
             yield from _tar_members(dump)
         elif _NAME.fullmatch(dump.name):
             yield from _files(dump, [dump])
+        elif dump.suffix == ".db":
+            raise SourceFileError(f"{dump} is a database, no dump: it needs no build")
         else:
             raise SourceFileError(
                 f"{dump}: neither a zip nor a tar archive of pages; a .zip file may lack its end: "

@@ -22,6 +22,7 @@ from resources.corpora.partial_pages import (
     PartialPages,
     integrity_fault,
     megabytes,
+    needed_bytes,
     no_room,
     publish,
 )
@@ -192,7 +193,7 @@ def _unpack(pages: PageSet, packed: Member, target: Path, *, limited: bool) -> B
         except OSError as error:
             if error.errno not in _FULL:
                 raise
-            raise no_room(partial, pages, packed.position() / total, error) from error
+            raise no_room(partial, needed_bytes(pages, total), error) from error
     rows = _checked_database(pages, partial)
     built = BuiltPages(target, packed.dump.name, rows, partial.stat().st_size)
     publish(partial, target)

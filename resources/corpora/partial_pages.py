@@ -69,7 +69,7 @@ class PartialPages:
             self._connection.close()
             raise
         self.done, self.position, self.lines, self.unreadable = (one or 0 for one in found)
-        self._began = time.monotonic()
+        self._began, self._size = time.monotonic(), self._bytes()
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -113,7 +113,7 @@ class PartialPages:
             ),
         )
         self.lines, self.unreadable = self.lines + note.lines, self.unreadable + note.unreadable
-        self.position = note.position
+        self.position, self._size = note.position, self._bytes()
 
     def commit(self, every_s: float = 0.0) -> None:
         """Keep what was added, if the transaction is at least this old."""
@@ -165,8 +165,10 @@ class PartialPages:
             if not name.startswith(_NOT_WRITTEN):
                 why = f"{self.path}: {error}; delete it to begin again"
                 raise SourceFileError(why) from error
-            share = self.position / self._dump_bytes if self._dump_bytes else 0
-            raise no_room(self.path, self.pages, share, error) from error
+            whole = needed_bytes(self.pages, self._dump_bytes)
+            if self.position:
+                whole = self._size * self._dump_bytes // self.position
+            raise no_room(self.path, whole, error) from error
 
     def _prepare(self, wanted: str) -> None:
         for setting in ("synchronous=NORMAL", f"cache_size=-{_CACHE_KIB}"):
@@ -183,6 +185,10 @@ class PartialPages:
                 "changed); delete it to begin again"
             )
 
+    def _bytes(self) -> int:
+        """The size with what is still in memory."""
+        return int(self._one("PRAGMA page_count")[0] * self._one("PRAGMA page_size")[0])
+
     def _note(self, **values: object) -> None:
         insert = "INSERT OR REPLACE INTO build VALUES (?, ?)"
         self._connection.executemany(insert, values.items())
@@ -197,10 +203,15 @@ def integrity_fault(connection: sqlite3.Connection) -> str:
     return "" if told == "ok" else told
 
 
-def no_room(path: Path, pages: PageSet, share: float, error: Exception) -> SourceError:
-    """That ``path`` cannot be written, with the room it needs; ``share`` of the dump was read."""
+def needed_bytes(pages: PageSet, dump_bytes: int) -> int:
+    """About the size of all pages of a dump, from the published sizes."""
+    return dump_bytes * pages.dumps[0].database // pages.dumps[0].size
+
+
+def no_room(path: Path, whole: int, error: Exception) -> SourceError:
+    """That ``path``, which needs ``whole`` bytes, cannot be written."""
     written, free = path.stat().st_size, shutil.disk_usage(path.parent).free
-    whole = max(written, int(written / share)) if share else pages.dumps[0].database
+    whole = max(whole, written)
     return SourceError(
         f"{path} cannot be written ({error}; {megabytes(free)} free on the disk): the database "
         f"needs about {megabytes(whole)}, of which {megabytes(written)} are written; make room for "

@@ -214,9 +214,12 @@ def test_files_that_are_no_dump_of_these_pages_are_refused(tmp_path: Path):
     fever, target = fever_zip(tmp_path / "wiki-pages.zip"), tmp_path / "x.db"
     cut = tmp_path / "cut.zip"
     cut.write_bytes(fever.read_bytes()[:-40])
+    database = tmp_path / "wiki.db"
+    database.write_bytes(b"SQLite format 3\0" * 100)
     empty = jsonl_zip(tmp_path / "empty.zip", {"other/notes.jsonl": [{}]})
     cases = [
         (cut, "download it again"),
+        (database, "is a database, no dump: it needs no build"),
         (empty, r"no file of pages; expected feverous-wiki-pages\.zip"),
         (fever, r"wiki-001\.jsonl: 2 of 2 lines are no pages for feverous: line 1: no 'title'"),
     ]
