@@ -331,6 +331,24 @@ def test_a_packed_database_is_unpacked_and_checked(tmp_path: Path):
         build_pages(pages, packed(tmp_path / "wrong.zip", wrong.target), tmp_path / "w.db")
 
 
+def test_a_packed_database_that_does_not_fit_continues(tmp_path: Path):
+    """The message says what is needed; what was written is kept."""
+    pages = [
+        {"title": f"P{n}", "order": ["sentence_0"], "sentence_0": os.urandom(500).hex()}
+        for n in range(3000)
+    ]
+    lines = jsonl_zip(tmp_path / "lines.zip", {"FeverousWikiv1/wiki_000.jsonl": pages})
+    built = build_pages(SETS["feverous"], lines, tmp_path / "from_lines.db")
+    dump = packed(tmp_path / "feverous-wiki-pages-db.zip", built.target)
+    full = child("feverous", dump, tmp_path / "db.db", 0, "file:2500000")
+    assert 2 == full.returncode
+    assert "SourceError: " in full.stdout
+    assert "cannot be written" in full.stdout
+    assert 2_000_000 < (tmp_path / "db.db.partial").stat().st_size <= 2_500_000
+    assert 3000 == build_pages(SETS["feverous"], dump, tmp_path / "db.db").pages
+    assert built.target.read_bytes() == (tmp_path / "db.db").read_bytes()
+
+
 def test_a_damaged_database_is_not_published(tmp_path: Path):
     """The integrity check comes before the rename."""
     dump = made_dump("feverous", tmp_path)
