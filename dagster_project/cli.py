@@ -14,13 +14,12 @@ import typer
 
 from dagster_project.evaluation_commands import (
     DataOption,
-    accept,
     data_folder,
     evaluate,
-    leaderboard,
 )
 from dagster_project.init_command import CorporaOption, corpora_folder, init
 from dagster_project.metrics_command import metrics
+from dagster_project.pages_command import build_pages
 from dagster_project.profiles import (
     benchmarks_for,
     profile_from_environment,
@@ -28,6 +27,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
+from dagster_project.results_commands import accept, export_inspect, leaderboard
 from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score, serve_rewards
 from dagster_project.terminal import (
@@ -266,7 +266,9 @@ for command, panel in (
     (view, _LOOK),
     (leaderboard, _LOOK),
     (metrics, _LOOK),
+    (export_inspect, _LOOK),
     (run, _RUN),
+    (build_pages, _RUN),
     (train, _RUN),
     (evaluate, _RUN),
     (score, _RUN),

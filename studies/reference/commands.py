@@ -33,11 +33,15 @@ EXAMPLES: Mapping[str, Example] = {
     "score": Example("score traces.jsonl --grounding required"),
     "serve-rewards": Example("serve-rewards --port 8005 --at-once 4"),
     "fetch": Example("fetch scifact"),
+    "build-pages": Example(
+        "build-pages fever --only-needed", "See [page databases](../how-to/page-databases.md)."
+    ),
     "init corpus": Example("init corpus notes --from notes.csv --corpora corpora"),
     "init systems": Example("init systems"),
     "view": Example("view --system cot-rules-faithful --html traces.html"),
     "leaderboard": Example("leaderboard --format csv"),
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
+    "export-inspect": Example("export-inspect cot-rules-faithful --out logs"),
     "attrition": Example("attrition --by-reason --format markdown"),
     "explain": Example("explain 1f6a3c"),
     "sources": Example("sources"),
