@@ -1,0 +1,198 @@
+"""``decomposerl fetch``: the public files of training corpora and test sets."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dagster_project.init_command import CorporaOption, corpora_folder
+from dagster_project.profiles import profile_from_environment
+from dagster_project.terminal import (
+    JsonOption,
+    Terminal,
+    print_columns,
+    print_failure,
+    print_json,
+    print_text,
+    report_errors,
+)
+from decomposerl.errors import ConfigError, DecomposeRLError, SourceError
+
+if TYPE_CHECKING:
+    from decomposerl.claims.downloads import Access
+    from resources.corpora.fetching import Fetched, Fetcher
+
+_Mirror = Annotated[
+    str, typer.Option(help="A server with https://host/path as MIRROR/host/path.", metavar="URL")
+]
+
+
+@report_errors
+def fetch(  # noqa: PLR0913 - each is one option of the command
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Corpora, as --list names them.", show_default=False)
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="Only list: how obtained, files, size, licence.")
+    ] = False,
+    pages: Annotated[
+        bool, typer.Option("--pages", help="Also the page databases: several GB each.")
+    ] = False,
+    accept_terms: Annotated[
+        bool, typer.Option("--accept-terms", help="You have read the terms; recorded.")
+    ] = False,
+    accept_changed: Annotated[
+        bool, typer.Option("--accept-changed", help="Take content with another checksum.")
+    ] = False,
+    corpora: CorporaOption = None,
+    mirror: _Mirror = "",
+    revision: Annotated[
+        str | None, typer.Option(help="Hub: commit to pin; default: the locked, else the newest.")
+    ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Another hub, or file:///folder with a hub's layout.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch corpora and test sets, check and lay out their files; shows the terms first.
+
+    Continues broken downloads. Exits with 1 where a step is left to you.
+    """
+    from decomposerl.claims.addresses import ACCESS
+    from resources.corpora.fetching import Fetcher
+
+    chosen = _chosen(names or [], every=every or (list_only and not names))
+    if list_only:
+        _list(chosen, _folder_if_any(corpora), as_json=as_json)
+        return
+    fetcher = Fetcher(
+        root=corpora_folder(corpora),
+        mirror=mirror,
+        accept_changed=accept_changed,
+        endpoint=endpoint,
+        revision=revision,
+        known=ACCESS,
+    )
+    _refuse_unaccepted(fetcher, chosen, accept=accept_terms)
+    rows: list[dict[str, Any]] = []
+    left = _fetch_each(fetcher, chosen, pages, rows, quiet=as_json)
+    if as_json:
+        print_json(rows)
+    if left:
+        raise typer.Exit(max(left))
+
+
+def _chosen(names: Sequence[str], *, every: bool) -> "list[Access]":
+    from decomposerl.claims.addresses import ACCESS
+
+    unknown = [name for name in names if name not in ACCESS]
+    if unknown:
+        known = ", ".join(ACCESS)
+        raise ConfigError(f"there is no corpus '{unknown[0]}'; there are {known}")
+    if not names and not every:
+        raise ConfigError("name a corpus, or give --all; --list shows what there is")
+    return list(ACCESS.values()) if every else [ACCESS[name] for name in dict.fromkeys(names)]
+
+
+def _folder_if_any(corpora: Path | None) -> Path | None:
+    return corpora or profile_from_environment().corpora
+
+
+def _list(chosen: "Sequence[Access]", folder: Path | None, *, as_json: bool) -> None:
+    from decomposerl.claims.addresses import corpus_named
+    from decomposerl.claims.downloads import listed, size_text
+    from resources.corpora.fetching import missing_files
+
+    corpora = [(one, corpus_named(one.name)) for one in chosen]
+    if as_json:
+        print_json([listed(one, corpus) for one, corpus in corpora])
+        return
+    cells = []
+    for one, corpus in corpora:
+        wanted = one.files(pages=False)
+        there = "" if folder is None else str(len(wanted) - len(missing_files(folder, one)))
+        on_disk = f"{there or '?'} of {len(wanted)}"
+        row = (one.name, one.obtained, on_disk, size_text(one), corpus.license)
+        cells.append(row)
+    print_columns(("corpus", "obtained", "files", "size", "licence"), cells)
+
+
+def _refuse_unaccepted(fetcher: "Fetcher", chosen: "Sequence[Access]", *, accept: bool) -> None:
+    """Show the terms that nobody accepted yet, record them as accepted, or refuse.
+
+    Raises:
+        ConfigError: they were not accepted; nothing was fetched.
+    """
+    from decomposerl.claims.addresses import corpus_named
+
+    new = [one for one in chosen if not fetcher.accepted(corpus_named(one.name))]
+    for one in new:
+        print_text("\n".join(_terms_lines(one)))
+    if new and not accept:
+        raise ConfigError(
+            "nothing was fetched: read the terms above, then run the command with --accept-terms"
+        )
+    for one in new:
+        fetcher.accept(corpus_named(one.name))
+
+
+def _terms_lines(access: "Access") -> Iterator[str]:
+    from decomposerl.claims.addresses import corpus_named
+    from decomposerl.claims.downloads import size_text
+
+    corpus = corpus_named(access.name)
+    yield f"{corpus.title} ({access.name}): {access.obtained}, {size_text(access)}"
+    yield f"  licence   {corpus.license}"
+    yield f"  terms     {corpus.terms}"
+    yield f"  homepage  {corpus.homepage}"
+
+
+def _fetch_each(
+    fetcher: "Fetcher",
+    chosen: "Sequence[Access]",
+    pages: bool,  # noqa: FBT001
+    rows: list[dict[str, Any]],
+    *,
+    quiet: bool,
+) -> list[int]:
+    """The exit codes of corpora that are not complete: 2 for a failure, 1 for a step to do.
+
+    A failure ends one corpus, not the others.
+    """
+    from dagster_project.progress_display import ProgressDisplay
+    from resources.corpora.fetching import missing_files
+
+    codes = []
+    for access in chosen:
+        try:
+            with ProgressDisplay(Terminal(stderr=True)):
+                for one in fetcher.fetch(access, pages=pages):
+                    rows.append({"corpus": access.name, **asdict(one)})
+                    _say(fetcher, one, quiet=quiet)
+        except DecomposeRLError as error:
+            if len(chosen) == 1 and not isinstance(error, SourceError):
+                raise
+            print_failure(f"{access.name}: {error}")
+            codes.append(2)
+            continue
+        lacks = missing_files(fetcher.root, access)
+        if access.step and not quiet and (lacks or access.how != "manual"):
+            print_text(f"{access.name}: {access.step} (in {fetcher.root})")
+        if lacks:
+            codes.append(1)
+    return codes
+
+
+def _say(fetcher: "Fetcher", one: "Fetched", *, quiet: bool) -> None:
+    said = {
+        "fetched": "",
+        "kept": " (as fetched before)",
+        "found": " (was there; not from a fetch)",
+        "linked": " (the same download as another corpus's file)",
+    }
+    if not quiet:
+        print_text(f"{fetcher.root / one.path}{said[one.state]}")
