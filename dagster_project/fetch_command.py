@@ -1,6 +1,7 @@
 """``decomposerl fetch``: the public files of training corpora and test sets."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from dagster_project.terminal import (
     print_columns,
     print_failure,
     print_json,
+    print_note,
     print_text,
     report_errors,
 )
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from decomposerl.claims.downloads import Access
     from resources.corpora.fetching import Fetched, Fetcher
 
+_ADDRESS = re.compile(r"https?://[\w.-]+(:\d+)?(/[\w./~%-]*)?", re.ASCII)
 _Mirror = Annotated[
     str, typer.Option(help="A server with https://host/path as MIRROR/host/path.", metavar="URL")
 ]
@@ -69,6 +72,8 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
     if list_only:
         _list(chosen, _folder_if_any(corpora), as_json=as_json)
         return
+    if mirror and not _ADDRESS.fullmatch(mirror):
+        raise ConfigError(f"--mirror is no address such as https://host/folder: {mirror}")
     fetcher = Fetcher(
         root=corpora_folder(corpora),
         mirror=mirror,
@@ -77,7 +82,8 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
         revision=revision,
         known=ACCESS,
     )
-    _refuse_unaccepted(fetcher, chosen, accept=accept_terms)
+    show = print_note if as_json else print_text
+    _refuse_unaccepted(fetcher, chosen, show, accept=accept_terms)
     rows: list[dict[str, Any]] = []
     left = _fetch_each(fetcher, chosen, pages, rows, quiet=as_json)
     if as_json:
@@ -121,7 +127,13 @@ def _list(chosen: "Sequence[Access]", folder: Path | None, *, as_json: bool) -> 
     print_columns(("corpus", "obtained", "files", "size", "licence"), cells)
 
 
-def _refuse_unaccepted(fetcher: "Fetcher", chosen: "Sequence[Access]", *, accept: bool) -> None:
+def _refuse_unaccepted(
+    fetcher: "Fetcher",
+    chosen: "Sequence[Access]",
+    show: Callable[[str], None],
+    *,
+    accept: bool,
+) -> None:
     """Show the terms that nobody accepted yet, record them as accepted, or refuse.
 
     Raises:
@@ -131,7 +143,7 @@ def _refuse_unaccepted(fetcher: "Fetcher", chosen: "Sequence[Access]", *, accept
 
     new = [one for one in chosen if not fetcher.accepted(corpus_named(one.name))]
     for one in new:
-        print_text("\n".join(_terms_lines(one)))
+        show("\n".join(_terms_lines(one)))
     if new and not accept:
         raise ConfigError(
             "nothing was fetched: read the terms above, then run the command with --accept-terms"

@@ -139,6 +139,7 @@ _ACCESSES = (
                 files=(("feverous_wikiv1.db", "feverous/feverous_wikiv1.db"),),
                 checked_in=repository_page(_FEVEROUS, "download_data.sh"),
                 about="about 10.4 GB, unpacked 53.5 GB",
+                unpacked=53_500_000_000,
                 redirects=(_FEVER_BUCKET,),
                 pages=True,
             ),

@@ -21,7 +21,8 @@ class Download:
 
     ``files`` are pairs of a name in the archive, without folders, and a path; a download that is
     the file itself has one pair with an empty name. ``size`` is in bytes, None where none is
-    published; ``about`` then says what is known of it. ``sha256`` and ``git_blob`` (the id of the
+    published; ``about`` then says what is known of it. ``unpacked`` is roughly what the files of a
+    large archive need on the disk besides it. ``sha256`` and ``git_blob`` (the id of the
     object in a Git repository) are of the download and empty where none is published.
     ``redirects`` are hosts besides the address's own that may send it. ``pages`` marks a page
     database, which is fetched only on request. ``checked_in`` is the public page or repository
@@ -35,6 +36,7 @@ class Download:
     about: str = ""
     sha256: str = ""
     git_blob: str = ""
+    unpacked: int = 0
     redirects: tuple[str, ...] = ()
     pages: bool = False
 

@@ -155,12 +155,11 @@ class Fetcher:
         return None
 
     def _transfer(self, download: Download, wanted: Sequence[tuple[str, str]]) -> Transfer:
-        what = wanted[0][1]
-        if not self.mirror:
-            return Transfer(download.url, what, download.hosts, download.most_bytes)
-        address = f"{self.mirror.rstrip('/')}/{download.url.partition('://')[2]}"
-        hosts = frozenset({urlsplit(address).hostname or ""})
-        return Transfer(address, what, hosts, download.most_bytes)
+        address, hosts = download.url, download.hosts
+        if self.mirror:
+            address = f"{self.mirror.rstrip('/')}/{download.url.partition('://')[2]}"
+            hosts = frozenset({urlsplit(address).hostname or ""})
+        return Transfer(address, wanted[0][1], hosts, download.most_bytes, download.unpacked)
 
     def _verify_download(self, download: Download, part: Path) -> None:
         wrong = _difference(download, part)

@@ -25,6 +25,7 @@ from decomposerl.progress import bar
 TRIES = 5
 """Attempts in a row that bring nothing, after which a transfer is given up."""
 _REDIRECTS, _KB = 5, 1_000
+_UNREACHABLE, _CONNECTS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError), 2
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
 _LONGEST_WAIT_S = 60.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -78,8 +79,8 @@ class Downloader:
                     return self._attempt(client, transfer, part)
                 except (httpx.TransportError, _Broken) as error:
                     failed = failed + 1 if _size(part) <= before else 1
-                    if failed >= TRIES:
-                        raise SourceError(_given_up(transfer, part, error)) from error
+                    if failed >= (_CONNECTS if isinstance(error, _UNREACHABLE) else TRIES):
+                        raise SourceError(_given_up(transfer, part, error, failed)) from error
                     said = getattr(error, "wait_s", None)
                     self.wait(min(2.0**failed if said is None else said, _LONGEST_WAIT_S))
 
@@ -238,10 +239,10 @@ def remove_part(part: Path) -> None:
     _validator_file(part).unlink(missing_ok=True)
 
 
-def _given_up(transfer: Transfer, part: Path, error: Exception) -> str:
+def _given_up(transfer: Transfer, part: Path, error: Exception, failed: int) -> str:
     why = str(error) or type(error).__name__
     return (
-        f"{transfer.what}: {_host(transfer.url)} gave nothing more in {TRIES} attempts ({why}); "
+        f"{transfer.what}: {_host(transfer.url)} gave nothing more in {failed} attempts ({why}); "
         f"{_size(part):,} bytes are kept, run the same command again to continue"
     )
 
