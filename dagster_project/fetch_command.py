@@ -111,7 +111,7 @@ def _folder_if_any(corpora: Path | None) -> Path | None:
 def _list(chosen: "Sequence[Access]", folder: Path | None, *, as_json: bool) -> None:
     from decomposerl.claims.addresses import corpus_named
     from decomposerl.claims.downloads import listed, size_text
-    from resources.corpora.fetching import missing_files
+    from resources.corpora.status import missing_files
 
     corpora = [(one, corpus_named(one.name)) for one in chosen]
     if as_json:
@@ -143,7 +143,8 @@ def _refuse_unaccepted(
 
     new = [one for one in chosen if not fetcher.accepted(corpus_named(one.name))]
     for one in new:
-        show("\n".join(_terms_lines(one)))
+        for line in _terms_lines(one):
+            show(line)
     if new and not accept:
         raise ConfigError(
             "nothing was fetched: read the terms above, then run the command with --accept-terms"
@@ -176,7 +177,7 @@ def _fetch_each(
     A failure ends one corpus, not the others.
     """
     from dagster_project.progress_display import ProgressDisplay
-    from resources.corpora.fetching import missing_files
+    from resources.corpora.status import missing_files
 
     codes = []
     for access in chosen:

@@ -125,7 +125,7 @@ _ACCESSES = (
         name="llm_aggrefact",
         how="hub",
         hub=llm_aggrefact.SOURCE.hub,
-        checked_in="https://huggingface.co/datasets/lytang/LLM-AggreFact, as public code names it",
+        checked_in="https://huggingface.co/datasets/lytang/LLM-AggreFact",
     ),
     Access(
         name="feverous",

@@ -153,6 +153,18 @@ def fetch_command(name: str, *, pages: bool = False) -> str:
     return f"decomposerl fetch {name}{' --pages' * pages}"
 
 
+def how_to_obtain(access: Access | None) -> str:
+    """One sentence on how the files are obtained; empty for a corpus of the user."""
+    if access is None:
+        return ""
+    command = f"`{fetch_command(access.name, pages=bool(access.page_files))}`"
+    gate = " after you have accepted its terms on the hub" if access.gated else ""
+    if access.how == "manual":
+        return f"To get them: {access.step}."
+    note = f"; {access.step}" if access.step else ""
+    return f"{command} gets the files{gate} ({size_text(access)}){note}."
+
+
 def listed(access: Access, corpus: Corpus) -> dict[str, Any]:
     """One row of ``fetch --list --json``.
 

@@ -19,6 +19,7 @@ from decomposerl.claims.downloads import Access, Download
 from decomposerl.claims.source import Corpus
 from decomposerl.errors import SourceError, SourceFileError
 from resources.corpora.folder import FolderCorpora
+from resources.corpora.status import missing_files
 from resources.corpora.transfer import FULL, Downloader, Transfer, disk_full, remove_part
 from resources.corpora.unpacking import link_or_copy, unpack
 from resources.hub.download import Lock, fetch, read_lock, sha256_of, write_lock
@@ -220,12 +221,6 @@ class Fetcher:
             accepted=accepted or before.accepted,
         )
         write_lock(self.lock_file, {**locks, name: now})
-
-
-def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[str, ...]:
-    """The files of a corpus that are not in the folder, with or without page databases."""
-    files = FolderCorpora(root)
-    return tuple(path for path in access.files(pages=pages) if not files.exists(path))
 
 
 @contextmanager

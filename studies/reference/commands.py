@@ -32,7 +32,11 @@ EXAMPLES: Mapping[str, Example] = {
     "evaluate": Example("evaluate cot-rules-faithful --benchmarks fever,hover --limit 100"),
     "score": Example("score traces.jsonl --grounding required"),
     "serve-rewards": Example("serve-rewards --port 8005 --at-once 4"),
-    "fetch": Example("fetch scifact"),
+    "fetch": Example(
+        "fetch scifact hover --pages --accept-terms",
+        "Proxies are those of the environment. See "
+        "[how each corpus is obtained](catalogue.md#how-the-files-are-obtained).",
+    ),
     "init corpus": Example("init corpus notes --from notes.csv --corpora corpora"),
     "init systems": Example("init systems"),
     "view": Example("view --system cot-rules-faithful --html traces.html"),

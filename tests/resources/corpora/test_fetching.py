@@ -16,8 +16,9 @@ from decomposerl.claims.downloads import Access, Download
 from decomposerl.claims.source import Benchmark, NativeFile, Source
 from decomposerl.errors import DecomposeRLError, SourceError, SourceFileError
 from file_server import Fault, FileServer
-from resources.corpora.fetching import Fetched, Fetcher, missing_files
+from resources.corpora.fetching import Fetched, Fetcher
 from resources.corpora.folder import FolderCorpora
+from resources.corpora.status import missing_files
 from resources.corpora.transfer import TRIES, Downloader
 from resources.hub.download import read_lock, sha256_of
 from resources.store.temporary import aside
