@@ -1,8 +1,8 @@
 """``decomposerl fetch``: the public files of training corpora and test sets."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,38 +27,42 @@ if TYPE_CHECKING:
     from resources.corpora.fetching import Fetched, Fetcher
 
 _ADDRESS = re.compile(r"https?://[\w.-]+(:\d+)?(/[\w./~%-]*)?", re.ASCII)
+_Names = Annotated[
+    list[str] | None, typer.Argument(help="Corpora, as --list names them.", show_default=False)
+]
+_All = Annotated[bool, typer.Option("--all", help="All of them.")]
+_List = Annotated[
+    bool, typer.Option("--list", help="Only list: how obtained, files, size, licence.")
+]
+_Pages = Annotated[bool, typer.Option("--pages", help="Also the page databases: several GB each.")]
+_Accept = Annotated[bool, typer.Option("--accept-terms", help="You have read the terms; recorded.")]
+_Changed = Annotated[
+    bool, typer.Option("--accept-changed", help="Take content with another checksum.")
+]
 _Mirror = Annotated[
     str, typer.Option(help="A server with https://host/path as MIRROR/host/path.", metavar="URL")
+]
+_Revision = Annotated[
+    str | None, typer.Option(help="Hub: commit to pin; default: the locked, else the newest.")
+]
+_Endpoint = Annotated[
+    str | None, typer.Option(help="Another hub, or file:///folder with a hub's layout.")
 ]
 
 
 @report_errors
 def fetch(  # noqa: PLR0913 - each is one option of the command
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Corpora, as --list names them.", show_default=False)
-    ] = None,
+    names: _Names = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    list_only: Annotated[
-        bool, typer.Option("--list", help="Only list: how obtained, files, size, licence.")
-    ] = False,
-    pages: Annotated[
-        bool, typer.Option("--pages", help="Also the page databases: several GB each.")
-    ] = False,
-    accept_terms: Annotated[
-        bool, typer.Option("--accept-terms", help="You have read the terms; recorded.")
-    ] = False,
-    accept_changed: Annotated[
-        bool, typer.Option("--accept-changed", help="Take content with another checksum.")
-    ] = False,
+    every: _All = False,
+    list_only: _List = False,
+    pages: _Pages = False,
+    accept_terms: _Accept = False,
+    accept_changed: _Changed = False,
     corpora: CorporaOption = None,
     mirror: _Mirror = "",
-    revision: Annotated[
-        str | None, typer.Option(help="Hub: commit to pin; default: the locked, else the newest.")
-    ] = None,
-    endpoint: Annotated[
-        str | None, typer.Option(help="Another hub, or file:///folder with a hub's layout.")
-    ] = None,
+    revision: _Revision = None,
+    endpoint: _Endpoint = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fetch corpora and test sets, check and lay out their files; shows the terms first.
@@ -70,26 +74,17 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
 
     chosen = _chosen(names or [], every=every or (list_only and not names))
     if list_only:
-        _list(chosen, _folder_if_any(corpora), as_json=as_json)
+        _list(chosen, corpora or profile_from_environment().corpora, as_json=as_json)
         return
-    if mirror and not _ADDRESS.fullmatch(mirror):
-        raise ConfigError(f"--mirror is no address such as https://host/folder: {mirror}")
-    fetcher = Fetcher(
-        root=corpora_folder(corpora),
-        mirror=mirror,
-        accept_changed=accept_changed,
-        endpoint=endpoint,
-        revision=revision,
-        known=ACCESS,
-    )
-    show = print_note if as_json else print_text
-    _refuse_unaccepted(fetcher, chosen, show, accept=accept_terms)
+    root, changed = corpora_folder(corpora), accept_changed
+    fetcher = Fetcher(root=root, mirror=_address(mirror), accept_changed=changed, known=ACCESS)
+    fetcher = replace(fetcher, endpoint=endpoint, revision=revision)
+    _refuse_unaccepted(fetcher, chosen, accept=accept_terms, quiet=as_json)
     rows: list[dict[str, Any]] = []
     left = _fetch_each(fetcher, chosen, pages, rows, quiet=as_json)
     if as_json:
         print_json(rows)
-    if left:
-        raise typer.Exit(max(left))
+    raise typer.Exit(max(left, default=0))
 
 
 def _chosen(names: Sequence[str], *, every: bool) -> "list[Access]":
@@ -104,8 +99,10 @@ def _chosen(names: Sequence[str], *, every: bool) -> "list[Access]":
     return list(ACCESS.values()) if every else [ACCESS[name] for name in dict.fromkeys(names)]
 
 
-def _folder_if_any(corpora: Path | None) -> Path | None:
-    return corpora or profile_from_environment().corpora
+def _address(mirror: str) -> str:
+    if mirror and not _ADDRESS.fullmatch(mirror):
+        raise ConfigError(f"--mirror is no address such as https://host/folder: {mirror}")
+    return mirror
 
 
 def _list(chosen: "Sequence[Access]", folder: Path | None, *, as_json: bool) -> None:
@@ -130,11 +127,13 @@ def _list(chosen: "Sequence[Access]", folder: Path | None, *, as_json: bool) -> 
 def _refuse_unaccepted(
     fetcher: "Fetcher",
     chosen: "Sequence[Access]",
-    show: Callable[[str], None],
     *,
     accept: bool,
+    quiet: bool,
 ) -> None:
     """Show the terms that nobody accepted yet, record them as accepted, or refuse.
+
+    ``quiet`` shows them on standard error.
 
     Raises:
         ConfigError: they were not accepted; nothing was fetched.
@@ -144,7 +143,7 @@ def _refuse_unaccepted(
     new = [one for one in chosen if not fetcher.accepted(corpus_named(one.name))]
     for one in new:
         for line in _terms_lines(one):
-            show(line)
+            (print_note if quiet else print_text)(line)
     if new and not accept:
         raise ConfigError(
             "nothing was fetched: read the terms above, then run the command with --accept-terms"

@@ -113,18 +113,6 @@ def test_the_embedded_profile_needs_nothing_that_is_not_here(tmp_path: Path):
     assert (0, 0.0) == (page["missing"], page["estimates"][0]["total"]["dollars"])
 
 
-def test_the_corpora_folder_s_gaps_come_with_their_commands(tmp_path: Path):
-    """A note for each corpus that is not complete; none stops a run."""
-    corpora = tmp_path / "corpora"
-    (corpora / "scitab").mkdir(parents=True)
-    (corpora / "scitab" / "sci_tab.json").write_text("[]", "utf-8")
-    result = doctor(tmp_path, DECOMPOSERL_CORPORA=str(corpora))
-    assert 0 == result.exit_code, result.output
-    assert "1 of 16 have all their files" in result.stdout
-    assert "decomposerl fetch hover" in result.stdout
-    assert "decomposerl fetch scitab" not in result.stdout
-
-
 def test_each_missing_thing_stands_with_what_mends_it(tmp_path: Path):
     """Exit code 1; the line after a cross is a command or a variable."""
     result = doctor(tmp_path, PROFILE="local", CHAT_URL=closed_url(), EMBEDDER_MODEL="no/such")

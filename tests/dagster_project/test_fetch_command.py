@@ -150,3 +150,15 @@ def test_what_cannot_be_fetched_says_why(tmp_path: Path):
     refused(run(*to), "name a corpus", "--all", "--list")
     refused(run("llm_aggrefact", env={"DECOMPOSERL_CORPORA": ""}), "--corpora")
     refused(run("scitab", *to, "--mirror", "ftp://host"), "--mirror is no address")
+
+
+def test_the_doctor_names_the_command_for_what_is_not_there(tmp_path: Path):
+    """A note for each corpus of the folder that is not complete; none stops a run."""
+    (tmp_path / "scitab").mkdir()
+    (tmp_path / "scitab" / "sci_tab.json").write_text("[]", "utf-8")
+    env = {"DECOMPOSERL_CORPORA": str(tmp_path), "DECOMPOSERL_PROFILE": "embedded"}
+    result = CliRunner(env=env).invoke(app, ["doctor", "--data", str(tmp_path / "data")])
+    assert 0 == result.exit_code, result.output
+    assert "1 of 16 have all their files" in result.stdout
+    assert "decomposerl fetch hover" in result.stdout
+    assert "decomposerl fetch scitab" not in result.stdout

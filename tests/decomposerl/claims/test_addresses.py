@@ -1,12 +1,16 @@
 """The table of addresses: complete, exact, and each address with the page it was read from."""
 
+import hashlib
+
 import pytest
 
 from decomposerl.claims.addresses import ACCESS, corpus_named
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.downloads import NOT_CHECKED, Access, listed, size_text
 from decomposerl.claims.source import Benchmark, NativeFile, Source
+from project import ROOT
 
+REAL = ROOT.parent / "shared" / "corpora"
 EVERY = (*SOURCES, *BENCHMARKS)
 
 
@@ -66,3 +70,18 @@ def test_addresses_are_exact_and_say_where_they_were_read(access: Access):
 def test_a_size_says_what_is_known_of_it(name: str, said: str):
     """Published sizes are summed; what is not published is said."""
     assert said == size_text(ACCESS[name])
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real corpora are not beside this folder")
+def test_the_published_facts_are_those_of_the_real_files():
+    """Size and Git object of each file that is a byte-for-byte copy of its repository's."""
+    checked = 0
+    for download in (one for access in ACCESS.values() for one in access.downloads):
+        path = REAL / download.files[0][1]
+        if download.git_blob and path.is_file():
+            content = path.read_bytes()
+            blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
+            assert (len(content), blob.hexdigest()) == (download.size, download.git_blob), path
+            checked += 1
+    assert 11 == checked
