@@ -26,6 +26,7 @@ _DATASETS = f"{_GITHUB}/huggingface/datasets/blob/040102f100964a33fd334e2695f1c4
 _HOVER = "hover-nlp/hover@39b84697f196308f398a251a7aea9b82ae0f0562"
 _FEVEROUS = "Raldir/FEVEROUS@32b68ce4e33c53f34ae2e6d88b51cd073ab85ab6"
 _BASELINE = "sheffieldnlp/naacl2018-fever@72abdead388e100b656600a2ff5223b642aabf4d"
+_MINICHECK = "Liyan06/MiniCheck@b58b9fa69acbd1015ec970fa65dd752413a053d2"
 _CLAIMDECOMP = "jifan-chen/subquestions-for-fact-checking@fa59dcca483b5430e7c4606185ad0c6dcc73af67"
 _GIT = git_files("""
 dependentsign/EX-FEVER@ec059bf32ce981aa66830083c34377ad44346b4d
@@ -125,7 +126,7 @@ _ACCESSES = (
         name="llm_aggrefact",
         how="hub",
         hub=llm_aggrefact.SOURCE.hub,
-        checked_in="https://huggingface.co/datasets/lytang/LLM-AggreFact",
+        checked_in=f"{repository_page(_MINICHECK, 'README.md')} (names of the files {NOT_CHECKED})",
     ),
     Access(
         name="feverous",

@@ -93,11 +93,15 @@ def _corpora() -> Iterator[str]:
 
 
 def _obtained(access: Access) -> tuple[str, ...]:
-    read = [f"[{n}]({page})" for n, page in enumerate(access.sources, 1) if "://" in page]
-    unread = [page for page in access.sources if "://" not in page]
+    shown = ", ".join(_read_in(n, source) for n, source in enumerate(access.sources, 1))
     own = f"accept the terms on the [hub]({corpus_named(access.name).homepage})" * access.gated
-    shown = ", ".join([*read, *unread])
     return code(access.name), access.obtained, size_text(access), shown, own or access.step
+
+
+def _read_in(number: int, source: str) -> str:
+    """A link to the page, then what follows it; or that nothing was read."""
+    page, _, more = source.partition(" ")
+    return f"[{number}]({page}) {more}".rstrip() if "://" in page else source
 
 
 def _named(corpus: Corpus) -> tuple[str, str, str]:

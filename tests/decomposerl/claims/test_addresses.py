@@ -52,7 +52,7 @@ def test_addresses_are_exact_and_say_where_they_were_read(access: Access):
         assert one.sha256 == "" or len(bytes.fromhex(one.sha256)) == 32
         assert ("raw.githubusercontent.com" in one.url) == bool(one.git_blob)
     assert access.sources
-    assert NOT_CHECKED not in access.sources or access.name == "coverbench"
+    assert (access.how == "hub") == any(NOT_CHECKED in source for source in access.sources)
     rows = listed(access, corpus_named(access.name))["files"]
     assert [row["path"] for row in rows] == list(access.files())
 
