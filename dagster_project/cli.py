@@ -181,6 +181,9 @@ def sources(as_json: JsonOption = False) -> None:
     print_text(f"{where}: {folder}")
 
 
+app.command(rich_help_panel=_RUN)(fetch)
+
+
 @app.command(rich_help_panel=_CHECK)
 @report_errors
 def doctor(
@@ -224,7 +227,6 @@ for command, panel in (
     (view, _LOOK),
     (leaderboard, _LOOK),
     (metrics, _LOOK),
-    (fetch, _RUN),
     (run, _RUN),
     (train, _RUN),
     (evaluate, _RUN),
