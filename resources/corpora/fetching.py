@@ -50,8 +50,8 @@ class Fetcher:
 
     ``mirror`` is a server that has the files of ``https://host/path`` as ``/host/path``.
     ``accept_changed`` takes content that differs from the recorded or published checksum, and
-    records its own. ``endpoint``, ``revision`` and ``token`` are for the hub. ``known`` are the
-    corpora among whose files the same download may be found.
+    records its own. ``endpoint`` and ``revision`` are for the hub. ``known`` are the corpora among
+    whose files the same download may be found.
     """
 
     root: Path

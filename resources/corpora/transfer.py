@@ -154,7 +154,7 @@ def _refuse_status(answer: httpx.Response, transfer: Transfer) -> None:
     if answer.headers.get("Content-Type", "").startswith("text/html"):
         raise SourceError(
             f"{transfer.what}: {host} sent a web page in place of the file; open {transfer.url} in "
-            "a browser and place the file yourself"
+            "a browser and put the file there yourself, unpacked"
         )
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise SourceError(f"{transfer.what}: {host} sent an encoding that was not requested")
