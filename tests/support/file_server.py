@@ -16,13 +16,17 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Fault:
-    """``cut`` bytes of the body are sent before the connection ends; ``headers`` are added."""
+    """``cut`` bytes of the body are sent before the connection ends; ``headers`` are added.
+
+    With ``stalls`` the connection stays open after them, until the server ends.
+    """
 
     status: int = 0
     cut: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     lengthless: bool = False
+    stalls: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class FileServer:
         self.files, self.ranges, self.etag = dict(files), ranges, etag
         self.faults: dict[str, list[Fault]] = {}
         self.seen: list[Seen] = []
+        self.ending = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.port = self._http.server_address[1]
         self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
@@ -59,6 +64,7 @@ class FileServer:
 
     def __exit__(self, *_: object) -> None:
         """Stop."""
+        self.ending.set()
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
@@ -82,6 +88,9 @@ def _handler(server: FileServer) -> type[BaseHTTPRequestHandler]:
             server.seen.append(Seen(path, asked, len(sent)))
             self.end_headers()
             self.wfile.write(sent)
+            self.wfile.flush()
+            if fault.stalls:
+                server.ending.wait(60)
             self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name

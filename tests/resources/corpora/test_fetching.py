@@ -1,6 +1,10 @@
 """The corpora folder after a fetch: laid out as the adapters read it, held to its checksums."""
 
 import io
+import pickle
+import subprocess
+import sys
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -207,6 +211,33 @@ def test_a_killed_fetch_continues(tmp_path: Path, toy: Toy):
     assert "bytes=4000-" == server.seen[-1].range
     assert 1 == sum(one.path == "/a.jsonl" for one in server.seen)
     assert b"second\n" * 900 == (tmp_path / SECOND).read_bytes()
+
+
+def test_a_process_that_is_killed_loses_nothing(tmp_path: Path, toy: Toy):
+    """After SIGKILL in the middle, the next fetch has the folder's lock and sends the rest."""
+    server, access = toy
+    server.faults["/b.jsonl"] = [Fault(cut=4_000, stalls=True)]
+    program = (
+        "import pickle, sys\nfrom pathlib import Path\n"
+        "from resources.corpora.fetching import Fetcher\n"
+        "access = pickle.loads(bytes.fromhex(sys.argv[2]))\n"
+        "list(Fetcher(root=Path(sys.argv[1])).fetch(access, pages=True))\n"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path), pickle.dumps(access).hex()]
+    with subprocess.Popen(words) as process:
+        deadline = time.monotonic() + 60
+        while 4_000 not in sizes(tmp_path / ".downloads") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+    assert b"first\n" * 900 == (tmp_path / FIRST).read_bytes()
+    assert not (tmp_path / SECOND).exists()
+    assert ["kept", "fetched"] == [one.state for one in fetched(tmp_path, access)]
+    assert "bytes=4000-" == server.seen[-1].range
+    assert b"second\n" * 900 == (tmp_path / SECOND).read_bytes()
+
+
+def sizes(folder: Path) -> set[int]:
+    return {path.stat().st_size for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 def test_members_that_are_there_stay_and_a_bad_archive_leaves_nothing(tmp_path: Path):
