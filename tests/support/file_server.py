@@ -8,6 +8,7 @@ proxy it answers ``http://host/path`` with the content of ``/host/path``.
 import hashlib
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -87,8 +88,9 @@ def _handler(server: FileServer) -> type[BaseHTTPRequestHandler]:
             sent = body if fault.cut is None else body[: fault.cut]
             server.seen.append(Seen(path, asked, len(sent)))
             self.end_headers()
-            self.wfile.write(sent)
-            self.wfile.flush()
+            with suppress(ConnectionError):  # the client has seen enough
+                self.wfile.write(sent)
+                self.wfile.flush()
             if fault.stalls:
                 server.ending.wait(60)
             self.close_connection = True
