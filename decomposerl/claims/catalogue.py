@@ -127,6 +127,14 @@ def benchmark_of(source: Source, benchmarks: Sequence[Benchmark] = BENCHMARKS) -
     return next((one for one in benchmarks if one.source == source.name), None)
 
 
+def other_forms(path: str) -> tuple[str, ...]:
+    """Where other forms of a file of the catalogue may be; none for a path that it does not read."""
+    listed = [file for one in SOURCES for file in (*one.files, *one.extra)]
+    for benchmark in BENCHMARKS:
+        listed += (*benchmark.files, *benchmark.shared, *benchmark.claim_lists)
+    return next((file.also for file in (*listed, scifact.CORPUS) if file.path == path), ())
+
+
 def with_own_sources(own: Iterable[Source]) -> tuple[Source, ...]:
     """``SOURCES``, each replaced by the user's copy of its name, then the user's other sources.
 
