@@ -128,7 +128,7 @@ def benchmark_of(source: Source, benchmarks: Sequence[Benchmark] = BENCHMARKS) -
 
 
 def other_forms(path: str) -> tuple[str, ...]:
-    """Where other forms of a file of the catalogue may be; none for a path that it does not read."""
+    """Where other forms of a file of the catalogue may be; none for any other path."""
     listed = [file for one in SOURCES for file in (*one.files, *one.extra)]
     for benchmark in BENCHMARKS:
         listed += (*benchmark.files, *benchmark.shared, *benchmark.claim_lists)
