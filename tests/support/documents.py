@@ -37,7 +37,7 @@ def configurations() -> list[tuple[str, str]]:
         (document.relative_to(ROOT).as_posix(), block)
         for document in DOCUMENTS
         for block in re.findall(r"```yaml\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
-        if block.startswith("ops:")
+        if block.startswith(("ops:", "resources:"))
     ]
 
 

@@ -71,6 +71,36 @@ def test_documented_queries_run(world: World, query: str):
     assert rows or any(word in query for word in MAY_BE_EMPTY)
 
 
+def test_the_claims_nearest_to_a_threshold_are_not_exact_matches(tmp_path: Path):
+    """An exact match is no decision by a threshold, so the page's query leaves it out."""
+    made = build(tmp_path)
+    file = made.data / "drops/decontaminated.parquet"
+    exact = dict.fromkeys(("value", "threshold"), pl.lit(1.0)) | {"reason": pl.lit("exact_match")}
+    pl.read_parquet(file).with_columns(**exact).write_parquet(file)
+    build_catalogue(made.data)
+    (query,) = (one for one in QUERIES if "abs(d.value / d.threshold - 1)" in one)
+    with open_catalogue(made.data) as connection:
+        reasons = {row[0] for row in connection.sql(query).fetchall()}
+    assert "too_easy" in reasons
+    assert "exact_match" not in reasons
+
+
+def test_the_page_finds_the_text_of_a_claim_dropped_while_reading(tmp_path: Path):
+    """The same claim has the same id where its label counts as Refuted."""
+    dropped = {"claim_id": ["a", "b"], "reason": ["middle_class", "no_verdict"]}
+    read = {"claim_id": ["a", "c"], "claim": ["The bridge is long.", "Another."]}
+    name = "claims/bridge_notes.parquet"
+    for path, columns in ((f"data/drops/{name}", dropped), (f"all-labels/{name}", read)):
+        (tmp_path / path).parent.mkdir(parents=True)
+        pl.DataFrame(columns).write_parquet(tmp_path / path)
+    code = re.findall(r"```python\n(.*?)```", BROWSING.read_text("utf-8"), re.DOTALL)[-1]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "The bridge is long." in done.stdout
+    assert "no_verdict" not in done.stdout
+
+
 def test_documented_queries_run_on_an_empty_folder(tmp_path: Path):
     """Before anything is materialized the same queries run and give no claims."""
     build_catalogue(tmp_path)
