@@ -40,6 +40,25 @@ def settings_models() -> dict[str, type[BaseModel]]:
     return {"LoadSettings": LoadSettings} | models
 
 
+def test_the_page_lists_every_threshold_with_its_default():
+    """``curate.md`` has the numbers that decide, by stage, as the settings give them."""
+    technical = {"candidate_budget", "num_perm", "pairs_floor", "seed", "threads"}
+    stages = {
+        match[1]: model
+        for model in settings_models().values()
+        if (match := re.match(r"Stage ``(\w+)``", model.__doc__ or ""))
+    }
+    rows = [
+        f"| `{stage}` | `{name}` | {field.default:,} | {field.description} |"
+        for stage, model in stages.items()
+        for name, field in model.model_fields.items()
+        if type(field.default) in {int, float} and name not in technical
+    ]
+    assert "| `difficulty_band` | `high` | 0.8 | most label-aligned confidence, inclusive |" in rows
+    table = read("docs/how-to/curate.md").split("| Stage | Setting | Default | Meaning |\n")[1]
+    assert rows == table.split("\n\n")[0].splitlines()[1:]
+
+
 def test_workspace_and_pyproject_name_the_same_module():
     """``dagster -w workspace.yaml``, ``dg`` and ``make`` all load one code location."""
     (entry,) = yaml.safe_load(read("workspace.yaml"))["load_from"]
