@@ -56,6 +56,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         feverous.SOURCE,
         NativeFile("feverous/feverous_dev_challenges.jsonl", "jsonl", "dev"),
         shared=(feverous.SENTENCE_DEV,),
+        same_rows=(feverous.SENTENCE_DEV,),
         notes=(
             (
                 "feverous_s holds the claims whose gold evidence is sentences only "
@@ -90,6 +91,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         pubhealth.SOURCE,
         NativeFile("pubhealth/test.tsv", "tsv", "test"),
         shared=(pubhealth.EXCERPT,),
+        same_rows=(pubhealth.EXCERPT,),
         notes=("The excerpt does not say which PubHealth split each of its rows is from.",),
     ),
     Benchmark.from_source(

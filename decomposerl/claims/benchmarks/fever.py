@@ -3,7 +3,8 @@
 Native lines name pages and sentences of the June 2017 Wikipedia, whose text comes from
 ``fever/fever.db``; the evidence is the union of all annotated sentences, each led by its page
 title. FeverSymmetric lines carry claim and evidence sentence; each claim comes with two evidences
-and opposite labels (``subset = fever_symmetric``). FEVER is none of the fourteen training corpora.
+and opposite labels (``subset = fever_symmetric``); the reading ``paper_test`` leaves it out. FEVER
+is none of the fourteen training corpora.
 """
 
 from collections.abc import Iterator
@@ -12,10 +13,11 @@ from functools import partial
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.passages import page_title, page_titles, without_treebank
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Pages
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Pages, Reading
 
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"
+SYMMETRIC_DEV = NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC)
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
@@ -89,10 +91,17 @@ BENCHMARK = Benchmark(
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
     files=(
         NativeFile("fever/paper_test.jsonl", "jsonl", "test"),
-        NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC),
+        SYMMETRIC_DEV,
     ),
     read=read,
     beside=(PAGES,),
+    readings=(
+        Reading(
+            name="paper_test",
+            description="the FEVER paper's test split alone",
+            without=(SYMMETRIC_DEV,),
+        ),
+    ),
     claim_lists=(NativeFile("fever/paper_dev.jsonl", "jsonl", "dev"),),
     notes=(
         "Without fever.db, only FeverSymmetric has text; it is not the paper's FEVER test set.",

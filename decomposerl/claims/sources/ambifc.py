@@ -3,7 +3,8 @@
 The native ``certain`` files have one line a (claim, passage); a draft is one (claim, page,
 label): the passages of a page with the same label are joined, because one passage is rarely long
 enough to verify from. Passages of a page whose labels differ stay apart, so that no draft holds
-evidence for the other side. The ``uncertain`` files and sentence labels are not used.
+evidence for the other side. The ``uncertain`` files and sentence labels are not used. The reading
+``passages`` keeps each line as a draft.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from dataclasses import replace
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import CorpusFiles, NativeFile, Reading, Source
 
 _MAX_LINE_BYTES = 200_000
 
@@ -31,6 +32,15 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     for first, *more in groups.values():
         joined = dict.fromkeys(text for line in (first, *more) for text in line.passages)
         yield replace(first, passages=tuple(joined)) if more else first
+
+
+def read_passages(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """One draft a line, in file order."""
+    for line in read_each(files, file, _line):
+        if isinstance(line, Draft):
+            yield replace(line, native_id=f"{line.native_id}:{line.row}")
+        else:
+            yield line
 
 
 def _line(row: NativeRow) -> Draft:
@@ -79,4 +89,9 @@ SOURCE = Source(
     ),
     read=read,
     paper_raw=4_912,
+    readings=(
+        Reading(
+            name="passages", description="a row for each passage of a page", read=read_passages
+        ),
+    ),
 )
