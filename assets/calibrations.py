@@ -5,7 +5,7 @@ The fit is stored next to the asset's table as ``<system>.json``; later predicti
 ``confidence_calibrated``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from typing import Literal
 
@@ -18,6 +18,7 @@ from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.system_report import calibration_facts, reliability_markdown
 from resources.evaluation.calibrating import Fit, fit_on_predictions, write_calibration
 from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.offered import system_partitions
 from resources.evaluation.policy_edge import policy_dep
 from resources.evaluation.training_overlap import SILVER, dev_claims
 from resources.store.parquet import DataFolder, StageOutput
@@ -46,11 +47,13 @@ class CalibrationConfig(dg.Config):
     )
 
 
-def calibrations_asset(systems: Sequence[System], pool: str | None) -> dg.AssetsDefinition:
-    """The asset; ``pool`` if a system uses a shared device."""
+def calibrations_asset(
+    systems: Sequence[System], pool: str | None, last: Container[str] = frozenset()
+) -> dg.AssetsDefinition:
+    """The asset; ``pool`` if a system uses a shared device, ``last`` as in the evaluation."""
 
     @dg.asset(
-        partitions_def=dg.StaticPartitionsDefinition([one.key for one in systems]),
+        partitions_def=system_partitions(systems, last),
         deps=[dg.AssetKey(SILVER), dg.AssetKey("training_claims"), policy_dep(systems)],
         group_name="evaluation",
         kinds={"parquet"},

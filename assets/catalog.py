@@ -11,14 +11,16 @@ from decomposerl.reports import figures
 from decomposerl.reports.attrition import (
     StageFrames,
     attrition_markdown,
+    attrition_unfolded,
     attrition_wide,
+    funnel_bars,
 )
 from decomposerl.reports.attrition import attrition as attrition_table
-from decomposerl.reports.tables import markdown_table
+from decomposerl.reports.tables import markdown_text
 from resources.catalogue.database import build_catalogue
 from resources.chat.resource import ChatCacheFile
 from resources.store.parquet import DataFolder, StageOutput
-from resources.store.recording import StageRecorder, picture
+from resources.store.recording import StageRecorder, folded, picture
 from resources.store.run_lock import locked_asset
 
 _KEPT = ["claim_id", "source", "label"]
@@ -42,8 +44,10 @@ def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
         wide = attrition_wide(frame, raw, {s.name: s.title for s in sources})
         final = frame.filter(stage="training_claims", outcome="kept")["rows"].sum()
         metadata = {
-            "funnel": picture(figures.funnel_png(frame)),
-            "attrition": dg.MetadataValue.md(attrition_markdown(wide)),
+            "funnel": dg.MetadataValue.md(funnel_bars(wide)),
+            "by source": dg.MetadataValue.md(attrition_unfolded(wide)),
+            "funnel, drawn": picture(figures.funnel_png(frame)),
+            "attrition": folded(attrition_markdown(wide)),
             "training claims": int(final),
         }
         return recorder.table(frame, metadata)
@@ -91,7 +95,11 @@ def chat_replies(
     spent = frame.group_by("model", "template").agg(
         pl.len().alias("replies"), pl.col("prompt_tokens", "completion_tokens").sum()
     )
-    by_model = markdown_table(spent.columns, spent.sort("model", "template").rows())
+    by_model = "\n".join(
+        f"- {markdown_text(f'{model}, {template}')}: {replies:,} replies, "
+        f"{read or 0:,} tokens in, {written or 0:,} tokens out"
+        for model, template, replies, read, written in spent.sort("model", "template").iter_rows()
+    )
     metadata = {"replies": frame.height, "by model": dg.MetadataValue.md(by_model)}
     return recorder.table(frame, metadata)
 

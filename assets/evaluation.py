@@ -5,7 +5,7 @@ makes no model calls. Derived test sets (``evaluation.derived``) have both, and 
 leaderboard. ``leaderboard`` and ``comparison`` use everything on disk, from any run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Literal
 
 import dagster as dg
@@ -20,11 +20,11 @@ from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score_predictions
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.comparison_report import comparison_markdown
+from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
 from decomposerl.reports.leaderboard_report import (
     EDITED,
+    boards_unfolded,
     leaderboard_markdown,
-    means_markdown,
 )
 from decomposerl.reports.system_report import (
     calls_markdown,
@@ -32,9 +32,11 @@ from decomposerl.reports.system_report import (
     prediction_facts,
     score_facts,
     scores_markdown,
+    verdicts_markdown,
 )
 from resources.evaluation.generation import Generated
 from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.offered import system_partitions
 from resources.evaluation.policy_edge import policy_dep
 from resources.evaluation.results_folder import (
     LIMITED,
@@ -47,7 +49,7 @@ from resources.evaluation.results_folder import (
 )
 from resources.evaluation.trained_policy import chosen_facts
 from resources.store.parquet import DataFolder, StageOutput
-from resources.store.recording import StageRecorder
+from resources.store.recording import StageRecorder, folded
 from resources.store.run_lock import locked_asset
 from resources.verifier.resource import VerifierResource
 
@@ -91,11 +93,17 @@ class ComparisonConfig(dg.Config):
 
 
 def evaluation_assets(
-    benchmarks: Sequence[Benchmark], systems: Sequence[System], pool: str | None
+    benchmarks: Sequence[Benchmark],
+    systems: Sequence[System],
+    pool: str | None,
+    last: Container[str] = frozenset(),
 ) -> list[dg.AssetsDefinition]:
-    """All assets of the evaluation; ``pool`` if a system uses a shared device."""
+    """All assets of the evaluation; ``pool`` if a system uses a shared device.
+
+    ``last`` are the systems that the profile cannot run, the last partitions.
+    """
     names = {one.name: one.title for one in benchmarks}
-    parts = dg.StaticPartitionsDefinition([one.key for one in systems])
+    parts = system_partitions(systems, last)
     derived = derived_from(names)
     bases = dict(zip(names, names, strict=True)) | {one.name: one.base for one in derived.values()}
     titles = names | {one.name: one.title for one in derived.values()}
@@ -136,9 +144,9 @@ def _predictions(
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         result = engine.predict(name, subset.claims, config.most_failed, context.log.info)
         page = {
+            **_shown(result, subset.claims),
             **prediction_facts(system, subset, result.predictions, result.calls),
             **chosen_facts(data_folder, system, config.checkpoint),
-            **_examples(result, subset.claims),
         }
         status = subset_status(subset)
         return stage.evaluated(result.predictions, subset.usable, status, page, calls=result.calls)
@@ -146,9 +154,12 @@ def _predictions(
     return predictions
 
 
-def _examples(result: Generated, claims: pl.DataFrame) -> dict[str, object]:
-    shown = example_traces(result.predictions, claims)
-    shown["calls by operation"] = calls_markdown(result.calls)
+def _shown(result: Generated, claims: pl.DataFrame) -> dict[str, object]:
+    shown = {
+        "verdicts": verdicts_markdown(result.predictions, claims),
+        **example_traces(result.predictions, claims),
+        "calls by operation": calls_markdown(result.calls),
+    }
     return {name: dg.MetadataValue.md(text) for name, text in shown.items()}
 
 
@@ -196,10 +207,13 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         means = mean_scores(scores, MEANS)
         board = arranged(pl.concat([scores, means]), systems, list(names), evaluated.runs())
         metadata = {
+            **{
+                name: dg.MetadataValue.md(text)
+                for name, text in boards_unfolded(board, names).items()
+            },
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
-            "best means": dg.MetadataValue.md(means_markdown(board)),
-            "leaderboard": dg.MetadataValue.md(leaderboard_markdown(board, names, wide=_WIDE)),
+            "leaderboard": folded(leaderboard_markdown(board, names, wide=_WIDE)),
         }
         return stage.table(board, metadata)
 
@@ -225,7 +239,10 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         frame = compare_systems(
             evaluated.claims(), evaluated.predictions(), settings, evaluated.limited()
         )
-        metadata = {"comparison": dg.MetadataValue.md(comparison_markdown(frame))}
+        metadata = {
+            "clearest": dg.MetadataValue.md(comparison_unfolded(frame)),
+            "comparison": folded(comparison_markdown(frame)),
+        }
         return stage.table(frame, metadata)
 
     return comparison

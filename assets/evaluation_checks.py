@@ -4,7 +4,7 @@ They read the tables on disk, not the metadata of a run. Scores have no lower bo
 gate compares them with accepted ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import dagster as dg
 import polars as pl
@@ -17,6 +17,7 @@ from decomposerl.evaluation.systems import System
 from decomposerl.reports.leaderboard_report import departures_text
 from resources.corpora.resource import CorporaResource
 from resources.embedder.resource import EmbedderResource
+from resources.evaluation.offered import system_partitions
 from resources.evaluation.results_folder import LIMITED, read_accepted, read_test_claims
 from resources.evaluation.training_overlap import leaks
 from resources.store.parquet import DataFolder
@@ -29,10 +30,13 @@ _WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 
 
 def evaluation_checks(
-    benchmarks: Sequence[str], systems: Sequence[System]
+    benchmarks: Sequence[str], systems: Sequence[System], last: Container[str] = frozenset()
 ) -> list[dg.AssetChecksDefinition]:
-    """Every check of the evaluation; those of predictions and scores are partitioned by system."""
-    parts = dg.StaticPartitionsDefinition([one.key for one in systems])
+    """Every check of the evaluation; those of predictions and scores are partitioned by system.
+
+    ``last`` as in ``evaluation_assets``.
+    """
+    parts = system_partitions(systems, last)
     per_benchmark = [
         check(name, parts)
         for name in (*benchmarks, *derived_from(benchmarks))

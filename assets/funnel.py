@@ -176,7 +176,8 @@ def diversity_selected(
         "selection cells": dg.MetadataValue.md(cells_markdown(chosen.cells)),
         "cover per cell": picture(selection_curve_png(chosen.kept, chosen.cells)),
     }
-    return stage.result(silver_decomposed, chosen.kept, None, extra, cells=chosen.cells)
+    engines = {"diversity_selection": f"{config.selector} of {vectors.engine}"}
+    return stage.result(silver_decomposed, chosen.kept, None, extra, engines, cells=chosen.cells)
 
 
 def training_claims(

@@ -4,7 +4,7 @@ Loads without torch, spaCy or any other engine package; engines import theirs on
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -22,7 +22,7 @@ from assets.training_inputs import base_policy, training_claims_random
 from dagster_project import run_errors
 from dagster_project.asset_details import Details, automation_sensor, detailed
 from dagster_project.code_reader import CodeReader, this_code
-from dagster_project.jobs import JOBS
+from dagster_project.jobs import jobs_over
 from dagster_project.profiles import (
     Profile,
     benchmarks_for,
@@ -36,6 +36,7 @@ from dagster_project.terminal import guard_dagster_run
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import EXPERIMENTS
+from resources.evaluation.offered import unavailable
 
 
 def build_definitions(
@@ -54,15 +55,17 @@ def build_definitions(
     evaluated = systems_for(profile)
     resources = resources_for(profile)
     details = _details(profile, sources, benchmarks, resources.copy(), code or this_code())
+    last = frozenset(_unavailable(resources, evaluated))
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
+    assets = detailed(_assets(profile, sources, benchmarks, evaluated, last), details)
     definitions = dg.Definitions(
-        assets=detailed(_assets(profile, sources, benchmarks, evaluated), details),
+        assets=assets,
         asset_checks=[
             *all_checks(source_names, benchmark_names),
             training_health_check(EXPERIMENTS),
-            *evaluation_checks(benchmark_names, evaluated),
+            *evaluation_checks(benchmark_names, evaluated, last),
         ],
-        jobs=JOBS,
+        jobs=jobs_over(assets),
         sensors=[automation_sensor()],
         resources=resources,
         loggers=loggers,
@@ -95,6 +98,7 @@ def _assets(
     sources: Sequence[Source],
     benchmarks: Sequence[Benchmark],
     evaluated: Sequence[System],
+    last: Container[str],
 ) -> list[dg.AssetsDefinition]:
     pool, pools = _prediction_pool(profile, evaluated), profile.engines.pools
     source_names = [source.name for source in sources]
@@ -105,13 +109,19 @@ def _assets(
         *funnel_assets(source_names, benchmark_names, pools),
         *(training_claims_random, base_policy),
         policy_asset(EXPERIMENTS, pools.get("policy")),
-        *evaluation_assets(benchmarks, evaluated, pool),
-        calibrations_asset(evaluated, pool),
+        *evaluation_assets(benchmarks, evaluated, pool, last),
+        calibrations_asset(evaluated, pool, last),
         attrition_asset(sources),
         chat_replies,
         catalog_asset(sources, benchmarks),
         report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
     ]
+
+
+def _unavailable(resources: Mapping[str, Any], systems: Sequence[System]) -> Iterator[str]:
+    """The systems that this profile cannot run: their partitions are offered last."""
+    model, verifier = resources["evaluation_model"], resources["verifier"].engine
+    return (one.key for one in systems if unavailable(model, verifier, one))
 
 
 def _prediction_pool(profile: Profile, evaluated: Sequence[System]) -> str | None:

@@ -1,7 +1,11 @@
 """The named jobs: selections of assets that a user runs without knowing the graph.
 
-The launchpad describes every field of a job's configuration, and a job's page has an example.
+A job's launchpad opens with the settings of its assets and their defaults, and describes every
+field; its page has an example.
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -102,13 +106,47 @@ ops:
 """,
 }
 """A run configuration of each job whose assets have one; what it leaves out keeps its default."""
-JOBS = [
-    dg.define_asset_job(
-        name,
-        selection=selection,
-        description=f"{description}\n\nConfiguration, for example:\n\n```yaml\n{example}```"
-        if (example := EXAMPLES.get(name))
-        else description,
-    )
-    for name, (selection, description) in _SELECTIONS.items()
-]
+JOB_NAMES = tuple(_SELECTIONS)
+
+
+def jobs_over(assets: Sequence[dg.AssetsDefinition]) -> Sequence[Any]:
+    """The jobs over the assets of a graph."""
+    return [
+        dg.define_asset_job(
+            name,
+            selection=selection,
+            description=_described(name, description),
+            config={"ops": ops} if (ops := _defaults(selection, assets)) else None,
+        )
+        for name, (selection, description) in _SELECTIONS.items()
+    ]
+
+
+def _described(name: str, description: str) -> str:
+    example = EXAMPLES.get(name)
+    if example is None:
+        return description
+    return f"{description}\n\nConfiguration, for example:\n\n```yaml\n{example}```"
+
+
+def _defaults(
+    selection: dg.AssetSelection, assets: Sequence[dg.AssetsDefinition]
+) -> dict[str, dict[str, Any]]:
+    """The settings of the selected assets with their defaults, by the name of the asset's op.
+
+    None for several partitioned assets: the UI would send all of them with a run of one.
+    """
+    keys = selection.resolve(assets)
+    chosen = [asset for asset in assets if asset.key in keys]
+    if len(chosen) > 1 and any(asset.partitions_def for asset in chosen):
+        return {}
+    fields = {asset.op.name: _fields(asset) for asset in chosen}
+    return {name: {"config": one} for name, one in fields.items() if one}
+
+
+def _fields(asset: dg.AssetsDefinition) -> dict[str, Any]:
+    config: Any = asset.op.config_schema.config_type
+    return {
+        name: field.default_value if field.default_provided else None
+        for name, field in getattr(config, "fields", {}).items()
+    }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
 
@@ -195,8 +195,9 @@ def print_rows(frame: "pl.DataFrame", output: Format) -> None:
 
 
 def print_columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table with a frame and wrapped cells."""
-    table = Table(*headers, show_lines=False)
+    """Print a table with a frame; cells wrap, except names in the first column."""
+    names, *others = headers
+    table = Table(Column(names, no_wrap=True), *others, show_lines=False)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     Terminal().print(table, soft_wrap=False)

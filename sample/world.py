@@ -34,6 +34,7 @@ _ONSET = listed(
 )
 _VOWEL = listed("a e i o u a e o ai au ea ie oa ou ei")
 _CODA = listed("n r l s m rn lt nd rk st x th ck sk lm v nt ss rg d")
+_START = tuple(onset.capitalize() for onset in _ONSET)
 _RHYME = tuple(vowel + coda for vowel in _VOWEL for coda in _CODA)
 _END = {
     "city": listed("ford bury stad ville mora wick holm ton beck polis ra una"),
@@ -160,6 +161,21 @@ def slots_of(relation: Relation) -> tuple[str, ...]:
     return tuple(dict.fromkeys(slot for slot in found if slot != "s"))
 
 
+@cache
+def _templates(kind: str) -> tuple[tuple[Relation, tuple[str, ...]], ...]:
+    """The relations of a kind, each with its slots."""
+    return tuple((relation, slots_of(relation)) for relation in kinds()[kind].relations)
+
+
+@cache
+def _drawn_from(slot: str) -> tuple[str, range, tuple[str, ...]]:
+    """The bank of a slot, and its numbers or its words; neither where names are made."""
+    bank = bank_of(slot)
+    first, last = number_bounds(bank) or (0, -1)
+    invented = tuple(_WORDS[bank].split(",")) if bank in _WORDS else ()
+    return bank, range(first, last + 1), BANKS.get(bank, invented)
+
+
 @dataclass(slots=True)
 class World:
     """Draws names and values, never the same name twice."""
@@ -174,8 +190,12 @@ class World:
         """A new thing of a kind with one fact for each of the kind's relations."""
         this = kinds()[kind]
         called = name or self._named(this.pattern)
-        facts = tuple(self._fact(relation, called) for relation in this.relations)
-        return Entity(this, called, facts)
+        value = self.value
+        facts = [
+            WorldFact(relation, called, {slot: value(slot) for slot in slots})
+            for relation, slots in _templates(kind)
+        ]
+        return Entity(this, called, tuple(facts))
 
     def keep_names(self) -> None:
         """Keep all names drawn so far when ``release_names`` is called."""
@@ -188,25 +208,18 @@ class World:
 
     def value(self, slot: str) -> str:
         """A value for a slot: a new name, a number in range, or the next word of a bank."""
-        bank = bank_of(slot)
-        if bounds := number_bounds(bank):
-            return str(self.rng.randint(*bounds))
-        if bank in BANKS:
-            return self._dealt(bank, BANKS[bank])
-        if bank in _WORDS:
-            return self._dealt(bank, tuple(_WORDS[bank].split(",")))
-        return self._name(bank)
-
-    def _fact(self, relation: Relation, subject: str) -> WorldFact:
-        return WorldFact(relation, subject, {slot: self.value(slot) for slot in slots_of(relation)})
+        bank, numbers, words = _drawn_from(slot)
+        if numbers:
+            return str(self.rng.choice(numbers))  # as randint() draws, in half the time
+        return self._dealt(bank, words) if words else self._name(bank)
 
     def _named(self, pattern: str) -> str:
         return SLOT.sub(lambda match: self.value(match[1]), pattern)
 
     def _dealt(self, bank: str, words: tuple[str, ...]) -> str:
-        deck = self.decks.setdefault(bank, [])
+        deck = self.decks.get(bank)
         if not deck:
-            deck.extend(self.rng.sample(words, len(words)))
+            deck = self.decks[bank] = self.rng.sample(words, len(words))
         return deck.pop()
 
     def _name(self, bank: str) -> str:
@@ -233,13 +246,14 @@ class World:
 
     def _stem(self, end: str | None = None) -> str:
         random = self.rng.random  # choice() would double the sample's run time
-        stem = _ONSET[int(random() * len(_ONSET))]
+        stem = _START[int(random() * len(_START))]
         stem += _RHYME[int(random() * len(_RHYME))]
         for _ in range(self.extra + (end is None)):
             stem += _RHYME[int(random() * len(_RHYME))]
         if end:
-            stem += _END[end][int(random() * len(_END[end]))]
-        return stem.capitalize()
+            endings = _END[end]
+            stem += endings[int(random() * len(endings))]
+        return stem
 
     def _letters(self, count: int) -> str:
         return "".join(self.rng.choice("ABCDFGKLMNPRSTVXZ") for _ in range(count))

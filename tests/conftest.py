@@ -1,7 +1,16 @@
-"""One setting for every property test, and an order of the files that keeps all workers busy."""
+"""What all tests share: a setting of property tests, the order of the files, the sample."""
+
+import fcntl
+import os
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from sample import Sample
 
 settings.register_profile("house", deadline=None)  # a slow example on a busy machine is no failure
 settings.load_profile("house")
@@ -22,6 +31,8 @@ LONGEST_FIRST = (
     "tests/sample/test_sample.py",
     "tests/perf/test_grpo_step.py",
     "tests/resources/training/test_resume.py",
+    "tests/studies/test_paper_run.py",
+    "tests/sample/test_sample_floors.py",  # after test_pipeline, whose results it reads
 )
 """Files of over ten seconds. One that starts last leaves the other workers idle."""
 
@@ -30,3 +41,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the longest files first; ``--no-loadscope-reorder`` keeps xdist from sorting again."""
     rank = {name: index for index, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
+
+@pytest.fixture(scope="session")
+def of_all_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run of the tests; of all its workers, where there are several."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def sample_results(of_all_workers: Path) -> Path:
+    """Stored results of engines on the sample: the first test that asked one leaves them here."""
+    return of_all_workers / "sample_results"
+
+
+@pytest.fixture(scope="session")
+def sample(of_all_workers: Path) -> "Sample":
+    """The bundled sample, which takes seconds to generate: once for all workers."""
+    from sample import generate
+
+    with (of_all_workers / "sample.pickle").open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+        file.seek(0)
+        if stored := file.read():
+            found: Sample = pickle.loads(stored)  # noqa: S301 - written below
+            return found
+        made = generate()
+        file.write(pickle.dumps(made))
+        return made

@@ -26,8 +26,8 @@ METRIC = "balanced_accuracy"
 PARTS = ("score", "low", "high", "paper")
 OTHERS, FURTHER = 0, "Further systems"
 _MEAN = "-mean"
-_SCORED, _LIMITED, _NOT_AVAILABLE, _NOT_RUN = "scored", "limited", "not_available", "not_run"
-EDITED = "edited"
+_SCORED, _NOT_AVAILABLE, _NOT_RUN = "scored", "not_available", "not_run"
+LIMITED, EDITED = "limited", "edited"
 _OURS = ("engine", "score", "low", "high", "rows")
 _Cell = tuple[str, str]
 _Scores = Mapping[_Cell, Mapping[str, Any]]
@@ -212,7 +212,7 @@ def _status(systems: Sequence[str], column: str, runs: RunCoverage) -> str:
     if cells & set(runs.edited):
         return EDITED
     if cells & set(runs.limited):
-        return _LIMITED
+        return LIMITED
     return _NOT_AVAILABLE if cells & set(runs.not_available) else _SCORED
 
 
@@ -233,7 +233,7 @@ def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
     of_test_sets = pl.col("engine").filter(~pl.col("benchmark").is_in(list(MEANS)))
     engines = of_test_sets.drop_nulls().unique().sort().str.join("; ")
     engine = pl.when(engines != "").then(engines).alias("engine")
-    limited = (pl.col("status") == _LIMITED).any().alias("limited")
+    limited = (pl.col("status") == LIMITED).any().alias("limited")
     grouped = board.group_by(head, maintain_order=True).agg(engine, limited, *cells)
     order = pl.col("table").replace_strict({1: 0, 2: 1, OTHERS: 2})
     return grouped.sort(order, "place")

@@ -164,7 +164,8 @@ def assemble_training(
     unknown = selected.join(silver, on="claim_id", how="anti").height
     if unknown:
         raise ConservationError(f"{unknown} selected claims are not silver-decomposed ones")
-    return _run(TRAINING_CLAIMS, silver, long_evidence_step(settings, selected, tokens))
+    result = _run(TRAINING_CLAIMS, silver, long_evidence_step(settings, selected, tokens))
+    return replace(result, engines={"long_evidence": tokens.unit})  # it selected nothing
 
 
 def _run(table: Table, frame: pl.DataFrame, *steps: Step) -> StageResult:

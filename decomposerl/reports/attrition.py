@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from decomposerl.reports.small_figures import bars_markdown, rows_markdown
 from decomposerl.reports.tables import frame_markdown, frame_text
 from decomposerl.schemas import ATTRITION
 
@@ -168,6 +169,20 @@ def _shown(wide: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     named = f" No rows, in the total of the paper's column only: {', '.join(without)}."
     shown = wide.filter(~pl.col("title").is_in(without)).rename(_HEADERS).drop("source")
     return shown, NOTE + named * bool(without)
+
+
+def attrition_unfolded(wide: pl.DataFrame) -> str:
+    """Of the wide table what fits on a page of Dagster's: raw, silver and final rows by source."""
+    shown = wide.select("title", "raw", "silver", "final")
+    return rows_markdown(["source", *shown.columns[1:]], shown.rows())
+
+
+def funnel_bars(wide: pl.DataFrame) -> str:
+    """The rows that each stage kept, as a small figure."""
+    total = wide.row(-1, named=True)
+    names = ["read", *WIDE_STAGES]
+    rows = [(name, int(total[name] or 0)) for name in names if total[name] is not None]
+    return bars_markdown(rows, "rows kept by each stage of the funnel", dark=len(rows))
 
 
 def _counted(

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from decomposerl.reports.figure_style import (
+    HATCHES,
     INK,
     PALETTE,
     REST,
+    filled,
     label_text,
     legend,
     new_figure,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "data_uri",
     "drops_by_source_png",
+    "drops_figure",
     "funnel_png",
     "selection_curve_png",
     "selection_figure",
@@ -36,7 +39,6 @@ __all__ = [
 ]
 
 _KEPT = PALETTE[-1]
-_HATCHES = ("", "///", "...", "\\\\\\", "xxx")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", ".")
 """One for each colour of the palette, and the last for what has no colour."""
 
@@ -46,10 +48,11 @@ def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.Dat
 
     ``rows_in`` and ``kept`` need ``source``; ``drops`` needs ``source`` and ``reason``.
     """
-    return png(_drops_figure(rows_in, kept, drops))
+    return png(drops_figure(rows_in, kept, drops))
 
 
-def _drops_figure(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> "Figure":
+def drops_figure(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> "Figure":
+    """The figure of ``drops_by_source_png``; it is read without its colours too."""
     sources = _by_count(rows_in, "source")
     reasons = _by_count(drops, "reason")
     figure, axes = new_figure(8.0, 1.6 + 0.32 * max(len(sources), 1))
@@ -58,23 +61,36 @@ def _drops_figure(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame
         rows = kept if part == "kept" else drops.filter(pl.col("reason") == part)
         counts = dict(rows.group_by("source").len().iter_rows())
         widths = [counts.get(source, 0) for source in sources]
-        colour = _KEPT if part == "kept" else PALETTE[(index - 1) % 6]
-        hatch = "" if part == "kept" else _HATCHES[(index - 1) // 6 % len(_HATCHES)]
+        colour, hatch = _look(index)
         axes.barh(
             sources,
             widths,
             left=left,
             color=colour,
             hatch=hatch,
-            edgecolor="white",
-            linewidth=0.6,
+            edgecolor=INK,
+            linewidth=0.5,
             label=f"{part.replace('_', ' ')} ({sum(widths):,})",
         )
         left = [a + b for a, b in zip(left, widths, strict=True)]
+    stayed = dict(kept.group_by("source").len().iter_rows())
+    for row, (source, entered) in enumerate(zip(sources, left, strict=True)):
+        said = f" {stayed.get(source, 0):,} of {entered:,} kept"
+        axes.annotate(said, (entered, row), va="center", fontsize=9, color=INK)
+    axes.margins(x=0.22)
     axes.invert_yaxis()
-    axes.set_xlabel("claims that entered the stage")
+    axes.set_xlabel("claims that entered the stage: kept, then by reason as in the legend")
     legend(figure, axes, columns=3)
     return figure
+
+
+def _look(part: int) -> tuple[str, str]:
+    """Colour and hatch of a part: kept is dark and plain; each reason has a hatch of its own."""
+    if part == 0:
+        return _KEPT, ""
+    hatches = HATCHES[1:]
+    again, place = divmod(part - 1, len(hatches))
+    return filled(PALETTE[(part - 1) % 6]), hatches[place] + hatches[(place + again) % 7] * again
 
 
 def token_histogram_png(

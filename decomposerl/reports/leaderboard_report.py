@@ -13,6 +13,7 @@ import polars as pl
 from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
 from decomposerl.evaluation.leaderboard import (
     FURTHER,
+    LIMITED,
     OTHERS,
     column_name,
     columns_of,
@@ -21,6 +22,7 @@ from decomposerl.evaluation.leaderboard import (
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, MEANS, TABLE_TITLES
 from decomposerl.evaluation.regression import Departure
 from decomposerl.prompts.minicheck import own_prompt_note
+from decomposerl.reports.small_figures import rows_markdown
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
 
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
@@ -36,6 +38,8 @@ SEEDS_NOTE = (
 BEYOND = "Claims longer than the model's context (read in part, wrong or dropped: beyond_context):"
 EDITED = "Not run with the present entry of systems.toml, which was edited since; evaluate again:"
 _NOTHING = "nothing was scored yet"
+_PROTOCOLS = {"single_call": ", single call"}
+"""What a short row says of a protocol; the others are what a method or policy has by itself."""
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
@@ -103,21 +107,35 @@ def leaderboard_markdown(
     return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), note])
 
 
-def means_markdown(board: pl.DataFrame, most: int = 8) -> str:
-    """The best systems by their in-domain mean, in a table that Dagster's pages do not fold."""
-    means = board.filter(pl.col("benchmark").is_in(list(MEANS)), pl.col("score").is_not_null())
-    if means.is_empty():
-        return "no mean yet: a system needs every test set of it"
-    scores = means.unique(["system", "benchmark"], keep="first").pivot(
-        "benchmark", index="system", values="score", maintain_order=True
+def boards_unfolded(board: pl.DataFrame, titles: Mapping[str, str]) -> dict[str, str]:
+    """By the title of a test set or mean, a table of its best systems that fits on Dagster's pages.
+
+    Where the paper has the row, its figure is beside ours.
+    """
+    scored = board.filter(pl.col("score").is_not_null()).sort(
+        pl.col("paper").is_null(), "score", descending=[False, True], maintain_order=True
     )
-    columns = [name for name in MEANS if name in scores.columns]
-    best = scores.sort(columns, descending=True, nulls_last=True).head(most)
-    rows = [
-        [row["system"], *("–" if row[name] is None else f"{row[name]:.1f}" for name in columns)]
-        for row in best.iter_rows(named=True)
+    best = scored.unique(["system", "benchmark"], keep="first", maintain_order=True)
+    ordered = best.sort("score", descending=True, maintain_order=True)
+    parts = ordered.partition_by("benchmark", as_dict=True, include_key=False)
+    return {
+        _title(name, titles): _unfolded(parts[name,].to_dicts())
+        for name in [*MEANS, *(one for one in columns_of(board) if one not in MEANS)]
+        if (name,) in parts
+    }
+
+
+def _unfolded(rows: Sequence[dict[str, Any]]) -> str:
+    paper = any(row["paper"] is not None for row in rows)
+    lines = [
+        [
+            row["title"] + _PROTOCOLS.get(row["protocol"], "") + " *" * (row["status"] == LIMITED),
+            _ours(row, ""),
+            *([f"{row['paper']:.1f}" if row["paper"] is not None else "–"] if paper else []),
+        ]
+        for row in rows
     ]
-    return markdown_table(["System", *(MEAN_TITLES[name] for name in columns)], rows)
+    return rows_markdown(["system", "score", *(["paper"] if paper else [])], lines)
 
 
 def departures_text(findings: Sequence[Departure]) -> str:
@@ -233,7 +251,9 @@ def _markdown_line(
 
 
 def _ours(row: _Row, name: str) -> str:
-    score, low, high = (row[column_name(name, part)] for part in ("score", "low", "high"))
+    """The score of a column of the wide form; without a name, of a row of the long one."""
+    parts = ("score", "low", "high")
+    score, low, high = (row[column_name(name, part) if name else part] for part in parts)
     if not isinstance(score, float):
         return "–"
     if not isinstance(low, float) or not isinstance(high, float):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from decomposerl.prompts.minicheck import own_prompt_note
+from decomposerl.reports.small_figures import bars_markdown, rows_markdown
 from decomposerl.reports.tables import (
     frame_markdown,
     markdown_table,
@@ -29,6 +30,9 @@ _MATRIX_MB = 4 / 1e6  # a single-precision cosine
 class StagePage:
     """A stage's page: counts, Markdown blocks (``*_md``), and ``numeric`` values for plots.
 
+    ``figure_md`` are bars of the rows in, kept, and dropped by reason; ``by_engine_md`` names the
+    engines that gave the values behind the drops.
+
     ``numeric`` has ``rows_in``, ``rows_kept``, ``rows_dropped``, and as shares in 0..1
     ``share_kept`` and ``supported_share`` (0 without rows). ``struck`` names the sources that lost
     suspiciously many rows, ``guard_md`` shows them; ``close_md`` shows the removals nearest to
@@ -39,7 +43,9 @@ class StagePage:
     rows_in: int
     rows_kept: int
     rows_dropped: int
+    figure_md: str
     by_reason_md: str
+    by_engine_md: str
     by_source_md: str
     label_balance_md: str
     sample_md: str
@@ -74,7 +80,9 @@ def stage_page(  # noqa: PLR0913 - a stage's frames, and how it ran
         rows_in=rows_in.height,
         rows_kept=kept.height,
         rows_dropped=drops.height,
+        figure_md=_figure(rows_in.height, kept.height, drops),
         by_reason_md=_by_reason(drops, rows_in.height),
+        by_engine_md=_by_engine(drops),
         by_source_md=_by_source(by_source),
         label_balance_md=_label_balance(rows_in, kept),
         sample_md=sample(kept),
@@ -157,19 +165,16 @@ def close_calls(rows_in: pl.DataFrame, drops: pl.DataFrame) -> str:
         .join(texts, on="claim_id", how="left", maintain_order="left")
         .join(matched, on="matched_claim_id", how="left", maintain_order="left")
     )
-    rows = [
-        [
-            row["claim_id"],
-            row["reason"],
-            f"{row['value']:.4g}",
-            f"{row['threshold']:.4g}",
-            one_line(row["claim"] or "–", SAMPLE_CHARACTERS),
-            one_line(row["matched"] or _match(row), SAMPLE_CHARACTERS),
-        ]
-        for row in close.iter_rows(named=True)
-    ]
-    headers = ["claim_id", "reason", "value", "threshold", "claim", "matched"]
-    return markdown_table(headers, rows) if rows else ""
+    return "\n".join(_close_call(row) for row in close.iter_rows(named=True))
+
+
+def _close_call(row: Mapping[str, object]) -> str:
+    """A line that wraps; a table of whole claims is wider than a page."""
+    texts = [row["claim"] or "–", row["matched"] or _match(row)]
+    claim, matched = (markdown_text(str(text), SAMPLE_CHARACTERS) for text in texts)
+    figures = f"{row['value']:.4g} where {row['threshold']:.4g} decides"
+    like = "" if matched == "–" else f" ~ {matched}"
+    return f"- **{markdown_text(str(row['reason']))}** {figures}: {claim}{like} `{row['claim_id']}`"
 
 
 def cells_markdown(cells: pl.DataFrame) -> str:
@@ -220,40 +225,45 @@ def _match(drop: Mapping[str, object]) -> str:
     return f"{drop['matched_claim_id']} of {drop['matched_source']}"
 
 
+def _figure(entered: int, kept: int, drops: pl.DataFrame) -> str:
+    dropped = [(reason.replace("_", " "), n) for reason, n in _reasons(drops)]
+    rows = [("rows in", entered), ("kept", kept), *dropped]
+    return bars_markdown(rows, f"{entered:,} rows in, {kept:,} kept; dropped by reason", dark=2)
+
+
+def _reasons(drops: pl.DataFrame) -> list[tuple[str, int]]:
+    """Reasons with their rows, the most frequent first."""
+    counted = drops.group_by("reason").len().sort(["len", "reason"], descending=[True, False])
+    return list(counted.iter_rows())
+
+
 def _by_reason(drops: pl.DataFrame, whole: int) -> str:
-    counted = (
-        drops.group_by("step", "reason", "engine")
-        .agg(pl.len().alias("rows"))
-        .sort(["rows", "step", "reason", "engine"], descending=[True, False, False, False])
-    )
-    names = list(dict.fromkeys(counted["engine"].drop_nulls()))
-    rows = [
-        [step, reason, n, share(n, whole), "–" if engine is None else f"{names.index(engine) + 1}"]
-        for step, reason, engine, n in counted.iter_rows()
-    ]
-    table = markdown_table(["step", "reason", "rows", "share of rows in", "engine"], rows)
-    engines = [f"engine {number}: {markdown_text(name)}" for number, name in enumerate(names, 1)]
-    return "\n\n".join([table, *engines])
+    rows = [[reason, n, share(n, whole)] for reason, n in _reasons(drops)]
+    return markdown_table(["reason", "rows", "share of rows in"], rows) if rows else "none"
+
+
+def _by_engine(drops: pl.DataFrame) -> str:
+    counted = drops.drop_nulls("engine").group_by("engine", "reason").len()
+    rows = counted.sort(["engine", "len", "reason"], descending=[False, True, False])
+    lines = [f"{n:,} {reason} by {engine}" for engine, reason, n in rows.iter_rows()]
+    return "\n".join(f"- {markdown_text(line)}" for line in lines)
 
 
 def _by_source(counts: pl.DataFrame) -> str:
+    whole = ("total", *(int(counts[name].sum()) for name in counts.columns[1:]))
     rows = [
-        [source, entered, kept, dropped, share(kept, entered)]
-        for source, entered, kept, dropped in counts.iter_rows()
+        [source, entered, kept, share(kept, entered)]
+        for source, entered, kept, _ in [whole, *counts.iter_rows()]
     ]
-    entered, kept, dropped = (int(counts[name].sum()) for name in counts.columns[1:])
-    rows.append(["total", entered, kept, dropped, share(kept, entered)])
-    return markdown_table(["source", "in", "kept", "dropped", "share kept"], rows)
+    return rows_markdown(["source", "in", "kept", "share kept"], rows)
 
 
 def _label_balance(rows_in: pl.DataFrame, kept: pl.DataFrame) -> str:
     rows: list[list[object]] = []
     for label in ("Supported", "Refuted"):
         before, after = (f.filter(pl.col("label") == label).height for f in (rows_in, kept))
-        rows.append(
-            [label, before, share(before, rows_in.height), after, share(after, kept.height)]
-        )
-    return markdown_table(["label", "in", "share in", "kept", "share kept"], rows)
+        rows.append([label, share(before, rows_in.height), after, share(after, kept.height)])
+    return markdown_table(["label", "share of rows in", "kept", "share of kept"], rows)
 
 
 def _guard(stage: str, struck: pl.DataFrame) -> str:

@@ -14,6 +14,7 @@ from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.scored_claims import beyond_context
 from decomposerl.evaluation.subset import EvaluationSubset
 from decomposerl.evaluation.systems import System
+from decomposerl.reports.small_figures import UNFOLDED
 from decomposerl.reports.tables import (
     count,
     frame_text,
@@ -24,7 +25,6 @@ from decomposerl.reports.tables import (
 )
 
 _Number = int | float | str
-_UNFOLDED = 990  # Dagster's pages fold Markdown of 1,000 characters
 _CLAIM, _CYCLE, _REPLY = 200, 110, 400
 _SHOWN = ("balanced_accuracy", "recall_supported", "recall_refuted", "macro_f1", "parse_rate")
 GROUP_METRICS = ("balanced_accuracy", "f1_supported", "macro_f1", "accuracy", "auroc")
@@ -99,35 +99,55 @@ def _example(row: Mapping[str, Any]) -> str:
     if not lines:
         lines = [f"\n{markdown_text(row['reply'] or 'no reply', _REPLY)}"]
     for line in lines:
-        if len(head) + len(line) > _UNFOLDED:
+        if len(head) + len(line) > UNFOLDED:
             return head + "\n…"
         head += line
     return head
 
 
+def verdicts_markdown(predictions: pl.DataFrame, claims: pl.DataFrame) -> str:
+    """Claims of each label by what became of them: right, wrong, or no verdict read.
+
+    ``claims`` has ``claim_id`` and ``label``.
+    """
+    rows = predictions.join(claims.select("claim_id", "label"), on="claim_id")
+    counted = [
+        [
+            label,
+            part.filter(pl.col("verdict") == pl.col("label")).height,
+            part.filter(pl.col("verdict") != pl.col("label")).height,
+            part["verdict"].null_count(),
+        ]
+        for label in ("Supported", "Refuted")
+        for part in [rows.filter(label=label)]
+    ]
+    return markdown_table(["label", "right", "wrong", "unread"], counted)
+
+
 def calls_markdown(calls: pl.DataFrame) -> str:
-    """Calls by operation and template: number, tokens and seconds each, stored, failed."""
+    """Calls by operation and template, a line each: number, tokens, seconds, stored, failed."""
     if calls.is_empty():
         return "none"
     rows = calls.group_by("operation", "template").agg(
         pl.len().alias("calls"),
-        *_tokens(calls),
-        pl.col("latency_s").median().round(3).cast(pl.String).alias("median s"),
-        pl.col("cached").sum().cast(pl.Int64).alias("from the store"),
-        pl.col("failure").count().cast(pl.Int64).alias("failed"),
+        pl.col("prompt_tokens", "completion_tokens").mean(),
+        pl.col("latency_s").median().alias("seconds"),
+        pl.col("cached").sum().alias("stored"),
+        pl.col("failure").count().alias("failed"),
     )
     ordered = rows.sort(["calls", "operation", "template"], descending=[True, False, False])
-    return markdown_table(ordered.columns, ordered.rows())
+    return "\n".join(_calls_line(row) for row in ordered.iter_rows(named=True))
 
 
-def _tokens(calls: pl.DataFrame) -> list[pl.Expr]:
-    """Mean tokens of a call, if the engine counts any."""
-    named = {"prompt_tokens": "tokens in", "completion_tokens": "tokens out"}
-    return [
-        pl.col(name).mean().round(1).cast(pl.String).alias(shown)
-        for name, shown in named.items()
-        if calls[name].sum()
-    ]
+def _calls_line(row: Mapping[str, Any]) -> str:
+    tokens = {"tokens in": row["prompt_tokens"], "tokens out": row["completion_tokens"]}
+    counted = "".join(f" {mean:,.1f} {name}," for name, mean in tokens.items() if mean)
+    name = f"{row['operation']} ({row['template']})"
+    return (
+        f"- **{markdown_text(name)}**: {row['calls']:,} calls,"
+        f"{counted} median {row['seconds'] or 0:.3f} s, {row['stored']:,} from the store, "
+        f"{row['failed']:,} failed"
+    )
 
 
 def scores_markdown(scores: pl.DataFrame) -> str:

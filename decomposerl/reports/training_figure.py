@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from decomposerl.reports.figure_style import GREY, INK, PALETTE, legend, new_grid, png
+from decomposerl.reports.small_figures import curves_markdown
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.training.curves import measure_named, smoothed
+from decomposerl.training.curves import TRAIN, measure_named, smoothed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +52,17 @@ class _MeasureSeries:
 def training_png(curves: pl.DataFrame, window: int | None = None) -> bytes:
     """``training_figure`` as a PNG."""
     return png(training_figure(curves, window))
+
+
+def training_curve(curves: pl.DataFrame) -> str:
+    """The weighted sum and the verification reward by step, as a small figure in Markdown."""
+    steps = curves.filter(split=TRAIN).sort("step")
+    shown = {"total": "sum of rewards", "verification": "verification"}
+    lines = [
+        (title, steps.filter(pl.col("mean").is_finite(), measure=name)["mean"].to_list())
+        for name, title in shown.items()
+    ]
+    return curves_markdown(lines, "rewards of the training steps")
 
 
 def training_figure(curves: pl.DataFrame, window: int | None = None) -> "Figure":

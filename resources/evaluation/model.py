@@ -37,6 +37,7 @@ from resources.evaluation.entry_engines import EntryEngines, Opened
 from resources.evaluation.entry_verifiers import opened_verifier
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.offered import unavailable
 from resources.evaluation.opened_system import OpenedSystem
 from resources.evaluation.rule_chat.chat import RuleChat
 from resources.evaluation.rule_systems import method_task, task_of, verifier_task
@@ -120,6 +121,8 @@ class EvaluationModelResource(StoredResource):
         Raises:
             ConfigError: the profile has no engine for it, or its policy was not trained.
         """
+        if why := unavailable(self, verifier.engine, system):
+            raise ConfigError(why)
         port = system.model.port
         if system.entry is not None:
             task, caller, details, guard = self._entry(
@@ -200,12 +203,6 @@ class EvaluationModelResource(StoredResource):
         return ContextGuard(self.beyond_context, context, counter=counter, **asked)
 
     def _verifier(self, system: System, verifier: VerifierResource) -> Opened:
-        needed = system.model.requested
-        if needed != verifier.engine:
-            raise ConfigError(
-                f"system '{system.key}' needs the verifier {needed}; this profile has "
-                f"{verifier.engine}"
-            )
         task, stored = verifier_task(system, self.seed), verifier.open()
         return task, VerifierCaller(stored), stored.details, self._guard()
 

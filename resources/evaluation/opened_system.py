@@ -1,5 +1,6 @@
 """A system with its engine, ready to predict test sets, and what it was asked."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,10 @@ SHARDS = "prediction_shards"
 VERIFIED = "verify"
 """The folder of shards of claims that belong to no test set."""
 _AT_ONCE = 16  # claims in progress in this process: more would delay the first result
-_REPORTS = 20  # progress messages of a run
+_REPORTS = 20  # most progress messages of a run
+_REPORT_EVERY_S = (
+    5.0  # each is an event in Dagster's storage, which costs more than a claim by rules
+)
 Details = Callable[[], Mapping[str, int | float | str]]
 
 
@@ -59,10 +63,14 @@ class OpenedSystem:
             EngineError: too many claims failed, or no call can be answered.
             EvaluationError: the calibration was fitted to another model or prompt.
         """
+        said = time.monotonic()
 
         def progress(done: int, total: int) -> None:
+            nonlocal said
             moved(done)
-            if total and done * _REPORTS // total != (done - 1) * _REPORTS // total:
+            part = total and done * _REPORTS // total != (done - 1) * _REPORTS // total
+            if done and (done == total or (part and time.monotonic() - said > _REPORT_EVERY_S)):
+                said = time.monotonic()
                 log(f"{self.task.system}, {benchmark}: {done:,} of {total:,} claims")
 
         with bar(f"{self.task.system}, {benchmark}", claims.height, "claims") as shown:

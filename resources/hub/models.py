@@ -27,12 +27,8 @@ HUB_MODELS: tuple[HubModel, ...] = (
         "base of the paper's recipes, token counter, baselines",
         "Apache-2.0",
     ),
-    HubModel(
-        "Qwen/Qwen2.5-3B-Instruct", "base of recipe `paper_3b`, baselines", "Qwen Research"
-    ),
-    HubModel(
-        "HuggingFaceTB/SmolLM2-135M-Instruct", "base of recipe `smol`", "Apache-2.0"
-    ),
+    HubModel("Qwen/Qwen2.5-3B-Instruct", "base of recipe `paper_3b`, baselines", "Qwen Research"),
+    HubModel("HuggingFaceTB/SmolLM2-135M-Instruct", "base of recipe `smol`", "Apache-2.0"),
     HubModel("Qwen/Qwen2.5-14B-Instruct", "baselines", "Apache-2.0"),
     HubModel("Qwen/Qwen2.5-32B-Instruct", "baselines", "Apache-2.0"),
     HubModel("Qwen/Qwen3-32B", "judge; silver sub-questions of `local`", "Apache-2.0"),

@@ -26,6 +26,7 @@ from resources.store.parquet import StageOutput, StageRun
 
 _KEYS = ["claim_id", "source", "label"]
 _DECIMALS = 4
+_FOLDED = 1_000
 _ROWS, _PARTITION_ROWS = "dagster/row_count", "dagster/partition_row_count"
 _MEANING = {
     "not_available": "none of its files is in the corpora folder; the frame is empty",
@@ -170,11 +171,11 @@ class StageRecorder:
             # A limit was asked for, and the leaderboard marks the row.
             self._context.log.log("INFO" if status == "limited" else "WARNING", said)
         rows = {_PARTITION_ROWS if self._context.has_partition_key else _ROWS: frame.height}
-        shown: dict[str, Any] = {**rows, "status": status, "seconds": run.seconds}
+        shown: dict[str, Any] = {**rows, **metadata, "status": status, "seconds": run.seconds}
         if self._engines:
             shown |= self._counted(run)
         output = StageOutput(frame, run, **beside)
-        return dg.MaterializeResult(value=output, metadata=rounded({**shown, **metadata}))
+        return dg.MaterializeResult(value=output, metadata=rounded(shown))
 
     def _run(
         self,
@@ -216,15 +217,16 @@ class StageRecorder:
             self._context.log.warning(f"{self._key}: removed most of {names}; see its 'guard'")
         return {
             _ROWS: page.rows_kept,
-            **page.numeric,
-            "drops by reason": dg.MetadataValue.md(page.by_reason_md),
+            "kept and dropped": dg.MetadataValue.md(page.figure_md),
             "by source": dg.MetadataValue.md(page.by_source_md),
+            "drops by reason": dg.MetadataValue.md(page.by_reason_md),
+            **page.numeric,
             "label balance": dg.MetadataValue.md(page.label_balance_md),
-            "sample": dg.MetadataValue.md(page.sample_md),
+            "sample": folded(page.sample_md),
             "guard": dg.MetadataValue.md(page.guard_md or "no source lost suspiciously much"),
             "close calls": dg.MetadataValue.md(page.close_md or "none"),
             "settings": dg.MetadataValue.md(page.settings_md),
-            **({"prompt": dg.MetadataValue.md(page.prompt_md)} if page.prompt_md else {}),
+            **_filled({"drops by engine": page.by_engine_md, "prompt": page.prompt_md}),
             **self._counted(run),
             "seconds": run.seconds,
         }
@@ -245,6 +247,18 @@ def rounded(metadata: Mapping[str, Any]) -> dict[str, Any]:
         name: round(value, _DECIMALS) if isinstance(value, float) else value
         for name, value in metadata.items()
     }
+
+
+def _filled(texts: Mapping[str, str]) -> dict[str, dg.MarkdownMetadataValue]:
+    return {name: dg.MetadataValue.md(text) for name, text in texts.items() if text}
+
+
+def folded(markdown: str) -> dg.MarkdownMetadataValue:
+    """A wide table, which the UI shows in a dialog of its own: it does so from 1,000 characters on.
+
+    Beside the other values it would make all of them wider than the page.
+    """
+    return dg.MetadataValue.md(markdown.ljust(_FOLDED))
 
 
 def picture(png: bytes) -> dg.MarkdownMetadataValue:

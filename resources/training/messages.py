@@ -12,7 +12,7 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.progress import Mirror
-from decomposerl.reports.training_figure import training_png
+from decomposerl.reports.training_figure import training_curve, training_png
 from decomposerl.reports.training_report import duration
 from decomposerl.training.curves import TRAIN, CurvePoint, curve_rows
 from decomposerl.training.health import spread_key
@@ -68,13 +68,17 @@ class StepObserver:
             self._context.log_event(self._observation(step))
 
     def _observation(self, step: Mapping[str, Any]) -> dg.AssetObservation:
-        shown: dict[str, Any] = {
+        shown: dict[str, Any] = {}
+        curves = pl.concat(self._rows)
+        if len(self._rows) > 1:
+            shown["rewards so far"] = dg.MetadataValue.md(training_curve(curves))
+        shown |= {
             "steps done": step["step"],
             "steps": step["steps"],
             "time left": duration(step["eta_s"]),
         }
         if len(self._rows) > 1:
-            shown["learning curves so far"] = picture(training_png(pl.concat(self._rows)))
+            shown["learning curves so far"] = picture(training_png(curves))
         last = self._rows[-1].drop_nulls("mean").filter(pl.col("mean").is_finite())
         shown |= rounded(dict(last.select("measure", "mean").iter_rows()))
         key, part = self._context.asset_key, self._context.partition_key

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from decomposerl.errors import TrainingError
 from decomposerl.extras import require
-from decomposerl.reports.training_figure import training_png
+from decomposerl.reports.training_figure import training_curve, training_png
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.training.curves import changes, ends
 from decomposerl.training.experiment import BASE_POLICY, plain_values
@@ -223,7 +223,10 @@ def policy_result(trained: TrainedRun) -> dg.MaterializeResult[None]:
     """The materialization of a policy: metadata for the UI, and a data version."""
     run, experiment, outcome = trained.run, trained.run.experiment, trained.outcome
     config = RunFolder(run.folder).config
+    curves = pl.read_parquet(outcome.curves)
     metadata: dict[str, Any] = {
+        "rewards": dg.MetadataValue.md(training_curve(curves)),
+        "before and after": dg.MetadataValue.md(_before_and_after(outcome)),
         "experiment": experiment.title,
         "reproduces": experiment.paper or "nothing of the paper",
         "adapter": dg.MetadataValue.path(str(outcome.adapter)),
@@ -233,9 +236,8 @@ def policy_result(trained: TrainedRun) -> dg.MaterializeResult[None]:
         "attempts": len(read_attempts(run.folder)) or 1,
         "resumed from step": outcome.resumed_from,
         "stopped early": outcome.stopped or "no",
-        "learning curves": picture(training_png(pl.read_parquet(outcome.curves))),
+        "learning curves": picture(training_png(curves)),
         "curves file": dg.MetadataValue.path(str(outcome.curves)),
-        "before and after": dg.MetadataValue.md(_before_and_after(outcome)),
         "wall time": duration(sum(outcome.seconds.values())),
         "wall time by phase": dg.MetadataValue.md(seconds_markdown(outcome.seconds)),
         "judge": dg.MetadataValue.json(_plain(outcome.judge)),

@@ -14,7 +14,7 @@ import pytest
 from assets.report import report_asset
 from chromium import needs_chromium, opened_browser
 from dagster_project.cli import app
-from dagster_project.jobs import JOBS
+from dagster_project.jobs import JOB_NAMES
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.report_parts import ReportData
 from decomposerl.reports.run_report import report_sections
@@ -185,7 +185,7 @@ def test_every_command_that_makes_a_missing_part_exists():
         one.name or one.callback.__name__ for one in app.registered_commands if one.callback
     }
     assert set(re.findall(r"decomposerl ([a-z]+)", commands)) <= registered
-    assert set(re.findall(r"-j (\w+)", commands)) <= {job.name for job in JOBS}
+    assert set(re.findall(r"-j (\w+)", commands)) <= {*JOB_NAMES}
     assert all(
         (ROOT / "studies" / f"{name}.py").is_file()
         for name in re.findall(r"studies\.(\w+) ", commands)

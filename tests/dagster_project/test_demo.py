@@ -15,7 +15,7 @@ from dagster_project.definitions import defs
 from dagster_project.demo import baselines, policy
 from dagster_project.finished_parts import FILE, FinishedParts
 from dagster_project.job_runs import JobRuns, read_config
-from dagster_project.jobs import EXAMPLES, JOBS
+from dagster_project.jobs import EXAMPLES, JOB_NAMES
 from dagster_project.profiles import Profile
 from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal
@@ -50,7 +50,7 @@ def test_each_file_is_a_configuration_of_its_job(job: str, file: str):
     assert dg.validate_run_config(defs.resolve_job_def(job), read_config(file))
 
 
-@pytest.mark.parametrize("job", [job.name for job in JOBS])
+@pytest.mark.parametrize("job", JOB_NAMES)
 def test_a_job_with_settings_has_an_example_that_stands(job: str):
     """It is on the job's page, Dagster accepts it, and it changes something of the job."""
     definition = defs.resolve_job_def(job)
@@ -84,7 +84,7 @@ def fields_of(node: object) -> dict[str, dg.Field]:
 
 def test_the_jobs_make_every_asset():
     """Each asset belongs to one job; the catalogue's and the test sets are read once more."""
-    made = {job.name: keys_of(job.name) for job in JOBS}
+    made = {name: keys_of(name) for name in JOB_NAMES}
     every = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
     again = {name: made.pop(name) for name in ("test_sets", "catalogue")}
     assert every == set().union(*made.values())

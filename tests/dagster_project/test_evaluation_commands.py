@@ -12,9 +12,9 @@ from decomposerl.errors import ConfigError
 from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
 from decomposerl.evaluation.published import TABLE_TITLES
 from decomposerl.reports.leaderboard_report import (
+    boards_unfolded,
     leaderboard_markdown,
     leaderboard_text,
-    means_markdown,
 )
 from leaderboard_parts import SYSTEMS, score, scores
 from resources.evaluation.results_folder import read_accepted
@@ -108,8 +108,8 @@ def test_markdown_has_the_papers_figures_in_columns_of_their_own():
     assert "paper\\)" not in last
 
 
-def test_a_page_has_as_many_columns_as_fit_and_the_means_first():
-    """Further columns follow in a block with the same rows; the means are in one short table."""
+def test_a_page_has_as_many_columns_as_fit():
+    """Further columns follow in a block with the same rows."""
     wide = leaderboard_markdown(board(), {"fever": "FEVER"})
     narrow = leaderboard_markdown(board(), {"fever": "FEVER"}, wide=2)
     heads = [line for line in narrow.splitlines() if line.startswith("| System")]
@@ -117,11 +117,22 @@ def test_a_page_has_as_many_columns_as_fit_and_the_means_first():
     columns = [line for line in wide.splitlines() if line.startswith("| System")]
     cells = [cell for line in columns for cell in line.strip("| ").split(" | ")[3:]]
     assert cells == [cell for line in heads for cell in line.strip("| ").split(" | ")[3:]]
-    means = means_markdown(board(score(BASE, "mean_in_domain", 71.0)))
-    assert means.startswith("| System | ")
-    assert means.count("\n") > 1
-    assert len(means) < 1_000
-    assert "no mean yet" in means_markdown(board().clear())
+
+
+def test_a_short_table_of_each_test_set_fits_on_a_page():
+    """The means first, the best system on top, the paper's figure where it has the row."""
+    mean = score(BASE, "mean_in_domain", 71.0)
+    shown = boards_unfolded(board(*RAN, mean), {"fever": "FEVER"})
+    assert ["Avg in", "FEVER"] == list(shown)
+    head, _, best, other = shown["FEVER"].splitlines()
+    assert "| system | score | paper |" == head
+    assert "| Simple | 71.0±2.0 | 72.7 |" == best
+    assert other.endswith("| 70.0±2.0 | – |")
+    many = [score(one.key, "fever", 50.0 + n / 10) for n, one in enumerate(SYSTEMS)]
+    long = boards_unfolded(board(*many), {"fever": "FEVER"})["FEVER"]
+    assert len(long) < 1_000
+    assert long.endswith(" more")
+    assert {} == boards_unfolded(board().clear(), {})
 
 
 SEEDS = tuple(

@@ -3,6 +3,8 @@
 import functools
 import os
 from collections.abc import Iterator
+from copy import deepcopy
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -46,11 +48,12 @@ def inside(values: dict[str, Any], path: Path_) -> Value:
     return values
 
 
-def nested(path: Path_, value: Value) -> dict[str, Any]:
-    """A configuration of one field."""
-    for name in reversed(path):
-        value = {name: value}
-    return value
+def put(values: dict[str, Any], path: Path_, value: Value) -> None:
+    """Set the value at a path, in dicts that are made where there are none."""
+    *folders, last = path
+    for name in folders:
+        values = values.setdefault(name, {})
+    values[last] = value
 
 
 def another(annotation: Value, value: Value) -> Value:
@@ -76,12 +79,21 @@ def fields(kind: type[BaseModel], path: Path_ = ()) -> Iterator[tuple[Path_, Any
             yield (*path, name), inner
 
 
+def in_turn(kind: type[BaseModel]) -> list[list[tuple[Path_, Any]]]:
+    """Every field once, at most one of each nested resource at a time."""
+    parts: dict[str, list[tuple[Path_, Any]]] = {}
+    for path, annotation in fields(kind):
+        parts.setdefault(path[0] if len(path) > 1 else "", []).append((path, annotation))
+    rows = zip_longest(*parts.values())
+    return [[one for one in row if one is not None] for row in rows]
+
+
 INSTANCE = dg.DagsterInstance.ephemeral()
 CASES = [
-    pytest.param(profile, name, path, kind, id=f"{profile}-{name}-{'.'.join(path)}")
+    pytest.param(profile, name, chosen, id=f"{profile}-{name}-{number}")
     for profile in get_args(ProfileName)
     for name, resource in resources("embedded", Path.cwd()).items()
-    for path, kind in fields(type(resource))
+    for number, chosen in enumerate(in_turn(type(resource)))
 ]
 
 
@@ -111,17 +123,22 @@ def keys() -> Iterator[None]:
     os.environ.update(before)
 
 
-@pytest.mark.parametrize(("profile", "name", "path", "kind"), CASES)
+@pytest.mark.parametrize(("profile", "name", "chosen"), CASES)
 def test_one_field_of_a_run_keeps_all_others_of_the_profile(
-    profile: str, name: str, path: Path_, kind: Value
+    profile: str, name: str, chosen: list[tuple[Path_, Value]]
 ):
-    """For every profile, resource and field: the run has the profile's values and that one."""
+    """For every profile, resource and field: the run has the profile's values and that one.
+
+    One field of each nested resource at once: a field that changes another is seen all the same.
+    """
     resource, whole = unconfigured(profile, name)
-    value = another(kind, inside(whole, path))
-    part = initialized(name, resource, nested(path, value))
-    assert value == inside(part, path)
-    inside(part, path[:-1])[path[-1]] = inside(whole, path)
-    assert whole == part
+    config, expected = dict[str, Any](), deepcopy(whole)
+    for path, kind in chosen:
+        value = another(kind, inside(whole, path))
+        put(config, path, value)
+        put(expected, path, value)
+    assert whole != expected
+    assert expected == initialized(name, resource, config)
 
 
 def test_a_key_is_found_and_never_shown(tmp_path: Path):

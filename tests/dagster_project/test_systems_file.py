@@ -148,7 +148,7 @@ def test_another_file_can_be_named(home: Home, tmp_path: Path):
         listed = run(home, "evaluate", "--list", *named)
         assert (0, True) == (listed.exit_code, "mine" in listed.stdout.split("system ")[0])
         assert served.url in listed.stdout
-        assert "simple-rules-faithful" in listed.stdout
+        assert "decomposed_prompting-qwen2.5-14b-single_call" in listed.stdout  # in 80 columns
         done = run(home, "verify", *asked, "--system", "mine", "--json", *named)
         assert (0, "mine") == (done.exit_code, json.loads(done.stdout)["system"])
         home = home | {"DECOMPOSERL_SYSTEMS": str(own)}

@@ -3,25 +3,28 @@
 import random
 import re
 from collections import Counter
+from functools import cache
 from itertools import islice
+from pathlib import Path
 
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
+from decomposerl.claims.load import LoadSettings, load_benchmark, load_source
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.experiment import EvidenceView
 from fakes import BagOfWordsEmbedder
+from resources.corpora.folder import FolderCorpora
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.scoring import JudgedBatch, reward_rollouts
 from resources.policy_tiny.folder import VIEW
 from resources.policy_tiny.warm_start import WarmStart
-from sample.plan import cases
-from sample.planting import Planter
+from sample import Sample
 from sample.policy_flaws import TraceBlock, flawed
 from sample.policy_lessons import HELD, MISSING, Lesson, lessons
-from sample.world import World
+from toy_corpus import write_sample
 
 SEED = WarmStart().seed
-SAMPLE_SEED = 7  # of the bundled sample
 _CAPITAL = re.compile(r"\b[A-Z][\w-]+")
 
 
@@ -29,8 +32,14 @@ def some(seed: int = SEED, count: int = 400, flaws: float = 0.0) -> list[Lesson]
     return list(islice(lessons(seed, VIEW, flaws), count))
 
 
-CLEAN = some()
-FLAWED = some(SEED + 1, 1_200, 1.0)
+@cache
+def clean() -> list[Lesson]:
+    return some()
+
+
+@cache
+def with_flaws() -> list[Lesson]:
+    return some(SEED + 1, 1_200, 1.0)
 
 
 def names(texts: list[str], common: set[str]) -> list[set[str]]:
@@ -55,34 +64,34 @@ def judged(made: list[Lesson]) -> JudgedBatch:
 
 def test_the_same_arguments_give_the_same_lessons():
     """However many are drawn; another seed, view or share of flaws gives others."""
-    assert CLEAN == some()
-    assert CLEAN[:7] == some(count=7)
+    assert clean() == some()
+    assert clean()[:7] == some(count=7)
     assert some(flaws=0.5, count=50) == some(flaws=0.5, count=50)
-    assert not {one.claim for one in CLEAN} & {one.claim for one in some(SEED + 1)}
+    assert not {one.claim for one in clean()} & {one.claim for one in some(SEED + 1)}
     wide = list(islice(lessons(SEED, EvidenceView(3), 0.0), 50))
     assert max(len(one.view.splitlines()) for one in wide) == 3
-    assert max(len(one.view.splitlines()) for one in CLEAN) == 2
+    assert max(len(one.view.splitlines()) for one in clean()) == 2
 
 
 def test_clean_traces_have_no_fault():
     """A clean trace is its own canonical text: two or three cycles, each thought about."""
-    for one in CLEAN:
+    for one in clean():
         trace = parse_trace(one.trace)
         assert () == trace.faults
         assert one.trace == write_trace(trace)
         assert one.flaw == ""
         assert trace.verdict == one.label
         assert trace.opening is not None
-    assert {2, 3} == {len(parse_trace(one.trace).cycles) for one in CLEAN}
+    assert {2, 3} == {len(parse_trace(one.trace).cycles) for one in clean()}
 
 
 def test_the_opening_thought_takes_the_claim_apart():
     """It is the claim, with a number for each part, and an "it" for a subject named elsewhere."""
-    for one in CLEAN:
+    for one in clean():
         opening = str(parse_trace(one.trace).opening)
         assert one.claim == re.sub(r"\(2\) (it )?", "", opening.removeprefix("(1) "))
         assert ["1", "2"][: parts(one)] == re.findall(r"\((\d)\)", opening)
-    assert {1, 2} == {parts(one) for one in CLEAN}
+    assert {1, 2} == {parts(one) for one in clean()}
 
 
 def parts(lesson: Lesson) -> int:
@@ -99,7 +108,7 @@ def marks(lesson: Lesson) -> list[list[tuple[str, str]]]:
 def test_a_thought_holds_a_part_of_the_claim_against_the_evidence():
     """Marks say what the evidence has, but for few that it has elsewhere; answers follow them."""
     misses, things = 0, 0
-    for one in CLEAN:
+    for one in clean():
         trace = parse_trace(one.trace)
         for cycle, marked in zip(trace.cycles, marks(one), strict=True):
             assert cycle.answer.startswith("No, ") == (
@@ -108,13 +117,13 @@ def test_a_thought_holds_a_part_of_the_claim_against_the_evidence():
             misses += sum((finding == HELD) != (last in one.view) for last, finding in marked)
             things += len(marked)
         assert trace.cycles[-1].thought == "All is checked."
-    assert things > 4 * len(CLEAN)
+    assert things > 4 * len(clean())
     assert misses < 0.08 * things
 
 
 def test_questions_and_answers_say_a_part_of_the_claim_word_for_word():
     """But for an "it" in front of a part whose subject the claim names elsewhere."""
-    for one in CLEAN:
+    for one in clean():
         for cycle in parse_trace(one.trace).cycles:
             frame, part = cycle.question[:-1].split(" that ", 1)
             assert frame in {"Is it true", "Is it right"}
@@ -127,7 +136,7 @@ def test_questions_and_answers_say_a_part_of_the_claim_word_for_word():
 
 def test_no_stands_exactly_where_the_claim_differs():
     """A refuted claim has a No, a supported one none."""
-    for one in CLEAN:
+    for one in clean():
         rulings = {cycle.answer.split(", ")[0] for cycle in parse_trace(one.trace).cycles}
         assert rulings <= {"Yes", "No"}
         assert ("No" in rulings) == (one.label == "Refuted")
@@ -135,25 +144,28 @@ def test_no_stands_exactly_where_the_claim_differs():
 
 def test_both_labels_and_both_numbers_of_questions_are_common():
     """Neither a constant verdict nor a constant length is worth imitating."""
-    assert {"Supported", "Refuted"} == {one.label for one in CLEAN}
-    prose = [one for one in CLEAN if " | " not in one.view]
+    assert {"Supported", "Refuted"} == {one.label for one in clean()}
+    prose = [one for one in clean() if " | " not in one.view]
     refuted = sum(one.label == "Refuted" for one in prose) / len(prose)
     assert 0.42 <= refuted <= 0.58
-    double = [one for one in CLEAN if parts(one) == 2]
+    double = [one for one in clean() if parts(one) == 2]
     longer = sum(len(parse_trace(one.trace).cycles) == 3 for one in double) / len(double)
     assert 0.42 <= longer <= 0.58
-    single = [one for one in CLEAN if parts(one) == 1]
+    single = [one for one in clean() if parts(one) == 1]
     assert {2} == {len(parse_trace(one.trace).cycles) for one in single}
-    assert len({one.claim for one in CLEAN}) == len(CLEAN)
+    assert len({one.claim for one in clean()}) == len(clean())
 
 
-def test_names_are_not_those_of_the_bundled_sample():
+def test_names_are_not_those_of_the_bundled_sample(sample: Sample, tmp_path: Path):
     """No claim is the sample's; less than 1 % have only names of the sample."""
-    made = cases(Planter(World(random.Random(SAMPLE_SEED))))
-    common = everybodys()
-    theirs = set().union(*names([case.claim for case in made], common))
-    mine = names([one.claim for one in CLEAN + some(SEED + 1)], common)
-    assert not {case.claim for case in made} & {one.claim for one in CLEAN}
+    files, common = FolderCorpora(write_sample(sample, tmp_path)), everybodys()
+    every_load = [load_source(one, benchmark_of(one), files, LoadSettings()) for one in SOURCES]
+    every_load += [load_benchmark(one, source_of(one), files, LoadSettings()) for one in BENCHMARKS]
+    made = [claim for one in every_load for claim in one.claims["claim"]]
+    assert len(made) > 2_000
+    theirs = set().union(*names(made, common))
+    mine = names([one.claim for one in clean() + some(SEED + 1)], common)
+    assert not set(made) & {one.claim for one in clean()}
     assert sum(bool(each) and each <= theirs for each in mine) < 0.01 * len(mine)
     every = set().union(*mine)
     assert len(every) > 1_500
@@ -162,7 +174,7 @@ def test_names_are_not_those_of_the_bundled_sample():
 
 def test_the_rewards_hold_clean_traces_for_right():
     """Form and verdict earn everything; the rules see most claims covered and questions needed."""
-    scores = judged(CLEAN[:120]).rewards.results
+    scores = judged(clean()[:120]).rewards.results
     assert {1.0} == {score.value for score in scores["format"]}
     assert {1.0} == {score.value for score in scores["verification"]}
     assert {1.0, 0.5} >= {score.value for score in scores["question_count"]}
@@ -172,21 +184,21 @@ def test_the_rewards_hold_clean_traces_for_right():
 
 def test_claims_come_in_the_forms_of_the_sample():
     """Tables that support what is said of them, titled sentences, other openings and endings."""
-    tables = [one for one in CLEAN if " | " in one.view]
+    tables = [one for one in clean() if " | " in one.view]
     assert {"Supported"} == {one.label for one in tables}
-    assert 0.07 <= len(tables) / len(CLEAN) <= 0.17
-    titled = sum(": " in one.view.split("\n")[0] for one in CLEAN if one not in tables)
-    assert 0.3 <= titled / (len(CLEAN) - len(tables)) <= 0.5
-    opened = sum(one.claim.startswith(("Reportedly, ", "Records ", "Public ")) for one in CLEAN)
-    ended = sum(one.claim[-1] != "." or one.claim.endswith(" .") for one in CLEAN)
-    assert 0.03 <= opened / len(CLEAN) <= 0.12
-    assert 0.02 <= ended / len(CLEAN) <= 0.12
+    assert 0.07 <= len(tables) / len(clean()) <= 0.17
+    titled = sum(": " in one.view.split("\n")[0] for one in clean() if one not in tables)
+    assert 0.3 <= titled / (len(clean()) - len(tables)) <= 0.5
+    opened = sum(one.claim.startswith(("Reportedly, ", "Records ", "Public ")) for one in clean())
+    ended = sum(one.claim[-1] != "." or one.claim.endswith(" .") for one in clean())
+    assert 0.03 <= opened / len(clean()) <= 0.12
+    assert 0.02 <= ended / len(clean()) <= 0.12
 
 
 def test_flaws_cost_what_the_rewards_pay_for():
     """Clean traces earn 1 for form and verdict; each kind of flaw loses on a reward of its own."""
     by_kind = {
-        kind: [one for one in FLAWED if one.flaw == kind][:60]
+        kind: [one for one in with_flaws() if one.flaw == kind][:60]
         for kind in ("coin", "unsaid", "malformed")
     }
     earned = {
@@ -206,16 +218,16 @@ def test_flaws_cost_what_the_rewards_pay_for():
 
 def test_flaws_come_by_their_weights():
     """Four of seven lack a proper verdict, two have one by coin, one is malformed elsewhere."""
-    counts = Counter(one.flaw for one in FLAWED)
+    counts = Counter(one.flaw for one in with_flaws())
     assert {"coin", "unsaid", "malformed"} == set(counts)
     for kind, share in {"coin": 2 / 7, "unsaid": 4 / 7, "malformed": 1 / 7}.items():
-        assert abs(counts[kind] / len(FLAWED) - share) < 0.06  # four standard deviations
+        assert abs(counts[kind] / len(with_flaws()) - share) < 0.06  # four standard deviations
 
 
 def test_the_share_of_flaws_is_what_is_asked_for():
     """A share of 0 gives none, of 1 nothing else, of 0.8 about that."""
-    assert not any(one.flaw for one in CLEAN)
-    assert all(one.flaw for one in FLAWED)
+    assert not any(one.flaw for one in clean())
+    assert all(one.flaw for one in with_flaws())
     mixed = some(flaws=0.8, count=800)
     assert abs(sum(bool(one.flaw) for one in mixed) / len(mixed) - 0.8) < 0.06
     for one in mixed:
@@ -226,7 +238,7 @@ def test_the_share_of_flaws_is_what_is_asked_for():
 def found_faults(kind: str) -> Counter[str]:
     """The faults of all traces with a flaw of that kind, each once a trace."""
     found = Counter[str]()
-    for one in (one for one in FLAWED if one.flaw == kind):
+    for one in (one for one in with_flaws() if one.flaw == kind):
         found.update({fault.kind for fault in parse_trace(one.trace).faults} or {"none"})
     return found
 
@@ -234,7 +246,7 @@ def found_faults(kind: str) -> Counter[str]:
 def test_a_coin_changes_the_verdict_alone():
     """The form is whole, and both right and wrong verdicts are there."""
     assert {"none"} == set(found_faults("coin"))
-    coins = [one for one in FLAWED if one.flaw == "coin"]
+    coins = [one for one in with_flaws() if one.flaw == "coin"]
     wrong = sum(parse_trace(one.trace).verdict != one.label for one in coins)
     assert 0.4 <= wrong / len(coins) <= 0.6
 
@@ -246,7 +258,7 @@ def test_a_verdict_or_another_block_is_gone_open_or_twice():
     assert unsaid["none"] == 0
     assert {"unclosed", "unanswered", "answer_without_question"} <= set(malformed)
     assert malformed["no_verdict"] == 0
-    assert malformed["none"] < 0.3 * sum(one.flaw == "malformed" for one in FLAWED)
+    assert malformed["none"] < 0.3 * sum(one.flaw == "malformed" for one in with_flaws())
 
 
 BLOCKS = [

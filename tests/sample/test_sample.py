@@ -18,11 +18,6 @@ KINDS = {*PLANTED, *COPIES, *LEAKS, "ordinary", "middle", "reject", "benchmark"}
 
 
 @pytest.fixture(scope="module")
-def sample() -> Sample:
-    return generate()
-
-
-@pytest.fixture(scope="module")
 def files(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> FolderCorpora:
     return FolderCorpora(write_sample(sample, tmp_path_factory.mktemp("sample")))
 

@@ -23,11 +23,11 @@ from decomposerl.funnel.step import StageResult
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.decomposer.rule_engine import RuleDecomposer
-from resources.embedder.minilm import MiniLM
+from resources.embedder.resource import EmbedderResource
 from resources.entities.rule_engine import RuleEntities
 from resources.tokens.word_tokens import WordTokens
 from resources.verifier.lexical import LexicalVerifier
-from sample import generate
+from sample import Sample
 from toy_corpus import write_sample
 
 PARAPHRASE_FLOOR = 0.9
@@ -74,12 +74,13 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
+def stages(
+    sample: Sample, sample_results: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Stage]:
     """The sample through the funnel, from the rules to the silver questions."""
-    sample = generate()
     claims, tests = _read(write_sample(sample, tmp_path_factory.mktemp("sample")))
     planted = sample.answer_key.filter(~pl.col("kind").is_in(["benchmark", "reject"]))
-    minilm = MiniLM()
+    minilm = EmbedderResource(results_dir=str(sample_results)).open()
     results: dict[str, StageResult] = {}
     frames = {"rule_filtered": claims}
 

@@ -10,6 +10,7 @@ from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.table import Table
 
 LAW = settings(deadline=None, derandomize=True, max_examples=60)
+EACH_LAW = settings(LAW, max_examples=25)  # of a law that is drawn anew for each of many members
 FRAME_LAW = settings(LAW, max_examples=25)  # frames are slow to generate
 SOURCES = ("hover", "scitab", "wice")
 VOCABULARY = ("Ilva", "Torbeck", "bridge", "opened", "in", "1921", "the", "not", "river", "Ösk")

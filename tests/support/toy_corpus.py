@@ -67,7 +67,10 @@ def row(draw: random.Random, number: int) -> dict[str, str]:
 
 
 def write_sample(sample: Sample, folder: Path) -> Path:
-    """The files of a generated sample below ``folder``, which is returned."""
+    """The files of a generated sample below ``folder``, which is returned.
+
+    In ``<data folder>/sample/<fingerprint>`` they are found as those that a first run generates.
+    """
     for name, content in sample.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

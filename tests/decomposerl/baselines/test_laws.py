@@ -29,7 +29,7 @@ from decomposerl.baselines.method import (
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import build_trace
 from resources.store.prompts import load_prompt
-from strategies import LAW
+from strategies import EACH_LAW
 
 CASES = [pytest.param(method, protocol, id=name) for name, method, protocol in cases(ENTRY_METHODS)]
 EVERY = pytest.mark.parametrize(("method", "protocol"), CASES)
@@ -65,7 +65,7 @@ def test_a_method_has_both_protocols_or_a_verifier(method: Method):
 
 
 @EVERY
-@LAW
+@EACH_LAW
 @given(seed=seeds)
 def test_calls_are_as_many_as_the_formula_says(method: Method, protocol: Protocol, seed: int):
     """Whatever the model replies, calls asked equal the figure computed from how it ended."""
@@ -74,7 +74,7 @@ def test_calls_are_as_many_as_the_formula_says(method: Method, protocol: Protoco
 
 
 @EVERY
-@LAW
+@EACH_LAW
 @given(seed=seeds)
 def test_status_and_verdict_agree(method: Method, protocol: Protocol, seed: int):
     """There is a verdict exactly where one was parsed, and only a cut reply is truncated."""
@@ -84,7 +84,7 @@ def test_status_and_verdict_agree(method: Method, protocol: Protocol, seed: int)
 
 
 @EVERY
-@LAW
+@EACH_LAW
 @given(seed=seeds)
 def test_the_same_replies_give_the_same_run(method: Method, protocol: Protocol, seed: int):
     """A method draws nothing at random: calls and ending are a function of the replies."""
@@ -92,7 +92,7 @@ def test_the_same_replies_give_the_same_run(method: Method, protocol: Protocol, 
 
 
 @EVERY
-@LAW
+@EACH_LAW
 @given(seed=seeds)
 def test_what_was_asked_is_a_trace(method: Method, protocol: Protocol, seed: int):
     """Rewards can score it: the trace builds, whatever was replied, and reads back the same."""
@@ -116,7 +116,7 @@ def test_tags_in_replies_forge_no_block(method: Method, protocol: Protocol):
 
 
 @EVERY
-@LAW
+@EACH_LAW
 @given(seed=seeds)
 def test_each_call_fills_its_template(method: Method, protocol: Protocol, seed: int):
     """The prompt file has the section of every call, with exactly the call's places."""
@@ -128,7 +128,7 @@ def test_each_call_fills_its_template(method: Method, protocol: Protocol, seed: 
 
 
 @EVERY
-@LAW
+@EACH_LAW
 @given(seed=seeds)
 def test_whoever_answers_sees_the_evidence(method: Method, protocol: Protocol, seed: int):
     """Evidence stands in each call that answers; a check sees it, or what was found in it."""

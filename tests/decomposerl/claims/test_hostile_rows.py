@@ -25,7 +25,7 @@ from resources.corpora.pages import MAX_PAGE_BYTES, SqlitePages
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.entities.rule_engine import RuleEntities
 from resources.verifier.lexical import LexicalVerifier
-from strategies import LAW
+from strategies import EACH_LAW
 
 LENIENT = LoadSettings(max_reject_share=1)
 PAGE = (ROOT / "docs/how-to/add-a-corpus.md").read_text("utf-8")
@@ -195,7 +195,7 @@ JSON = st.recursive(
 )
 
 
-@LAW
+@EACH_LAW
 @given(st.data())
 @pytest.mark.parametrize("member", MEMBERS)
 def test_any_json_in_any_place_is_conserved(member: Source | Benchmark, data: st.DataObject):

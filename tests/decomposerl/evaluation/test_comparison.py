@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.published import IN_DOMAIN
 from decomposerl.evaluation.subset import evaluation_subset
-from decomposerl.reports.comparison_report import comparison_markdown
+from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from strategies import LAW
 
@@ -83,6 +83,9 @@ def test_a_short_run_marks_its_rows_and_their_mean():
     shown = comparison_markdown(frame).splitlines()
     assert len(marked) == sum(line.endswith("\\* |") for line in shown)
     assert not compare_systems(sets, found, FAST)["limited"].any()
+    short_table = comparison_unfolded(frame)
+    assert len(short_table) < 1_000
+    assert short_table.splitlines()[2].startswith("| b over c on ")
 
 
 def test_a_short_run_and_a_tiny_set_have_no_p_value():

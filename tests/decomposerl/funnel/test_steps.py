@@ -303,6 +303,7 @@ def test_training_takes_the_selected_and_the_long_and_drops_the_rest():
     ]
     assert fates(result) == {0: ("not_selected", 2_999, 3_000)}
     assert ["diversity_selection"] == result.drops["step"].to_list()
+    assert {"long_evidence": WordCounter().unit} == result.engines
 
 
 def test_a_selected_claim_from_elsewhere_is_an_error():

@@ -17,7 +17,7 @@ from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.products import GUARD, Products, hostile_rows, is_sound
 from decomposerl.kernels.threads import Team
 from decomposerl.kernels.torch_products import Bf16Products, DeviceProducts, Int8Products
-from strategies import LAW
+from strategies import EACH_LAW
 
 Vectors = NDArray[np.float32]
 
@@ -80,7 +80,7 @@ def exact(left: cosine_blocks.Side, right: cosine_blocks.Side) -> NDArray[np.flo
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=name_of)
-@LAW
+@EACH_LAW
 @given(
     kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),
     dimensions=st.sampled_from((2, 7, 64, 200, 1_030)),
@@ -100,7 +100,7 @@ def test_no_product_is_further_off_than_its_bound(
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=name_of)
-@LAW
+@EACH_LAW
 @given(
     kind=st.sampled_from(KINDS),
     threshold=st.sampled_from((0.05, 0.5, 0.9, 1.0)),
@@ -122,7 +122,7 @@ def test_what_is_ruled_out_is_below_and_what_is_given_is_at_most_as_said(
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=name_of)
-@LAW
+@EACH_LAW
 @given(kind=st.sampled_from(KINDS), threshold=st.sampled_from((0.1, 0.6)), seed=st.integers(0, 100))
 def test_engines_and_tiles_cannot_be_told_apart(
     engine: Products, kind: str, threshold: float, seed: int

@@ -11,10 +11,11 @@ from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import PromptFile, PromptSettings, parse_prompt, with_shared_text
 from decomposerl.text.sentences import split_sentences
 from project import ROOT
-from resources.corpora.bundled_sample import ensure_sample
 from resources.store.prompts import load_policy_prompt, load_prompt
+from sample import Sample
 from studies.reply_operations import reading
 from studies.reply_rows import Row
+from toy_corpus import write_sample
 
 QUESTION = load_prompt("question")
 CHAT = [method for method in ENTRY_METHODS if method.prompt]
@@ -256,10 +257,10 @@ def shared_with(root: Path) -> set[str]:
     return found
 
 
-def test_no_example_is_in_the_bundled_sample(tmp_path: Path):
+def test_no_example_is_in_the_bundled_sample(sample: Sample, tmp_path: Path):
     """A worked example must not give away a claim that it is tested with."""
     assert len(written()) > 50
-    assert set() == shared_with(ensure_sample(tmp_path))
+    assert set() == shared_with(write_sample(sample, tmp_path))
 
 
 @pytest.mark.real

@@ -2,7 +2,12 @@
 
 import polars as pl
 
-from decomposerl.reports.system_report import calls_markdown, score_facts, scores_markdown
+from decomposerl.reports.system_report import (
+    calls_markdown,
+    score_facts,
+    scores_markdown,
+    verdicts_markdown,
+)
 from decomposerl.schemas import CALLS, SCORES
 
 RULES = {
@@ -36,12 +41,21 @@ def frame(table: pl.Schema, *rows: dict[str, object]) -> pl.DataFrame:
 
 
 def test_tokens_are_shown_where_an_engine_counts_them():
-    """Rules count none, and have no columns full of zeros."""
+    """Rules count none, and the line of their calls has no zeros."""
     assert "tokens" not in calls_markdown(frame(CALLS.schema, RULES))
     counted = calls_markdown(frame(CALLS.schema, RULES | {"prompt_tokens": 120}))
     assert "tokens in" in counted
-    assert "120.0" in counted
+    assert "- **verify \\(verdict\\)**: 1 calls, 120.0 tokens in, median 0.000 s" in counted
     assert "tokens out" not in counted
+
+
+def test_verdicts_are_counted_by_label():
+    """Right, wrong and unread; together they are the predictions."""
+    said = {"a": "Supported", "b": "Refuted", "c": None, "d": "Refuted"}
+    predictions = pl.DataFrame({"claim_id": list(said), "verdict": list(said.values())})
+    labels = ["Supported"] * 3 + ["Refuted"]
+    shown = verdicts_markdown(predictions, pl.DataFrame({"claim_id": list(said), "label": labels}))
+    assert ["| Supported | 1 | 1 | 1 |", "| Refuted | 1 | 0 | 0 |"] == shown.splitlines()[2:]
 
 
 def test_scores_are_rounded_and_slices_named():

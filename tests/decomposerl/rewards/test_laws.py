@@ -30,7 +30,7 @@ from reward_parts import (
     values,
     verdicts,
 )
-from strategies import LAW
+from strategies import EACH_LAW, LAW
 
 EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS})
 every_reward = pytest.mark.parametrize("reward", REWARDS, ids=lambda reward: reward.name)
@@ -48,7 +48,7 @@ def test_the_catalogue_has_the_papers_seven_first():
 
 
 @every_reward
-@LAW
+@EACH_LAW
 @given(groups(failing=True), reward_settings)
 def test_values_lie_in_their_range(
     reward: Reward, cases: list[RewardCase], settings: RewardSettings
@@ -65,7 +65,7 @@ def test_values_lie_in_their_range(
 
 
 @every_reward
-@LAW
+@EACH_LAW
 @given(groups(failing=True), reward_settings, st.randoms(use_true_random=False))
 def test_order_of_rollouts(
     reward: Reward, cases: list[RewardCase], settings: RewardSettings, chance: random.Random
@@ -79,7 +79,7 @@ def test_order_of_rollouts(
 
 
 @every_reward
-@LAW
+@EACH_LAW
 @given(groups(), reward_settings)
 def test_no_ruling_is_lost_no_reward_fails(
     reward: Reward, cases: list[RewardCase], settings: RewardSettings

@@ -16,6 +16,7 @@ from strategies import LAW
 
 FORMS: tuple[Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")
 marked = st.text(st.sampled_from("ab \u0301\u0327\u0344\u0f73\u3099가각ﷺé\U0001d15e"), max_size=600)
+MARKS = 250_000
 RUNS = {
     "alternating": "\u0301\u0327",
     "that decompose": "\u0f73",
@@ -37,11 +38,11 @@ def test_text_without_a_long_run_comes_out_as_from_the_standard_library(form: Fo
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("marks", RUNS.values(), ids=RUNS)
-def test_two_megabytes_of_marks_are_read_by_all_who_normalise(marks: str):
-    """The library sorts a run by insertion; 1 million marks took hours."""
-    text = "War e" + marks * (1_000_000 // len(marks)) + " ended."
+def test_half_a_megabyte_of_marks_is_read_by_all_who_normalise(marks: str):
+    """The library sorts a run by insertion: on these, a minute or more for each form and reader."""
+    text = "War e" + marks * (MARKS // len(marks)) + " ended."
     for form in FORMS:
-        assert len(normalised(form, text)) >= 1_000_000
+        assert len(normalised(form, text)) >= MARKS
     assert normalise_claim(text).startswith("war")
     assert pack_sets([text, "war ended"]).starts.size
     assert clean(text).sentences

@@ -97,6 +97,17 @@ def test_rules_answer_any_method(key: str, tmp_path: Path):
     assert (2, 0) == (made.asked, again.asked)
 
 
+def test_quick_claims_are_reported_once(tmp_path: Path):
+    """Each message is an event in Dagster's storage, which costs more than a claim by rules."""
+    numbered = pl.DataFrame({"claim_id": [f"n{n:03}" for n in range(60)]})
+    many = numbered.join(claims().head(1).drop("claim_id"), how="cross")
+    said: list[str] = []
+    opened(resource(tmp_path), "simple-rules-faithful", tmp_path).predict(
+        "hover", many, 0.0, said.append
+    )
+    assert ["simple-rules-faithful, hover: 60 of 60 claims"] == said
+
+
 def test_the_verifier_is_the_profiles(tmp_path: Path):
     """It is asked where it is the one that the system names, and no other takes its place."""
     made = predicted(resource(tmp_path), "minicheck-lexical", tmp_path)

@@ -12,7 +12,10 @@ import pytest
 
 from decomposerl.kernels.threads import Team
 from project import ROOT, SUPPORT
+from resources.corpora.bundled_sample import fingerprint
 from resources.process.interrupt import GRACE_S, STAGES_KEPT, ends_soon, start_guard
+from sample import Sample
+from toy_corpus import write_sample
 
 CHILD = SUPPORT / "interrupt_child.py"
 STOPPED = "stopped: all is kept"
@@ -160,11 +163,12 @@ MASKS = {"captured": ("SigCgt", signal.SIGTERM), "loading": ("SigBlk", signal.SI
 
 
 @pytest.mark.parametrize("when", [*MASKS, "running"])
-def test_dagsters_own_command_ends_soon_too(tmp_path: Path, when: str):
+def test_dagsters_own_command_ends_soon_too(sample: Sample, tmp_path: Path, when: str):
     """Before and after the guard while it loads, where Dagster keeps signals, and in a step.
 
     There is no traceback, and no log is left.
     """
+    write_sample(sample, tmp_path / "data" / "sample" / fingerprint())
     home = tmp_path / "home"
     home.mkdir()
     (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text("utf-8"), "utf-8")

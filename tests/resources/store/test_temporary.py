@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from project import ROOT
-from resources.corpora import bundled_sample as sample
+from resources.corpora.bundled_sample import ensure_sample, fingerprint
 from resources.store.temporary import aside, remove_abandoned, replace_file
+from sample import Sample
+from toy_corpus import write_sample
 
 WRITER = """
 import sys, time
@@ -107,10 +109,10 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
     assert [("a", "old")] == [(path.name, path.read_text()) for path in tmp_path.iterdir()]
 
 
-def test_the_next_start_finds_the_sample_without_left_overs(tmp_path: Path):
+def test_the_next_start_finds_the_sample_without_left_overs(sample: Sample, tmp_path: Path):
     """What a killed generator left is gone, even where nothing is written."""
-    target = sample.ensure_sample(tmp_path)
+    target = write_sample(sample, tmp_path / fingerprint())
     kill(writer(target, "writing"))
     assert 2 == len(list(tmp_path.iterdir()))
-    assert target == sample.ensure_sample(tmp_path)
+    assert target == ensure_sample(tmp_path)
     assert [target] == list(tmp_path.iterdir())

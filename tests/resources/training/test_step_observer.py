@@ -44,6 +44,8 @@ def test_a_run_that_trains_shows_its_measures_and_its_curves():
     shown = {name: value.value for name, value in first.metadata.items()}
     assert {"steps done": 1, "steps": 30, "time left": "1 min 30 s", "total": 1.3333} == shown
     assert str(second.metadata["learning curves so far"].value).startswith("![")
+    assert "rewards so far" == next(iter(second.metadata))
+    assert len(str(second.metadata["rewards so far"].value)) < 1_000
 
 
 def test_observations_grow_rare_in_a_long_run():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from pydantic import SecretStr
 
 from dagster_project.engine_choices import JUDGE
 from dagster_project.profiles import process_rank, profile_from_environment
-from dagster_project.worker import judge_facts
+from dagster_project.worker import judge_facts, main
 from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import Optimization
 from fault_server import Answer, FaultServer
@@ -60,19 +61,23 @@ def planned(tmp_path: Path, base: Path, steps: int = 2, **changes: object) -> Tr
     return replace(run, key=key)
 
 
-def start(run: TrainingRun, options: Sequence[str] = ()) -> "subprocess.Popen[str]":
+def written(run: TrainingRun) -> tuple[str, dict[str, str]]:
+    """The file that names the run, and the variables of its process."""
     file = run.folder.with_name("run.json")
     file.write_text(run.to_json(), "utf-8")
-    environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
+    return str(file), {
         "DECOMPOSERL_PROFILE": "embedded",
         "DECOMPOSERL_DATA": str(run.folder.parent),
         "OPENAI_API_KEY": SECRET,
     }
+
+
+def start(run: TrainingRun) -> "subprocess.Popen[str]":
+    file, variables = written(run)
     return subprocess.Popen(
-        [sys.executable, "-m", "dagster_project.worker", "--run", str(file), *options],
+        [sys.executable, "-m", "dagster_project.worker", "--run", file],
         cwd=run.folder.parent,  # without the .env file of a person who develops
-        env=environment,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -84,6 +89,27 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
     printed, _ = process.communicate(timeout=120)
     assert SECRET not in printed
     return process.returncode, printed
+
+
+def answered(
+    run: TrainingRun, capsys: pytest.CaptureFixture[str], options: Sequence[str] = ()
+) -> tuple[int, str]:
+    """Exit status, and all that was printed, of a run that ends before its first step.
+
+    In this process: starting one takes longer than all that it does.
+    """
+    file, variables = written(run)
+    before = os.environ.copy()
+    os.environ.update(variables)
+    try:
+        with chdir(run.folder.parent):
+            status = main(["--run", file, *options])
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    printed = "".join(capsys.readouterr())
+    assert SECRET not in printed
+    return status, printed
 
 
 def wait_for_steps(run: TrainingRun, process: "subprocess.Popen[str]", steps: int) -> None:
@@ -164,42 +190,50 @@ def test_a_run_learns_from_its_own_copies(tmp_path: Path):
     assert read_outcome(RunFolder(run.folder)).before
 
 
-def test_a_look_alone_trains_nothing(tmp_path: Path, base: Path):
+def test_a_look_alone_trains_nothing(
+    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+):
     """The page of what it takes, and no folder of a run."""
     run = planned(tmp_path, base)
-    status, printed = ended(start(run, ["--dry-run-only"]))
+    status, printed = answered(run, capsys, ["--dry-run-only"])
     assert 0 == status, printed
     assert "judge calls, at most" in printed
     assert not run.folder.exists()
 
 
-def test_a_problem_found_before_stops_the_run_unless_told_otherwise(tmp_path: Path, base: Path):
+def test_a_problem_found_before_stops_the_run_unless_told_otherwise(
+    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+):
     """Prompts that are all too long are a problem; the sentence says what fixes it."""
     run = planned(tmp_path, base)
     sampling = replace(run.experiment.sampling, max_prompt_tokens=1)
     run = planned(tmp_path, base, sampling=sampling)
-    status, printed = ended(start(run))
+    status, printed = answered(run, capsys)
     assert 2 == status, printed
     assert "before the first step: prompts" in printed
     assert "max_prompt_tokens" in printed
     assert "Traceback" not in printed
 
 
-def test_another_run_than_was_planned_is_refused(tmp_path: Path, base: Path):
+def test_another_run_than_was_planned_is_refused(
+    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+):
     """Where claims, base, prompts or engines differ from the key's, nothing is trained."""
     run = replace(planned(tmp_path, base), key="0" * 16)
-    status, printed = ended(start(run))
+    status, printed = answered(run, capsys)
     assert 2 == status
     assert "the run's key is 0000000000000000" in printed
     assert not run.folder.exists()
 
 
-def test_a_file_that_holds_no_run_is_named(tmp_path: Path, base: Path):
+def test_a_file_that_holds_no_run_is_named(
+    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+):
     """One sentence, said once, and status 2, not a traceback; a missing field by its name."""
     run = planned(tmp_path, base)
     (tmp_path / "empty.json").write_text("{}", "utf-8")
     for name, reason in (("missing", "No such file"), ("empty", "field '")):
-        status, printed = ended(start(run, ["--run", str(tmp_path / f"{name}.json")]))
+        status, printed = answered(run, capsys, ["--run", str(tmp_path / f"{name}.json")])
         assert 2 == status
         assert 1 == printed.count(f"{name}.json holds no training run")
         assert reason in printed, printed
