@@ -95,7 +95,7 @@ def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
         stage = StageRecorder(context, corpora.settings)
         with data_folder.keeping_rejects("/".join(context.asset_key.path)):
             loaded = load(corpora.files(), corpora.settings)
-        return stage.loaded(loaded, terms)
+        return stage.loaded(loaded, {**terms, **beside})
 
     return claims
 

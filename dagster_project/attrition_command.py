@@ -28,7 +28,7 @@ def attrition(  # noqa: PLR0913 - each is one option
         float | None, typer.Option(help="What it would keep at this Jaccard; combinable.")
     ] = None,
     against: Annotated[
-        Literal["paper"] | None, typer.Option(help="Beside its table, and why they differ.")
+        Literal["paper"] | None, typer.Option(help="With the paper's table, and why they differ.")
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:

@@ -50,9 +50,9 @@ PAPER_TOTAL = PaperCounts(155_506, 24_355, 17_328, 5_464)
 class Difference:
     """Why the rows of a corpus are not the paper's, or that they are.
 
-    ``rows`` is what all its public files give with the default settings, None where they were
-    not all there to be counted. ``setting`` reproduces the paper's rows, or comes nearest to
-    them; it is empty where there is none.
+    ``rows`` is what all its public files give with the default settings, by the files or their
+    published sizes; None where neither says. ``setting`` reproduces the paper's rows, or comes
+    nearest to them; it is empty where there is none.
     """
 
     corpus: str
@@ -79,7 +79,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         None,
         "Likely the same: train and dev without the middle class. That leaves two thirds of the "
         "test split (4,071 of 6,099), and two thirds of the other rows of over 60,000 would be "
-        "the paper's count. Train and dev were not counted.",
+        "about the paper's count. Train and dev were not counted.",
     ),
     Difference(
         "llm_aggrefact",
@@ -91,8 +91,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         "feverous",
         None,
         "Here the whole train file, about 71,000 rows. Likely the paper kept claims whose evidence "
-        "is sentences: the public selection by that rule has 2,962 of dev's 7,890 rows, and the "
-        "same share of train would be the paper's count. Train was not counted.",
+        "is sentences: the public selection by that rule has 2,962 of about 7,900 dev rows, and "
+        "that share of train is about the paper's count. The native files were not counted.",
         "LoadSettings.readings = {feverous: sentences}",
     ),
     Difference(

@@ -38,7 +38,7 @@ EXAMPLES: Mapping[str, Example] = {
     "view": Example("view --system cot-rules-faithful --html traces.html"),
     "leaderboard": Example("leaderboard --format csv"),
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
-    "attrition": Example("attrition --by-reason --format markdown"),
+    "attrition": Example("attrition --against paper --format markdown"),
     "explain": Example("explain 1f6a3c"),
     "sources": Example("sources"),
     "doctor": Example("doctor --json"),

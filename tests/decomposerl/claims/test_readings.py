@@ -1,6 +1,7 @@
 """The readings that ``LoadSettings.readings`` chooses, and files with rows of a test set."""
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from corpora_parts import assert_conserved
@@ -225,6 +226,13 @@ def test_an_unknown_reading_is_refused_with_those_there_are():
     for wrong in ({"feverous": "sentence"}, {"feverus": "sentences"}):
         with pytest.raises(ValidationError, match="feverous: sentences"):
             LoadConfig(readings=wrong)
+
+
+def test_the_shipped_configuration_chooses_every_reading():
+    """``configs/paper_rows.yaml`` names each corpus with a reading, and is valid."""
+    shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
+    settings = LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
+    assert {one.name for one in MEMBERS} == settings.readings.keys()
 
 
 @pytest.mark.real

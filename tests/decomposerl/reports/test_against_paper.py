@@ -24,6 +24,7 @@ from decomposerl.reports.attrition import STAGES, TOTAL, StageFrames, attrition,
 from decomposerl.schemas import DROPS, REJECTS
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
+from studies.reference import corpus_rows
 
 FOLDER = ROOT.parent / "shared" / "corpora"
 TITLES = {one.name: one.title for one in SOURCES}
@@ -147,6 +148,14 @@ def test_pages_hold_every_source_and_each_reason_once():
         plain = page.replace("\\", "")
         assert 1 == plain.count(STAGE_REASONS["difficulty"])
         assert "Setting: LoadSettings.readings = {feverous: sentences}." in plain
+
+
+def test_the_page_on_readings_has_the_table():
+    """It says of each corpus what its asset and the comparison say."""
+    page = (ROOT / "docs/explanation/paper-readings.md").read_text("utf-8")
+    block = page.split("<!-- corpora rows report: begin -->\n")[1]
+    shown = block.split("\n<!-- corpora rows report: end -->")[0]
+    assert corpus_rows.block() == shown, "write it again: make reference"
 
 
 @pytest.mark.real
