@@ -16,8 +16,9 @@ from decomposerl.claims.source import Benchmark
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.leaderboard import leaderboard as arranged
+from decomposerl.evaluation.leaderboard import mean_scores
 from decomposerl.evaluation.published import MEANS
-from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score_predictions
+from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
@@ -43,6 +44,7 @@ from resources.evaluation.results_folder import (
     PREDICTIONS,
     SCORES,
     EvaluationFiles,
+    read_doubtful,
     read_required,
     read_test_claims,
     subset_status,
@@ -183,7 +185,8 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         claims = evaluation_subset(read_test_claims(data_folder, name)).claims
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
-        frame = score_predictions(predictions, claims, config)
+        doubtful = read_doubtful(data_folder, name)
+        frame = score_predictions(predictions, claims, config, doubtful)
         page = {**score_facts(frame), "scores": dg.MetadataValue.md(scores_markdown(frame))}
         return stage.evaluated(frame, predictions.height, status, page)
 
@@ -237,7 +240,11 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         against = tuple(system_named(key, systems).key for key in config.against)
         settings = ComparisonSettings(against, config.draws, config.seed)
         frame = compare_systems(
-            evaluated.claims(), evaluated.predictions(), settings, evaluated.limited()
+            evaluated.claims(),
+            evaluated.predictions(),
+            settings,
+            evaluated.limited(),
+            evaluated.doubtful(),
         )
         metadata = {
             "clearest": dg.MetadataValue.md(comparison_unfolded(frame)),

@@ -13,10 +13,8 @@ import typer
 from dagster_project.attrition_command import attrition
 from dagster_project.evaluation_commands import (
     DataOption,
-    accept,
     evaluate,
     existing_data_folder,
-    leaderboard,
 )
 from dagster_project.init_command import CorporaOption, corpora_folder, init
 from dagster_project.metrics_command import metrics
@@ -27,6 +25,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
+from dagster_project.results_commands import accept, export_inspect, leaderboard
 from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score, serve_rewards
 from dagster_project.terminal import (
@@ -189,6 +188,7 @@ for command, panel in (
     (attrition, _LOOK),
     (leaderboard, _LOOK),
     (metrics, _LOOK),
+    (export_inspect, _LOOK),
     (run, _RUN),
     (train, _RUN),
     (evaluate, _RUN),

@@ -1,7 +1,6 @@
-"""The evaluation's commands: ``decomposerl evaluate``, ``leaderboard`` and ``accept``."""
+"""``decomposerl evaluate``, and the options of commands that name systems or test sets."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,11 +21,8 @@ from dagster_project.profiles import (
     titles_for,
 )
 from dagster_project.terminal import (
-    Format,
-    FormatOption,
     print_columns,
     print_note,
-    print_rows,
     print_text,
     report_errors,
 )
@@ -36,7 +32,6 @@ if TYPE_CHECKING:
     from dagster_project.named_graph import NamedGraph
     from decomposerl.evaluation.systems import System
 
-_PATIENCE_S = 10.0
 _PREDICTIONS = "predictions/"
 TestSetsOption = Annotated[str, typer.Option(help="Comma-separated test sets; default: all.")]
 LimitOption = Annotated[
@@ -91,8 +86,8 @@ def evaluate(  # noqa: PLR0913 - each is one option of the command
         return
     every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
     own = [entry.name for entry in entries_for(graph.profile)]
-    keys = _systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
-    sets = _test_sets(benchmarks, every) or every
+    keys = systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
+    sets = test_sets_named(benchmarks, every) or every
     _require_claims(sets, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
@@ -137,9 +132,7 @@ def _evaluated(
     return done
 
 
-def _systems_named(
-    words: Sequence[str], partitions: Sequence[str], own: Sequence[str]
-) -> list[str]:
+def systems_named(words: Sequence[str], partitions: Sequence[str], own: Sequence[str]) -> list[str]:
     """The systems, each once; ``own`` are the entries of the user's among the partitions.
 
     Raises:
@@ -159,7 +152,7 @@ def _systems_named(
     return list(dict.fromkeys(words))
 
 
-def _test_sets(words: str, every: Sequence[str]) -> list[str]:
+def test_sets_named(words: str, every: Sequence[str]) -> list[str]:
     """The test sets that are named, each once.
 
     Raises:
@@ -195,81 +188,6 @@ def _print_board(graph: "NamedGraph", systems: Sequence[str]) -> None:
     board = read_leaderboard(graph.folder.path)
     shown = board.filter(board["system"].is_in(list(systems)))
     print_text(leaderboard_text(shown, titles_for(graph.profile)))
-
-
-@report_errors
-def leaderboard(
-    data: DataOption = None,
-    *,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Include rows of the paper's tables that were not run.")
-    ] = False,
-    output: FormatOption = Format.TEXT,
-) -> None:
-    """Show the scores in the layout of the paper's tables, next to the paper's figures."""
-    from decomposerl.evaluation.leaderboard import wide_leaderboard
-    from decomposerl.evaluation.regression import departures
-    from decomposerl.reports.leaderboard_report import (
-        departures_text,
-        leaderboard_markdown,
-        leaderboard_text,
-    )
-    from resources.evaluation.results_folder import read_accepted, read_leaderboard
-
-    folder = data_folder(data)
-    board = read_leaderboard(folder)
-    if output.is_data:
-        rows = wide_leaderboard(board)
-        print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), output)
-        return
-    page = leaderboard_text if output is Format.TEXT else leaderboard_markdown
-    print_text(page(board, titles_for(profile_from_environment()), everything=everything))
-    accepted = read_accepted(folder)
-    if accepted is not None:
-        print_text(f"\nagainst accepted.json: {departures_text(departures(board, accepted))}")
-
-
-@report_errors
-def accept(
-    data: DataOption = None,
-    *,
-    system: Annotated[
-        list[str] | None, typer.Option(help="Accept only this system's scores; repeatable.")
-    ] = None,
-    note: Annotated[str, typer.Option(help="Why, for later readers of the file.")] = "",
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start over: drop all earlier accepted scores.")
-    ] = False,
-) -> None:
-    """Accept today's scores: later scores must fall within their intervals.
-
-    Writes accepted.json in the data folder. Short runs are never accepted. --fresh removes
-    cells of systems that no longer exist, and replaces a damaged file.
-    """
-    from decomposerl.evaluation.regression import acceptable_scores, merge_accepted
-    from resources.evaluation.results_folder import (
-        ACCEPTED,
-        read_accepted,
-        read_leaderboard,
-        write_accepted,
-    )
-    from resources.store.run_lock import file_lock, lock_path
-
-    folder = data_folder(data)
-    accepted = acceptable_scores(read_leaderboard(folder))
-    if system:
-        unknown = sorted(set(system) - {cell.system for cell in accepted})
-        if unknown:
-            raise ConfigError(f"the leaderboard has no whole run of {', '.join(unknown)}")
-        accepted = [cell for cell in accepted if cell.system in system]
-    if not accepted:
-        raise ConfigError("there is nothing to accept: no test set was scored completely")
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    with file_lock(lock_path(folder, ACCEPTED), ACCEPTED, wait_s=_PATIENCE_S):
-        earlier = [] if fresh else read_accepted(folder) or []
-        path = write_accepted(folder, merge_accepted(earlier, accepted), now, note)
-    systems = len({cell.system for cell in accepted})
-    print_text(f"accepted {len(accepted):,} scores of {systems:,} systems: {path}")
 
 
 def data_folder(data: Path | None) -> Path:

@@ -27,6 +27,7 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "gpu": ("vllm",),
     "hub": ("huggingface-hub",),
     "retrieve": ("bm25s",),
+    "inspect": ("inspect-ai",),
     "rewards": ("starlette", "uvicorn"),
 }
 EXTRA_OF: Mapping[str, str] = {

@@ -8,7 +8,7 @@ reader took from a claim file is among them or left out on purpose (``CountedFil
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import polars as pl
@@ -18,6 +18,7 @@ from decomposerl.claims.checks import Candidate, check_draft
 from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
 from decomposerl.claims.claim_collector import ClaimCollector, Drop
 from decomposerl.claims.counted_files import CountedFiles
+from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
 from decomposerl.claims.source import (
     Benchmark,
@@ -63,6 +64,7 @@ class LoadedClaims:
 
     ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark),
     ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read.
+    ``doubtful`` is the ``DOUBTFUL`` list of a benchmark that has one.
     ``status`` is not_available (no file), off_by_terms, truncated (a file ended in the
     middle: the number of lost rows is unknown), empty (a claim file holds no row), else ok.
     """
@@ -73,6 +75,7 @@ class LoadedClaims:
     rows_read: int
     status: str
     files: tuple[str, ...]
+    doubtful: pl.DataFrame | None = None
 
 
 def load_source(
@@ -142,7 +145,9 @@ def load_benchmark(
 
     wanted = (*plan.evaluation, *plan.shared, *plan.claim_lists)
     batches = [(file, rows.of(benchmark, file)) for file in wanted]
-    return _collected(collector, benchmark, batches, drop, settings)
+    loaded = _collected(collector, benchmark, batches, drop, settings)
+    doubtful = doubtful_claims(benchmark.name, benchmark.labels, loaded.claims, files)
+    return replace(loaded, doubtful=doubtful)
 
 
 def _training_on(source: Source, settings: LoadSettings) -> bool:

@@ -13,6 +13,7 @@ from itertools import combinations
 import polars as pl
 
 from decomposerl.evaluation.bootstrap import DRAWS, clusters_of, generator
+from decomposerl.evaluation.doubtful import base_of, claims_without_doubtful, column_of
 from decomposerl.evaluation.metrics import Numbers, codes_of
 from decomposerl.evaluation.paired import Difference, compare, holm, mean_difference
 from decomposerl.evaluation.published import MEANS
@@ -50,6 +51,7 @@ def compare_systems(
     predictions: Predictions,
     settings: ComparisonSettings | None = None,
     limited: Collection[tuple[str, str]] = frozenset(),
+    doubtful: Mapping[str, Collection[str]] | None = None,
 ) -> pl.DataFrame:
     """Every pair of systems on every test set that both were run on, as ``COMPARISON``.
 
@@ -57,17 +59,20 @@ def compare_systems(
     ``limited`` names limited runs by (system, test set). A row based on one, also as a part of a
     mean, is ``limited``; such a row, and one of too few documents, has no p-value and says why in
     ``no_p``. Holm's correction is over the test sets of a pair; the means are a family of their
-    own. A test set with a single label gives no row.
+    own, and so are the test sets without the claims that ``doubtful`` names for them. A test set
+    with a single label gives no row.
     """
     chosen = settings or ComparisonSettings()
     labelled = {name: frame.drop_nulls("label") for name, frame in claims.items()}
+    labelled |= claims_without_doubtful(labelled, doubtful or {})
     systems = sorted({system for by_system in predictions.values() for system in by_system})
     rows: list[dict[str, object]] = []
     for system, other in _pairs(systems, chosen.against):
         pair = _Pair(system, other)
-        pair.limited = {name for one, name in limited if one in {system, other}}
+        short = {name for one, name in limited if one in {system, other}}
+        pair.limited = short | {column_of(name) for name in short}
         for name, frame in labelled.items():
-            _add(pair, name, frame, predictions.get(name, {}), chosen)
+            _add(pair, name, frame, predictions.get(base_of(name) or name, {}), chosen)
         rows += _rows(pair)
     return COMPARISON.conform(pl.DataFrame(rows, schema=COMPARISON.schema))
 
@@ -123,7 +128,9 @@ def _rows(pair: _Pair) -> list[dict[str, object]]:
         if not math.isnan(outcome.difference)
     }
     means = _means(pair)
-    return [*_family(pair, sets), *_family(pair, means)]
+    whole = {name: outcome for name, outcome in sets.items() if not base_of(name)}
+    rest = {name: outcome for name, outcome in sets.items() if base_of(name)}
+    return [row for family in (whole, means, rest) for row in _family(pair, family)]
 
 
 def _means(pair: _Pair) -> dict[str, Difference]:

@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from decomposerl.evaluation.doubtful import base_of, column_of, parts_of, scores_without_doubtful
+from decomposerl.evaluation.intervals import mean_interval
 from decomposerl.evaluation.published import (
     COLUMNS,
     MEANS,
@@ -20,7 +23,7 @@ from decomposerl.evaluation.published import (
 )
 from decomposerl.evaluation.scores import BEYOND_RATE
 from decomposerl.evaluation.systems import System
-from decomposerl.schemas import LEADERBOARD
+from decomposerl.schemas import LEADERBOARD, SCORES
 
 METRIC = "balanced_accuracy"
 PARTS = ("score", "low", "high", "paper")
@@ -64,6 +67,8 @@ def leaderboard(
 ) -> pl.DataFrame:
     """The ``LEADERBOARD`` of all scores; ``benchmarks`` are the known test sets.
 
+    A test set with doubtful labels has a further column without those claims.
+
     ``scores`` includes the means that can be formed, under the names of ``MEANS``. A row of the
     paper's tables appears for each protocol of its method, run or not. A cell that was not run is
     empty, and a mean with an empty part is empty. Systems that are no row of the paper follow as
@@ -73,11 +78,12 @@ def leaderboard(
     score, their mean follows as ``<system>-mean``, with the least and the greatest of their scores
     as its bounds; a cell that one of them lacks is empty.
     """
-    scored = {
-        (row["system"], row["benchmark"]): row
-        for row in scores.filter(metric=METRIC, slice="all").iter_rows(named=True)
-    }
-    own = [name for name in benchmarks if name not in COLUMNS]
+    further = scores_without_doubtful(scores)
+    counted = pl.concat([scores, further]).filter(metric=METRIC, slice="all")
+    scored = {(row["system"], row["benchmark"]): row for row in counted.iter_rows(named=True)}
+    names = list(benchmarks)
+    own = [name for name in names if name not in COLUMNS]
+    own += [one for one in map(column_of, names) if one in set(further["benchmark"])]
     beyond = _beyond(scores)
     lines: list[dict[str, object]] = []
     present = {system for system, _ in (*scored, *runs.edited)}
@@ -86,6 +92,29 @@ def leaderboard(
             cells = _cells(row, position, [*COLUMNS, *own], scored, runs)
             lines += [one | {"beyond_context": _most_beyond(row, one, beyond)} for one in cells]
     return LEADERBOARD.conform(pl.DataFrame(lines, schema=LEADERBOARD.schema))
+
+
+def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Uniform means of balanced accuracy over benchmarks, as ``SCORES``.
+
+    One row per system and mean, where every benchmark of the mean has a score; the row names each
+    engine once. The interval follows from those of the independent parts (``mean_interval``).
+    """
+    whole = scores.filter(slice="all", metric="balanced_accuracy").drop_nulls("score")
+    lines = []
+    for (system,), rows in whole.group_by("system", maintain_order=True):
+        for name, parts in means.items():
+            scored = rows.filter(pl.col("benchmark").is_in(list(parts)))
+            if scored.height == len(parts):
+                engine = " / ".join(scored["engine"].unique(maintain_order=True))
+                lines.append([name, system, engine, *_mean_of(scored)])
+    return SCORES.conform(pl.DataFrame(lines, SCORES.schema, orient="row"))
+
+
+def _mean_of(rows: pl.DataFrame) -> list[object]:
+    score, low, high = (rows[column].to_list() for column in ("score", "low", "high"))
+    mean = [float(np.mean(score)), *mean_interval(score, low, high)]
+    return ["balanced_accuracy", "all", "", *mean, rows["rows"].sum(), rows["supported"].sum()]
 
 
 def _rows(systems: Sequence[System], ran: Collection[str]) -> list[_TableRow]:
@@ -151,7 +180,7 @@ def _beyond(scores: pl.DataFrame) -> dict[_Cell, int]:
 def _most_beyond(row: _TableRow, line: Mapping[str, object], beyond: Mapping[_Cell, int]) -> int:
     """Claims beyond the context of a cell; of a mean over seeds, the most of one run."""
     column = str(line["benchmark"])
-    parts = MEANS.get(column, (column,))
+    parts = () if base_of(column) else parts_of(column)
     return max(sum(beyond.get((one.key, part), 0) for part in parts) for one in row.runs)
 
 
@@ -208,7 +237,7 @@ def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, 
 
 
 def _status(systems: Sequence[str], column: str, runs: RunCoverage) -> str:
-    cells = {(system, part) for system in systems for part in MEANS.get(column, (column,))}
+    cells = {(system, part) for system in systems for part in parts_of(column)}
     if cells & set(runs.edited):
         return EDITED
     if cells & set(runs.limited):
@@ -221,14 +250,15 @@ def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
 
     Columns: those of ``LEADERBOARD`` up to ``engine`` (each engine once), ``limited`` (a cell is of
     a limited run), then for each test set and mean ``<name>``, ``<name>_low``, ``<name>_high``
-    (ours) and ``<name>_paper`` (the paper's).
+    (ours) and ``<name>_paper`` (the paper's); of a column without doubtful claims also
+    ``<name>_rows``, the claims left.
     """
     head = ["table", "place", "family", "title", "system", "method", "model", "protocol", "seeds"]
     columns = columns_of(board)
     cells = [
         pl.col(part).filter(pl.col("benchmark") == name).first().alias(column_name(name, part))
         for name in columns
-        for part in PARTS
+        for part in (*PARTS, *["rows"] * (base_of(name) is not None))
     ]
     of_test_sets = pl.col("engine").filter(~pl.col("benchmark").is_in(list(MEANS)))
     engines = of_test_sets.drop_nulls().unique().sort().str.join("; ")

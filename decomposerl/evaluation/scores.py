@@ -4,14 +4,15 @@ Scores are percent, except ``*_per_claim``. Every labelled claim counts, also wi
 verdict. Metrics of confidence are over the claims whose verdict has that confidence (``rows``),
 for all claims together only: ``auroc_*`` tells right verdicts from wrong ones by confidence,
 ``auroc_support`` Supported claims from Refuted ones by support score.
-``balanced_accuracy_mean_of_subsets`` is the uniform mean over the benchmark's subsets.
+``balanced_accuracy_mean_of_subsets`` is the uniform mean over the benchmark's subsets,
+``balanced_accuracy_without_doubtful`` leaves out the claims whose label is doubtful.
 
 Shares of claims have intervals in closed form (``evaluation.intervals``); AUROC, calibration and
 counts have bootstrap intervals, or none where there are too few claims.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -67,6 +68,7 @@ CONFIDENCES = {
     "agreement": "agreement",
 }
 BALANCED = "balanced_accuracy"
+WITHOUT_DOUBTFUL = "balanced_accuracy_without_doubtful"
 MEAN_OF_SUBSETS = "balanced_accuracy_mean_of_subsets"
 _BINNINGS: tuple[Literal["mass", "width"], ...] = ("mass", "width")
 _TRACED = pl.col("trace").is_not_null()
@@ -120,9 +122,15 @@ class _Slice:
 
 
 def score_predictions(
-    predictions: pl.DataFrame, claims: pl.DataFrame, settings: ScoreSettings | None = None
+    predictions: pl.DataFrame,
+    claims: pl.DataFrame,
+    settings: ScoreSettings | None = None,
+    doubtful: Collection[str] = (),
 ) -> pl.DataFrame:
     """``SCORES`` of one system's predictions of one benchmark; empty where no claim has a label.
+
+    ``doubtful`` are ids of claims with a doubtful label; where there are some, there is a metric
+    over the others.
 
     Raises:
         EvaluationError: predictions and claims do not match, or predictions are of several
@@ -137,36 +145,14 @@ def score_predictions(
     if not frame.height:
         return SCORES.empty()
     part = _part(frame, "all", "", chosen)
-    lines = [*_counted(part), *_subset_mean(part), *_ratios(part), *beyond, *_confidences(part)]
+    lines = [*_counted(part), *_subset_mean(part), *_without(part, doubtful)]
+    lines += [*_ratios(part), *beyond, *_confidences(part)]
     for name, value, rows in slices(frame):
         sliced = _part(rows, name, value, part.settings)
         lines += [*_counted(sliced), *_ratios(sliced)]
     head = [frame["benchmark"][0], frame["system"][0], frame["engine"][0]]
     whole = pl.DataFrame([head + line for line in lines], SCORES.schema, orient="row")
     return SCORES.conform(whole)
-
-
-def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """Uniform means of balanced accuracy over benchmarks, as ``SCORES``.
-
-    One row per system and mean, where every benchmark of the mean has a score; the row names each
-    engine once. The interval follows from those of the independent parts (``mean_interval``).
-    """
-    whole = scores.filter(slice="all", metric="balanced_accuracy").drop_nulls("score")
-    lines = []
-    for (system,), rows in whole.group_by("system", maintain_order=True):
-        for name, parts in means.items():
-            scored = rows.filter(pl.col("benchmark").is_in(list(parts)))
-            if scored.height == len(parts):
-                engine = " / ".join(scored["engine"].unique(maintain_order=True))
-                lines.append([name, system, engine, *_mean_of(scored)])
-    return SCORES.conform(pl.DataFrame(lines, SCORES.schema, orient="row"))
-
-
-def _mean_of(rows: pl.DataFrame) -> list[object]:
-    score, low, high = (rows[column].to_list() for column in ("score", "low", "high"))
-    mean = [float(np.mean(score)), *mean_interval(score, low, high)]
-    return ["balanced_accuracy", "all", "", *mean, rows["rows"].sum(), rows["supported"].sum()]
 
 
 def _part(frame: pl.DataFrame, name: str, value: str, settings: ScoreSettings) -> _Slice:
@@ -205,6 +191,15 @@ def _subset_mean(part: _Slice) -> Iterator[list[Any]]:
         bounds = mean_interval(scores, lows, highs)
         in_a_subset = part.frame["subset"].is_not_null().to_numpy()
         yield part.row(MEAN_OF_SUBSETS, float(np.mean(scores)), bounds, in_a_subset)
+
+
+def _without(part: _Slice, doubtful: Collection[str]) -> Iterator[list[Any]]:
+    """Balanced accuracy over the claims whose label is not doubtful."""
+    rows = part.frame.filter(~pl.col("claim_id").is_in(list(doubtful)))
+    if 0 < rows.height < part.frame.height:
+        kept = _part(rows, "all", "", part.settings)
+        score = float(balanced_accuracy(outcome_table(kept.labels, _read(kept, BALANCED))))
+        yield kept.row(WITHOUT_DOUBTFUL, score, _bounds(kept, BALANCED), kept.labels >= 0)
 
 
 def _ratios(

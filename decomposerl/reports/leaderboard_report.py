@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from decomposerl.evaluation.doubtful import base_of, title_of
 from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
 from decomposerl.evaluation.leaderboard import (
     FURTHER,
@@ -36,6 +37,7 @@ SEEDS_NOTE = (
     "of training, not of the claims."
 )
 BEYOND = "Claims longer than the model's context (read in part, wrong or dropped: beyond_context):"
+DOUBTFUL = "Claims left without those whose label is doubtful:"
 EDITED = "Not run with the present entry of systems.toml, which was edited since; evaluate again:"
 _NOTHING = "nothing was scored yet"
 _PROTOCOLS = {"single_call": ", single call"}
@@ -165,7 +167,20 @@ def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
         for row in _cells(board, pl.col("beyond_context") > 0)
     ]
     beyond = f"{BEYOND} {'; '.join(named)}." if named else ""
-    return " ".join(filter(None, [beyond, _edited_note(board, titles)]))
+    return " ".join(
+        filter(None, [beyond, _doubtful_note(board, titles), _edited_note(board, titles)])
+    )
+
+
+def _doubtful_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
+    """The claims that are left in each column without doubtful claims, of how many."""
+    most = dict(board.group_by("benchmark").agg(pl.col("rows").max()).iter_rows())
+    left = [
+        f"{_title(base, titles)} {most[name]:,} of {most[base]:,}"
+        for name in columns_of(board)
+        if (base := base_of(name)) and most[name]
+    ]
+    return f"{DOUBTFUL} {'; '.join(left)}." if left else ""
 
 
 def _edited_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
@@ -175,7 +190,8 @@ def _edited_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
 
 
 def _cells(board: pl.DataFrame, which: pl.Expr) -> list[dict[str, Any]]:
-    cells = board.filter(which, ~pl.col("benchmark").is_in(list(MEANS)))
+    of_all = [name for name in columns_of(board) if not (name in MEANS or base_of(name))]
+    cells = board.filter(which, pl.col("benchmark").is_in(of_all))
     return cells.unique(["system", "benchmark"], maintain_order=True).to_dicts()
 
 
@@ -271,7 +287,7 @@ def _paper(row: _Row, name: str) -> str:
 
 
 def _title(name: str, titles: Mapping[str, str]) -> str:
-    return MEAN_TITLES.get(name) or titles.get(name, name)
+    return MEAN_TITLES.get(name) or title_of(name, titles)
 
 
 def _table_title(table: int) -> str:

@@ -164,8 +164,7 @@ class ChatClient:
         if self.store is not None:
             outcomes |= readable(distinct, self.store.flush())
         ordered = [outcomes[one.key] for one in keyed]
-        failed = [one for one in ordered if isinstance(one, ChatFailure)]
-        self.counts.fail(failed)
+        self.counts.fail(failed := [one for one in ordered if isinstance(one, ChatFailure)])
         if failed and (summary := _summary(failed, len(ordered))) != self._warned:
             self._warned = summary  # batches of one request would repeat it
             _LOG.warning("%s: %s", self.engine, summary)

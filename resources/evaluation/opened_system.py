@@ -63,18 +63,7 @@ class OpenedSystem:
             EngineError: too many claims failed, or no call can be answered.
             EvaluationError: the calibration was fitted to another model or prompt.
         """
-        said = time.monotonic()
-
-        def progress(done: int, total: int) -> None:
-            nonlocal said
-            moved(done)
-            part = total and done * _REPORTS // total != (done - 1) * _REPORTS // total
-            if done and (done == total or (part and time.monotonic() - said > _REPORT_EVERY_S)):
-                said = time.monotonic()
-                log(f"{self.task.system}, {benchmark}: {done:,} of {total:,} claims")
-
         with bar(f"{self.task.system}, {benchmark}", claims.height, "claims") as shown:
-            moved = _moves(shown)
             made = predict(
                 self.task,
                 benchmark,
@@ -82,7 +71,7 @@ class OpenedSystem:
                 self.caller,
                 self.folder / SHARDS,
                 limits=FailureLimit(most_failed),
-                progress=progress,
+                progress=_reported(_moves(shown), f"{self.task.system}, {benchmark}", log),
                 calibration=self.calibration() if calibrated else None,
                 guard=self.guard,
             )
@@ -139,3 +128,20 @@ def _moves(shown: Bar) -> Callable[[int], None]:
         shown.move(done)
 
     return moved
+
+
+def _reported(
+    moved: Callable[[int], None], what: str, log: Callable[[str], None]
+) -> Callable[[int, int], None]:
+    """Moves the bar and logs ``what`` at the end, and at each part where that takes long."""
+    said = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        nonlocal said
+        moved(done)
+        part = total and done * _REPORTS // total != (done - 1) * _REPORTS // total
+        if done and (done == total or (part and time.monotonic() - said > _REPORT_EVERY_S)):
+            said = time.monotonic()
+            log(f"{what}: {done:,} of {total:,} claims")
+
+    return progress

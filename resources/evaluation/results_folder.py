@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl import schemas
+from decomposerl.claims.doubtful import doubted_ids
 from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.derived import DERIVED
@@ -23,7 +24,7 @@ from resources.store.temporary import replace_file
 
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
 LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"
-ACCEPTED = "accepted.json"
+ACCEPTED, DOUBTFUL = "accepted.json", "doubtful"
 _BUILD = "Build it with: decomposerl run leaderboard comparison"
 _COMPARED = ["claim_id", "verdict", "engine"]
 
@@ -52,6 +53,14 @@ def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
         if one.name == name and not folder.exists(f"benchmark/{name}"):
             return one.claims(read_required(folder, f"benchmark/{one.base}"))
     return read_required(folder, f"benchmark/{name}")
+
+
+def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
+    """The claims of a test set whose label its list doubts; empty where there is no list."""
+    key = f"{DOUBTFUL}/{name}"
+    if not folder.exists(key):
+        return frozenset()
+    return doubted_ids(schemas.DOUBTFUL.conform(folder.read(key)))
 
 
 def subset_status(subset: EvaluationSubset) -> str:
@@ -88,6 +97,10 @@ class EvaluationFiles:
             name: self.folder.read(key) for name, key in keys.items() if self.folder.exists(key)
         }
 
+    def doubtful(self) -> dict[str, frozenset[str]]:
+        """The claims with a doubtful label by test set."""
+        return {name: read_doubtful(self.folder, name) for name in self.benchmarks}
+
     def scores(self) -> pl.DataFrame:
         """All scores of current systems and test sets, as ``SCORES``."""
         frames = [self.folder.read(key) for key, _, _ in self._files(SCORES)]
@@ -100,6 +113,10 @@ class EvaluationFiles:
             read = without_dropped(self.folder.read(key, [*_COMPARED, "notes"]))
             frames.setdefault(benchmark, {})[system] = read.select(_COMPARED)
         return frames
+
+    def predicted(self, system: str) -> list[str]:
+        """The test sets of which a system has predictions that count."""
+        return [name for _, name, one in self._files(PREDICTIONS) if one == system]
 
     def runs(self) -> RunCoverage:
         """The limited runs, those without a claim to predict, and those of an earlier entry."""

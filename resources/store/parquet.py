@@ -46,6 +46,7 @@ _FOLDERS = {
 _SIDE_OF = {
     "rejects": "claims/",
     "calls": "predictions/",
+    "doubtful": "benchmark/",
 }  # a side table's key is its asset's without this prefix
 _LINEAGE = "dagster/column_lineage"
 
@@ -90,7 +91,8 @@ class StageOutput:
     """A stage's frame with its drops (``DROPS``), rejects (``REJECTS``) and run record.
 
     ``pairs`` (``PAIRS``) is set where the run keeps them, ``cells`` (``SELECTION_CELLS``) where
-    the stage selects, ``calls`` (``CALLS``) where it predicts.
+    the stage selects, ``calls`` (``CALLS``) where it predicts, ``doubtful`` (``DOUBTFUL``) where a
+    test set has a list of doubtful labels.
     """
 
     kept: pl.DataFrame
@@ -100,6 +102,7 @@ class StageOutput:
     pairs: pl.DataFrame | None = None
     cells: pl.DataFrame | None = None
     calls: pl.DataFrame | None = None
+    doubtful: pl.DataFrame | None = None
 
 
 def write_parquet(frame: pl.DataFrame, target: Path) -> None:
@@ -185,12 +188,13 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
             ("pairs", obj.pairs, schemas.PAIRS),
             ("selection_cells", obj.cells, schemas.SELECTION_CELLS),
             ("calls", obj.calls, schemas.CALLS),
+            ("doubtful", obj.doubtful, schemas.DOUBTFUL),
         ):
             side = key.removeprefix(_SIDE_OF.get(folder, ""))
             side_path = base / folder / f"{side}.parquet"
             if frame is not None:
                 write_parquet(table.conform(frame), side_path)
-            elif folder == "pairs":  # an earlier run's pairs do not belong to this one
+            elif folder in {"pairs", "doubtful"}:  # an earlier run's do not belong to this one
                 side_path.unlink(missing_ok=True)
         target = Path(str(path))
         write_parquet(kept, target)

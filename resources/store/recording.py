@@ -16,6 +16,7 @@ import polars as pl
 from pydantic import BaseModel
 
 from decomposerl.claims.claim_collector import unknown_labels
+from decomposerl.claims.doubtful import without_effect
 from decomposerl.claims.load import LoadedClaims
 from decomposerl.printable import printable
 from decomposerl.reports import figures
@@ -142,7 +143,13 @@ class StageRecorder:
         if labels := unknown_labels(loaded.rejects):
             self._context.log.warning(f"{self._key}: unknown labels: {labels}")
             metadata["unknown labels"] = labels
-        output = StageOutput(loaded.claims, run, loaded.drops, loaded.rejects)
+        if loaded.doubtful is not None:
+            metadata["doubtful labels"] = dict(loaded.doubtful["state"].value_counts().rows())
+            if lost := without_effect(loaded.doubtful):
+                self._context.log.warning(f"{self._key}: {printable(lost, keep='')}")
+        output = StageOutput(
+            loaded.claims, run, loaded.drops, loaded.rejects, doubtful=loaded.doubtful
+        )
         return dg.MaterializeResult(value=output, metadata=rounded(metadata))
 
     def table(

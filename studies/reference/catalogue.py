@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dagster_project.definitions import build_definitions
-from dagster_project.jobs import EXAMPLES, JOBS
+from dagster_project.definitions import build_definitions, defs
+from dagster_project.jobs import EXAMPLES, JOB_NAMES
 from dagster_project.profiles import Profile
 from dagster_project.stages import Stage, stages_of
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
@@ -174,7 +174,8 @@ def _jobs() -> Iterator[str]:
         "Launch a job in Dagster's UI, or with "
         "`dagster job execute -m dagster_project.definitions -j NAME`."
     )
-    rows = [(code(job.name), (job.description or "").split("\n")[0]) for job in JOBS]
+    jobs = (defs.resolve_job_def(name) for name in JOB_NAMES)
+    rows = [(code(job.name), (job.description or "").split("\n")[0]) for job in jobs]
     yield table(("Job", "What it runs"), rows)
     yield "Configurations, for example; what one leaves out keeps its default:"
     for name, example in EXAMPLES.items():

@@ -38,6 +38,7 @@ EXAMPLES: Mapping[str, Example] = {
     "view": Example("view --system cot-rules-faithful --html traces.html"),
     "leaderboard": Example("leaderboard --format csv"),
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
+    "export-inspect": Example("export-inspect cot-rules-faithful --out logs"),
     "attrition": Example("attrition --against paper --format markdown"),
     "explain": Example("explain 1f6a3c"),
     "sources": Example("sources"),

@@ -35,6 +35,7 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile("benchmark/<test set>.parquet", "claims of a test set", "benchmark_claims"),
         DataFile("rejects/<corpus>.parquet", "what could not be read of a corpus", "rejects"),
         DataFile("rejects/benchmark/<test set>.parquet", "the same of a test set", "rejects"),
+        DataFile("doubtful/<test set>.parquet", "its list of doubtful labels", "doubtful"),
         DataFile("rule_filtered.parquet", "claims after the rules", "rule_filtered"),
         DataFile("difficulty_band.parquet", "claims after the verifier", "difficulty_band"),
         DataFile("deduplicated.parquet", "claims without duplicates", "deduplicated"),

@@ -24,6 +24,7 @@ TABLES: tuple[Table, ...] = (
     schemas.TRAINING_CLAIMS,
     schemas.DROPS,
     schemas.REJECTS,
+    schemas.DOUBTFUL,
     schemas.PAIRS,
     schemas.SELECTION_CELLS,
     schemas.ROLLOUTS,

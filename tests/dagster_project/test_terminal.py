@@ -158,6 +158,13 @@ def _leaderboard(folder: Path) -> Iterator[Result]:
     yield run(("leaderboard", "--data", str(folder / IN_A_NAME)))
 
 
+def _export_inspect(folder: Path) -> Iterator[Result]:
+    """Systems and test sets as they were typed."""
+    logs = ("--out", str(folder / IN_A_NAME), "--data", str(folder))
+    yield run(("export-inspect", EVIL, *logs))
+    yield run(("export-inspect", "simple-rules-faithful", "--benchmarks", EVIL, *logs))
+
+
 def _accept(folder: Path) -> Iterator[Result]:
     """Systems as they were typed, a note, a folder."""
     home = folder / IN_A_NAME
@@ -270,6 +277,7 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "fetch": _fetch,
     "doctor": _doctor,
     "leaderboard": _leaderboard,
+    "export-inspect": _export_inspect,
     "accept": _accept,
     "rehearse": _rehearse,
     "evaluate": _evaluate,

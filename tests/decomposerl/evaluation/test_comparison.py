@@ -71,6 +71,23 @@ def test_only_claims_that_both_have_count():
     assert (10, 100.0) == (row["rows"], row["difference"])
 
 
+def test_test_sets_without_doubtful_claims_are_a_family_of_their_own():
+    """Rows beside those of all claims, whose p-values stay as they are; short runs are marked."""
+    sets, said_of = {"one": TOY, "two": TOY}, {"a": RIGHT, "b": MIXED}
+    both, short = {"one": said_of, "two": said_of}, {("b", "two")}
+    plain = compare_systems(sets, both, FAST, short)
+    doubted = {name: TOY["claim_id"].tail(8).to_list() for name in sets}
+    frame = compare_systems(sets, both, FAST, short, doubted)
+    assert plain.equals(frame.filter(pl.col("benchmark").is_in(list(sets))))
+    rest = frame.filter(~pl.col("benchmark").is_in(list(sets)))
+    assert [("one_without_doubtful", 32, False), ("two_without_doubtful", 32, True)] == rest.select(
+        "benchmark", "rows", "limited"
+    ).rows()
+    (first, _) = rest.to_dicts()
+    assert first["p_holm"] == max(first["p_bootstrap"], first["p_mcnemar"])
+    assert first["difference"] == pytest.approx(50.0)
+
+
 def test_a_short_run_marks_its_rows_and_their_mean():
     """In every pair that it is in, and in no other; the reader sees a star."""
     sets = dict.fromkeys(IN_DOMAIN, TOY)

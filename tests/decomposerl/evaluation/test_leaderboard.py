@@ -6,9 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard, wide_leaderboard
+from decomposerl.evaluation.leaderboard import (
+    RunCoverage,
+    leaderboard,
+    mean_scores,
+    wide_leaderboard,
+)
 from decomposerl.evaluation.published import COLUMNS, IN_DOMAIN, MEANS, PUBLISHED
-from decomposerl.evaluation.scores import mean_scores
 from decomposerl.evaluation.systems import system_named, systems
 from leaderboard_parts import ONE, SYSTEMS, method, score, scores
 from strategies import LAW

@@ -10,8 +10,9 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, 
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import clusters_of, generator, interval, resampled_sums
+from decomposerl.evaluation.leaderboard import mean_scores
 from decomposerl.evaluation.metrics import balanced_accuracy, indicators
-from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score_predictions
+from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES
 from project import ROOT
 

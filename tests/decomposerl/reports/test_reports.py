@@ -105,10 +105,8 @@ def test_text_and_markdown_show_the_same_numbers(world: World):
         assert value in markdown
     table = [line for line in text.split("\n\n")[0].split("\n") if "─" not in line]
     assert 1 == len({len(line) for line in table})
-    unread = wide.filter(read=0)["title"].to_list()
-    assert unread
-    for page in (text, markdown):
-        rows, note = page.split("\n\n")[:2]
+    assert (unread := wide.filter(read=0)["title"].to_list())
+    for rows, note in (page.split("\n\n")[:2] for page in (text, markdown)):
         assert all(title in note and title not in rows for title in unread)
 
 
