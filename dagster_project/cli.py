@@ -18,6 +18,7 @@ from dagster_project.evaluation_commands import (
 )
 from dagster_project.init_command import CorporaOption, corpora_folder, init
 from dagster_project.metrics_command import metrics
+from dagster_project.pages_command import build_pages
 from dagster_project.profiles import (
     benchmarks_for,
     profile_from_environment,
@@ -190,6 +191,7 @@ for command, panel in (
     (metrics, _LOOK),
     (export_inspect, _LOOK),
     (run, _RUN),
+    (build_pages, _RUN),
     (train, _RUN),
     (evaluate, _RUN),
     (score, _RUN),

@@ -26,6 +26,7 @@ _TREEBANK = {
     "-RCB-": "}",
     "-COLON-": ":",
 }
+_ENTITIES = (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;"))
 _TREEBANK_MARK = re.compile("|".join(_TREEBANK))
 
 
@@ -62,6 +63,20 @@ def _anchor(link: re.Match[str]) -> str:
 def without_treebank(text: str) -> str:
     """Penn-treebank bracket codes (``-LRB-`` …) and FEVER's ``-COLON-`` as their characters."""
     return _TREEBANK_MARK.sub(lambda m: _TREEBANK[m[0]], text)
+
+
+def without_entities(title: str) -> str:
+    """The characters of XML's entities: HotpotQA's dump writes ``&`` in titles as ``&amp;``."""
+    for character, entity in (*_ENTITIES[1:], _ENTITIES[0]):  # the ampersand last
+        title = title.replace(entity, character)
+    return title
+
+
+def with_entities(title: str) -> str:
+    """The reverse."""
+    for character, entity in _ENTITIES:
+        title = title.replace(character, entity)
+    return title
 
 
 def page_title(name: str) -> str:

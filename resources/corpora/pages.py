@@ -11,8 +11,8 @@ Three layouts, recognised by their tables:
   ``sentence_N``, ``section_N``, ``table_N`` and ``list_N`` entries.
 
 A title is looked up as given, then with spaces for underscores and the other way round, with real
-brackets for FEVER's marks and the other way round, decomposed (NFD, as the databases were built)
-and composed (NFC).
+brackets for FEVER's marks and the other way round, with ``&amp;`` for ``&`` as HotpotQA's dump has
+it and the other way round, decomposed (NFD, as the databases were built) and composed (NFC).
 
 A page that cannot be read (its JSON is broken or nested too deeply, it is a number, it is
 longer than ``MAX_PAGE_BYTES``, its part of the file is damaged) is a ``DamagedPage``, which
@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
+from decomposerl.claims.passages import with_entities, without_entities
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import SourceFileError
 from decomposerl.normal_form import normalised
@@ -182,9 +183,11 @@ def spellings(title: str) -> Iterator[str]:
     for mark, character in _BRACKET_CODES.items():
         plain, marked = plain.replace(mark, character), marked.replace(character, mark)
     swapped = (text.replace(*swap) for text in (plain, marked) for swap in ("_ ", " _"))
+    texts = (title, *swapped)
+    entities = (change(text) for change in (with_entities, without_entities) for text in texts)
     forms = (
         form
-        for text in (title, *swapped)
+        for text in (*texts, *entities)
         for form in (text, *(normalised(name, text) for name in _FORMS))
     )
     yield from dict.fromkeys(forms)

@@ -149,7 +149,7 @@ def publish_folder(written: Path, target: Path) -> None:
     An earlier ``target`` is renamed just before and then removed.
     """
     for path in (*sorted(written.rglob("*")), written):
-        _flush(path)
+        flush(path)
     if target.exists():
         old = target.with_name(f".{target.name}.old")
         shutil.rmtree(old, ignore_errors=True)
@@ -158,10 +158,11 @@ def publish_folder(written: Path, target: Path) -> None:
         shutil.rmtree(old)
     else:
         written.rename(target)
-    _flush(target.parent)
+    flush(target.parent)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Write a file or folder that is already there through to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -33,6 +33,9 @@ EXAMPLES: Mapping[str, Example] = {
     "score": Example("score traces.jsonl --grounding required"),
     "serve-rewards": Example("serve-rewards --port 8005 --at-once 4"),
     "fetch": Example("fetch scifact"),
+    "build-pages": Example(
+        "build-pages fever --only-needed", "See [page databases](../how-to/page-databases.md)."
+    ),
     "init corpus": Example("init corpus notes --from notes.csv --corpora corpora"),
     "init systems": Example("init systems"),
     "view": Example("view --system cot-rules-faithful --html traces.html"),

@@ -1,0 +1,139 @@
+"""``decomposerl build-pages``: the page databases of HoVer, Ex-FEVER, FEVER and FEVEROUS."""
+
+import shutil
+from dataclasses import asdict, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dagster_project.init_command import CorporaOption, corpora_folder
+from dagster_project.profiles import benchmarks_for, profile_from_environment, sources_for
+from dagster_project.progress_display import shown_progress
+from dagster_project.terminal import JsonOption, print_json, print_text, report_errors
+from decomposerl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from decomposerl.claims.page_dumps import PageSet
+    from decomposerl.claims.source import Benchmark, Source
+    from resources.corpora.page_build import BuiltPages
+
+_SHOWN_TITLES = 5
+
+
+class PagesOf(StrEnum):
+    """The corpora whose text lies in a page database."""
+
+    HOVER = "hover"
+    EX_FEVER = "ex_fever"
+    FEVER = "fever"
+    FEVEROUS = "feverous"
+
+
+@report_errors
+def build_pages(  # noqa: PLR0913 - each is one option of the command
+    corpus: Annotated[PagesOf, typer.Argument(help="Whose pages.")],
+    *,
+    dump: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", exists=True, help="The dump, or a folder of its files; default: its place."
+        ),
+    ] = None,
+    corpora: CorporaOption = None,
+    only_needed: Annotated[
+        bool, typer.Option("--only-needed", help="Only the pages that claims on disk name.")
+    ] = False,
+    replace_old: Annotated[
+        bool, typer.Option("--replace", help="Build again where the database is there.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build the page database of a corpus from its public dump, without unpacking the dump.
+
+    A build that was ended continues where it was when the same command is run again.
+    """
+    from decomposerl.claims.page_dumps import PAGE_SETS
+    from resources.corpora import page_build
+
+    folder = corpora_folder(corpora)
+    pages = next(one for one in PAGE_SETS if one.name == corpus)
+    found = dump or _placed(pages, folder)
+    settings = page_build.BuildSettings(replace=replace_old)
+    with shown_progress() as say:
+        needed = _needed(pages, folder) if only_needed else None
+        if needed is None:
+            say(_room(pages, found, folder))
+        built = page_build.build_pages(pages, found, folder / pages.target, needed, settings)
+    if as_json:
+        print_json({**asdict(built), "target": str(built.target)})
+    else:
+        print_text(_summary(built))
+
+
+def _placed(pages: "PageSet", folder: Path) -> Path:
+    """The dump where it is looked for.
+
+    Raises:
+        ConfigError: it is not there; the message says where to get it.
+    """
+    from resources.corpora.partial_pages import megabytes
+
+    places = [folder / place / each.file for place in pages.places for each in pages.dumps]
+    for path in places:
+        if path.exists():
+            return path
+    first = pages.dumps[0]
+    raise ConfigError(
+        f"no dump for {pages.name}: get {first.file} ({megabytes(first.size)}, {first.license}) "
+        f"from {first.address} and put it at {places[0]}, or name it with --from"
+    )
+
+
+def _needed(pages: "PageSet", folder: Path) -> dict[str, str]:
+    """The pages that the claims on disk name.
+
+    Raises:
+        ConfigError: there are no claims.
+    """
+    from decomposerl.claims.page_dumps import named_pages
+    from resources.corpora.folder import FolderCorpora
+
+    profile = replace(profile_from_environment(), corpora=folder)
+    every: tuple[Source | Benchmark, ...] = (*sources_for(profile), *benchmarks_for(profile))
+    corpora = [one for one in every if one.name == pages.name]
+    named = named_pages(corpora, FolderCorpora(folder))
+    if not named:
+        files = ", ".join(dict.fromkeys(file.path for one in corpora for file in one.files))
+        raise ConfigError(f"--only-needed: no claim in {folder} names a page; looked in {files}")
+    return named
+
+
+def _room(pages: "PageSet", dump: Path, folder: Path) -> str:
+    from resources.corpora.dump_members import dump_bytes
+    from resources.corpora.partial_pages import megabytes, needed_bytes
+
+    needs, free = needed_bytes(pages, dump_bytes(dump)), shutil.disk_usage(folder).free
+    mark = "·" if needs > free else " "
+    return f"{mark} the database will need about {megabytes(needs)}; {megabytes(free)} are free"
+
+
+def _summary(built: "BuiltPages") -> str:
+    from resources.corpora.partial_pages import megabytes
+
+    lines = [f"{built.target}: {built.pages:,} pages, {megabytes(built.size)}, from {built.dump}"]
+    if built.continued:
+        lines.append(f"continued after {built.continued:,} files of the dump")
+    if built.repeated:
+        lines.append(f"{built.repeated:,} pages of a title that was there were left out")
+    if built.unreadable:
+        lines.append(f"{built.unreadable:,} lines were no pages and were left out")
+    if built.missing:
+        first = ", ".join(built.missing[:_SHOWN_TITLES])
+        more = len(built.missing) - _SHOWN_TITLES
+        lines.append(
+            f"{len(built.missing):,} of the {built.needed:,} pages that claims name are not in the "
+            f"dump: {first}" + (f" and {more:,} more" if more > 0 else "")
+        )
+    return "\n".join(lines)
