@@ -11,7 +11,9 @@ from typing import Any
 
 import dagster as dg
 
+from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import benchmark_of, source_of
+from decomposerl.claims.downloads import how_to_obtain
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Benchmark, CorpusFiles, Source
@@ -41,7 +43,8 @@ def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefin
         partial(load_source, source, benchmark),
         key=["claims", source.name],
         group="sources",
-        description=f"Claims of {source.title} ({source.domain}), read from its native files.",
+        description=f"Claims of {source.title} ({source.domain}), read from its native files. "
+        f"{how_to_obtain(ACCESS.get(source.name))}".rstrip(),
         metadata={
             "used for training": source.training_off or "yes",
             "rows in the paper's table": source.paper_raw or 0,
@@ -57,7 +60,8 @@ def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDe
         partial(load_benchmark, benchmark, source),
         key=["benchmark", benchmark.name],
         group="benchmarks",
-        description=f"Test claims of {benchmark.title} ({benchmark.domain}, {domain}).",
+        description=f"Test claims of {benchmark.title} ({benchmark.domain}, {domain}). "
+        f"{how_to_obtain(ACCESS.get(benchmark.name))}".rstrip(),
         metadata={"notes": "; ".join(benchmark.notes) or "none"},
         tags={},
     )

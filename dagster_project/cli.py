@@ -6,7 +6,7 @@ Only commands that open engines or start a run import Dagster, so the others sta
 
 from dataclasses import asdict, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,7 +16,8 @@ from dagster_project.evaluation_commands import (
     evaluate,
     existing_data_folder,
 )
-from dagster_project.init_command import CorporaOption, corpora_folder, init
+from dagster_project.fetch_command import fetch
+from dagster_project.init_command import init
 from dagster_project.metrics_command import metrics
 from dagster_project.pages_command import build_pages
 from dagster_project.profiles import (
@@ -41,10 +42,6 @@ from dagster_project.terminal import (
 from dagster_project.train_command import train
 from dagster_project.verify_command import verify
 from dagster_project.view_command import view
-from decomposerl.errors import DecomposeRLError
-
-if TYPE_CHECKING:
-    from decomposerl.claims.source import Benchmark, Source
 
 _LOOK, _RUN, _CHECK = "Look", "Run", "Check"
 app = typer.Typer(
@@ -113,29 +110,7 @@ def sources(as_json: JsonOption = False) -> None:
     print_text(f"{where}: {folder}")
 
 
-@app.command(rich_help_panel=_RUN)
-@report_errors
-def fetch(
-    source: Annotated[str, typer.Argument(help="Name of a corpus, as 'sources' lists it.")],
-    revision: Annotated[
-        str | None, typer.Option(help="Commit to pin; default: the locked one, else the newest.")
-    ] = None,
-    corpora: CorporaOption = None,
-    endpoint: Annotated[
-        str | None, typer.Option(help="Another hub, or file:///folder with a hub's layout.")
-    ] = None,
-) -> None:
-    """Fetch a corpus from the Hugging Face hub at a pinned revision and check its hashes."""
-    from resources.hub.download import fetch as fetch_files
-
-    on_hub = _corpora_on_hub(source)
-    folder = corpora_folder(corpora)
-    for corpus in on_hub:
-        print_text(f"{corpus.title}: {corpus.license}. {corpus.terms}")
-        if corpus.hub is not None:
-            lock = folder / "corpora.lock.toml"
-            for path in fetch_files(corpus.hub, folder, lock, revision=revision, endpoint=endpoint):
-                print_text(str(path))
+app.command(rich_help_panel=_RUN)(fetch)
 
 
 @app.command(rich_help_panel=_CHECK)
@@ -164,23 +139,6 @@ def doctor(
         print_marked(readiness_text(page))
     if page.missing:
         raise typer.Exit(1)
-
-
-def _corpora_on_hub(name: str) -> "list[Source | Benchmark]":
-    from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-
-    every: list[Source | Benchmark] = [*SOURCES, *BENCHMARKS]
-    named = [corpus for corpus in every if corpus.name == name]
-    if not named:
-        known = ", ".join(sorted({corpus.name for corpus in every}))
-        raise DecomposeRLError(f"there is no corpus '{name}'; there are {known}")
-    homes = {corpus.hub: corpus for corpus in named if corpus.hub is not None}
-    if not homes:
-        raise DecomposeRLError(
-            f"{named[0].title} is not on the hub; get it from {named[0].homepage} and lay "
-            "it out as in docs/how-to/curate.md"
-        )
-    return list(homes.values())
 
 
 for command, panel in (

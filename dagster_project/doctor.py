@@ -19,6 +19,7 @@ from decomposerl.extras import install_command
 from decomposerl.prompts.minicheck import Use
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
+from resources.corpora.status import corpora_checks
 from resources.hub.locks import MAIN, ModelLocks, locked_models, models_lock, read_model_lock
 from resources.preflight import probes, servers
 from resources.preflight.workload import measured_workload
@@ -56,6 +57,7 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
         *probes.gpus(required=engines.on_gpu or _starts_on_gpu(engines)),
         probes.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
         probes.compiled_loops(),
+        *corpora_checks(profile.corpora),
     ]
     sources = tuple(_sources(engines))
     estimates = (*estimates_for(profile), training)

@@ -28,6 +28,7 @@ LONGEST_FIRST = (
     "tests/resources/chat/test_transformers_serve.py",
     "tests/project/test_trace_page.py",
     "tests/project/test_ui.py",
+    "tests/resources/corpora/test_fetching.py",
     "tests/sample/test_sample.py",
     "tests/perf/test_grpo_step.py",
     "tests/resources/training/test_resume.py",

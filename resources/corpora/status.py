@@ -1,9 +1,16 @@
 """Which files of each corpus are on disk, its terms and its use; no file is opened."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from decomposerl.claims.addresses import ACCESS
+from decomposerl.claims.downloads import Access, fetch_command
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.reports.readiness import ReadinessCheck
+from resources.corpora.folder import FolderCorpora
+
+_SHOWN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +66,42 @@ def _on_disk(
     paths = dict.fromkeys(file.path for file in native)
     present = tuple(path for path in paths if files.exists(path))
     return present, tuple(path for path in paths if path not in present)
+
+
+def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[str, ...]:
+    """The files of a corpus that are not in the folder, with or without page databases."""
+    files = FolderCorpora(root)
+    return tuple(path for path in access.files(pages=pages) if not files.exists(path))
+
+
+def corpora_checks(
+    root: Path | None, table: Mapping[str, Access] = ACCESS
+) -> Iterator[ReadinessCheck]:
+    """What the folder lacks of each corpus, with the command that fetches it.
+
+    Nothing without a folder: the bundled sample is complete. A corpus that is absent stops no run.
+    """
+    if root is None:
+        return
+    lacking = [check for one in table.values() if (check := _lacks(root, one)) is not None]
+    said = f"{len(table) - len(lacking)} of {len(table)} have all their files"
+    yield ReadinessCheck("corpora", str(root), "ok", said)
+    yield from lacking
+
+
+def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
+    """A note on the files that are not there; page databases once the claims are."""
+    absent, wanted = missing_files(root, access), access.files(pages=False)
+    if absent:
+        shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
+        said = f"{len(absent)} of {len(wanted)} files are missing: {shown}"
+        there = [path for path, _ in access.other if FolderCorpora(root).exists(path)]
+        said += f"; {', '.join(there)} is read" * bool(there)
+        return ReadinessCheck("corpus", access.name, "note", said, fetch_command(access.name))
+    pages = missing_files(root, access, pages=True)
+    if not pages:
+        return None
+    said = f"without {', '.join(pages)} its claims that name pages have no evidence"
+    return ReadinessCheck(
+        "corpus", access.name, "note", said, fetch_command(access.name, pages=True)
+    )

@@ -31,10 +31,15 @@ _HEADER = "# Written by the first fetch of each corpus; delete an entry to take 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The pin of one repository: a commit and the hash of each file."""
+    """The pin of a hub repository or, by its name, of a corpus: the hash of each file.
 
-    revision: str
+    ``revision`` is a repository's commit. ``accepted`` are the terms of a corpus that a person
+    accepted, with the day.
+    """
+
+    revision: str = ""
     sha256: Mapping[str, str] = field(default_factory=dict)
+    accepted: str = ""
 
 
 class _Repository(Protocol):
@@ -109,8 +114,12 @@ def read_lock(path: Path) -> dict[str, Lock]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
         return {
-            repo: Lock(str(table["revision"]), {str(k): str(v) for k, v in table["sha256"].items()})
-            for repo, table in tables.items()
+            name: Lock(
+                str(table.get("revision", "")),
+                {str(k): str(v) for k, v in table["sha256"].items()},
+                str(table.get("accepted", "")),
+            )
+            for name, table in tables.items()
         }
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as e:
         raise SourceFileError(f"lock file {path}: {e!r}; delete it to pin anew") from e
@@ -120,7 +129,9 @@ def write_lock(path: Path, locks: Mapping[str, Lock]) -> None:
     """Write the lock file whole, by rename, in alphabetical order."""
     lines = [_HEADER]
     for repo, lock in sorted(locks.items()):
-        lines.append(f"[{json.dumps(repo)}]\nrevision = {json.dumps(lock.revision)}")
+        lines.append(f"[{json.dumps(repo)}]")
+        said = {"revision": lock.revision, "accepted": lock.accepted}
+        lines += [f"{key} = {json.dumps(value)}" for key, value in said.items() if value]
         lines.append(f"[{json.dumps(repo)}.sha256]")
         lines += [f"{json.dumps(f)} = {json.dumps(h)}" for f, h in sorted(lock.sha256.items())]
         lines.append("")

@@ -9,7 +9,9 @@ from dagster_project.jobs import EXAMPLES, JOB_NAMES
 from dagster_project.profiles import Profile
 from dagster_project.stages import Stage, stages_of
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
+from decomposerl.claims.addresses import ACCESS, corpus_named
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.downloads import Access, size_text
 from decomposerl.claims.source import Benchmark, Corpus, NativeFile, Source
 from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.published import MEANS
@@ -29,6 +31,13 @@ missing corpus gives no claims, and the run continues. After "with" is the file 
 or the test ids. Shared files are training files that serve as test set where no file of its own
 is there; they are then split by document, so that no document is on both sides. Claim lists serve
 decontamination alone.
+"""
+_OBTAINED = """\
+`decomposerl fetch NAME` gets the files of a training corpus and its test set, checks and lays them
+out; with `--pages` also the page databases. Files of Git repositories are pinned by commit and
+checked against it. The next column links the pages that the addresses were read from; no address
+was requested to make this table. `decomposerl fetch --list --json` prints every address, size and
+checksum.
 """
 _PORTS = {
     "rules": "the project's own rules, no model",
@@ -78,6 +87,21 @@ def _corpora() -> Iterator[str]:
     yield table(("Corpus", "Files for training"), trained)
     tested = [(code(one.name), _test_files(one)) for one in BENCHMARKS]
     yield table(("Test set", "Files"), tested)
+    yield from ("## How the files are obtained", _OBTAINED)
+    head = ("Corpus", "Obtained", "Size", "Addresses read in", "Left to you")
+    yield table(head, map(_obtained, ACCESS.values()))
+
+
+def _obtained(access: Access) -> tuple[str, ...]:
+    shown = ", ".join(_read_in(n, source) for n, source in enumerate(access.sources, 1))
+    own = f"accept the terms on the [hub]({corpus_named(access.name).homepage})" * access.gated
+    return code(access.name), access.obtained, size_text(access), shown, own or access.step
+
+
+def _read_in(number: int, source: str) -> str:
+    """A link to the page, then what follows it; or that nothing was read."""
+    page, _, more = source.partition(" ")
+    return f"[{number}]({page}) {more}".rstrip() if "://" in page else source
 
 
 def _named(corpus: Corpus) -> tuple[str, str, str]:

@@ -32,7 +32,11 @@ EXAMPLES: Mapping[str, Example] = {
     "evaluate": Example("evaluate cot-rules-faithful --benchmarks fever,hover --limit 100"),
     "score": Example("score traces.jsonl --grounding required"),
     "serve-rewards": Example("serve-rewards --port 8005 --at-once 4"),
-    "fetch": Example("fetch scifact"),
+    "fetch": Example(
+        "fetch scifact hover --pages --accept-terms",
+        "Proxies are those of the environment. See "
+        "[how each corpus is obtained](catalogue.md#how-the-files-are-obtained).",
+    ),
     "build-pages": Example(
         "build-pages fever --only-needed", "See [page databases](../how-to/page-databases.md)."
     ),

@@ -93,6 +93,22 @@ class Edit:
         path.write_text(text, "utf-8")
 
 
+def test_a_corpus_says_how_its_files_are_obtained(graph: AssetGraph):
+    """The table's sentence ends the description; a corpus of the user has none."""
+    shown = {
+        key.to_user_string(): graph.get(key).description or "" for key in graph.get_all_asset_keys()
+    }
+    assert "`decomposerl fetch hover --pages` gets the files (12.3 MB" in shown["claims/hover"]
+    assert "drive.google.com" in shown["claims/ambifc"]
+    assert "accepted its terms on the hub" in shown["benchmark/coverbench"]
+    corpora = {
+        key: said for key, said in shown.items() if key.startswith(("claims/", "benchmark/"))
+    }
+    plain = [key for key, said in corpora.items() if said.endswith("files.")]
+    assert 26 == len(corpora)
+    assert 1 == len(plain)
+
+
 def test_every_table_shows_its_columns_before_any_run(graph: AssetGraph):
     """Names, types and meanings are those of the table that its frame is checked against."""
     for key in sorted(graph.materializable_asset_keys):

@@ -334,44 +334,6 @@ def test_sources_lists_licence_terms_and_files(tmp_path: Path):
     assert "1 of 1 files" in shown.stdout
 
 
-def local_hub(root: Path) -> str:
-    """A hub in a folder that holds LLM-AggreFact at revision ``r1``."""
-    from decomposerl.claims.catalogue import SOURCES
-
-    location = next(source.hub for source in SOURCES if source.name == "llm_aggrefact")
-    assert location is not None
-    folder = root / location.repo_id
-    for name, _ in location.files:
-        (folder / "r1" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "r1" / name).write_bytes(name.encode())
-    (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text("r1", "utf-8")
-    return root.as_uri()
-
-
-def test_fetch_pins_and_says_the_terms(tmp_path: Path):
-    """Files land in the corpora folder, the revision in the lock, the terms on screen."""
-    corpora, endpoint = tmp_path / "corpora", local_hub(tmp_path / "hub")
-    result = run("fetch", "llm_aggrefact", "--corpora", str(corpora), "--endpoint", endpoint)
-    assert 0 == result.exit_code
-    assert (corpora / "llm_aggrefact" / "dev.parquet").is_file()
-    assert "r1" in (corpora / "corpora.lock.toml").read_text("utf-8")
-    assert "LLM-AggreFact" in result.stdout
-
-
-def test_fetch_refuses_with_reasons(tmp_path: Path):
-    """Unknown corpus, corpus without a hub, unknown revision, nowhere to put it."""
-    to = ("--corpora", str(tmp_path / "corpora"))
-    assert_refused(run("fetch", "nothing", *to), "there is no corpus 'nothing'", "hover")
-    assert_refused(run("fetch", "hover", *to), "not on the hub", "http")
-    nowhere = run("fetch", "llm_aggrefact", env={"DECOMPOSERL_CORPORA": ""})
-    assert_refused(nowhere, "--corpora")
-    hub = ("--endpoint", local_hub(tmp_path / "hub"), "--revision", "r9")
-    result = run("fetch", "llm_aggrefact", *to, *hub)
-    assert 2 == result.exit_code
-    assert "no revision 'r9'" in result.stderr
-
-
 def test_commands_start_without_the_graph():
     """Neither Dagster nor a heavy library is imported to show the help or a table."""
     code = (

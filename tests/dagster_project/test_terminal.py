@@ -131,6 +131,8 @@ def _fetch(folder: Path) -> Iterator[Result]:
     yield run(("fetch", EVIL))
     to = ("fetch", "llm_aggrefact", "--corpora", str(folder / IN_A_NAME))
     yield run((*to, "--endpoint", (folder / "hub").as_uri(), "--revision", EVIL))
+    yield run((*to, "--accept-terms", "--endpoint", (folder / "hub").as_uri(), "--revision", EVIL))
+    yield run(("fetch", "hover", *to[2:], "--accept-terms", "--mirror", f"http://{IN_A_NAME}:9"))
 
 
 def _doctor(folder: Path) -> Iterator[Result]:

@@ -17,7 +17,7 @@ from dagster_project.engine_choices import engine_choices
 from dagster_project.engine_resources import engine_resources
 from dagster_project.named_graph import named_graph
 from dagster_project.stages import groups_of
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.addresses import ACCESS
 from decomposerl.errors import DecomposeRLError
 from decomposerl.extras import EXTRA_OF, not_installed
 from decomposerl.training.experiments import RECIPES
@@ -123,7 +123,7 @@ def test_the_fixes_are_commands_that_exist():
         "run": {*graph.stages, *groups_of(graph.stages)},
         "train": {one.name for one in RECIPES},
         "evaluate": set(graph.partitions("predictions/fever")),
-        "fetch": {one.name for one in (*SOURCES, *BENCHMARKS) if one.hub},
+        "fetch": set(ACCESS),
     }
     for name, words in arguments():
         _, found, rest = group.resolve_command(

@@ -1,0 +1,260 @@
+"""Fetches the files of a corpus into the corpora folder and holds them to their checksums.
+
+What is there already is not fetched again. A published checksum decides first; the SHA-256 of each
+file that was fetched is recorded in ``corpora.lock.toml`` and decides from then on. Unfinished
+downloads are in ``.downloads`` of the folder, where the next fetch continues them.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from decomposerl.claims.downloads import Access, Download
+from decomposerl.claims.source import Corpus
+from decomposerl.errors import SourceError, SourceFileError
+from resources.corpora.folder import FolderCorpora
+from resources.corpora.status import missing_files
+from resources.corpora.transfer import FULL, Downloader, Transfer, disk_full, remove_part
+from resources.corpora.unpacking import link_or_copy, unpack
+from resources.hub.download import Lock, fetch, read_lock, sha256_of, write_lock
+from resources.store.run_lock import file_lock
+from resources.store.temporary import aside
+
+LOCK_FILE = "corpora.lock.toml"
+State = Literal["fetched", "kept", "found", "linked"]
+"""``kept``: as it was fetched before; ``found``: put there by a person; ``linked``: see below.
+
+``linked``: the same download is another corpus's file, so nothing was fetched.
+"""
+_PARTS = ".downloads"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file of the corpora folder, where it came from, and its SHA-256 (empty: not computed)."""
+
+    path: str
+    state: State
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetcher:
+    """Fetches into ``root``.
+
+    ``mirror`` is a server that has the files of ``https://host/path`` as ``/host/path``.
+    ``accept_changed`` takes content that differs from the recorded or published checksum, and
+    records its own. ``endpoint`` and ``revision`` are for the hub. ``known`` are the corpora among
+    whose files the same download may be found.
+    """
+
+    root: Path
+    mirror: str = ""
+    accept_changed: bool = False
+    endpoint: str | None = None
+    revision: str | None = None
+    known: Mapping[str, Access] = field(default_factory=dict)
+    downloader: Downloader = field(default_factory=Downloader)
+
+    @property
+    def lock_file(self) -> Path:
+        """The file of the recorded checksums and accepted terms."""
+        return self.root / LOCK_FILE
+
+    def lock(self, name: str) -> Lock:
+        """What is recorded of a corpus.
+
+        Raises:
+            SourceFileError: the lock file is damaged.
+        """
+        return read_lock(self.lock_file).get(name, Lock())
+
+    def accepted(self, corpus: Corpus) -> bool:
+        """Whether a person accepted these terms of the corpus before."""
+        return self.lock(corpus.name).accepted.split(" ")[0] == _terms(corpus)
+
+    def accept(self, corpus: Corpus) -> None:
+        """Record that a person accepted the terms of the corpus today."""
+        today = datetime.now().astimezone().date().isoformat()
+        self._record(corpus.name, accepted=f"{_terms(corpus)} on {today}")
+
+    def fetch(self, access: Access, *, pages: bool) -> Iterator[Fetched]:
+        """Bring the files of a corpus, with or without page databases; each as it is there.
+
+        Raises:
+            SourceError: a server refuses or breaks off, the disk is full, or another process
+                fetches into this folder.
+            SourceFileError: a file is not the published or recorded one, or an archive is damaged.
+            EngineMissing: a corpus of the hub, and ``huggingface_hub`` is not installed.
+        """
+        parts = self.root / _PARTS
+        with file_lock(parts / "fetch.lock", str(self.root)):
+            yield from self._from_hub(access)
+            for one in access.wanted(pages=pages):
+                yield from self._bring(access.name, one)
+
+    def _from_hub(self, access: Access) -> Iterator[Fetched]:
+        """The hub's client resumes and retries by itself; a person's own files stay."""
+        hub = access.hub
+        if hub is None:
+            return
+        asked = self.revision is not None or hub.repo_id in read_lock(self.lock_file)
+        if not asked and not missing_files(self.root, access):
+            yield from (Fetched(path, "found") for path in access.files())
+            return
+        lock = self.lock_file
+        for path in fetch(hub, self.root, lock, revision=self.revision, endpoint=self.endpoint):
+            yield Fetched(str(path.relative_to(self.root)), "fetched", sha256_of(path))
+
+    def _bring(self, name: str, download: Download) -> Iterator[Fetched]:
+        recorded = self.lock(name).sha256
+        there = [one for _, path in download.files if (one := self._there(path, recorded))]
+        yield from there
+        done = {one.path for one in there}
+        wanted = [pair for pair in download.files if pair[1] not in done]
+        if not wanted:
+            return
+        twin = self._twin(download)
+        if twin is not None:
+            with aside(self._folder_of(wanted[0][1])) as second:
+                link_or_copy(twin, second)
+                second.replace(self.root / wanted[0][1])
+            yield self._recorded(name, wanted[0][1], "linked")
+            return
+        part = self.root / _PARTS / hashlib.sha256(download.url.encode()).hexdigest()[:16]
+        part.parent.mkdir(parents=True, exist_ok=True)
+        self.downloader.bring(self._transfer(download, wanted), part)
+        self._verify_download(download, part)
+        self._place(download, part, wanted, recorded)
+        for _, path in wanted:
+            yield self._recorded(name, path, "fetched")
+
+    def _there(self, path: str, recorded: Mapping[str, str]) -> Fetched | None:
+        """The file if it is there and is not a damaged copy of the recorded one."""
+        if not FolderCorpora(self.root).exists(path):
+            return None
+        target, digest = self.root / path, recorded.get(path)
+        if digest is None or not target.is_file():  # placed by a person, perhaps as .gz
+            return Fetched(path, "found")
+        return Fetched(path, "kept", digest) if sha256_of(target) == digest else None
+
+    def _twin(self, download: Download) -> Path | None:
+        """A file that an earlier fetch got from the same address, unchanged since."""
+        for access in self.known.values() if not download.archive else ():
+            recorded = self.lock(access.name).sha256
+            paths = [one.files[0][1] for one in access.downloads if one.url == download.url]
+            for path in paths:
+                target = self.root / path
+                if path in recorded and target.is_file() and sha256_of(target) == recorded[path]:
+                    return target
+        return None
+
+    def _transfer(self, download: Download, wanted: Sequence[tuple[str, str]]) -> Transfer:
+        address, hosts = download.url, download.hosts
+        if self.mirror:
+            address = f"{self.mirror.rstrip('/')}/{download.url.partition('://')[2]}"
+            hosts = frozenset({urlsplit(address).hostname or ""})
+        return Transfer(address, wanted[0][1], hosts, download.most_bytes, download.unpacked)
+
+    def _verify_download(self, download: Download, part: Path) -> None:
+        wrong = _difference(download, part)
+        if wrong and not self.accept_changed:
+            remove_part(part)
+            raise SourceFileError(
+                f"{download.files[0][1]}: {wrong} (read in {download.checked_in}); nothing was "
+                "kept. If the publisher has changed it, --accept-changed takes it as it is"
+            )
+
+    def _place(
+        self,
+        download: Download,
+        part: Path,
+        wanted: Sequence[tuple[str, str]],
+        recorded: Mapping[str, str],
+    ) -> None:
+        """Unpack beside the targets, check, then rename each."""
+        with ExitStack() as stack, _explained(download.files[0][1], self.root):
+            made = {path: stack.enter_context(aside(self._folder_of(path))) for _, path in wanted}
+            if download.archive:
+                members = {member: made[path] for member, path in wanted}
+                unpack(part, members, download.most_bytes)
+            else:
+                shutil.move(part, made[wanted[0][1]])
+            for path, file in made.items():
+                self._verify_file(path, file, recorded)
+            for path, file in made.items():
+                file.replace(self.root / path)
+        remove_part(part)
+
+    def _verify_file(self, path: str, file: Path, recorded: Mapping[str, str]) -> None:
+        digest = sha256_of(file)
+        if recorded.get(path, digest) != digest and not self.accept_changed:
+            raise SourceFileError(
+                f"{path} has SHA-256 {digest}, the first fetch recorded {recorded[path]} in "
+                f"{self.lock_file}; nothing was kept. --accept-changed takes the new content"
+            )
+
+    def _folder_of(self, path: str) -> Path:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+
+    def _recorded(self, name: str, path: str, state: State) -> Fetched:
+        digest = sha256_of(self.root / path)
+        self._record(name, sha256={**self.lock(name).sha256, path: digest})
+        return Fetched(path, state, digest)
+
+    def _record(
+        self, name: str, *, sha256: Mapping[str, str] | None = None, accepted: str = ""
+    ) -> None:
+        locks = read_lock(self.lock_file)
+        before = locks.get(name, Lock())
+        now = replace(
+            before,
+            sha256=before.sha256 if sha256 is None else sha256,
+            accepted=accepted or before.accepted,
+        )
+        write_lock(self.lock_file, {**locks, name: now})
+
+
+@contextmanager
+def _explained(what: str, root: Path) -> Iterator[None]:
+    """A full disk as an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise SourceError(disk_full(what, root, error)) from error
+        raise
+
+
+def _terms(corpus: Corpus) -> str:
+    """A short hash of licence and terms: other terms are shown again."""
+    return hashlib.sha256(f"{corpus.license}\n{corpus.terms}".encode()).hexdigest()[:12]
+
+
+def _difference(download: Download, part: Path) -> str:
+    """How the content differs from what is published; empty where it does not."""
+    size = part.stat().st_size
+    if download.size is not None and size != download.size:
+        return f"{size:,} bytes arrived, {download.size:,} are published"
+    if download.sha256 and (digest := sha256_of(part)) != download.sha256:
+        return f"its SHA-256 is {digest}, published is {download.sha256}"
+    if download.git_blob and (blob := _git_blob(part)) != download.git_blob:
+        return f"its Git object is {blob}, the repository's is {download.git_blob}"
+    return ""
+
+
+def _git_blob(path: Path) -> str:
+    digest = hashlib.sha1(usedforsecurity=False)
+    digest.update(f"blob {path.stat().st_size}\0".encode())
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,164 @@
+"""``decomposerl fetch``: terms before anything else, what is left to a person, and the list."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dagster_project.cli import app
+from decomposerl.claims.addresses import ACCESS
+from file_server import Fault, FileServer
+from resources.corpora.fetching import LOCK_FILE
+
+SCITAB = ACCESS["scitab"].downloads[0]
+CONTENT = b"[]"
+
+
+def run(*words: str, env: Mapping[str, str] | None = None) -> Result:
+    return CliRunner(env=env).invoke(app, ["fetch", *words])
+
+
+@pytest.fixture
+def mirror() -> Iterator[FileServer]:
+    """A mirror with SciTab's file, whose content is not the published one."""
+    with FileServer({"/" + SCITAB.url.partition("://")[2]: CONTENT}) as server:
+        yield server
+
+
+def refused(result: Result, *words: str) -> None:
+    assert 2 == result.exit_code
+    assert "Traceback" not in result.stderr
+    assert all(word in result.stderr for word in words), result.stderr
+
+
+def test_terms_come_first_and_are_accepted_once(tmp_path: Path, mirror: FileServer):
+    """Nothing is requested before they are accepted; accepted ones are not shown again."""
+    words = ("scitab", "--corpora", str(tmp_path), "--mirror", mirror.url(), "--accept-changed")
+    shown = run(*words)
+    refused(shown, "--accept-terms", "nothing was fetched")
+    assert "SciTab (scitab): direct, 2.3 MB" in shown.stdout
+    assert "licence   MIT" in shown.stdout
+    assert [] == mirror.seen
+    accepted = run(*words, "--accept-terms")
+    assert 0 == accepted.exit_code, accepted.stderr
+    assert CONTENT == (tmp_path / "scitab/sci_tab.json").read_bytes()
+    again = run(*words)
+    assert f"{tmp_path}/scitab/sci_tab.json (as fetched before)\n" == again.stdout
+    assert 1 == len(mirror.seen)
+
+
+def test_terms_that_have_changed_are_shown_again(tmp_path: Path, mirror: FileServer):
+    """What was accepted is recorded as a hash of licence and terms, with the day."""
+    words = ("scitab", "--corpora", str(tmp_path), "--mirror", mirror.url(), "--accept-changed")
+    assert 0 == run(*words, "--accept-terms").exit_code
+    lock = tmp_path / LOCK_FILE
+    text = lock.read_text("utf-8")
+    accepted = text.partition('accepted = "')[2].split(" on ")[0]
+    assert 12 == len(accepted)
+    lock.write_text(text.replace(accepted, "0" * 12), "utf-8")
+    refused(run(*words), "--accept-terms")
+
+
+def test_content_that_is_not_the_published_one_is_refused(tmp_path: Path, mirror: FileServer):
+    """The repository's object id decides, unless the user says otherwise."""
+    words = ("scitab", "--corpora", str(tmp_path), "--mirror", mirror.url(), "--accept-terms")
+    refused(run(*words), "2 bytes arrived, 2,292,807 are published", "--accept-changed")
+    assert not (tmp_path / "scitab/sci_tab.json").exists()
+
+
+def test_a_step_for_a_person_is_said_and_ends_with_1(tmp_path: Path):
+    """What to open, which files, which folder; once they are there nothing is left."""
+    words = ("ambifc", "--corpora", str(tmp_path), "--accept-terms")
+    said = run(*words)
+    assert 1 == said.exit_code
+    assert "https://drive.google.com/drive/folders/" in said.stdout
+    assert "train.certain.jsonl" in said.stdout
+    for path in ACCESS["ambifc"].placed:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(b"{}\n")
+    done = run(*words)
+    assert (0, "") == (done.exit_code, done.stdout)
+
+
+def test_one_failure_does_not_stop_the_others(tmp_path: Path, mirror: FileServer):
+    """Every failed corpus is named; the exit code says that not all are there."""
+    mirror.faults["/" + SCITAB.url.partition("://")[2]] = [Fault(503), Fault(200, body=CONTENT)]
+    words = ("pubmedclaim", "scitab", "--corpora", str(tmp_path), "--mirror", mirror.url())
+    result = run(*words, "--accept-terms", "--accept-changed")
+    refused(result, "pubmedclaim: pubmedqa/ori_pqal.json: 127.0.0.1 no longer has")
+    assert f"{tmp_path}/scitab/sci_tab.json\n" == result.stdout.splitlines(keepends=True)[-1]
+
+
+def test_the_list_has_every_corpus_with_what_a_user_needs(tmp_path: Path):
+    """JSON: all facts of the table. Text: one row each, and what is on disk."""
+    rows = json.loads(run("--list", "--json").stdout)
+    assert list(ACCESS) == [row["name"] for row in rows]
+    for row in rows:
+        assert row["license"]
+        assert row["terms"]
+        assert row["homepage"].startswith("https://")
+        assert row["files"]
+        assert all(file["address"] or row["obtained"] == "manual" for file in row["files"])
+        assert all(file["checked_in"] for file in row["files"])
+    by_name = {row["name"]: row for row in rows}
+    assert "hub, gated" == by_name["llm_aggrefact"]["obtained"]
+    assert "decomposerl fetch hover --pages" == by_name["hover"]["command"]
+    (tmp_path / "scitab").mkdir()
+    (tmp_path / "scitab" / "sci_tab.json.gz").write_bytes(b"")
+    shown = run("--list", "scitab", "wice", "--corpora", str(tmp_path), env={"COLUMNS": "160"})
+    assert "1 of 1" in shown.stdout
+    assert "0 of 5" in shown.stdout
+    assert "hover" not in shown.stdout
+
+
+def local_hub(root: Path) -> str:
+    """A hub in a folder that holds LLM-AggreFact at revision ``r1``."""
+    location = ACCESS["llm_aggrefact"].hub
+    assert location is not None
+    folder = root / location.repo_id
+    for name, _ in location.files:
+        (folder / "r1" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "r1" / name).write_bytes(name.encode())
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("r1", "utf-8")
+    return root.as_uri()
+
+
+def test_a_corpus_of_the_hub_is_pinned(tmp_path: Path):
+    """Files land in the corpora folder, the revision in the lock; both entries stay."""
+    corpora, endpoint = tmp_path / "corpora", local_hub(tmp_path / "hub")
+    words = ("llm_aggrefact", "--corpora", str(corpora), "--endpoint", endpoint)
+    result = run(*words, "--accept-terms", "--json")
+    assert 0 == result.exit_code, result.stderr
+    rows = json.loads(result.stdout)
+    assert ["llm_aggrefact/dev.parquet", "llm_aggrefact/test.parquet"] == [
+        row["path"] for row in rows
+    ]
+    assert (corpora / "llm_aggrefact" / "dev.parquet").is_file()
+    lock = (corpora / LOCK_FILE).read_text("utf-8")
+    assert 'revision = "r1"' in lock
+    assert "accepted = " in lock
+    refused(run(*words, "--revision", "r9"), "no revision 'r9'")
+
+
+def test_what_cannot_be_fetched_says_why(tmp_path: Path):
+    """Unknown corpus, none named, nowhere to put it, no address of a mirror."""
+    to = ("--corpora", str(tmp_path / "corpora"))
+    refused(run("nothing", *to), "there is no corpus 'nothing'", "hover")
+    refused(run(*to), "name a corpus", "--all", "--list")
+    refused(run("llm_aggrefact", env={"DECOMPOSERL_CORPORA": ""}), "--corpora")
+    refused(run("scitab", *to, "--mirror", "ftp://host"), "--mirror is no address")
+
+
+def test_the_doctor_names_the_command_for_what_is_not_there(tmp_path: Path):
+    """A note for each corpus of the folder that is not complete; none stops a run."""
+    (tmp_path / "scitab").mkdir()
+    (tmp_path / "scitab" / "sci_tab.json").write_text("[]", "utf-8")
+    env = {"DECOMPOSERL_CORPORA": str(tmp_path), "DECOMPOSERL_PROFILE": "embedded"}
+    result = CliRunner(env=env).invoke(app, ["doctor", "--data", str(tmp_path / "data")])
+    assert 0 == result.exit_code, result.output
+    assert "1 of 16 have all their files" in result.stdout
+    assert "decomposerl fetch hover" in result.stdout
+    assert "decomposerl fetch scitab" not in result.stdout

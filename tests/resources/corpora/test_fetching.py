@@ -1,0 +1,318 @@
+"""The corpora folder after a fetch: laid out as the adapters read it, held to its checksums."""
+
+import io
+import pickle
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sample
+from decomposerl.claims.addresses import ACCESS
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.downloads import Access, Download
+from decomposerl.claims.source import Benchmark, NativeFile, Source
+from decomposerl.errors import DecomposeRLError, SourceError, SourceFileError
+from file_server import Fault, FileServer
+from resources.corpora.fetching import Fetched, Fetcher
+from resources.corpora.folder import FolderCorpora
+from resources.corpora.status import missing_files
+from resources.corpora.transfer import TRIES, Downloader
+from resources.hub.download import read_lock, sha256_of
+from resources.store.temporary import aside
+
+EVERY = (*SOURCES, *BENCHMARKS)
+NOT_IN_SAMPLE = "feverous_s/dev.json", "wice/non_supported_tokens"
+FIRST, SECOND = "toy/first.jsonl", "toy/second.jsonl"
+
+
+def native(corpus: Source | Benchmark) -> tuple[NativeFile, ...]:
+    more = corpus.extra if isinstance(corpus, Source) else (*corpus.shared, *corpus.claim_lists)
+    return (*corpus.files, *more)
+
+
+@pytest.fixture(scope="module")
+def made() -> Mapping[str, bytes]:
+    """The sample's native files by path: made content in the true layouts."""
+    return sample.generate().files
+
+
+def unchecked(access: Access) -> Access:
+    """The same addresses without checksums, which made content cannot have."""
+    plain = [replace(one, size=None, sha256="", git_blob="") for one in access.downloads]
+    kept = [one for one in plain if not one.files[0][1].startswith(NOT_IN_SAMPLE)]
+    return replace(access, downloads=tuple(kept))
+
+
+def served(access: Access, made: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What a mirror has: each download at ``/host/path``, archives packed as published."""
+    out = {}
+    for one in access.downloads:
+        members = {f"published/set/{name}": made[path] for name, path in one.files}
+        content = zipped(members) if one.archive else made[one.files[0][1]]
+        out["/" + one.url.partition("://")[2]] = content
+    return out
+
+
+def zipped(members: Mapping[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def local_hub(root: Path, access: Access, made: Mapping[str, bytes]) -> str:
+    """A hub laid out as folders with the files of a corpus; an address for ``endpoint``."""
+    if access.hub is not None:
+        folder = root / access.hub.repo_id
+        (folder / "refs").mkdir(parents=True)
+        (folder / "refs" / "main").write_text("r1", "utf-8")
+        for name, path in access.hub.files:
+            target = folder / "r1" / name.replace("*", "")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(made[path])
+    return root.as_uri()
+
+
+@pytest.mark.parametrize("name", ACCESS)
+def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
+    tmp_path: Path, made: Mapping[str, bytes], name: str
+):
+    """The claims of every source and test set, with their evidence, are those that were served."""
+    access = unchecked(ACCESS[name])
+    root, source = tmp_path / "corpora", tmp_path / "source"
+    for path in access.files():
+        for folder in (source, *(root for _ in access.placed)):  # a person's step
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(made[path])
+    with FileServer(served(access, made)) as server:
+        hub = local_hub(tmp_path / "hub", access, made)
+        fetcher = Fetcher(root=root, mirror=server.url(), endpoint=hub)
+        got = list(fetcher.fetch(access, pages=True))
+        assert set(access.files()) - set(access.placed) == {one.path for one in got}
+        assert {"fetched"} >= {one.state for one in got}
+        again = list(fetcher.fetch(access, pages=True))
+        assert len(server.seen) == len(access.downloads)
+    assert {"kept"} >= {one.state for one in again} or access.hub
+    assert () == missing_files(root, access, pages=True)
+    for corpus in (one for one in EVERY if one.name == name):
+        for file in native(corpus):
+            wanted = list(corpus.read(FolderCorpora(source), file))
+            assert wanted == list(corpus.read(FolderCorpora(root), file))
+            assert wanted or not (source / file.path).is_file()
+
+
+@pytest.fixture
+def toy() -> Iterator[tuple[FileServer, Access]]:
+    """Two plain files on a server."""
+    with FileServer({"/a.jsonl": b"first\n" * 900, "/b.jsonl": b"second\n" * 900}) as server:
+        yield (
+            server,
+            Access(
+                name="toy",
+                how="direct",
+                downloads=(one(server, "a", FIRST), one(server, "b", SECOND)),
+            ),
+        )
+
+
+def one(server: FileServer, name: str, path: str) -> Download:
+    return Download(url=server.url(f"/{name}.jsonl"), files=(("", path),), checked_in="a page")
+
+
+def fetched(root: Path, access: Access, *, changed: bool = False) -> list[Fetched]:
+    fetcher = Fetcher(root=root, accept_changed=changed, downloader=Downloader(wait=lambda _: None))
+    return list(fetcher.fetch(access, pages=True))
+
+
+def only(access: Access, **published: object) -> Access:
+    """The first download alone, with these facts published."""
+    return replace(access, downloads=(replace(access.downloads[0], **published),))  # type: ignore[arg-type]
+
+
+Toy = tuple[FileServer, Access]
+
+
+def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, toy: Toy):
+    """A damaged copy is fetched again; other content of the server is refused, nothing replaced."""
+    server, access = toy
+    fetched(tmp_path, access)
+    recorded = read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256
+    assert {path: sha256_of(tmp_path / path) for path in (FIRST, SECOND)} == recorded
+    (tmp_path / FIRST).write_bytes(b"damaged")
+    assert ["kept", "fetched"] == sorted((o.state for o in fetched(tmp_path, access)), reverse=True)
+    assert b"first\n" * 900 == (tmp_path / FIRST).read_bytes()
+
+    server.files["/a.jsonl"] = b"forged"
+    (tmp_path / FIRST).unlink()
+    with pytest.raises(
+        SourceFileError, match=r"first\.jsonl has SHA-256 .*the first fetch recorded"
+    ):
+        fetched(tmp_path, access)
+    assert not (tmp_path / FIRST).exists()
+    fetched(tmp_path, access, changed=True)
+    assert b"forged" == (tmp_path / FIRST).read_bytes()
+    assert "kept" == fetched(tmp_path, access)[0].state
+
+
+@pytest.mark.parametrize(
+    ("published", "said"),
+    [
+        ({"size": 5_401}, "5,400 bytes arrived, 5,401 are published"),
+        ({"sha256": "0" * 64}, "its SHA-256 is .*, published is 0000"),
+        ({"git_blob": "0" * 40}, "its Git object is .*, the repository's is 0000"),
+    ],
+    ids=["size", "sha256", "git"],
+)
+def test_what_differs_from_the_published_facts_is_not_kept(
+    tmp_path: Path, toy: Toy, published: dict[str, object], said: str
+):
+    """The error says what differs, where it was read, and the way to take it nevertheless."""
+    access = only(toy[1], **published)
+    with pytest.raises(SourceFileError, match=rf"{said}.*read in a page.*--accept-changed"):
+        fetched(tmp_path, access)
+    assert not (tmp_path / FIRST).exists()
+    assert [] == [path for path in (tmp_path / ".downloads").iterdir() if path.suffix != ".lock"]
+    assert "fetched" == fetched(tmp_path, access, changed=True)[0].state
+
+
+def test_the_right_published_facts_are_accepted(tmp_path: Path, toy: Toy):
+    """``git hash-object`` gives this id for these bytes."""
+    toy[0].files["/a.jsonl"] = b"hello\n"
+    right = only(toy[1], size=6, git_blob="ce013625030ba8dba906f756967f9e9ca394464a")
+    assert "fetched" == fetched(tmp_path, right)[0].state
+
+
+@pytest.mark.parametrize("name", [FIRST, f"{FIRST}.gz"])
+def test_a_person_s_own_file_stays(tmp_path: Path, toy: Toy, name: str):
+    """A file that no fetch put there, plain or packed, is neither replaced nor recorded."""
+    (tmp_path / "toy").mkdir()
+    (tmp_path / name).write_bytes(b"mine")
+    assert ["found", "fetched"] == [one.state for one in fetched(tmp_path, toy[1])]
+    assert b"mine" == (tmp_path / name).read_bytes()
+    assert [SECOND] == list(read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256)
+
+
+def test_a_killed_fetch_continues(tmp_path: Path, toy: Toy):
+    """What arrived of the second file is used by the next fetch; the first is not sent again."""
+    server, access = toy
+    server.faults["/b.jsonl"] = [Fault(cut=4_000)] + [Fault(status=503)] * TRIES
+    with pytest.raises(SourceError, match="4,000 bytes are kept"):
+        fetched(tmp_path, access)
+    assert not (tmp_path / SECOND).exists()
+    fetched(tmp_path, access)
+    assert "bytes=4000-" == server.seen[-1].range
+    assert 1 == sum(one.path == "/a.jsonl" for one in server.seen)
+    assert b"second\n" * 900 == (tmp_path / SECOND).read_bytes()
+
+
+def test_a_process_that_is_killed_loses_nothing(tmp_path: Path, toy: Toy):
+    """After SIGKILL in the middle, the next fetch has the folder's lock and sends the rest."""
+    server, access = toy
+    server.faults["/b.jsonl"] = [Fault(cut=4_000, stalls=True)]
+    program = (
+        "import pickle, sys\nfrom pathlib import Path\n"
+        "from resources.corpora.fetching import Fetcher\n"
+        "access = pickle.loads(bytes.fromhex(sys.argv[2]))\n"
+        "list(Fetcher(root=Path(sys.argv[1])).fetch(access, pages=True))\n"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path), pickle.dumps(access).hex()]
+    with subprocess.Popen(words) as process:
+        deadline = time.monotonic() + 60
+        while 4_000 not in sizes(tmp_path / ".downloads") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+    assert b"first\n" * 900 == (tmp_path / FIRST).read_bytes()
+    assert not (tmp_path / SECOND).exists()
+    assert ["kept", "fetched"] == [one.state for one in fetched(tmp_path, access)]
+    assert "bytes=4000-" == server.seen[-1].range
+    assert b"second\n" * 900 == (tmp_path / SECOND).read_bytes()
+
+
+def sizes(folder: Path) -> set[int]:
+    return {path.stat().st_size for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def test_members_that_are_there_stay_and_a_bad_archive_leaves_nothing(tmp_path: Path):
+    """Only missing members are written; damage in the second member keeps the first out."""
+    members = {"a/first.jsonl": b"1" * 9_000, "a/second.jsonl": bytes(range(256)) * 40}
+    with FileServer({"/set.zip": zipped(members)}) as server:
+        files = (("first.jsonl", FIRST), ("second.jsonl", SECOND))
+        download = Download(url=server.url("/set.zip"), files=files, checked_in="a page")
+        access = Access(name="toy", how="direct", downloads=(download,))
+        good, broken = server.files["/set.zip"], bytearray(server.files["/set.zip"])
+        broken[len(good) - 400] ^= 0xFF
+        server.files["/set.zip"] = bytes(broken)
+        with pytest.raises(SourceFileError, match=r"damaged"):
+            fetched(tmp_path, access)
+        assert [] == list((tmp_path / "toy").iterdir())
+        server.files["/set.zip"] = good
+        (tmp_path / FIRST).write_bytes(b"mine")
+        states = [(one.path, one.state) for one in fetched(tmp_path, access)]
+    assert [(FIRST, "found"), (SECOND, "fetched")] == states
+    assert b"mine" == (tmp_path / FIRST).read_bytes()
+
+
+def test_the_same_database_is_fetched_once(tmp_path: Path):
+    """Ex-FEVER uses HoVer's pages: the second corpus gets a link; a damaged twin is not used."""
+    hover, ex_fever = unchecked(ACCESS["hover"]), unchecked(ACCESS["ex_fever"])
+    with FileServer({f"/{hover.downloads[-1].url.partition('://')[2]}": b"pages" * 99}) as server:
+        fetcher = Fetcher(root=tmp_path, mirror=server.url(), known=ACCESS)
+        pages = [replace(one, downloads=one.downloads[-1:]) for one in (hover, ex_fever)]
+        states = [one.state for access in pages for one in fetcher.fetch(access, pages=True)]
+        assert ["fetched", "linked"] == states
+        first, second = tmp_path / "hover/wiki_wo_links.db", tmp_path / "ex_fever/pages.db"
+        assert first.stat().st_ino == second.stat().st_ino
+        first.unlink()
+        first.write_bytes(b"damaged")
+        second.unlink()
+        assert ["fetched"] == [one.state for one in fetcher.fetch(pages[1], pages=True)]
+
+
+def test_pages_are_fetched_only_on_request(tmp_path: Path, made: Mapping[str, bytes]):
+    """Without ``pages`` no request goes to a page database."""
+    access = unchecked(ACCESS["hover"])
+    with FileServer(served(access, made)) as server:
+        list(Fetcher(root=tmp_path, mirror=server.url()).fetch(access, pages=False))
+        assert not [one for one in server.seen if one.path.endswith(".db")]
+    assert () == missing_files(tmp_path, access)
+    assert ("hover/wiki_wo_links.db",) == missing_files(tmp_path, access, pages=True)
+
+
+def test_two_fetches_into_one_folder_do_not_mix(tmp_path: Path, toy: Toy):
+    """The second is refused while the first runs, and runs when it has ended."""
+    fetching = Fetcher(root=tmp_path).fetch(toy[1], pages=True)
+    next(fetching)
+    with ThreadPoolExecutor(1) as other, pytest.raises(DecomposeRLError, match="being written by"):
+        other.submit(fetched, tmp_path, toy[1]).result()
+    assert 1 == len(list(fetching))
+    assert ["kept", "kept"] == [one.state for one in fetched(tmp_path, toy[1])]
+
+
+def test_a_full_disk_is_said_before_the_download_and_while_unpacking(tmp_path: Path):
+    """Before: with the unpacked size. While unpacking: the real error of a full device."""
+    with FileServer({"/set.zip": zipped({"first.jsonl": b"1" * 90_000})}) as server:
+        files = (("first.jsonl", FIRST),)
+        download = Download(
+            url=server.url("/set.zip"), files=files, checked_in="a page", unpacked=7_000_000
+        )
+        access = Access(name="toy", how="direct", downloads=(download,))
+        little = Downloader(free=lambda _: 55_000_000)
+        with pytest.raises(SourceError, match=r"needs 57 MB on the disk of .*, which has 55 MB"):
+            list(Fetcher(root=tmp_path, downloader=little).fetch(access, pages=True))
+        (tmp_path / "toy").mkdir()
+        with aside(tmp_path / FIRST) as written:
+            written.symlink_to("/dev/full")
+            with pytest.raises(SourceError, match=r"first\.jsonl: no space left on device"):
+                fetched(tmp_path, access)
+        assert "fetched" == fetched(tmp_path, access)[0].state
+        assert ["", "bytes=" + str(len(server.files["/set.zip"])) + "-"] == [
+            one.range for one in server.seen[-2:]
+        ]

@@ -1,0 +1,204 @@
+"""One file over HTTP from a server on loopback: resumed, bounded, from named hosts alone."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decomposerl.errors import SourceError
+from decomposerl.progress import Bar, watched
+from file_server import Fault, FileServer
+from resources.corpora.transfer import TRIES, Downloader, Transfer
+
+CONTENT = bytes(range(256)) * 4_000
+BIG = 10_000_000
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    with FileServer({"/rows.jsonl": CONTENT}) as running:
+        yield running
+
+
+def transfer(url: str, *hosts: str, most: int = BIG) -> Transfer:
+    return Transfer(url, "toy/rows.jsonl", frozenset(hosts or {"127.0.0.1"}), most)
+
+
+def bring(
+    server: FileServer, part: Path, waits: list[float] | None = None, most: int = BIG
+) -> None:
+    waited = waits if waits is not None else []
+    Downloader(wait=waited.append).bring(transfer(server.url("/rows.jsonl"), most=most), part)
+
+
+def test_a_broken_transfer_continues_where_it_stopped(tmp_path: Path, server: FileServer):
+    """Each byte is sent once: the next request asks for the rest of the same content."""
+    server.faults["/rows.jsonl"] = [Fault(cut=300_000), Fault(cut=200_000)]
+    waits: list[float] = []
+    bring(server, tmp_path / "part", waits)
+    assert CONTENT == (tmp_path / "part").read_bytes()
+    assert ["", "bytes=300000-", "bytes=500000-"] == [one.range for one in server.seen]
+    assert len(CONTENT) == sum(one.sent for one in server.seen)
+    assert [2.0, 2.0] == waits  # progress counts as a new start
+
+
+def test_an_earlier_process_s_part_is_continued(tmp_path: Path, server: FileServer):
+    """What an ended process left is not fetched again, unless the content has changed."""
+    server.faults["/rows.jsonl"] = [Fault(cut=400_000)] + [Fault(status=503)] * TRIES
+    with pytest.raises(SourceError, match=r"400,000 bytes are kept, run the same command again"):
+        bring(server, tmp_path / "part")
+    bring(server, tmp_path / "part")
+    assert "bytes=400000-" == server.seen[-1].range
+    assert CONTENT == (tmp_path / "part").read_bytes()
+
+
+def test_another_version_on_the_server_begins_anew(tmp_path: Path, server: FileServer):
+    """Two versions are never joined: the validator differs, so the part is thrown away."""
+    server.faults["/rows.jsonl"] = [Fault(cut=400_000)] + [Fault(status=503)] * TRIES
+    with pytest.raises(SourceError):
+        bring(server, tmp_path / "part")
+    server.files["/rows.jsonl"] = CONTENT[::-1]
+    bring(server, tmp_path / "part")
+    assert CONTENT[::-1] == (tmp_path / "part").read_bytes()
+
+
+@pytest.mark.parametrize("knows", [{"etag"}, {"ranges"}, set()], ids=sorted)
+def test_servers_without_ranges_or_validators_send_all_again(tmp_path: Path, knows: set[str]):
+    """The content is right in any case."""
+    ranges, etag = "ranges" in knows, "etag" in knows
+    with FileServer({"/rows.jsonl": CONTENT}, ranges=ranges, etag=etag) as server:
+        server.faults["/rows.jsonl"] = [Fault(cut=300_000)]
+        bring(server, tmp_path / "part")
+        assert CONTENT == (tmp_path / "part").read_bytes()
+
+
+def test_a_part_that_is_whole_is_not_fetched_again(tmp_path: Path, server: FileServer):
+    """A process that ended between download and check costs one request without a body."""
+    bring(server, tmp_path / "part")
+    bring(server, tmp_path / "part")
+    assert [len(CONTENT), 0] == [one.sent for one in server.seen]
+    server.files["/rows.jsonl"] = b"short"
+    bring(server, tmp_path / "part")
+    assert b"short" == (tmp_path / "part").read_bytes()
+
+
+def test_redirects_are_followed_to_named_hosts_alone(tmp_path: Path, server: FileServer):
+    """A host that the table does not name is never contacted."""
+    with FileServer({"/rows.jsonl": b"elsewhere"}) as other:
+        away = Fault(302, headers={"Location": other.url("/rows.jsonl", "localhost")})
+        server.faults["/rows.jsonl"] = [away, away]
+        url = server.url("/rows.jsonl")
+        with pytest.raises(SourceError, match=r"redirected to http://localhost, which is none"):
+            Downloader().bring(transfer(url), tmp_path / "part")
+        assert [] == other.seen
+        Downloader().bring(transfer(url, "127.0.0.1", "localhost"), tmp_path / "part")
+        assert b"elsewhere" == (tmp_path / "part").read_bytes()
+
+
+def test_a_redirect_to_itself_ends(tmp_path: Path, server: FileServer):
+    """The number of redirects is bounded."""
+    circle = Fault(302, headers={"Location": server.url("/rows.jsonl")})
+    server.faults["/rows.jsonl"] = [circle] * 50
+    with pytest.raises(SourceError, match="more than 5 redirects"):
+        bring(server, tmp_path / "part")
+    assert 6 == len(server.seen)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Fault(401), r"refuses access \(401\)"),
+        (Fault(403), r"refuses access \(403\)"),
+        (Fault(404), r"no longer has"),
+        (Fault(410), r"no longer has"),
+        (Fault(418), r"answered 418"),
+        (Fault(200, headers={"Content-Type": "text/html; charset=utf-8"}), "a web page in place"),
+        (Fault(200, headers={"Content-Encoding": "gzip"}), "encoding that was not requested"),
+    ],
+    ids=lambda value: str(getattr(value, "status", "")),
+)
+def test_what_cannot_succeed_is_not_tried_again(
+    tmp_path: Path, server: FileServer, fault: Fault, said: str
+):
+    """The error names file, host and reason after one request."""
+    server.faults["/rows.jsonl"] = [fault] * TRIES
+    with pytest.raises(SourceError, match=f"toy/rows.jsonl: 127.0.0.1.*{said}"):
+        bring(server, tmp_path / "part")
+    assert 1 == len(server.seen)
+
+
+def test_a_busy_server_is_tried_again_after_its_own_time(tmp_path: Path, server: FileServer):
+    """``Retry-After`` is kept up to a minute, otherwise the waits grow; then it is given up."""
+    busy = Fault(503, headers={"Retry-After": "7"})
+    server.faults["/rows.jsonl"] = [busy, Fault(429, headers={"Retry-After": "900"}), Fault(500)]
+    waits: list[float] = []
+    bring(server, tmp_path / "part", waits)
+    assert [7.0, 60.0, 8.0] == waits
+    server.faults["/rows.jsonl"] = [Fault(503)] * TRIES
+    with pytest.raises(SourceError, match=f"nothing more in {TRIES} attempts .*answered 503"):
+        bring(server, tmp_path / "other")
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path, server: FileServer):
+    """A refused connection is tried again, then the error names the host."""
+    gone = transfer("http://127.0.0.1:9/rows.jsonl")
+    with pytest.raises(SourceError, match=r"127\.0\.0\.1 gave nothing more"):
+        Downloader(wait=lambda _: None).bring(gone, tmp_path / "part")
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("fault", [Fault(), Fault(lengthless=True)])
+def test_more_than_expected_is_refused(tmp_path: Path, server: FileServer, fault: Fault):
+    """By the announced length, and by the bytes that arrive where none is announced."""
+    server.faults["/rows.jsonl"] = [fault]
+    with pytest.raises(SourceError, match=r"5,000"):
+        bring(server, tmp_path / "part", most=5_000)
+    assert not (tmp_path / "part").is_file() or (tmp_path / "part").stat().st_size <= 5_000
+
+
+def test_a_disk_without_room_is_said_before_and_during_the_transfer(
+    tmp_path: Path, server: FileServer
+):
+    """Before: how much is needed and free. During: the real error of a full device."""
+    little = Downloader(free=lambda _: 1_000_000)
+    parts = tmp_path / "corpora" / ".downloads"
+    parts.mkdir(parents=True)
+    with pytest.raises(SourceError, match=r"needs 51 MB on the disk of .*corpora, .* 1 MB free"):
+        little.bring(transfer(server.url("/rows.jsonl")), parts / "part")
+    (parts / "full").symlink_to("/dev/full")
+    with pytest.raises(SourceError, match=r"no space left on device on the disk of .*corpora;"):
+        bring(server, parts / "full")
+
+
+def test_progress_begins_at_what_is_there(tmp_path: Path, server: FileServer):
+    """The bar of a continued transfer knows what arrived before and ends at the whole."""
+    shown: list[tuple[int, int, int]] = []
+
+    def watch(bars: object) -> None:
+        if isinstance(bars, list):
+            shown.extend((one.known, one.done, one.total) for one in bars if isinstance(one, Bar))
+
+    server.faults["/rows.jsonl"] = [Fault(cut=500_000)]
+    with watched(watch):
+        bring(server, tmp_path / "part")
+    assert (0, 0, 1_024) == shown[0]
+    assert (500, 1_024, 1_024) == shown[-1]
+
+
+def test_the_proxy_of_the_environment_is_used(tmp_path: Path):
+    """The request for another host goes to the proxy that the environment names."""
+    with FileServer({"/files.example/rows.jsonl": CONTENT}) as proxy:
+        program = (
+            "from pathlib import Path\n"
+            "from resources.corpora.transfer import Downloader, Transfer\n"
+            "one = Transfer('http://files.example/rows.jsonl', 'rows', "
+            "frozenset({'files.example'}), 10_000_000)\n"
+            f"Downloader().bring(one, Path({str(tmp_path / 'part')!r}))\n"
+        )
+        env = {"PATH": os.environ["PATH"], "HTTP_PROXY": proxy.url(), "http_proxy": proxy.url()}
+        env |= {"PYTHONPATH": os.pathsep.join(sys.path)}
+        subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=120)
+    assert CONTENT == (tmp_path / "part").read_bytes()
