@@ -62,6 +62,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         feverous.SOURCE,
         with_hub(NativeFile("feverous/feverous_dev_challenges.jsonl", "jsonl", "dev")),
         shared=(feverous.SENTENCE_DEV,),
+        same_rows=(feverous.SENTENCE_DEV,),
         notes=(
             (
                 "feverous_s holds the claims whose gold evidence is sentences only "
@@ -96,6 +97,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         pubhealth.SOURCE,
         pubhealth.native_file("test", "test"),
         shared=(pubhealth.EXCERPT,),
+        same_rows=(pubhealth.EXCERPT,),
         notes=("The excerpt does not say which PubHealth split each of its rows is from.",),
     ),
     Benchmark.from_source(

@@ -60,7 +60,7 @@ class Draft:
     Wikipedia database is absent): such rows are dropped as ``evidence_unavailable``, no fault
     of the file. ``native_label`` is None in unlabelled claim lists. ``documents`` names every
     document behind the evidence; rows that share one are never on both sides of a hold-out
-    split.
+    split. ``left_out`` is the reason why the chosen reading of the corpus drops the row.
     """
 
     file: str
@@ -74,6 +74,7 @@ class Draft:
     evidence_kind: EvidenceKind = "text"
     subset: str | None = None
     num_hops: int | None = None
+    left_out: str | None = None
 
 
 def claim_id(source: str, native_id: str, claim: str, evidence: str) -> str:

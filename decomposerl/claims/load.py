@@ -20,7 +20,14 @@ from decomposerl.claims.claim_collector import ClaimCollector, Drop
 from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
-from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import (
+    Benchmark,
+    Corpus,
+    CorpusFiles,
+    NativeFile,
+    Source,
+    read_as,
+)
 from decomposerl.errors import ConservationError, SourceFileError
 from decomposerl.settings import Settings
 
@@ -45,6 +52,9 @@ class LoadSettings(Settings):
     )
     allow_training_off: bool = Field(
         default=False, description="use corpora whose terms keep them out of training"
+    )
+    readings: dict[str, str] = Field(
+        {}, description="another way to read a corpus or test set, by its name: see paper-readings"
     )
 
 
@@ -80,7 +90,10 @@ def load_source(
             could not be read at all.
         SourceFileError: the columns of a file are those of no known form.
         ConservationError: the adapter lost a row.
+        ConfigError: the corpus lacks the reading that ``settings.readings`` chooses.
     """
+    source = read_as(source, settings.readings)
+    benchmark = benchmark and read_as(benchmark, settings.readings)
     collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule)
     if not _training_on(source, settings):
         return _loaded(collector, (), "off_by_terms", settings)
@@ -93,6 +106,8 @@ def load_source(
         if apply_rule(row.side or "middle", settings.label_rule) is None:
             never = row.side == "no_verdict"
             return Drop("label_rule", "no_verdict" if never else "middle_class")
+        if row.draft.left_out is not None:
+            return Drop("readings", row.draft.left_out)
         if not row.passages:
             return Drop("evidence", "evidence_unavailable")
         held_out = holdout is not None and file in split and holdout.is_held_out(row.draft)
@@ -111,8 +126,10 @@ def load_benchmark(
     evidence text a null ``evidence``: they still count for decontamination.
 
     Raises:
-        TooManyRejects, SourceFileError, ConservationError: as for ``load_source``.
+        TooManyRejects, SourceFileError, ConservationError, ConfigError: as for ``load_source``.
     """
+    benchmark = read_as(benchmark, settings.readings)
+    source = source and read_as(source, settings.readings)
     collector = ClaimCollector(benchmark.name, f"benchmark/{benchmark.name}", settings.label_rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
@@ -124,6 +141,8 @@ def load_benchmark(
     )
 
     def drop(file: NativeFile, row: Candidate) -> Drop | None:
+        if row.draft.left_out is not None:
+            return Drop("readings", row.draft.left_out)
         trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row.draft)
         return Drop("holdout", "training_document") if trained else None
 

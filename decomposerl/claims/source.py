@@ -10,9 +10,10 @@ where the other forms of a file may be, ``Corpus.forms`` the columns that tell t
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePosixPath
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.errors import ConfigError
 
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
 """``json_object``: one object whose values are the rows; each record gains ``_key``."""
@@ -157,6 +158,19 @@ class HubLocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Another way to read a corpus, which ``LoadSettings.readings`` chooses by ``name``.
+
+    ``read`` replaces the corpus's reader (None: it stays); the files ``without`` are not read.
+    """
+
+    name: str
+    description: str
+    read: Reader | None = None
+    without: tuple[NativeFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
     """What sources and benchmarks share. ``hub`` is None where the user places the files.
 
@@ -179,6 +193,27 @@ class Corpus:
     hub: HubLocation | None = None
     forms: tuple[Form, ...] = ()
     replaces: bool = False
+    readings: tuple[Reading, ...] = ()
+
+
+AnyCorpus = TypeVar("AnyCorpus", bound=Corpus)
+
+
+def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
+    """The corpus as the reading under its name reads it; as it is where none is chosen.
+
+    Raises:
+        ConfigError: the corpus has no reading of that name.
+    """
+    chosen = readings.get(corpus.name)
+    if chosen is None:
+        return corpus
+    found = next((one for one in corpus.readings if one.name == chosen), None)
+    if found is None:
+        known = ", ".join(one.name for one in corpus.readings) or "none"
+        raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {known}")
+    files = tuple(file for file in corpus.files if file not in found.without)
+    return replace(corpus, read=found.read or corpus.read, files=files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,24 +238,28 @@ class Benchmark(Corpus):
 
     ``files`` are native evaluation files, each used whole where it is on disk.
     ``shared`` are files that are also training files of ``source``: used only where no file
-    of ``files`` with labels is on disk, and then split by document (``holdout_share``)
-    unless the source has other training files.
+    of ``files`` with labels and evidence is on disk, and then split by document
+    (``holdout_share``) unless the source has other training files.
+    ``same_rows`` are training files of ``source`` that repeat rows of ``files``, or may: never
+    trained on where one of ``files`` is on disk.
     ``claim_lists`` are files that give claims for decontamination without usable evidence.
     """
 
     in_domain: bool
     shared: tuple[NativeFile, ...] = ()
+    same_rows: tuple[NativeFile, ...] = ()
     claim_lists: tuple[NativeFile, ...] = ()
     source: str | None = None
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_source(
+    def from_source(  # noqa: PLR0913 - the fields of a benchmark
         cls,
         source: Source,
         *files: NativeFile,
         in_domain: bool = True,
         shared: tuple[NativeFile, ...] = (),
+        same_rows: tuple[NativeFile, ...] = (),
         claim_lists: tuple[NativeFile, ...] = (),
         notes: tuple[str, ...] = (),
     ) -> "Benchmark":
@@ -230,6 +269,7 @@ class Benchmark(Corpus):
             **{**common, "files": files},
             in_domain=in_domain,
             shared=shared,
+            same_rows=same_rows,
             claim_lists=claim_lists,
             source=source.name,
             notes=notes,

@@ -3,7 +3,8 @@
 Native lines name pages and sentences of the June 2017 Wikipedia, whose text comes from
 ``fever/fever.db``; the evidence is the union of all annotated sentences, each led by its page
 title. FeverSymmetric lines carry claim and evidence sentence; each claim comes with two evidences
-and opposite labels (``subset = fever_symmetric``). FEVER is none of the fourteen training corpora.
+and opposite labels (``subset = fever_symmetric``); the reading ``paper_test`` leaves it out. FEVER
+is none of the fourteen training corpora.
 
 The hub's form has one row an annotated sentence; its rows of one claim are joined. Its loader
 writes -1 for "nothing" and for sentence 0 alike: -1 beside a page is read as sentence 0.
@@ -16,10 +17,19 @@ from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
 from decomposerl.claims.passages import page_title, page_titles, without_treebank
-from decomposerl.claims.source import Benchmark, CorpusFiles, Form, NativeFile, Pages, with_hub
+from decomposerl.claims.source import (
+    Benchmark,
+    CorpusFiles,
+    Form,
+    NativeFile,
+    Pages,
+    Reading,
+    with_hub,
+)
 
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"
+SYMMETRIC_DEV = NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC)
 HUB = Form.of("hub", "id, claim, label, evidence_wiki_url, evidence_sentence_id")
 
 
@@ -113,10 +123,17 @@ BENCHMARK = Benchmark(
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
     files=(
         with_hub(NativeFile("fever/paper_test.jsonl", "jsonl", "test"), "v1.0", "paper_test"),
-        NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC),
+        SYMMETRIC_DEV,
     ),
     read=read,
     beside=(PAGES,),
+    readings=(
+        Reading(
+            name="paper_test",
+            description="the FEVER paper's test split alone",
+            without=(SYMMETRIC_DEV,),
+        ),
+    ),
     claim_lists=(
         with_hub(NativeFile("fever/paper_dev.jsonl", "jsonl", "dev"), "v1.0", "paper_dev"),
     ),

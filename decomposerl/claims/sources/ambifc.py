@@ -3,7 +3,8 @@
 The native ``certain`` files have one line a (claim, passage); a draft is one (claim, page,
 label): the passages of a page with the same label are joined, because one passage is rarely long
 enough to verify from. Passages of a page whose labels differ stay apart, so that no draft holds
-evidence for the other side. The ``uncertain`` files and sentence labels are not used.
+evidence for the other side. The ``uncertain`` files and sentence labels are not used. The reading
+``passages`` keeps each line as a draft.
 
 The hub's reduced form has ``claim``, ``labels`` and ``passage`` alone: a draft is one (claim,
 label) with the passages of all pages, and the claim's text stands for its id and its document.
@@ -16,7 +17,7 @@ from dataclasses import replace
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Source, with_hub
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Reading, Source, with_hub
 
 HUB = Form.of("hub", "claim, labels, passage")
 _MAX_LINE_BYTES = 200_000
@@ -36,6 +37,15 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     for first, *more in groups.values():
         joined = dict.fromkeys(text for line in (first, *more) for text in line.passages)
         yield replace(first, passages=tuple(joined)) if more else first
+
+
+def read_passages(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """One draft a line, in file order."""
+    for line in read_each(files, file, _line):
+        if isinstance(line, Draft):
+            yield replace(line, native_id=f"{line.native_id}:{line.row}")
+        else:
+            yield line
 
 
 def _line(row: NativeRow) -> Draft:
@@ -93,4 +103,9 @@ SOURCE = Source(
     forms=(Form.of("native", "claim_id, claim, wiki_page, labels"), HUB),
     read=read,
     paper_raw=4_912,
+    readings=(
+        Reading(
+            name="passages", description="a row for each passage of a page", read=read_passages
+        ),
+    ),
 )

@@ -3,14 +3,16 @@
 The abstracts are ``corpus.jsonl`` or a CSV that printed each abstract as a NumPy array of
 strings. A draft is one (claim, evidence document), whose passages are the abstract's sentences; a
 claim without evidence is one middle draft, whose passages are the abstracts that it cites. The
-numbers of rationale sentences are only checked: they say where the answer is.
+numbers of rationale sentences are only checked: they say where the answer is. The reading
+``rationales`` gives a draft for each rationale, with the whole abstract.
 
 The hub's form has one row a rationale; its rows of one claim are joined before they are read.
 """
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
@@ -23,7 +25,15 @@ from decomposerl.claims.fields import (
     read_many,
 )
 from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Source, in_form, with_hub
+from decomposerl.claims.source import (
+    CorpusFiles,
+    Form,
+    NativeFile,
+    Reading,
+    Source,
+    in_form,
+    with_hub,
+)
 
 CORPUS = with_hub(NativeFile("scifact/corpus.jsonl", "jsonl", "train"), "corpus")
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")
@@ -36,21 +46,33 @@ _PRINTED_STRING = re.compile(
 )
 
 Abstracts = Mapping[str, tuple[str, ...]]
+Drafts = Callable[[Abstracts, NativeRow], Sequence[Draft | Reject]]
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     """Drafts of each claim line; an unknown document or sentence number rejects its pair."""
+    return _read(files, file, _drafts)
+
+
+def read_rationales(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """As ``read``, but a draft for each rationale of a claim and document."""
+    return _read(files, file, _rationale_drafts)
+
+
+def _read(files: CorpusFiles, file: NativeFile, drafts: "Drafts") -> Iterator[Draft | Reject]:
     abstracts, faults = _abstracts(files)
     if file.split == "train":  # one corpus serves all files: its faults once
         yield from faults
     if has_form(files, file, HUB):
-        join = partial(_joined, abstracts)
+        join = partial(_joined, abstracts, drafts)
         yield from read_joined(files, file, lambda row: row.identifier("id"), join)
     else:
-        yield from read_many(files, file, partial(_drafts, abstracts))
+        yield from read_many(files, file, partial(drafts, abstracts))
 
 
-def _joined(abstracts: Abstracts, rows: Sequence[NativeRow]) -> Sequence[Draft | Reject]:
+def _joined(
+    abstracts: Abstracts, drafts: "Drafts", rows: Sequence[NativeRow]
+) -> Sequence[Draft | Reject]:
     """The drafts of a claim of the hub's form, whose document id is blank without evidence."""
     agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
     evidence: dict[str, list[object]] = {}
@@ -60,7 +82,7 @@ def _joined(abstracts: Abstracts, rows: Sequence[NativeRow]) -> Sequence[Draft |
             sentences, label = row.items("evidence_sentences"), row.text("evidence_label")
             evidence.setdefault(document, []).append({"sentences": sentences, "label": label})
     first = rows[0]
-    return _drafts(
+    return drafts(
         abstracts, NativeRow({**first.raw, "evidence": evidence}, first.record, first.file)
     )
 
@@ -70,6 +92,23 @@ def _drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
     if not evidence:
         return (_without_evidence(abstracts, row),)
     return [_pair(abstracts, row, document) for document in evidence]
+
+
+def _rationale_drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
+    evidence, drafts = row.mapping("evidence"), _drafts(abstracts, row)
+    if not evidence.raw:
+        return drafts
+    pairs = zip(evidence.raw, drafts, strict=True)
+    return [one for document, pair in pairs for one in _of_rationales(pair, evidence, document)]
+
+
+def _of_rationales(
+    pair: Draft | Reject, evidence: JsonObject, document: str
+) -> Sequence[Draft | Reject]:
+    if isinstance(pair, Reject):
+        return (pair,)
+    rationales = range(len(evidence.objects(document)))
+    return [replace(pair, native_id=f"{pair.native_id}:{number}") for number in rationales]
 
 
 def _without_evidence(abstracts: Abstracts, row: NativeRow) -> Draft:
@@ -178,4 +217,11 @@ SOURCE = Source(
     read=read,
     beside=(CORPUS.path, PRINTED_CORPUS.path),
     paper_raw=1_295,
+    readings=(
+        Reading(
+            name="rationales",
+            description="a row for each rationale of a claim and abstract",
+            read=read_rationales,
+        ),
+    ),
 )
