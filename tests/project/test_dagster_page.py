@@ -53,6 +53,18 @@ def test_each_command_is_one_of_dagsters(line: str):
     assert (ROOT / file).is_file()
 
 
+def test_the_nightly_module_schedules_a_job_beside_the_whole_graph():
+    """The page's Python as a code location: one schedule, its job, and every asset."""
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    module: dict[str, Any] = {}
+    exec(code, module)  # noqa: S102 - a block of our own page
+    repository = module["defs"].get_repository_def()
+    assert ["funnel"] == [one.job_name for one in repository.schedule_defs]
+    assert {"funnel"} <= set(JOB_NAMES) <= set(repository.job_names)
+    graph = module["defs"].resolve_asset_graph()
+    assert graph.get_all_asset_keys() == defs.resolve_asset_graph().get_all_asset_keys()
+
+
 def test_a_wrong_option_would_be_noticed():
     """As of a command that a later Dagster lacks."""
     with pytest.raises(Exception, match="No such option"):
