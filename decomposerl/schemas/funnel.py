@@ -1,10 +1,7 @@
 """Tables of the funnel: claims at every stage, drops, and the replies of its engines."""
 
-from typing import get_args
-
 import polars as pl
 
-from decomposerl.claims.claim import RejectReason
 from decomposerl.table import Column, Table
 
 LABELS = ("Supported", "Refuted")
@@ -166,7 +163,7 @@ REJECTS = Table(
         Column("file", _S, "native file, relative to the corpora folder"),
         Column("row", _I, "1-based row or line; 0 where the file as a whole is meant"),
         Column("field", _S, "native field, empty where the row as a whole is meant"),
-        Column("reason", _S, f"one of {', '.join(get_args(RejectReason))}"),
+        Column("reason", _S, "why; one of a fixed list"),
         Column("detail", _S, "short excerpt or message"),
     ),
     row="something in a native file that could not be read",

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import polars as pl
 
 from decomposerl import schemas
+from decomposerl.claims.claim import RejectReason
 from decomposerl.table import Column, Table
 from resources.catalogue.database import build_catalogue, open_catalogue
 from studies.reference.files import paths_of
@@ -103,6 +105,8 @@ def _sections() -> Iterator[str]:
             yield f"The columns of [{base.name}](#{base.name}){_nullable(one, base)}{also}"
         if rest:
             yield table(("Column", "Type", "Null", "Meaning"), map(_row, rest))
+        if one is schemas.REJECTS:
+            yield f"Reasons: {', '.join(map(code, get_args(RejectReason)))}."
 
 
 def _base(one: Table, before: Sequence[Table]) -> Table | None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import polars as pl
 import pytest
@@ -16,6 +17,7 @@ from dagster_project.cli import app
 from dagster_project.profiles import profile_from_environment, variables_of
 from decomposerl import schemas
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, other_forms
+from decomposerl.claims.claim import RejectReason
 from decomposerl.claims.source import Corpus, NativeFile
 from decomposerl.errors import ConfigError
 from decomposerl.table import Table
@@ -112,6 +114,12 @@ def test_every_table_has_its_section():
     assert [] == [one.name for one in every - {schemas.STAGE_RUNS} if not paths_of(one.name)]
     named = {file.table for files in FILES.values() for file in files}
     assert named - {""} <= {one.name for one in every}
+
+
+def test_the_section_on_rejects_lists_every_reason():
+    """A reader of ``rejects.reason`` finds its value on the page."""
+    section = (FOLDER / "tables.md").read_text("utf-8").split("\n## rejects\n")[1].split("\n## ")[0]
+    assert [] == [one for one in get_args(RejectReason) if f"`{one}`" not in section]
 
 
 def test_no_view_is_left_over():
