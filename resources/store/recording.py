@@ -288,14 +288,13 @@ def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
 def _first_rejects(rejects: pl.DataFrame, most: int = 3) -> str:
     rows = rejects.head(most).iter_rows(named=True)
     located = "; ".join(f"{r['file']}:{r['row']} {r['field']} {r['reason']}" for r in rows)
-    return (
-        f"{rejects.height} rejected rows in the rejects table, e.g. {printable(located, keep='')}"
-    )
+    example = printable(located, keep="")
+    return f"{rejects.height} rejected rows in the rejects table, e.g. {example}"
 
 
 def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:
     if rejects.is_empty():
         return "none"
-    rows = rejects.select("file", "row", "field", "reason", "detail").head(most).rows()
-    table = markdown_table(["file", "row", "field", "reason", "detail"], rows)
-    return f"{rejects.height} rows; the first {len(rows)}:\n\n{table}"
+    shown = rejects.select("file", "row", "field", "reason", "detail").head(most)
+    table = markdown_table(shown.columns, shown.rows())
+    return f"{rejects.height} rows; the first {shown.height}:\n\n{table}"
