@@ -180,6 +180,20 @@ def test_the_options_of_the_page_exist(line: str):
     )
 
 
+def test_the_line_of_another_program_is_shown(tmp_path: Path):
+    """The file that the page writes is one trace, with its gold label and confidence."""
+    (line,) = re.findall(r"^cat > vendor.jsonl <<'END'\n(.*?\n)END$", PAGE, re.MULTILINE)
+    lines, page = tmp_path / "vendor.jsonl", tmp_path / "vendor.html"
+    lines.write_text(line)
+    assert 0 == view(lines, "--html", page).exit_code
+    index, block = packed(page)
+    assert ([1], [json.loads(line)["confidence"]["normalised"]]) == (
+        index["right"],
+        index["confidence"],
+    )
+    assert "In 1890." == block["items"][0]["cycles"][0]["answer"]
+
+
 def test_the_page_names_every_option_of_the_command():
     """And what it says of its flags and limits holds."""
     shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["view", "--help"]).stdout
