@@ -187,8 +187,8 @@ def test_the_line_of_another_program_is_shown(tmp_path: Path):
     lines.write_text(line)
     assert 0 == view(lines, "--html", page).exit_code
     index, block = packed(page)
-    assert ([1], [json.loads(line)["confidence"]["normalised"]]) == (
-        index["right"],
+    assert (["S"], [json.loads(line)["confidence"]["normalised"]]) == (
+        index["gold"],
         index["confidence"],
     )
     assert "In 1890." == block["items"][0]["cycles"][0]["answer"]
