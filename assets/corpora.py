@@ -15,6 +15,7 @@ from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import benchmark_of, source_of
 from decomposerl.claims.downloads import how_to_obtain
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Benchmark, CorpusFiles, Source
 from resources.corpora.resource import CorporaResource
 from resources.store.parquet import DataFolder, StageOutput
@@ -78,6 +79,9 @@ def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
 ) -> dg.AssetsDefinition:
     terms = {"terms of use": corpus.terms, "license": corpus.license}
     homepage = {"homepage": dg.MetadataValue.url(corpus.homepage)}
+    own = isinstance(corpus, Source) or corpus.source is None  # not the test set of a source
+    known = difference_of(corpus.name) if own else None
+    beside = {} if known is None else {"against the paper": known.text}
 
     @dg.asset(
         key=key,
@@ -85,7 +89,7 @@ def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
         config_schema={},
         kinds={"parquet"},
         description=description,
-        metadata={**terms, **homepage, **metadata},
+        metadata={**terms, **homepage, **beside, **metadata},
         tags=tags,
     )
     @locked_asset
@@ -95,7 +99,7 @@ def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
         stage = StageRecorder(context, corpora.settings)
         with data_folder.keeping_rejects("/".join(context.asset_key.path)):
             loaded = load(corpora.files(), corpora.settings)
-        return stage.loaded(loaded, terms)
+        return stage.loaded(loaded, {**terms, **beside})
 
     return claims
 

@@ -4,18 +4,17 @@ Reads the profile from the environment. Every error of this project is one red l
 Only commands that open engines or start a run import Dagster, so the others start fast.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from dagster_project.attrition_command import attrition
 from dagster_project.evaluation_commands import (
     DataOption,
-    data_folder,
     evaluate,
+    existing_data_folder,
 )
 from dagster_project.fetch_command import fetch
 from dagster_project.init_command import init
@@ -33,24 +32,16 @@ from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score, serve_rewards
 from dagster_project.terminal import (
     Commands,
-    Format,
-    FormatOption,
     JsonOption,
     print_columns,
     print_json,
     print_marked,
-    print_rows,
     print_text,
     report_errors,
 )
 from dagster_project.train_command import train
 from dagster_project.verify_command import verify
 from dagster_project.view_command import view
-from decomposerl.errors import DecomposeRLError
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 _LOOK, _RUN, _CHECK = "Look", "Run", "Check"
 app = typer.Typer(
@@ -90,73 +81,11 @@ def explain(
     from decomposerl.reports.explain import claim_journey, journey_text
     from resources.catalogue.claim_lookup import find_claim
 
-    history = claim_journey(find_claim(_existing_data_folder(data), claim_id))
+    history = claim_journey(find_claim(existing_data_folder(data), claim_id))
     if as_json:
         print_json(asdict(history))
     else:
         print_marked(journey_text(history))
-
-
-@app.command(rich_help_panel=_LOOK)
-@report_errors
-def attrition(
-    data: DataOption = None,
-    by_reason: Annotated[
-        bool, typer.Option("--by-reason", help="Dropped rows by reason and source.")
-    ] = False,
-    semantic_threshold: Annotated[
-        float | None, typer.Option(help="What deduplication would keep at this cosine.")
-    ] = None,
-    lexical_threshold: Annotated[
-        float | None, typer.Option(help="What it would keep at this Jaccard; combinable.")
-    ] = None,
-    output: FormatOption = Format.TEXT,
-) -> None:
-    """Show how many claims each stage kept per source, from the DuckDB catalogue.
-
-    With a threshold: what deduplication would keep at it, computed exactly from stored pairs.
-    """
-    from decomposerl.reports import attrition as report
-    from decomposerl.reports import tables
-    from resources.catalogue.database import engines_of, read_table
-
-    folder = _existing_data_folder(data)
-    if (semantic_threshold, lexical_threshold) != (None, None):
-        if by_reason:
-            raise DecomposeRLError("--by-reason shows the run as it was: drop it or the threshold")
-        _rethreshold(folder, lexical_threshold, semantic_threshold, output)
-        return
-    pages: dict[Format, Callable[[pl.DataFrame], str]]
-    if by_reason:
-        frame = report.drops_by_reason(read_table(folder, "attrition"))
-        pages = {Format.TEXT: tables.frame_text, Format.MARKDOWN: tables.frame_markdown}
-    else:
-        frame = read_table(folder, "attrition_wide")
-        pages = {Format.TEXT: report.attrition_text, Format.MARKDOWN: report.attrition_markdown}
-    if output.is_data:
-        print_rows(frame, output)
-        return
-    print_text(f"{pages[output](frame)}\n\nengine={', '.join(engines_of(folder)) or 'none'}")
-
-
-def _rethreshold(
-    folder: Path, lexical: float | None, semantic: float | None, output: Format
-) -> None:
-    from decomposerl.reports import rethreshold
-    from resources.catalogue.dedup_run import read_dedup_run
-
-    run, record = read_dedup_run(folder)
-    thresholds = rethreshold.Thresholds(
-        run.ran.lexical if lexical is None else lexical,
-        run.ran.semantic if semantic is None else semantic,
-    )
-    frame = rethreshold.rethresholded(run, thresholds)
-    if output.is_data:
-        print_rows(frame, output)
-        return
-    markdown = output is Format.MARKDOWN
-    print_text(rethreshold.rethreshold_text(run, thresholds, frame, markdown=markdown))
-    print_text(f"\nengine={record['engine'] or 'none'}")
 
 
 @app.command(rich_help_panel=_LOOK)
@@ -212,19 +141,10 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _existing_data_folder(data: Path | None) -> Path:
-    folder = data_folder(data)
-    if not folder.is_dir():
-        raise DecomposeRLError(
-            f"the data folder {folder} does not exist; run 'make demo', or name another "
-            "with --data or DECOMPOSERL_DATA"
-        )
-    return folder
-
-
 for command, panel in (
     (verify, _RUN),
     (view, _LOOK),
+    (attrition, _LOOK),
     (leaderboard, _LOOK),
     (metrics, _LOOK),
     (export_inspect, _LOOK),

@@ -193,3 +193,18 @@ def _print_board(graph: "NamedGraph", systems: Sequence[str]) -> None:
 def data_folder(data: Path | None) -> Path:
     """The folder named by ``--data``, else the profile's."""
     return (profile_from_environment().data if data is None else data).resolve()
+
+
+def existing_data_folder(data: Path | None) -> Path:
+    """As ``data_folder``.
+
+    Raises:
+        DecomposeRLError: there is no such folder.
+    """
+    folder = data_folder(data)
+    if not folder.is_dir():
+        raise DecomposeRLError(
+            f"the data folder {folder} does not exist; run 'make demo', or name another "
+            "with --data or DECOMPOSERL_DATA"
+        )
+    return folder

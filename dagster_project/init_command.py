@@ -17,6 +17,7 @@ from dagster_project.profiles import (
     benchmarks_for,
     profile_from_environment,
     sources_for,
+    text_of,
 )
 from dagster_project.terminal import Commands, print_text, report_errors
 from decomposerl.errors import ConfigError
@@ -24,7 +25,7 @@ from decomposerl.errors import ConfigError
 if TYPE_CHECKING:
     from decomposerl.claims.claim import Record, Reject
     from decomposerl.claims.column_guess import Role, Side, Split
-    from decomposerl.claims.source import NativeFile
+    from decomposerl.claims.source import CorpusFiles, NativeFile
 
 CorporaOption = Annotated[
     Path | None, typer.Option(help="Folder of the corpora; default: DECOMPOSERL_CORPORA.")
@@ -44,14 +45,23 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     name: Annotated[str, typer.Argument(help="Lower-case letters, digits and _.")],
     *,
     file: Annotated[
-        Path, typer.Option("--from", help="Its rows: JSONL, JSON, CSV, TSV or Parquet.")
-    ],
+        Path | None, typer.Option("--from", help="Its rows: JSONL, JSON, CSV, TSV or Parquet.")
+    ] = None,
     corpora: CorporaOption = None,
     claim: _Column = "",
     evidence: _Column = "",
     label: _Column = "",
     supported: _Labels = None,
     refuted: _Labels = None,
+    preview: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Print the first N claims and the counts of all rows; write nothing. Without "
+            "--from: of the source.toml that is there.",
+        ),
+    ] = None,
 ) -> None:
     """Write a commented source.toml after looking at the columns and labels of a file.
 
@@ -61,8 +71,11 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     from decomposerl.claims.generic import native_file
     from decomposerl.claims.source_file import source_toml
 
-    folder = corpora_folder(corpora)
+    folder = _named_folder(corpora)
     target = folder / name / "source.toml"
+    if file is None:
+        _preview_existing(target, folder, preview)
+        return
     _refuse_taken(name, target, folder)
     inside = _path_inside(file, folder)
     path = inside or f"{name}/{file.name}"
@@ -77,6 +90,11 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     given: dict[Side, list[str]] = {"supported": supported or [], "refuted": refuted or []}
     sides = guessing.guess_sides(counts, given)
     text = source_toml(name, native.path, split, guess, sides, counts)
+    if preview is not None:
+        from dagster_project.corpus_preview import OneFile
+
+        _print_preview(text, target, OneFile(native.path, file), preview)
+        return
     _write(text, target, None if inside else (file, folder / path))
     _report(target, guess.columns, sides, split)
 
@@ -120,13 +138,33 @@ def corpora_folder(corpora: Path | None) -> Path:
     Raises:
         ConfigError: neither is set.
     """
+    folder = _named_folder(corpora)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _named_folder(corpora: Path | None) -> Path:
     if corpora is None:
         corpora = profile_from_environment().corpora
     if corpora is None:
         raise ConfigError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
-    folder = corpora.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return corpora.resolve()
+
+
+def _preview_existing(target: Path, folder: Path, most: int | None) -> None:
+    from resources.corpora.folder import FolderCorpora
+
+    if most is None:
+        raise ConfigError("name the file of its rows with --from")
+    if not os.path.lexists(target):
+        raise ConfigError(f"{target} is not there: name a file of rows with --from")
+    _print_preview(text_of(target), target, FolderCorpora(folder), most)
+
+
+def _print_preview(text: str, target: Path, files: "CorpusFiles", most: int) -> None:
+    from dagster_project.corpus_preview import preview_text
+
+    print_text(preview_text(text, str(target), files, most))
 
 
 def _refuse_taken(name: str, target: Path, folder: Path) -> None:

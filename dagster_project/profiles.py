@@ -7,7 +7,7 @@ configuration; ``read_key`` is for ``decomposerl doctor``. ``.env.example`` has 
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
 from dagster_project.engine_variables import RecordingEnvironment, owners, refuse_unknown
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.catalogue import with_own_benchmarks, with_own_sources
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
@@ -210,12 +210,12 @@ def resources_for(profile: Profile) -> dict[str, Any]:
 def sources_for(profile: Profile) -> tuple[Source, ...]:
     """The catalogue's sources, then the user's own from ``<corpora>/*/source.toml``.
 
+    An own source with ``replaces`` stands in the place of the catalogue's.
+
     Raises:
         ConfigError: a file is malformed, or a name is taken.
     """
-    own = tuple(parse_source_toml(text, where) for where, text in _own_corpora(profile))
-    _refuse_taken_names(own, [*SOURCES, *own])
-    return (*SOURCES, *own)
+    return with_own_sources(parse_source_toml(text, at) for at, text in _own_corpora(profile))
 
 
 def benchmarks_for(profile: Profile) -> tuple[Benchmark, ...]:
@@ -225,9 +225,7 @@ def benchmarks_for(profile: Profile) -> tuple[Benchmark, ...]:
         ConfigError: a file is malformed, or a name is taken.
     """
     parsed = (parse_benchmark_toml(text, where) for where, text in _own_corpora(profile))
-    own = tuple(benchmark for benchmark in parsed if benchmark is not None)
-    _refuse_taken_names(own, [*BENCHMARKS, *own])
-    return (*BENCHMARKS, *own)
+    return with_own_benchmarks(benchmark for benchmark in parsed if benchmark is not None)
 
 
 def entries_for(profile: Profile) -> "tuple[SystemEntry, ...]":
@@ -245,7 +243,7 @@ def entries_for(profile: Profile) -> "tuple[SystemEntry, ...]":
         return ()
     methods = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
     recipes = [one.name for one in EXPERIMENTS]
-    folder, text = path.parent.resolve(), _text_of(path)
+    folder, text = path.parent.resolve(), text_of(path)
     return parse_systems_toml(text, str(path), folder, methods, recipes, known_variables())
 
 
@@ -278,10 +276,15 @@ def titles_for(profile: Profile) -> dict[str, str]:
 def _own_corpora(profile: Profile) -> list[tuple[str, str]]:
     folders = sorted(profile.corpora.glob("*")) if profile.corpora else []
     paths = [path for folder in folders if os.path.lexists(path := folder / "source.toml")]
-    return [(str(path), _text_of(path)) for path in paths]
+    return [(str(path), text_of(path)) for path in paths]
 
 
-def _text_of(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """The text of a TOML file of the user.
+
+    Raises:
+        ConfigError: it cannot be read, is no UTF-8 or too large.
+    """
     try:
         if regular_file(path).stat().st_size > _MAX_TOML_BYTES:
             raise ConfigError(f"{path} has more than {_MAX_TOML_BYTES:,} bytes")
@@ -289,12 +292,3 @@ def _text_of(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path} cannot be read as UTF-8 text: {why}") from error
-
-
-def _refuse_taken_names(
-    own: Sequence[Source | Benchmark], every: Sequence[Source | Benchmark]
-) -> None:
-    names = [corpus.name for corpus in every]
-    taken = sorted({corpus.name for corpus in own if names.count(corpus.name) > 1})
-    if taken:
-        raise ConfigError(f"source.toml: the corpus name '{taken[0]}' is taken; choose another")

@@ -10,24 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.claims.paper_counts import PAPER_COUNTS, PAPER_TOTAL
 from perf.inputs import Numbers, Random
 
-PAPER_ROWS = 155_506
+PAPER_ROWS = PAPER_TOTAL.raw
 COUNTS = {  # raw, after the difficulty band, after silver decomposition
-    "ex_fever": (36_841, 8_394, 3_716),
-    "llm_aggrefact": (30_420, 5_498, 4_275),
-    "feverous": (26_928, 818, 787),
-    "hover": (18_171, 2_533, 2_106),
-    "foolmetwice": (11_588, 2_992, 2_684),
-    "faviq_a": (10_924, 444, 358),
-    "pubhealth": (9_096, 2_418, 2_357),
-    "ambifc": (4_912, 303, 176),
-    "pubhealthtab": (2_664, 224, 191),
-    "scifact": (1_295, 113, 106),
-    "scitab": (868, 226, 184),
-    "wice": (785, 233, 229),
-    "claimdecomp": (569, 40, 40),
-    "pubmedclaim": (445, 119, 119),
+    name: (one.raw, one.difficulty, one.deduplicated) for name, one in PAPER_COUNTS.items()
 }
 TESTS = {
     "fever": 19_998,

@@ -1,4 +1,4 @@
-"""The pages of ``docs/reference``: ``make reference`` writes them from the code.
+"""The pages of ``docs/reference`` and one table: ``make reference`` writes them from the code.
 
 ``python -m studies.reference_pages`` does the same. A test compares the committed pages.
 """
@@ -6,8 +6,17 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from perf.pages import write_between_markers
 from studies import prompt_page
-from studies.reference import catalogue, commands, files, python_page, tables, variables
+from studies.reference import (
+    catalogue,
+    commands,
+    corpus_rows,
+    files,
+    python_page,
+    tables,
+    variables,
+)
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs/reference"
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -20,6 +29,9 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "python.md": python_page.page,
 }
 """What writes each page."""
+READINGS = FOLDER.parent / "explanation/paper-readings.md"
+ROWS = "corpora rows"
+"""The page and the name of its table that ``corpus_rows.block`` gives."""
 
 
 def main() -> None:
@@ -27,6 +39,7 @@ def main() -> None:
     written = {name: page() for name, page in PAGES.items()}
     for name, text in written.items():
         (FOLDER / name).write_text(text, "utf-8")
+    write_between_markers(READINGS, ROWS, corpus_rows.block())
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ RejectReason = Literal[
     "field_too_large",  # another text, or a list of them, is over its limit
     "unknown_label",
     "duplicate_id",  # an earlier row has the native id
+    "conflicting_rows",  # rows of one claim differ in claim or label; the first stands for all
     "dangling_reference",  # points to a document or sentence that does not exist
     "damaged_page",  # the evidence's page in a database cannot be read
     "adapter_error",  # the adapter has no rule for such a row; its error is the detail
@@ -59,7 +60,7 @@ class Draft:
     Wikipedia database is absent): such rows are dropped as ``evidence_unavailable``, no fault
     of the file. ``native_label`` is None in unlabelled claim lists. ``documents`` names every
     document behind the evidence; rows that share one are never on both sides of a hold-out
-    split.
+    split. ``left_out`` is the reason why the chosen reading of the corpus drops the row.
     """
 
     file: str
@@ -73,6 +74,7 @@ class Draft:
     evidence_kind: EvidenceKind = "text"
     subset: str | None = None
     num_hops: int | None = None
+    left_out: str | None = None
 
 
 def claim_id(source: str, native_id: str, claim: str, evidence: str) -> str:

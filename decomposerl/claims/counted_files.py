@@ -5,7 +5,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.source import CorpusFiles, NativeFile, Pages
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Pages
+from decomposerl.printable import printable
+
+_MOST_CHARS = 300
 
 
 @dataclass(slots=True)
@@ -19,6 +22,9 @@ class CountedFiles:
 
     files: CorpusFiles
     path: str
+    forms: Sequence[Form] = ()
+    _columns: tuple[str, ...] = ()
+    _known: bool = False
     _ids_of_row: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _left_out: set[int] = field(default_factory=set)
     _unfinished: int = 0
@@ -39,6 +45,9 @@ class CountedFiles:
         self._unfinished += 1
         for record in self.files.records(file):
             self._ids_of_row.setdefault(record.row, ())
+            if isinstance(record, Record) and not self._known:
+                self._columns = self._columns or tuple(record.fields)
+                self._known = any(form.columns <= record.fields.keys() for form in self.forms)
             yield record
         self._unfinished -= 1
 
@@ -49,9 +58,17 @@ class CountedFiles:
             self._ids_of_row[record.row] = ids
 
     def leave_out(self, record: Record) -> None:
-        """Note that a record does not belong to the file."""
+        """Note that a record has no outcome of its own: another's, or it is not of the file."""
         if record.file == self.path:
             self._left_out.add(record.row)
+
+    def unknown_form(self) -> str | None:
+        """What is wrong where rows were read and none has the columns of a known form."""
+        if self._known or not self._columns or not self.forms:
+            return None
+        columns = printable(", ".join(map(str, self._columns))[:_MOST_CHARS], keep="")
+        known = "; ".join(map(str, self.forms))
+        return f"no row has the columns of a known form; it has {columns}; known are {known}"
 
     def lost(self, rows: AbstractSet[int], native_ids: AbstractSet[str]) -> str | None:
         """What is missing where a reader gave outcomes for ``rows`` and ``native_ids``."""

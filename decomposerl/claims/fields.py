@@ -102,6 +102,14 @@ class JsonObject:
             raise _wrong_type(path, "true or false", value)
         return value
 
+    def class_label(self, path: str, names: Sequence[str]) -> str:
+        """A label as text; the hub's class number is replaced by its name, where it has one."""
+        value = self.value(path)
+        if isinstance(value, str):
+            return value
+        number = self._integer(path, "a label or its number")
+        return names[number] if 0 <= number < len(names) else str(number)
+
     def items(self, path: str) -> Sequence[object]:
         """The list at a path."""
         value = self.value(path)
@@ -233,15 +241,16 @@ def read_many(
         if isinstance(record, Reject):
             yield record
             continue
-        outcomes = _guarded(NativeRow(record.fields, record, file), drafts)
+        outcomes = guarded(NativeRow(record.fields, record, file), drafts)
         if isinstance(files, CountedFiles):
             files.made(record, outcomes)
         yield from outcomes
 
 
-def _guarded(
+def guarded(
     row: NativeRow, drafts: Callable[[NativeRow], Sequence[Draft | Reject]]
 ) -> Sequence[Draft | Reject]:
+    """What ``drafts`` gives for a row; an error of that row becomes its reject."""
     file, number = row.record.file, row.record.row
     try:
         return drafts(row)

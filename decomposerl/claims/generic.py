@@ -21,17 +21,8 @@ from decomposerl.claims.generic_rows import (
     Section,
     native_text,
 )
-from decomposerl.claims.source import Benchmark, FileFormat, NativeFile, Source
+from decomposerl.claims.source import FORMAT_OF_ENDING, Benchmark, NativeFile, Source
 from decomposerl.errors import ConfigError
-
-_FORMATS: dict[str, FileFormat] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json_array",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
 
 _MAX_NAME_BYTES = 250
 
@@ -48,8 +39,8 @@ def _file(value: str) -> str:
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts:
         raise ValueError("must be below the corpora folder")
-    if pure.suffix not in _FORMATS:
-        raise ValueError(f"ends in none of {', '.join(_FORMATS)}")
+    if pure.suffix not in FORMAT_OF_ENDING:
+        raise ValueError(f"ends in none of {', '.join(FORMAT_OF_ENDING)}")
     if any(len(part.encode()) > _MAX_NAME_BYTES for part in pure.parts):
         raise ValueError("is longer than a file name may be")
     return path
@@ -76,6 +67,7 @@ def native_file(path: str, split: str) -> NativeFile:
 
 class _About(Section):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    replaces: bool = False
     title: Name
     domain: str = "user"
     license: str = "not stated"
@@ -138,7 +130,7 @@ def _source(spec: _Spec) -> Source:
 
 
 def _native(paths: tuple[str, ...], split: str) -> Iterator[NativeFile]:
-    return (NativeFile(path, _FORMATS[PurePosixPath(path).suffix], split) for path in paths)
+    return (NativeFile(path, FORMAT_OF_ENDING[PurePosixPath(path).suffix], split) for path in paths)
 
 
 def _label_map(labels: _LabelSides) -> LabelMap:
@@ -157,6 +149,8 @@ def _parsed(text: str, where: str) -> _Spec:
     if not (spec.files.train or spec.files.dev or spec.files.test):
         problems.append("files: names no file")
     trained = {*spec.files.train, *spec.files.dev}
+    if spec.columns.id is not None and spec.evidence.group_by is not None:
+        problems.append("columns.id: a claim of several rows has the value of group_by as its id")
     tested = [path for path in spec.files.test if path in trained]
     problems += [f"files: {path} is trained on and tested on" for path in tested]
     if problems:

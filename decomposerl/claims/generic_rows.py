@@ -1,18 +1,19 @@
 """Rows of a user's own corpus to drafts, by the column map of its TOML file.
 
 Columns may be dotted paths into nested objects; evidence may be text, a list of texts, or a list
-of table rows.
+of table rows. With ``group_by`` each row is one line of evidence: the rows of a claim are joined.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Reject
 from decomposerl.claims.fields import MAX_INTEGER_BITS, FieldError, JsonObject, NativeRow, read_each
+from decomposerl.claims.joined_rows import agreed, each, read_joined
 from decomposerl.claims.passages import CELL_BAR
 from decomposerl.claims.source import CorpusFiles, NativeFile
 
@@ -55,12 +56,13 @@ class ColumnMap(Section):
 
 
 class EvidenceShape(Section):
-    """Table ``[evidence]``: text or table, and how a text is cut into passages."""
+    """Table ``[evidence]``: text or table, how a text is cut, and which rows are one claim."""
 
     kind: EvidenceKind = "text"
     split: Annotated[str, BeforeValidator(lambda v: _split(v) if isinstance(v, str) else v)] = (
         "none"
     )
+    group_by: Name | None = None
 
 
 def native_text(value: object) -> str | None:
@@ -90,8 +92,21 @@ class RowReader:
     evidence: EvidenceShape
 
     def __call__(self, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-        """Every row of ``file`` as a draft; a row with a missing field as a reject."""
-        return read_each(files, file, self._draft)
+        """Every row (every group of rows) of ``file`` as a draft or a reject."""
+        column = self.evidence.group_by
+        if column is None:
+            return read_each(files, file, self._draft)
+        return read_joined(files, file, lambda row: _scalar(row.raw, column), self._joined)
+
+    def _joined(self, rows: Sequence[NativeRow]) -> tuple[Draft]:
+        """One claim: its rows agree on claim and label, its passages follow each other."""
+        drafts = each(rows, self._draft)
+        agreed(rows, self.columns.claim, [one.claim for one in drafts])
+        agreed(rows, self.columns.label, [one.native_label or "" for one in drafts])
+        passages = dict.fromkeys(text for one in drafts for text in one.passages)
+        documents = dict.fromkeys(name for one in drafts for name in one.documents)
+        whole = replace(drafts[0], passages=tuple(passages), documents=tuple(documents))
+        return (replace(whole, native_id=_scalar(rows[0].raw, self.evidence.group_by or "")),)
 
     def _draft(self, row: NativeRow) -> Draft:
         columns, fields = self.columns, row.raw

@@ -2,8 +2,8 @@
 
 ``plan_split`` gives every file on disk its role. Three cases:
 
-- *native*: a labelled evaluation file is on disk; the benchmark uses those files whole and
-  the source everything else;
+- *native*: an evaluation file with labels and evidence is on disk; the benchmark uses those
+  files whole and the source everything else but the files with the same rows;
 - *whole*: there is none, but the source has other training files beside the shared ones; the
   benchmark takes the shared files whole;
 - *split*: there is nothing but the shared files; both read them, split by document.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from decomposerl.claims.claim import Draft
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 
 Mode = Literal["native", "whole", "split"]
 Files = tuple[NativeFile, ...]
@@ -26,7 +26,7 @@ Files = tuple[NativeFile, ...]
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """Existing files by role.
+    """Existing files by role, each in the form that is read.
 
     ``training`` and ``extra`` are read by the source, ``evaluation``, ``shared`` and
     ``claim_lists`` by the benchmark; in mode ``split`` the shared files are in ``training`` too.
@@ -46,7 +46,8 @@ def plan_split(
     """Give every file on disk its role; ``training_on`` says whether the source is used."""
 
     def present(wanted: Files) -> Files:
-        return tuple(file for file in wanted if files.exists(file.path))
+        forms = (in_form(files, file) for file in wanted)
+        return tuple(file for file in forms if files.exists(file.path))
 
     training = present(source.files) if source is not None and training_on else ()
     extra = present(source.extra) if source is not None and training_on else ()
@@ -56,8 +57,11 @@ def plan_split(
     lists = present(benchmark.claim_lists)
     # A path may hold several splits, so an evaluation file is known by path and split.
     tested = {(file.path, file.split) for file in evaluation}
-    training = tuple(file for file in training if (file.path, file.split) not in tested)
-    if not shared or any(_has_labels(benchmark, files, file) for file in evaluation):
+    repeated = benchmark.same_rows if evaluation else ()
+    training = tuple(
+        file for file in training if (file.path, file.split) not in tested and file not in repeated
+    )
+    if not shared or any(_can_test(benchmark, files, file) for file in evaluation):
         return SplitPlan("native", training, extra, evaluation, (), lists)
     shared_paths = {file.path for file in shared}
     own = tuple(file for file in training if file.path not in shared_paths)
@@ -66,9 +70,10 @@ def plan_split(
     return SplitPlan("split", training, extra, evaluation, shared, lists)
 
 
-def _has_labels(benchmark: Benchmark, files: CorpusFiles, file: NativeFile) -> bool:
+def _can_test(benchmark: Benchmark, files: CorpusFiles, file: NativeFile) -> bool:
+    """Whether a row of the file has a label and evidence."""
     return any(
-        isinstance(draft, Draft) and draft.native_label is not None
+        isinstance(draft, Draft) and draft.native_label is not None and bool(draft.passages)
         for draft in benchmark.read(files, file)
     )
 

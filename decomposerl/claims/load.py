@@ -7,8 +7,8 @@ Law: ``rows_read == claims.height + drops.height + rejects with row > 0``, and e
 reader took from a claim file is among them or left out on purpose (``CountedFiles``).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import polars as pl
@@ -20,8 +20,15 @@ from decomposerl.claims.claim_collector import ClaimCollector, Drop
 from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
-from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, NativeFile, Source
-from decomposerl.errors import ConservationError
+from decomposerl.claims.source import (
+    Benchmark,
+    Corpus,
+    CorpusFiles,
+    NativeFile,
+    Source,
+    read_as,
+)
+from decomposerl.errors import ConservationError, SourceFileError
 from decomposerl.settings import Settings
 
 Rows = Iterable[Draft | Reject]
@@ -46,6 +53,9 @@ class LoadSettings(Settings):
     allow_training_off: bool = Field(
         default=False, description="use corpora whose terms keep them out of training"
     )
+    readings: dict[str, str] = Field(
+        {}, description="another way to read a corpus or test set, by its name: see paper-readings"
+    )
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,8 @@ class LoadedClaims:
     """The rows of one corpus.
 
     ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark),
-    ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read.
+    ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read and
+    ``unread`` other forms of the same rows beside them, by the file that was read instead.
     ``doubtful`` is the ``DOUBTFUL`` list of a benchmark that has one.
     ``status`` is not_available (no file), off_by_terms, truncated (a file ended in the
     middle: the number of lost rows is unknown), empty (a claim file holds no row), else ok.
@@ -65,6 +76,7 @@ class LoadedClaims:
     rows_read: int
     status: str
     files: tuple[str, ...]
+    unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     doubtful: pl.DataFrame | None = None
 
 
@@ -76,8 +88,12 @@ def load_source(
     Raises:
         TooManyRejects: more rows were quarantined than ``max_reject_share``, or a file
             could not be read at all.
+        SourceFileError: the columns of a file are those of no known form.
         ConservationError: the adapter lost a row.
+        ConfigError: the corpus lacks the reading that ``settings.readings`` chooses.
     """
+    source = read_as(source, settings.readings)
+    benchmark = benchmark and read_as(benchmark, settings.readings)
     collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule)
     if not _training_on(source, settings):
         return _loaded(collector, (), "off_by_terms", settings)
@@ -90,6 +106,8 @@ def load_source(
         if apply_rule(row.side or "middle", settings.label_rule) is None:
             never = row.side == "no_verdict"
             return Drop("label_rule", "no_verdict" if never else "middle_class")
+        if row.draft.left_out is not None:
+            return Drop("readings", row.draft.left_out)
         if not row.passages:
             return Drop("evidence", "evidence_unavailable")
         held_out = holdout is not None and file in split and holdout.is_held_out(row.draft)
@@ -108,8 +126,10 @@ def load_benchmark(
     evidence text a null ``evidence``: they still count for decontamination.
 
     Raises:
-        TooManyRejects, ConservationError: as for ``load_source``.
+        TooManyRejects, SourceFileError, ConservationError, ConfigError: as for ``load_source``.
     """
+    benchmark = read_as(benchmark, settings.readings)
+    source = source and read_as(source, settings.readings)
     collector = ClaimCollector(benchmark.name, f"benchmark/{benchmark.name}", settings.label_rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
@@ -121,6 +141,8 @@ def load_benchmark(
     )
 
     def drop(file: NativeFile, row: Candidate) -> Drop | None:
+        if row.draft.left_out is not None:
+            return Drop("readings", row.draft.left_out)
         trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row.draft)
         return Drop("holdout", "training_document") if trained else None
 
@@ -154,7 +176,7 @@ class _NativeRows:
             yield from (row for row in self._kept[key] if isinstance(row, Draft))
 
     def _read(self, corpus: Corpus, file: NativeFile) -> Iterator[Draft | Reject]:
-        counted = CountedFiles(self._files, file.path)
+        counted = CountedFiles(self._files, file.path, corpus.forms)
         rows, native_ids = set[int](), set[str]()
         for row in corpus.read(counted, file):
             if row.file == file.path:
@@ -162,6 +184,8 @@ class _NativeRows:
             if isinstance(row, Draft):
                 native_ids.add(row.native_id)
             yield row
+        if (unknown := counted.unknown_form()) is not None:
+            raise SourceFileError(f"{corpus.name}: {file.path}: {unknown}")
         lost = counted.lost(rows, native_ids)
         if lost is not None:
             raise ConservationError(f"{corpus.name}: {file.path}: {lost}")
@@ -219,7 +243,9 @@ def _loaded(
     collector: ClaimCollector, batches: Iterable[Batch], status: str, settings: LoadSettings
 ) -> LoadedClaims:
     collector.check_rejects(settings.max_reject_share)
-    names = tuple(dict.fromkeys(file.path for file, _ in batches))
+    read = [file for file, _ in batches]
+    names = tuple(dict.fromkeys(file.path for file in read))
+    unread = {file.path: file.also for file in read if file.also}
     benchmark = collector.stage.startswith("benchmark/")
     claims, drops, rejects = collector.frames(nullable=benchmark)
-    return LoadedClaims(claims, drops, rejects, collector.rows_read, status, names)
+    return LoadedClaims(claims, drops, rejects, collector.rows_read, status, names, unread)

@@ -14,7 +14,7 @@ from typing import Any
 from decomposerl.claims.benchmarks import fever
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.passages import page_title, without_entities
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 from decomposerl.claims.sources import ex_fever, feverous, hover
 from decomposerl.normal_form import normalised
 
@@ -94,7 +94,7 @@ def named_pages(corpora: Iterable[Source | Benchmark], files: CorpusFiles) -> di
     named: dict[str, str] = {}
     for corpus in corpora:
         for file in dict.fromkeys(_claim_files(corpus)):
-            for draft in corpus.read(claims, file):
+            for draft in corpus.read(claims, in_form(files, file)):
                 titles = draft.documents if isinstance(draft, Draft) else ()
                 named.update((title_key(title), title) for title in titles)
     return named

@@ -2,17 +2,29 @@
 
 A *source* feeds the training pool; a *benchmark* is a test set. An adapter is one ``Source``
 (or ``Benchmark``) constant with a ``read`` function from native files to drafts; ids, label
-rules, limits, hold-out and counting are applied to all corpora by ``load.py``.
+rules, limits, hold-out and counting are applied to all corpora by ``load.py``. Many corpora are
+published in several forms, such as native JSON and the hub's Parquet: ``NativeFile.also`` gives
+where the other forms of a file may be, ``Corpus.forms`` the columns that tell them apart.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import PurePosixPath
+from typing import Literal, Protocol, TypeVar
 
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.errors import ConfigError
 
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
 """``json_object``: one object whose values are the rows; each record gains ``_key``."""
+FORMAT_OF_ENDING: Mapping[str, FileFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json_array",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +32,33 @@ class NativeFile:
     """One native file: path below the corpora folder, format, split.
 
     A ``.gz`` beside the plain name is read the same way, so the path never ends in it.
-    ``subset`` names the part of the corpus that the file holds, where it has parts.
+    ``subset`` names the part of the corpus that the file holds, where it has parts. ``also``
+    are paths of the same rows in other forms (format by ending): one of them is read where
+    ``path`` is absent (``in_form``).
     """
 
     path: str
     format: FileFormat
     split: str
     subset: str | None = None
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One layout in which a corpus is published: what a row needs to have, by column."""
+
+    name: str
+    columns: frozenset[str]
+
+    @classmethod
+    def of(cls, name: str, columns: str) -> "Form":
+        """Build from comma-separated column names."""
+        return cls(name, frozenset(part.strip() for part in columns.split(",")))
+
+    def __str__(self) -> str:
+        """The name with the columns, as messages show it."""
+        return f"{self.name} ({', '.join(sorted(self.columns))})"
 
 
 class DamagedPage(Exception):  # noqa: N818 - it describes one row's evidence
@@ -70,6 +102,44 @@ class CorpusFiles(Protocol):
         ...
 
 
+def with_hub(file: NativeFile, config: str = "default", split: str = "") -> NativeFile:
+    """The file, and where downloads of the Hugging Face hub put the same split.
+
+    In order: a repository that was converted to Parquet, the hub's branch
+    ``refs/convert/parquet``, and a file named by its split alone. The hub's name of ``dev`` is
+    ``validation``.
+    """
+    folder = file.path.partition("/")[0]
+    name = split or {"dev": "validation"}.get(file.split, file.split)
+    shards, branch, plain = f"{folder}/{config}", f"{folder}/{config}/{name}", folder
+    if config == "default":
+        shards = f"{folder}/data"
+    else:
+        plain = f"{folder}/{config}"
+    paths = (
+        f"{shards}/{name}-00000-of-00001.parquet",
+        f"{branch}/0000.parquet",
+        f"{plain}/{name}.parquet",
+        f"{plain}/{name}.jsonl",
+    )
+    also = dict.fromkeys((*file.also, *(path for path in paths if path != file.path)))
+    return replace(file, also=tuple(also))
+
+
+def in_form(files: CorpusFiles, file: NativeFile) -> NativeFile:
+    """The form of a file that is read: ``path`` if it is on disk, else the first of ``also``.
+
+    Its ``also`` are the other forms on disk, which are not read. A file that is absent in
+    every form is given as it is.
+    """
+    paths = [path for path in (file.path, *file.also) if files.exists(path)]
+    if not paths:
+        return file
+    first, *rest = paths
+    kind = file.format if first == file.path else FORMAT_OF_ENDING[PurePosixPath(first).suffix]
+    return replace(file, path=first, format=kind, also=tuple(rest))
+
+
 Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]
 
 
@@ -88,9 +158,25 @@ class HubLocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Another way to read a corpus, which ``LoadSettings.readings`` chooses by ``name``.
+
+    ``read`` replaces the corpus's reader (None: it stays); the files ``without`` are not read.
+    """
+
+    name: str
+    description: str
+    read: Reader | None = None
+    without: tuple[NativeFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
     """What sources and benchmarks share. ``hub`` is None where the user places the files.
 
+    ``forms`` are the known layouts: a file of which no row has the columns of one is refused;
+    none are known of a user's own corpus. ``replaces`` says that a user's corpus takes the
+    place of the catalogue's corpus of the same name.
     ``beside`` are files that hold no claims but their evidence, such as a page database.
     """
 
@@ -105,6 +191,29 @@ class Corpus:
     read: Reader
     beside: tuple[str, ...] = ()
     hub: HubLocation | None = None
+    forms: tuple[Form, ...] = ()
+    replaces: bool = False
+    readings: tuple[Reading, ...] = ()
+
+
+AnyCorpus = TypeVar("AnyCorpus", bound=Corpus)
+
+
+def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
+    """The corpus as the reading under its name reads it; as it is where none is chosen.
+
+    Raises:
+        ConfigError: the corpus has no reading of that name.
+    """
+    chosen = readings.get(corpus.name)
+    if chosen is None:
+        return corpus
+    found = next((one for one in corpus.readings if one.name == chosen), None)
+    if found is None:
+        known = ", ".join(one.name for one in corpus.readings) or "none"
+        raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {known}")
+    files = tuple(file for file in corpus.files if file not in found.without)
+    return replace(corpus, read=found.read or corpus.read, files=files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,24 +238,28 @@ class Benchmark(Corpus):
 
     ``files`` are native evaluation files, each used whole where it is on disk.
     ``shared`` are files that are also training files of ``source``: used only where no file
-    of ``files`` with labels is on disk, and then split by document (``holdout_share``)
-    unless the source has other training files.
+    of ``files`` with labels and evidence is on disk, and then split by document
+    (``holdout_share``) unless the source has other training files.
+    ``same_rows`` are training files of ``source`` that repeat rows of ``files``, or may: never
+    trained on where one of ``files`` is on disk.
     ``claim_lists`` are files that give claims for decontamination without usable evidence.
     """
 
     in_domain: bool
     shared: tuple[NativeFile, ...] = ()
+    same_rows: tuple[NativeFile, ...] = ()
     claim_lists: tuple[NativeFile, ...] = ()
     source: str | None = None
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_source(
+    def from_source(  # noqa: PLR0913 - the fields of a benchmark
         cls,
         source: Source,
         *files: NativeFile,
         in_domain: bool = True,
         shared: tuple[NativeFile, ...] = (),
+        same_rows: tuple[NativeFile, ...] = (),
         claim_lists: tuple[NativeFile, ...] = (),
         notes: tuple[str, ...] = (),
     ) -> "Benchmark":
@@ -156,6 +269,7 @@ class Benchmark(Corpus):
             **{**common, "files": files},
             in_domain=in_domain,
             shared=shared,
+            same_rows=same_rows,
             claim_lists=claim_lists,
             source=source.name,
             notes=notes,

@@ -40,6 +40,7 @@ def source_toml(  # noqa: PLR0913, PLR0917 - each is a part of the file
             *("", "[evidence]"),
             f'kind = "{guess.kind}"  # or "{"text" if guess.kind == "table" else "table"}"',
             f'split = "{guess.split}"  # none, lines, sentences or separator:<text>',
+            '# group_by = "COLUMN"  # where each row is one line of evidence of a claim',
             *("", "[labels]"),
             *_label_lines(sides, counts),
             "",

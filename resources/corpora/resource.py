@@ -6,7 +6,9 @@ Sources and benchmarks share it, so that both compute the same hold-out split.
 from pathlib import Path
 
 import dagster as dg
+from pydantic import field_validator
 
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.load import LoadSettings
 from resources.corpora.bundled_sample import ensure_sample
 from resources.corpora.folder import FolderCorpora
@@ -16,6 +18,21 @@ from resources.store.profile_defaults import ProfileDefaults
 
 class LoadConfig(LoadSettings, dg.Config):
     """The reading rules of ``LoadSettings`` as Dagster configuration."""
+
+    @field_validator("readings")
+    @classmethod
+    def _known(cls, readings: dict[str, str]) -> dict[str, str]:
+        """Each names a corpus of the catalogue and one of its readings."""
+        known = {
+            f"{one.name}: {reading.name}"
+            for one in (*SOURCES, *BENCHMARKS)
+            for reading in one.readings
+        }
+        unknown = [f"{name}: {reading}" for name, reading in readings.items()]
+        unknown = [pair for pair in unknown if pair not in known]
+        if unknown:
+            raise ValueError(f"no such reading: {unknown}; there are {sorted(known)}")
+        return readings
 
 
 class CorporaResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]

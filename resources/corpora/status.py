@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decomposerl.claims.addresses import ACCESS
+from decomposerl.claims.catalogue import other_forms
 from decomposerl.claims.downloads import Access, fetch_command
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 from decomposerl.reports.readiness import ReadinessCheck
 from resources.corpora.folder import FolderCorpora
 
@@ -62,8 +63,8 @@ def _benchmark(files: CorpusFiles, benchmark: Benchmark) -> CorpusStatus:
 def _on_disk(
     files: CorpusFiles, native: Sequence[NativeFile]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    # One file may serve several splits: list it once.
-    paths = dict.fromkeys(file.path for file in native)
+    # One file may serve several splits: list it once, in the form that is read.
+    paths = dict.fromkeys(in_form(files, file).path for file in native)
     present = tuple(path for path in paths if files.exists(path))
     return present, tuple(path for path in paths if path not in present)
 
@@ -91,17 +92,23 @@ def corpora_checks(
 
 def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
     """A note on the files that are not there; page databases once the claims are."""
-    absent, wanted = missing_files(root, access), access.files(pages=False)
+    files, wanted = FolderCorpora(root), access.files(pages=False)
+    absent = _without_form(files, missing_files(root, access))
     if absent:
         shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
         said = f"{len(absent)} of {len(wanted)} files are missing: {shown}"
-        there = [path for path, _ in access.other if FolderCorpora(root).exists(path)]
+        there = [path for path, _ in access.other if files.exists(path)]
         said += f"; {', '.join(there)} is read" * bool(there)
         return ReadinessCheck("corpus", access.name, "note", said, fetch_command(access.name))
-    pages = missing_files(root, access, pages=True)
+    pages = _without_form(files, missing_files(root, access, pages=True))
     if not pages:
         return None
     said = f"without {', '.join(pages)} its claims that name pages have no evidence"
     return ReadinessCheck(
         "corpus", access.name, "note", said, fetch_command(access.name, pages=True)
     )
+
+
+def _without_form(files: CorpusFiles, paths: Sequence[str]) -> list[str]:
+    """The absent files that are there in no other form either."""
+    return [path for path in paths if not any(map(files.exists, other_forms(path)))]

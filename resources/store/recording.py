@@ -140,6 +140,10 @@ class StageRecorder:
             self._context.log.warning(f"{self._key}: {_MEANING.get(loaded.status, loaded.status)}")
         if loaded.rejects.height:
             self._context.log.warning(f"{self._key}: {_first_rejects(loaded.rejects)}")
+        for path, others in loaded.unread.items():
+            self._context.log.warning(
+                f"{self._key}: {path} was read; other forms of it were not: {', '.join(others)}"
+            )
         if labels := unknown_labels(loaded.rejects):
             self._context.log.warning(f"{self._key}: unknown labels: {labels}")
             metadata["unknown labels"] = labels

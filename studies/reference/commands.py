@@ -46,7 +46,7 @@ EXAMPLES: Mapping[str, Example] = {
     "leaderboard": Example("leaderboard --format csv"),
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
     "export-inspect": Example("export-inspect cot-rules-faithful --out logs"),
-    "attrition": Example("attrition --by-reason --format markdown"),
+    "attrition": Example("attrition --against paper --format markdown"),
     "explain": Example("explain 1f6a3c"),
     "sources": Example("sources"),
     "doctor": Example("doctor --json"),

@@ -106,8 +106,28 @@ def test_attrition_formats_hold_the_same_rows(world: World, *, by_reason: bool):
     rows = json.loads(at(world, *words, "--format", "json").stdout)
     markdown = at(world, *words, "--format", "markdown").stdout
     assert csv.to_dicts() == rows
-    assert len(rows) + 2 == sum(line.startswith("|") for line in markdown.splitlines())
+    shown = [row for row in rows if by_reason or row["read"]]  # sources without rows are named
+    assert len(shown) + 2 == sum(line.startswith("|") for line in markdown.splitlines())
     assert 0 == at(world, *words).exit_code
+
+
+def test_attrition_stands_beside_the_papers_table(world: World):
+    """Four columns per source and in total, the same as CSV and JSON, each with its reason."""
+    words = ("attrition", "--against", "paper")
+    rows = json.loads(at(world, *words, "--format", "json").stdout)
+    csv = pl.read_csv(io.StringIO(at(world, *words, "--format", "csv").stdout))
+    assert csv.to_dicts() == rows
+    assert 4 * 15 == len(rows)
+    assert all(row["reason"] for row in rows)
+    (hover,) = (row for row in rows if (row["source"], row["column"]) == ("hover", "Raw"))
+    assert (SIZES["hover"], 18_171) == (hover["ours"], hover["paper"])
+    text = at(world, *words).stdout
+    assert re.search(rf"HoVer +{SIZES['hover']} +18,171 +{SIZES['hover'] - 18_171:,} ", text)
+    assert "HoVer: Rows read: 30;" in text
+    assert "engine=verifier=lexical" in text
+    assert "| HoVer |" in at(world, *words, "--format", "markdown").stdout
+    for other in ("--by-reason", "--semantic-threshold=0.8"):
+        assert_refused(at(world, *words, other), "--against")
 
 
 def test_attrition_before_the_catalogue_says_what_to_run(tmp_path: Path):

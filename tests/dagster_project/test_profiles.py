@@ -205,6 +205,19 @@ def test_a_users_test_files_join_the_benchmarks(tmp_path: Path):
     assert benchmarks_for(Profile("embedded", folder, tmp_path))[-1].name == "toy"
 
 
+def test_a_copy_of_a_corpus_of_the_paper_keeps_its_place_in_the_graph(tmp_path: Path):
+    """``claims/hover`` reads the user's file; no asset is added, none is there twice."""
+    folder = corpus(tmp_path / "corpora", claims=3)
+    plain = build_definitions(Profile("embedded", tmp_path / "none", tmp_path / "data"))
+    copy = SOURCE.replace('name = "toy"', 'name = "hover"\nreplaces = true')
+    (folder / "toy" / "source.toml").write_text(copy)
+    profile = Profile("embedded", folder, tmp_path / "data")
+    keys = build_definitions(profile).resolve_asset_graph().get_all_asset_keys()
+    assert plain.resolve_asset_graph().get_all_asset_keys() == keys
+    (hover,) = [one for one in sources_for(profile) if one.name == "hover"]
+    assert ["toy/claims.jsonl"] == [file.path for file in hover.files]
+
+
 def test_unreadable_and_colliding_source_files_are_named(tmp_path: Path):
     """A source.toml that is no text, or takes a name of the catalogue, is a ConfigError."""
     folder = corpus(tmp_path / "corpora", claims=3)

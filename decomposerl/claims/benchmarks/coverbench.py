@@ -8,7 +8,7 @@ source.
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import Benchmark, HubLocation, NativeFile
+from decomposerl.claims.source import Benchmark, Form, HubLocation, NativeFile
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -30,6 +30,7 @@ BENCHMARK = Benchmark(
     terms="Gated. Test use only; uploading it as plain text is forbidden.",
     labels=LabelMap.of(supported="true", refuted="false"),
     files=(NativeFile("coverbench/eval.json", "json_array", "test"),),
+    forms=(Form.of("hub", "claim, context, label"),),
     read=each_row(_draft),
     # The split is one JSON file; its exact name stands behind the gate.
     hub=HubLocation("google/coverbench", (("*eval*.json*", "coverbench/eval.json"),), gated=True),

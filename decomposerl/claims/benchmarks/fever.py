@@ -3,26 +3,45 @@
 Native lines name pages and sentences of the June 2017 Wikipedia, whose text comes from
 ``fever/fever.db``; the evidence is the union of all annotated sentences, each led by its page
 title. FeverSymmetric lines carry claim and evidence sentence; each claim comes with two evidences
-and opposite labels (``subset = fever_symmetric``). FEVER is none of the fourteen training corpora.
+and opposite labels (``subset = fever_symmetric``); the reading ``paper_test`` leaves it out. FEVER
+is none of the fourteen training corpora.
+
+The hub's form has one row an annotated sentence; its rows of one claim are joined. Its loader
+writes -1 for "nothing" and for sentence 0 alike: -1 beside a page is read as sentence 0.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
 from decomposerl.claims.passages import page_title, page_titles, without_treebank
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Pages
+from decomposerl.claims.source import (
+    Benchmark,
+    CorpusFiles,
+    Form,
+    NativeFile,
+    Pages,
+    Reading,
+    with_hub,
+)
 
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"
+SYMMETRIC_DEV = NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC)
+HUB = Form.of("hub", "id, claim, label, evidence_wiki_url, evidence_sentence_id")
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft per line, keyed by the native ``id``."""
+    """One draft per claim, keyed by the native ``id``."""
     if file.subset == SYMMETRIC:
         return read_each(files, file, _symmetric_draft)
-    return read_each(files, file, partial(_native_draft, files.pages(PAGES)))
+    pages = files.pages(PAGES)
+    if has_form(files, file, HUB):
+        join = partial(_joined, pages)
+        return read_joined(files, file, lambda row: row.identifier("id"), join)
+    return read_each(files, file, partial(_native_draft, pages))
 
 
 def _symmetric_draft(row: NativeRow) -> Draft:
@@ -43,6 +62,21 @@ def _native_draft(pages: Pages | None, row: NativeRow) -> Draft:
         native_label=row.text("label"),
         documents=page_titles(page for page, _ in sentences),
     )
+
+
+def _joined(pages: Pages | None, rows: Sequence[NativeRow]) -> Sequence[Draft]:
+    """The draft of a claim of the hub's form: its annotations as one native evidence set."""
+    agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
+    agreed(rows, "label", each(rows, lambda row: row.text("label")))
+    items = each(rows, _hub_item)
+    first = rows[0]
+    whole = NativeRow({**first.raw, "evidence": [items]}, first.record, first.file)
+    return (_native_draft(pages, whole),)
+
+
+def _hub_item(row: NativeRow) -> tuple[None, None, str | None, int | None]:
+    page, sentence = row.text("evidence_wiki_url"), row.integer("evidence_sentence_id")
+    return (None, None, page, max(sentence, 0)) if page.strip() else (None, None, None, None)
 
 
 def _annotated(row: NativeRow) -> tuple[tuple[str, int], ...]:
@@ -88,12 +122,26 @@ BENCHMARK = Benchmark(
     terms="Open.",
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
     files=(
-        NativeFile("fever/paper_test.jsonl", "jsonl", "test"),
-        NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC),
+        with_hub(NativeFile("fever/paper_test.jsonl", "jsonl", "test"), "v1.0", "paper_test"),
+        SYMMETRIC_DEV,
     ),
     read=read,
     beside=(PAGES,),
-    claim_lists=(NativeFile("fever/paper_dev.jsonl", "jsonl", "dev"),),
+    readings=(
+        Reading(
+            name="paper_test",
+            description="the FEVER paper's test split alone",
+            without=(SYMMETRIC_DEV,),
+        ),
+    ),
+    claim_lists=(
+        with_hub(NativeFile("fever/paper_dev.jsonl", "jsonl", "dev"), "v1.0", "paper_dev"),
+    ),
+    forms=(
+        Form.of("native", "id, claim, evidence, label"),
+        HUB,
+        Form.of("FeverSymmetric", "id, sentence1, sentence2, gold_label"),
+    ),
     notes=(
         "Without fever.db, only FeverSymmetric has text; it is not the paper's FEVER test set.",
         "FeverSymmetric pairs each claim with two evidences of opposite labels.",

@@ -3,17 +3,23 @@
 The native ``certain`` files have one line a (claim, passage); a draft is one (claim, page,
 label): the passages of a page with the same label are joined, because one passage is rarely long
 enough to verify from. Passages of a page whose labels differ stay apart, so that no draft holds
-evidence for the other side. The ``uncertain`` files and sentence labels are not used.
+evidence for the other side. The ``uncertain`` files and sentence labels are not used. The reading
+``passages`` keeps each line as a draft.
+
+The hub's reduced form has ``claim``, ``labels`` and ``passage`` alone: a draft is one (claim,
+label) with the passages of all pages, and the claim's text stands for its id and its document.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Reading, Source, with_hub
 
+HUB = Form.of("hub", "claim, labels, passage")
 _MAX_LINE_BYTES = 200_000
 
 
@@ -33,14 +39,31 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         yield replace(first, passages=tuple(joined)) if more else first
 
 
+def read_passages(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """One draft a line, in file order."""
+    for line in read_each(files, file, _line):
+        if isinstance(line, Draft):
+            yield replace(line, native_id=f"{line.native_id}:{line.row}")
+        else:
+            yield line
+
+
 def _line(row: NativeRow) -> Draft:
-    page, label = row.text("wiki_page"), row.text("labels.passage")
+    claim, label = row.text("claim"), row.text("labels.passage")
+    if HUB.columns <= row.raw.keys() and "wiki_page" not in row.raw:
+        digest = hashlib.sha256(claim.strip().encode("utf-8", "surrogatepass")).hexdigest()
+        name = document = f"claim:{digest[:16]}"
+        passages = non_blank(sentence_passages(row.text("passage")), "passage")
+    else:
+        document = row.text("wiki_page")
+        name = f"{row.identifier('claim_id')}:{document}"
+        passages = non_blank(_sentences(row), "wiki_passage")
     return row.draft(
-        native_id=f"{row.identifier('claim_id')}:{page}:{label.strip().casefold()}",
-        claim=row.text("claim"),
-        passages=_joinable(non_blank(_sentences(row), "wiki_passage")),
+        native_id=f"{name}:{label.strip().casefold()}",
+        claim=claim,
+        passages=_joinable(passages),
         native_label=label,
-        documents=(page,),
+        documents=(document,),
     )
 
 
@@ -74,9 +97,15 @@ SOURCE = Source(
     terms="Downloaded from the authors' drive; see the homepage before redistribution.",
     labels=LabelMap.of(supported="supporting", refuted="refuting", middle="neutral"),
     files=(
-        NativeFile("ambifc/train.certain.jsonl", "jsonl", "train"),
-        NativeFile("ambifc/dev.certain.jsonl", "jsonl", "dev"),
+        with_hub(NativeFile("ambifc/train.certain.jsonl", "jsonl", "train"), "certain"),
+        with_hub(NativeFile("ambifc/dev.certain.jsonl", "jsonl", "dev"), "certain"),
     ),
+    forms=(Form.of("native", "claim_id, claim, wiki_page, labels"), HUB),
     read=read,
     paper_raw=4_912,
+    readings=(
+        Reading(
+            name="passages", description="a row for each passage of a page", read=read_passages
+        ),
+    ),
 )

@@ -7,7 +7,7 @@ and without those sentences.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.source import NativeFile, Source
+from decomposerl.claims.source import Form, NativeFile, Source, with_hub
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -40,9 +40,10 @@ SOURCE = Source(
         supported="true", refuted="pants-fire, false, barely-true", middle="half-true, mostly-true"
     ),
     files=(
-        NativeFile("claimdecomp/train.jsonl", "jsonl", "train"),
-        NativeFile("claimdecomp/dev.jsonl", "jsonl", "dev"),
+        with_hub(NativeFile("claimdecomp/train.jsonl", "jsonl", "train")),
+        with_hub(NativeFile("claimdecomp/dev.jsonl", "jsonl", "dev")),
     ),
+    forms=(Form.of("native or hub", "example_id, claim, label"),),
     read=each_row(_draft),
     paper_raw=569,
 )

@@ -2,23 +2,25 @@
 
 Evidence is the passages that the row carries, the positive one first, then the negative one
 (retrieved, but without the answer), so that a verifier meets both as it would after retrieval. A
-row without any passage keeps its claim and no evidence.
+row without any passage keeps its claim and no evidence. The reading ``positive`` takes the train
+split and its positive passages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import FieldError, JsonObject, NativeRow, each_row
-from decomposerl.claims.source import NativeFile, Source
+from decomposerl.claims.source import Form, NativeFile, Reading, Source, with_hub
 
 _EVIDENCE = ("positive_evidence", "negative_evidence")
+DEV = with_hub(NativeFile("faviq/dev.jsonl", "jsonl", "dev"))
 
 
-def _draft(row: NativeRow) -> Draft:
+def _draft(row: NativeRow, evidence: Sequence[str] = _EVIDENCE) -> Draft:
     """Documents are the titles of the passages."""
     if not any(name in row.raw for name in _EVIDENCE):
         raise FieldError(_EVIDENCE[0], "missing_field", "neither evidence field is there")
-    passages = [passage for name in _EVIDENCE for passage in _passages(row, name)]
+    passages = [passage for name in evidence for passage in _passages(row, name)]
     titles = (passage.optional_text("title") for passage in passages)
     return row.draft(
         native_id=row.identifier("id"),
@@ -46,9 +48,18 @@ SOURCE = Source(
     terms="Downloaded from the authors' server; see the homepage before redistribution.",
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES"),
     files=(
-        NativeFile("faviq/train.jsonl", "jsonl", "train"),
-        NativeFile("faviq/dev.jsonl", "jsonl", "dev"),
+        with_hub(NativeFile("faviq/train.jsonl", "jsonl", "train")),
+        DEV,
     ),
+    forms=tuple(Form.of("native or hub", f"id, claim, label, {name}") for name in _EVIDENCE),
     read=each_row(_draft),
     paper_raw=10_924,
+    readings=(
+        Reading(
+            name="positive",
+            description="the train split with its positive passages",
+            read=each_row(lambda row: _draft(row, _EVIDENCE[:1])),
+            without=(DEV,),
+        ),
+    ),
 )

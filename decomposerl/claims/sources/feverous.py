@@ -3,19 +3,31 @@
 Two shapes are read. The native JSON lines give evidence as element ids, whose text is in the
 FEVEROUS Wikipedia database; the reduced ``feverous_s`` files (claims whose gold evidence is
 sentences only) carry the text. Both give one draft a row, each passage led by its page title.
-The union of all evidence sets is the evidence; section and header paths are not used.
+The union of all evidence sets is the evidence; section and header paths are not used. The reading
+``sentences`` drops native claims with an element that is no sentence, as ``feverous_s`` was made.
+The hub's form numbers the labels and has no header record.
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
-from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
+from decomposerl.claims.source import (
+    CorpusFiles,
+    Form,
+    NativeFile,
+    Pages,
+    Reading,
+    Source,
+    with_hub,
+)
 
 PAGES = "feverous/feverous_wikiv1.db"
+_CLASSES = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 SENTENCE_DEV = NativeFile("feverous_s/dev.json", "json_array", "dev", subset="feverous_s")
 
 # The shortest page name that leaves a well-formed element, so that "A_title_sentence_0"
@@ -34,6 +46,20 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     return read_each(files, file, partial(_native_draft, files.pages(PAGES)))
 
 
+def read_sentences(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """As ``read``; a claim with a title, cell, list or table element is left out."""
+    if file.format == "json_array":
+        return read(files, file)
+    return read_each(files, file, partial(_of_sentences, files.pages(PAGES)))
+
+
+def _of_sentences(pages: Pages | None, row: NativeRow) -> Draft | None:
+    draft = _native_draft(pages, row)
+    if draft is None or all(one["element"].startswith("sentence_") for one in _evidence(row)):
+        return draft
+    return replace(draft, left_out="not_sentences_only")
+
+
 def _sentence_draft(row: NativeRow) -> Draft:
     """A row of ``feverous_s``: one ``title<TAB>sentence`` a line of ``evidence``."""
     lines = non_blank(row.text("evidence").split("\n"), "evidence")
@@ -49,17 +75,20 @@ def _sentence_draft(row: NativeRow) -> Draft:
 def _native_draft(pages: Pages | None, row: NativeRow) -> Draft | None:
     if row.record.row == 1 and row.raw.get("id") in (None, ""):
         return None  # the header record that opens the published files
-    elements = _elements(
-        [name for one in row.objects("evidence") for name in one.strings("content")]
-    )
+    elements = _evidence(row)
     return row.draft(
         native_id=row.identifier("id"),
         claim=row.text("claim"),
         passages=_passages(pages, elements),
-        native_label=row.text("label"),
+        native_label=row.class_label("label", _CLASSES),
         documents=page_titles(match["page"] for match in elements),
         evidence_kind=_kind(elements),
     )
+
+
+def _evidence(row: NativeRow) -> tuple[re.Match[str], ...]:
+    """The elements of all evidence sets, each once."""
+    return _elements([name for one in row.objects("evidence") for name in one.strings("content")])
 
 
 def _elements(names: Sequence[str]) -> tuple[re.Match[str], ...]:
@@ -108,11 +137,19 @@ SOURCE = Source(
     terms="Open. The reduced sentence files come from a repository under MIT.",
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
     files=(
-        NativeFile("feverous/feverous_train_challenges.jsonl", "jsonl", "train"),
+        with_hub(NativeFile("feverous/feverous_train_challenges.jsonl", "jsonl", "train")),
         NativeFile("feverous_s/train.json", "json_array", "train", subset="feverous_s"),
         SENTENCE_DEV,
     ),
+    forms=(Form.of("native, hub or feverous_s", "id, claim, evidence, label"),),
     read=read,
     beside=(PAGES,),
     paper_raw=26_928,
+    readings=(
+        Reading(
+            name="sentences",
+            description="only claims whose gold evidence is sentences",
+            read=read_sentences,
+        ),
+    ),
 )

@@ -6,9 +6,9 @@ one or two sentences, no row could reach the funnel's least number of passages.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.source import NativeFile, Source
+from decomposerl.claims.source import Form, NativeFile, Source, with_hub
 
-DEV = NativeFile("foolmetwice/dev.jsonl", "jsonl", "dev")
+DEV = with_hub(NativeFile("foolmetwice/dev.jsonl", "jsonl", "dev"))
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -31,9 +31,10 @@ SOURCE = Source(
     terms="Open.",
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES"),
     files=(
-        NativeFile("foolmetwice/train.jsonl", "jsonl", "train"),
+        with_hub(NativeFile("foolmetwice/train.jsonl", "jsonl", "train")),
         DEV,
     ),
+    forms=(Form.of("native or hub", "id, text, label, retrieved_evidence, wikipedia_page"),),
     read=each_row(_draft),
     paper_raw=11_588,
 )

@@ -4,7 +4,7 @@ The native JSON arrays hold titles and sentence numbers only. The text comes fro
 HoVer/HotpotQA page database, one passage a gold page, or from the dev paragraph file, joined by
 title set: a line of it belongs to the supported dev claim with its exact text, and from there to
 every claim with the same set of titles. The native middle class is already folded into
-``NOT_SUPPORTED``.
+``NOT_SUPPORTED``. The hub's form names the two parts of a supporting fact and numbers the labels.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,12 +13,22 @@ from functools import partial
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.passages import page_passages
-from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
+from decomposerl.claims.source import (
+    CorpusFiles,
+    Form,
+    NativeFile,
+    Pages,
+    Source,
+    in_form,
+    with_hub,
+)
 
 PAGES = "hover/wiki_wo_links.db"
 PARAGRAPHS = NativeFile("hover/hover_dev_gold_paragraphs.jsonl", "jsonl", "dev")
-TRAIN = NativeFile("hover/hover_train_release_v1.1.json", "json_array", "train")
-DEV = NativeFile("hover/hover_dev_release_v1.1.json", "json_array", "dev")
+TRAIN = with_hub(NativeFile("hover/hover_train_release_v1.1.json", "json_array", "train"))
+DEV = with_hub(NativeFile("hover/hover_dev_release_v1.1.json", "json_array", "dev"))
+TEST = with_hub(NativeFile("hover/hover_test_release_v1.1.json", "json_array", "test"))
+_CLASSES = ("NOT_SUPPORTED", "SUPPORTED")
 
 Passages = tuple[str, ...]
 Titles = tuple[str, ...]
@@ -30,7 +40,9 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         yield from read_each(files, file, _claim_only)
         return
     joined, faults = _paragraphs(files)
-    if file == DEV:  # the paragraphs are the dev file's companion: its faults once, here
+    if (
+        file.split == DEV.split
+    ):  # the paragraphs are the dev file's companion: its faults once, here
         yield from faults
     passages_of = partial(_passages, files.pages(PAGES), joined)
     yield from read_each(files, file, partial(_draft, passages_of))
@@ -47,19 +59,24 @@ def _draft(passages_of: Callable[[Titles], Passages], row: NativeRow) -> Draft:
         native_id=row.identifier("uid"),
         claim=row.text("claim"),
         passages=passages_of(titles),
-        native_label=row.text("label"),
+        native_label=row.class_label("label", _CLASSES),
         documents=titles,
         num_hops=row.optional_integer("num_hops"),
     )
 
 
 def _titles(row: NativeRow) -> Titles:
-    """The distinct titles of ``supporting_facts`` (pairs of title and sentence number)."""
+    """The distinct titles of ``supporting_facts``: pairs of title and sentence number.
+
+    The hub's form names them ``key`` and ``value``.
+    """
     names = []
     for fact in row.items("supporting_facts"):
-        if not (isinstance(fact, list | tuple) and fact and isinstance(fact[0], str)):
-            raise FieldError("supporting_facts", "missing_field", "expected [title, sentence]")
-        names.append(fact[0])
+        match fact:
+            case [str(title), *_] | {"key": str(title)}:
+                names.append(title)
+            case _:
+                raise FieldError("supporting_facts", "missing_field", "expected [title, sentence]")
     return tuple(dict.fromkeys(names))
 
 
@@ -80,7 +97,7 @@ def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], tup
     # other titles.
     titles = {
         draft.claim: frozenset(draft.documents)
-        for draft in read_each(files, DEV, partial(_draft, lambda _: ()))
+        for draft in read_each(files, in_form(files, DEV), partial(_draft, lambda _: ()))
         if isinstance(draft, Draft) and draft.native_label == "SUPPORTED"
     }
     for line in read_each(files, PARAGRAPHS, _paragraph_line):
@@ -108,6 +125,10 @@ SOURCE = Source(
     terms="Open. Paragraph text joined from a third repository, Wikipedia text only.",
     labels=LabelMap.of(supported="SUPPORTED", refuted="NOT_SUPPORTED"),
     files=(TRAIN, DEV),
+    forms=(
+        Form.of("native or hub", "uid, claim, supporting_facts, label"),
+        Form.of("claims only", "uid, claim"),
+    ),
     read=read,
     beside=(PAGES, PARAGRAPHS.path),
     paper_raw=18_171,

@@ -8,7 +8,7 @@ is off unless a user opts in (``training_off``).
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import HubLocation, NativeFile, Source
+from decomposerl.claims.source import Form, HubLocation, NativeFile, Source, with_hub
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -36,7 +36,8 @@ SOURCE = Source(
     terms="Gated. The access terms allow evaluation only and say that the data should not be "
     "used for pre-training or fine-tuning.",
     labels=LabelMap.of(supported="1", refuted="0"),
-    files=(NativeFile("llm_aggrefact/dev.parquet", "parquet", "dev"),),
+    files=(with_hub(NativeFile("llm_aggrefact/dev.parquet", "parquet", "dev"), split="dev"),),
+    forms=(Form.of("hub", "dataset, doc, claim, label"),),
     read=each_row(_draft),
     paper_raw=30_420,
     hub=HubLocation(

@@ -2,6 +2,7 @@
 
 Passages are the sentences of ``main_text``. Labels come in any letter case; an empty one and the
 hub loader's ``-1`` are unknown labels. ``explanation`` is not used: it gives the verdict away.
+The hub's form numbers the labels.
 """
 
 import hashlib
@@ -9,7 +10,16 @@ import hashlib
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import NativeFile, Source
+from decomposerl.claims.source import Form, NativeFile, Source, with_hub
+
+_CLASSES = ("false", "mixture", "true", "unproven")
+
+
+def native_file(name: str, split: str) -> NativeFile:
+    """A file of the published archive, whose folder is ``PUBHEALTH``, and its hub forms."""
+    also = (f"pubhealth/PUBHEALTH/{name}.tsv",)
+    return with_hub(NativeFile(f"pubhealth/{name}.tsv", "tsv", split, also=also))
+
 
 EXCERPT = NativeFile("pubhealth/tuning_excerpt.tsv", "tsv", "dev")
 
@@ -22,7 +32,7 @@ def _draft(row: NativeRow) -> Draft:
         native_id=row.identifier("claim_id"),
         claim=row.text("claim"),
         passages=non_blank(sentence_passages(article), "main_text"),
-        native_label=row.text("label"),
+        native_label=row.class_label("label", _CLASSES),
         documents=(f"article:{digest[:16]}",),
     )
 
@@ -36,10 +46,11 @@ SOURCE = Source(
     terms="Open.",
     labels=LabelMap.of(supported="true", refuted="false", middle="mixture, unproven"),
     files=(
-        NativeFile("pubhealth/train.tsv", "tsv", "train"),
-        NativeFile("pubhealth/dev.tsv", "tsv", "dev"),
+        native_file("train", "train"),
+        native_file("dev", "dev"),
         EXCERPT,
     ),
+    forms=(Form.of("native or hub", "claim_id, claim, main_text, label"),),
     read=each_row(_draft),
     paper_raw=9_096,
 )

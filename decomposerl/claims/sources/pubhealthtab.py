@@ -6,7 +6,7 @@ first cells and ``html_code`` is damaged in places: neither is used.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.source import NativeFile, Source
+from decomposerl.claims.source import Form, NativeFile, Source
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -32,6 +32,7 @@ SOURCE = Source(
         NativeFile("pubhealthtab/pubhealthtab_trainset.jsonl", "jsonl", "train"),
         NativeFile("pubhealthtab/pubhealthtab_evalset.jsonl", "jsonl", "dev"),
     ),
+    forms=(Form.of("native", "_id, claim, label, table"),),
     read=each_row(_draft),
     paper_raw=2_664,
 )

@@ -3,6 +3,9 @@
 Passages are the abstract's sections. The ``QUESTION`` text is the claim, verbatim: the paper does
 not say how questions become statements. ``LONG_ANSWER``, the abstract's conclusion, is not used:
 it gives the answer away.
+
+The hub's form has the columns in lower case, ``context.contexts`` and the PMID as ``pubid``. Like
+the native file it holds the rows of both halves.
 """
 
 from collections.abc import Iterator
@@ -10,9 +13,11 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
 from decomposerl.claims.fields import NativeRow, non_blank, read_each
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Source, with_hub
 
-ALL_ROWS = "pubmedqa/ori_pqal.json"
+ALL_ROWS = with_hub(
+    NativeFile("pubmedqa/ori_pqal.json", "json_object", "train"), "pqa_labeled", "train"
+)
 TRAIN_HALF = NativeFile("pubmedqa/pqal_train_dev.json", "json_object", "train")
 GROUND_TRUTH = NativeFile("pubmedqa/test_ground_truth.json", "json_object", "test")
 
@@ -20,10 +25,11 @@ GROUND_TRUTH = NativeFile("pubmedqa/test_ground_truth.json", "json_object", "tes
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     """One draft per question of the file's split, keyed by PMID.
 
-    ``ori_pqal.json`` holds both halves; the official test ids tell them apart. Without
-    those ids the file gives one reject and no rows, because training would leak the test.
+    ``ori_pqal.json`` and the hub's file hold both halves; the official test ids tell them
+    apart. Without those ids the file gives one reject and no rows, because training would
+    leak the test.
     """
-    if file.path != ALL_ROWS:
+    if file.path == TRAIN_HALF.path:
         yield from read_each(files, file, _draft)
         return
     if not files.exists(file.path):
@@ -44,16 +50,22 @@ def _test_ids(files: CorpusFiles) -> frozenset[str]:
 
 
 def _draft_of_split(test_ids: frozenset[str], row: NativeRow) -> Draft | None:
-    in_test = row.identifier("_key") in test_ids
+    in_test = row.identifier(_id_column(row)) in test_ids
     return _draft(row) if in_test == (row.file.split == "test") else None
 
 
+def _id_column(row: NativeRow) -> str:
+    return "pubid" if "pubid" in row.raw else "_key"
+
+
 def _draft(row: NativeRow) -> Draft:
-    pmid = row.identifier("_key")
+    pmid = row.identifier(_id_column(row))
+    hub = "pubid" in row.raw
+    contexts = "context.contexts" if hub else "CONTEXTS"
     return row.draft(
         native_id=pmid,
-        claim=row.text("QUESTION"),
-        passages=non_blank(row.strings("CONTEXTS"), "CONTEXTS"),
+        claim=row.text("question" if hub else "QUESTION"),
+        passages=non_blank(row.strings(contexts), contexts),
         native_label=row.text("final_decision"),
         documents=(pmid,),
     )
@@ -68,8 +80,12 @@ SOURCE = Source(
     terms="Open.",
     labels=LabelMap.of(supported="yes", refuted="no", middle="maybe"),
     files=(
-        NativeFile(ALL_ROWS, "json_object", "train"),
+        ALL_ROWS,
         TRAIN_HALF,
+    ),
+    forms=(
+        Form.of("native", "QUESTION, CONTEXTS, final_decision"),
+        Form.of("hub", "pubid, question, context, final_decision"),
     ),
     read=read,
     beside=(GROUND_TRUTH.path,),

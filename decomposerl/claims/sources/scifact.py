@@ -3,12 +3,16 @@
 The abstracts are ``corpus.jsonl`` or a CSV that printed each abstract as a NumPy array of
 strings. A draft is one (claim, evidence document), whose passages are the abstract's sentences; a
 claim without evidence is one middle draft, whose passages are the abstracts that it cites. The
-numbers of rationale sentences are only checked: they say where the answer is.
+numbers of rationale sentences are only checked: they say where the answer is. The reading
+``rationales`` gives a draft for each rationale, with the whole abstract.
+
+The hub's form has one row a rationale; its rows of one claim are joined before they are read.
 """
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
@@ -20,11 +24,21 @@ from decomposerl.claims.fields import (
     read_each,
     read_many,
 )
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
+from decomposerl.claims.source import (
+    CorpusFiles,
+    Form,
+    NativeFile,
+    Reading,
+    Source,
+    in_form,
+    with_hub,
+)
 
-CORPUS = NativeFile("scifact/corpus.jsonl", "jsonl", "train")
+CORPUS = with_hub(NativeFile("scifact/corpus.jsonl", "jsonl", "train"), "corpus")
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")
 NO_EVIDENCE = "NO EVIDENCE"
+HUB = Form.of("hub", "id, claim, evidence_doc_id, evidence_label, evidence_sentences")
 
 # A string that is not closed runs to the end and is refused there, in linear time.
 _PRINTED_STRING = re.compile(
@@ -32,14 +46,45 @@ _PRINTED_STRING = re.compile(
 )
 
 Abstracts = Mapping[str, tuple[str, ...]]
+Drafts = Callable[[Abstracts, NativeRow], Sequence[Draft | Reject]]
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     """Drafts of each claim line; an unknown document or sentence number rejects its pair."""
+    return _read(files, file, _drafts)
+
+
+def read_rationales(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """As ``read``, but a draft for each rationale of a claim and document."""
+    return _read(files, file, _rationale_drafts)
+
+
+def _read(files: CorpusFiles, file: NativeFile, drafts: "Drafts") -> Iterator[Draft | Reject]:
     abstracts, faults = _abstracts(files)
     if file.split == "train":  # one corpus serves all files: its faults once
         yield from faults
-    yield from read_many(files, file, partial(_drafts, abstracts))
+    if has_form(files, file, HUB):
+        join = partial(_joined, abstracts, drafts)
+        yield from read_joined(files, file, lambda row: row.identifier("id"), join)
+    else:
+        yield from read_many(files, file, partial(drafts, abstracts))
+
+
+def _joined(
+    abstracts: Abstracts, drafts: "Drafts", rows: Sequence[NativeRow]
+) -> Sequence[Draft | Reject]:
+    """The drafts of a claim of the hub's form, whose document id is blank without evidence."""
+    agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
+    evidence: dict[str, list[object]] = {}
+    for row in rows:
+        document = row.text("evidence_doc_id")
+        if document.strip():
+            sentences, label = row.items("evidence_sentences"), row.text("evidence_label")
+            evidence.setdefault(document, []).append({"sentences": sentences, "label": label})
+    first = rows[0]
+    return drafts(
+        abstracts, NativeRow({**first.raw, "evidence": evidence}, first.record, first.file)
+    )
 
 
 def _drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
@@ -47,6 +92,23 @@ def _drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
     if not evidence:
         return (_without_evidence(abstracts, row),)
     return [_pair(abstracts, row, document) for document in evidence]
+
+
+def _rationale_drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
+    evidence, drafts = row.mapping("evidence"), _drafts(abstracts, row)
+    if not evidence.raw:
+        return drafts
+    pairs = zip(evidence.raw, drafts, strict=True)
+    return [one for document, pair in pairs for one in _of_rationales(pair, evidence, document)]
+
+
+def _of_rationales(
+    pair: Draft | Reject, evidence: JsonObject, document: str
+) -> Sequence[Draft | Reject]:
+    if isinstance(pair, Reject):
+        return (pair,)
+    rationales = range(len(evidence.objects(document)))
+    return [replace(pair, native_id=f"{pair.native_id}:{number}") for number in rationales]
 
 
 def _without_evidence(abstracts: Abstracts, row: NativeRow) -> Draft:
@@ -103,14 +165,16 @@ def _label(rationales: Sequence[JsonObject]) -> str:
 
 def _abstracts(files: CorpusFiles) -> tuple[Abstracts, tuple[Reject, ...]]:
     """Sentences of each abstract by document id, and the rows that could not be read."""
-    corpus = CORPUS if files.exists(CORPUS.path) else PRINTED_CORPUS
+    corpus = in_form(files, CORPUS)
+    if not files.exists(corpus.path):
+        corpus = PRINTED_CORPUS
     outcomes = list(read_each(files, corpus, _entry))
     abstracts = {one.native_id: one.passages for one in outcomes if isinstance(one, Draft)}
     return abstracts, tuple(one for one in outcomes if isinstance(one, Reject))
 
 
 def _entry(row: NativeRow) -> Draft:
-    sentences = row.strings("abstract") if row.file is CORPUS else _printed(row)
+    sentences = _printed(row) if row.file is PRINTED_CORPUS else row.strings("abstract")
     non_blank(sentences, "abstract")  # blank sentences stay: rationales count them
     document = row.identifier("doc_id")
     return row.draft(native_id=document, claim="", passages=sentences, native_label=None)
@@ -146,10 +210,18 @@ SOURCE = Source(
     terms="Open.",
     labels=LabelMap.of(supported="SUPPORT", refuted="CONTRADICT", middle=NO_EVIDENCE),
     files=(
-        NativeFile("scifact/claims_train.jsonl", "jsonl", "train"),
-        NativeFile("scifact/claims_dev.jsonl", "jsonl", "dev"),
+        with_hub(NativeFile("scifact/claims_train.jsonl", "jsonl", "train"), "claims"),
+        with_hub(NativeFile("scifact/claims_dev.jsonl", "jsonl", "dev"), "claims"),
     ),
+    forms=(Form.of("native", "id, claim, evidence"), HUB),
     read=read,
     beside=(CORPUS.path, PRINTED_CORPUS.path),
     paper_raw=1_295,
+    readings=(
+        Reading(
+            name="rationales",
+            description="a row for each rationale of a claim and abstract",
+            read=read_rationales,
+        ),
+    ),
 )

@@ -6,7 +6,7 @@ they say which result a paper stresses. The document is the paper.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.source import NativeFile, Source
+from decomposerl.claims.source import Form, NativeFile, Source
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -30,6 +30,9 @@ SOURCE = Source(
     labels=LabelMap.of(supported="supports", refuted="refutes", middle="not enough info"),
     # The corpus has no splits; the paper trains on both verdict classes of the whole file.
     files=(NativeFile("scitab/sci_tab.json", "json_array", "train"),),
+    forms=(
+        Form.of("native", "id, paper_id, claim, label, table_column_names, table_content_values"),
+    ),
     read=each_row(_draft),
     paper_raw=868,
 )

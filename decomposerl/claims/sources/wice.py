@@ -7,9 +7,9 @@ token spans are not used: they say where the answer is, which a verifier must fi
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.source import NativeFile, Source
+from decomposerl.claims.source import Form, NativeFile, Source, with_hub
 
-CLAIM_DEV = NativeFile("wice/claim/dev.jsonl", "jsonl", "dev", subset="claim")
+CLAIM_DEV = with_hub(NativeFile("wice/claim/dev.jsonl", "jsonl", "dev", subset="claim"), "claim")
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -35,7 +35,7 @@ SOURCE = Source(
     # which the rule middle_is_refuted gives.
     labels=LabelMap.of("supported", "not_supported", "partially_supported"),
     files=(
-        NativeFile("wice/claim/train.jsonl", "jsonl", "train", subset="claim"),
+        with_hub(NativeFile("wice/claim/train.jsonl", "jsonl", "train", subset="claim"), "claim"),
         CLAIM_DEV,
     ),
     extra=(
@@ -44,6 +44,7 @@ SOURCE = Source(
         ),
         NativeFile("wice/non_supported_tokens/dev.jsonl", "jsonl", "dev", "non_supported_tokens"),
     ),
+    forms=(Form.of("native or hub", "claim, label, evidence, meta"),),
     read=each_row(_draft),
     paper_raw=785,
 )

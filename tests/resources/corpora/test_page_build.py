@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
@@ -84,6 +85,17 @@ def test_the_adapter_reads_its_evidence_from_the_built_database(pages: PageSet, 
     assert part.pages == part.needed == len(needed) < whole.pages
     assert () == part.missing
     assert set(needed) == {title_key(str(row[1])) for row in rows_in(part.target)}
+
+
+def test_the_pages_of_claims_in_the_hubs_form_are_named(tmp_path: Path):
+    """Their titles are found where the native file is not there."""
+    fact = {"key": "Blue Lake", "value": 0}
+    row = {"uid": "u", "claim": "C.", "supporting_facts": [fact], "label": 1, "num_hops": 2}
+    path = tmp_path / "hover/default/train/0000.parquet"
+    path.parent.mkdir(parents=True)
+    pl.DataFrame([row]).write_parquet(path)
+    corpora = [one for one in SOURCES if one.name == "hover"]
+    assert ["Blue Lake"] == list(named_pages(corpora, FolderCorpora(tmp_path)).values())
 
 
 def test_the_database_has_the_layout_and_the_ids_of_the_published_one(tmp_path: Path):

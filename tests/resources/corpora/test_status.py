@@ -36,3 +36,12 @@ def test_what_is_there_is_not_missing(tmp_path: Path):
     place(tmp_path, "hover/wiki_wo_links.db")
     assert () == missing_files(tmp_path, ACCESS["hover"], pages=True)
     assert "2 of 16 have all their files" == next(corpora_checks(tmp_path)).said
+
+
+def test_a_file_in_another_form_is_not_missing(tmp_path: Path):
+    """The doctor asks for nothing that the reader has in the hub's form."""
+    place(tmp_path, "scifact/claims/train.parquet", "scifact/claims/validation/0000.parquet")
+    found = {note.what: note for note in corpora_checks(tmp_path)}["scifact"]
+    assert "1 of 3 files are missing: scifact/corpus.jsonl; " in f"{found.said}; "
+    place(tmp_path, "scifact/corpus/train.parquet")
+    assert "scifact" not in {note.what for note in corpora_checks(tmp_path)}

@@ -1,0 +1,247 @@
+"""The readings that ``LoadSettings.readings`` chooses, and files with rows of a test set."""
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from corpora_parts import assert_conserved
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.source import Benchmark, Source
+from decomposerl.errors import ConfigError
+from fakes import MemoryCorpora, MemoryPages
+from native_rows import BENCHMARK, SOUND, SOURCE, Row
+from project import ROOT
+from resources.corpora.folder import FolderCorpora
+from resources.corpora.resource import LoadConfig
+
+FOLDER = ROOT.parent / "shared" / "corpora"
+NATIVE_TRAIN = "feverous/feverous_train_challenges.jsonl"
+NATIVE_DEV = "feverous/feverous_dev_challenges.jsonl"
+SENTENCE_DEV = "feverous_s/dev.json"
+PAGES = {
+    "feverous/feverous_wikiv1.db": MemoryPages(
+        parts={("Orla", "sentence_0"): "She met Bram.", ("Orla", "cell_0_1_1"): "1901"}
+    )
+}
+
+
+def native(number: int, *elements: str) -> Row:
+    """A row of the native FEVEROUS files."""
+    evidence = [{"content": list(elements), "context": {}}]
+    return {"id": number, "claim": f"Claim {number}.", "label": "SUPPORTS", "evidence": evidence}
+
+
+def reduced(number: int) -> Row:
+    """The same claim in ``feverous_s``."""
+    return {**SOUND["feverous"][1], "id": number, "claim": f"Claim {number}."}
+
+
+def both(name: str, corpora: MemoryCorpora, **readings: str) -> tuple[LoadedClaims, LoadedClaims]:
+    """The training corpus and the test set of one name."""
+    settings = LoadSettings(readings=readings, max_reject_share=1)
+    source, benchmark = SOURCE[name], BENCHMARK[name]
+    return (
+        load_source(source, benchmark, corpora, settings),
+        load_benchmark(benchmark, source, corpora, settings),
+    )
+
+
+def ids(loaded: LoadedClaims) -> list[str]:
+    """Native ids of the claims, sorted."""
+    return sorted(loaded.claims["native_id"])
+
+
+def test_the_reduced_dev_file_never_trains_beside_the_native_one():
+    """Its rows are rows of the native dev file, which is the test set."""
+    rows = {
+        NATIVE_TRAIN: [native(1, "Orla_sentence_0")],
+        NATIVE_DEV: [native(2, "Orla_sentence_0"), native(3, "Orla_cell_0_1_1")],
+        SENTENCE_DEV: [reduced(2)],
+    }
+    trained, tested = both("feverous", MemoryCorpora(rows, PAGES))
+    assert (["1"], ["2", "3"]) == (ids(trained), ids(tested))
+
+
+@pytest.mark.parametrize("train", [[], [native(1, "Orla_sentence_0")]], ids=["alone", "train"])
+def test_a_native_dev_file_without_its_pages_is_tested_by_the_reduced_one(train: list[Row]):
+    """Without the page database the reduced file has the only text of the test claims."""
+    rows = {NATIVE_DEV: [native(2, "Orla_sentence_0")], SENTENCE_DEV: [reduced(2)]}
+    rows |= {NATIVE_TRAIN: train} if train else {}
+    trained, tested = both("feverous", MemoryCorpora(rows))
+    assert [] == ids(trained)
+    assert ["feverous_s"] == tested.claims.drop_nulls("evidence")["subset"].to_list()
+
+
+def test_without_the_native_dev_file_the_reduced_one_is_split_as_before():
+    """It is then the only dev file, and both sides have a part of it."""
+    pages = [{**reduced(i), "evidence": f"Page {i}\tOne."} for i in range(60)]
+    trained, tested = both("feverous", MemoryCorpora({SENTENCE_DEV: pages}))
+    assert 60 == trained.claims.height + tested.claims.height
+    assert 0 < tested.claims.height < 30
+
+
+def test_the_pubhealth_excerpt_never_trains_beside_the_test_file():
+    """It does not say of which split its rows are: some may be test rows."""
+    _, row = SOUND["pubhealth"]
+    rows = {
+        "pubhealth/test.tsv": [row],
+        "pubhealth/tuning_excerpt.tsv": [row],
+        "pubhealth/train.tsv": [{**row, "claim_id": "10", "claim": "D."}],
+    }
+    trained, tested = both("pubhealth", MemoryCorpora(rows))
+    assert (["10"], ["9"]) == (ids(trained), ids(tested))
+
+
+def test_feverous_of_sentences_drops_each_claim_with_another_element():
+    """As the public selection was made: a title or cell in any evidence set is one too many."""
+    rows = {
+        NATIVE_TRAIN: [
+            native(1, "Orla_sentence_0"),
+            native(2, "Orla_sentence_0", "Orla_cell_0_1_1"),
+            native(3, "Orla_sentence_0", "Orla_title"),
+        ],
+        NATIVE_DEV: [native(4, "Orla_cell_0_1_1"), native(5, "Orla_sentence_0")],
+    }
+    corpora = MemoryCorpora(rows, PAGES)
+    assert (["1", "2", "3"], ["4", "5"]) == tuple(ids(one) for one in both("feverous", corpora))
+    trained, tested = both("feverous", corpora, feverous="sentences")
+    assert (["1"], ["5"]) == (ids(trained), ids(tested))
+    assert {("readings", "not_sentences_only")} == set(trained.drops["step", "reason"].rows())
+    for loaded in (trained, tested):
+        assert_conserved(loaded)
+
+
+def test_a_reading_does_not_change_the_claims_that_it_keeps():
+    """Their ids and rows are those of the default, so stored results stay valid."""
+    rows = {NATIVE_TRAIN: [native(1, "Orla_sentence_0"), native(2, "Orla_cell_0_1_1")]}
+    default, _ = both("feverous", MemoryCorpora(rows, PAGES))
+    chosen, _ = both("feverous", MemoryCorpora(rows, PAGES), feverous="sentences")
+    assert default.claims.filter(native_id="1").equals(chosen.claims)
+
+
+def scifact(evidence: dict[str, list[dict[str, object]]]) -> LoadedClaims:
+    row = {**SOUND["scifact"][1], "evidence": evidence}
+    corpus = [{"doc_id": n, "title": "T", "abstract": ["One.", "Two."]} for n in (31, 32)]
+    rows = {"scifact/claims_train.jsonl": [row], "scifact/corpus.jsonl": corpus}
+    settings = LoadSettings(readings={"scifact": "rationales"}, max_reject_share=1)
+    return load_source(SOURCE["scifact"], None, MemoryCorpora(rows), settings)
+
+
+def test_scifact_of_rationales_gives_each_rationale_the_whole_abstract():
+    """Two rationales in one abstract are two rows; a bad pair is one reject, not several."""
+    support = {"sentences": [0], "label": "SUPPORT"}
+    loaded = scifact({"31": [support, {**support, "sentences": [1]}], "32": [support]})
+    assert ["5:31:0", "5:31:1", "5:32:0"] == ids(loaded)
+    assert {"One.\nTwo."} == set(loaded.claims["evidence"])
+    bad = scifact({"31": [support, {**support, "sentences": [9]}], "32": [support]})
+    assert (["5:32:0"], 1) == (ids(bad), bad.rejects.height)
+    assert ["middle_class"] == scifact({}).drops["reason"].to_list()
+
+
+def test_ambifc_of_passages_keeps_each_line():
+    """The default joins the two passages of a page; the reading does not."""
+    _, row = SOUND["ambifc"]
+    rows = {"ambifc/train.certain.jsonl": [row, {**row, "wiki_passage": "Three."}]}
+
+    def loaded(**readings: str) -> LoadedClaims:
+        settings = LoadSettings(readings=readings)
+        return load_source(SOURCE["ambifc"], None, MemoryCorpora(rows), settings)
+
+    assert ["One.\nTwo.\nThree."] == loaded().claims["evidence"].to_list()
+    single = loaded(ambifc="passages")
+    assert {"One.\nTwo.", "Three."} == set(single.claims["evidence"])
+    assert_conserved(single)
+
+
+def test_faviq_of_positive_passages_reads_train_alone():
+    """The passage without the answer and the dev split are left out; no passage: no evidence."""
+    _, row = SOUND["faviq_a"]
+    bare = {**row, "id": "q2", "claim": "d", "positive_evidence": None}
+    rows = {"faviq/train.jsonl": [row, bare], "faviq/dev.jsonl": [{**row, "id": "q3"}]}
+    settings = LoadSettings(readings={"faviq_a": "positive"})
+    loaded = load_source(SOURCE["faviq_a"], None, MemoryCorpora(rows), settings)
+    assert (["q1"], ["One."]) == (ids(loaded), loaded.claims["evidence"].to_list())
+    assert ["evidence_unavailable"] == loaded.drops["reason"].to_list()
+
+
+def test_fever_of_the_paper_test_leaves_fever_symmetric_out():
+    """One file of two; the list of claims for decontamination stays."""
+    symmetric = {
+        "id": "1",
+        "sentence1": "Orla met Bram.",
+        "sentence2": "They met.",
+        "gold_label": "SUPPORTS",
+    }
+    native_row = {"id": 2, "claim": "C.", "label": "SUPPORTS", "evidence": [[[1, 1, "Orla", 0]]]}
+    rows = {
+        "fever_symmetric/fever_symmetric_dev.jsonl": [symmetric],
+        "fever/paper_test.jsonl": [native_row],
+        "fever/paper_dev.jsonl": [{**native_row, "id": 3}],
+    }
+
+    def loaded(**readings: str) -> list[str]:
+        settings = LoadSettings(readings=readings)
+        return ids(load_benchmark(BENCHMARK["fever"], None, MemoryCorpora(rows), settings))
+
+    assert ["2", "3", "fever_symmetric-1"] == loaded()
+    assert ["2", "3"] == loaded(fever="paper_test")
+
+
+def test_hover_trains_on_train_and_tests_on_dev():
+    """With its train file on disk, all of train trains and all of dev tests: the paper's 18,171."""
+    _, row = SOUND["hover"]
+    many = [{**row, "uid": str(number), "claim": f"Claim {number}."} for number in range(40)]
+    rows = {
+        "hover/hover_train_release_v1.1.json": many[:30],
+        "hover/hover_dev_release_v1.1.json": many[30:],
+    }
+    pages = {"hover/wiki_wo_links.db": MemoryPages({"Orla": ["One."]})}
+    trained, tested = both("hover", MemoryCorpora(rows, pages))
+    assert (30, 10) == (trained.claims.height, tested.claims.height)
+
+
+MEMBERS = [one for one in (*SOURCES, *BENCHMARKS) if one.readings]
+
+
+@pytest.mark.parametrize("corpus", MEMBERS, ids=lambda one: f"{type(one).__name__}-{one.name}")
+def test_every_reading_differs_and_says_how(corpus: Source | Benchmark):
+    """A reading has a name of its own, a description, and changes the reader or the files."""
+    names = [one.name for one in corpus.readings]
+    assert len(names) == len(set(names))
+    for one in corpus.readings:
+        assert one.description
+        assert one.read is not None or one.without
+        assert set(one.without) <= set(corpus.files)
+
+
+def test_an_unknown_reading_is_refused_with_those_there_are():
+    """By the loader, and already by the run's configuration."""
+    files = MemoryCorpora({})
+    with pytest.raises(ConfigError, match="no reading 'sentence'; it has: sentences"):
+        load_source(
+            SOURCE["feverous"], None, files, LoadSettings(readings={"feverous": "sentence"})
+        )
+    assert {"feverous": "sentences"} == LoadConfig(readings={"feverous": "sentences"}).readings
+    for wrong in ({"feverous": "sentence"}, {"feverus": "sentences"}):
+        with pytest.raises(ValidationError, match="feverous: sentences"):
+            LoadConfig(readings=wrong)
+
+
+def test_the_shipped_configuration_chooses_every_reading():
+    """``configs/paper_rows.yaml`` names each corpus with a reading, and is valid."""
+    shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
+    settings = LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
+    assert {one.name for one in MEMBERS} == settings.readings.keys()
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="the real corpora are not beside this folder")
+def test_scifact_of_rationales_is_the_papers_count():
+    """957 rationales of train and 338 of dev: 1,295, where the default has 773 rows."""
+    source, files = SOURCE["scifact"], FolderCorpora(FOLDER)
+    chosen = LoadSettings(readings={"scifact": "rationales"})
+    loaded = load_source(source, None, files, chosen)
+    assert {"train": 957, "dev": 338} == dict(loaded.claims["split"].value_counts().rows())
+    assert source.paper_raw == loaded.claims.height
+    assert 773 == load_source(source, None, files, LoadSettings()).claims.height
