@@ -41,5 +41,12 @@ def configurations() -> list[tuple[str, str]]:
     ]
 
 
+def written(file: str) -> str:
+    """What a document writes into this file by a here document; empty if none does."""
+    pattern = re.compile(rf"^cat > {re.escape(file)} <<'END'\n(.*?)^END$", re.MULTILINE | re.DOTALL)
+    found = (pattern.search(document.read_text("utf-8")) for document in DOCUMENTS)
+    return next((match[1] for match in found if match), "")
+
+
 def option(words: list[str], *names: str) -> str:
     return next(words[i + 1] for i, word in enumerate(words) if word in names)
