@@ -45,6 +45,7 @@ from resources.evaluation.results_folder import (
     EvaluationFiles,
     read_required,
     read_test_claims,
+    sample_sets,
     subset_status,
 )
 from resources.evaluation.trained_policy import chosen_facts
@@ -206,6 +207,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         scores = evaluated.scores()
         means = mean_scores(scores, MEANS)
         board = arranged(pl.concat([scores, means]), systems, list(names), evaluated.runs())
+        sample = sample_sets(data_folder, board)
         metadata = {
             **{
                 name: dg.MetadataValue.md(text)
@@ -213,7 +215,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
             },
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
-            "leaderboard": folded(leaderboard_markdown(board, names, wide=_WIDE)),
+            "leaderboard": folded(leaderboard_markdown(board, names, wide=_WIDE, sample=sample)),
         }
         return stage.table(board, metadata)
 

@@ -190,11 +190,12 @@ def _require_claims(sets: Sequence[str], graph: "NamedGraph") -> None:
 
 def _print_board(graph: "NamedGraph", systems: Sequence[str]) -> None:
     from decomposerl.reports.leaderboard_report import leaderboard_text
-    from resources.evaluation.results_folder import read_leaderboard
+    from resources.evaluation.results_folder import read_leaderboard, sample_sets
 
     board = read_leaderboard(graph.folder.path)
     shown = board.filter(board["system"].is_in(list(systems)))
-    print_text(leaderboard_text(shown, titles_for(graph.profile)))
+    sample = sample_sets(graph.folder, shown)
+    print_text(leaderboard_text(shown, titles_for(graph.profile), sample=sample))
 
 
 @report_errors
@@ -214,7 +215,8 @@ def leaderboard(
         leaderboard_markdown,
         leaderboard_text,
     )
-    from resources.evaluation.results_folder import read_accepted, read_leaderboard
+    from resources.evaluation.results_folder import read_accepted, read_leaderboard, sample_sets
+    from resources.store.parquet import DataFolder
 
     folder = data_folder(data)
     board = read_leaderboard(folder)
@@ -223,7 +225,9 @@ def leaderboard(
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), output)
         return
     page = leaderboard_text if output is Format.TEXT else leaderboard_markdown
-    print_text(page(board, titles_for(profile_from_environment()), everything=everything))
+    titles = titles_for(profile_from_environment())
+    sample = sample_sets(DataFolder(base_dir=str(folder)), board)
+    print_text(page(board, titles, everything=everything, sample=sample))
     accepted = read_accepted(folder)
     if accepted is not None:
         print_text(f"\nagainst accepted.json: {departures_text(departures(board, accepted))}")

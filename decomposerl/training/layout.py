@@ -184,7 +184,8 @@ def memory_table(layout: Layout) -> str:
         rows.append((*head, _gib(one.weights), _gib(one.working), cache))
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     used = ", ".join(f"{_gib(layout.used(card))} (card {card})" for card in range(layout.number))
-    return f"{_HEADER}{table}\n\nUsed of the {layout.gpu.gib} GiB of a card: {used}."
+    context = f"a CUDA context of {_gib(CONTEXT)} for each process included"
+    return f"{_HEADER}{table}\n\nUsed of the {layout.gpu.gib} GiB of a card, {context}: {used}."
 
 
 def commands(layout: Layout) -> str:

@@ -18,6 +18,7 @@ from decomposerl.evaluation.leaderboard import RunCoverage
 from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_from, accepted_json
 from decomposerl.evaluation.scored_claims import without_dropped
 from decomposerl.evaluation.subset import EvaluationSubset
+from resources.corpora.bundled_sample import BUNDLED
 from resources.store.parquet import DataFolder
 from resources.store.temporary import replace_file
 
@@ -52,6 +53,21 @@ def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
         if one.name == name and not folder.exists(f"benchmark/{name}"):
             return one.claims(read_required(folder, f"benchmark/{one.base}"))
     return read_required(folder, f"benchmark/{name}")
+
+
+def sample_sets(folder: DataFolder, board: pl.DataFrame) -> list[str]:
+    """The test sets of a ``LEADERBOARD`` with scores whose claims are of the bundled sample."""
+    scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
+    bases = {one.name: one.base for one in DERIVED}
+    return [name for name in scored if _of_the_sample(folder, bases.get(name, name))]
+
+
+def _of_the_sample(folder: DataFolder, name: str) -> bool:
+    try:
+        record = folder.run(f"benchmark/{name}")
+    except FileNotFoundError:  # a mean
+        return False
+    return json.loads(record["config"]).get("corpora") == BUNDLED
 
 
 def subset_status(subset: EvaluationSubset) -> str:
