@@ -40,7 +40,7 @@ SILVER_REPLY_TOKENS = 150.0
 REASONING_TOKENS = 1_000.0
 """Assumed per reply where a model reasons by default and bills it."""
 JUDGE_TOKENS_SOURCE = (
-    "at most 4n + 1 calls per rollout; questions of 20, answers of 40 and replies of 120 tokens, "
+    "4n + 1 calls per rollout of n* questions; questions of 20, answers of 40 and replies of 120 tokens, "
     "1,000 with thinking, are assumed"
 )
 TRAINING_HOURS_SOURCE = (
