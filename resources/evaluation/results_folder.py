@@ -67,7 +67,7 @@ def _of_the_sample(folder: DataFolder, name: str) -> bool:
         record = folder.run(f"benchmark/{name}")
     except FileNotFoundError:  # a mean
         return False
-    return json.loads(record["config"]).get("corpora") == BUNDLED
+    return bool(json.loads(record["config"]).get("corpora") == BUNDLED)
 
 
 def subset_status(subset: EvaluationSubset) -> str:
