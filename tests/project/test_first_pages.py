@@ -38,6 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     desk = project_in(tmp_path_factory.mktemp("desk"), "")
     status, printed = desk.run(EVALUATED, blocks(EVALUATED), DECOMPOSERL_DATA=str(profile.data))
     assert 0 == status, printed
+    assert "Scored on invented claims (the bundled sample)" in printed
     return profile.data
 
 
