@@ -45,8 +45,8 @@ from resources.evaluation.results_folder import (
     EvaluationFiles,
     read_required,
     read_test_claims,
-    sample_sets,
     subset_status,
+    with_sample_note,
 )
 from resources.evaluation.trained_policy import chosen_facts
 from resources.store.parquet import DataFolder, StageOutput
@@ -207,7 +207,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         scores = evaluated.scores()
         means = mean_scores(scores, MEANS)
         board = arranged(pl.concat([scores, means]), systems, list(names), evaluated.runs())
-        sample = sample_sets(data_folder, board)
+        text = leaderboard_markdown(board, names, wide=_WIDE)
         metadata = {
             **{
                 name: dg.MetadataValue.md(text)
@@ -215,7 +215,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
             },
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
-            "leaderboard": folded(leaderboard_markdown(board, names, wide=_WIDE, sample=sample)),
+            "leaderboard": folded(with_sample_note(text, data_folder, board, names)),
         }
         return stage.table(board, metadata)
 

@@ -190,12 +190,12 @@ def _require_claims(sets: Sequence[str], graph: "NamedGraph") -> None:
 
 def _print_board(graph: "NamedGraph", systems: Sequence[str]) -> None:
     from decomposerl.reports.leaderboard_report import leaderboard_text
-    from resources.evaluation.results_folder import read_leaderboard, sample_sets
+    from resources.evaluation.results_folder import read_leaderboard, with_sample_note
 
     board = read_leaderboard(graph.folder.path)
     shown = board.filter(board["system"].is_in(list(systems)))
-    sample = sample_sets(graph.folder, shown)
-    print_text(leaderboard_text(shown, titles_for(graph.profile), sample=sample))
+    titles = titles_for(graph.profile)
+    print_text(with_sample_note(leaderboard_text(shown, titles), graph.folder, shown, titles))
 
 
 @report_errors
@@ -215,7 +215,11 @@ def leaderboard(
         leaderboard_markdown,
         leaderboard_text,
     )
-    from resources.evaluation.results_folder import read_accepted, read_leaderboard, sample_sets
+    from resources.evaluation.results_folder import (
+        read_accepted,
+        read_leaderboard,
+        with_sample_note,
+    )
     from resources.store.parquet import DataFolder
 
     folder = data_folder(data)
@@ -226,8 +230,8 @@ def leaderboard(
         return
     page = leaderboard_text if output is Format.TEXT else leaderboard_markdown
     titles = titles_for(profile_from_environment())
-    sample = sample_sets(DataFolder(base_dir=str(folder)), board)
-    print_text(page(board, titles, everything=everything, sample=sample))
+    text, files = page(board, titles, everything=everything), DataFolder(base_dir=str(folder))
+    print_text(with_sample_note(text, files, board, titles))
     accepted = read_accepted(folder)
     if accepted is not None:
         print_text(f"\nagainst accepted.json: {departures_text(departures(board, accepted))}")

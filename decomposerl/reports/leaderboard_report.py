@@ -37,7 +37,6 @@ SEEDS_NOTE = (
 )
 BEYOND = "Claims longer than the model's context (read in part, wrong or dropped: beyond_context):"
 EDITED = "Not run with the present entry of systems.toml, which was edited since; evaluate again:"
-SAMPLE = "Scored on invented claims (the bundled sample), so not comparable with the paper:"
 _NOTHING = "nothing was scored yet"
 _PROTOCOLS = {"single_call": ", single call"}
 """What a short row says of a protocol; the others are what a method or policy has by itself."""
@@ -47,19 +46,17 @@ _Row = Mapping[str, object]
 _Shown = tuple[int, list[dict[str, Any]]]
 
 
-def leaderboard_text(  # noqa: PLR0913 - the last four are options of the page
+def leaderboard_text(
     board: pl.DataFrame,
     titles: Mapping[str, str],
     *,
     everything: bool = False,
     only: Collection[str] = (),
     width: int = 100,
-    sample: Sequence[str] = (),
 ) -> str:
     """Each table as aligned text; without ``everything`` only the systems that were run.
 
-    ``only`` are the test sets or means to show; empty: all. ``sample`` are those of invented
-    claims, which a note names.
+    ``only`` are the test sets or means to show; empty: all.
     The paper's scores are on a separate line below ours. Columns that do not fit into ``width``
     characters follow in a further block of the same rows.
     """
@@ -79,18 +76,13 @@ def leaderboard_text(  # noqa: PLR0913 - the last four are options of the page
         [
             *parts,
             *(["\n".join(["engines", *marks])] if marks else []),
-            fill(_note(engines, shown, _cells_note(board, titles, sample)), width),
+            fill(_note(engines, shown, _cells_note(board, titles)), width),
         ]
     )
 
 
 def leaderboard_markdown(
-    board: pl.DataFrame,
-    titles: Mapping[str, str],
-    *,
-    everything: bool = False,
-    wide: int = 0,
-    sample: Sequence[str] = (),
+    board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False, wide: int = 0
 ) -> str:
     """Each table as Markdown, the paper's scores in separate columns beside ours.
 
@@ -111,7 +103,7 @@ def leaderboard_markdown(
         blocks = _markdown_blocks(headers, lines, wide or len(headers))
         parts.append(f"**{_table_title(table)}**\n\n{blocks}")
     legend = [[mark, name] for name, mark in engines.items()]
-    note = _note(engines, shown, _cells_note(board, titles, sample))
+    note = _note(engines, shown, _cells_note(board, titles))
     return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), note])
 
 
@@ -166,16 +158,14 @@ def _note(engines: Iterable[str], shown: Iterable[_Shown], cells: str) -> str:
     return " ".join(filter(None, notes))
 
 
-def _cells_note(board: pl.DataFrame, titles: Mapping[str, str], sample: Sequence[str]) -> str:
-    """Test sets of invented claims; cells with claims beyond the context; those not run again."""
+def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
+    """The cells with claims beyond the model's context, and how many; and those not run again."""
     named = [
         f"{_cell(row, titles)} {row['beyond_context']:,}"
         for row in _cells(board, pl.col("beyond_context") > 0)
     ]
     beyond = f"{BEYOND} {'; '.join(named)}." if named else ""
-    listed = ", ".join(_title(name, titles) for name in sample)
-    invented = f"{SAMPLE} {listed}." if sample else ""
-    return " ".join(filter(None, [invented, beyond, _edited_note(board, titles)]))
+    return " ".join(filter(None, [beyond, _edited_note(board, titles)]))
 
 
 def _edited_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 import polars as pl
 
@@ -25,6 +26,8 @@ from resources.store.temporary import replace_file
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
 LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"
 ACCEPTED = "accepted.json"
+_WIDTH = 100
+_SAMPLE = "Scored on invented claims (the bundled sample), so not comparable with the paper:"
 _BUILD = "Build it with: decomposerl run leaderboard comparison"
 _COMPARED = ["claim_id", "verdict", "engine"]
 
@@ -55,11 +58,15 @@ def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
     return read_required(folder, f"benchmark/{name}")
 
 
-def sample_sets(folder: DataFolder, board: pl.DataFrame) -> list[str]:
-    """The test sets of a ``LEADERBOARD`` with scores whose claims are of the bundled sample."""
+def with_sample_note(
+    page: str, folder: DataFolder, board: pl.DataFrame, titles: Mapping[str, str]
+) -> str:
+    """A page of a ``LEADERBOARD``, and below it the test sets of the bundled sample with scores."""
     scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
     bases = {one.name: one.base for one in DERIVED}
-    return [name for name in scored if _of_the_sample(folder, bases.get(name, name))]
+    names = [name for name in scored if _of_the_sample(folder, bases.get(name, name))]
+    listed = ", ".join(titles.get(name, name) for name in names)
+    return f"{page}\n\n{fill(f'{_SAMPLE} {listed}.', _WIDTH)}" if names else page
 
 
 def _of_the_sample(folder: DataFolder, name: str) -> bool:
