@@ -68,7 +68,7 @@ class StageRecorder:
     def __init__(
         self,
         context: dg.AssetExecutionContext,
-        settings: BaseModel | None = None,
+        settings: BaseModel | Mapping[str, Any] | None = None,
         *engines: Counted,
         part: str = "",
         entry: str = "",
@@ -79,7 +79,8 @@ class StageRecorder:
         of ``systems.toml`` that is evaluated.
         """
         self._context, self._engines = context, engines
-        self._settings: dict[str, Any] = {} if settings is None else settings.model_dump()
+        plain = settings.model_dump() if isinstance(settings, BaseModel) else settings
+        self._settings: dict[str, Any] = dict(plain or {})
         self._key = "/".join([*context.asset_key.path, *filter(None, [part])])
         self._entry = entry
         self._started = time.perf_counter()

@@ -15,6 +15,11 @@ def shell_lines(document: Path) -> list[str]:
     return [line.split("  #")[0].strip() for line in lines if line.strip()]
 
 
+def joined(page: str) -> str:
+    """A page with its continuation lines joined."""
+    return re.sub(r" \\\n *", " ", page)
+
+
 def materialize_lines() -> list[str]:
     everywhere = [line for document in DOCUMENTS for line in shell_lines(document)]
     return [line for line in everywhere if "asset materialize" in line]
