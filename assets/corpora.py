@@ -96,7 +96,7 @@ def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
     def claims(
         context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
-        stage = StageRecorder(context, corpora.settings)
+        stage = StageRecorder(context, corpora.recorded())
         with data_folder.keeping_rejects("/".join(context.asset_key.path)):
             loaded = load(corpora.files(), corpora.settings)
         return stage.loaded(loaded, {**terms, **beside})

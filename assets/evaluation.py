@@ -48,6 +48,7 @@ from resources.evaluation.results_folder import (
     read_required,
     read_test_claims,
     subset_status,
+    with_sample_note,
 )
 from resources.evaluation.trained_policy import chosen_facts
 from resources.store.parquet import DataFolder, StageOutput
@@ -209,6 +210,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         scores = evaluated.scores()
         means = mean_scores(scores, MEANS)
         board = arranged(pl.concat([scores, means]), systems, list(names), evaluated.runs())
+        text = leaderboard_markdown(board, names, wide=_WIDE)
         metadata = {
             **{
                 name: dg.MetadataValue.md(text)
@@ -216,7 +218,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
             },
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
-            "leaderboard": folded(leaderboard_markdown(board, names, wide=_WIDE)),
+            "leaderboard": folded(with_sample_note(text, data_folder, board, names)),
         }
         return stage.table(board, metadata)
 

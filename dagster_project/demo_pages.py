@@ -15,6 +15,7 @@ from decomposerl.reports.training_report import changes_text
 from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.trace import Cycle
 from decomposerl.training.curves import changes
+from resources.evaluation.results_folder import with_sample_note
 from resources.store.parquet import DataFolder
 from resources.training.run_inputs import policy_folder
 from resources.training.run_store import RunFolder, read_outcome
@@ -46,7 +47,9 @@ def training_page(folder: DataFolder, recipe: str) -> str:
 
 def board_page(folder: DataFolder, profile: Profile) -> str:
     """The leaderboard's means, one row a system."""
-    return leaderboard_text(folder.read("leaderboard"), titles_for(profile), only=MEANS)
+    board = folder.read("leaderboard")
+    titles = titles_for(profile)
+    return with_sample_note(leaderboard_text(board, titles, only=MEANS), folder, board, titles)
 
 
 def made_page(folder: DataFolder, recipe: str) -> str:

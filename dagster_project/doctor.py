@@ -54,6 +54,7 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
         *_servers(engines, read_key),
         *_evaluating(engines, read_key),
         *entry_checks(entries_for(profile), engines, read_key),
+        *_corpora(profile),
         *probes.gpus(required=engines.on_gpu or _starts_on_gpu(engines)),
         probes.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
         probes.compiled_loops(),
@@ -62,6 +63,15 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
     sources = tuple(_sources(engines))
     estimates = (*estimates_for(profile), training)
     return Readiness(profile.name, str(profile.data), tuple(findings), estimates, sources)
+
+
+def _corpora(profile: Profile) -> Iterator[ReadinessCheck]:
+    """A note, as a rehearsal on the bundled sample is meant; the leaderboard says it again."""
+    if profile.corpora is not None:
+        yield ReadinessCheck("corpora", str(profile.corpora), "ok", "see 'decomposerl sources'")
+    elif profile.name != "embedded":
+        fix = "set DECOMPOSERL_CORPORA (docs/how-to/curate.md#lay-out-real-corpora)"
+        yield ReadinessCheck("corpora", "the bundled sample", "note", "invented claims", fix)
 
 
 def _packages(engines: EngineChoices) -> Iterator[str]:
@@ -190,7 +200,8 @@ def _costs(engines: EngineChoices, work: Workload) -> Iterator[EngineCost]:
     yield _verifier_cost(engines, work)
     embedder = engines.embedder_server
     if embedder is not None:
-        yield EngineCost("embedder", embedder.model, price=embedder.price)
+        price, unknown = embedder.price, embedder.unpriced
+        yield EngineCost("embedder", embedder.model, price=price, unknown=unknown)
     else:
         yield EngineCost("embedder", engines.sentence_model or "MiniLM")
     chat = engines.chat_server
@@ -224,6 +235,7 @@ def _chat_cost(server: Server) -> EngineCost:
         completion=figures.SILVER_REPLY_TOKENS + reasoning,
         price=server.price,
         tokens_per_s=figures.QWEN3_32B_TOKENS_A_SECOND.amount if ours else None,
+        unknown=None if ours else server.unpriced,
     )
 
 
@@ -254,4 +266,4 @@ def _sources(engines: EngineChoices) -> Iterator[str]:
         yield f"training itself: {figures.TRAINING_HOURS_SOURCE}"
     if chat is not None and chat.reasons:
         yield f"{figures.REASONING_TOKENS:,.0f} tokens of reasoning per reply are assumed"
-    yield "a blank amount: free, or no public figure is known"
+    yield "a blank amount is free; – is one that no public figure gives, and ≥ a sum without it"

@@ -24,6 +24,10 @@ _MOST_PRICES = 2
 _OWNER = re.compile(r"team:.+|[^@\s]+@[^@\s]+\.[^@\s]+")
 _PREFIX = "DECOMPOSE"  # the start of our variables, even of misspelt ones
 _ALIKE = 0.85
+# What Kubernetes gives every pod of a namespace where a Service is named decomposerl, or begins so.
+_SERVICE = re.compile(
+    r"DECOMPOSERL_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
 
 
 class RecordingEnvironment(dict[str, str]):
@@ -42,6 +46,8 @@ class RecordingEnvironment(dict[str, str]):
 def refuse_unknown(env: Env, known: Collection[str]) -> None:
     """Refuse a misspelt variable: one that is named like ours but is not in ``known``.
 
+    Variables that Kubernetes sets for its Services are left alone.
+
     Raises:
         ConfigError: there is one; the message has the nearest name, and no value.
     """
@@ -54,6 +60,8 @@ def refuse_unknown(env: Env, known: Collection[str]) -> None:
 
 def _resembles(name: str, ours: Sequence[str]) -> bool:
     """Whether the name is probably a misspelling of one of ours."""
+    if _SERVICE.fullmatch(name):
+        return False
     plain = name.strip("\ufeff \t").upper()  # a file may begin with a byte-order mark
     return plain.startswith(_PREFIX) or bool(get_close_matches(plain, ours, 1, _ALIKE))
 

@@ -183,11 +183,12 @@ def _require_claims(sets: Sequence[str], graph: "NamedGraph") -> None:
 
 def _print_board(graph: "NamedGraph", systems: Sequence[str]) -> None:
     from decomposerl.reports.leaderboard_report import leaderboard_text
-    from resources.evaluation.results_folder import read_leaderboard
+    from resources.evaluation.results_folder import read_leaderboard, with_sample_note
 
     board = read_leaderboard(graph.folder.path)
     shown = board.filter(board["system"].is_in(list(systems)))
-    print_text(leaderboard_text(shown, titles_for(graph.profile)))
+    titles = titles_for(graph.profile)
+    print_text(with_sample_note(leaderboard_text(shown, titles), graph.folder, shown, titles))
 
 
 def data_folder(data: Path | None) -> Path:

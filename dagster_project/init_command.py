@@ -67,27 +67,41 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
 
     A file that is not in the corpora folder is copied there. Nothing is overwritten.
     """
-    from decomposerl.claims import column_guess as guessing
-    from decomposerl.claims.generic import native_file
-    from decomposerl.claims.source_file import source_toml
-
     folder = _named_folder(corpora)
     target = folder / name / "source.toml"
     if file is None:
         _preview_existing(target, folder, preview)
         return
     _refuse_taken(name, target, folder)
+    named: dict[Role, str] = {"claim": claim, "evidence": evidence, "label": label}
+    given: dict[Side, list[str]] = {"supported": supported or [], "refuted": refuted or []}
+    columns = {role: column for role, column in named.items() if column}
+    _from_file(target, file, folder, columns=columns, given=given, preview=preview)
+
+
+def _from_file(  # noqa: PLR0913 - what the command was given
+    target: Path,
+    file: Path,
+    folder: Path,
+    *,
+    columns: "Mapping[Role, str]",
+    given: "Mapping[Side, list[str]]",
+    preview: int | None,
+) -> None:
+    """Guess and write ``target`` for a file, which is copied there; or only preview it."""
+    from decomposerl.claims import column_guess as guessing
+    from decomposerl.claims.generic import native_file
+    from decomposerl.claims.source_file import source_toml
+
+    name = target.parent.name
     inside = _path_inside(file, folder)
     path = inside or f"{name}/{file.name}"
     if inside is None and os.path.lexists(folder / path):
         raise ConfigError(f"{folder / path} is there already; name it with --from")
     split = guessing.guess_split(path)
     native = native_file(path, split)
-    columns: dict[Role, str] = {"claim": claim, "evidence": evidence, "label": label}
-    named = {role: column for role, column in columns.items() if column}
-    guess = guessing.guess_columns(_first_rows(file, native), named)
+    guess = guessing.guess_columns(_first_rows(file, native), columns)
     counts = _label_counts(file, native, guess.columns["label"])
-    given: dict[Side, list[str]] = {"supported": supported or [], "refuted": refuted or []}
     sides = guessing.guess_sides(counts, given)
     text = source_toml(name, native.path, split, guess, sides, counts)
     if preview is not None:

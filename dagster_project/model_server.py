@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from decomposerl.chat import Price
+from decomposerl.reports.cost import Amount
 from resources.chat.settings import ThinkingStyle, reasons, thinking_style_of
 
 OPENAI = "https://api.openai.com/v1"
@@ -31,6 +32,13 @@ class Server:
     def needs_key(self) -> bool:
         """Whether the endpoint is OpenAI's, which always requires a key."""
         return any(urlsplit(url).hostname == urlsplit(OPENAI).hostname for url in self.urls)
+
+    @property
+    def unpriced(self) -> Amount | None:
+        """What a call costs where nothing is published: dollars at OpenAI's endpoint, else time."""
+        if self.price is not None:
+            return None
+        return "dollars" if self.needs_key else "gpu_hours"
 
     @property
     def reasons(self) -> bool:

@@ -2,7 +2,6 @@
 
 import shutil
 from dataclasses import asdict, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,24 +21,13 @@ if TYPE_CHECKING:
 _SHOWN_TITLES = 5
 
 
-class PagesOf(StrEnum):
-    """The corpora whose text lies in a page database."""
-
-    HOVER = "hover"
-    EX_FEVER = "ex_fever"
-    FEVER = "fever"
-    FEVEROUS = "feverous"
-
-
 @report_errors
 def build_pages(  # noqa: PLR0913 - each is one option of the command
-    corpus: Annotated[PagesOf, typer.Argument(help="Whose pages.")],
+    corpus: Annotated[str, typer.Argument(help="hover, ex_fever, fever or feverous.")],
     *,
     dump: Annotated[
         Path | None,
-        typer.Option(
-            "--from", exists=True, help="The dump, or a folder of its files; default: its place."
-        ),
+        typer.Option("--from", help="The dump, or a folder of its files; default: its place."),
     ] = None,
     corpora: CorporaOption = None,
     only_needed: Annotated[
@@ -57,8 +45,12 @@ def build_pages(  # noqa: PLR0913 - each is one option of the command
     from decomposerl.claims.page_dumps import PAGE_SETS
     from resources.corpora import page_build
 
-    folder = corpora_folder(corpora)
-    pages = next(one for one in PAGE_SETS if one.name == corpus)
+    sets = {one.name: one for one in PAGE_SETS}
+    if corpus not in sets:
+        raise ConfigError(f"there is no page database of '{corpus}', only of: {', '.join(sets)}")
+    if dump is not None and not dump.exists():
+        raise ConfigError(f"--from: there is no {dump}")
+    folder, pages = corpora_folder(corpora), sets[corpus]
     found = dump or _placed(pages, folder)
     settings = page_build.BuildSettings(replace=replace_old)
     with shown_progress() as say:

@@ -40,8 +40,8 @@ SILVER_REPLY_TOKENS = 150.0
 REASONING_TOKENS = 1_000.0
 """Assumed per reply where a model reasons by default and bills it."""
 JUDGE_TOKENS_SOURCE = (
-    "at most 4n + 1 calls per rollout; questions of 20, answers of 40 and replies of 120 tokens, "
-    "1,000 with thinking, are assumed"
+    "4n + 1 calls per rollout of n* questions; questions of 20, answers of 40 and replies of 120 "
+    "tokens, 1,000 with thinking, are assumed"
 )
 TRAINING_HOURS_SOURCE = (
     "the paper took 120 hours on two H100, one for the judge, and 48 on one with its tiny "

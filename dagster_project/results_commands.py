@@ -66,7 +66,12 @@ def leaderboard(
         leaderboard_markdown,
         leaderboard_text,
     )
-    from resources.evaluation.results_folder import read_accepted, read_leaderboard
+    from resources.evaluation.results_folder import (
+        read_accepted,
+        read_leaderboard,
+        with_sample_note,
+    )
+    from resources.store.parquet import DataFolder
 
     if output is LeaderboardFormat.AGGREFACT:
         print_rows(_aggrefact_rows(data), Format.CSV)
@@ -79,7 +84,9 @@ def leaderboard(
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), form)
         return
     page = leaderboard_text if form is Format.TEXT else leaderboard_markdown
-    print_text(page(board, titles_for(profile_from_environment()), everything=everything))
+    titles = titles_for(profile_from_environment())
+    text, files = page(board, titles, everything=everything), DataFolder(base_dir=str(folder))
+    print_text(with_sample_note(text, files, board, titles))
     accepted = read_accepted(folder)
     if accepted is not None:
         print_text(f"\nagainst accepted.json: {departures_text(departures(board, accepted))}")

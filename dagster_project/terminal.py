@@ -137,6 +137,11 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things, such as ``1 trace`` and ``1,024 traces``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def print_text(text: str) -> None:
     """Print lines on standard output."""
     typer.echo(printable(text))

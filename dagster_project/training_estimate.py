@@ -4,6 +4,7 @@ Judge calls and questions to embed are counted over the training claims in the d
 paper's where there are none.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from dagster_project.engine_choices import EngineChoices
@@ -23,6 +24,7 @@ from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import PAPER_7B, TINY, experiment
 from resources.preflight.workload import claim_facts
 
+NO_TINY_JUDGE = "tiny judge (not available: refused)"
 BOUND = 512
 """Tokens of a bounded thought in the doctor's comparison of readings."""
 
@@ -82,12 +84,13 @@ def judge_hours() -> dict[str, float]:
 def _judge(engines: EngineChoices, recipe: Experiment, estimate: RunEstimate) -> CostLine:
     server = engines.judge_server
     if recipe.judge == "tiny":
-        return judging_cost(estimate, "tiny judge")
+        return replace(judging_cost(estimate, NO_TINY_JUDGE), unknown="gpu_hours")
     if server is None:
         return judging_cost(estimate, "rules")
     ours = not server.needs_key and server.model == "Qwen/Qwen3-32B"
     speed = QWEN3_32B_TOKENS_A_SECOND.amount if ours else None
-    return judging_cost(estimate, server.model, server.price, speed)
+    line = judging_cost(estimate, server.model, server.price, speed)
+    return replace(line, unknown=None if ours else server.unpriced)
 
 
 def _embedder(engines: EngineChoices, estimate: RunEstimate) -> CostLine:
@@ -95,7 +98,9 @@ def _embedder(engines: EngineChoices, estimate: RunEstimate) -> CostLine:
     server: Server | None = engines.question_server
     tokens = round(estimate.questions * JudgeTokens().question)
     model = engines.sentence_model or "MiniLM" if server is None else server.model
-    dollars = None
-    if server is not None and server.price is not None:
-        dollars = server.price.dollars(tokens, 0)
-    return CostLine("embedder", model, estimate.questions, tokens, 0, dollars, None)
+    if server is None:
+        return CostLine("embedder", model, estimate.questions, tokens, 0, None, None)
+    dollars = None if server.price is None else server.price.dollars(tokens, 0)
+    return CostLine(
+        "embedder", model, estimate.questions, tokens, 0, dollars, None, server.unpriced
+    )

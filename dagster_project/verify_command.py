@@ -13,6 +13,7 @@ from dagster_project.evaluation_commands import DataOption
 from dagster_project.named_graph import SystemsOption
 from dagster_project.terminal import (
     JsonOption,
+    counted,
     print_block,
     print_json_line,
     print_note,
@@ -147,7 +148,7 @@ def _write_page(path: Path, results: "Sequence[VerifiedClaim]") -> None:
     about = PageAbout("Verified claims", f"decomposerl {version('decomposerl')}")
     index, blocks = pages_of(items, about)
     replace_text(path, offline_parts(index, blocks))
-    print_note(f"{len(index['claim_id']):,} traces: {path}")
+    print_note(f"{counted(len(index['claim_id']), 'trace')}: {path}")
 
 
 def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:

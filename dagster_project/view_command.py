@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dagster_project.evaluation_commands import DataOption
-from dagster_project.terminal import print_note, print_text, report_errors
+from dagster_project.terminal import counted, print_note, print_text, report_errors
 from decomposerl.extras import require
 
 if TYPE_CHECKING:
@@ -82,12 +82,12 @@ def _write(profile: "Profile", selection: "Selection", html: Path, reviewer: str
     with judge_texts(profile) as texts:
         warnings: list[str] = []
         sources = selection.sources(profile.data, warnings.append)
-        about = page_about(f"{_TITLE}: {html.stem}", warnings, reviewer=reviewer)
+        about = page_about(_titled(html.stem), warnings, reviewer=reviewer)
         collected = whole_page(sources, about, texts, _progress())
     parts = offline_parts(collected.index, collected.blocks)
     replace_text(html, parts)
     collected.blocks.close()
-    print_text(f"{len(collected.index['claim_id']):,} traces: {html}")
+    print_text(f"{counted(len(collected.index['claim_id']), 'trace')}: {html}")
 
 
 def _serve(
@@ -101,15 +101,20 @@ def _serve(
 
     listening = bound_socket(port)
     with judge_texts(profile) as texts, listening:
-        about = page_about(f"{_TITLE}: {profile.data.name}", live=True, reviewer=reviewer)
+        about = page_about(_titled(profile.data.name), live=True, reviewer=reviewer)
         traces = LiveTraces(selection, profile.data, about, texts, _progress())
         shown = len(traces.current().index["claim_id"])
         server = ViewServer(live_page(), traces, MarksFile(profile.data / MARKS))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        print_text(f"{shown:,} traces at {url} (Ctrl-C ends it)")
+        print_text(f"{counted(shown, 'trace')} at {url} (Ctrl-C ends it)")
         if open_browser and not webbrowser.open(url):
             print_note("no browser could be opened")
         serve(server.app, listening)
+
+
+def _titled(name: str) -> str:
+    """The page's title: of a file or folder, unless that is named like the page."""
+    return _TITLE if name.lower() == _TITLE.lower() else f"{_TITLE}: {name}"
 
 
 def _progress() -> Callable[[int, int], None]:

@@ -10,7 +10,9 @@ from typing import Literal
 from decomposerl.chat import Price
 
 Port = Literal["entities", "verifier", "embedder", "decomposer", "judge"]
+Amount = Literal["dollars", "gpu_hours"]
 PER_PRICE = 1_000_000
+_UNKNOWN = "–"
 SECONDS_AN_HOUR = 3_600
 
 
@@ -55,7 +57,8 @@ class EngineCost:
 
     ``prompt_overhead`` is the prompt around a row and ``completion`` a mean reply, in tokens.
     ``price`` is None for an engine that costs no money, ``tokens_per_s`` (prompt and completion
-    together, of one card) for one that uses no GPU of yours.
+    together, of one card) for one that uses no GPU of yours. ``unknown`` is an amount that it has
+    and that no published figure gives.
     """
 
     port: Port
@@ -64,11 +67,15 @@ class EngineCost:
     completion: float = 0.0
     price: Price | None = None
     tokens_per_s: float | None = None
+    unknown: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """The estimate for one port; ``dollars`` and ``gpu_hours`` are None where it has none."""
+    """The estimate for one port; ``dollars`` and ``gpu_hours`` are None where it has none.
+
+    The one in ``unknown``, if any, is None as no published figure gives it.
+    """
 
     port: Port
     engine: str
@@ -77,6 +84,7 @@ class CostLine:
     completion_tokens: int
     dollars: float | None
     gpu_hours: float | None
+    unknown: Amount | None = None
 
 
 def estimate(work: Workload, engines: Iterable[EngineCost]) -> list[CostLine]:
@@ -99,6 +107,7 @@ def _line(work: Workload, engine: EngineCost) -> CostLine:
         round(completion),
         _dollars(prompt, completion, engine.price),
         _gpu_hours(prompt + completion, engine.tokens_per_s),
+        engine.unknown,
     )
 
 
@@ -123,7 +132,7 @@ def _gpu_hours(tokens: float, tokens_per_s: float | None) -> float | None:
 
 
 def cost_totals(lines: Sequence[CostLine]) -> tuple[int, int, float, float]:
-    """Calls, tokens, dollars and GPU-hours of all lines."""
+    """Calls, tokens, dollars and GPU-hours of all lines, as far as they are known."""
     return (
         sum(line.calls for line in lines),
         sum(line.prompt_tokens + line.completion_tokens for line in lines),
@@ -133,23 +142,49 @@ def cost_totals(lines: Sequence[CostLine]) -> tuple[int, int, float, float]:
 
 
 def cost_rows(lines: Sequence[CostLine]) -> list[tuple[str, ...]]:
-    """The lines and their total as cells: port, engine, calls, tokens, dollars, GPU-hours."""
+    """The lines and their total as cells: port, engine, calls, tokens, dollars, GPU-hours.
+
+    An unknown amount is a dash; a total with one is "≥" what is known, a dash where nothing is.
+    """
     rows = [
         (
             line.port,
             line.engine,
             f"{line.calls:,}",
             _millions(line.prompt_tokens + line.completion_tokens),
-            "" if line.dollars is None else f"{line.dollars:,.2f}",
-            "" if line.gpu_hours is None else f"{line.gpu_hours:,.1f}",
+            _amount(line, "dollars", 2),
+            _amount(line, "gpu_hours", 1),
         )
         for line in lines
     ]
     calls, tokens, dollars, hours = cost_totals(lines)
-    return [
-        *rows,
-        ("total", "", f"{calls:,}", _millions(tokens), f"{dollars:,.2f}", f"{hours:,.1f}"),
-    ]
+    missing = at_least(lines)
+    money = _total(dollars, 2, partial="dollars" in missing)
+    time = _total(hours, 1, partial="gpu_hours" in missing)
+    return [*rows, ("total", "", f"{calls:,}", _millions(tokens), money, time)]
+
+
+def at_least(lines: Sequence[CostLine]) -> list[Amount]:
+    """The totals that lack an unknown part."""
+    return sorted(
+        {one.unknown for one in lines if one.unknown and _known(one, one.unknown) is None}
+    )
+
+
+def _known(line: CostLine, name: Amount) -> float | None:
+    return line.dollars if name == "dollars" else line.gpu_hours
+
+
+def _amount(line: CostLine, name: Amount, decimals: int) -> str:
+    known = _known(line, name)
+    if known is None:
+        return _UNKNOWN if line.unknown == name else ""
+    return f"{known:,.{decimals}f}"
+
+
+def _total(amount: float, decimals: int, *, partial: bool) -> str:
+    shown = f"{amount:,.{decimals}f}"
+    return shown if not partial else f"≥ {shown}" if amount else _UNKNOWN
 
 
 def _millions(tokens: int) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from decomposerl.reports.cost import CostLine, Workload, cost_rows, cost_totals
+from decomposerl.reports.cost import CostLine, Workload, at_least, cost_rows, cost_totals
 from decomposerl.reports.tables import text_table
 
 State = Literal["ok", "missing", "note"]
@@ -74,12 +74,16 @@ def readiness_text(page: Readiness) -> str:
 
 
 def readiness_json(page: Readiness) -> dict[str, Any]:
-    """The page as plain values; each estimate with its total."""
+    """The page as plain values; each estimate with its total.
+
+    ``at_least`` names the sums that lack a part, as no public figure gives it.
+    """
     estimates = []
     for estimate in page.estimates:
         calls, tokens, dollars, hours = cost_totals(estimate.lines)
         sums = {"calls": calls, "tokens": tokens, "dollars": dollars, "gpu_hours": hours}
-        estimates.append(asdict(estimate) | {"total": sums})
+        total = sums | {"at_least": at_least(estimate.lines)}
+        estimates.append(asdict(estimate) | {"total": total})
     return asdict(page) | {"estimates": estimates, "missing": page.missing}
 
 

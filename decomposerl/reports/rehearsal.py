@@ -64,8 +64,7 @@ def rehearsal_text(page: Rehearsal) -> str:
     """The page for a terminal."""
     lines = [f"profile {page.profile}, recipe {page.experiment}", "", steps_text(page.steps)]
     for one in page.estimates:
-        lines += ["", f"{one.run} over {one.basis}, hours at the measured rates:", ""]
-        lines += [estimate_text(one, "hours")]
+        lines += ["", _heading(one), "", estimate_text(one, "hours")]
     if page.training:
         lines += ["", page.training, f"({FEW_CLAIMS})"]
     return "\n".join([*lines, "", _verdict(page)])
@@ -76,8 +75,7 @@ def rehearsal_markdown(page: Rehearsal) -> str:
     table = markdown_table(_HEADER, [*map(_cells, page.steps)])
     lines = [f"Profile `{page.profile}`, recipe `{page.experiment}`.", "", table]
     for one in page.estimates:
-        lines += ["", f"{one.run} over {one.basis}, hours at the measured rates:", ""]
-        lines += ["```text", estimate_text(one, "hours"), "```"]
+        lines += ["", _heading(one), "", "```text", estimate_text(one, "hours"), "```"]
     if page.training:
         lines += ["", f"{page.training}. {FEW_CLAIMS[0].upper()}{FEW_CLAIMS[1:]}."]
     return "\n".join([*lines, "", f"{_verdict(page)}.", ""])
@@ -130,6 +128,15 @@ def _cells(step: RehearsedStep) -> tuple[str, ...]:
         "" if step.gpu_mib is None else f"{step.gpu_mib:,}",
         step.note,
     )
+
+
+def _heading(one: CostEstimate) -> str:
+    """A recipe's lines are its judge and embedder; ``training_sentence`` has the hours of training.
+
+    ``work`` is the funnel's.
+    """
+    run = one.run if one.work else one.run.replace("Training", "Judging of", 1)
+    return f"{run} over {one.basis}, hours at the measured rates:"
 
 
 def _verdict(page: Rehearsal) -> str:

@@ -88,7 +88,7 @@ def amount_rows(plan: DryRun) -> list[tuple[str, str]]:
             ("prompts", f"{amounts.prompts:,}"),
             ("completions", f"{amounts.completions:,}"),
             ("completions of held-out claims", f"{amounts.held_out:,}"),
-            ("judge calls, at most", f"{amounts.judge_calls:,}"),
+            ("judge calls, estimated", f"{amounts.judge_calls:,}"),
         ]
     if plan.judging is not None:
         line = plan.judging

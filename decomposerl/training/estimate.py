@@ -1,7 +1,7 @@
 """Estimates of a training run's steps, rollouts, judge calls, tokens, disk space and hours.
 
-Judge calls are an upper bound: every rollout is assumed to ask as many questions as the silver
-decomposition has (paper, section 2.5), and no call to repeat another.
+Judge calls are those of rollouts that ask as many questions as the silver decomposition has
+(paper, section 2.5), none of them repeated. A policy may ask more.
 """
 
 import math

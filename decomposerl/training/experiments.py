@@ -117,7 +117,7 @@ RECIPES: tuple[Experiment, ...] = (
     replace(
         PAPER_7B,
         name="tiny_judge",
-        title="Judged by small classifiers",
+        title="Judged by small classifiers (not available yet: refused)",
         paper="tiny-judge ablation",
         judge="tiny",
     ),

@@ -5,12 +5,14 @@ server, ``CONTEXT`` of each process, and FP8 weights of the judge where bf16 doe
 here was measured.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from decomposerl.training.experiments import PAPER_7B
 from decomposerl.training.memory import ModelShape, estimate_memory, serving_bytes, weight_bytes
 
-GIB = 2**30
+GIB, _WIDTH = 2**30, 97
 GRAPHS, CONTEXT = 1.5 * GIB, 0.6 * GIB
 """Assumed: CUDA graphs and libraries of a vLLM server; the CUDA context of a process."""
 _COLOCATED_TOKENS, _SERVED_TOKENS, _SERVED_SEQUENCES = 4_096, 8_192, 1_024
@@ -184,7 +186,8 @@ def memory_table(layout: Layout) -> str:
         rows.append((*head, _gib(one.weights), _gib(one.working), cache))
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     used = ", ".join(f"{_gib(layout.used(card))} (card {card})" for card in range(layout.number))
-    return f"{_HEADER}{table}\n\nUsed of the {layout.gpu.gib} GiB of a card: {used}."
+    context = f"a CUDA context of {_gib(CONTEXT)} for each process included"
+    return f"{_HEADER}{table}\n\nUsed of the {layout.gpu.gib} GiB of a card, {context}: {used}."
 
 
 def commands(layout: Layout) -> str:
@@ -194,11 +197,22 @@ def commands(layout: Layout) -> str:
         if one.port:
             health = f"http://127.0.0.1:{one.port}/health"
             lines += [
-                f"{one.command} &",
+                wrapped(re.split(r" (?=--)", f"{one.command} &")),
                 f"until curl -sf {health} || ! kill -0 $!; do sleep 5; done",
             ]
-    lines += [f"export {variables(layout)}", f"{TRAINING} -c configs/look.yaml{layout.config}"]
-    return "\n".join(lines)
+    lines += [wrapped(f"export {variables(layout)}".split())]
+    return "\n".join([*lines, f"{TRAINING} -c configs/look.yaml{layout.config}"])
+
+
+def wrapped(words: Sequence[str]) -> str:
+    """A command as continuation lines of at most 100 characters."""
+    lines = [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > _WIDTH:
+            lines.append("  " + word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return " \\\n".join(lines)
 
 
 TRAINING = (

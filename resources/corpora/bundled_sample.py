@@ -14,6 +14,9 @@ import polars as pl
 import sample as generator
 from resources.store.temporary import aside, remove_abandoned
 
+BUNDLED = "bundled sample"
+"""What the run record of a corpus has in place of a folder that the user named."""
+
 
 def ensure_sample(root: Path) -> Path:
     """The corpora root of the bundled sample, ``<root>/<fingerprint>``; written if absent.

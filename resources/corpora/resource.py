@@ -4,13 +4,14 @@ Sources and benchmarks share it, so that both compute the same hold-out split.
 """
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from pydantic import field_validator
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.load import LoadSettings
-from resources.corpora.bundled_sample import ensure_sample
+from resources.corpora.bundled_sample import BUNDLED, ensure_sample
 from resources.corpora.folder import FolderCorpora
 from resources.store.paths import LocalPath
 from resources.store.profile_defaults import ProfileDefaults
@@ -44,6 +45,13 @@ class CorporaResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore
     root: LocalPath = ""
     sample_root: LocalPath = "data/sample"
     settings: LoadConfig = LoadConfig()
+
+    def recorded(self) -> dict[str, Any]:
+        """The settings as a run records them; ``corpora`` is the variable, or ``BUNDLED``."""
+        return {
+            **self.settings.model_dump(),
+            "corpora": "DECOMPOSERL_CORPORA" if self.root else BUNDLED,
+        }
 
     def files(self) -> FolderCorpora:
         """The files of the chosen folder, as adapters read them."""

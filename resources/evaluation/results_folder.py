@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 import polars as pl
 
@@ -19,12 +20,15 @@ from decomposerl.evaluation.leaderboard import RunCoverage
 from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_from, accepted_json
 from decomposerl.evaluation.scored_claims import without_dropped
 from decomposerl.evaluation.subset import EvaluationSubset
+from resources.corpora.bundled_sample import BUNDLED
 from resources.store.parquet import DataFolder
 from resources.store.temporary import replace_file
 
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
 LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"
 ACCEPTED, DOUBTFUL = "accepted.json", "doubtful"
+_WIDTH = 100
+_SAMPLE = "Scored on invented claims (the bundled sample), so not comparable with the paper:"
 _BUILD = "Build it with: decomposerl run leaderboard comparison"
 _COMPARED = ["claim_id", "verdict", "engine"]
 
@@ -61,6 +65,25 @@ def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
     if not folder.exists(key):
         return frozenset()
     return doubted_ids(schemas.DOUBTFUL.conform(folder.read(key)))
+
+
+def with_sample_note(
+    page: str, folder: DataFolder, board: pl.DataFrame, titles: Mapping[str, str]
+) -> str:
+    """A page of a ``LEADERBOARD``, and below it the test sets of the bundled sample with scores."""
+    scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
+    bases = {one.name: one.base for one in DERIVED}
+    names = [name for name in scored if _of_the_sample(folder, bases.get(name, name))]
+    listed = ", ".join(titles.get(name, name) for name in names)
+    return f"{page}\n\n{fill(f'{_SAMPLE} {listed}.', _WIDTH)}" if names else page
+
+
+def _of_the_sample(folder: DataFolder, name: str) -> bool:
+    try:
+        record = folder.run(f"benchmark/{name}")
+    except FileNotFoundError:  # a mean
+        return False
+    return bool(json.loads(record["config"]).get("corpora") == BUNDLED)
 
 
 def subset_status(subset: EvaluationSubset) -> str:

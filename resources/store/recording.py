@@ -68,7 +68,7 @@ class StageRecorder:
     def __init__(
         self,
         context: dg.AssetExecutionContext,
-        settings: BaseModel | None = None,
+        settings: BaseModel | Mapping[str, Any] | None = None,
         *engines: Counted,
         part: str = "",
         entry: str = "",
@@ -79,7 +79,8 @@ class StageRecorder:
         of ``systems.toml`` that is evaluated.
         """
         self._context, self._engines = context, engines
-        self._settings: dict[str, Any] = {} if settings is None else settings.model_dump()
+        plain = settings.model_dump() if isinstance(settings, BaseModel) else settings
+        self._settings: dict[str, Any] = dict(plain or {})
         self._key = "/".join([*context.asset_key.path, *filter(None, [part])])
         self._entry = entry
         self._started = time.perf_counter()
@@ -288,14 +289,13 @@ def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
 def _first_rejects(rejects: pl.DataFrame, most: int = 3) -> str:
     rows = rejects.head(most).iter_rows(named=True)
     located = "; ".join(f"{r['file']}:{r['row']} {r['field']} {r['reason']}" for r in rows)
-    return (
-        f"{rejects.height} rejected rows in the rejects table, e.g. {printable(located, keep='')}"
-    )
+    example = printable(located, keep="")
+    return f"{rejects.height} rejected rows in the rejects table, e.g. {example}"
 
 
 def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:
     if rejects.is_empty():
         return "none"
-    rows = rejects.select("file", "row", "field", "reason", "detail").head(most).rows()
-    table = markdown_table(["file", "row", "field", "reason", "detail"], rows)
-    return f"{rejects.height} rows; the first {len(rows)}:\n\n{table}"
+    shown = rejects.select("file", "row", "field", "reason", "detail").head(most)
+    table = markdown_table(shown.columns, shown.rows())
+    return f"{rejects.height} rows; the first {shown.height}:\n\n{table}"

@@ -70,6 +70,7 @@ def page() -> str:
         *_jobs(),
         "## Assets",
         *_assets(),
+        *_resources(),
     )
 
 
@@ -220,6 +221,22 @@ def _assets() -> Iterator[str]:
         yield table(("Asset", "What it holds", "Partitions")[:kept], [row[:kept] for row in rows])
     if groups:
         raise ValueError(f"groups without a place on the page: {', '.join(groups)}")
+
+
+def _resources() -> Iterator[str]:
+    yield "## Resources"
+    yield (
+        "Each has a default from profile and environment. A run changes one under "
+        "`resources: {NAME: {config: {…}}}`."
+    )
+    named = sorted((defs.resources or {}).items())
+    rows = [(code(name), _does(resource)) for name, resource in named]
+    yield table(("Resource", "What it is"), rows)
+
+
+def _does(resource: object) -> str:
+    said = getattr(resource, "description", None) or type(resource).__doc__ or ""
+    return plain(said.split("\n")[0])
 
 
 def _shown(stage: Stage) -> tuple[str, str]:

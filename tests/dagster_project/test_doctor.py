@@ -113,6 +113,19 @@ def test_the_embedded_profile_needs_nothing_that_is_not_here(tmp_path: Path):
     assert (0, 0.0) == (page["missing"], page["estimates"][0]["total"]["dollars"])
 
 
+def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_path: Path):
+    """With the variable to set, in ``local`` and ``paper``; nothing once a folder is named."""
+    (tmp_path / "corpora").mkdir()
+    nowhere = {"CHAT_URL": closed_url(), "EMBEDDER_URL": closed_url()}
+    for name in ("local", "paper"):
+        page = doctor(tmp_path, PROFILE=name, **nowhere).stdout
+        assert "· corpora   the bundled sample: invented claims" in page
+        assert "    set DECOMPOSERL_CORPORA (docs/how-to/curate.md#lay-out-real-corpora)" in page
+        named = doctor(tmp_path, PROFILE=name, CORPORA=str(tmp_path / "corpora"), **nowhere).stdout
+        assert "bundled sample" not in named
+        assert "✓ corpora" in named
+
+
 def test_each_missing_thing_stands_with_what_mends_it(tmp_path: Path):
     """Exit code 1; the line after a cross is a command or a variable."""
     result = doctor(tmp_path, PROFILE="local", CHAT_URL=closed_url(), EMBEDDER_MODEL="no/such")

@@ -105,7 +105,23 @@ def test_a_judge_of_another_kind_costs_otherwise():
         line = training_estimate(chosen, NOWHERE).lines[0]
         assert reply * line.calls == line.completion_tokens
     tiny = training_estimate(engines, NOWHERE, "tiny_judge").lines[0]
-    assert ("tiny judge", None, None) == (tiny.engine, tiny.dollars, tiny.gpu_hours)
+    assert ("tiny judge (not available: refused)", None, None) == (
+        tiny.engine, tiny.dollars, tiny.gpu_hours
+    )  # fmt: skip
+
+
+def test_hours_that_nobody_published_are_not_zero(tmp_path: Path):
+    """A dash for the judge in FP8 and for the tiny one, and for their total."""
+    for words, judge in (((), "Qwen/Qwen3-32B-FP8"), (("--experiment", "tiny_judge"), "refused")):
+        fp8 = LOCAL | {"DECOMPOSERL_JUDGE_PRICE": "", "DECOMPOSERL_JUDGE_MODEL": judge}
+        lines = doctor(tmp_path, *words, **fp8).stdout.splitlines()
+        asked = max(n for n, line in enumerate(lines) if line.startswith("judge"))
+        assert judge in lines[asked]
+        assert lines[asked].endswith("–")
+        assert lines[asked + 2].startswith("total")
+        assert lines[asked + 2].endswith("–")
+    total = training(tmp_path, **LOCAL | {"DECOMPOSERL_JUDGE_PRICE": ""})["total"]
+    assert [] == total["at_least"]
 
 
 def test_the_doctor_prices_every_way_to_think(tmp_path: Path):

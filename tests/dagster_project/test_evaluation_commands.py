@@ -71,6 +71,19 @@ def test_a_verifier_that_was_asked_in_our_words_says_so():
         assert "project's words" not in shown(board(), {"fever": "FEVER"})
 
 
+def test_rows_of_the_bundled_sample_say_so(data: Path):
+    """Below the tables, with the test sets; nothing where the user's corpora were read."""
+    record = data / "stage_runs/benchmark__fever.json"
+    record.parent.mkdir()
+    for corpora, named in (("bundled sample", True), ("DECOMPOSERL_CORPORA", False)):
+        record.write_text(json.dumps({"config": json.dumps({"corpora": corpora})}))
+        for words in ((), ("--format", "markdown")):
+            text = " ".join(output(data, "leaderboard", *words).split())
+            assert named == (
+                "(the bundled sample), so not comparable with the paper: FEVER" in text
+            )
+
+
 def test_an_uneven_interval_is_shown_with_both_bounds():
     """Four of four are no ``100.0±0.0``, nor half of a side that is not there."""
     row = score(BASE, "fever", 100.0) | {"low": 53.5, "high": 100.0, "rows": 4}

@@ -26,7 +26,7 @@ from resources.training.run_store import RunFolder, write_outcome
 from resources.vllm.process import free_port
 from stand_in_server import adapter, requests_of
 
-POLICIES = ("paper_7b", "supervision_10")
+POLICIES = ("paper_7b", "supervision_10", "no_necessity")
 SYSTEMS = systems(METHODS, POLICIES)
 PATIENCE_S = 300
 PASSED_ON = ("DECOMPOSERL_PROFILE", "DECOMPOSERL_EVALUATION_URL", "DECOMPOSERL_EVALUATION_CONTEXT")

@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
-from dagster_project.pages_command import PagesOf
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet
 from made_dumps import made_dump, rows_in, write_claims
 from page_commands import blocks, project_in
@@ -19,9 +18,11 @@ def build(corpora: Path, *words: str) -> Result:
     return CliRunner().invoke(app, ["build-pages", *words, "--corpora", str(corpora)])
 
 
-def test_every_page_set_is_a_choice():
-    """The command and the table name the same corpora."""
-    assert {one.name for one in PAGE_SETS} == set(PagesOf)
+def test_a_corpus_without_pages_is_refused_with_those_that_have(tmp_path: Path):
+    """Every corpus of the table is named."""
+    refused = build(tmp_path, "scifact")
+    assert 2 == refused.exit_code
+    assert all(one.name in refused.stderr for one in PAGE_SETS)
 
 
 @pytest.mark.parametrize("pages", PAGE_SETS, ids=lambda pages: pages.name)

@@ -68,6 +68,32 @@ def test_a_misspelt_variable_is_refused_with_the_nearest(name: str, nearest: str
     assert "hidden7391" not in str(refused.value)
 
 
+SERVICES = [
+    "DECOMPOSERL_SERVICE_HOST",
+    "DECOMPOSERL_SERVICE_PORT",
+    "DECOMPOSERL_SERVICE_PORT_GRPC",
+    "DECOMPOSERL_PORT",
+    "DECOMPOSERL_PORT_4266_TCP",
+    "DECOMPOSERL_PORT_4266_TCP_ADDR",
+    "DECOMPOSERL_PORT_53_UDP_PROTO",
+    "DECOMPOSERL_CODE_SERVICE_HOST",
+    "DECOMPOSERL_CODE_PORT_4266_TCP_PORT",
+]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_variables_of_kubernetes_services_are_no_misspelling(name: str):
+    """Every pod has them where a Service is named like the project."""
+    assert profile_from_environment({}) == profile_from_environment({name: "tcp://10.0.0.7:4266"})
+
+
+@pytest.mark.parametrize("name", ["DECOMPOSERL_PORTS", "DECOMPOSERL_SERVICE", "DECOMPOSERL_PORT_A"])
+def test_other_names_near_a_services_are_still_refused(name: str):
+    """Only the names that Kubernetes forms are left alone."""
+    with pytest.raises(ConfigError, match="the nearest is"):
+        profile_from_environment({name: ""})
+
+
 @LAW
 @given(st.sampled_from(KNOWN), st.data())
 def test_a_variable_with_one_letter_less_is_never_ignored(name: str, data: st.DataObject):

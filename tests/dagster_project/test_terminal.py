@@ -135,6 +135,16 @@ def _fetch(folder: Path) -> Iterator[Result]:
     yield run(("fetch", "hover", *to[2:], "--accept-terms", "--mirror", f"http://{IN_A_NAME}:9"))
 
 
+def _build_pages(folder: Path) -> Iterator[Result]:
+    """A corpus, a dump and a folder; a dump that is none."""
+    to = ("--corpora", str(folder / IN_A_NAME))
+    yield run(("build-pages", EVIL, *to))
+    yield run(("build-pages", "fever", *to, "--from", str(folder / f"absent{IN_A_NAME}")))
+    dump = folder / f"dump{IN_A_NAME}.jsonl"
+    dump.write_text(f"no json {EVIL}\n", "utf-8")
+    yield run(("build-pages", "fever", *to, "--from", str(dump)))
+
+
 def _doctor(folder: Path) -> Iterator[Result]:
     """Variables, a folder, an experiment."""
     data = str(folder / f"data{IN_A_NAME}")
@@ -277,6 +287,7 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "attrition": _attrition,
     "sources": _sources,
     "fetch": _fetch,
+    "build-pages": _build_pages,
     "doctor": _doctor,
     "leaderboard": _leaderboard,
     "export-inspect": _export_inspect,

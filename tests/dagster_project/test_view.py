@@ -146,6 +146,18 @@ def test_files_of_results_share_their_claim_ids(data: Path):
     assert 2 == len(set(index["claim_id"]))
 
 
+@pytest.mark.parametrize(("name", "title"), [("traces", "Traces"), ("page", "Traces: page")])
+def test_one_trace_of_a_file_with_passages(tmp_path: Path, name: str, title: str):
+    """Counted in the singular, titled without repetition; passages are the evidence's lines."""
+    lines, page = tmp_path / "lines.jsonl", tmp_path / f"{name}.html"
+    lines.write_text(json.dumps(RESULT | {"evidence": ["Ada swam.", "Ada won."]}) + "\n")
+    result = view(lines, "--html", page)
+    assert (0, f"1 trace: {page}\n") == (result.exit_code, result.stdout)
+    index, block = packed(page)
+    assert title == index["title"]
+    assert "Ada swam.\nAda won." == block["evidence"][0]["text"]
+
+
 @pytest.mark.parametrize("served", [[], ["--html", "page.html"]])
 def test_with_nothing_to_show_the_next_command_is_named(served: list[str], tmp_path: Path):
     """In an empty folder."""
@@ -166,6 +178,20 @@ def test_the_options_of_the_page_exist(line: str):
     assert set() == {word for word in words if word.startswith("--")} - set(
         re.findall(r"--[a-z-]+", shown)
     )
+
+
+def test_the_line_of_another_program_is_shown(tmp_path: Path):
+    """The file that the page writes is one trace, with its gold label and confidence."""
+    (line,) = re.findall(r"^cat > vendor.jsonl <<'END'\n(.*?\n)END$", PAGE, re.MULTILINE)
+    lines, page = tmp_path / "vendor.jsonl", tmp_path / "vendor.html"
+    lines.write_text(line)
+    assert 0 == view(lines, "--html", page).exit_code
+    index, block = packed(page)
+    assert (["S"], [json.loads(line)["confidence"]["normalised"]]) == (
+        index["gold"],
+        index["confidence"],
+    )
+    assert "In 1890." == block["items"][0]["cycles"][0]["answer"]
 
 
 def test_the_page_names_every_option_of_the_command():

@@ -4,9 +4,11 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import yaml
 from click import Context
@@ -15,13 +17,14 @@ from dagster._cli import create_dagster_cli
 
 from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES
-from documents import option, shell_lines
+from documents import option, shell_lines, written
 from project import ROOT
 
 PAGE = ROOT / "docs/how-to/dagster.md"
 LINES = shell_lines(PAGE)
 DAGSTER = [line for line in LINES if line.startswith("dagster ")]
-SHELL = [line for line in LINES if not line.startswith(("dagster ", "make "))]
+INSTALLS = [line for line in LINES if line.startswith("pip ")]
+SHELL = [line for line in LINES if not line.startswith(("dagster ", "make ", "pip "))]
 INSTANCE = [line for line in DAGSTER if "concurrency" in line]
 
 NAMED = (("-m", "dagster_project.definitions"), ("-j", "rank"), ("-c", "configs/demo.yaml"))
@@ -42,15 +45,18 @@ def parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("line", DAGSTER)
-def test_each_command_is_one_of_dagsters(line: str):
+def test_each_command_is_one_of_dagsters(line: str, tmp_path: Path):
     """Its name and options parse; a module, a job and a file that it names exist."""
     words = shlex.split(line)
-    path, _ = parsed(words[1:])
+    here = {word: tmp_path / word for word in words if written(word)}
+    for word, path in here.items():
+        path.write_text(written(word))
+    path, _ = parsed([str(here.get(word, word)) for word in words[1:]])
     assert path.startswith("dagster ")
     module, job, file = (option([*words, *pair], pair[0]) for pair in NAMED)
     assert "dagster_project.definitions" == module
     assert job in JOB_NAMES
-    assert (ROOT / file).is_file()
+    assert (ROOT / file).is_file() or written(file)
 
 
 def test_the_nightly_module_schedules_a_job_beside_the_whole_graph():
@@ -73,7 +79,8 @@ def test_a_wrong_option_would_be_noticed():
 
 def test_the_other_lines_run(tmp_path: Path):
     """One after the other in a shell, where the project's file for the instance lies."""
-    assert len(LINES) == len(DAGSTER) + len(SHELL) + sum(one.startswith("make ") for one in LINES)
+    made = sum(one.startswith("make ") for one in LINES)
+    assert len(LINES) == len(DAGSTER) + len(SHELL) + len(INSTALLS) + made
     shutil.copy(ROOT / "dagster.yaml", tmp_path)
     script = "\n".join(["set -eu", *SHELL, 'test -s "$DAGSTER_HOME/dagster.yaml"'])
     words = [shutil.which("bash") or "bash", "-c", script]
@@ -103,6 +110,39 @@ def test_the_page_names_the_graph_that_there_is():
     checks = {key.name for key in graph.asset_check_keys}
     for name in {*groups, *checks, *JOB_NAMES}:
         assert f"`{name}`" in text, name
-    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    assert yaml.safe_load((ROOT / "workspace.yaml").read_text("utf-8")) == yaml.safe_load(block)
-    assert len(text.split()) <= 1_400
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    workspace, instance = map(yaml.safe_load, blocks)
+    assert yaml.safe_load((ROOT / "workspace.yaml").read_text("utf-8")) == workspace
+    shipped = yaml.safe_load((ROOT / "dagster.yaml").read_text("utf-8"))
+    assert shipped["concurrency"] == instance["concurrency"]
+    assert instance["run_monitoring"].items() <= shipped["run_monitoring"].items()
+    counted = {key: _partitions(key) for key in ("predictions/fever", "policy")}
+    assert f"{counted['predictions/fever']} keys in the evaluation, {counted['policy']} " in text
+
+
+def _partitions(key: str) -> int:
+    partitions = defs.resolve_asset_graph().get(dg.AssetKey(key.split("/"))).partitions_def
+    assert partitions is not None
+    return len(partitions.get_partition_keys())
+
+
+@pytest.mark.parametrize("line", INSTALLS)
+def test_what_the_page_installs_exists(line: str):
+    """Its extras and its constraints."""
+    found = re.fullmatch(r"pip install -c (\S+) -e '\.\[([\w,]+)\]'", line)
+    assert found
+    assert (ROOT / found[1]).is_file()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert set(found[2].split(",")) <= set(project["optional-dependencies"])
+
+
+def test_the_configuration_of_one_asset_is_accepted():
+    """By Dagster's own reading, for the job that has this asset."""
+    assert dg.validate_run_config(
+        defs.resolve_job_def("evaluate"), yaml.safe_load(written("one.yaml"))
+    )
+
+
+def test_the_page_is_short():
+    """Readers are in a hurry."""
+    assert len(PAGE.read_text("utf-8").split()) <= 1_400

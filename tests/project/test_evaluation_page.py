@@ -8,12 +8,15 @@ import pytest
 
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.funnel.settings import DecontaminationSettings
-from decomposerl.schemas import BENCHMARK_CLAIMS
+from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
 from evaluation_graph import write_tests
 from metrics_parts import write
 from page_commands import HEAD, blocks, desk_in, sessions
 from project import ROOT
 from resources.store.parquet import write_parquet
+from resources.training.process import TrainingOutcome
+from resources.training.run_store import RunFolder, write_outcome
+from stand_in_server import adapter
 
 EVALUATE, TABLES, BASELINES, INTERVALS = (
     (ROOT / "docs" / name).read_text("utf-8")
@@ -76,10 +79,12 @@ def write_results(data: Path) -> None:
     record = {"status": "ok", "config": settings}
     (data / "stage_runs").mkdir(exist_ok=True)
     (data / "stage_runs/decontaminated.json").write_text(json.dumps(record))
-    adapter = data / "policy/paper_7b/adapter"
-    adapter.mkdir(parents=True)
-    (adapter / "adapter_config.json").write_text('{"r": 64}')
-    (adapter / "adapter_model.safetensors").write_bytes(b"weights")
+    for name in ("paper_7b", "no_necessity"):
+        run = RunFolder(data / "policy" / name)
+        run.path.mkdir(parents=True)
+        adapter(run.adapter, rank=64)
+        write_parquet(CURVES.empty(), run.curves)
+        write_outcome(run, TrainingOutcome(7, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {}))
 
 
 def write_predictions(folder: Path) -> None:

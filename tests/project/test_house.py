@@ -19,7 +19,7 @@ from dagster_project.engine_choices import ProfileName
 from dagster_project.profiles import known_variables, profile_from_environment
 from decomposerl.claims.load import LoadSettings
 from decomposerl.funnel import settings as funnel_settings
-from documents import DOCUMENTS, materialize_lines, option, shell_lines
+from documents import DOCUMENTS, materialize_lines, option, shell_lines, written
 from project import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -165,7 +165,8 @@ def test_documented_selections_select_something(line: str):
     assert option(words, "-m") == "dagster_project.definitions"
     assert keys
     if "-c" in words:
-        config = yaml.safe_load(read(option(words, "-c")))
+        file = option(words, "-c")
+        config = yaml.safe_load(written(file) or read(file))
         assert set(config.get("ops", {})) <= {key.to_python_identifier() for key in keys}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from decomposerl.training.layout import GIB, LAYOUTS
+from documents import joined
 from page_commands import HEAD, Desk, blocks, desk_in, sessions, stand_ins, write_programs
 from project import ROOT
 
@@ -123,7 +124,8 @@ def test_a_server_takes_the_words_for_two_cards(desk: Desk, heading: str):
     words, (first, *_) = TWO_CARDS[heading], sessions(GPUS)[heading]
     section = GPUS.split(f"### {heading}\n")[1].split("\n#")[0]
     assert f"add `{words}`" in " ".join(section.split())
-    wider = replace(first, text=re.sub(r"(?m)^vllm serve .*$", rf"\g<0> {words}", first.text))
+    wider = re.sub(r"(?m)^vllm serve .*$", rf"\g<0> {words}", joined(first.text))
+    wider = replace(first, text=wider)
     status, printed = desk.run(GPUS, [wider])
     assert (0, True) == (status, words in printed), printed[-4_000:]
 

@@ -15,6 +15,7 @@ from dagster_project.engine_choices import ProfileName, engine_choices
 from dagster_project.engine_resources import engine_resources
 from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from documents import joined
 from fault_server import FaultServer, replying
 from project import ROOT
 from resources.decomposer.resource import DecomposerResource
@@ -168,7 +169,7 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     """``docs/how-to/gpus.md`` has the very words."""
     verifier = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"]
     words = verifier.server("$COMMIT").command().words(8_001)
-    page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
+    page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     commands = [
         line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")
     ]
@@ -230,7 +231,7 @@ def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path)
 
 def test_default_addresses_are_where_the_guide_starts_the_models():
     """Each local default is the port of a documented ``vllm serve`` line of that very model."""
-    guide = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
+    guide = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     started = set(re.findall(r"^vllm serve (\S+) .*--port (\d+)", guide, re.MULTILINE))
     expected = {
         (server.model, str(urlsplit(url).port))

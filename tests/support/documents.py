@@ -15,6 +15,11 @@ def shell_lines(document: Path) -> list[str]:
     return [line.split("  #")[0].strip() for line in lines if line.strip()]
 
 
+def joined(page: str) -> str:
+    """A page with its continuation lines joined."""
+    return re.sub(r" \\\n *", " ", page)
+
+
 def materialize_lines() -> list[str]:
     everywhere = [line for document in DOCUMENTS for line in shell_lines(document)]
     return [line for line in everywhere if "asset materialize" in line]
@@ -39,6 +44,13 @@ def configurations() -> list[tuple[str, str]]:
         for block in re.findall(r"```yaml\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
         if block.startswith(("ops:", "resources:"))
     ]
+
+
+def written(file: str) -> str:
+    """What a document writes into this file by a here document; empty if none does."""
+    pattern = re.compile(rf"^cat > {re.escape(file)} <<'END'\n(.*?)^END$", re.MULTILINE | re.DOTALL)
+    found = (pattern.search(document.read_text("utf-8")) for document in DOCUMENTS)
+    return next((match[1] for match in found if match), "")
 
 
 def option(words: list[str], *names: str) -> str:

@@ -201,7 +201,7 @@ def project_in(folder: Path, page: str) -> Desk:
     ``pip`` checks that the project has the extras that it is given.
     """
     write_programs(folder / "programs", stand_ins(page), sys.executable, ROOT)
-    for name in ("configs", "constraints-gpu.txt", "docs"):
+    for name in ("configs", "constraints-gpu.txt", "dagster.yaml", "docs"):
         (folder / name).symlink_to(ROOT / name)
     bins = folder / ".venv/bin"
     bins.mkdir(parents=True)

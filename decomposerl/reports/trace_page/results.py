@@ -24,8 +24,9 @@ def verified_item(one: VerifiedClaim) -> TraceItem:
 def result_item(values: Mapping[str, Any], source: str) -> TraceItem:
     """The trace of one line of ``verify --json``; ``source`` names the file.
 
-    ``gold``, if the line has it, is the label. Results of earlier versions have no ``evidence``:
-    the sentences that the answers rest on take its place, with a warning.
+    ``gold``, if the line has it, is the label. ``evidence`` is a text or a list of passages, which
+    become its lines. Results of earlier versions have none: the sentences that the answers rest
+    on take its place, with a warning.
 
     Raises:
         SourceFileError: a field is missing or not of its type; names it.
@@ -90,6 +91,10 @@ def _object(text: str) -> Mapping[str, Any]:
 def _evidence(
     values: Mapping[str, Any], questions: list[Mapping[str, Any]]
 ) -> tuple[str, tuple[str, ...]]:
+    if isinstance(passages := values.get("evidence"), list):
+        if not all(isinstance(one, str) for one in passages):
+            raise SourceFileError("field 'evidence': a passage is no text")
+        return "\n".join(passages), ()
     if "evidence" in values:
         return _text(values, "evidence"), ()
     sentences = (str(one) for question in questions for one in _list(question, "evidence"))

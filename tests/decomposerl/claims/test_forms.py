@@ -1,12 +1,9 @@
 """The forms in which corpora are published: the same claims out of each, and one of them read.
 
-The hub's layouts are those of the dataset cards and loading scripts: PubMedQA (``pqa_labeled``),
-``health_fact``, ``hover``, ``fever`` v1.0, ``feverous``, ``scifact``, WiCE, FoolMeTwice, FaviQ,
-ClaimDecomp, and the reduced copy of AmbiFC.
+The hub's layouts are those of its dataset cards and loading scripts.
 """
 
 import json
-import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,11 +17,9 @@ from pyarrow import parquet
 from corpora_parts import LENIENT, assert_conserved
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.load import LoadedClaims, load_benchmark, load_source
-from decomposerl.claims.source import FORMAT_OF_ENDING, Benchmark, Source, in_form, with_hub
-from decomposerl.claims.sources import scifact
+from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import SourceFileError
 from native_rows import BENCHMARK, SOUND, SOURCE
-from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.status import corpora_status
 
@@ -373,9 +368,8 @@ def test_an_unknown_form_is_refused_with_the_known_ones(member: Source | Benchma
     """For every corpus of the catalogue: the file, its columns, and each form with its columns."""
     file = (*member.files, *getattr(member, "claim_lists", ()))[0]
     write(tmp_path / "pubmedqa/test_ground_truth.json", {"14": "yes"})
-    rows: Any = [{"text_a": "C.", "verdict_b": 1}]
-    if file.format == "json_object":
-        rows = {"1": rows[0]}
+    row = {"text_a": "C.", "verdict_b": 1}
+    rows: Any = {"1": row} if file.format == "json_object" else [row]
     if file.format == "csv":
         (tmp_path / file.path).parent.mkdir(parents=True)
         pl.DataFrame(rows).write_csv(tmp_path / file.path)
@@ -388,40 +382,6 @@ def test_an_unknown_form_is_refused_with_the_known_ones(member: Source | Benchma
     assert "it has text_a, verdict_b" in message.replace("_key, ", "").replace(", _key", "")
     assert member.forms
     assert all(str(form) in message for form in member.forms)
-
-
-@pytest.mark.parametrize("member", [*SOURCES, *BENCHMARKS], ids=lambda one: one.name)
-def test_no_path_holds_the_forms_of_two_files(member: Source | Benchmark):
-    """Else one file would be read as two splits; every other form has a format by its ending."""
-    lists = member.extra if isinstance(member, Source) else (*member.shared, *member.claim_lists)
-    files = (*member.files, *lists)
-    places = [path for file in files for path in (file.path, *file.also)]
-    assert len(places) == len(set(places))
-    others = [Path(path) for file in files for path in file.also]
-    assert all(path.suffix in FORMAT_OF_ENDING for path in others)
-    assert all(not path.is_absolute() and ".." not in path.parts for path in others)
-
-
-def test_the_form_that_is_read_is_stable(tmp_path: Path):
-    """Asked again for its own answer, nothing changes; an absent file stays as it is."""
-    file = with_hub(SOURCE["scitab"].files[0])
-    files = FolderCorpora(tmp_path)
-    assert file == in_form(files, file)
-    write(tmp_path / "scitab/train.parquet", [{"a": 1}])
-    found = in_form(files, file)
-    assert ("scitab/train.parquet", "parquet", ()) == (found.path, found.format, found.also)
-    assert found == in_form(files, found)
-
-
-def test_the_page_names_files_that_are_found():
-    """Each path of the hub's table and of the archive is a form of a file of the catalogue."""
-    page = (ROOT / "docs/how-to/curate.md").read_text("utf-8")
-    section = page.split("### Files of the Hugging Face hub")[1].split("\n## ")[0]
-    named = re.findall(r"`(\w+/\S+\.(?:parquet|tsv))`", section)
-    files = [file for one in (*SOURCES, *BENCHMARKS) for file in one.files]
-    found = {path for file in (*files, scifact.CORPUS) for path in file.also}
-    assert 13 == len(named)
-    assert set() == set(named) - found
 
 
 def test_a_file_of_half_a_form_is_unknown_and_a_row_of_half_a_form_is_a_reject(tmp_path: Path):

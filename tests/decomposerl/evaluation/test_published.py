@@ -1,5 +1,6 @@
 """The paper's Tables 1 and 2 as data: whole, and true to their own means."""
 
+import re
 from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
@@ -14,10 +15,11 @@ from decomposerl.evaluation.published import (
     MEAN_OUT,
     OUT_OF_DOMAIN,
     PUBLISHED,
+    TEST_SET_SIZES,
     PublishedRow,
 )
 from decomposerl.evaluation.systems import systems
-from decomposerl.training.experiments import EXPERIMENTS
+from decomposerl.training.experiments import EXPERIMENTS, RECIPES
 from project import ROOT
 
 
@@ -62,9 +64,22 @@ def test_what_stands_in_both_tables_is_the_same():
 
 
 def test_each_row_of_both_tables_has_its_commands():
-    """The page on the tables has a line for every system that a row may be."""
+    """The page on the tables has a line for every system that a row may be, and one ablation."""
     page = (ROOT / "docs/how-to/paper-tables.md").read_text("utf-8")
     lines = {line.split()[1] for line in page.splitlines() if line.startswith("evaluate ")}
     known = systems(METHODS, [one.name for one in EXPERIMENTS])
     wanted = {system.key for row in PUBLISHED for system in systems_of(row, known)}
-    assert wanted == lines
+    assert wanted | {"decomposerl-no_necessity"} == lines
+
+
+def test_the_page_names_every_ablation():
+    """Each recipe of the paper that is no row of Tables 1 and 2 is in the page's other table."""
+    page = (ROOT / "docs/how-to/paper-tables.md").read_text("utf-8")
+    section = page.split("## The ablations\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[2] for line in section.splitlines() if line.startswith("|")]
+    named = {name for cell in rows for name in re.findall(r"`([a-z_0-9]+)`", cell)}
+    assert {one.name for one in RECIPES if one.paper} - {"paper_7b"} == named
+    sizes = {name: one.rows for name, one in TEST_SET_SIZES.items()}
+    titles = {one.name: one.title for one in BENCHMARKS}
+    text = " ".join(page.split())
+    assert [] == [one for one in sizes if f"{titles[one]} {sizes[one]:,}" not in text]

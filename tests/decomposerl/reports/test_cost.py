@@ -1,5 +1,7 @@
 """The estimate of what a run will cost."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from decomposerl.reports.cost import (
     PAPER,
     EngineCost,
     Workload,
+    at_least,
     cost_rows,
     cost_totals,
     estimate,
@@ -63,6 +66,20 @@ def test_the_total_is_the_sum_of_the_lines(engines: list[EngineCost]):
     assert hours * 2 == pytest.approx(cost_totals(estimate(double, engines))[3])
     assert tokens == sum(line.prompt_tokens + line.completion_tokens for line in lines)
     assert len(lines) + 1 == len(cost_rows(lines))
+
+
+def test_a_total_with_an_unknown_part_says_so():
+    """A dash for what no figure gives; the sum of the others is "at least", or a dash without."""
+    known = EngineCost("verifier", "v", tokens_per_s=1_000.0)
+    lost = EngineCost("decomposer", "m", unknown="gpu_hours")
+    unpriced = EngineCost("embedder", "e", unknown="dollars")
+    lines = estimate(WORK, [known, lost, unpriced])
+    rows = cost_rows(lines)
+    assert [("", "0.1"), ("", "–"), ("–", ""), ("–", "≥ 0.1")] == [row[-2:] for row in rows]
+    assert ["dollars", "gpu_hours"] == at_least(lines)
+    assert ("0.00", "–") == cost_rows(estimate(WORK, [lost]))[-1][-2:]
+    measured = [replace(line, gpu_hours=2.0) for line in estimate(WORK, [lost])]
+    assert ([], "2.0") == (at_least(measured), cost_rows(measured)[-1][-1])
 
 
 def test_the_papers_verifier_load_follows_from_its_band():

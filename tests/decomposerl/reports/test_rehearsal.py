@@ -1,8 +1,10 @@
 """Rates and hours of a rehearsal's page."""
 
+from dataclasses import replace
+
 import pytest
 
-from decomposerl.reports.cost import CostLine
+from decomposerl.reports.cost import PAPER, CostLine
 from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.rehearsal import (
     Rehearsal,
@@ -51,4 +53,7 @@ def test_both_pages_end_with_what_failed_or_that_nothing_did():
         assert page(broken).rstrip().rstrip(".").endswith("failed at policy: x")
         assert page(whole).rstrip().rstrip(".").endswith("every step succeeded")
         assert "500.0" in page(broken)
-        assert "Training x" in page(whole)
+        assert "Judging of x" in page(whole)  # its lines have no hour of training
+        assert "A full run over" in page(
+            replace(whole, estimates=(replace(ESTIMATE, work=PAPER, run="A full run"),))
+        )

@@ -328,6 +328,8 @@ def _line(**changed: object) -> dict[str, object]:
         ({"verdict": "maybe"}, "'verdict': 'maybe'"),
         ({"gold": "maybe"}, "'gold': 'maybe'"),
         ({"status": "odd"}, "'status': 'odd'"),
+        ({"evidence": 3}, "'evidence': is no text"),
+        ({"evidence": ["Ada won.", 3]}, "'evidence': a passage is no text"),
         ({"questions": 3}, "'questions': is no list"),
         ({"questions": [3]}, "'questions': an entry is no object"),
         ({"confidence": 3}, "'confidence': is no object"),

@@ -20,6 +20,7 @@ from strategies import LAW
 
 NAMES = [reward.name for reward in REWARDS]
 SEVEN = NAMES[:7]
+OPTIONAL = [reward.name for reward in REWARDS if not reward.weight]
 weights = st.dictionaries(st.sampled_from(NAMES), st.sampled_from((-2.0, 0.0, 0.5, 1.0, 3.0)))
 policies = st.sampled_from(("drop_group", "drop_rollout", "zero"))
 
@@ -162,11 +163,12 @@ def test_a_switch_takes_one_reward_out(cases: list[RewardCase], name: str):
 def test_weights():
     """The paper's seven weigh 1; a setting overrides one by name; the order is the catalogue's."""
     assert SEVEN == list(reward_batch(twins(), PLAIN).weights)
-    chosen = RewardSettings(weights={"necessity": 3, "format": 0.5, "consistency": 2.0})
-    expected = {"format": 0.5, "necessity": 3.0, "consistency": 2.0}
-    found = weights_of(chosen)
-    assert NAMES == list(found)
-    assert dict.fromkeys(SEVEN, 1.0) | expected == found
+    assert SEVEN == [name for name in NAMES if name not in OPTIONAL]
+    for name in OPTIONAL:
+        expected = {"format": 0.5, "necessity": 3.0, name: 2.0}
+        found = weights_of(RewardSettings(weights=expected))
+        assert NAMES == list(found)
+        assert dict.fromkeys(SEVEN, 1.0) | dict.fromkeys(OPTIONAL, 0.0) | expected == found
     (total,) = reward_batch(
         [case(S)], RewardSettings(weights={"necessity": 3.0, "joint": 0.25})
     ).totals

@@ -51,6 +51,31 @@ def test_a_servers_sum_is_what_lies_in_its_share(layout: Layout):
     assert cards == pytest.approx(shares + sum(trainer_bytes()) + contexts * CONTEXT)
 
 
+WEIGHTS = {
+    "Qwen2.5-7B": weight_bytes(QWEN25_7B),
+    "Qwen3-32B-FP8": weight_bytes(QWEN3_32B, fp8=True),
+    "Qwen3-Embedding-8B": weight_bytes(EMBEDDING_8B),
+    "MiniCheck-7B": weight_bytes(
+        ModelShape(4_096, 32, 4_096, 1_024, 14_336, 92_544, tied=False, biases=False)
+    ),
+}
+TABLE_2 = {
+    "3B": ModelShape(2_048, 36, 2_048, 256, 11_008, 151_936, tied=True, biases=True),
+    "14B": ModelShape(5_120, 48, 5_120, 1_024, 13_824, 152_064, tied=False, biases=True),
+    "32B": ModelShape(5_120, 64, 5_120, 1_024, 27_648, 152_064, tied=False, biases=True),
+}
+
+
+def test_the_page_says_how_much_disk_the_weights_take():
+    """GB of each model, from its shape, and both sums."""
+    page = " ".join((ROOT / "docs/how-to/gpus.md").read_text("utf-8").split())
+    further = {name: weight_bytes(shape) for name, shape in TABLE_2.items()}
+    for sizes, what in ((WEIGHTS, "of weights to train on 2×H100"), (further, "more for")):
+        listed = ", ".join(f"{name} {size / 1e9:.1f}" for name, size in sizes.items())
+        assert f"({listed})" in page
+        assert f"{sum(sizes.values()) / 1e9:.0f} GB {what}" in page
+
+
 @EACH
 def test_the_page_prints_a_layout_as_it_is_computed(layout: Layout):
     """Table and commands; the heading names the cards."""

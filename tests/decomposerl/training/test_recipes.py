@@ -240,13 +240,27 @@ def test_an_ablation_changes_its_one_part(name: str):
 
 
 def test_each_removed_reward_is_one_of_the_papers_seven():
-    """What is switched off was on, and the other six stay at 1."""
+    """In ``no_<reward>`` that one is off; recipes of the paper's tables change no other weight."""
     before = weights_of(PAPER_7B.rewards)
     assert 7 == sum(before.values())
     for recipe in RECIPES:
         after = weights_of(recipe.rewards)
         off = [name for name in before if after[name] != before[name]]
-        assert ([recipe.name.removeprefix("no_")] if recipe.name.startswith("no_") else []) == off
+        removed = [recipe.name.removeprefix("no_")] * recipe.name.startswith("no_")
+        assert removed == [name for name in off if not after[name]]
+        assert removed == off or not recipe.paper
+
+
+def test_the_recipe_on_the_page_on_training_is_one():
+    """As printed it changes base and two weights, is no row of the paper, and can be trained."""
+    page = (ROOT / "docs/how-to/train.md").read_text("utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {"replace": replace, "PAPER_7B": PAPER_7B, "RewardSettings": RewardSettings}
+    (recipe,) = eval(f"({block})", names)  # noqa: S307 - our own page
+    weights = {**weights_of(PAPER_7B.rewards), "joint": 2.0, "consistency": 1.0}
+    assert (weights, "") == (weights_of(recipe.rewards), recipe.paper)
+    assert experiment("paper_3b").model == recipe.model
+    assert received(recipe).max_steps == steps_of(PAPER_7B, PAPER_CLAIMS)
 
 
 def test_the_controls_of_the_tiny_run_differ_from_it_in_one_part():

@@ -13,6 +13,7 @@ from decomposerl.evaluation.systems import CHAT_MODELS
 from decomposerl.training.experiment import BASE_POLICY
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.layout import LAYOUTS
+from documents import joined
 from project import ROOT
 from resources.hub.locks import LockState, ModelLocks, locked_models, models_lock, read_model_lock
 from resources.hub.models import HUB_MODELS, HubModel
@@ -167,7 +168,7 @@ def test_the_table_has_every_model_that_the_project_names():
 
 def test_the_gpu_page_shows_the_table():
     """``docs/how-to/gpus.md`` has each model with its use and licence, and whose code runs."""
-    page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
+    page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     assert [] == [
         row.name
         for row in HUB_MODELS

@@ -12,6 +12,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.training.estimate import longest_judge_calls
 from decomposerl.training.experiments import PAPER_7B
+from documents import joined
 from fault_server import FaultServer, replying
 from project import ROOT
 
@@ -94,7 +95,7 @@ def test_the_judges_printed_commands_hold_the_longest_call():
     (need,) = longest_judge_calls(
         [PAPER_LONGEST], PAPER_7B.sampling.max_completion_tokens, 2 * 1_024
     )
-    guide = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
+    guide = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     lines = re.findall(r"^.*vllm serve Qwen/Qwen3-32B\S* .*--port 8000.*$", guide, re.MULTILINE)
     lengths = [int(re.findall(r"--max-model-len (\d+)", line)[0]) for line in lines]
     assert len(lengths) >= 3

@@ -14,6 +14,7 @@ from trl.scripts.vllm_serve import ScriptArguments, build_command
 
 from decomposerl.training.experiments import experiment
 from decomposerl.training.layout import LAYOUTS
+from documents import joined
 from project import ROOT
 from resources.preflight.servers import sampler
 
@@ -108,7 +109,7 @@ def options(words: list[str]) -> dict[str, str]:
 
 def test_the_page_starts_the_server_that_trl_asks_for():
     """TRL's own command line, with the recipe's model, context and seed, and the layout's share."""
-    page = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
+    page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     (line,) = [one for one in page.splitlines() if "--weight-transfer-config" in one]
     words = shlex.split(line)
     serve = words.index("serve")

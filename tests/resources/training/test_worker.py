@@ -197,7 +197,7 @@ def test_a_look_alone_trains_nothing(
     run = planned(tmp_path, base)
     status, printed = answered(run, capsys, ["--dry-run-only"])
     assert 0 == status, printed
-    assert "judge calls, at most" in printed
+    assert "judge calls, estimated" in printed
     assert not run.folder.exists()
 
 
