@@ -43,11 +43,13 @@ def build_definitions(
     profile: Profile,
     loggers: Mapping[str, dg.LoggerDefinition] | None = None,
     code: CodeReader | None = None,
+    *,
+    prefilled: bool = True,
 ) -> dg.Definitions:
     """The whole project for one profile: its corpora folder, data folder and engines.
 
     ``loggers`` replace Dagster's by name; its own is ``console``. ``code`` is what code versions
-    are read from, by default this project's.
+    are read from, by default this project's. ``prefilled``: as ``jobs_over``.
     """
     sources, benchmarks = sources_for(profile), benchmarks_for(profile)
     source_names = [source.name for source in sources]
@@ -65,7 +67,7 @@ def build_definitions(
             training_health_check(EXPERIMENTS),
             *evaluation_checks(benchmark_names, evaluated, last),
         ],
-        jobs=jobs_over(assets),
+        jobs=jobs_over(assets, prefilled=prefilled),
         sensors=[automation_sensor()],
         resources=resources,
         loggers=loggers,

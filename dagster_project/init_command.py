@@ -76,11 +76,11 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     named: dict[Role, str] = {"claim": claim, "evidence": evidence, "label": label}
     given: dict[Side, list[str]] = {"supported": supported or [], "refuted": refuted or []}
     columns = {role: column for role, column in named.items() if column}
-    _from_file(target, file, folder, columns=columns, given=given, preview=preview)
+    _from_file(name, file, folder, columns=columns, given=given, preview=preview)
 
 
 def _from_file(  # noqa: PLR0913 - what the command was given
-    target: Path,
+    name: str,
     file: Path,
     folder: Path,
     *,
@@ -88,12 +88,12 @@ def _from_file(  # noqa: PLR0913 - what the command was given
     given: "Mapping[Side, list[str]]",
     preview: int | None,
 ) -> None:
-    """Guess and write ``target`` for a file, which is copied there; or only preview it."""
+    """Guess and write a source.toml for a file, which is copied there; or only preview it."""
     from decomposerl.claims import column_guess as guessing
     from decomposerl.claims.generic import native_file
     from decomposerl.claims.source_file import source_toml
 
-    name = target.parent.name
+    target = folder / name / "source.toml"
     inside = _path_inside(file, folder)
     path = inside or f"{name}/{file.name}"
     if inside is None and os.path.lexists(folder / path):

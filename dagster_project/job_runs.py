@@ -96,7 +96,7 @@ class JobRuns:
     @cached_property
     def _graph(self) -> dg.Definitions:
         loggers = None if self._progress is None else {"console": self._progress.logger}
-        return build_definitions(self._profile, loggers)
+        return build_definitions(self._profile, loggers, prefilled=False)
 
     def _executed(
         self,

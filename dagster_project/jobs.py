@@ -109,14 +109,17 @@ ops:
 JOB_NAMES = tuple(_SELECTIONS)
 
 
-def jobs_over(assets: Sequence[dg.AssetsDefinition]) -> Sequence[Any]:
-    """The jobs over the assets of a graph."""
+def jobs_over(assets: Sequence[dg.AssetsDefinition], *, prefilled: bool = True) -> Sequence[Any]:
+    """The jobs over the assets of a graph; ``prefilled``: launchpads open with every setting.
+
+    Some of a job's assets run only without: Dagster refuses defaults of assets that do not run.
+    """
     return [
         dg.define_asset_job(
             name,
             selection=selection,
             description=_described(name, description),
-            config={"ops": ops} if (ops := _defaults(selection, assets)) else None,
+            config={"ops": ops} if prefilled and (ops := _defaults(selection, assets)) else None,
         )
         for name, (selection, description) in _SELECTIONS.items()
     ]
