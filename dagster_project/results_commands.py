@@ -66,19 +66,14 @@ def leaderboard(
         leaderboard_markdown,
         leaderboard_text,
     )
-    from resources.evaluation.results_folder import (
-        read_accepted,
-        read_leaderboard,
-        with_sample_note,
-    )
+    from resources.evaluation import results_folder
     from resources.store.parquet import DataFolder
 
     if output is LeaderboardFormat.AGGREFACT:
         print_rows(_aggrefact_rows(data), Format.CSV)
         return
-    form = Format(output)
-    folder = data_folder(data)
-    board = read_leaderboard(folder)
+    form, folder = Format(output), data_folder(data)
+    board = results_folder.read_leaderboard(folder)
     if form.is_data:
         rows = wide_leaderboard(board)
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), form)
@@ -86,8 +81,8 @@ def leaderboard(
     page = leaderboard_text if form is Format.TEXT else leaderboard_markdown
     titles = titles_for(profile_from_environment())
     text, files = page(board, titles, everything=everything), DataFolder(base_dir=str(folder))
-    print_text(with_sample_note(text, files, board, titles))
-    accepted = read_accepted(folder)
+    print_text(results_folder.with_sample_note(text, files, board, titles))
+    accepted = results_folder.read_accepted(folder)
     if accepted is not None:
         print_text(f"\nagainst accepted.json: {departures_text(departures(board, accepted))}")
 

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Literal, Protocol, TypeVar
 
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
-from decomposerl.errors import ConfigError
+from decomposerl.errors import ConfigError, SourceFileError
 
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
 """``json_object``: one object whose values are the rows; each record gains ``_key``."""
@@ -131,13 +131,28 @@ def in_form(files: CorpusFiles, file: NativeFile) -> NativeFile:
 
     Its ``also`` are the other forms on disk, which are not read. A file that is absent in
     every form is given as it is.
+
+    Raises:
+        SourceFileError: the hub's form is there in several shards, of which only one is known.
     """
     paths = [path for path in (file.path, *file.also) if files.exists(path)]
+    shards = (one for path in file.also for one in _second_shards(path) if files.exists(one))
+    if paths[:1] != [file.path] and (found := next(shards, None)):
+        raise SourceFileError(f"{found} is one of several shards; join them as {file.also[-2]}")
     if not paths:
         return file
     first, *rest = paths
     kind = file.format if first == file.path else FORMAT_OF_ENDING[PurePosixPath(first).suffix]
     return replace(file, path=first, format=kind, also=tuple(rest))
+
+
+def _second_shards(path: str) -> Iterator[str]:
+    """Where the second shard of a form of the hub would be."""
+    if path.endswith("/0000.parquet"):
+        yield path.replace("/0000.parquet", "/0001.parquet")
+    if path.endswith("-00000-of-00001.parquet"):
+        stem = path.removesuffix("-00000-of-00001.parquet")
+        yield from (f"{stem}-00001-of-{shards:05}.parquet" for shards in range(2, 33))
 
 
 Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]

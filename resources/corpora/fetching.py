@@ -22,7 +22,7 @@ from resources.corpora.folder import FolderCorpora
 from resources.corpora.status import missing_files
 from resources.corpora.transfer import FULL, Downloader, Transfer, disk_full, remove_part
 from resources.corpora.unpacking import link_or_copy, unpack
-from resources.hub.download import Lock, fetch, read_lock, sha256_of, write_lock
+from resources.hub.download import Lock, fetch, read_lock, set_aside, sha256_of, write_lock
 from resources.store.run_lock import file_lock
 from resources.store.temporary import aside
 
@@ -189,6 +189,7 @@ class Fetcher:
             for path, file in made.items():
                 self._verify_file(path, file, recorded)
             for path, file in made.items():
+                set_aside(self.root / path)
                 file.replace(self.root / path)
         remove_part(part)
 

@@ -70,9 +70,10 @@ def _on_disk(
 
 
 def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[str, ...]:
-    """The files of a corpus that are not in the folder, with or without page databases."""
+    """The files of a corpus that are not in the folder in any form that is read."""
     files = FolderCorpora(root)
-    return tuple(path for path in access.files(pages=pages) if not files.exists(path))
+    absent = (path for path in access.files(pages=pages) if not files.exists(path))
+    return tuple(path for path in absent if not any(map(files.exists, other_forms(path))))
 
 
 def corpora_checks(
@@ -93,22 +94,17 @@ def corpora_checks(
 def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
     """A note on the files that are not there; page databases once the claims are."""
     files, wanted = FolderCorpora(root), access.files(pages=False)
-    absent = _without_form(files, missing_files(root, access))
+    absent = missing_files(root, access)
     if absent:
         shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
         said = f"{len(absent)} of {len(wanted)} files are missing: {shown}"
         there = [path for path, _ in access.other if files.exists(path)]
         said += f"; {', '.join(there)} is read" * bool(there)
         return ReadinessCheck("corpus", access.name, "note", said, fetch_command(access.name))
-    pages = _without_form(files, missing_files(root, access, pages=True))
+    pages = missing_files(root, access, pages=True)
     if not pages:
         return None
     said = f"without {', '.join(pages)} its claims that name pages have no evidence"
     return ReadinessCheck(
         "corpus", access.name, "note", said, fetch_command(access.name, pages=True)
     )
-
-
-def _without_form(files: CorpusFiles, paths: Sequence[str]) -> list[str]:
-    """The absent files that are there in no other form either."""
-    return [path for path in paths if not any(map(files.exists, other_forms(path)))]

@@ -69,10 +69,10 @@ class Downloader:
 
         Raises:
             SourceError: the server refuses, lacks or cuts the file, redirects to another host,
-                sends a web page or too much, or the disk is full.
+                sends a web page or too much, the disk is full, or a proxy variable is wrong.
         """
         failed = 0
-        with httpx.Client(timeout=_TIMEOUT, headers={"Accept-Encoding": "identity"}) as client:
+        with _client() as client:
             while True:
                 before = _size(part)
                 try:
@@ -271,3 +271,10 @@ def _size(part: Path) -> int:
 
 def _host(url: str) -> str:
     return httpx.URL(url).host
+
+
+def _client() -> httpx.Client:
+    try:
+        return httpx.Client(timeout=_TIMEOUT, headers={"Accept-Encoding": "identity"})
+    except (ImportError, ValueError, httpx.InvalidURL) as error:  # socks:// needs a package
+        raise SourceError(f"a proxy variable of the environment cannot be used: {error}") from error

@@ -18,6 +18,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -80,6 +81,7 @@ def fetch(  # noqa: PLR0913 - nothing is read from the environment
         if not (target.is_file() and known.get(file) == sha256_of(target)):
             downloaded = repository.download(file, commit)
             _verify(location.repo_id, file, sha256_of(downloaded), known)
+            set_aside(target)
             _copy(downloaded, target)
         known.setdefault(file, sha256_of(target))
         paths.append(target)
@@ -136,6 +138,13 @@ def write_lock(path: Path, locks: Mapping[str, Lock]) -> None:
         lines += [f"{json.dumps(f)} = {json.dumps(h)}" for f, h in sorted(lock.sha256.items())]
         lines.append("")
     replace_file(path, lambda aside: aside.write_text("\n".join(lines), encoding="utf-8"))
+
+
+def set_aside(file: Path) -> None:
+    """Rename a file that another one is to replace to ``NAME.replaced-1``: nobody's is lost."""
+    if file.is_file():
+        names = (file.with_name(f"{file.name}.replaced-{number}") for number in count(1))
+        file.replace(next(name for name in names if not name.exists()))
 
 
 def sha256_of(path: Path) -> str:

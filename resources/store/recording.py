@@ -1,7 +1,6 @@
 """A stage's frames as a ``MaterializeResult`` with metadata for the UI.
 
-Metadata show rows in, kept and dropped by reason and source, label balance, token histogram,
-engine counts, configuration and a truncated sample.
+Rows in, kept, dropped by reason and source, labels, tokens, engines, settings, a short sample.
 """
 
 import json
@@ -289,13 +288,13 @@ def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
 def _first_rejects(rejects: pl.DataFrame, most: int = 3) -> str:
     rows = rejects.head(most).iter_rows(named=True)
     located = "; ".join(f"{r['file']}:{r['row']} {r['field']} {r['reason']}" for r in rows)
-    example = printable(located, keep="")
-    return f"{rejects.height} rejected rows in the rejects table, e.g. {example}"
+    shown = printable(located, keep="")
+    return f"{rejects.height} rejected rows in the rejects table, e.g. {shown}"
 
 
 def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:
     if rejects.is_empty():
         return "none"
-    shown = rejects.select("file", "row", "field", "reason", "detail").head(most)
-    table = markdown_table(shown.columns, shown.rows())
-    return f"{rejects.height} rows; the first {shown.height}:\n\n{table}"
+    first = rejects.select("file", "row", "field", "reason", "detail").head(most)
+    table = markdown_table(first.columns, first.rows())
+    return f"{rejects.height} rows; the first {first.height}:\n\n{table}"

@@ -18,18 +18,11 @@ from typer.testing import CliRunner, Result
 
 from dagster_project import public_figures as figures
 from dagster_project.cli import app
-from dagster_project.doctor import check_profile, estimates_for
-from dagster_project.engine_choices import MINICHECK_7B, ProfileName, engine_choices
+from dagster_project.doctor import check_profile
+from dagster_project.engine_choices import MINICHECK_7B, engine_choices
 from dagster_project.profiles import Profile, read_key
 from decomposerl.reports.cost import PAPER, Workload, cost_totals, estimate
-from decomposerl.reports.readiness import (
-    CostEstimate,
-    Readiness,
-    ReadinessCheck,
-    estimate_text,
-    readiness_text,
-)
-from project import ROOT
+from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck, readiness_text
 from resources.preflight import probes as look
 from resources.preflight import servers
 from resources.preflight.workload import measured_workload
@@ -286,7 +279,7 @@ def test_the_program_behind_env_is_the_one_looked_for(tmp_path: Path):
     assert (f"{tmp_path}/vllm", "missing") == (program["what"], program["state"])
 
 
-def test_bytes_instead_of_tokens_are_told(tmp_path: Path):
+def test_bytes_instead_of_tokens_are_named(tmp_path: Path):
     """Without the model's tokenizer the page says what is lost, and where one may be named."""
     lost = look.chunk_tokenizer("", "nobody/nothing")
     assert ("note", True) == (lost.state, "measured in bytes" in lost.said)
@@ -305,7 +298,7 @@ def test_bytes_instead_of_tokens_are_told(tmp_path: Path):
     assert str(tmp_path / "tokenizer.json") == found["said"]
 
 
-def test_cards_are_told_as_nvidia_smi_tells_them(tmp_path: Path):
+def test_cards_are_those_that_nvidia_smi_lists(tmp_path: Path):
     """Name, memory and free memory of each; without the program there are none."""
     program = tmp_path / "smi"
     program.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB, 81559, 80000'\necho 'X, Y, 9, 8'\n")
@@ -383,15 +376,6 @@ def test_the_prompts_are_as_long_as_the_figures_say():
     assert figures.SILVER_PROMPT_TOKENS == tens(*forms)
     both = f"{minicheck.filled('system')} {minicheck.filled('user', **blank)}"
     assert figures.MINICHECK_PROMPT_TOKENS == tens(both)
-
-
-@pytest.mark.parametrize("name", ["local", "paper"])
-def test_the_page_on_costs_prints_what_the_doctor_prints(name: ProfileName, tmp_path: Path):
-    """``docs/how-to/costs.md`` holds the estimates at the paper's rows, as they are now."""
-    (paper,) = estimates_for(Profile(name, None, tmp_path, engine_choices(name, {})))
-    page = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
-    block = page.split(f"<!-- estimate {name}: begin -->")[1].split("<!--")[0].strip()
-    assert f"```text\n{estimate_text(paper)}\n```" == block
 
 
 def test_the_page_says_what_is_missing_in_the_last_line():

@@ -11,8 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
-from dagster_project.engine_choices import engine_choices
+from dagster_project.doctor import estimates_for
+from dagster_project.engine_choices import ProfileName, engine_choices
 from dagster_project.engine_resources import engine_resources
+from dagster_project.profiles import Profile
 from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.prompts.judge import (
     JudgeSettings,
@@ -164,3 +166,12 @@ def test_a_server_that_samples_is_asked(tmp_path: Path):
     (found,) = [one for one in page["findings"] if one["part"] == "sampler"]
     assert ("missing", NOBODY[:-3]) == (found["state"], found["what"])
     assert "DECOMPOSERL_GENERATION_URL" in found["fix"]
+
+
+@pytest.mark.parametrize("name", ["local", "paper"])
+def test_the_page_on_costs_prints_what_the_doctor_prints(name: ProfileName, tmp_path: Path):
+    """``docs/how-to/costs.md`` holds the estimates at the paper's rows, as they are now."""
+    (paper,) = estimates_for(Profile(name, None, tmp_path, engine_choices(name, {})))
+    page = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
+    block = page.split(f"<!-- estimate {name}: begin -->")[1].split("<!--")[0].strip()
+    assert f"```text\n{estimate_text(paper)}\n```" == block

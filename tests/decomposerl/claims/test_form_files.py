@@ -9,6 +9,7 @@ import pytest
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.source import FORMAT_OF_ENDING, Benchmark, Source, in_form, with_hub
 from decomposerl.claims.sources import scifact
+from decomposerl.errors import SourceFileError
 from native_rows import SOURCE
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
@@ -36,6 +37,22 @@ def test_the_form_that_is_read_is_stable(tmp_path: Path):
     found = in_form(files, file)
     assert ("scitab/train.parquet", "parquet", ()) == (found.path, found.format, found.also)
     assert found == in_form(files, found)
+
+
+@pytest.mark.parametrize("shards", [("0000", "0001"), ("x-00000-of-00002", "x-00001-of-00002")])
+def test_several_shards_are_refused_and_not_read_in_part(tmp_path: Path, shards: tuple[str, str]):
+    """The error names a shard and the file that would be read; a native file comes first."""
+    file = with_hub(SOURCE["scitab"].files[0])
+    folder = "default/train" if shards[0] == "0000" else "data"
+    names = [f"{name.replace('x', 'train')}.parquet" for name in shards]
+    (tmp_path / "scitab" / folder).mkdir(parents=True)
+    for name in names:
+        pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "scitab" / folder / name)
+    said = f"scitab/{folder}/{names[1]} is one of several shards; join them as scitab/train.parquet"
+    with pytest.raises(SourceFileError, match=said):
+        in_form(FolderCorpora(tmp_path), file)
+    (tmp_path / file.path).write_text("[]", "utf-8")
+    assert file.path == in_form(FolderCorpora(tmp_path), file).path
 
 
 def test_the_page_names_files_that_are_found():

@@ -251,18 +251,6 @@ def test_each_removed_reward_is_one_of_the_papers_seven():
         assert removed == off or not recipe.paper
 
 
-def test_the_recipe_on_the_page_on_training_is_one():
-    """As printed it changes base and two weights, is no row of the paper, and can be trained."""
-    page = (ROOT / "docs/how-to/train.md").read_text("utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    names = {"replace": replace, "PAPER_7B": PAPER_7B, "RewardSettings": RewardSettings}
-    (recipe,) = eval(f"({block})", names)  # noqa: S307 - our own page
-    weights = {**weights_of(PAPER_7B.rewards), "joint": 2.0, "consistency": 1.0}
-    assert (weights, "") == (weights_of(recipe.rewards), recipe.paper)
-    assert experiment("paper_3b").model == recipe.model
-    assert received(recipe).max_steps == steps_of(PAPER_7B, PAPER_CLAIMS)
-
-
 def test_the_controls_of_the_tiny_run_differ_from_it_in_one_part():
     """One has a tenth of the labels, the other rewards that say nothing."""
     labels = replace(TINY, name="tiny_s10", title=experiment("tiny_s10").title, supervision=0.1)

@@ -141,7 +141,7 @@ Toy = tuple[FileServer, Access]
 
 
 def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, toy: Toy):
-    """A damaged copy is fetched again; other content of the server is refused, nothing replaced."""
+    """Another copy is fetched beside what is there; other content of the server is refused."""
     server, access = toy
     fetched(tmp_path, access)
     recorded = read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256
@@ -149,6 +149,8 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     (tmp_path / FIRST).write_bytes(b"damaged")
     assert ["kept", "fetched"] == sorted((o.state for o in fetched(tmp_path, access)), reverse=True)
     assert b"first\n" * 900 == (tmp_path / FIRST).read_bytes()
+    aside = (tmp_path / FIRST).with_name("first.jsonl.replaced-1")
+    assert b"damaged" == aside.read_bytes()  # perhaps a person's own
 
     server.files["/a.jsonl"] = b"forged"
     (tmp_path / FIRST).unlink()

@@ -202,3 +202,23 @@ def test_the_proxy_of_the_environment_is_used(tmp_path: Path):
         env |= {"PYTHONPATH": os.pathsep.join(sys.path)}
         subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=120)
     assert CONTENT == (tmp_path / "part").read_bytes()
+
+
+@pytest.mark.parametrize("proxy", ["foo://proxy:1", "socks5://127.0.0.1:1"])
+def test_a_proxy_that_cannot_be_used_is_named(tmp_path: Path, proxy: str):
+    """One sentence about the variable, where the library has an error of its own."""
+    program = (
+        "from pathlib import Path\n"
+        "from decomposerl.errors import SourceError\n"
+        "from resources.corpora.transfer import Downloader, Transfer\n"
+        "one = Transfer('http://files.example/rows', 'rows', frozenset({'files.example'}), 10)\n"
+        "try:\n"
+        f"    Downloader(wait=lambda _: None).bring(one, Path({str(tmp_path / 'part')!r}))\n"
+        "except SourceError as error:\n"
+        "    print(error)\n"
+    )
+    env = {"PATH": os.environ["PATH"], "ALL_PROXY": proxy}
+    env |= {"PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True, timeout=120)
+    assert "proxy" in done.stdout

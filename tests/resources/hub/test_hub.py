@@ -52,6 +52,19 @@ def test_the_first_fetch_pins_the_commit_and_the_hashes(tmp_path: Path, hub: Pat
     assert hub.is_dir()
 
 
+def test_a_file_of_a_person_is_kept_under_another_name(tmp_path: Path, hub: Path):
+    """The fetched one takes its place; a further fetch renames nothing."""
+    assert hub.is_dir()
+    own = tmp_path / "corpora" / LOCATION.files[0][1]
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    for _ in range(2):
+        get(tmp_path)
+        assert "first data/a.jsonl" == own.read_text()
+    kept = list(own.parent.glob("*.replaced-*"))
+    assert ["mine"] == [one.read_text() for one in kept]
+
+
 def test_later_fetches_stay_on_the_locked_commit(tmp_path: Path, hub: Path):
     """A branch that moves changes nothing, and a damaged local file is fetched again."""
     paths = get(tmp_path)
