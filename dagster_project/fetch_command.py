@@ -67,7 +67,7 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
 ) -> None:
     """Fetch corpora and test sets, check and lay out their files; shows the terms first.
 
-    Continues broken downloads. Exits with 1 where a step is left to you.
+    Continues broken downloads. Exits with 1 where files are missing that you must get.
     """
     from decomposerl.claims.addresses import ACCESS
     from resources.corpora.fetching import Fetcher
