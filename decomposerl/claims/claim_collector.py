@@ -88,7 +88,7 @@ class ClaimCollector:
 
         A native id may occur once in a file, though one native row may give several claims
         under it. A row of a later file with the id, claim and subset of an earlier one is a
-        repeat, unless only the later one has evidence text.
+        repeat, unless only the later one has evidence text, or a reading left the earlier out.
         """
         draft, identity = row.draft, row.claim_id(self.name)
         earlier_row = self._rows_of_id.setdefault(row.native_id, draft.row)
@@ -100,7 +100,10 @@ class ClaimCollector:
         seen = self._seen.get(key)
         repeated = seen is not None and seen.file != self._file
         covered = seen is not None and repeated and (seen.has_text or not row.passages)
-        if covered or identity in self._claim_ids:
+        if drop is not None and drop.step == "readings":
+            # It hides no row of a later file, which may be the form that the reading keeps.
+            identity = row.claim_id(self.name, f"@{self._file}")
+        elif covered or identity in self._claim_ids:
             matched = seen.claim_id if seen is not None and covered else identity
             drop = Drop("repeated_row", "repeated_across_files", matched)
             # The repeat has a separate id, so that every drop is one row of the table.

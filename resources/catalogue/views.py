@@ -13,6 +13,7 @@ import polars as pl
 
 from decomposerl import schemas
 from decomposerl.evaluation.derived import derived_from
+from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.reports.attrition import STAGES
 from decomposerl.table import Column, Table
 from resources.catalogue.sql import matching, rows_of
@@ -22,15 +23,7 @@ _FILE_PARTS = ("benchmark", "system")
 _OF_BENCHMARKS = ("benchmark", "predictions", "scores")
 _OF_SYSTEMS = "calibrations"
 _STAGE_DROPS, _PAIRS, _CELLS = "drops", "pairs", "selection_cells"
-_STAGE_TABLES = (
-    schemas.RULE_FILTERED,
-    schemas.DIFFICULTY_BAND,
-    schemas.DEDUPLICATED,
-    schemas.DECONTAMINATED,
-    schemas.SILVER_DECOMPOSED,
-    schemas.DIVERSITY_SELECTED,
-    schemas.TRAINING_CLAIMS,
-)
+_STAGE_TABLES = {table.name: table for table in STAGE_TABLES.values()}.values()
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,8 +199,8 @@ class PartialPages:
 
 def integrity_fault(connection: sqlite3.Connection) -> str:
     """What SQLite's integrity check finds first; empty where the database is whole."""
-    told = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
-    return "" if told == "ok" else told
+    found = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    return "" if found == "ok" else found
 
 
 def needed_bytes(pages: PageSet, dump_bytes: int) -> int:

@@ -33,7 +33,7 @@ class Places(Protocol):
 
     @property
     def endpoint(self) -> ServedModels:
-        """A model of one's own."""
+        """Your own model."""
         ...
 
     @property

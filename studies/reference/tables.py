@@ -9,21 +9,17 @@ import polars as pl
 
 from decomposerl import schemas
 from decomposerl.claims.claim import RejectReason
+from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.table import Column, Table
 from resources.catalogue.database import build_catalogue, open_catalogue
 from studies.reference.files import paths_of
 from studies.reference.markdown import MADE, code, paragraphs, table
 
+_STAGES = tuple({one.name: one for one in STAGE_TABLES.values()}.values())
 TABLES: tuple[Table, ...] = (
     schemas.CLAIMS,
     schemas.BENCHMARK_CLAIMS,
-    schemas.RULE_FILTERED,
-    schemas.DIFFICULTY_BAND,
-    schemas.DEDUPLICATED,
-    schemas.DECONTAMINATED,
-    schemas.SILVER_DECOMPOSED,
-    schemas.DIVERSITY_SELECTED,
-    schemas.TRAINING_CLAIMS,
+    *_STAGES,
     schemas.DROPS,
     schemas.REJECTS,
     schemas.DOUBTFUL,
@@ -50,7 +46,7 @@ VIEWS: dict[str, str] = {
     **{
         one.name: f"the table [{one.name}](#{one.name})"
         for one in (
-            *TABLES[2:9],
+            *_STAGES,
             schemas.PAIRS,
             schemas.SELECTION_CELLS,
             schemas.CHAT_REPLIES,

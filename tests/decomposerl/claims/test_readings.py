@@ -112,6 +112,21 @@ def test_feverous_of_sentences_drops_each_claim_with_another_element():
         assert_conserved(loaded)
 
 
+def test_a_row_that_a_reading_leaves_out_hides_no_other_file():
+    """A reduced row with its claim and text is kept; without the reading it is a repeat."""
+    row = {**reduced(1), "evidence": "Orla\tShe met Bram."}
+    rows = {
+        NATIVE_TRAIN: [native(1, "Orla_sentence_0", "Orla_title")],
+        "feverous_s/train.json": [row],
+    }
+    plain, _ = both("feverous", MemoryCorpora(rows, PAGES))
+    chosen, _ = both("feverous", MemoryCorpora(rows, PAGES), feverous="sentences")
+    assert [["1"], ["1"]] == [ids(plain), ids(chosen)]
+    assert ["repeated_across_files"] == plain.drops["reason"].to_list()
+    assert ["not_sentences_only"] == chosen.drops["reason"].to_list()
+    assert {"feverous_s"} == set(chosen.claims["subset"])
+
+
 def test_a_reading_does_not_change_the_claims_that_it_keeps():
     """Their ids and rows are those of the default, so stored results stay valid."""
     rows = {NATIVE_TRAIN: [native(1, "Orla_sentence_0"), native(2, "Orla_cell_0_1_1")]}

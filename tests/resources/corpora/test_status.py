@@ -39,7 +39,7 @@ def test_what_is_there_is_not_missing(tmp_path: Path):
 
 
 def test_a_file_in_another_form_is_not_missing(tmp_path: Path):
-    """The doctor asks for nothing that the reader has in the hub's form."""
+    """The doctor reports no file as missing that is there in the hub's form."""
     place(tmp_path, "scifact/claims/train.parquet", "scifact/claims/validation/0000.parquet")
     found = {note.what: note for note in corpora_checks(tmp_path)}["scifact"]
     assert "1 of 3 files are missing: scifact/corpus.jsonl; " in f"{found.said}; "
