@@ -192,8 +192,9 @@ def _fetch_each(
             codes.append(2)
             continue
         lacks = missing_files(fetcher.root, access)
-        if access.step and not quiet and (lacks or access.how != "manual"):
-            print_text(f"{access.name}: {access.step} (in {fetcher.root})")
+        if access.step and (lacks or access.how != "manual"):
+            said = print_note if quiet else print_text
+            said(f"{access.name}: {access.step} (in {fetcher.root})")
         if lacks:
             codes.append(1)
     return codes

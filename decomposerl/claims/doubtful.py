@@ -1,4 +1,4 @@
-"""Claims of a test set whose label is doubtful, as a list beside its files names them.
+"""Claims of a test set whose label is doubtful, as a list in the test set's folder names them.
 
 Takes ``<benchmark>/doubtful.jsonl`` or ``.csv`` of the corpora folder and the test set's claims;
 gives the ``DOUBTFUL`` table. Each row names a claim by ``native_id`` (or ``id``), or by the text of

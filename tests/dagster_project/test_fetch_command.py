@@ -75,6 +75,8 @@ def test_a_step_for_a_person_is_said_and_ends_with_1(tmp_path: Path):
     assert 1 == said.exit_code
     assert "https://drive.google.com/drive/folders/" in said.stdout
     assert "train.certain.jsonl" in said.stdout
+    for_programs = run(*words, "--json")
+    assert ([], True) == (json.loads(for_programs.stdout), "train.certain" in for_programs.stderr)
     for path in ACCESS["ambifc"].placed:
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(b"{}\n")

@@ -32,7 +32,7 @@ SOURCE = Source(
     domain="Politics",
     homepage="https://github.com/jifan-chen/subquestions-for-fact-checking",
     license="not stated with the files; articles belong to the fact-checker",
-    terms="Articles are scraped by the user; see the homepage before redistribution.",
+    terms="The files have no articles; see the homepage before redistribution.",
     # Six grades, two sides: only "true" is fully supported (as MiniCheck reads it), the
     # three false grades are refuted, and what lies between is the middle class. The
     # paper's raw count of 569 also implies that grades were dropped.

@@ -57,7 +57,7 @@ SOURCE = Source(
     domain="Wiki",
     homepage="https://github.com/dependentsign/EX-FEVER",
     license="MIT (repository); Wikipedia text CC BY-SA",
-    terms="Open. The page database is supplied by the user.",
+    terms="Open.",
     labels=LabelMap.of(supported="SUPPORT", refuted="REFUTE", middle="NOT ENOUGH INFO"),
     files=(
         NativeFile("ex_fever/train.csv", "csv", "train"),
