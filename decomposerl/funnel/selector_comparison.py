@@ -203,7 +203,7 @@ def compare_selectors(
 
 class _Run(NamedTuple):
     picks: Rows
-    row: dict[str, object]
+    row: Mapping[str, object]
 
 
 def _runs(
