@@ -101,8 +101,8 @@ def sources(as_json: JsonOption = False) -> None:
 
     profile = profile_from_environment()
     folder = profile.corpora or profile.data / "sample" / fingerprint()
-    files = FolderCorpora(folder) if profile.corpora else SampleNames()
-    rows = corpora_status(files, sources_for(profile), benchmarks_for(profile))
+    read = FolderCorpora(folder) if profile.corpora else SampleNames()
+    rows = corpora_status(read, sources_for(profile), benchmarks_for(profile))
     if as_json:
         print_json([asdict(row) for row in rows])
         return

@@ -149,11 +149,11 @@ def corpora_checks(
 def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
     """A note on the files that are not there or differ; page databases once the claims are."""
     absent, differing = missing_files(root, access), differing_files(root, access)
-    said = [f"{path} is damaged or another version: {why}" for path, why in differing.items()]
-    said += [_missing(root, access, absent)] * bool(absent)
-    if said:
+    found = [f"{path} is damaged or another version: {why}" for path, why in differing.items()]
+    found += [_missing(root, access, absent)] * bool(absent)
+    if found:
         fix = f"{'move it away, then ' * bool(differing)}{fetch_command(access.name)}"
-        return ReadinessCheck("corpus", access.name, "note", "; ".join(said), fix)
+        return ReadinessCheck("corpus", access.name, "note", "; ".join(found), fix)
     pages = missing_files(root, access, pages=True)
     if not pages:
         return None
