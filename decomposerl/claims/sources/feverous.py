@@ -2,7 +2,8 @@
 
 Two shapes are read. The native JSON lines give evidence as element ids, whose text is in the
 FEVEROUS Wikipedia database; the reduced ``feverous_s`` files (claims whose gold evidence is
-sentences only) carry the text. Both give one draft a row, each passage led by its page title.
+sentences only) carry the text, under the native ids: a claim of both shapes is read once, native
+first. Both give one draft a row, each passage led by its page title.
 The union of all evidence sets is the evidence; section and header paths are not used. The reading
 ``sentences`` drops native claims with an element that is no sentence, as ``feverous_s`` was made.
 The hub's form numbers the labels and has no header record.
@@ -28,7 +29,10 @@ from decomposerl.claims.source import (
 
 PAGES = "feverous/feverous_wikiv1.db"
 _CLASSES = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
-SENTENCE_DEV = NativeFile("feverous_s/dev.json", "json_array", "dev", subset="feverous_s")
+_SENTENCES = NativeFile(
+    "feverous_s/train.json", "json_array", "train", subset="feverous_s", selection=True
+)
+SENTENCE_DEV = replace(_SENTENCES, path="feverous_s/dev.json", split="dev")
 
 # The shortest page name that leaves a well-formed element, so that "A_title_sentence_0"
 # is sentence 0 of "A_title" and "A_header_cell_0_0_1" a header cell of "A".
@@ -138,7 +142,7 @@ SOURCE = Source(
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
     files=(
         with_hub(NativeFile("feverous/feverous_train_challenges.jsonl", "jsonl", "train")),
-        NativeFile("feverous_s/train.json", "json_array", "train", subset="feverous_s"),
+        _SENTENCES,
         SENTENCE_DEV,
     ),
     forms=(Form.of("native, hub or feverous_s", "id, claim, evidence, label"),),
