@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Literal, Protocol, TypeVar
 
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.forms import Form
 from decomposerl.errors import ConfigError, SourceFileError
 
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
@@ -44,23 +45,6 @@ class NativeFile:
     subset: str | None = None
     also: tuple[str, ...] = ()
     selection: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One layout in which a corpus is published: what a row needs to have, by column."""
-
-    name: str
-    columns: frozenset[str]
-
-    @classmethod
-    def of(cls, name: str, columns: str) -> "Form":
-        """Build from comma-separated column names."""
-        return cls(name, frozenset(part.strip() for part in columns.split(",")))
-
-    def __str__(self) -> str:
-        """The name with the columns, as messages show it."""
-        return f"{self.name} ({', '.join(sorted(self.columns))})"
 
 
 class DamagedPage(Exception):  # noqa: N818 - it describes one row's evidence

@@ -16,10 +16,10 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
 from decomposerl.claims.source import (
     CorpusFiles,
-    Form,
     NativeFile,
     Pages,
     Reading,
@@ -145,7 +145,18 @@ SOURCE = Source(
         _SENTENCES,
         SENTENCE_DEV,
     ),
-    forms=(Form.of("native, hub or feverous_s", "id, claim, evidence, label"),),
+    forms=(
+        Form.of(
+            "native, hub or feverous_s",
+            "id, claim, evidence, label",
+            "cdel1/graphrag-core@c7d96a4cbcae95c782458612912794dec688cc2f:"
+            "eval/fixtures/feverous/sample.jsonl",
+            "https://huggingface.co/datasets/fever/feverous/commit/"
+            "14110dd742e3872249073e33b8dc1f02f2c3b0a6",
+            "teacherpeterpan/ProgramFC@5957016c1556dc5a2a6ea92c7b1ab68d289f8911:"
+            "datasets/FEVEROUS/claims/dev.json",
+        ),
+    ),
     read=read,
     beside=(PAGES,),
     paper_raw=26_928,
