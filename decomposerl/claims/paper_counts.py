@@ -93,8 +93,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Here the whole train file, about 71,000 rows. Likely the paper kept claims whose evidence "
         "is sentences: the public selection by that rule has 2,962 of about 7,900 dev rows, and "
         "that share of train is about the paper's count. The native files were not counted. A "
-        "claim that is in feverous_s too is read once, and feverous_s/dev.json never trains beside the "
-        "native dev file, whose rows it repeats.",
+        "claim that is in feverous_s too is read once, and feverous_s/dev.json never trains "
+        "beside the native dev file, whose rows it repeats.",
         "LoadSettings.readings = {feverous: sentences}",
     ),
     Difference(
