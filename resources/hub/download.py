@@ -64,9 +64,8 @@ def fetch(  # noqa: PLR0913 - nothing is read from the environment
     """Bring the files of ``location`` below ``root`` and return their paths.
 
     ``revision`` (a branch or commit) overrides the locked commit and re-pins the corpus.
-    A file that is already there with the locked hash is not fetched again. All are verified and
-    pinned before the first one is copied, so that a fetch that was broken off in between is
-    continued at the same commit.
+    A file that is already there with the locked hash is not fetched again. All are pinned before
+    the first is copied, so that a fetch that broke off continues at the same commit.
 
     Raises:
         EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
