@@ -18,7 +18,7 @@ from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
 from assets.report import report_asset
 from assets.training import policy_asset, training_health_check
-from assets.training_inputs import base_policy, training_claims_random
+from assets.training_inputs import base_policy_asset, training_claims_random
 from dagster_project import run_errors
 from dagster_project.asset_details import Details, automation_sensor, detailed
 from dagster_project.code_reader import CodeReader, this_code
@@ -35,6 +35,7 @@ from dagster_project.selection import refuse_unmatched, refuse_whole_graph, type
 from dagster_project.terminal import guard_dagster_run
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
+from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS
 from resources.evaluation.offered import unavailable
 
@@ -109,7 +110,7 @@ def _assets(
         *source_assets(sources, benchmarks),
         *benchmark_assets(benchmarks, sources),
         *funnel_assets(source_names, benchmark_names, pools),
-        *(training_claims_random, base_policy),
+        *(training_claims_random, *map(base_policy_asset, TINY_BASES)),
         policy_asset(EXPERIMENTS, pools.get("policy")),
         *evaluation_assets(benchmarks, evaluated, pool, last),
         calibrations_asset(evaluated, pool, last),
