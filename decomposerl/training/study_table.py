@@ -38,8 +38,8 @@ OUTCOMES = pl.Schema(
     | {"verdict": pl.String(), "seed": pl.Int64(), "steps": pl.Int64()}
     | dict.fromkeys(SCORED, pl.Float64())
 )
-"""``variant`` is a title, ``end`` is before or after training, ``steps`` optimizer steps of the run;
-rewards are null in the greedy split."""
+"""``variant`` is a title, ``end`` is before or after, ``steps`` are a run's optimizer steps; the
+greedy split has no rewards."""
 _BEFORE, _AFTER = "before", "after"
 _PERCENT = 100.0
 _MEASURES: tuple[tuple[str, Split], ...] = (
@@ -108,7 +108,7 @@ def _runs(study: Study, outcomes: pl.DataFrame) -> _Runs:
     chosen = outcomes.filter(pl.col("variant").is_in(titles))
     if missing := set(titles) - set(chosen["variant"]):
         raise ValueError(f"no run of {', '.join(sorted(missing))}")
-    groups = chosen.select(*parts, "seed").n_unique() // chosen["seed"].n_unique()
+    groups = chosen.select(parts).n_unique()
     chosen = chosen.filter(pl.struct(parts).n_unique().over("seed") == groups)
     whole = chosen.select(*parts, "seed").n_unique()
     chosen = chosen.filter(pl.len().over("claim_id") == whole).sort(*parts, "seed", "claim_id")
