@@ -20,6 +20,7 @@ from assets.report import report_asset
 from assets.selection_study import selectors
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
+from assets.training_studies import training_study_asset
 from dagster_project import run_errors
 from dagster_project.asset_details import Details, automation_sensor, detailed
 from dagster_project.code_reader import CodeReader, this_code
@@ -32,12 +33,14 @@ from dagster_project.profiles import (
     sources_for,
     systems_for,
 )
+from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
 from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
 from dagster_project.terminal import guard_dagster_run
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS
+from decomposerl.training.studies import STUDIES
 from resources.evaluation.offered import unavailable
 
 
@@ -105,6 +108,8 @@ def _assets(
     last: Container[str],
 ) -> list[dg.AssetsDefinition]:
     pool, pools = _prediction_pool(profile, evaluated), profile.engines.pools
+    speed = QWEN3_32B_TOKENS_A_SECOND.amount
+    training_studies = [training_study_asset(one, speed, pools.get("policy")) for one in STUDIES]
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     return [
@@ -119,6 +124,7 @@ def _assets(
         chat_replies,
         catalog_asset(sources, benchmarks),
         selectors,
+        *training_studies,
         report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
     ]
 

@@ -30,7 +30,9 @@ from decomposerl.schemas import TRAINING_STUDY
 from decomposerl.training.curves import Split
 from decomposerl.training.studies import Study, Variant
 
-ACCURACY, GREEDY, SAMPLED = "balanced_accuracy", "held_out_greedy", "held_out_sampled"
+ACCURACY = "balanced_accuracy"
+GREEDY: Split = "held_out_greedy"
+SAMPLED: Split = "held_out_sampled"
 SCORED = (*(reward.name for reward in REWARDS if reward.weight), "total", "questions")
 """The measures of a sampled trace: the rewards of the full ensemble, their sum, its questions."""
 OUTCOMES = pl.Schema(
