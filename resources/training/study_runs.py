@@ -21,7 +21,7 @@ from decomposerl.ports import Embedder
 from decomposerl.progress import bar
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
-from decomposerl.schemas import CURVES
+from decomposerl.schemas import CURVES, LABELS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import Split
@@ -72,16 +72,27 @@ def plan_run(  # noqa: PLR0913, PLR0917 - four are resources
     """Copy the inputs of a run and plan it; health rules only warn, so that it takes all steps.
 
     Raises:
-        TrainingError: an asset that it needs is not materialized.
+        TrainingError: an asset that it needs is not materialized, or no claims are left to hold out.
         ConfigError: its judge does not exist.
     """
     if not data.exists(_RANDOM):  # held-out claims are in neither set: one made later changes them
         raise TrainingError(f"{_RANDOM} is not there. Make it first: decomposerl run {_RANDOM}")
     names = (judge_for(judge, experiment).open().engine, embedder.engine)
     inputs = gather_inputs(data, experiment, names, trainer.prompts_dir)
+    _require_held_out(inputs.held_out)
     every = min(trainer.checkpoint_every, _CHECKPOINT_EVERY)
     saving = trainer.model_copy(update={"checkpoint_every": every})
     return StudyRun(variant, saving.plan_run(inputs, stop_unhealthy=False), inputs.notes)
+
+
+def _require_held_out(path: Path | None) -> None:
+    labels = set() if path is None else set(pl.read_parquet(path, columns=["label"])["label"])
+    if not labels >= set(LABELS):
+        raise TrainingError(
+            "no claims of both labels are left to measure runs on: the training sets hold (nearly) "
+            "all of silver_decomposed. Select fewer: decomposerl run funnel -c configs/demo.yaml, "
+            "or a smaller budget_per_label of diversity_selected"
+        )
 
 
 def train_runs(

@@ -165,6 +165,15 @@ def test_held_out_claims_do_not_change_between_studies(data: Path):
     assert [] == started(data)
 
 
+def test_a_study_without_held_out_claims_is_refused_before_anything_trains(data: Path):
+    """As on the whole sample, whose every claim is selected; the message names a smaller budget."""
+    silver = pl.read_parquet(data / "silver_decomposed.parquet")
+    write_parquet(silver.head(6), data / "silver_decomposed.parquet")
+    (failure,) = materialize(EPOCHS, data, seeds=1).get_step_failure_events()
+    assert "configs/demo.yaml" in str(failure.step_failure_data.error)
+    assert [] == started(data)
+
+
 def test_each_variant_is_a_partition_of_the_policy():
     """So a run of a study is evaluated and shown as any other."""
     asset = policy_asset(EXPERIMENTS, None)
