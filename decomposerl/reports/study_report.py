@@ -49,8 +49,8 @@ def _order_counts(table: pl.DataFrame) -> Iterator[str]:
         if orders:
             counts = [orders.count(one) for one in ("same", "opposite", "not resolved")]
             yield (
-                f"Of the paper's {len(orders)} orders {where}, {counts[0]} show here, {counts[1]} "
-                f"are opposite and {counts[2]} not resolved."
+                f"Pairs ordered as in the paper {where}: {counts[0]} of {len(orders)}; "
+                f"opposite: {counts[1]}; not resolved: {counts[2]}."
             )
 
 
@@ -119,7 +119,10 @@ def _moved_table(study: Study, table: pl.DataFrame) -> str:
 
 
 def _reward_table(study: Study, table: pl.DataFrame) -> str:
-    """Sampled traces: the first variant's means, the others' differences; ``*`` is resolved."""
+    """Sampled traces: the first variant at both ends, the others' differences to it after training.
+
+    ``*`` is resolved.
+    """
     sampled = table.filter(split=SAMPLED)
     rows = []
     for measure in (ACCURACY, *SCORED):
@@ -131,8 +134,10 @@ def _reward_table(study: Study, table: pl.DataFrame) -> str:
         ]
         unit = ", %" if measure == ACCURACY else ""
         title = measure_named(measure).title + unit
-        rows.append([title, _number(first["mean"], places), *cells])
-    return markdown_table(["sampled", *(one.title for one in study.variants)], rows)
+        ends = [_number(first[end], places) for end in ("before", "mean")]
+        rows.append([title, *ends, *cells])
+    head = ["sampled", f"{study.against.title}, before", "after"]
+    return markdown_table([*head, *(one.title for one in study.variants[1:])], rows)
 
 
 PAPER_FORM_HEAD = ("paper", "variant", "command", "judge calls", "judge GPU-hours")

@@ -40,9 +40,12 @@ def data(tmp_path: Path) -> Path:
                     evidence=f"Ilva opened it. Torbeck has a river. It was {1900 + n}.")
         for n in range(HELD_OUT + 6)
     ]  # fmt: skip
-    write_parquet(frame_of(SILVER_DECOMPOSED, silver), tmp_path / "silver_decomposed.parquet")
-    for name, rows in (("training_claims", silver[:3]), ("training_claims_random", silver[3:6])):
-        write_parquet(frame_of(TRAINING_CLAIMS, rows), tmp_path / f"{name}.parquet")
+    pool = frame_of(SILVER_DECOMPOSED, silver)
+    write_parquet(pool, tmp_path / "silver_decomposed.parquet")
+    for name, first in (("training_claims", 0), ("training_claims_random", 3)):
+        rows = slice(first, first + 3)
+        frame = frame_of(TRAINING_CLAIMS, silver[rows]).with_columns(pool["claim_id"][rows])
+        write_parquet(frame, tmp_path / f"{name}.parquet")
     (tmp_path / "base_policy_clean").mkdir()
     (tmp_path / "base_policy_clean/config.json").write_text("{}")
     for journal in ("fail", "started"):
