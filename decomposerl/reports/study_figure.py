@@ -1,6 +1,7 @@
 """The figures of a study of trained policies: its variants beside the paper's, and their curves."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROW, _HEAD = 0.34, 1.5
+_ROW, _HEAD, _ENGINE = 0.34, 2.0, 44
 _WINDOW, _COLUMNS = 9, 3
 _DRAWN = (*SCORED, "verdict_given", "right_among_given")
 _PAPER = {"paper_in_domain": "Paper, in domain", "paper_out_of_domain": "Paper, out of domain"}
@@ -46,7 +47,8 @@ def study_figure(study: Study, table: pl.DataFrame) -> "Figure":
     rows = [_after(table, variant.title) for variant in study.variants]
     _points(first, rows)
     first.set_title(f"Here ({rows[0]['seeds']} seeds)", loc="left", fontsize=11, color=INK)
-    first.set_xlabel("balanced accuracy, %")
+    engine = fill(f"engine: {label_text(str(table['engine'][0]))}", _ENGINE)
+    first.set_xlabel(f"balanced accuracy, %\n{engine}", fontsize=9.5)
     _names(first, [variant.title for variant in study.variants])
     for axes, column in zip(rest, panels, strict=False):
         _published(axes, [row[column] for row in rows], _PAPER[column])

@@ -19,6 +19,7 @@ from decomposerl.training.study_table import ACCURACY, GREEDY, SAMPLED, SCORED
 
 _DOMAINS = {"in_domain": "in domain", "out_of_domain": "out of domain"}
 _Row = Mapping[str, object]
+_SIGNIFICANT = 0.05
 
 
 def study_sentence(study: Study, table: pl.DataFrame) -> str:
@@ -36,10 +37,10 @@ def _differing(study: Study, table: pl.DataFrame) -> str:
     compared = _against_first(study, table).filter(measure=ACCURACY, split=GREEDY)
     moved = [
         f"{row['variant']} by {row['difference']:+.1f}"
-        for row in compared.filter("resolved").iter_rows(named=True)
+        for row in compared.filter(pl.col("p_holm") < _SIGNIFICANT).iter_rows(named=True)
     ]
-    said = "; ".join(moved) or "no variant"
-    return f"In accuracy {said} differs from {study.against.title} beyond claims and seeds."
+    said = "; ".join(moved) or "none"
+    return f"Differs in accuracy from {study.against.title} (p < {_SIGNIFICANT} by Holm): {said}."
 
 
 def _order_counts(table: pl.DataFrame) -> Iterator[str]:
@@ -75,7 +76,7 @@ def _accuracy_table(study: Study, table: pl.DataFrame) -> str:
             *_difference_cells(row, 1),
         ]
         rows.append(cells + (_paper_cells(study, row) if published else []))
-    head = ["variant", "before", "accuracy, %", "difference", "over seeds", "p (Holm)"]
+    head = ["variant", "before", "accuracy, %", "difference (claims)", "(seeds)", "p (Holm)"]
     head += ["paper in domain", "out of domain"] if published else []
     return markdown_table(head, rows)
 
@@ -114,7 +115,7 @@ def _moved_table(study: Study, table: pl.DataFrame) -> str:
         name = measure_named(str(row["measure"])).title
         cells = [row["variant"], name, *_difference_cells(row, 3)]
         rows.append([*cells, "yes" if lower else "no"])
-    head = ["variant", "its measure", "difference", "over seeds", "p (Holm)", "lower"]
+    head = ["variant", "its measure", "difference (claims)", "(seeds)", "p (Holm)", "lower"]
     return markdown_table(head, rows) if rows else ""
 
 

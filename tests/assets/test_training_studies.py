@@ -177,6 +177,13 @@ def test_a_study_without_held_out_claims_is_refused_before_anything_trains(data:
     assert [] == started(data)
 
 
+def test_a_recipe_whose_judge_is_missing_is_refused_before_anything_trains(data: Path):
+    """With the reason, whatever other variants could be trained."""
+    (failure,) = materialize(study_named("judge"), data, seeds=1).get_step_failure_events()
+    assert "tiny judge" in str(failure.step_failure_data.error)
+    assert [] == started(data)
+
+
 def test_each_variant_is_a_partition_of_the_policy():
     """So a run of a study is evaluated and shown as any other."""
     asset = policy_asset(EXPERIMENTS, None)

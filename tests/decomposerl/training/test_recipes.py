@@ -264,6 +264,7 @@ TINY_CHANGED: dict[str, dict[str, Any]] = {
     "tiny_random_sampling": {"claims": "training_claims_random"},
     "tiny_one_epoch": {"optimization": replace(TINY.optimization, steps=15)},
     "tiny_small": {"model": "base_policy_small"},
+    "tiny_clean_classifiers": {"judge": "tiny"},
 }
 
 
