@@ -42,7 +42,7 @@ def cells(markdown: str, head: str) -> dict[str, list[str]]:
 
 
 def test_the_sentence_names_engine_and_size_and_counts_orders(table: pl.DataFrame):
-    """Fourteen pairs of the paper's six runs differ in domain and fifteen out of it."""
+    """Of the fifteen pairs of the paper's six runs, twelve differ in domain and all out of it."""
     said = study_sentence(REWARDS, table)
     assert "5 seeds, 30 steps, 60 held-out claims; engine: rule_judge; minilm" in said
     assert re.search(r"\(p < 0.05 by Holm\): without joint quality by -\d+\.\d\. ", said)
