@@ -11,6 +11,7 @@ from studies import prompt_page
 from studies.reference import (
     catalogue,
     commands,
+    corpora_status,
     corpus_rows,
     files,
     paper_page,
@@ -27,6 +28,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "tables.md": tables.page,
     "files.md": files.page,
     "catalogue.md": catalogue.page,
+    "corpora-status.md": corpora_status.page,
     "prompts.md": prompt_page.page,
     "python.md": python_page.page,
     "paper.md": paper_page.page,
