@@ -88,6 +88,7 @@ def _published(axes: "Axes", means: Sequence[float | None], title: str) -> None:
     if means[0] is not None:
         axes.axvline(means[0], color=GREY, linewidth=0.8, linestyle=":")
     axes.margins(x=0.25)
+    axes.locator_params(axis="x", nbins=4)
     axes.set_title(title, loc="left", fontsize=11, color=INK)
     axes.set_xlabel("balanced accuracy, %")
 
@@ -117,6 +118,8 @@ def study_curves(study: Study, curves: Mapping[str, Sequence[pl.DataFrame]]) -> 
     Bands are minimum and maximum over seeds. ``curves`` are ``CURVES``, one frame per seed; a
     variant that does not pay a reward has no line for it.
     """
+    from matplotlib.ticker import MaxNLocator
+
     rows = -(-len(_DRAWN) // _COLUMNS)
     figure, grid = new_grid(11.0, 1.2 + 2.2 * rows, rows, _COLUMNS)
     panels = [axes for line in grid for axes in line]
@@ -129,6 +132,7 @@ def study_curves(study: Study, curves: Mapping[str, Sequence[pl.DataFrame]]) -> 
         axes.set_visible(False)
     for axes in panels[len(_DRAWN) - _COLUMNS : len(_DRAWN)]:
         axes.set_xlabel("optimizer steps")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.tick_params(labelbottom=True)
     legend(figure, panels[0], columns=4)
     return figure
@@ -143,7 +147,15 @@ def _band(axes: "Axes", lines: Sequence[NDArray[np.float64]], title: str, place:
     style = _STYLES[place % len(_STYLES)]
     axes.fill_between(steps, stack.min(0), stack.max(0), color=colour, alpha=0.12, linewidth=0)
     middle = np.median(stack, axis=0)
-    axes.plot(steps, middle, color=colour, linestyle=style, linewidth=1.7, label=label_text(title))
+    axes.plot(
+        steps,
+        middle,
+        color=colour,
+        linestyle=style,
+        linewidth=1.7,
+        marker="o" if length == 1 else "",
+        label=label_text(title),
+    )
 
 
 def _smoothed(curves: pl.DataFrame, measure: str) -> NDArray[np.float64]:

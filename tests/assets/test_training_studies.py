@@ -131,7 +131,7 @@ def test_the_page_of_a_study_has_the_papers_rows_and_its_form(data: Path):
     shown = metadata(materialize(EPOCHS, data, seeds=1), EPOCHS)
     assert "1 seed, 15 or 30 steps, 40 held-out claims; engine: rule_judge" in shown["study"]
     assert "base_policy_clean" in shown["study"]
-    assert "86.2 (-0.1)" in shown["variants"]
+    assert "86.2 (-0.1)" in shown["variants"].replace("\\", "")
     assert "decomposerl train one_epoch" in shown["in the paper's form"]
     assert "123.3" in shown["in the paper's form"]
     assert 2 == shown["runs trained now"]

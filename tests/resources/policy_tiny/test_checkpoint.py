@@ -46,8 +46,8 @@ every_base = pytest.mark.parametrize("base", CHECKPOINTS)
 
 
 @cache
-def written(base: str = BASE_POLICY) -> list[tuple[Lesson, Trace]]:
-    """Fresh lessons with the greedy trace of each; an end mark ends it."""
+def written(base: str = BASE_POLICY, *, sampled: bool = False) -> list[tuple[Lesson, Trace]]:
+    """Fresh lessons with the greedy trace of each, or one sampled; an end mark ends it."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -58,7 +58,11 @@ def written(base: str = BASE_POLICY) -> list[tuple[Lesson, Trace]]:
     longest, pad = max(map(len, heads)), tokenizer.pad_token_id
     padded = torch.tensor([[pad] * (longest - len(head)) + head for head in heads])
     mask = torch.tensor([[0] * (longest - len(head)) + [1] * len(head) for head in heads])
-    made = model.generate(padded, attention_mask=mask, max_new_tokens=MOST_TOKENS, do_sample=False)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(FRESH_SEED)
+        made = model.generate(
+            padded, attention_mask=mask, max_new_tokens=MOST_TOKENS, do_sample=sampled
+        )
     texts = tokenizer.batch_decode(made[:, longest:], skip_special_tokens=True)
     return list(zip(fresh, map(parse_trace, texts), strict=True))
 
@@ -117,12 +121,17 @@ def test_it_writes_well_formed_traces():
     assert len(flawless) > 0.55 * FRESH
 
 
-def test_the_base_without_planted_flaws_writes_more_whole_traces():
-    """Nearly all have no fault and a verdict, which is more than with planted flaws."""
-    clean = [trace for _, trace in written(CLEAN_POLICY) if not trace.faults and trace.verdict]
-    flawed = [trace for _, trace in written() if not trace.faults and trace.verdict]
-    assert len(clean) >= 0.8 * FRESH
-    assert len(clean) > len(flawed)
+def test_samples_of_the_base_without_planted_flaws_are_more_often_whole():
+    """Greedily both write whole traces; at temperature 1 the planted flaws come out."""
+    whole = {
+        base: sum(
+            not one.faults and one.verdict is not None for _, one in written(base, sampled=True)
+        )
+        for base in CHECKPOINTS
+    }
+    assert whole[CLEAN_POLICY] > whole[BASE_POLICY] + 2
+    greedy = [one for _, one in written(CLEAN_POLICY) if not one.faults and one.verdict]
+    assert len(greedy) >= 0.8 * FRESH
 
 
 def test_it_takes_the_claim_apart():
