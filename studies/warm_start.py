@@ -1,9 +1,9 @@
-"""Train the checkpoint of the tiny policy again, and print its loss.
+"""Train the checkpoints of the tiny policy again, and print their loss.
 
-``python -m studies.warm_start`` writes ``resources/policy_tiny/tiny_policy``; ``--control FOLDER``
-also keeps the model that saw only clean traces. The same settings give the same bytes on one
-machine; on another, rounding may move the figures of ``docs/results/learning.md`` by some
-hundredths.
+``python -m studies.warm_start`` writes ``tiny_policy`` and, as its control, ``tiny_policy_clean``
+in ``resources/policy_tiny``: the model that saw only clean traces. The same settings give the same
+bytes on one machine; on another, rounding may move the figures of ``docs/results/learning.md`` by
+some hundredths.
 """
 
 import argparse
@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from resources.policy_tiny.folder import CHECKPOINT
+from decomposerl.training.experiment import CLEAN_POLICY
+from resources.policy_tiny.folder import CHECKPOINT, CHECKPOINTS
 from resources.policy_tiny.warm_start import WarmStart, warm_start
 
 _PRINT_EVERY = 100
@@ -38,7 +39,10 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=CHECKPOINT, help="folder to write")
     parser.add_argument(
-        "--control", type=Path, help="folder for the model trained on clean traces only"
+        "--control",
+        type=Path,
+        default=CHECKPOINTS[CLEAN_POLICY],
+        help="folder for the model trained on clean traces only",
     )
     parser.add_argument(
         "--steps", type=int, default=0, help="number of steps, instead of the settings'"

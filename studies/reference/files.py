@@ -52,6 +52,8 @@ FILES: dict[str, tuple[DataFile, ...]] = {
     ),
     "Training": (
         DataFile("base_policy/", "the tiny base policy: weights, tokenizer, its prompt"),
+        DataFile("base_policy_clean/", "the same without planted flaws"),
+        DataFile("base_policy_small/", "a smaller one, where it was made"),
         DataFile(f"{_RUN}adapter/", "the trained adapter with its tokenizer"),
         DataFile(f"{_RUN}adapter_step_<step>/", "the adapter of step 0, and of measured steps"),
         DataFile(f"{_RUN}checkpoints/", "complete checkpoints, from which a run resumes"),
@@ -83,6 +85,9 @@ FILES: dict[str, tuple[DataFile, ...]] = {
     ),
     "Studies": (
         DataFile("study/selectors.parquet", "the selectors on the pool", "selector_study"),
+        DataFile(
+            "study/<name>.parquet", "the measures of a study of trained runs", "training_study"
+        ),
         DataFile("studies/<name>.png", "a study's figure, which the report shows"),
         DataFile("studies/<name>.svg", "the same as SVG"),
         DataFile("studies/<name>.txt", "its sentence"),

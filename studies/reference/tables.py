@@ -38,6 +38,7 @@ TABLES: tuple[Table, ...] = (
     schemas.ATTRITION,
     schemas.CHAT_REPLIES,
     schemas.SELECTOR_STUDY,
+    schemas.TRAINING_STUDY,
     schemas.STAGE_RUNS,
 )
 """In the order of the page."""

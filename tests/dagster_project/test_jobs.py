@@ -9,9 +9,12 @@ from assets.evaluation import ComparisonConfig
 from assets.report import ReportConfig
 from assets.training import PolicyConfig
 from assets.training_inputs import BasePolicyConfig, RandomClaimsConfig
+from assets.training_studies import TrainingStudyConfig
 from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES
 from decomposerl.funnel import settings
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
+from decomposerl.training.studies import STUDIES
 
 PREFILLED: dict[str, dict[str, BaseModel]] = {
     "funnel": {
@@ -24,13 +27,17 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
         "training_claims": settings.TrainingSettings(),
     },
     "training_inputs": {
-        "base_policy": BasePolicyConfig(),
+        **{base: BasePolicyConfig() for base in (BASE_POLICY, CLEAN_POLICY)},
         "training_claims_random": RandomClaimsConfig(),
     },
     "train": {"policy": PolicyConfig()},
     "calibrate": {"calibrations": CalibrationConfig()},
     "rank": {"comparison": ComparisonConfig()},
-    "studies": {"study__selectors": settings.SelectorStudySettings()},
+    "studies": {
+        "study__selectors": settings.SelectorStudySettings(),
+        SMALL_POLICY: BasePolicyConfig(),
+        **{f"study__{study.name}": TrainingStudyConfig() for study in STUDIES},
+    },
     "write_report": {"report": ReportConfig()},
 }
 
