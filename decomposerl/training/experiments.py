@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import SEED_MARK
-from decomposerl.rewards.settings import STRICT
+from decomposerl.rewards.settings import STRICT, UNGUARDED
 from decomposerl.training.experiment import (
     BASE_POLICY,
     DEFAULT_SEED,
@@ -130,6 +130,13 @@ RECIPES: tuple[Experiment, ...] = (
         shuffle_rewards=True,
     ),
     replace(TINY, name="tiny_strict", title="Tiny, strict readings of the rewards", rewards=STRICT),
+    replace(
+        TINY,
+        name="tiny_long",
+        title="Tiny, 200 steps without guards: which tricks does it find?",
+        optimization=replace(TINY.optimization, steps=200),
+        rewards=UNGUARDED,
+    ),
     SMOL,
 )
 """Every recipe once, with the default seed."""
