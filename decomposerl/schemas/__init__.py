@@ -39,6 +39,11 @@ from decomposerl.schemas.training import (
     REWARDS,
     ROLLOUTS,
 )
+from decomposerl.schemas.tricks import (
+    TRICK_SIGNS,
+    TRICK_STUDY,
+    TRICKS_FOUND,
+)
 
 __all__ = [
     "ATTRITION",
@@ -71,4 +76,7 @@ __all__ = [
     "STAGE_RUNS",
     "TRACE",
     "TRAINING_CLAIMS",
+    "TRICKS_FOUND",
+    "TRICK_SIGNS",
+    "TRICK_STUDY",
 ]
