@@ -17,6 +17,7 @@ from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
 from assets.report import report_asset
+from assets.selection_study import selectors
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy, training_claims_random
 from dagster_project import run_errors
@@ -116,6 +117,7 @@ def _assets(
         attrition_asset(sources),
         chat_replies,
         catalog_asset(sources, benchmarks),
+        selectors,
         report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
     ]
 

@@ -33,6 +33,7 @@ from decomposerl.schemas.funnel import (
     STAGE_RUNS,
     TRAINING_CLAIMS,
 )
+from decomposerl.schemas.studies import SELECTOR_STUDY
 from decomposerl.schemas.training import (
     CURVES,
     JUDGE_CALLS,
@@ -72,6 +73,7 @@ __all__ = [
     "RULE_FILTERED",
     "SCORES",
     "SELECTION_CELLS",
+    "SELECTOR_STUDY",
     "SILVER_DECOMPOSED",
     "STAGE_RUNS",
     "TRACE",
