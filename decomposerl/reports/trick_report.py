@@ -88,7 +88,8 @@ def _bounds(
     sums = resampled_sums(columns, clusters, generator(seed, "tricks"), _DRAWS)
     drawn_gains, counts = np.split(sums, 2, axis=1)
     means = np.divide(drawn_gains, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-    ends = np.array([safe_interval(column, clusters.count) for column in means.T])
+    rounded = means.round(_DECIMALS)  # equal draws may differ in their last bits
+    ends = np.array([safe_interval(column, clusters.count) for column in rounded.T])
     parts = np.split(ends, len(paid))
     return [(part[:, 0], part[:, 1]) for part in parts]
 
@@ -106,7 +107,8 @@ def _rows(one: _Paid, low: Numbers, high: Numbers, engine: str) -> list[tuple[ob
     return rows
 
 
-_EQUAL = 1e-9
+_DECIMALS = 9
+_EQUAL = 10.0**-_DECIMALS
 
 
 def _number(value: float) -> float | None:

@@ -37,6 +37,9 @@ _TABLES = {
     "leaderboard": schemas.LEADERBOARD,
     "comparison": schemas.COMPARISON,
     "study/selectors": schemas.SELECTOR_STUDY,
+    "study/tricks": schemas.TRICK_STUDY,
+    "study/trick_signs": schemas.TRICK_SIGNS,
+    "study/tricks_found": schemas.TRICKS_FOUND,
 }
 _FOLDERS = {
     "claims": schemas.CLAIMS,

@@ -9,6 +9,7 @@ from assets.evaluation import ComparisonConfig
 from assets.report import ReportConfig
 from assets.training import PolicyConfig
 from assets.training_inputs import BasePolicyConfig, RandomClaimsConfig
+from assets.trick_study import FoundTricksConfig, TrickStudyConfig
 from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES
 from decomposerl.funnel import settings
@@ -30,7 +31,12 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
     "train": {"policy": PolicyConfig()},
     "calibrate": {"calibrations": CalibrationConfig()},
     "rank": {"comparison": ComparisonConfig()},
-    "studies": {"study__selectors": settings.SelectorStudySettings()},
+    "studies": {
+        "study__selectors": settings.SelectorStudySettings(),
+        "study__tricks": TrickStudyConfig(),
+        "study__trick_signs": TrickStudyConfig(),
+        "study__tricks_found": FoundTricksConfig(),
+    },
     "write_report": {"report": ReportConfig()},
 }
 

@@ -1,0 +1,210 @@
+"""Scripted tricks with the embedded judge, and tricks in the log of a run."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from decomposerl.errors import TrainingError
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.reports.trick_found import found_figure, found_markdown, health_markdown
+from decomposerl.reports.trick_report import READINGS, trick_table, tricks_figure, tricks_markdown
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import SILVER_DECOMPOSED
+from decomposerl.training.curves import CurvePoint, curve_rows
+from decomposerl.training.experiments import experiment
+from decomposerl.training.tricks import TRICKS, KnownClaim, honest
+from fakes import BagOfWordsEmbedder
+from resources.judge.rule_judge import RuleJudge
+from resources.judge.scoring import reward_rollouts
+from resources.store.parquet import DataFolder, write_parquet
+from resources.training.data import Completion, rollouts_of
+from resources.training.rollout_log import RolloutLog, StepBatch
+from resources.training.trick_runs import (
+    ScriptedTraces,
+    found_tricks,
+    known_claims,
+    scripted_traces,
+    sign_table,
+)
+from strategies import example_row, frame_of
+
+MILL = (
+    "The {0} mill grinds oats for the valley. The wheel of the {0} mill is made of larch. "
+    "Visitors come in summer. The {0} mill stands beside the river Osk."
+)
+KEY = "ab" * 8
+NAMES = ("Torbeck", "Ilva", "Marrek", "Nolda", "Perrin", "Quill")
+THIRTY = tuple(f"{one}{two}" for one in NAMES for two in ("", "ow", "ard", "een", "by"))
+
+
+def pool(names: tuple[str, ...] = NAMES) -> pl.DataFrame:
+    """Claims about mills: the first is borne out, the second has one wrong part, and so on."""
+    rows = [
+        example_row(
+            claim=f"The {name} mill grinds oats and its wheel is made of {stuff}.",
+            evidence=MILL.format(name),
+            label=label,
+            questions=[f"What does the {name} mill grind?", f"What is the {name} wheel made of?"],
+        )
+        for at, name in enumerate(names)
+        for label, stuff in [(("Supported", "larch"), ("Refuted", "bronze"))[at % 2]]
+    ]
+    return frame_of(SILVER_DECOMPOSED, rows)
+
+
+def scripted(names: tuple[str, ...] = NAMES, judge: RuleJudge | None = None) -> ScriptedTraces:
+    known = known_claims(pool(names), RuleJudge())
+    return scripted_traces(known, judge or RuleJudge(), BagOfWordsEmbedder())
+
+
+class Failing(RuleJudge):
+    """Has no ruling on correctness."""
+
+    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """The rules' rulings but for these."""
+        rulings = super().judge(calls)
+        return [
+            Ruling(None, "no reply") if call.task == "correctness" else ruling
+            for call, ruling in zip(calls, rulings, strict=True)
+        ]
+
+
+def test_quotes_are_sentences_of_the_evidence_where_the_judge_finds_an_answer():
+    """Nearest by words; a question that nothing answers has none."""
+    rows = pool(NAMES[:1]).with_columns(
+        questions=pl.lit(["What does the Torbeck mill grind?", "Who owns the moon of Saturn?"])
+    )
+    (known,) = known_claims(rows, RuleJudge())
+    assert ("The Torbeck mill grinds oats for the valley.", None) == known.quotes
+
+
+def test_the_table_compares_each_trick_with_the_honest_trace():
+    """A row for each reading, trick and reward; differences are those of the means."""
+    traces = scripted()
+    table = trick_table({n: traces.rewards(s) for n, s in READINGS.items()}, 1, traces.engine)
+    counts = table.group_by("reading").len()["len"].to_list()
+    assert {8 * len(TRICKS), 9 * len(TRICKS)} == set(counts)  # consistency has one reward more
+    assert {traces.engine} == set(table["engine"])
+    gains = table.select(pl.col("paid") - pl.col("honest")).to_series()
+    assert gains.to_list() == pytest.approx(table["gain"].to_list(), abs=1e-9)
+    labelled = table.filter(pl.col("trick") != "both_verdicts", reward="verification")
+    assert {0.0} == set(labelled["gain"])
+    assert {None} == set(labelled["low"])  # no interval where all differences are equal
+
+
+def test_guards_take_from_tricks_what_the_papers_formula_pays():
+    """Under the paper's reading some tricks earn more than honesty; under the strict one none."""
+    traces = scripted()
+    table = trick_table({n: traces.rewards(s) for n, s in READINGS.items()}, 1, traces.engine)
+    totals = table.filter(reward="total")
+    paying = {
+        name: set(totals.filter(pl.col("gain") > 0, reading=name)["trick"]) for name in READINGS
+    }
+    assert paying["strict"] == set()
+    assert "claim_copied" in paying["paper"]
+    dodge = totals.filter(trick="dodge").select("reading", "gain").rows()
+    assert dict(dodge)["literal"] > dict(dodge)["paper"]
+
+
+def test_a_failed_ruling_leaves_the_reward_out_for_all_traces_of_the_claim():
+    """Without a ruling there is no value to compare: null, not 0."""
+    traces = scripted(judge=Failing())
+    table = trick_table({"paper": traces.rewards(RewardSettings())}, 1, traces.engine)
+    assert {(0, None)} == set(table.filter(reward="joint").select("claims", "gain").rows())
+    assert {len(NAMES)} == set(table.filter(reward="coverage")["claims"])
+
+
+def test_intervals_need_thirty_claims_that_differ():
+    """Percentiles of a few claims would be too narrow; thirty enclose the mean difference."""
+    few = scripted()
+    narrow = trick_table({"paper": few.rewards(RewardSettings())}, 1, few.engine)
+    assert {None} == set(narrow["low"])
+    many = scripted(THIRTY)
+    wide = trick_table({"paper": many.rewards(RewardSettings())}, 1, many.engine)
+    bounded = wide.filter(pl.col("low").is_not_null())
+    assert bounded.height
+    assert bounded.select(pl.col("gain").is_between("low", "high").all()).item()
+
+
+def test_signs_see_scripts_and_health_rules_see_only_the_length_of_traces():
+    """What a trick says escapes every rule of health; how much it asks does not."""
+    table = sign_table(scripted(), RewardSettings())
+    seen = dict(table.select("trick", "seen").rows())
+    assert {1.0} == set(seen.values())
+    assert {0.0} == set(table["false_alarms"])
+    rules = {name: set(rules) for name, rules in table.select("trick", "health_rules").rows()}
+    assert {"question_drift", "question_count"} == rules["no_question"] == rules["flood"]
+    assert all(
+        not rules[name] for name in ("dodge", "order_to_judge", "forged_tags", "bare_answers")
+    )
+
+
+def write_run(data: Path, steps: int) -> None:
+    """A run whose policy is honest at first and dodges from half of its steps on."""
+    folder = data / "policy/tiny_long"
+    write_parquet(pool(), folder / f"inputs/{KEY}/claims.parquet")
+    (folder / "run.json").write_text(
+        json.dumps({"key": KEY, "attempts": [{"attempt": 1, "resumed_from": 0}]}), "utf-8"
+    )
+    known, dodge = known_claims(pool(), RuleJudge()), TRICKS[8]
+    assert dodge.name == "dodge"
+    log = RolloutLog(folder, KEY, 1)
+    for step in range(steps):
+        write = dodge.write if step >= steps // 2 else honest
+        batch = [completion(known[step % len(known)], write) for write in (honest, write)]
+        judged = reward_rollouts(
+            rollouts_of(batch, 2), RuleJudge(), BagOfWordsEmbedder(), RewardSettings()
+        )
+        log.write(StepBatch(step, batch, judged))
+        points = {"truncated": CurvePoint(0.5 if step else 0.0)}
+        log.write_curves(step, "train", curve_rows(KEY, "tiny_long", step, "train", points))
+
+
+def completion(known: KnownClaim, write: Callable[[KnownClaim], str]) -> Completion:
+    return Completion(
+        *(known.claim_id, known.claim, known.evidence, known.label, 2, "hover"),
+        labelled=True,
+        prompt_digest="0" * 64,
+        prompt_tokens=9,
+        tokens=(1, 2),
+        text=write(known),
+        truncated=False,
+    )
+
+
+def test_a_runs_tricks_are_counted_by_step_with_what_they_earned(tmp_path: Path):
+    """The share of rollouts at each step, their advantage in the group, and the health rules."""
+    write_run(tmp_path, 60)
+    found = found_tricks(DataFolder(base_dir=str(tmp_path)), experiment("tiny_long"))
+    dodge = found.filter(name="dodge").sort("step")
+    assert [0.0] * 30 + [0.5] * 30 == dodge["share"].to_list()
+    assert {"rule_judge:3"} == set(found["engine"])
+    paid = dodge["advantage"].to_list()
+    assert {None} == set(paid[:30])
+    assert all(value < 0 for value in paid[30:])
+    assert [*range(19, 60)] == found.filter(name="truncated")["step"].to_list()
+    table = found_markdown(found)
+    assert "| I don't know, whatever the document says | 0 % | 50 % |" in table
+    assert "verdict without a question" not in table  # never played
+    assert "| truncated | 41 | 19 | 59 |" in health_markdown(found)
+    assert found_figure(found).svg.startswith(b"<?xml")
+
+
+def test_a_run_that_does_not_exist_is_named_with_its_command(tmp_path: Path):
+    """Nothing is reported on nothing."""
+    with pytest.raises(TrainingError, match="decomposerl train tiny_long"):
+        found_tricks(DataFolder(base_dir=str(tmp_path)), experiment("tiny_long"))
+
+
+def test_the_table_for_readers_marks_what_pays():
+    """An asterisk where the interval is above 0; the figure has every trick."""
+    traces = scripted(THIRTY)
+    table = trick_table({n: traces.rewards(s) for n, s in READINGS.items()}, 1, traces.engine)
+    lines = tricks_markdown(table).splitlines()
+    assert len(TRICKS) + 2 == len(lines)
+    pays = table.filter(pl.col("low") > 0, reward="total").height
+    assert pays == sum(line.count("\\*") for line in lines if "n\\*" not in line) > 0
+    assert tricks_figure(table).png.startswith(b"\x89PNG")
