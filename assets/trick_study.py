@@ -115,7 +115,7 @@ def tricks_found(
     recipe = experiment(config.experiment)
     table = found_tricks(data_folder, recipe)
     figure = found_figure(table)
-    engine = table["engine"].first()
+    engine = str(table["engine"].first())
     sentence = f"Which tricks {recipe.name} plays, by step, and when health rules object; {engine}."
     write_study(data_folder.path, "tricks_found", figure, sentence)
     metadata = {
