@@ -5,6 +5,7 @@ property tests cover it. ``EXPERIMENTS`` has each of them once more with every s
 """
 
 from dataclasses import replace
+from typing import Any
 
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import SEED_MARK
@@ -91,6 +92,30 @@ def _supervised(percent: int) -> Experiment:
     )
 
 
+def _read(name: str, title: str, **changed: Any) -> Experiment:  # noqa: ANN401 - reward settings
+    """The tiny run under another reading of the rewards."""
+    return replace(
+        TINY, name=f"tiny_{name}", title=f"Tiny, {title}", rewards=replace(TINY.rewards, **changed)
+    )
+
+
+BEYOND: tuple[Experiment, ...] = (
+    replace(
+        TINY,
+        name="tiny_normalise_then_sum",
+        title="Tiny, each reward normalised in its group, then summed",
+        grpo=replace(TINY.grpo, aggregation="normalize_then_sum"),
+    ),
+    replace(
+        _read("vote_policy", "labels on 10 %, the policy's own verdicts vote", votes="policy"),
+        supervision=0.1,
+    ),
+    _read("necessity_mean", "necessity is the mean over questions", necessity="mean"),
+    _read("literal", "abstentions paid as the paper prints it", abstention="literal"),
+    _read("consistency", "consistency as an eighth reward", weights={"consistency": 1.0}),
+)
+"""Readings beyond the paper's run; ``tiny_vote_policy`` is compared with ``tiny_s10``."""
+
 RECIPES: tuple[Experiment, ...] = (
     PAPER_7B,
     PAPER_3B,
@@ -130,6 +155,7 @@ RECIPES: tuple[Experiment, ...] = (
         shuffle_rewards=True,
     ),
     replace(TINY, name="tiny_strict", title="Tiny, strict readings of the rewards", rewards=STRICT),
+    *BEYOND,
     replace(
         TINY,
         name="tiny_long",
