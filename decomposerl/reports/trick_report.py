@@ -35,7 +35,8 @@ READINGS: Mapping[str, RewardSettings] = {
 """What tricks are paid under: the default, each other setting alone, and all guards off or on."""
 _TITLES = {trick.name: trick.title for trick in TRICKS}
 _DRAWS = 2_000
-_SHOWN = ("unguarded", "paper", "strict")
+DRAWN = ("unguarded", "paper", "strict")
+"""The readings in the figure."""
 _MARKERS = {
     "unguarded": ("^", PALETTE[4]),
     "paper": ("o", PALETTE[-1]),
@@ -170,12 +171,30 @@ def signs_markdown(table: pl.DataFrame) -> str:
     return markdown_table(heads, rows)
 
 
+def paid_and_noticed_markdown(table: pl.DataFrame, signs: pl.DataFrame) -> str:
+    """One row per trick: its gain in the weighted sum by reading, and what notices it."""
+    totals = table.filter(reward=TOTAL)
+    readings = totals["reading"].unique(maintain_order=True).to_list()
+    gains = {(row["trick"], row["reading"]): row for row in totals.iter_rows(named=True)}
+    rows = [
+        [
+            row["title"],
+            *(_gain(gains[row["trick"], reading]) for reading in readings),
+            f"{100 * row['seen']:.0f} %",
+            f"{100 * row['false_alarms']:.0f} %",
+            ", ".join(row["health_rules"]) or "none",
+        ]
+        for row in signs.iter_rows(named=True)
+    ]
+    return markdown_table([_FIRST_COLUMN, *readings, "sign seen", "false alarms", "health"], rows)
+
+
 def tricks_figure(table: pl.DataFrame) -> Drawn:
     """The gain in the weighted sum of each trick under three readings, with intervals."""
-    chosen = table.filter(pl.col("reward") == TOTAL, pl.col("reading").is_in(_SHOWN))
+    chosen = table.filter(pl.col("reward") == TOTAL, pl.col("reading").is_in(DRAWN))
     names = [trick.name for trick in TRICKS]
     figure, axes = new_figure(8.0, 0.9 + 0.36 * len(names))
-    for shift, reading in enumerate(_SHOWN):
+    for shift, reading in enumerate(DRAWN):
         part = {row["trick"]: row for row in chosen.filter(reading=reading).iter_rows(named=True)}
         marker, colour = _MARKERS[reading]
         places = [place + 0.22 * (shift - 1) for place in range(len(names))]
