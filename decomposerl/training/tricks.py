@@ -84,6 +84,11 @@ class Trick:
     seen: Sign
     disowned: bool = False
 
+    @property
+    def measure(self) -> str:
+        """The name of its share in the learning curves."""
+        return f"trick_{self.name}"
+
     def write(self, claim: KnownClaim) -> str:
         """The trick's trace of this claim, as a policy would write it."""
         other = "Refuted" if claim.label == "Supported" else "Supported"

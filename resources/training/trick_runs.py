@@ -25,13 +25,11 @@ from decomposerl.training.curves import Split, history
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 from decomposerl.training.health import HealthSettings, Measures, health_findings, spread_key
-from decomposerl.training.trick_signs import Observed
-from decomposerl.training.tricks import TRICKS, KnownClaim, honest, tricks_in
-from resources.judge.rule_text import clean
+from decomposerl.training.tricks import TRICKS, KnownClaim, honest
 from resources.judge.scoring import JudgedBatch, reward_cases
 from resources.store.parquet import DataFolder
 from resources.training.data import Completion
-from resources.training.metrics_log import SPLITS, batch_points
+from resources.training.metrics_log import SPLITS, batch_points, tricks_shown
 from resources.training.rollout_log import StepBatch, read_log
 from resources.training.run_inputs import inputs_of, policy_folder
 
@@ -107,7 +105,7 @@ def scripted_traces(
 
 def sign_table(traces: ScriptedTraces, settings: RewardSettings) -> pl.DataFrame:
     """``TRICK_SIGNS``: which signs show each trick, and which health rules object to it."""
-    seen = [tricks_in(_observed(case)) for case in traces.cases]
+    seen = tricks_shown(traces.cases)
     rows = []
     for at, trick in enumerate(TRICKS, start=1):
         own = [one[trick.name] for one in seen[at::_TRACES]]
@@ -116,16 +114,6 @@ def sign_table(traces: ScriptedTraces, settings: RewardSettings) -> pl.DataFrame
         shares = (sum(own) / len(own), sum(false) / len(false))
         rows.append((trick.name, trick.title, len(own), *shares, rules, traces.engine))
     return TRICK_SIGNS.conform(pl.DataFrame(rows, schema=TRICK_SIGNS.schema, orient="row"))
-
-
-def _observed(case: RewardCase) -> Observed:
-    return Observed(case.rollout, case.signals, _addressed(case.rollout))
-
-
-def _addressed(rollout: Rollout) -> tuple[bool, ...]:
-    return tuple(
-        clean(cycle.question).orders or clean(cycle.answer).orders for cycle in rollout.trace.cycles
-    )
 
 
 def _objections(cases: Sequence[RewardCase], trick: int, settings: RewardSettings) -> list[str]:
@@ -153,7 +141,8 @@ def _simulated(
             for claim in dict.fromkeys(wanted)
             for number in range(_GROUP)
         ]
-        judged = JudgedBatch(reward_batch(drawn, settings), JUDGE_CALLS.empty(), 0)
+        rewards = reward_batch(drawn, settings)
+        judged = JudgedBatch(rewards, JUDGE_CALLS.empty(), 0, tuple(drawn))
         batch = StepBatch(step, [_completion(case.rollout) for case in drawn], judged)
         points = batch_points(batch, settings)
         yield {name: point.mean for name, point in points.items()} | {
@@ -198,8 +187,9 @@ def found_tricks(data: DataFolder, recipe: Experiment) -> pl.DataFrame:
     texts = pl.concat([pl.read_parquet(path, columns=["claim_id", "evidence"]) for path in paths])
     evidence = dict(texts.iter_rows())
     health = HealthSettings(mask_truncated=recipe.grpo.mask_truncated)
-    frames = [_found(folder, recipe.name, split, evidence) for split in SPLITS]
-    return TRICKS_FOUND.conform(pl.concat([*frames, _health(folder, recipe.name, health)]))
+    train, *held_out = [_found(folder, recipe.name, split, evidence) for split in SPLITS]
+    rules = _health(folder, recipe.name, train, health)
+    return TRICKS_FOUND.conform(pl.concat([train, *held_out, rules]))
 
 
 def _found(
@@ -210,8 +200,7 @@ def _found(
     for (step,), frame in log.group_by("step", maintain_order=True):
         rulings = calls.filter(pl.col("step") == step)
         engine = rulings["engine"].first() or ""
-        observed = _logged(frame, rulings, evidence)
-        shown = pl.DataFrame([tricks_in(one) for one in observed])
+        shown = pl.DataFrame(tricks_shown(_logged(frame, rulings, evidence)))
         surplus = frame["total"] - frame.select(pl.col("total").mean().over("group"))["total"]
         for trick in TRICKS:
             plays = shown[trick.name]
@@ -223,7 +212,7 @@ def _found(
 
 def _logged(
     frame: pl.DataFrame, calls: pl.DataFrame, evidence: Mapping[str, str]
-) -> list[Observed]:
+) -> list[RewardCase]:
     rollouts = [
         Rollout(
             group=row["group"],
@@ -239,16 +228,20 @@ def _logged(
     ]
     planned, known = plan(rollouts), rulings_from_frame(calls)
     signals = planned.signals([known.get(call.key, _NOT_LOGGED) for call in planned.calls])
-    return [
-        Observed(rollout, each, _addressed(rollout))
-        for rollout, each in zip(rollouts, signals, strict=True)
-    ]
+    return [RewardCase(*parts) for parts in zip(rollouts, signals, strict=True)]
 
 
-def _health(folder: Path, experiment: str, settings: HealthSettings) -> pl.DataFrame:
-    curves = read_log(folder, "curves")
-    steps = history(curves)
-    engine = read_log(folder, "judge_calls")["engine"].first() or ""
+def _health(
+    folder: Path, experiment: str, train: pl.DataFrame, settings: HealthSettings
+) -> pl.DataFrame:
+    """What the rules say after each step; the shares of tricks are those counted here."""
+    names = {trick.name: trick.measure for trick in TRICKS}
+    shares: dict[int, dict[str, float | None]] = {}
+    for step, name, share in train.select("step", "name", "share").iter_rows():
+        shares.setdefault(step, {})[names[name]] = share
+    logged = history(read_log(folder, "curves"))
+    steps = [{**one, **shares.get(step, {})} for step, one in enumerate(logged)]
+    engine = str(train["engine"].first())
     rows = [
         (experiment, "train", step, "health", finding.rule, 0, 1.0, *(None,) * 3, engine)
         for step in range(len(steps))

@@ -129,17 +129,16 @@ def test_intervals_need_thirty_claims_that_differ():
     assert bounded.select(pl.col("gain").is_between("low", "high").all()).item()
 
 
-def test_signs_see_scripts_and_health_rules_see_only_the_length_of_traces():
-    """What a trick says escapes every rule of health; how much it asks does not."""
+def test_each_sign_sees_its_script_and_the_health_rules_object_to_every_trick():
+    """One that changes the number of questions is seen by the rules on that number, too."""
     table = sign_table(scripted(), RewardSettings())
     seen = dict(table.select("trick", "seen").rows())
     assert {1.0} == set(seen.values())
     assert {0.0} == set(table["false_alarms"])
     rules = {name: set(rules) for name, rules in table.select("trick", "health_rules").rows()}
-    assert {"question_drift", "question_count"} == rules["no_question"] == rules["flood"]
-    assert all(
-        not rules[name] for name in ("dodge", "order_to_judge", "forged_tags", "bare_answers")
-    )
+    assert {"question_drift", "question_count", "tricks"} == rules["no_question"]
+    assert {"tricks"} == rules["dodge"] == rules["order_to_judge"] == rules["bare_answers"]
+    assert all("tricks" in each for each in rules.values())
 
 
 def write_run(data: Path, steps: int) -> None:
@@ -186,6 +185,7 @@ def test_a_runs_tricks_are_counted_by_step_with_what_they_earned(tmp_path: Path)
     assert {None} == set(paid[:30])
     assert all(value < 0 for value in paid[30:])
     assert [*range(19, 60)] == found.filter(name="truncated")["step"].to_list()
+    assert [*range(39, 60)] == found.filter(name="tricks")["step"].to_list()
     table = found_markdown(found)
     assert "| I don't know, whatever the document says | 0 % | 50 % |" in table
     assert "verdict without a question" not in table  # never played
