@@ -24,7 +24,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Write one section of the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("data"), help="data folder")
-    parser.add_argument("--section", choices=["tricks", "sample", "found"], default="tricks")
+    parser.add_argument("--section", choices=["tricks", "found"], default="tricks")
     parser.add_argument("--report", type=Path, default=_PAGE, help="Markdown file with markers")
     options = parser.parse_args(words)
     text, figure = _found(options.data) if options.section == "found" else _paid(options.data)
@@ -37,15 +37,15 @@ def _paid(data: Path) -> tuple[str, str]:
     table = pl.read_parquet(data / "study/tricks.parquet")
     signs = pl.read_parquet(data / "study/trick_signs.parquet")
     chosen = table.filter(pl.col("reading").is_in(DRAWN))
-    claims, engine = table["claims"].max(), table["engine"].first()
+    claims, engine = str(table["claims"].max()), str(table["engine"].first())
     text = paid_and_noticed_markdown(chosen, signs)
     return f"{claims} claims; {engine}.\n\n{text}", "tricks"
 
 
 def _found(data: Path) -> tuple[str, str]:
     found = pl.read_parquet(data / "study/tricks_found.parquet")
-    steps, engine = found.filter(split="train")["step"].n_unique(), found["engine"].first()
-    name = found["experiment"].first()
+    steps, engine = found.filter(split="train")["step"].n_unique(), str(found["engine"].first())
+    name = str(found["experiment"].first())
     text = f"{found_markdown(found)}\n\nHealth rules: {health_markdown(found)}"
     return f"`{name}`, {steps} steps; judge {engine}.\n\n{text}", "tricks_found"
 

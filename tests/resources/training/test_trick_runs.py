@@ -1,7 +1,6 @@
 """Scripted tricks with the embedded judge, and tricks in the log of a run."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -12,52 +11,12 @@ from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.reports.trick_found import found_figure, found_markdown, health_markdown
 from decomposerl.reports.trick_report import READINGS, trick_table, tricks_figure, tricks_markdown
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.schemas import SILVER_DECOMPOSED
-from decomposerl.training.curves import CurvePoint, curve_rows
 from decomposerl.training.experiments import experiment
-from decomposerl.training.tricks import TRICKS, KnownClaim, honest
-from fakes import BagOfWordsEmbedder
+from decomposerl.training.tricks import TRICKS
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import reward_rollouts
-from resources.store.parquet import DataFolder, write_parquet
-from resources.training.data import Completion, rollouts_of
-from resources.training.rollout_log import RolloutLog, StepBatch
-from resources.training.trick_runs import (
-    ScriptedTraces,
-    found_tricks,
-    known_claims,
-    scripted_traces,
-    sign_table,
-)
-from strategies import example_row, frame_of
-
-MILL = (
-    "The {0} mill grinds oats for the valley. The wheel of the {0} mill is made of larch. "
-    "Visitors come in summer. The {0} mill stands beside the river Osk."
-)
-KEY = "ab" * 8
-NAMES = ("Torbeck", "Ilva", "Marrek", "Nolda", "Perrin", "Quill")
-THIRTY = tuple(f"{one}{two}" for one in NAMES for two in ("", "ow", "ard", "een", "by"))
-
-
-def pool(names: tuple[str, ...] = NAMES) -> pl.DataFrame:
-    """Claims about mills: the first is borne out, the second has one wrong part, and so on."""
-    rows = [
-        example_row(
-            claim=f"The {name} mill grinds oats and its wheel is made of {stuff}.",
-            evidence=MILL.format(name),
-            label=label,
-            questions=[f"What does the {name} mill grind?", f"What is the {name} wheel made of?"],
-        )
-        for at, name in enumerate(names)
-        for label, stuff in [(("Supported", "larch"), ("Refuted", "bronze"))[at % 2]]
-    ]
-    return frame_of(SILVER_DECOMPOSED, rows)
-
-
-def scripted(names: tuple[str, ...] = NAMES, judge: RuleJudge | None = None) -> ScriptedTraces:
-    known = known_claims(pool(names), RuleJudge())
-    return scripted_traces(known, judge or RuleJudge(), BagOfWordsEmbedder())
+from resources.store.parquet import DataFolder
+from resources.training.trick_runs import found_tricks, known_claims, sign_table
+from trick_parts import NAMES, THIRTY, pool, scripted, write_run
 
 
 class Failing(RuleJudge):
@@ -139,39 +98,6 @@ def test_each_sign_sees_its_script_and_the_health_rules_object_to_every_trick():
     assert {"question_drift", "question_count", "tricks"} == rules["no_question"]
     assert {"tricks"} == rules["dodge"] == rules["order_to_judge"] == rules["bare_answers"]
     assert all("tricks" in each for each in rules.values())
-
-
-def write_run(data: Path, steps: int) -> None:
-    """A run whose policy is honest at first and dodges from half of its steps on."""
-    folder = data / "policy/tiny_long"
-    write_parquet(pool(), folder / f"inputs/{KEY}/claims.parquet")
-    (folder / "run.json").write_text(
-        json.dumps({"key": KEY, "attempts": [{"attempt": 1, "resumed_from": 0}]}), "utf-8"
-    )
-    known, dodge = known_claims(pool(), RuleJudge()), TRICKS[8]
-    assert dodge.name == "dodge"
-    log = RolloutLog(folder, KEY, 1)
-    for step in range(steps):
-        write = dodge.write if step >= steps // 2 else honest
-        batch = [completion(known[step % len(known)], write) for write in (honest, write)]
-        judged = reward_rollouts(
-            rollouts_of(batch, 2), RuleJudge(), BagOfWordsEmbedder(), RewardSettings()
-        )
-        log.write(StepBatch(step, batch, judged))
-        points = {"truncated": CurvePoint(0.5 if step else 0.0)}
-        log.write_curves(step, "train", curve_rows(KEY, "tiny_long", step, "train", points))
-
-
-def completion(known: KnownClaim, write: Callable[[KnownClaim], str]) -> Completion:
-    return Completion(
-        *(known.claim_id, known.claim, known.evidence, known.label, 2, "hover"),
-        labelled=True,
-        prompt_digest="0" * 64,
-        prompt_tokens=9,
-        tokens=(1, 2),
-        text=write(known),
-        truncated=False,
-    )
 
 
 def test_a_runs_tricks_are_counted_by_step_with_what_they_earned(tmp_path: Path):
