@@ -225,7 +225,7 @@ def _collected(
     )
     status = "ok" if batches else "not_available"
     for file, rows in batches:
-        collector.open_file(file.path)
+        collector.open_file(file)
         empty = True
         for row in rows:
             empty = False
