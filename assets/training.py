@@ -14,7 +14,7 @@ from pydantic import Field
 from decomposerl.errors import ConfigError
 from decomposerl.reports.training_report import measures_markdown
 from decomposerl.training.curves import ends, history
-from decomposerl.training.experiment import Experiment
+from decomposerl.training.experiment import TINY_BASES, Experiment
 from decomposerl.training.experiments import run_name
 from decomposerl.training.health import HealthSettings, health_findings
 from resources.embedder.resource import EmbedderResource
@@ -29,7 +29,7 @@ _TRAINER_FIELDS = (
     *("python", "launch", "paged", "memory_share", "importance_correction"),
     *("checkpoint_every", "most_judge_failures", "most_wait_s", "sampler_check_every", "report_to"),
 )
-_DEPS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
+_DEPS = ("training_claims", "training_claims_random", "silver_decomposed", *TINY_BASES)
 
 
 class PolicyConfig(dg.Config):

@@ -1,4 +1,4 @@
-"""What training needs besides the funnel's claims: a tiny base policy, a random training set.
+"""What training needs besides the funnel's claims: tiny base policies, a random training set.
 
 The random set is the contrast of the sampling ablation (paper, appendix "Sampling Ablation").
 """
@@ -9,12 +9,19 @@ from pydantic import Field
 
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.claim_draws import random_claims
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
 from resources.policy_tiny.folder import base_policy_facts, load_base_policy
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
 
 _LOG_EVERY = 100
+_BASES = {
+    BASE_POLICY: "A Qwen2 of 0.4 million parameters, warm-started on the invented world, for two "
+    "cores; its traces have planted flaws.",
+    CLEAN_POLICY: "The same without planted flaws: the base of the embedded ablations.",
+    SMALL_POLICY: "A smaller one, also without flaws: the other size of the scale study.",
+}
 
 
 class BasePolicyConfig(dg.Config):
@@ -33,34 +40,38 @@ class RandomClaimsConfig(dg.Config):
     seed: int = Field(default=42, description="part of the hash that orders the claims")
 
 
-@dg.asset(group_name="training", kinds={"pytorch"})
-@locked_asset
-def base_policy(
-    context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
-) -> dg.MaterializeResult[None]:
-    """A Qwen2 of 0.4 million parameters, warm-started on the invented world, for two cores."""
-    folder = data_folder.path / "base_policy"
+def base_policy_asset(base: str) -> dg.AssetsDefinition:
+    """The asset of one of ``TINY_BASES``."""
 
-    def log_loss(step: int, loss: float) -> None:
-        if step % _LOG_EVERY == 0:
-            context.log.info(f"step {step}: loss {loss:.3f}")
+    @dg.asset(name=base, group_name="training", kinds={"pytorch"}, description=_BASES[base])
+    @locked_asset
+    def base_policy(
+        context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
+    ) -> dg.MaterializeResult[None]:
+        folder = data_folder.path / base
 
-    if config.anew:
-        # Loads the invented world, which nothing else of the graph needs.
-        from resources.policy_tiny.warm_start import WarmStart, warm_start
+        def log_loss(step: int, loss: float) -> None:
+            if step % _LOG_EVERY == 0:
+                context.log.info(f"step {step}: loss {loss:.3f}")
 
-        warm_start(WarmStart(), folder, log_loss)
-    else:
-        load_base_policy(folder)
-    facts = base_policy_facts(folder)
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(facts.digest),
-        metadata={
-            "path": dg.MetadataValue.path(str(folder)),
-            "parameters": facts.parameters,
-            "warm start": dg.MetadataValue.json(facts.settings),
-        },
-    )
+        if config.anew:
+            # Loads the invented world, which nothing else of the graph needs.
+            from resources.policy_tiny.warm_start import SETTINGS, warm_start
+
+            warm_start(SETTINGS[base], folder, log_loss)
+        else:
+            load_base_policy(folder, base)
+        facts = base_policy_facts(folder)
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(facts.digest),
+            metadata={
+                "path": dg.MetadataValue.path(str(folder)),
+                "parameters": facts.parameters,
+                "warm start": dg.MetadataValue.json(facts.settings),
+            },
+        )
+
+    return base_policy
 
 
 @dg.asset(group_name="training", kinds={"parquet"})

@@ -19,7 +19,8 @@ from assets.funnel import funnel_assets
 from assets.report import report_asset
 from assets.selection_study import selectors
 from assets.training import policy_asset, training_health_check
-from assets.training_inputs import base_policy, training_claims_random
+from assets.training_inputs import base_policy_asset, training_claims_random
+from assets.training_studies import training_study_asset
 from assets.trick_study import trick_signs, tricks, tricks_found
 from dagster_project import run_errors
 from dagster_project.asset_details import Details, automation_sensor, detailed
@@ -33,11 +34,14 @@ from dagster_project.profiles import (
     sources_for,
     systems_for,
 )
+from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
 from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
 from dagster_project.terminal import guard_dagster_run
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
+from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS
+from decomposerl.training.studies import STUDIES
 from resources.evaluation.offered import unavailable
 
 
@@ -105,13 +109,15 @@ def _assets(
     last: Container[str],
 ) -> list[dg.AssetsDefinition]:
     pool, pools = _prediction_pool(profile, evaluated), profile.engines.pools
+    speed = QWEN3_32B_TOKENS_A_SECOND.amount
+    training_studies = [training_study_asset(one, speed, pools.get("policy")) for one in STUDIES]
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     return [
         *source_assets(sources, benchmarks),
         *benchmark_assets(benchmarks, sources),
         *funnel_assets(source_names, benchmark_names, pools),
-        *(training_claims_random, base_policy),
+        *(training_claims_random, *map(base_policy_asset, TINY_BASES)),
         policy_asset(EXPERIMENTS, pools.get("policy")),
         *evaluation_assets(benchmarks, evaluated, pool, last),
         calibrations_asset(evaluated, pool, last),
@@ -120,6 +126,7 @@ def _assets(
         catalog_asset(sources, benchmarks),
         selectors,
         *(tricks, trick_signs, tricks_found),
+        *training_studies,
         report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
     ]
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import dagster as dg
 
+from decomposerl.training.experiment import TINY_BASES
+
 _SELECT = dg.AssetSelection
 _SELECTIONS = {
     "funnel": (
@@ -20,8 +22,8 @@ _SELECTIONS = {
         "Only the test sets; the funnel reads them too.",
     ),
     "training_inputs": (
-        _SELECT.assets("base_policy", "training_claims_random"),
-        "What training needs besides the funnel: a tiny base policy and randomly drawn claims.",
+        _SELECT.assets(*TINY_BASES, "training_claims_random"),
+        "What training needs besides the funnel: tiny base policies and randomly drawn claims.",
     ),
     "train": (
         _SELECT.assets("policy"),

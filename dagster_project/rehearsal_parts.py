@@ -16,7 +16,6 @@ from decomposerl.evaluation.systems import POLICY_METHOD, VERIFIERS
 from decomposerl.prompts.judge import TASKS
 from decomposerl.reports.cost import Port
 from decomposerl.reports.rehearsal import RehearsedStep
-from decomposerl.training.experiment import BASE_POLICY
 from resources.chat.reply_store import REPLIES_FILE, replies_in
 from resources.store.parquet import write_parquet
 from resources.training.metrics_log import PHASES
@@ -131,7 +130,7 @@ def curate(stage: Stage) -> None:
 
 def train(stage: Stage) -> None:
     """Two GRPO steps in the trainer's own process."""
-    if stage.recipe.model == BASE_POLICY or stage.recipe.claims != "training_claims":
+    if stage.recipe.on_tiny_base or stage.recipe.claims != "training_claims":
         stage.run("training_inputs", {}).require()
     name = stage.recipe.name
     short = {"steps": STEPS, "held_out_claims": 2, "stop_unhealthy": False}

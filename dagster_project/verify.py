@@ -20,7 +20,7 @@ from decomposerl.evaluation.entries import is_path
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.claim_records import ClaimRecord
-from decomposerl.training.experiment import BASE_POLICY
+from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
 from resources.corpora.text_search import TextSearch
 from resources.evaluation.opened_system import OpenedSystem
@@ -147,8 +147,8 @@ def _weakness(system: System) -> tuple[str, ...]:
     if port == "rules" or (port == "verifier" and system.model.key == "lexical"):
         return (f"{system.key} {_RULES}",)
     entry = system.entry
-    tiny = entry is not None and is_path(entry.model) and Path(entry.model).name == BASE_POLICY
-    if tiny or (port == "policy" and experiment(system.model.key).model == BASE_POLICY):
+    tiny = entry is not None and is_path(entry.model) and Path(entry.model).name in TINY_BASES
+    if tiny or (port == "policy" and experiment(system.model.key).on_tiny_base):
         return (f"{system.key} {_TINY}",)
     return ()
 

@@ -14,7 +14,9 @@ from studies.reference import (
     corpora_status,
     corpus_rows,
     files,
+    paper_page,
     python_page,
+    study_rows,
     tables,
     variables,
 )
@@ -29,11 +31,14 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "corpora-status.md": corpora_status.page,
     "prompts.md": prompt_page.page,
     "python.md": python_page.page,
+    "paper.md": paper_page.page,
 }
 """What writes each page."""
 READINGS = FOLDER.parent / "explanation/paper-readings.md"
 ROWS = "corpora rows"
 """The page and the name of its table that ``corpus_rows.block`` gives."""
+STUDIES, STUDY_ROWS = FOLDER.parent / "how-to/studies.md", "study rows"
+"""The same of ``study_rows.block``."""
 
 
 def main() -> None:
@@ -42,6 +47,7 @@ def main() -> None:
     for name, text in written.items():
         (FOLDER / name).write_text(text, "utf-8")
     write_between_markers(READINGS, ROWS, corpus_rows.block())
+    write_between_markers(STUDIES, STUDY_ROWS, study_rows.block())
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""The paper's Tables 1 and 2 as data, and the sizes of published test sets.
+"""The paper's tables as data, and the sizes of published test sets.
 
-Scores are balanced accuracy in percent, as printed. Each row of ``PUBLISHED`` names its line in the
-paper's LaTeX source. ``method`` and ``model`` are keys of ``evaluation.systems``; the paper does
-not say which protocol a row was measured with. Every mean in the two tables is the mean of its row,
-rounded to one decimal.
+Scores are balanced accuracy in percent, as printed. Each row names its line in the paper's LaTeX
+source. ``method`` and ``model`` of a row of Tables 1 and 2 are keys of ``evaluation.systems``; the
+paper does not say which protocol a row was measured with. ``ABLATIONS`` are the trained runs of its
+other tables. A printed mean is the mean of its row, rounded to one decimal, but for those in
+``UNEQUAL_MEANS``. The rows of the selectors are in ``funnel.selector_comparison``.
 """
 
 from collections.abc import Mapping
@@ -97,6 +98,124 @@ PUBLISHED: tuple[PublishedRow, ...] = (
 )
 # fmt: on
 """Both tables, in the order of their lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class AblationRow:
+    """One run of an ablation: ``recipe`` of ``training.experiments``, its study and section.
+
+    ``scores`` by the names of ``COLUMNS``: all of them, or those that the paper prints.
+    """
+
+    study: str
+    section: str
+    line: int
+    title: str
+    recipe: str
+    scores: Mapping[str, float]
+
+
+def _runs(
+    study: str, section: str, columns: tuple[str, ...], *rows: tuple[int, str, str, str]
+) -> tuple[AblationRow, ...]:
+    """The runs of a table whose lines print ``columns``: line, title, recipe, figures."""
+    return tuple(
+        AblationRow(
+            study,
+            section,
+            line,
+            title,
+            recipe,
+            dict(zip(columns, map(float, printed.split()), strict=True)),
+        )
+        for line, title, recipe, printed in rows
+    )
+
+
+_FULL = "74.1 98.6 76.4 93.1 86.5 87.6 87.5 85.5 87.7 86.3 62.5 77.0 69.8"
+_PARTS = (MEAN_IN, *OUT_OF_DOMAIN)
+# fmt: off
+ABLATIONS: tuple[AblationRow, ...] = (
+    *_runs(
+        "sampling", "G.2", _PARTS,
+        (1689, "facility location", "paper_7b", "86.3 62.5 77.0"),
+        (1690, "uniformly at random", "random_sampling", "84.8 58.2 77.4"),
+    ),
+    *_runs(
+        "supervision", "G.3", COLUMNS,
+        (1732, "s = 0.1", "supervision_10",
+         "71.4 98.1 70.4 92.9 87.9 82.6 86.9 83.9 87.1 84.6 60.6 78.7 69.7"),
+        (1733, "s = 0.3", "supervision_30",
+         "73.3 100.0 72.2 93.1 89.5 83.7 89.9 85.4 86.8 86.0 58.1 75.8 67.0"),
+        (1734, "s = 0.5", "supervision_50",
+         "72.1 98.6 70.8 93.9 90.1 82.3 86.9 83.9 85.4 84.9 54.3 75.7 65.0"),
+        (1735, "s = 0.7", "supervision_70",
+         "74.2 100.0 74.6 94.3 87.7 85.9 87.2 85.1 87.2 86.2 54.4 76.3 65.4"),
+        (1736, "s = 1.0", "paper_7b", _FULL),
+    ),
+    *_runs(
+        "rewards", "Table 3 and G.4", COLUMNS,
+        (1786, "all seven rewards", "paper_7b", _FULL),
+        (1788, "without necessity", "no_necessity",
+         "73.3 98.6 74.0 94.4 89.0 87.3 88.3 83.8 87.5 86.2 53.9 76.1 65.0"),
+        (1789, "without coverage", "no_coverage",
+         "72.8 98.6 73.4 94.0 89.5 86.4 87.3 86.2 87.3 86.2 57.1 74.6 65.9"),
+        (1790, "without diversity", "no_diversity",
+         "71.9 97.3 73.6 93.6 89.0 86.6 86.9 85.6 86.5 85.7 58.2 74.9 66.6"),
+        (1791, "without joint quality", "no_joint",
+         "72.7 97.3 74.2 93.8 87.4 86.8 85.5 86.3 86.9 85.6 61.5 74.0 67.8"),
+        (1792, "without question count", "no_question_count",
+         "72.6 100.0 71.8 93.5 86.3 86.1 89.9 87.3 88.0 86.2 60.9 75.3 68.1"),
+    ),
+    *_runs(
+        "scale", "G.5", (MEAN_IN, MEAN_OUT),
+        (1816, "7B policy", "paper_7b", "86.3 69.8"),
+        (1816, "3B policy", "paper_3b", "83.9 63.2"),
+    ),
+    *_runs(
+        "judge", "G.6", _PARTS,
+        (1856, "Qwen3-32B rules", "paper_7b", "86.3 62.5 77.0"),
+        (1857, "the tiny judge rules", "tiny_judge", "85.8 61.0 76.4"),
+    ),
+    *_runs(
+        "epochs", "G.7", _PARTS,
+        (1895, "two epochs", "paper_7b", "86.3 62.5 77.0"),
+        (1896, "one epoch", "one_epoch", "86.2 58.6 72.2"),
+    ),
+)
+# fmt: on
+"""The paper's runs by ablation, in the order of its sections. G.5 gives its means in the text."""
+UNEQUAL_MEANS: Mapping[tuple[str, str, str], float] = {("rewards", "no_joint", MEAN_IN): 85.7}
+"""Printed means that their row does not have: study, recipe, column to the row's mean.
+
+Without joint quality the row has 770.9 / 9 = 85.656, printed 85.6; its difference to the full
+ensemble is then -0.6, as without diversity, and not the -0.7 of Table 3.
+"""
+CONTRADICTIONS: tuple[tuple[str, str, str], ...] = (
+    ("Table 3, G.4", "without joint quality, in-domain mean 85.6, difference -0.7",
+     "the row's nine figures have the mean 85.66: 85.7 and -0.6, the same as without diversity"),
+    ("G.4", "CoverBench drops by 1.6 to 8.6", "without joint quality it drops by 1.0"),
+    ("G.4", "without necessity CoverBench drops more than twice the next-largest drop",
+     "8.6 is 1.6 times the 5.4 without coverage"),
+    ("G.5", "the caption has +0.6 over the best 3B baseline, out of domain",
+     "63.2 - 62.7 = +0.5, as the text says"),
+    ("G.1, G.6", "a run takes 48 hours on four GPUs",
+     "G.6 has 120 hours on two (240 GPU-hours), or 48 on one with the tiny judge"),
+)  # fmt: skip
+"""Where the ablations contradict themselves: section, what is printed, what the figures give."""
+
+
+def ablation_of(study: str) -> Mapping[str, AblationRow]:
+    """The paper's runs of an ablation by recipe; empty where the paper has none."""
+    return {row.recipe: row for row in ABLATIONS if row.study == study}
+
+
+def domain_means(row: AblationRow) -> tuple[float, float]:
+    """In-domain and out-of-domain mean; the latter from its two sets where it is not printed."""
+    outside = row.scores.get(MEAN_OUT)
+    if outside is None:
+        outside = sum(row.scores[name] for name in OUT_OF_DOMAIN) / len(OUT_OF_DOMAIN)
+    return row.scores[MEAN_IN], outside
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from decomposerl.schemas.funnel import (
     STAGE_RUNS,
     TRAINING_CLAIMS,
 )
-from decomposerl.schemas.studies import SELECTOR_STUDY
+from decomposerl.schemas.studies import SELECTOR_STUDY, TRAINING_STUDY
 from decomposerl.schemas.training import (
     CURVES,
     JUDGE_CALLS,
@@ -78,6 +78,7 @@ __all__ = [
     "STAGE_RUNS",
     "TRACE",
     "TRAINING_CLAIMS",
+    "TRAINING_STUDY",
     "TRICKS_FOUND",
     "TRICK_SIGNS",
     "TRICK_STUDY",

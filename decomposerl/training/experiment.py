@@ -21,6 +21,10 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "
 DEFAULT_SEED = 42
 BASE_POLICY = "base_policy"
 """``Experiment.model`` of the tiny model that the project warm-starts itself."""
+CLEAN_POLICY, SMALL_POLICY = "base_policy_clean", "base_policy_small"
+"""The same, warm-started on traces without planted flaws; and a smaller one, also without."""
+TINY_BASES = (BASE_POLICY, CLEAN_POLICY, SMALL_POLICY)
+"""Each is an asset of this name, a folder of the data folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ class Experiment:
     """The recipe of one training run.
 
     ``name`` is its partition; a further seed has its own, ``paper_7b-seed_1``.
-    ``model`` is a hub name, a folder, or ``BASE_POLICY``. ``supervision`` is the share s of
+    ``model`` is a hub name, a folder, or one of ``TINY_BASES``. ``supervision`` is the share s of
     claims that keep their label (section 3.3). ``paper`` names the row of the paper that it
     reproduces. ``shuffle_rewards`` permutes reward vectors within each group: a control that must
     not learn. ``judge_thinking`` None keeps the profile's. ``verdict_rule`` is what the
@@ -141,6 +145,11 @@ class Experiment:
     evidence_view: EvidenceView | None = None
     held_out: HeldOut = field(default_factory=HeldOut)
     shuffle_rewards: bool = False
+
+    @property
+    def on_tiny_base(self) -> bool:
+        """Whether its base is a tiny model of the data folder."""
+        return self.model in TINY_BASES
 
     @property
     def digest(self) -> str:

@@ -9,10 +9,13 @@ from typing import Any
 
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import SEED_MARK
+from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.settings import STRICT, UNGUARDED
 from decomposerl.training.experiment import (
     BASE_POLICY,
+    CLEAN_POLICY,
     DEFAULT_SEED,
+    SMALL_POLICY,
     EvidenceView,
     Experiment,
     Grpo,
@@ -50,6 +53,12 @@ TINY = Experiment(
     held_out=HeldOut(claims=128),
 )
 """The embedded profile's run; its figures are not comparable with the paper's."""
+
+
+TINY_CLEAN = replace(
+    TINY, name="tiny_clean", title="Tiny, from the clean warm start", model=CLEAN_POLICY
+)
+"""What the embedded ablations are compared with: training cannot merely undo planted flaws."""
 
 
 SMOL = Experiment(
@@ -92,18 +101,39 @@ def _supervised(percent: int) -> Experiment:
     )
 
 
+def _tiny(name: str, title: str, **changed: Any) -> Experiment:  # noqa: ANN401 - fields of a recipe
+    """The tiny run from the clean warm start with one part changed."""
+    return replace(TINY_CLEAN, name=f"tiny_{name}", title=f"Tiny, {title}", **changed)
+
+
+def _tiny_without(reward: str) -> Experiment:
+    weights = replace(TINY.rewards, weights={reward: 0.0})
+    return _tiny(f"no_{reward}", f"without {reward.replace('_', ' ')}", rewards=weights)
+
+
+EMBEDDED: tuple[Experiment, ...] = (
+    TINY_CLEAN,
+    *(
+        _tiny(f"supervision_{percent}", f"labels on {percent} %", supervision=percent / 100)
+        for percent in (10, 30, 50, 70)
+    ),
+    *(_tiny_without(reward.name) for reward in REWARDS if reward.weight),
+    _tiny("random_sampling", "claims drawn at random", claims="training_claims_random"),
+    _tiny("one_epoch", "half the steps", optimization=replace(TINY.optimization, steps=15)),
+    _tiny("small", "a smaller base", model=SMALL_POLICY),
+)
+"""The paper's ablations on the tiny policy; ``training.studies`` has the paper's recipe of each."""
+
+
 def _read(name: str, title: str, **changed: Any) -> Experiment:  # noqa: ANN401 - reward settings
-    """The tiny run under another reading of the rewards."""
-    return replace(
-        TINY, name=f"tiny_{name}", title=f"Tiny, {title}", rewards=replace(TINY.rewards, **changed)
-    )
+    """The tiny run with another reading of the rewards."""
+    return _tiny(name, title, rewards=replace(TINY.rewards, **changed))
 
 
 BEYOND: tuple[Experiment, ...] = (
-    replace(
-        TINY,
-        name="tiny_normalise_then_sum",
-        title="Tiny, each reward normalised in its group, then summed",
+    _tiny(
+        "normalise_then_sum",
+        "each reward normalised in its group, then summed",
         grpo=replace(TINY.grpo, aggregation="normalize_then_sum"),
     ),
     replace(
@@ -114,7 +144,8 @@ BEYOND: tuple[Experiment, ...] = (
     _read("literal", "abstentions paid as the paper prints it", abstention="literal"),
     _read("consistency", "consistency as an eighth reward", weights={"consistency": 1.0}),
 )
-"""Readings beyond the paper's run; ``tiny_vote_policy`` is compared with ``tiny_s10``."""
+"""Readings beyond the paper's run; ``tiny_vote_policy`` stands beside ``tiny_supervision_10``."""
+
 
 RECIPES: tuple[Experiment, ...] = (
     PAPER_7B,
@@ -155,6 +186,7 @@ RECIPES: tuple[Experiment, ...] = (
         shuffle_rewards=True,
     ),
     replace(TINY, name="tiny_strict", title="Tiny, strict readings of the rewards", rewards=STRICT),
+    *EMBEDDED,
     *BEYOND,
     replace(
         TINY,

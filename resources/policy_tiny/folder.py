@@ -1,34 +1,42 @@
-"""The tiny policy's checkpoint: a Qwen2 of 0.4 million parameters, small enough for two cores.
+"""The tiny policies' checkpoints: Qwen2s of 0.4 and 0.3 million parameters, for two cores.
 
-The project includes it as an ordinary model folder: config, safetensors, tokenizer, and the prompt
-it was trained with. The model decomposes claims about invented things, marks what the evidence
-contains and lacks, and has the habits that ``sample.policy_flaws`` plants.
+The project includes each as an ordinary model folder: config, safetensors, tokenizer, and the
+prompt it was trained with. The models decompose claims about invented things and mark what the
+evidence contains and lacks. The first has the habits that ``sample.policy_flaws`` plants; the
+other two, of the same size and smaller, saw clean traces only.
 """
 
 import hashlib
 import json
 import math
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from decomposerl.extras import require
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
 from decomposerl.training.experiments import TINY_VIEW
 from resources.store.temporary import folder_aside, publish_folder
 
-CHECKPOINT = Path(__file__).with_name("tiny_policy")
-"""The checkpoint of the project, in 16 bits."""
+CHECKPOINTS: Mapping[str, Path] = {
+    BASE_POLICY: Path(__file__).with_name("tiny_policy"),
+    CLEAN_POLICY: Path(__file__).with_name("tiny_policy_clean"),
+    SMALL_POLICY: Path(__file__).with_name("tiny_policy_small"),
+}
+"""The checkpoints of the project by base, in 16 bits."""
+CHECKPOINT = CHECKPOINTS[BASE_POLICY]
 PROMPT = Path(__file__).with_name("policy.md")
 VIEW = TINY_VIEW
 """The view of the evidence in warm start and recipes."""
 
 
-def load_base_policy(folder: Path) -> Path:
-    """Replace ``folder`` atomically by the project's checkpoint."""
+def load_base_policy(folder: Path, base: str = BASE_POLICY) -> Path:
+    """Replace ``folder`` atomically by the project's checkpoint of a base."""
     aside = folder_aside(folder)
     shutil.rmtree(aside, ignore_errors=True)
-    shutil.copytree(CHECKPOINT, aside)
+    shutil.copytree(CHECKPOINTS[base], aside)
     publish_folder(aside, folder)
     return folder
 

@@ -1,13 +1,13 @@
 """The warm start of the tiny policy: supervised training on invented lessons.
 
-``python -m studies.warm_start`` makes the checkpoint that ``resources.policy_tiny.folder`` copies.
+``python -m studies.warm_start`` makes the checkpoints that ``resources.policy_tiny.folder`` copies.
 """
 
 import copy
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -16,6 +16,7 @@ from typing import Any
 
 from decomposerl.errors import ConfigError
 from decomposerl.extras import require
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
 from resources.policy_tiny.circuit import Words, wire_copying
 from resources.policy_tiny.examples import Example, batches, encoded
 from resources.policy_tiny.folder import PROMPT, VIEW
@@ -58,6 +59,15 @@ class WarmStart:
     prompt_weight: float = 0.15
     decision_weight: float = 6.0
     seed: int = 20
+
+
+SETTINGS: Mapping[str, WarmStart] = {
+    BASE_POLICY: WarmStart(),
+    CLEAN_POLICY: WarmStart(flawed_share=0.0),
+    SMALL_POLICY: WarmStart(hidden=72, intermediate=144, flawed_share=0.0),
+}
+"""How each base is made. The project's clean one is the control of ``BASE_POLICY``'s warm start,
+which draws its last batches in another order."""
 
 
 def warm_start(

@@ -25,6 +25,7 @@ from decomposerl import schemas
 from decomposerl.errors import SchemaError, SourceFileError, TooManyRejects
 from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.table import Table
+from decomposerl.training.studies import STUDIES
 from resources.store.paths import LocalPath
 from resources.store.profile_defaults import ProfileDefaults
 from resources.store.temporary import replace_file
@@ -40,6 +41,7 @@ _TABLES = {
     "study/tricks": schemas.TRICK_STUDY,
     "study/trick_signs": schemas.TRICK_SIGNS,
     "study/tricks_found": schemas.TRICKS_FOUND,
+    **{f"study/{one.name}": schemas.TRAINING_STUDY for one in STUDIES},
 }
 _FOLDERS = {
     "claims": schemas.CLAIMS,

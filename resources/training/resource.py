@@ -25,7 +25,7 @@ from decomposerl.extras import require
 from decomposerl.reports.training_figure import training_curve, training_png
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.training.curves import changes, ends
-from decomposerl.training.experiment import BASE_POLICY, plain_values
+from decomposerl.training.experiment import plain_values
 from resources.process.child import run_watched
 from resources.store.parquet import file_sha256
 from resources.store.profile_defaults import ProfileDefaults
@@ -205,14 +205,19 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             raise TrainingError(_failure(f"ended with {meaning_of(status)}", log))
         return log.read_text("utf-8")
 
-    def _run(self, run: TrainingRun, log: Path, options: Sequence[str], run_id: str) -> int:
-        run_file = log.with_name(_RUN_FILE)
+    def command(self, run: TrainingRun, notes: Path) -> list[str]:
+        """What trains a run, which is written to ``notes`` first."""
+        notes.mkdir(parents=True, exist_ok=True)
+        run_file = notes / _RUN_FILE
         replace_file(run_file, lambda path: path.write_text(run.to_json(), "utf-8"))
-        spared = run.device.startswith("cuda") or run.experiment.model == BASE_POLICY
+        spared = run.device.startswith("cuda") or run.experiment.on_tiny_base
         settings = () if spared else _RETURNS_MEMORY
         words = [*settings, self.python or sys.executable, *self.launch, "-m", self.module]
+        return [*words, "--run", str(run_file)]
+
+    def _run(self, run: TrainingRun, log: Path, options: Sequence[str], run_id: str) -> int:
         title = f"run {run_id}, started by process {os.getpid()}"
-        return run_watched([*words, "--run", str(run_file), *options], log, self.grace_s, title)
+        return run_watched([*self.command(run, log.parent), *options], log, self.grace_s, title)
 
 
 def _failure(what: str, log: Path) -> str:

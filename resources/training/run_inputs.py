@@ -92,8 +92,11 @@ def gather_inputs(
     own = policy_folder(data, experiment.name)
     run_folder = RunFolder((own if folder is None else folder).resolve())
     sources = _sources(data, experiment)
-    tiny = experiment.model == BASE_POLICY
-    revision = "" if tiny else ModelLocks(models_lock(data.path)).fetched(experiment.model)
+    revision = (
+        ""
+        if experiment.on_tiny_base
+        else ModelLocks(models_lock(data.path)).fetched(experiment.model)
+    )
     load_prompt(POLICY, prompts)  # refuse a malformed folder of prompts before copying
     aside = run_folder.inputs(_ASIDE)
     empty_folder(aside)
@@ -144,8 +147,7 @@ def base_of(data: DataFolder, experiment: Experiment) -> str:
     run = RunFolder(policy_folder(data, experiment.name))
     if known := recorded_in_config(run, "base") or (copies.base if copies else ""):
         return known
-    tiny = experiment.model == BASE_POLICY
-    return str(data.path / BASE_POLICY) if tiny else experiment.model
+    return str(data.path / experiment.model) if experiment.on_tiny_base else experiment.model
 
 
 def restart_notice(inputs: RunInputs) -> str:
@@ -234,11 +236,10 @@ def _digest(path: Path) -> str:
 
 def _copies(experiment: Experiment, folder: Path) -> InputCopies:
     held_out, prompts = folder / _HELD_OUT, folder / _PROMPTS
-    tiny = experiment.model == BASE_POLICY
     return InputCopies(
         claims=folder / _CLAIMS,
         held_out=held_out if held_out.is_file() else None,
-        base=str(folder / BASE_POLICY) if tiny else experiment.model,
+        base=str(folder / BASE_POLICY) if experiment.on_tiny_base else experiment.model,
         prompts=str(prompts) if prompts.is_dir() else "",
     )
 
@@ -254,8 +255,8 @@ def _sources(data: DataFolder, experiment: Experiment) -> dict[str, Path]:
     """The live files and folder that are copied, or that held-out claims are chosen from."""
     names = [experiment.claims, *([_SILVER] if experiment.held_out.claims else [])]
     sources = {name: data.path / f"{name}.parquet" for name in names}
-    if experiment.model == BASE_POLICY:
-        sources[BASE_POLICY] = data.path / BASE_POLICY
+    if experiment.on_tiny_base:
+        sources[experiment.model] = data.path / experiment.model
     for asset, path in sources.items():
         if not path.exists():
             raise TrainingError(
@@ -274,8 +275,8 @@ def _copy(
         count = experiment.held_out.claims
         chosen = held_out_claims(data.read(_SILVER), *training, count=count, seed=_SEED)
         write_parquet(chosen, aside / _HELD_OUT)
-    if BASE_POLICY in sources:
-        _copy_model(sources[BASE_POLICY], aside / BASE_POLICY)
+    if experiment.on_tiny_base:
+        _copy_model(sources[experiment.model], aside / BASE_POLICY)
     for prompt in (Path(prompts) / f"{name}.md" for name in (POLICY, QUESTION)):
         if prompts and prompt.is_file():
             (aside / _PROMPTS).mkdir(exist_ok=True)

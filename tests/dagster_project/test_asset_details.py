@@ -20,11 +20,12 @@ from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile, profile_from_environment, resources_for
 from decomposerl.errors import ConfigError
 from decomposerl.table import Table
+from decomposerl.training.experiment import TINY_BASES
 from project import ROOT
 from resources.store.parquet import table_of
 from toy_corpus import corpus
 
-NO_TABLE = {"base_policy", "catalog", "report"}
+NO_TABLE = {*TINY_BASES, "catalog", "report"}
 OWN_TABLE = {"policy"}
 CODE = ("assets", "decomposerl", "resources")
 BAND = {"difficulty_band"}

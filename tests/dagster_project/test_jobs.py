@@ -9,10 +9,13 @@ from assets.evaluation import ComparisonConfig
 from assets.report import ReportConfig
 from assets.training import PolicyConfig
 from assets.training_inputs import BasePolicyConfig, RandomClaimsConfig
+from assets.training_studies import TrainingStudyConfig
 from assets.trick_study import FoundTricksConfig, TrickStudyConfig
 from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES
 from decomposerl.funnel import settings
+from decomposerl.training.experiment import TINY_BASES
+from decomposerl.training.studies import STUDIES
 
 PREFILLED: dict[str, dict[str, BaseModel]] = {
     "funnel": {
@@ -25,7 +28,7 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
         "training_claims": settings.TrainingSettings(),
     },
     "training_inputs": {
-        "base_policy": BasePolicyConfig(),
+        **{base: BasePolicyConfig() for base in TINY_BASES},
         "training_claims_random": RandomClaimsConfig(),
     },
     "train": {"policy": PolicyConfig()},
@@ -36,6 +39,7 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
         "study__tricks": TrickStudyConfig(),
         "study__trick_signs": TrickStudyConfig(),
         "study__tricks_found": FoundTricksConfig(),
+        **{f"study__{study.name}": TrainingStudyConfig() for study in STUDIES},
     },
     "write_report": {"report": ReportConfig()},
 }

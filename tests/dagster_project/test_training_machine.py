@@ -10,6 +10,7 @@ from dagster_project.engine_choices import engine_choices
 from dagster_project.profiles import Profile, profile_from_environment, resources_for
 from decomposerl.errors import ConfigError
 from decomposerl.training.estimate import batch_problems
+from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
 from project import ROOT
 from resources.training.resource import PolicyTrainerResource
@@ -78,7 +79,7 @@ def test_the_job_trains_one_recipe_a_partition(tmp_path: Path):
     assert {"policy"} == keys
     (node,) = (graph.get(key) for key in job.asset_layer.executable_asset_keys)
     assert node.automation_condition is None
-    wanted = {"training_claims", "training_claims_random", "silver_decomposed", "base_policy"}
+    wanted = {"training_claims", "training_claims_random", "silver_decomposed", *TINY_BASES}
     assert wanted == {key.to_user_string() for key in node.parent_keys}
 
 

@@ -18,11 +18,11 @@ from resources.training.settings import grpo_arguments
 from reward_parts import NEI, R, S, case, numbered, rollout, signals, unit
 
 CHANGED = {
-    "tiny_normalise_then_sum": ("tiny", {"grpo.aggregation": "normalize_then_sum"}),
-    "tiny_vote_policy": ("tiny_s10", {"rewards.votes": "policy"}),
-    "tiny_necessity_mean": ("tiny", {"rewards.necessity": "mean"}),
-    "tiny_literal": ("tiny", {"rewards.abstention": "literal"}),
-    "tiny_consistency": ("tiny", {"rewards.weights": {"consistency": 1.0}}),
+    "tiny_normalise_then_sum": ("tiny_clean", {"grpo.aggregation": "normalize_then_sum"}),
+    "tiny_vote_policy": ("tiny_supervision_10", {"rewards.votes": "policy"}),
+    "tiny_necessity_mean": ("tiny_clean", {"rewards.necessity": "mean"}),
+    "tiny_literal": ("tiny_clean", {"rewards.abstention": "literal"}),
+    "tiny_consistency": ("tiny_clean", {"rewards.weights": {"consistency": 1.0}}),
     "tiny_long": (
         "tiny",
         {"optimization.steps": 200, "rewards.abstention": "literal", "rewards.necessity": "mean"},
@@ -108,7 +108,7 @@ def test_only_the_eighth_reward_sees_answers_that_cannot_both_hold():
 def test_the_policys_votes_make_another_pseudo_label():
     """Two of three rollouts say Refuted, while the judge reads Supported from all answers."""
     group = [case(S, label=None, verdict=verdict) for verdict in (R, R, S)]
-    by_judge = reward_batch(numbered(group), experiment("tiny_s10").rewards)
+    by_judge = reward_batch(numbered(group), experiment("tiny_supervision_10").rewards)
     by_policy = reward_batch(numbered(group), experiment("tiny_vote_policy").rewards)
     assert {1.0} == set(by_judge.counted["coverage"])
     assert {0.0} == set(by_policy.counted["coverage"])

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from decomposerl.errors import ConfigError
-from decomposerl.training.experiment import BASE_POLICY, steps_of
+from decomposerl.training.experiment import steps_of
 from decomposerl.training.experiments import (
     EXPERIMENTS,
     RECIPES,
@@ -49,7 +49,7 @@ def test_every_recipe_holds_claims_out():
     few = {one.name for one in RECIPES if one.held_out.claims != 128}
     assert ({"smol"}, 32) == (few, experiment("smol").held_out.claims)
     long = [one for one in EXPERIMENTS if steps_of(one, PAPER_CLAIMS) > one.held_out.every > 0]
-    large = [one for one in EXPERIMENTS if one.model not in {BASE_POLICY, SMOL.model}]
+    large = [one for one in EXPERIMENTS if not (one.on_tiny_base or one.model == SMOL.model)]
     assert {one.name for one in large} == {one.name for one in long}
 
 

@@ -9,19 +9,27 @@ from itertools import islice
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
-from assets.training_inputs import base_policy
+from assets.training_inputs import base_policy_asset
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.trace import Trace
+from decomposerl.training.experiment import (
+    BASE_POLICY,
+    CLEAN_POLICY,
+    SMALL_POLICY,
+    TINY_BASES,
+)
 from resources.policy_tiny.examples import encoded
 from resources.policy_tiny.folder import (
     CHECKPOINT,
+    CHECKPOINTS,
     PROMPT,
     VIEW,
     base_policy_facts,
     load_base_policy,
 )
-from resources.policy_tiny.warm_start import WarmStart
+from resources.policy_tiny.warm_start import SETTINGS, WarmStart
 from resources.store.parquet import DataFolder
 from sample.policy_lessons import Lesson, lessons
 
@@ -36,14 +44,17 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+every_base = pytest.mark.parametrize("base", TINY_BASES)
+
+
 @cache
-def written() -> list[tuple[Lesson, Trace]]:
+def written(base: str = BASE_POLICY) -> list[tuple[Lesson, Trace]]:
     """Fresh lessons with the greedy trace of each; an end mark ends it."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
-    model = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32").eval()
+    tokenizer = AutoTokenizer.from_pretrained(CHECKPOINTS[base])
+    model = AutoModelForCausalLM.from_pretrained(CHECKPOINTS[base], dtype="float32").eval()
     fresh = list(islice(lessons(FRESH_SEED, VIEW), FRESH))
     heads = [head for head, _ in encoded(fresh, tokenizer)]
     longest, pad = max(map(len, heads)), tokenizer.pad_token_id
@@ -54,9 +65,10 @@ def written() -> list[tuple[Lesson, Trace]]:
     return list(zip(fresh, map(parse_trace, texts), strict=True))
 
 
-def test_the_checkpoint_is_small_and_complete():
+@every_base
+def test_the_checkpoint_is_small_and_complete(base: str):
     """Weights, tokenizer, template, prompt and settings, together below 1 MB."""
-    held = contents(CHECKPOINT)
+    held = contents(CHECKPOINTS[base])
     assert set(held) >= {
         "config.json",
         "model.safetensors",
@@ -70,20 +82,25 @@ def test_the_checkpoint_is_small_and_complete():
     assert held["policy.md"] == PROMPT.read_bytes()
 
 
-def test_an_installed_project_has_the_whole_checkpoint():
+@every_base
+def test_an_installed_project_has_the_whole_checkpoint(base: str):
     """Each of its files is of a kind that the package takes along."""
     project = tomllib.loads((CHECKPOINT.parents[2] / "pyproject.toml").read_text("utf-8"))
     kinds = project["tool"]["setuptools"]["package-data"]["*"]
-    held = contents(CHECKPOINT)
+    held = contents(CHECKPOINTS[base])
     assert held
     assert [] == [name for name in held if not any(fnmatch(name, kind) for kind in kinds)]
 
 
-def test_the_checkpoint_was_made_with_the_default_settings():
-    """``python -m studies.warm_start`` makes this one again."""
-    facts = base_policy_facts(CHECKPOINT)
-    assert facts.settings == asdict(WarmStart())
-    assert 300_000 < facts.parameters < 500_000
+def test_the_checkpoints_were_made_with_the_settings_of_their_base():
+    """``studies.warm_start`` makes them again; the clean one is the control of the first one."""
+    facts = {base: base_policy_facts(CHECKPOINTS[base]) for base in TINY_BASES}
+    assert facts[BASE_POLICY].settings == facts[CLEAN_POLICY].settings == asdict(WarmStart())
+    assert facts[SMALL_POLICY].settings == asdict(SETTINGS[SMALL_POLICY])
+    whole, clean, small = (facts[base].parameters for base in TINY_BASES)
+    assert 300_000 < whole == clean < 500_000
+    assert 0.5 < small / whole < 0.75
+    assert len({one.digest for one in facts.values()}) == len(TINY_BASES)
 
 
 def test_its_tokenizer_is_the_one_that_it_was_trained_with():
@@ -103,6 +120,15 @@ def test_it_writes_well_formed_traces():
     """Of fresh claims, greedily, most traces have no fault and a verdict; flaws were planted."""
     flawless = [trace for _, trace in written() if not trace.faults]
     assert len(flawless) > 0.55 * FRESH
+
+
+@pytest.mark.parametrize("base", [CLEAN_POLICY, SMALL_POLICY])
+def test_a_base_without_planted_flaws_writes_more_whole_traces(base: str):
+    """Nearly all have no fault and a verdict, which is more than with planted flaws."""
+    clean = [trace for _, trace in written(base) if not trace.faults and trace.verdict]
+    flawed = [trace for _, trace in written() if not trace.faults and trace.verdict]
+    assert len(clean) >= 0.8 * FRESH
+    assert len(clean) > len(flawed)
 
 
 def test_it_takes_the_claim_apart():
@@ -140,18 +166,19 @@ def test_loading_it_replaces_what_was_there(tmp_path: Path):
     assert contents(load_base_policy(folder)) == contents(CHECKPOINT)
 
 
-def test_the_asset_gives_the_folder_and_says_what_it_is(tmp_path: Path):
+@every_base
+def test_the_asset_gives_the_folder_and_says_what_it_is(base: str, tmp_path: Path):
     """Its data version is the weights' digest, the same every time."""
     versions = set[str]()
     for _ in range(2):
         result = dg.materialize(
-            [base_policy], resources={"data_folder": DataFolder(base_dir=str(tmp_path))}
+            [base_policy_asset(base)], resources={"data_folder": DataFolder(base_dir=str(tmp_path))}
         )
-        (event,) = result.asset_materializations_for_node("base_policy")
+        (event,) = result.asset_materializations_for_node(base)
         versions.add((event.tags or {})["dagster/data_version"])
-        facts = base_policy_facts(tmp_path / "base_policy")
-        assert event.metadata["path"].value == str(tmp_path / "base_policy")
+        facts = base_policy_facts(tmp_path / base)
+        assert event.metadata["path"].value == str(tmp_path / base)
         assert event.metadata["parameters"].value == facts.parameters
-        assert event.metadata["warm start"].value == asdict(WarmStart())
+        assert event.metadata["warm start"].value == facts.settings
     assert versions == {facts.digest}
-    assert contents(tmp_path / "base_policy") == contents(CHECKPOINT)
+    assert contents(tmp_path / base) == contents(CHECKPOINTS[base])

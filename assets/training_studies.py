@@ -1,0 +1,134 @@
+"""The trained ablations of the paper on the tiny policy: one asset per study.
+
+Each trains the runs that are missing as the asset ``policy`` would, measures all of them on the
+same held-out claims, and writes its table and figures with the paper's rows beside them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+import polars as pl
+from pydantic import Field
+
+from decomposerl.reports.figure_style import drawn
+from decomposerl.reports.study_figure import study_curves, study_figure
+from decomposerl.reports.study_report import paper_form_markdown, study_markdown, study_sentence
+from decomposerl.training.experiment import TINY_BASES
+from decomposerl.training.experiments import EXPERIMENTS, experiment
+from decomposerl.training.studies import MOST_SEEDS, Study, studied
+from decomposerl.training.study_table import study_table
+from resources.embedder.resource import EmbedderResource
+from resources.judge.resource import JudgeResource
+from resources.report.studies import write_study
+from resources.store.parquet import DataFolder, StageOutput
+from resources.store.recording import StageRecorder, folded, picture
+from resources.store.run_lock import locked_asset
+from resources.training.resource import PolicyTrainerResource, TrainedRun, policy_result
+from resources.training.study_runs import (
+    StudyRun,
+    finished,
+    held_out_outcomes,
+    plan_run,
+    train_runs,
+    training_curves,
+)
+
+_CLAIMS = ("training_claims", "training_claims_random", "silver_decomposed")
+_PARTITIONS = frozenset(one.name for one in EXPERIMENTS)
+
+
+class TrainingStudyConfig(dg.Config):
+    """How much is trained; a study that is run again with more seeds trains only those."""
+
+    seeds: int = Field(default=5, ge=1, le=MOST_SEEDS, description="runs of each variant")
+    steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="optimizer steps of a whole budget; null: the recipes'. Such runs have "
+        "folders of their own",
+    )
+    held_out_claims: int | None = Field(
+        default=None, ge=2, description="held-out claims; null: the recipes'"
+    )
+    at_once: int = Field(default=1, ge=1, description="runs that train at the same time")
+
+
+def training_study_asset(
+    study: Study, tokens_per_s: float, pool: str | None
+) -> dg.AssetsDefinition:
+    """The asset of a study; ``tokens_per_s`` is the paper's judge's, for the paper's form."""
+    models = {experiment(variant.embedded).model for variant in study.variants}
+    bases = [base for base in TINY_BASES if base in models]
+
+    @dg.asset(
+        key=["study", study.name],
+        deps=[*_CLAIMS, *bases],
+        group_name="studies",
+        kinds={"pytorch", "parquet"},
+        pool=pool,
+        description=f"{study.title}: trained on the tiny policy with several seeds"
+        + (f" (paper, {study.section})." if study.section else "."),
+    )
+    @locked_asset
+    def training_study(  # noqa: PLR0913, PLR0917 - four of them are resources
+        context: dg.AssetExecutionContext,
+        config: TrainingStudyConfig,
+        data_folder: DataFolder,
+        judge: JudgeResource,
+        question_embedder: EmbedderResource,
+        policy_trainer: PolicyTrainerResource,
+    ) -> dg.MaterializeResult[StageOutput]:
+        recorder, embedder = StageRecorder(context, config), question_embedder.open()
+        runs = [
+            plan_run(data_folder, judge, embedder, policy_trainer, variant.title, one)
+            for variant in study.variants
+            for one in studied(variant, config.seeds, config.steps, config.held_out_claims)
+        ]
+        title, ruler = f"run {context.run.run_id}", judge.open()
+        trained = train_runs(policy_trainer, runs, config.at_once, title)
+        _report_policies(context, trained)
+        outcomes = held_out_outcomes(runs, ruler, embedder, policy_trainer.most_cycles)
+        engine = f"{ruler.engine}; {embedder.engine}; {', '.join(bases)}"
+        table = study_table(study, outcomes, engine)
+        shown = _figures(data_folder, study, table, runs)
+        form = paper_form_markdown(study, tokens_per_s)
+        more = {"in the paper's form": folded(form), "runs trained now": len(trained)}
+        return recorder.table(table, shown | more)
+
+    return training_study
+
+
+def _figures(
+    data_folder: DataFolder, study: Study, table: pl.DataFrame, runs: Sequence[StudyRun]
+) -> dict[str, Any]:
+    """Write the figures for the report; gives the study's metadata."""
+    sentence = study_sentence(study, table)
+    figure = drawn(study_figure(study, table))
+    curves = drawn(study_curves(study, training_curves(runs)))
+    path = write_study(data_folder.path, study.name, figure, sentence)
+    said = f"{study.title}: medians over seeds by optimizer step, minimum to maximum as bands."
+    write_study(data_folder.path, f"{study.name}_curves", curves, said)
+    return {
+        "study": sentence,
+        "figure": picture(figure.png),
+        "learning curves": picture(curves.png),
+        "variants": folded(study_markdown(study, table)),
+        "path": dg.MetadataValue.path(str(path)),
+    }
+
+
+def _report_policies(context: dg.AssetExecutionContext, trained: Sequence[StudyRun]) -> None:
+    """Show the runs that are partitions of ``policy`` on that asset's page, too."""
+    for one in trained:
+        if one.name in _PARTITIONS:
+            made = policy_result(TrainedRun(one.run, finished(one), {}))
+            version = "" if made.data_version is None else made.data_version.value
+            event = dg.AssetMaterialization(
+                "policy", partition=one.name, metadata=made.metadata, tags=_version_tag(version)
+            )
+            context.log_event(event)
+
+
+def _version_tag(version: str) -> dict[str, str]:
+    return {"dagster/data_version": version} if version else {}

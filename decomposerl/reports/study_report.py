@@ -1,0 +1,196 @@
+"""A study of trained policies as tables: ours beside the paper's, and the paper's form of it.
+
+Takes ``schemas.TRAINING_STUDY``. A difference is called one only if neither its interval over
+claims nor that over seeds holds 0.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from decomposerl.evaluation.published import ablation_of, domain_means
+from decomposerl.reports.cost import judge_cost
+from decomposerl.reports.tables import markdown_table
+from decomposerl.training.curves import measure_named
+from decomposerl.training.estimate import PAPER_CLAIMS, estimate_run
+from decomposerl.training.experiments import experiment
+from decomposerl.training.studies import Study
+from decomposerl.training.study_table import ACCURACY, GREEDY, SAMPLED, SCORED
+
+_DOMAINS = {"in_domain": "in domain", "out_of_domain": "out of domain"}
+_Row = Mapping[str, object]
+
+
+def study_sentence(study: Study, table: pl.DataFrame) -> str:
+    """Size and engine of the study, what differs, and how many of the paper's orders show."""
+    first = table.row(0, named=True)
+    steps = sorted({int(one) for one in table["steps"]})
+    runs = (
+        f"{study.title}: {_seeds(first['seeds'])}, {' or '.join(map(str, steps))} steps, "
+        f"{first['claims']} held-out claims; engine: {first['engine']}."
+    )
+    return " ".join([runs, _differing(study, table), *_order_counts(table)])
+
+
+def _differing(study: Study, table: pl.DataFrame) -> str:
+    compared = _against_first(study, table).filter(measure=ACCURACY, split=GREEDY)
+    moved = [
+        f"{row['variant']} by {row['difference']:+.1f}"
+        for row in compared.filter("resolved").iter_rows(named=True)
+    ]
+    said = "; ".join(moved) or "no variant"
+    return f"In accuracy {said} differs from {study.against.title} beyond claims and seeds."
+
+
+def _order_counts(table: pl.DataFrame) -> Iterator[str]:
+    rows = table.filter(measure=ACCURACY, split=GREEDY)
+    for column, where in _DOMAINS.items():
+        orders = rows[f"order_{column}"].drop_nulls().to_list()
+        if orders:
+            counts = [orders.count(one) for one in ("same", "opposite", "not resolved")]
+            yield (
+                f"Of the paper's {len(orders)} orders {where}, {counts[0]} show here, {counts[1]} "
+                f"are opposite and {counts[2]} not resolved."
+            )
+
+
+def study_markdown(study: Study, table: pl.DataFrame) -> str:
+    """The variants with the paper's rows, what each should move, and every reward's difference."""
+    parts = [_accuracy_table(study, table)]
+    moved = _moved_table(study, table)
+    return "\n\n".join([*parts, *([moved] if moved else []), _reward_table(study, table)])
+
+
+def _accuracy_table(study: Study, table: pl.DataFrame) -> str:
+    """Greedy accuracy; differences with their intervals over claims, then over seeds."""
+    rows = []
+    chosen = table.filter(measure=ACCURACY, split=GREEDY)
+    published = bool(study.section)
+    for variant in study.variants:
+        row = _one(chosen, variant.title, study)
+        cells = [
+            variant.title,
+            _number(row["before"], 1),
+            _bounded(row["mean"], row["low"], row["high"], 1),
+            *_difference_cells(row, 1),
+        ]
+        rows.append(cells + (_paper_cells(study, row) if published else []))
+    head = ["variant", "before", "accuracy, %", "difference", "over seeds", "p (Holm)"]
+    head += ["paper in domain", "out of domain"] if published else []
+    return markdown_table(head, rows)
+
+
+def _difference_cells(row: _Row, places: int) -> list[str]:
+    if row["against"] is None:
+        return ["–", "–", "–"]
+    over_claims = (row["difference"], row["claims_low"], row["claims_high"])
+    return [
+        _bounded(*over_claims, places, "+"),
+        _range(row["seeds_low"], row["seeds_high"], places),
+        _number(row["p_holm"], 3),
+    ]
+
+
+def _paper_cells(study: Study, row: _Row) -> list[str]:
+    """The paper's means, with their differences to its first run."""
+    printed = ablation_of(study.name)
+    first = dict(zip(_DOMAINS, domain_means(printed[study.against.paper]), strict=True))
+    cells = []
+    for column, whole in first.items():
+        mean = row[f"paper_{column}"]
+        if not isinstance(mean, float):
+            cells.append("–")
+            continue
+        moved = "" if row["against"] is None else f" ({round(mean - whole, 2):+.1f})"
+        cells.append(f"{mean:.1f}{moved}")
+    return cells
+
+
+def _moved_table(study: Study, table: pl.DataFrame) -> str:
+    """Whether each variant lowers the measure that it should; empty where none should."""
+    rows = []
+    for row in _against_first(study, table).filter("own_measure").iter_rows(named=True):
+        lower = bool(row["resolved"]) and float(row["difference"] or 0) < 0
+        name = measure_named(str(row["measure"])).title
+        cells = [row["variant"], name, *_difference_cells(row, 3)]
+        rows.append([*cells, "yes" if lower else "no"])
+    head = ["variant", "its measure", "difference", "over seeds", "p (Holm)", "lower"]
+    return markdown_table(head, rows) if rows else ""
+
+
+def _reward_table(study: Study, table: pl.DataFrame) -> str:
+    """Sampled traces: the first variant's means, the others' differences; ``*`` is resolved."""
+    sampled = table.filter(split=SAMPLED)
+    rows = []
+    for measure in (ACCURACY, *SCORED):
+        chosen, places = sampled.filter(measure=measure), 1 if measure == ACCURACY else 3
+        first, *rest = (_one(chosen, variant.title, study) for variant in study.variants)
+        cells = [
+            f"{_number(row['difference'], places, '+')}{'*' if row['resolved'] else ''}"
+            for row in rest
+        ]
+        unit = ", %" if measure == ACCURACY else ""
+        title = measure_named(measure).title + unit
+        rows.append([title, _number(first["mean"], places), *cells])
+    return markdown_table(["sampled", *(one.title for one in study.variants)], rows)
+
+
+PAPER_FORM_HEAD = ("paper", "variant", "command", "judge calls", "judge GPU-hours")
+
+
+def paper_form_rows(study: Study, tokens_per_s: float) -> list[tuple[str, str, str, str, str]]:
+    """The study with the paper's policy: each run's command and what its judge takes.
+
+    ``tokens_per_s`` is the judge's on one card. Sampling and updates come on top; with the tiny
+    judge the hours are not known.
+    """
+    rows = []
+    for variant in study.variants:
+        if not variant.paper:
+            continue
+        recipe = experiment(variant.paper)
+        found = estimate_run(recipe, PAPER_CLAIMS)
+        tokens = (found.judge_prompt_tokens, found.judge_completion_tokens)
+        line = judge_cost(found.judge_calls, tokens, recipe.judge, None, tokens_per_s)
+        hours = "–" if recipe.judge == "tiny" else f"{line.gpu_hours:,.1f}"
+        calls = f"{found.judge_calls:,}"
+        command = f"decomposerl train {recipe.name}"
+        rows.append((study.section, variant.title, command, calls, hours))
+    return rows
+
+
+def paper_form_markdown(study: Study, tokens_per_s: float) -> str:
+    """``paper_form_rows`` as a table; a sentence where the paper has no such study."""
+    rows = paper_form_rows(study, tokens_per_s)
+    return markdown_table(PAPER_FORM_HEAD, rows) if rows else "The paper has no such study."
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' * (count != 1)}"
+
+
+def _against_first(study: Study, table: pl.DataFrame) -> pl.DataFrame:
+    return table.filter(pl.col("against") == study.against.title)
+
+
+def _one(table: pl.DataFrame, title: str, study: Study) -> _Row:
+    """A variant's row of one measure and split: compared with the first, or the first itself."""
+    against = None if title == study.against.title else study.against.title
+    chosen = table.filter(pl.col("variant") == title, pl.col("against").eq_missing(against))
+    row: _Row = chosen.row(0, named=True)
+    return row
+
+
+def _number(value: object, places: int, sign: str = "") -> str:
+    return f"{value:{sign}.{places}f}" if isinstance(value, float) else "–"
+
+
+def _range(low: object, high: object, places: int) -> str:
+    if not isinstance(low, float) or not isinstance(high, float):
+        return "–"
+    return f"{low:.{places}f} to {high:.{places}f}"
+
+
+def _bounded(mean: object, low: object, high: object, places: int, sign: str = "") -> str:
+    bounds = _range(low, high, places)
+    return _number(mean, places, sign) + (f" ({bounds})" if bounds != "–" else "")

@@ -1,0 +1,217 @@
+"""The table of a study: every variant's measures over its seeds, and its differences.
+
+Takes one row per variant, seed, claim, end of the run and split (``OUTCOMES``), gives
+``schemas.TRAINING_STUDY``. Accuracies are in percent, rewards in their own unit.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from decomposerl.evaluation.bootstrap import generator
+from decomposerl.evaluation.intervals import Bounds
+from decomposerl.evaluation.metrics import Codes, Numbers, codes_of
+from decomposerl.evaluation.paired import holm
+from decomposerl.evaluation.paired_seeds import (
+    SeedDifference,
+    accuracies,
+    compare_accuracy,
+    compare_means,
+    mean_over_seeds,
+)
+from decomposerl.evaluation.published import ablation_of, domain_means
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.schemas import TRAINING_STUDY
+from decomposerl.training.curves import Split
+from decomposerl.training.studies import Study, Variant
+
+ACCURACY = "balanced_accuracy"
+GREEDY: Split = "held_out_greedy"
+SAMPLED: Split = "held_out_sampled"
+SCORED = (*(reward.name for reward in REWARDS if reward.weight), "total", "questions")
+"""The measures of a sampled trace: the rewards of the full ensemble, their sum, its questions."""
+OUTCOMES = pl.Schema(
+    {name: pl.String() for name in ("variant", "end", "split", "claim_id", "document", "label")}
+    | {"verdict": pl.String(), "seed": pl.Int64(), "steps": pl.Int64()}
+    | dict.fromkeys(SCORED, pl.Float64())
+)
+"""``variant`` is a title, ``end`` is before or after, ``steps`` are a run's optimizer steps; the
+greedy split has no rewards."""
+_BEFORE, _AFTER = "before", "after"
+_PERCENT = 100.0
+_MEASURES: tuple[tuple[str, Split], ...] = (
+    (ACCURACY, GREEDY),
+    (ACCURACY, SAMPLED),
+    *((name, SAMPLED) for name in SCORED),
+)
+_Key = tuple[str, str, str]  # variant, end, split
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runs:
+    """The claims in one order, and by variant, end and split each measure, (seeds, claims)."""
+
+    labels: Codes
+    documents: list[str]
+    seeds: int
+    steps: Mapping[str, int]
+    verdicts: Mapping[_Key, Codes]
+    values: Mapping[_Key, Mapping[str, Numbers]]
+    differences: dict[tuple[str, str, str, str], SeedDifference] = field(default_factory=dict)
+
+    def by_seed(self, key: _Key, measure: str) -> Numbers:
+        """The measure's value of each seed; an accuracy in percent."""
+        if measure == ACCURACY:
+            return _PERCENT * accuracies(self.labels, self.verdicts[key])
+        values = self.values[key][measure]
+        return np.array([row[~np.isnan(row)].mean() if (~np.isnan(row)).any() else math.nan
+                         for row in values])  # fmt: skip
+
+    def difference(self, one: str, other: str, measure: str, split: str) -> SeedDifference:
+        """After training, one variant less another; an accuracy in percent."""
+        known = (one, other, measure, split)
+        if known not in self.differences:
+            ours, theirs = (one, _AFTER, split), (other, _AFTER, split)
+            if measure == ACCURACY:
+                rng = generator(0, "study", *known)
+                both = self.verdicts[ours], self.verdicts[theirs]
+                found = _in_percent(compare_accuracy(self.labels, *both, self.documents, rng))
+            else:
+                both = self.values[ours][measure], self.values[theirs][measure]
+                found = compare_means(*both, self.documents)
+            self.differences[known] = found
+        return self.differences[known]
+
+
+def study_table(study: Study, outcomes: pl.DataFrame, engine: str) -> pl.DataFrame:
+    """The rows of ``schemas.TRAINING_STUDY``: by measure, each variant, then the other pairs.
+
+    Claims and seeds that not every variant has are left out. P-values are corrected by Holm over
+    the variants of a measure. Pairs without the first variant are compared in accuracy alone.
+
+    Raises:
+        ValueError: a variant has no run.
+    """
+    runs = _runs(study, outcomes)
+    rows = [row for measure, split in _MEASURES for row in _rows(study, runs, measure, split)]
+    fixed = {"study": study.name, "engine": engine, "seeds": runs.seeds, "claims": len(runs.labels)}
+    frame = pl.DataFrame([fixed | row for row in rows], schema=TRAINING_STUDY.schema)
+    return TRAINING_STUDY.conform(frame.with_columns(pl.selectors.float().fill_nan(None)))
+
+
+def _runs(study: Study, outcomes: pl.DataFrame) -> _Runs:
+    titles = [variant.title for variant in study.variants]
+    parts = ["variant", "end", "split"]
+    chosen = outcomes.filter(pl.col("variant").is_in(titles))
+    if missing := set(titles) - set(chosen["variant"]):
+        raise ValueError(f"no run of {', '.join(sorted(missing))}")
+    groups = chosen.select(parts).n_unique()
+    chosen = chosen.filter(pl.struct(parts).n_unique().over("seed") == groups)
+    whole = chosen.select(*parts, "seed").n_unique()
+    chosen = chosen.filter(pl.len().over("claim_id") == whole).sort(*parts, "seed", "claim_id")
+    claims = chosen.unique("claim_id", maintain_order=True).sort("claim_id")
+    seeds = chosen["seed"].n_unique()
+    verdicts: dict[_Key, Codes] = {}
+    values: dict[_Key, dict[str, Numbers]] = {}
+    for (variant, end, split), part in chosen.group_by(parts, maintain_order=True):
+        key = (str(variant), str(end), str(split))
+        verdicts[key] = codes_of(part["verdict"].to_list()).reshape(seeds, -1)
+        values[key] = {
+            name: part[name].fill_null(math.nan).to_numpy().reshape(seeds, -1) for name in SCORED
+        }
+    return _Runs(
+        codes_of(claims["label"].to_list()),
+        claims["document"].to_list(),
+        seeds,
+        dict(chosen.select("variant", "steps").unique().iter_rows()),
+        verdicts,
+        values,
+    )
+
+
+def _rows(study: Study, runs: _Runs, measure: str, split: str) -> Iterator[dict[str, Any]]:
+    first, *rest = study.variants
+    yield _row(study, runs, first, None, measure, split)
+    found = [runs.difference(one.title, first.title, measure, split) for one in rest]
+    corrected = _corrected([one.p for one in found])
+    for variant, p in zip(rest, corrected, strict=True):
+        yield _row(study, runs, variant, first, measure, split) | {"p_holm": p}
+    if measure == ACCURACY:
+        for other, variant in combinations(rest, 2):
+            yield _row(study, runs, variant, other, measure, split)
+
+
+def _row(  # noqa: PLR0913, PLR0917 - the place of a row
+    study: Study, runs: _Runs, variant: Variant, other: Variant | None, measure: str, split: str
+) -> dict[str, Any]:
+    title = variant.title
+    mean, (low, high) = mean_over_seeds(runs.by_seed((title, _AFTER, split), measure))
+    before, _ = mean_over_seeds(runs.by_seed((title, _BEFORE, split), measure))
+    row: dict[str, Any] = {
+        "variant": title,
+        "against": None if other is None else other.title,
+        "measure": measure,
+        "split": split,
+        "recipe": variant.embedded,
+        "steps": runs.steps[title],
+        "before": before,
+        "mean": mean,
+        "low": low,
+        "high": high,
+        "own_measure": measure == variant.moves,
+        **_published(study, variant, measure),
+    }
+    if other is None:
+        return row
+    found = runs.difference(title, other.title, measure, split)
+    return row | _differences(found) | _orders(study, variant, other, measure, found)
+
+
+def _differences(found: SeedDifference) -> dict[str, Any]:
+    return {
+        "difference": found.difference,
+        **dict(zip(("claims_low", "claims_high"), found.over_claims, strict=True)),
+        **dict(zip(("seeds_low", "seeds_high"), found.over_seeds, strict=True)),
+        "resolved": found.resolved,
+        "p": found.p,
+    }
+
+
+def _published(study: Study, variant: Variant, measure: str) -> dict[str, float]:
+    row = ablation_of(study.name).get(variant.paper)
+    if row is None or measure != ACCURACY:
+        return {}
+    return dict(zip(("paper_in_domain", "paper_out_of_domain"), domain_means(row), strict=True))
+
+
+def _orders(
+    study: Study, variant: Variant, other: Variant, measure: str, found: SeedDifference
+) -> dict[str, Any]:
+    """Whether each of the paper's two differences has the sign of this one."""
+    ours, theirs = (_published(study, one, measure) for one in (variant, other))
+    if not ours or not theirs:
+        return {}
+    return {
+        name.replace("paper", "order"): found.order(round(ours[name] - theirs[name], 2))
+        for name in ours
+    }
+
+
+def _corrected(p_values: Sequence[float]) -> list[float]:
+    known = [place for place, p in enumerate(p_values) if not math.isnan(p)]
+    found = dict(zip(known, holm([p_values[place] for place in known]), strict=True))
+    return [found.get(place, math.nan) for place in range(len(p_values))]
+
+
+def _in_percent(found: SeedDifference) -> SeedDifference:
+    def scaled(bounds: Bounds) -> Bounds:
+        return _PERCENT * bounds[0], _PERCENT * bounds[1]
+
+    return SeedDifference(
+        _PERCENT * found.difference, scaled(found.over_claims), scaled(found.over_seeds), found.p
+    )

@@ -1,0 +1,199 @@
+"""The studies of trained policies: which runs are trained, and what their table and figures are."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from assets.training import policy_asset
+from assets.training_studies import training_study_asset
+from dagster_project.profiles import profile_from_environment, resources_for
+from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS, TRAINING_STUDY
+from decomposerl.training.experiments import EXPERIMENTS
+from decomposerl.training.studies import Study, study_named
+from project import PYTHONPATH
+from resources.policy_tiny.folder import load_base_policy
+from resources.store.parquet import DataFolder, ParquetTables, write_parquet
+from resources.training.resource import PolicyTrainerResource
+from strategies import example_row, frame_of
+
+EPOCHS = study_named("epochs")
+_FULL, *_REMOVED = study_named("rewards").variants
+REWARDS = replace(
+    study_named("rewards"),
+    variants=(_FULL, *(one for one in _REMOVED if one.moves in {"diversity", "verification"})),
+)
+"""Three of its eight variants."""
+HELD_OUT = 40
+RATE = 2_150.0
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Claims with a base of a few bytes, and a journal of the training processes."""
+    silver = [
+        example_row(claim=f"Ilva opened bridge {n}", label=("Supported", "Refuted")[n % 2],
+                    evidence=f"Ilva opened it. Torbeck has a river. It was {1900 + n}.")
+        for n in range(HELD_OUT + 6)
+    ]  # fmt: skip
+    write_parquet(frame_of(SILVER_DECOMPOSED, silver), tmp_path / "silver_decomposed.parquet")
+    for name, rows in (("training_claims", silver[:3]), ("training_claims_random", silver[3:6])):
+        write_parquet(frame_of(TRAINING_CLAIMS, rows), tmp_path / f"{name}.parquet")
+    (tmp_path / "base_policy_clean").mkdir()
+    (tmp_path / "base_policy_clean/config.json").write_text("{}")
+    for journal in ("fail", "started"):
+        (tmp_path / journal).touch()
+    return tmp_path
+
+
+def stand_in() -> PolicyTrainerResource:
+    """Starts the stand-in in place of the worker."""
+    paths = f"PYTHONPATH={PYTHONPATH}"
+    return PolicyTrainerResource(
+        module="study_stand_in", python="env", launch=[paths, sys.executable], grace_s=10
+    )
+
+
+def materialize(
+    study: Study,
+    data: Path,
+    trainer: PolicyTrainerResource | None = None,
+    **config: Any,  # noqa: ANN401
+) -> dg.ExecuteInProcessResult:
+    profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
+    resources = resources_for(profile) | {
+        "data_folder": DataFolder(base_dir=str(data)),
+        "io_manager": ParquetTables(base_dir=str(data)),
+        "policy_trainer": trainer or stand_in(),
+    }
+    return dg.materialize(
+        [training_study_asset(study, RATE, None)],
+        resources=resources,
+        run_config={"ops": {f"study__{study.name}": {"config": config}}},
+        raise_on_error=False,
+    )
+
+
+def started(data: Path) -> list[str]:
+    return (data / "started").read_text("utf-8").split()
+
+
+def metadata(result: dg.ExecuteInProcessResult, study: Study) -> dict[str, Any]:
+    (made,) = [
+        event
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == dg.AssetKey(["study", study.name])
+    ]
+    return {name: one.value for name, one in made.materialization.metadata.items()}
+
+
+def test_a_study_trains_what_is_missing_and_shows_what_moved(data: Path):
+    """Every variant with every seed once, two at a time; each removed reward in its own measure.
+
+    A second seed later trains only the new runs, and runs of ``policy`` are on its page.
+    """
+    result = materialize(REWARDS, data, seeds=1, at_once=2)
+    assert result.success
+    recipes = {variant.embedded for variant in REWARDS.variants}
+    assert sorted(recipes) == sorted(started(data))
+    policies = [one for one in result.get_asset_materialization_events()
+                if one.asset_key == dg.AssetKey("policy")]  # fmt: skip
+    assert recipes == {one.partition for one in policies}
+    assert materialize(REWARDS, data, seeds=2).success
+    assert sorted(started(data)) == sorted(
+        name for recipe in recipes for name in (recipe, f"{recipe}-seed_1")
+    )
+    table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/rewards.parquet"))
+    assert {(2, HELD_OUT)} == set(table.select("seeds", "claims").rows())
+    moved = table.filter("own_measure", "resolved").select("variant", "measure").rows()
+    assert {("without diversity", "diversity"), ("without verification", "verification")} == {
+        *moved
+    }
+    lost = table.filter(variant="without verification", measure="balanced_accuracy")
+    assert lost["resolved"].drop_nulls().any()
+    for ending in ("png", "svg", "txt"):
+        assert (data / f"studies/rewards.{ending}").stat().st_size
+        assert (data / f"studies/rewards_curves.{ending}").stat().st_size
+
+
+def test_the_page_of_a_study_has_the_papers_rows_and_its_form(data: Path):
+    """Ours with the engine, the paper's beside them, and the commands with the judge's hours.
+
+    A shorter study has folders of its own: the finished runs stay and are not trained again.
+    """
+    shown = metadata(materialize(EPOCHS, data, seeds=1), EPOCHS)
+    assert "1 seed, 15 or 30 steps, 40 held-out claims; engine: rule_judge" in shown["study"]
+    assert "base_policy_clean" in shown["study"]
+    assert "86.2 (-0.1)" in shown["variants"]
+    assert "decomposerl train one_epoch" in shown["in the paper's form"]
+    assert "123.3" in shown["in the paper's form"]
+    assert 2 == shown["runs trained now"]
+    assert materialize(EPOCHS, data, seeds=1, steps=4, held_out_claims=8).success
+    assert {
+        *("tiny_clean", "tiny_one_epoch"),
+        *("tiny_clean-steps_4-claims_8", "tiny_one_epoch-steps_2-claims_8"),
+    } == {path.name for path in (data / "policy").iterdir() if path.is_dir()}
+    assert 0 == metadata(materialize(EPOCHS, data, seeds=1), EPOCHS)["runs trained now"]
+
+
+def test_a_run_that_fails_stops_no_other_and_is_trained_by_the_next_start(data: Path):
+    """The error has its name, status and last lines; nothing of the other is repeated."""
+    (data / "fail").write_text("tiny_clean")
+    result = materialize(EPOCHS, data, seeds=1)
+    assert not result.success
+    (failure,) = result.get_step_failure_events()
+    said = str(failure.step_failure_data.error)
+    assert "1 of 2 runs are not finished; the others are kept" in said
+    assert "tiny_clean ended with exit status 2" in said
+    assert "the judge does not answer" in said
+    assert ["tiny_clean", "tiny_one_epoch"] == started(data)
+    (data / "fail").write_text("")
+    assert materialize(EPOCHS, data, seeds=1).success
+    assert ["tiny_clean"] == started(data)[2:]
+
+
+def test_held_out_claims_do_not_change_between_studies(data: Path):
+    """They are in no training set, so the random set must be there before the first run."""
+    (data / "training_claims_random.parquet").unlink()
+    result = materialize(EPOCHS, data, seeds=1)
+    (failure,) = result.get_step_failure_events()
+    assert "decomposerl run training_claims_random" in str(failure.step_failure_data.error)
+    assert [] == started(data)
+
+
+def test_a_study_without_held_out_claims_is_refused_before_anything_trains(data: Path):
+    """As on the whole sample, whose every claim is selected; the message names a smaller budget."""
+    silver = pl.read_parquet(data / "silver_decomposed.parquet")
+    write_parquet(silver.head(6), data / "silver_decomposed.parquet")
+    (failure,) = materialize(EPOCHS, data, seeds=1).get_step_failure_events()
+    assert "configs/demo.yaml" in str(failure.step_failure_data.error)
+    assert [] == started(data)
+
+
+def test_each_variant_is_a_partition_of_the_policy():
+    """So a run of a study is evaluated and shown as any other."""
+    asset = policy_asset(EXPERIMENTS, None)
+    assert asset.partitions_def is not None
+    keys = set(asset.partitions_def.get_partition_keys())
+    assert {variant.embedded for variant in (*REWARDS.variants, *EPOCHS.variants)} <= keys
+
+
+def test_the_miniature_trains_for_real(data: Path):
+    """Two seeds, two steps, from the clean base with the project's own worker and engines."""
+    load_base_policy(data / "base_policy_clean", "base_policy_clean")
+    profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
+    settings = [f"DECOMPOSERL_DATA={data}", f"PYTHONPATH={PYTHONPATH}", sys.executable]
+    worker = resources_for(profile)["policy_trainer"].model_copy(
+        update={"python": "env", "launch": settings}
+    )
+    result = materialize(EPOCHS, data, worker, seeds=2, steps=2, held_out_claims=4)
+    assert result.success, result.get_step_failure_events()
+    table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/epochs.parquet"))
+    assert {1, 2} == set(table["steps"])
+    assert {(2, 4)} == set(table.select("seeds", "claims").rows())
+    assert table.filter(split="held_out_sampled")["mean"].null_count() == 0
+    assert table.filter(measure="format")["before"].min() > 0.5

@@ -1,0 +1,228 @@
+"""The table of a study: what differs, what both intervals must show, and the paper's order."""
+
+import math
+from dataclasses import replace
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import polars as pl
+import pytest
+
+from decomposerl.evaluation.paired_seeds import SeedDifference, compare_means, mean_over_seeds
+from decomposerl.evaluation.published import ABLATIONS, UNEQUAL_MEANS, ablation_of, domain_means
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.training.studies import STUDIES, Study, Variant, studied, study_named
+from decomposerl.training.study_table import (
+    ACCURACY,
+    GREEDY,
+    OUTCOMES,
+    SAMPLED,
+    SCORED,
+    study_table,
+)
+
+CLAIMS, SEEDS = 60, (42, 1, 2, 3, 4)
+REWARDS_STUDY = study_named("rewards")
+
+
+def outcomes(study: Study, worse: dict[str, float], seeds: tuple[int, ...] = SEEDS) -> pl.DataFrame:
+    """Runs of a study: of a variant in ``worse`` this share of the right verdicts is lost.
+
+    Every reward of a trace is 0.5 and a little noise; a variant's own is lower by its share.
+    """
+    rows: list[dict[str, Any]] = []
+    for variant in study.variants:
+        share = worse.get(variant.title, 0.0)
+        for seed in seeds:
+            luck = np.random.default_rng([seed, crc32(variant.title.encode())])
+            for end in ("before", "after"):
+                lost = share if end == "after" else 0.0
+                for split in (GREEDY, SAMPLED):
+                    rows += [row(variant, seed, end, split, n, lost, luck) for n in range(CLAIMS)]
+    return pl.DataFrame(rows, schema=OUTCOMES)
+
+
+def row(  # noqa: PLR0913, PLR0917 - the place of a row
+    variant: Variant,
+    seed: int,
+    end: str,
+    split: str,
+    claim: int,
+    lost: float,
+    luck: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    labels = ("Supported", "Refuted")
+    right = luck.random() < 0.9 * (1 - lost)
+    scores = {name: 0.5 + 0.01 * luck.standard_normal() for name in SCORED}
+    if variant.moves in scores:
+        scores[variant.moves] -= lost
+    return {
+        "variant": variant.title,
+        "end": end,
+        "split": split,
+        "claim_id": f"c{claim:03}",
+        "document": f"d{claim // 2}",
+        "label": labels[claim % 2],
+        "verdict": labels[claim % 2] if right else (None if claim % 3 else labels[1 - claim % 2]),
+        "seed": seed,
+        "steps": 30,
+        **(scores if split == SAMPLED else {}),
+    }
+
+
+def one(table: pl.DataFrame, variant: str, measure: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    against = more.pop("against", REWARDS_STUDY.against.title)
+    chosen = table.filter(
+        pl.col("variant") == variant,
+        pl.col("measure") == measure,
+        pl.col("against").eq_missing(against),
+        **({"split": SAMPLED} | more),
+    )
+    assert 1 == chosen.height
+    return chosen.row(0, named=True)
+
+
+def test_what_a_variant_loses_is_found_and_nothing_else():
+    """A variant that loses a third of its verdicts and of its reward differs in both; others not.
+
+    The differences are those of the seeds' means, and the intervals hold them.
+    """
+    made = outcomes(REWARDS_STUDY, {"without joint quality": 0.35})
+    table = study_table(REWARDS_STUDY, made, "rules")
+    for measure in (ACCURACY, "joint"):
+        lost = one(table, "without joint quality", measure)
+        full = one(table, REWARDS_STUDY.against.title, measure, against=None)
+        assert lost["resolved"]
+        assert lost["p_holm"] < 0.01
+        assert lost["difference"] == pytest.approx(lost["mean"] - full["mean"])
+        assert lost["claims_low"] < lost["difference"] < lost["claims_high"] < 0
+        assert lost["seeds_low"] < lost["difference"] < lost["seeds_high"] < 0
+        assert abs(lost["before"] - full["before"]) < abs(lost["difference"]) / 3
+    assert one(table, "without joint quality", "joint")["own_measure"]
+    kept = one(table, "without coverage", "coverage")
+    assert (True, False) == (kept["own_measure"], kept["resolved"])
+    assert kept["p_holm"] > 0.05
+    assert {"rules"} == set(table["engine"])
+    assert (5, CLAIMS, 30) == tuple(table.select("seeds", "claims", "steps").row(0))
+
+
+def test_every_pair_is_compared_in_accuracy_and_has_the_papers_order():
+    """Each pair of printed runs once: the sign beside the paper's, or not resolved; null for a tie.
+
+    Without coverage and without necessity have the same mean in domain, so no order there.
+    """
+    made = outcomes(REWARDS_STUDY, {"without necessity": 0.5, "without joint quality": 0.3})
+    table = study_table(REWARDS_STUDY, made, "rules").filter(measure=ACCURACY, split=GREEDY)
+    pairs = table.drop_nulls("against").select("variant", "against").rows()
+    names = [variant.title for variant in REWARDS_STUDY.variants]
+    assert {frozenset(pair) for pair in pairs} == {
+        frozenset((a, b)) for a in names for b in names if a != b
+    }
+    assert len(pairs) == len(names) * (len(names) - 1) // 2
+    own = {"split": GREEDY}
+    lost = one(table, "without necessity", ACCURACY, **own)
+    assert ("same", "same") == (lost["order_in_domain"], lost["order_out_of_domain"])
+    tie = one(table, "without coverage", ACCURACY, against="without necessity", **own)
+    assert (None, "same") == (tie["order_in_domain"], tie["order_out_of_domain"])
+    other = one(table, "without joint quality", ACCURACY, against="without necessity", **own)
+    assert "opposite" == other["order_in_domain"]
+    quiet = one(table, "without diversity", ACCURACY, **own)
+    assert "not resolved" == quiet["order_in_domain"]
+    alone = one(table, "without format", ACCURACY, **own)
+    assert (None, None) == (alone["order_in_domain"], alone["paper_in_domain"])
+
+
+def test_one_seed_has_no_interval_over_seeds_and_resolves_nothing():
+    """However large the difference, training once says nothing of training again."""
+    made = outcomes(REWARDS_STUDY, {"without joint quality": 0.6}, seeds=(42,))
+    lost = one(study_table(REWARDS_STUDY, made, "rules"), "without joint quality", ACCURACY)
+    assert lost["claims_high"] < 0
+    assert (None, None, None, False) == (
+        lost["seeds_low"], lost["p"], lost["p_holm"], lost["resolved"]
+    )  # fmt: skip
+
+
+def test_claims_and_seeds_that_a_variant_lacks_are_left_out_of_all():
+    """Else variants would be compared on different claims."""
+    made = outcomes(REWARDS_STUDY, {})
+    first = REWARDS_STUDY.variants[1].title
+    short = made.filter(
+        ~(pl.col("variant").eq(first) & (pl.col("claim_id").eq("c007") | pl.col("seed").eq(3)))
+    )
+    table = study_table(REWARDS_STUDY, short, "rules")
+    assert (4, CLAIMS - 1) == tuple(table.select("seeds", "claims").row(0))
+    whole = made.filter(pl.col("claim_id") != "c007", pl.col("seed") != 3)
+    assert table.equals(study_table(REWARDS_STUDY, whole, "rules"))
+    with pytest.raises(ValueError, match="no run of without necessity"):
+        study_table(REWARDS_STUDY, made.filter(pl.col("variant") != first), "rules")
+
+
+def test_a_reward_without_a_value_is_left_out_pair_by_pair():
+    """A failed ruling of one recipe takes no claim from another measure."""
+    values = np.array([[0.2, 0.4, np.nan], [0.1, 0.3, 0.5]])
+    others = np.array([[0.1, np.nan, 0.2], [0.1, 0.1, 0.1]])
+    found = compare_means(values, others, ["a", "b", "c"])
+    assert found.difference == pytest.approx(np.mean([0.1, 0.0, 0.2, 0.4]))
+    nothing = compare_means(values * np.nan, others, ["a", "b", "c"])
+    assert math.isnan(nothing.difference)
+    assert not nothing.resolved
+
+
+def test_the_interval_over_seeds_is_students():
+    """Of 1, 2, 3: mean 2, half-width 4.303 times 1 / sqrt(3); a NaN is no value."""
+    mean, (low, high) = mean_over_seeds(np.array([1.0, 2.0, np.nan, 3.0]))
+    assert 2.0 == mean
+    assert [2 - 4.3026527 / 3**0.5, 2 + 4.3026527 / 3**0.5] == pytest.approx([low, high])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "published", "order"),
+    [
+        (((1.0, 3.0), (0.5, 3.5)), 2.0, "same"),
+        (((1.0, 3.0), (0.5, 3.5)), -0.1, "opposite"),
+        (((-1.0, 5.0), (0.5, 3.5)), 2.0, "not resolved"),
+        (((1.0, 3.0), (-0.5, 4.5)), 2.0, "not resolved"),
+        (((1.0, 3.0), (math.nan, math.nan)), 2.0, "not resolved"),
+        (((1.0, 3.0), (0.5, 3.5)), 0.0, None),
+    ],
+)
+def test_an_order_shows_only_if_both_intervals_do(bounds: Any, published: float, order: str):  # noqa: ANN401
+    """Over claims and over seeds; a tie of the paper has no order."""
+    assert order == SeedDifference(2.0, *bounds, 0.01).order(published)
+
+
+def test_the_paper_stands_beside_ours_in_the_accuracy_alone():
+    """Both means of each printed run, in every study of the paper."""
+    for study in STUDIES:
+        table = study_table(study, outcomes(study, {}, seeds=(42, 1)), "rules")
+        printed = ablation_of(study.name)
+        for variant in study.variants:
+            ours = table.filter(variant=variant.title)
+            means = ours.filter(measure=ACCURACY).select("paper_in_domain", "paper_out_of_domain")
+            row = printed.get(variant.paper)
+            expected = (None, None) if row is None else domain_means(row)
+            assert {expected} == set(means.rows())
+            assert 0 == ours.filter(pl.col("measure") != ACCURACY)["paper_in_domain"].count()
+    assert {study.name for study in STUDIES} >= {row.study for row in ABLATIONS} - {"judge"}
+    assert UNEQUAL_MEANS
+
+
+def test_each_reward_of_the_paper_is_removed_once_and_named_as_what_it_moves():
+    """Five as in the paper, and the two that it does not remove."""
+    removed = {variant.moves: variant for variant in REWARDS_STUDY.variants[1:]}
+    assert {reward.name for reward in REWARDS if reward.weight} == set(removed)
+    assert {"format", "verification"} == {name for name, one in removed.items() if not one.paper}
+
+
+def test_shorter_runs_have_names_of_their_own():
+    """So a miniature never takes the place of a finished run; half a budget stays half."""
+    half = study_named("epochs").variants[1]
+    (whole,) = studied(half, 1)
+    assert ("tiny_one_epoch", 15) == (whole.name, whole.optimization.steps)
+    first, second = studied(half, 2, steps=8, claims=16)
+    assert "tiny_one_epoch-steps_4-claims_16" == first.name
+    assert "tiny_one_epoch-seed_1-steps_4-claims_16" == second.name
+    assert (4, 16, 1) == (second.optimization.steps, second.held_out.claims, second.seed)
+    assert [whole] == [*studied(half, 1, steps=30, claims=128)]
+    assert replace(whole, name=first.name).digest != first.digest
