@@ -1,7 +1,8 @@
 """The trick studies: what scripted tricks earn, what notices them, what GRPO finds by itself.
 
 Beyond the paper. Scripts play on claims of the silver-decomposed pool; ``tricks_found`` counts
-tricks in the rollouts of a trained policy, by default of ``tiny_long``, which has no guards.
+tricks in the rollouts of a policy, by default of ``tiny_long``, which has no guards, and trains it
+first as the asset ``policy`` would, unless that is done.
 """
 
 import dagster as dg
@@ -25,6 +26,8 @@ from resources.report.studies import write_study
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, folded, picture
 from resources.store.run_lock import locked_asset
+from resources.training.resource import PolicyTrainerResource
+from resources.training.study_runs import plan_run, train_runs
 from resources.training.trick_runs import (
     ScriptedTraces,
     found_tricks,
@@ -47,6 +50,10 @@ class FoundTricksConfig(dg.Config):
     """The run whose rollouts are searched."""
 
     experiment: str = Field(default="tiny_long", description="name of a recipe, with its seed")
+    train: bool = Field(
+        default=True,
+        description="train it unless it is finished; false: search what has been sampled so far",
+    )
 
 
 @dg.asset(key=["study", "tricks"], group_name=_GROUP, kinds={"parquet"})
@@ -105,14 +112,28 @@ def _scripted(
     return scripted_traces(claims, ruling, question_embedder.open())
 
 
-@dg.asset(key=["study", "tricks_found"], deps=["policy"], group_name=_GROUP, kinds={"parquet"})
+@dg.asset(
+    key=["study", "tricks_found"],
+    deps=["training_claims", "training_claims_random", "silver_decomposed", "base_policy"],
+    group_name=_GROUP,
+    kinds={"pytorch", "parquet"},
+)
 @locked_asset
-def tricks_found(
-    context: dg.AssetExecutionContext, config: FoundTricksConfig, data_folder: DataFolder
+def tricks_found(  # noqa: PLR0913, PLR0917 - four of them are resources
+    context: dg.AssetExecutionContext,
+    config: FoundTricksConfig,
+    data_folder: DataFolder,
+    judge: JudgeResource,
+    question_embedder: EmbedderResource,
+    policy_trainer: PolicyTrainerResource,
 ) -> dg.MaterializeResult[StageOutput]:
     """How often each trick was played at each step of a run, and what the health rules said."""
     recorder = StageRecorder(context, config)
     recipe = experiment(config.experiment)
+    if config.train:
+        vectors = question_embedder.open()
+        run = plan_run(data_folder, judge, vectors, policy_trainer, recipe.name, recipe)
+        train_runs(policy_trainer, [run], 1, f"study of run {context.run.run_id}")
     table = found_tricks(data_folder, recipe)
     figure = found_figure(table)
     engine = str(table["engine"].first())

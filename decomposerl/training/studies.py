@@ -128,7 +128,7 @@ STUDIES: tuple[Study, ...] = (
         "",
         (
             Variant("the judge's, labels on 10 %", "tiny_supervision_10"),
-            Variant("the policy's, labels on 10 %", "tiny_vote_policy", "", "coverage"),
+            Variant("the policy's, labels on 10 %", "tiny_vote_policy"),
         ),
     ),
     Study(

@@ -1,23 +1,29 @@
 """The assets of the trick studies: tables, figures and what their pages show."""
 
+import sys
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from assets.trick_study import trick_signs, tricks, tricks_found
-from decomposerl.schemas import TRICK_SIGNS, TRICK_STUDY, TRICKS_FOUND
+from decomposerl.errors import TrainingError
+from decomposerl.schemas import TRAINING_CLAIMS, TRICK_SIGNS, TRICK_STUDY, TRICKS_FOUND
 from decomposerl.training.tricks import TRICKS
+from project import PYTHONPATH
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
+from resources.training.resource import PolicyTrainerResource
+from strategies import example_row, frame_of
 from studies.trick_page import main
-from trick_parts import pool, write_run
+from trick_parts import THIRTY, pool, write_run
 
 SCRIPTED = {
     "study__tricks": {"config": {"claims": 4}},
     "study__trick_signs": {"config": {"claims": 4}},
 }
+INPUTS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
 MARKERS = "\n".join(
     f"<!-- {one} report: begin -->\n<!-- {one} report: end -->" for one in ("tricks", "found")
 )
@@ -28,13 +34,19 @@ def materialize(
 ) -> dg.ExecuteInProcessResult:
     results = str(data / "engine_results")
     return dg.materialize(
-        [*assets, dg.AssetSpec("silver_decomposed"), dg.AssetSpec("policy")],
+        [*assets, *map(dg.AssetSpec, INPUTS)],
         selection=[*assets],
         resources={
             "io_manager": ParquetTables(base_dir=str(data)),
             "data_folder": DataFolder(base_dir=str(data)),
             "judge": JudgeResource(results_dir=results),
             "question_embedder": EmbedderResource(results_dir=results),
+            "policy_trainer": PolicyTrainerResource(
+                module="study_stand_in",
+                python="env",
+                launch=[f"PYTHONPATH={PYTHONPATH}", sys.executable],
+                grace_s=10,
+            ),
         },
         run_config={"ops": ops},
     )
@@ -47,7 +59,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_parquet(pool(), folder / "silver_decomposed.parquet")
     write_run(folder, 4)
     assert materialize(folder, tricks, trick_signs, **SCRIPTED).success
-    assert materialize(folder, tricks_found).success
+    found = {"study__tricks_found": {"config": {"train": False}}}
+    assert materialize(folder, tricks_found, **found).success
     return folder
 
 
@@ -94,3 +107,17 @@ def test_the_page_has_every_trick_with_what_it_earns(data: Path, tmp_path: Path)
     assert len(TRICKS) + 2 == sum(line.startswith("|") for line in inside.splitlines())
     assert "4 claims; rule_judge" in inside
     assert "`tiny_long`, 4 steps; judge rule_judge" in written
+
+
+def test_a_run_that_is_missing_is_trained_first(tmp_path: Path):
+    """By the same process as the asset ``policy``; what it says when it fails is the study's."""
+    write_parquet(pool(THIRTY), tmp_path / "silver_decomposed.parquet")
+    for name in ("training_claims", "training_claims_random"):
+        claims = frame_of(TRAINING_CLAIMS, [example_row(claim=f"{name} {n}") for n in range(3)])
+        write_parquet(claims, tmp_path / f"{name}.parquet")
+    (tmp_path / "base_policy").mkdir()
+    (tmp_path / "started").touch()
+    (tmp_path / "fail").write_text("tiny_long", "utf-8")
+    with pytest.raises(TrainingError, match="tiny_long ended with"):
+        materialize(tmp_path, tricks_found)
+    assert "tiny_long\n" == (tmp_path / "started").read_text("utf-8")
