@@ -11,7 +11,7 @@ import polars as pl
 
 from decomposerl.evaluation.bootstrap import clusters_of, generator, resampled_sums, safe_interval
 from decomposerl.evaluation.metrics import Numbers
-from decomposerl.reports.figure_style import GREY, PALETTE, REST, Drawn, drawn, legend, new_grid
+from decomposerl.reports.figure_style import GREY, PALETTE, Drawn, drawn, legend, new_grid
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.curves import TRAIN, smoothed
 from decomposerl.training.tricks import TRICKS
@@ -27,6 +27,10 @@ _LINES = 6
 """Tricks in the figure: those that were played most."""
 _HELD_OUT = "held_out_sampled"
 _WINDOW = 9
+_RARE = 0.005
+"""Tricks of a smaller share at both ends are left out of the table."""
+_ENDS = ("held-out claims before", "after")
+_HEIGHTS = (4, 1)
 _STYLES = ("-", "--", "-.", ":", "-", "--")
 
 
@@ -59,27 +63,25 @@ def window_of(steps: int) -> int:
 
 
 def found_markdown(found: pl.DataFrame) -> str:
-    """One row per trick that was played: its share at both ends of the run, and what it earned.
+    """One row per trick of ``_RARE`` of the rollouts or more: its share at both ends of the run.
 
-    The change has an interval; ``advantage`` is the mean over the steps.
+    The change has an interval; ``advantage`` is the mean over the steps. Held-out claims have
+    columns where the run has some.
     """
     train = _tricks(found, TRAIN)
     steps = sorted(set(train["step"].to_list()))
     window = window_of(len(steps))
+    held_out = not _tricks(found, _HELD_OUT).is_empty()
     rows = []
     for (name,), part in train.group_by("name", maintain_order=True):
-        if part["share"].sum() > 0:
-            early = part.filter(pl.col("step").is_in(steps[:window]))["share"].to_numpy()
-            late = part.filter(pl.col("step").is_in(steps[-window:]))["share"].to_numpy()
-            paid = part["advantage"].mean()
+        early = part.filter(pl.col("step").is_in(steps[:window]))["share"].to_numpy()
+        late = part.filter(pl.col("step").is_in(steps[-window:]))["share"].to_numpy()
+        if max(early.mean(), late.mean()) >= _RARE:
             cells = [_percent(early.mean()), _percent(late.mean()), _change(early, late)]
-            held = _held_out(found, str(name))
-            rows.append([_TITLES[str(name)], *cells, _signed(paid), *held])
-    heads = [
-        *("trick", f"first {window} steps", f"last {window}", "change, points", "advantage"),
-        *("held-out claims before", "after"),
-    ]
-    return markdown_table(heads, rows)
+            held = _held_out(found, str(name)) if held_out else []
+            rows.append([_TITLES[str(name)], *cells, _signed(part["advantage"].mean()), *held])
+    heads = ["trick", f"first {window} steps", f"last {window}", "change, points", "advantage"]
+    return markdown_table([*heads, *_ENDS] if held_out else heads, rows)
 
 
 def _tricks(found: pl.DataFrame, split: str) -> pl.DataFrame:
@@ -132,10 +134,15 @@ def health_markdown(found: pl.DataFrame) -> str:
 
 
 def found_figure(found: pl.DataFrame) -> Drawn:
-    """The share of the most-played tricks by step, and below it when health rules objected."""
+    """The share of the most-played tricks by step; below it when health rules objected, if any."""
     train = _tricks(found, TRAIN)
-    figure, grid = new_grid(9.0, 5.6, 2, 1)
-    above, below = grid[0][0], grid[1][0]
+    rules = found.filter(kind="health")
+    figure, grid = new_grid(9.0, 4.4, 1 if rules.is_empty() else 2, 1)
+    above, below = grid[0][0], grid[-1][0]
+    spec = above.get_gridspec()
+    if spec is not None and above is not below:
+        spec.set_height_ratios(_HEIGHTS)
+        _draw_rules(below, rules)
     most = train.group_by("name", maintain_order=True).agg(pl.col("share").mean())
     names = most.sort("share", descending=True, maintain_order=True)["name"].head(_LINES).to_list()
     for place, name in enumerate(names):
@@ -145,19 +152,15 @@ def found_figure(found: pl.DataFrame) -> Drawn:
         above.plot(part["step"], 100 * line, style[0], color=style[1], label=_TITLES[name])
     above.set_ylabel("% of rollouts")
     above.set_ylim(0, None)
-    _draw_health(below, found)
     below.set_xlabel("optimizer steps")
     legend(figure, above, columns=2)
     return drawn(figure)
 
 
-def _draw_health(axes: "Axes", found: pl.DataFrame) -> None:
-    health = found.filter(kind="health")
-    names = health["name"].unique(maintain_order=True).to_list()
+def _draw_rules(axes: "Axes", rules: pl.DataFrame) -> None:
+    names = rules["name"].unique(maintain_order=True).to_list()
     for place, name in enumerate(names):
-        steps = health.filter(pl.col("name") == name)["step"]
+        steps = rules.filter(pl.col("name") == name)["step"]
         axes.plot(steps, [place] * len(steps), "|", color=GREY, markersize=9)
     axes.set_yticks(range(len(names)), [one.replace("_", " ") for one in names])
-    axes.set_ylim(-0.6, max(len(names) - 0.4, 0.6))
-    if not names:
-        axes.set_yticks([0], ["no health rule"], color=REST)
+    axes.set_ylim(-0.6, len(names) - 0.4)

@@ -5,7 +5,7 @@ claims that share their evidence are drawn together.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -43,6 +43,7 @@ _MARKERS = {
     "strict": ("s", PALETTE[2]),
 }
 _FIRST_COLUMN = "trick"
+_NOTICED = ("sign seen", "false alarms", "health")
 
 
 class _Paid(NamedTuple):
@@ -156,19 +157,10 @@ def _signed(value: float | None) -> str:
     return "–" if value is None else f"{value:+.2f}"
 
 
-def signs_markdown(table: pl.DataFrame) -> str:
+def signs_markdown(signs: pl.DataFrame) -> str:
     """``TRICK_SIGNS`` for a reader."""
-    rows = [
-        [
-            row["title"],
-            f"{100 * row['seen']:.0f} %",
-            f"{100 * row['false_alarms']:.0f} %",
-            ", ".join(row["health_rules"]) or "none",
-        ]
-        for row in table.iter_rows(named=True)
-    ]
-    heads = [_FIRST_COLUMN, "sign seen", "in honest traces", "health rules that object"]
-    return markdown_table(heads, rows)
+    rows = [[row["title"], *_noticed(row)] for row in signs.iter_rows(named=True)]
+    return markdown_table([_FIRST_COLUMN, *_NOTICED], rows)
 
 
 def paid_and_noticed_markdown(table: pl.DataFrame, signs: pl.DataFrame) -> str:
@@ -177,16 +169,15 @@ def paid_and_noticed_markdown(table: pl.DataFrame, signs: pl.DataFrame) -> str:
     readings = totals["reading"].unique(maintain_order=True).to_list()
     gains = {(row["trick"], row["reading"]): row for row in totals.iter_rows(named=True)}
     rows = [
-        [
-            row["title"],
-            *(_gain(gains[row["trick"], reading]) for reading in readings),
-            f"{100 * row['seen']:.0f} %",
-            f"{100 * row['false_alarms']:.0f} %",
-            ", ".join(row["health_rules"]) or "none",
-        ]
+        [row["title"], *(_gain(gains[row["trick"], one]) for one in readings), *_noticed(row)]
         for row in signs.iter_rows(named=True)
     ]
-    return markdown_table([_FIRST_COLUMN, *readings, "sign seen", "false alarms", "health"], rows)
+    return markdown_table([_FIRST_COLUMN, *readings, *_NOTICED], rows)
+
+
+def _noticed(row: Mapping[str, Any]) -> list[str]:
+    rules = ", ".join(row["health_rules"]) or "none"
+    return [f"{100 * row['seen']:.0f} %", f"{100 * row['false_alarms']:.0f} %", rules]
 
 
 def tricks_figure(table: pl.DataFrame) -> Drawn:

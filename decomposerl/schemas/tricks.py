@@ -16,7 +16,7 @@ TRICK_STUDY = Table(
         Column("honest", _F, "mean of the honest traces", nullable=True),
         Column("paid", _F, "mean of the trick's traces", nullable=True),
         Column("gain", _F, "mean difference: the trick less the honest trace", nullable=True),
-        Column("low", _F, "95 % interval over claims; null where all are equal", nullable=True),
+        Column("low", _F, "95 % interval over claims; null: all are equal, or few", nullable=True),
         Column("high", _F, "its upper end", nullable=True),
         Column("pays_more", _F, "share of the claims on which the trick earns more", nullable=True),
         Column("engine", _S, "judge and embedder"),

@@ -15,7 +15,6 @@ from decomposerl.traces.trace import Verdict
 from decomposerl.training import trick_signs as signs
 from decomposerl.training.trick_signs import Observed, Sign
 
-HONEST = "honest"
 IDK = "I don't know."
 Asked = tuple[str, str]
 """A question and its answer."""

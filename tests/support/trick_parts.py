@@ -1,7 +1,7 @@
 """Claims about mills with silver questions, scripted traces, and a run that turns to dodging."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -60,18 +60,28 @@ def write_run(data: Path, steps: int) -> None:
     known, dodge = known_claims(pool(), RuleJudge()), TRICKS[8]
     assert dodge.name == "dodge"
     log = RolloutLog(folder, KEY, 1)
+    for step, write in ((0, honest), (steps, dodge.write)):
+        log.write(step_batch(step, known, (write,)), "held_out_sampled")
     for step in range(steps):
         write = dodge.write if step >= steps // 2 else honest
-        batch = [completion(known[step % len(known)], write) for write in (honest, write)]
-        judged = reward_rollouts(
-            rollouts_of(batch, 2), RuleJudge(), BagOfWordsEmbedder(), RewardSettings()
-        )
-        log.write(StepBatch(step, batch, judged))
+        sampled = step_batch(step, [known[step % len(known)]], (honest, write))
+        log.write(sampled)
         points = {"truncated": CurvePoint(0.5 if step else 0.0)}
         log.write_curves(step, "train", curve_rows(KEY, "tiny_long", step, "train", points))
 
 
+def step_batch(
+    step: int, known: Sequence[KnownClaim], scripts: Sequence[Callable[[KnownClaim], str]]
+) -> StepBatch:
+    """Each claim with each script, rewarded."""
+    batch = [completion(one, write) for one in known for write in scripts]
+    rollouts = rollouts_of(batch, len(scripts))
+    judged = reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
+    return StepBatch(step, batch, judged)
+
+
 def completion(known: KnownClaim, write: Callable[[KnownClaim], str]) -> Completion:
+    """The script's trace as if it had been sampled."""
     return Completion(
         *(known.claim_id, known.claim, known.evidence, known.label, 2, "hover"),
         labelled=True,
