@@ -69,12 +69,16 @@ class Pages(Protocol):
         ...
 
 
-class CorpusFiles(Protocol):
-    """The files of the corpora folder, as adapters read them."""
+class FileNames(Protocol):
+    """The files of the corpora folder by name."""
 
     def exists(self, path: str) -> bool:
         """Whether the file (or its ``.gz``) exists."""
         ...
+
+
+class CorpusFiles(FileNames, Protocol):
+    """The files of the corpora folder, as adapters read them."""
 
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
         """Rows in file order; a row that cannot be parsed comes as a ``Reject``.
@@ -112,7 +116,7 @@ def with_hub(file: NativeFile, config: str = "default", split: str = "") -> Nati
     return replace(file, also=tuple(also))
 
 
-def in_form(files: CorpusFiles, file: NativeFile) -> NativeFile:
+def in_form(files: FileNames, file: NativeFile) -> NativeFile:
     """The form of a file that is read: ``path`` if it is on disk, else the first of ``also``.
 
     Its ``also`` are the other forms on disk, which are not read. A file that is absent in
