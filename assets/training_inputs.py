@@ -10,7 +10,7 @@ from pydantic import Field
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.claim_draws import random_claims
 from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
-from resources.policy_tiny.folder import base_policy_facts, load_base_policy
+from resources.policy_tiny.folder import CHECKPOINTS, base_policy_facts, load_base_policy
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
@@ -20,7 +20,8 @@ _BASES = {
     BASE_POLICY: "A Qwen2 of 0.4 million parameters, warm-started on the invented world, for two "
     "cores; its traces have planted flaws.",
     CLEAN_POLICY: "The same without planted flaws: the base of the embedded ablations.",
-    SMALL_POLICY: "A smaller one, also without flaws: the other size of the scale study.",
+    SMALL_POLICY: "A smaller one, also without flaws: the other size of the scale study. Its warm "
+    "start takes a quarter of an hour; one that was made before is kept.",
 }
 
 
@@ -30,7 +31,7 @@ class BasePolicyConfig(dg.Config):
     anew: bool = Field(
         default=False,
         description="warm-start the model here, about a quarter of an hour on one core; otherwise "
-        "the one that comes with the project is used",
+        "the one that comes with the project is used, or the one that was made before",
     )
 
 
@@ -42,8 +43,9 @@ class RandomClaimsConfig(dg.Config):
 
 def base_policy_asset(base: str) -> dg.AssetsDefinition:
     """The asset of one of ``TINY_BASES``."""
+    group = "training" if base in CHECKPOINTS else "studies"
 
-    @dg.asset(name=base, group_name="training", kinds={"pytorch"}, description=_BASES[base])
+    @dg.asset(name=base, group_name=group, kinds={"pytorch"}, description=_BASES[base])
     @locked_asset
     def base_policy(
         context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
@@ -54,13 +56,13 @@ def base_policy_asset(base: str) -> dg.AssetsDefinition:
             if step % _LOG_EVERY == 0:
                 context.log.info(f"step {step}: loss {loss:.3f}")
 
-        if config.anew:
-            # Loads the invented world, which nothing else of the graph needs.
-            from resources.policy_tiny.warm_start import SETTINGS, warm_start
-
-            warm_start(SETTINGS[base], folder, log_loss)
-        else:
+        if base in CHECKPOINTS and not config.anew:
             load_base_policy(folder, base)
+        else:
+            # Loads the invented world, which nothing else of the graph needs.
+            from resources.policy_tiny.warm_start import SETTINGS, warm_started
+
+            warm_started(SETTINGS[base], folder, log_loss, again=config.anew)
         facts = base_policy_facts(folder)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(facts.digest),

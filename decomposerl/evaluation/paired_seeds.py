@@ -126,12 +126,13 @@ def _sum_error(sums: Numbers) -> float:
 
 
 def _student(mean: float, error: float, freedom: int) -> tuple[Bounds, float]:
-    """Student's interval, and the two-sided p of a mean of 0; NaN without a standard error."""
+    """Student's interval, and the two-sided p of a mean of 0.
+
+    NaN without a standard error, also where it is 0: equal values do not show their spread.
+    """
     from scipy.special import stdtr, stdtrit  # slow to import, and not every run needs it
 
-    if math.isnan(error) or freedom < 1:
+    if freedom < 1 or not error > 0:
         return _NO_BOUNDS, math.nan
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
-    if error == 0:
-        return (mean, mean), float(mean == 0)
     return (mean - half, mean + half), float(2 * stdtr(freedom, -abs(mean) / error))

@@ -1,6 +1,7 @@
 """The figures of a study of trained policies: its variants beside the paper's, and their curves."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROW, _HEAD = 0.34, 1.5
+_ROW, _HEAD, _ENGINE = 0.34, 2.0, 44
 _WINDOW, _COLUMNS = 9, 3
 _DRAWN = (*SCORED, "verdict_given", "right_among_given")
 _PAPER = {"paper_in_domain": "Paper, in domain", "paper_out_of_domain": "Paper, out of domain"}
@@ -46,7 +47,8 @@ def study_figure(study: Study, table: pl.DataFrame) -> "Figure":
     rows = [_after(table, variant.title) for variant in study.variants]
     _points(first, rows)
     first.set_title(f"Here ({rows[0]['seeds']} seeds)", loc="left", fontsize=11, color=INK)
-    first.set_xlabel("balanced accuracy, %")
+    engine = fill(f"engine: {label_text(str(table['engine'][0]))}", _ENGINE)
+    first.set_xlabel(f"balanced accuracy, %\n{engine}", fontsize=9.5)
     _names(first, [variant.title for variant in study.variants])
     for axes, column in zip(rest, panels, strict=False):
         _published(axes, [row[column] for row in rows], _PAPER[column])
@@ -86,6 +88,7 @@ def _published(axes: "Axes", means: Sequence[float | None], title: str) -> None:
     if means[0] is not None:
         axes.axvline(means[0], color=GREY, linewidth=0.8, linestyle=":")
     axes.margins(x=0.25)
+    axes.locator_params(axis="x", nbins=4)
     axes.set_title(title, loc="left", fontsize=11, color=INK)
     axes.set_xlabel("balanced accuracy, %")
 
@@ -115,6 +118,8 @@ def study_curves(study: Study, curves: Mapping[str, Sequence[pl.DataFrame]]) -> 
     Bands are minimum and maximum over seeds. ``curves`` are ``CURVES``, one frame per seed; a
     variant that does not pay a reward has no line for it.
     """
+    from matplotlib.ticker import MaxNLocator
+
     rows = -(-len(_DRAWN) // _COLUMNS)
     figure, grid = new_grid(11.0, 1.2 + 2.2 * rows, rows, _COLUMNS)
     panels = [axes for line in grid for axes in line]
@@ -127,6 +132,7 @@ def study_curves(study: Study, curves: Mapping[str, Sequence[pl.DataFrame]]) -> 
         axes.set_visible(False)
     for axes in panels[len(_DRAWN) - _COLUMNS : len(_DRAWN)]:
         axes.set_xlabel("optimizer steps")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.tick_params(labelbottom=True)
     legend(figure, panels[0], columns=4)
     return figure
@@ -141,7 +147,15 @@ def _band(axes: "Axes", lines: Sequence[NDArray[np.float64]], title: str, place:
     style = _STYLES[place % len(_STYLES)]
     axes.fill_between(steps, stack.min(0), stack.max(0), color=colour, alpha=0.12, linewidth=0)
     middle = np.median(stack, axis=0)
-    axes.plot(steps, middle, color=colour, linestyle=style, linewidth=1.7, label=label_text(title))
+    axes.plot(
+        steps,
+        middle,
+        color=colour,
+        linestyle=style,
+        linewidth=1.7,
+        marker="o" if length == 1 else "",
+        label=label_text(title),
+    )
 
 
 def _smoothed(curves: pl.DataFrame, measure: str) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from decomposerl.training.study_table import ACCURACY, GREEDY, SAMPLED, SCORED
 
 _DOMAINS = {"in_domain": "in domain", "out_of_domain": "out of domain"}
 _Row = Mapping[str, object]
+_SIGNIFICANT = 0.05
 
 
 def study_sentence(study: Study, table: pl.DataFrame) -> str:
@@ -36,10 +37,10 @@ def _differing(study: Study, table: pl.DataFrame) -> str:
     compared = _against_first(study, table).filter(measure=ACCURACY, split=GREEDY)
     moved = [
         f"{row['variant']} by {row['difference']:+.1f}"
-        for row in compared.filter("resolved").iter_rows(named=True)
+        for row in compared.filter(pl.col("p_holm") < _SIGNIFICANT).iter_rows(named=True)
     ]
-    said = "; ".join(moved) or "no variant"
-    return f"In accuracy {said} differs from {study.against.title} beyond claims and seeds."
+    said = "; ".join(moved) or "none"
+    return f"Differs in accuracy from {study.against.title} (p < {_SIGNIFICANT} by Holm): {said}."
 
 
 def _order_counts(table: pl.DataFrame) -> Iterator[str]:
@@ -49,8 +50,8 @@ def _order_counts(table: pl.DataFrame) -> Iterator[str]:
         if orders:
             counts = [orders.count(one) for one in ("same", "opposite", "not resolved")]
             yield (
-                f"Of the paper's {len(orders)} orders {where}, {counts[0]} show here, {counts[1]} "
-                f"are opposite and {counts[2]} not resolved."
+                f"Pairs ordered as in the paper {where}: {counts[0]} of {len(orders)}; "
+                f"opposite: {counts[1]}; not resolved: {counts[2]}."
             )
 
 
@@ -75,7 +76,7 @@ def _accuracy_table(study: Study, table: pl.DataFrame) -> str:
             *_difference_cells(row, 1),
         ]
         rows.append(cells + (_paper_cells(study, row) if published else []))
-    head = ["variant", "before", "accuracy, %", "difference", "over seeds", "p (Holm)"]
+    head = ["variant", "before", "accuracy, %", "difference (claims)", "(seeds)", "p (Holm)"]
     head += ["paper in domain", "out of domain"] if published else []
     return markdown_table(head, rows)
 
@@ -114,12 +115,15 @@ def _moved_table(study: Study, table: pl.DataFrame) -> str:
         name = measure_named(str(row["measure"])).title
         cells = [row["variant"], name, *_difference_cells(row, 3)]
         rows.append([*cells, "yes" if lower else "no"])
-    head = ["variant", "its measure", "difference", "over seeds", "p (Holm)", "lower"]
+    head = ["variant", "its measure", "difference (claims)", "(seeds)", "p (Holm)", "lower"]
     return markdown_table(head, rows) if rows else ""
 
 
 def _reward_table(study: Study, table: pl.DataFrame) -> str:
-    """Sampled traces: the first variant's means, the others' differences; ``*`` is resolved."""
+    """Sampled traces: the first variant at both ends, the others' differences to it after training.
+
+    ``*`` is resolved.
+    """
     sampled = table.filter(split=SAMPLED)
     rows = []
     for measure in (ACCURACY, *SCORED):
@@ -131,8 +135,10 @@ def _reward_table(study: Study, table: pl.DataFrame) -> str:
         ]
         unit = ", %" if measure == ACCURACY else ""
         title = measure_named(measure).title + unit
-        rows.append([title, _number(first["mean"], places), *cells])
-    return markdown_table(["sampled", *(one.title for one in study.variants)], rows)
+        ends = [_number(first[end], places) for end in ("before", "mean")]
+        rows.append([title, *ends, *cells])
+    head = ["sampled", f"{study.against.title}, before", "after"]
+    return markdown_table([*head, *(one.title for one in study.variants[1:])], rows)
 
 
 PAPER_FORM_HEAD = ("paper", "variant", "command", "judge calls", "judge GPU-hours")

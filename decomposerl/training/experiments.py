@@ -121,6 +121,7 @@ EMBEDDED: tuple[Experiment, ...] = (
     _tiny("random_sampling", "claims drawn at random", claims="training_claims_random"),
     _tiny("one_epoch", "half the steps", optimization=replace(TINY.optimization, steps=15)),
     _tiny("small", "a smaller base", model=SMALL_POLICY),
+    _tiny("clean_classifiers", "judged by the tiny judge's classifiers", judge="tiny"),
 )
 """The paper's ablations on the tiny policy; ``training.studies`` has the paper's recipe of each."""
 

@@ -102,6 +102,15 @@ STUDIES: tuple[Study, ...] = (
         (replace(_FULL, title="larger"), Variant("smaller", "tiny_small", "paper_3b")),
     ),
     Study(
+        "judge",
+        "What judges",
+        "G.6",
+        (
+            replace(_FULL, title="the profile's judge"),
+            Variant("the tiny judge", "tiny_clean_classifiers", "tiny_judge"),
+        ),
+    ),
+    Study(
         "epochs",
         "Half the budget",
         "G.7",

@@ -79,11 +79,11 @@ class _Runs:
             ours, theirs = (one, _AFTER, split), (other, _AFTER, split)
             if measure == ACCURACY:
                 rng = generator(0, "study", *known)
-                both = self.verdicts[ours], self.verdicts[theirs]
-                found = _in_percent(compare_accuracy(self.labels, *both, self.documents, rng))
+                verdicts = self.verdicts[ours], self.verdicts[theirs]
+                found = _in_percent(compare_accuracy(self.labels, *verdicts, self.documents, rng))
             else:
-                both = self.values[ours][measure], self.values[theirs][measure]
-                found = compare_means(*both, self.documents)
+                values = self.values[ours][measure], self.values[theirs][measure]
+                found = compare_means(*values, self.documents)
             self.differences[known] = found
         return self.differences[known]
 
@@ -151,6 +151,8 @@ def _row(  # noqa: PLR0913, PLR0917 - the place of a row
 ) -> dict[str, Any]:
     title = variant.title
     mean, (low, high) = mean_over_seeds(runs.by_seed((title, _AFTER, split), measure))
+    if measure == ACCURACY:
+        low, high = max(low, 0.0), min(high, _PERCENT)
     before, _ = mean_over_seeds(runs.by_seed((title, _BEFORE, split), measure))
     row: dict[str, Any] = {
         "variant": title,

@@ -1,9 +1,9 @@
-"""The tiny policies' checkpoints: Qwen2s of 0.4 and 0.3 million parameters, for two cores.
+"""The tiny policy's checkpoints: Qwen2s of 0.4 million parameters, small enough for two cores.
 
 The project includes each as an ordinary model folder: config, safetensors, tokenizer, and the
 prompt it was trained with. The models decompose claims about invented things and mark what the
-evidence contains and lacks. The first has the habits that ``sample.policy_flaws`` plants; the
-other two, of the same size and smaller, saw clean traces only.
+evidence contains and lacks. The first has the habits that ``sample.policy_flaws`` plants, the
+second saw clean traces only. A base without a checkpoint is warm-started where it is needed.
 """
 
 import hashlib
@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from decomposerl.extras import require
-from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY
 from decomposerl.training.experiments import TINY_VIEW
 from resources.store.temporary import folder_aside, publish_folder
 
 CHECKPOINTS: Mapping[str, Path] = {
     BASE_POLICY: Path(__file__).with_name("tiny_policy"),
     CLEAN_POLICY: Path(__file__).with_name("tiny_policy_clean"),
-    SMALL_POLICY: Path(__file__).with_name("tiny_policy_small"),
 }
 """The checkpoints of the project by base, in 16 bits."""
 CHECKPOINT = CHECKPOINTS[BASE_POLICY]
 PROMPT = Path(__file__).with_name("policy.md")
+SETTINGS_FILE = "warm_start.json"
 VIEW = TINY_VIEW
 """The view of the evidence in warm start and recipes."""
 
@@ -62,6 +62,6 @@ def base_policy_facts(folder: Path) -> BasePolicyFacts:
     weights = folder / "model.safetensors"
     with safe_open(weights, framework="np") as tensors:
         sizes = [math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118 - not a dict
-    settings = json.loads((folder / "warm_start.json").read_text("utf-8"))
+    settings = json.loads((folder / SETTINGS_FILE).read_text("utf-8"))
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()
     return BasePolicyFacts(digest, sum(sizes), settings)

@@ -19,7 +19,7 @@ from decomposerl.extras import require
 from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
 from resources.policy_tiny.circuit import Words, wire_copying
 from resources.policy_tiny.examples import Example, batches, encoded
-from resources.policy_tiny.folder import PROMPT, VIEW
+from resources.policy_tiny.folder import PROMPT, SETTINGS_FILE, VIEW
 from resources.policy_tiny.tokenizer import CLAIM, EVIDENCE, START, train_tokenizer
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from sample.policy_lessons import HELD, MISSING, lessons
@@ -68,6 +68,15 @@ SETTINGS: Mapping[str, WarmStart] = {
 }
 """How each base is made. The project's clean one is the control of ``BASE_POLICY``'s warm start,
 which draws its last batches in another order."""
+
+
+def warm_started(settings: WarmStart, folder: Path, progress: Progress, *, again: bool) -> Path:
+    """``warm_start``, unless the folder was made with the same settings and not ``again``."""
+    made = folder / SETTINGS_FILE
+    known = json.loads(made.read_text("utf-8")) if made.is_file() else None
+    if again or known != asdict(settings):
+        warm_start(settings, folder, progress)
+    return folder
 
 
 def warm_start(
@@ -129,7 +138,7 @@ def _save(model: Any, tokenizer: Any, settings: WarmStart, folder: Path) -> Path
     copy.deepcopy(model).half().save_pretrained(aside)
     tokenizer.save_pretrained(aside)
     shutil.copyfile(PROMPT, aside / "policy.md")
-    (aside / "warm_start.json").write_text(json.dumps(asdict(settings), indent=2) + "\n", "utf-8")
+    (aside / SETTINGS_FILE).write_text(json.dumps(asdict(settings), indent=2) + "\n", "utf-8")
     publish_folder(aside, folder)
     return folder
 

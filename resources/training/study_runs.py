@@ -72,7 +72,7 @@ def plan_run(  # noqa: PLR0913, PLR0917 - four are resources
     """Copy the inputs of a run and plan it; health rules only warn, so that it takes all steps.
 
     Raises:
-        TrainingError: an asset that it needs is not materialized, or no claims are left to hold out.
+        TrainingError: an asset that it needs is missing, or no claims are left to hold out.
         ConfigError: its judge does not exist.
     """
     if not data.exists(_RANDOM):  # held-out claims are in neither set: one made later changes them

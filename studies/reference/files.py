@@ -52,6 +52,8 @@ FILES: dict[str, tuple[DataFile, ...]] = {
     ),
     "Training": (
         DataFile("base_policy/", "the tiny base policy: weights, tokenizer, its prompt"),
+        DataFile("base_policy_clean/", "the same without planted flaws"),
+        DataFile("base_policy_small/", "a smaller one, where it was made"),
         DataFile(f"{_RUN}adapter/", "the trained adapter with its tokenizer"),
         DataFile(f"{_RUN}adapter_step_<step>/", "the adapter of step 0, and of measured steps"),
         DataFile(f"{_RUN}checkpoints/", "complete checkpoints, from which a run resumes"),
@@ -83,6 +85,9 @@ FILES: dict[str, tuple[DataFile, ...]] = {
     ),
     "Studies": (
         DataFile("study/selectors.parquet", "the selectors on the pool", "selector_study"),
+        DataFile(
+            "study/<name>.parquet", "the measures of a study of trained runs", "training_study"
+        ),
         DataFile("study/tricks.parquet", "what tricks earn", "trick_study"),
         DataFile("study/trick_signs.parquet", "what notices them", "trick_signs"),
         DataFile("study/tricks_found.parquet", "those that a run plays", "tricks_found"),

@@ -20,10 +20,11 @@ from studies.reference.markdown import MADE, code, paragraphs, table
 _INTRODUCTION = """\
 Balanced accuracy in percent, as printed; none of these figures was measured by this project.
 `decomposerl/evaluation/published.py` has them as data. The leaderboard shows Tables 1 and 2 beside
-your rows, the [studies](../how-to/studies.md) the others. A test checks every mean against its row.
+your rows, the [studies](../how-to/studies.md) the others; those of G.1 are in the table of
+[the selectors](../results/studies.md#selectors). A test checks every mean against its row.
 """
 _HEADS = {one.name: one.title for one in BENCHMARKS} | {MEAN_IN: "Mean in", MEAN_OUT: "Mean out"}
-_SECTIONS = {study.name: study.title for study in STUDIES} | {"judge": "What judges"}
+_TITLES = {study.name: study.title for study in STUDIES}
 
 
 def page() -> str:
@@ -47,7 +48,7 @@ def _ablations() -> Iterator[str]:
         by_study.setdefault(row.study, []).append(row)
     for study, rows in by_study.items():
         printed = [name for name in COLUMNS if name in rows[0].scores]
-        yield f"## {rows[0].section}: {_SECTIONS[study].lower()}"
+        yield f"## {rows[0].section}: {_TITLES[study].lower()}"
         yield table(
             ("Run", "Recipe", *(_HEADS[name] for name in printed)),
             [(row.title, code(row.recipe), *_cells(row.scores)) for row in rows],

@@ -38,6 +38,7 @@ TABLES: tuple[Table, ...] = (
     schemas.ATTRITION,
     schemas.CHAT_REPLIES,
     schemas.SELECTOR_STUDY,
+    schemas.TRAINING_STUDY,
     schemas.TRICK_STUDY,
     schemas.TRICK_SIGNS,
     schemas.TRICKS_FOUND,

@@ -40,9 +40,12 @@ def data(tmp_path: Path) -> Path:
                     evidence=f"Ilva opened it. Torbeck has a river. It was {1900 + n}.")
         for n in range(HELD_OUT + 6)
     ]  # fmt: skip
-    write_parquet(frame_of(SILVER_DECOMPOSED, silver), tmp_path / "silver_decomposed.parquet")
-    for name, rows in (("training_claims", silver[:3]), ("training_claims_random", silver[3:6])):
-        write_parquet(frame_of(TRAINING_CLAIMS, rows), tmp_path / f"{name}.parquet")
+    pool = frame_of(SILVER_DECOMPOSED, silver)
+    write_parquet(pool, tmp_path / "silver_decomposed.parquet")
+    for name, first in (("training_claims", 0), ("training_claims_random", 3)):
+        rows = slice(first, first + 3)
+        frame = frame_of(TRAINING_CLAIMS, silver[rows]).with_columns(pool["claim_id"][rows])
+        write_parquet(frame, tmp_path / f"{name}.parquet")
     (tmp_path / "base_policy_clean").mkdir()
     (tmp_path / "base_policy_clean/config.json").write_text("{}")
     for journal in ("fail", "started"):
@@ -128,7 +131,7 @@ def test_the_page_of_a_study_has_the_papers_rows_and_its_form(data: Path):
     shown = metadata(materialize(EPOCHS, data, seeds=1), EPOCHS)
     assert "1 seed, 15 or 30 steps, 40 held-out claims; engine: rule_judge" in shown["study"]
     assert "base_policy_clean" in shown["study"]
-    assert "86.2 (-0.1)" in shown["variants"]
+    assert "86.2 (-0.1)" in shown["variants"].replace("\\", "")
     assert "decomposerl train one_epoch" in shown["in the paper's form"]
     assert "123.3" in shown["in the paper's form"]
     assert 2 == shown["runs trained now"]
@@ -171,6 +174,13 @@ def test_a_study_without_held_out_claims_is_refused_before_anything_trains(data:
     write_parquet(silver.head(6), data / "silver_decomposed.parquet")
     (failure,) = materialize(EPOCHS, data, seeds=1).get_step_failure_events()
     assert "configs/demo.yaml" in str(failure.step_failure_data.error)
+    assert [] == started(data)
+
+
+def test_a_recipe_whose_judge_is_missing_is_refused_before_anything_trains(data: Path):
+    """With the reason, whatever other variants could be trained."""
+    (failure,) = materialize(study_named("judge"), data, seeds=1).get_step_failure_events()
+    assert "tiny judge" in str(failure.step_failure_data.error)
     assert [] == started(data)
 
 

@@ -14,7 +14,7 @@ from assets.trick_study import FoundTricksConfig, TrickStudyConfig
 from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES
 from decomposerl.funnel import settings
-from decomposerl.training.experiment import TINY_BASES
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
 from decomposerl.training.studies import STUDIES
 
 PREFILLED: dict[str, dict[str, BaseModel]] = {
@@ -28,7 +28,7 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
         "training_claims": settings.TrainingSettings(),
     },
     "training_inputs": {
-        **{base: BasePolicyConfig() for base in TINY_BASES},
+        **{base: BasePolicyConfig() for base in (BASE_POLICY, CLEAN_POLICY)},
         "training_claims_random": RandomClaimsConfig(),
     },
     "train": {"policy": PolicyConfig()},
@@ -36,6 +36,7 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
     "rank": {"comparison": ComparisonConfig()},
     "studies": {
         "study__selectors": settings.SelectorStudySettings(),
+        SMALL_POLICY: BasePolicyConfig(),
         "study__tricks": TrickStudyConfig(),
         "study__trick_signs": TrickStudyConfig(),
         "study__tricks_found": FoundTricksConfig(),

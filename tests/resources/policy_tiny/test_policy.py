@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import shutil
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from itertools import islice, pairwise
@@ -22,6 +23,7 @@ from resources.policy_tiny.warm_start import (
     _factor,
     _Trainer,
     warm_start,
+    warm_started,
 )
 from resources.training.data import policy_prompt, training_prompts
 from sample.policy_lessons import HELD, MISSING, Lesson, lessons
@@ -102,6 +104,20 @@ def test_the_same_settings_give_the_same_bytes(made: Made, tmp_path: Path):
     assert before == (torch.get_num_threads(), torch.get_rng_state().tolist())
     assert contents(made.policy) == contents(tmp_path / "again")
     assert losses == made.losses[:FIRST] + made.losses[SMALL.steps :]
+
+
+def test_a_base_that_was_made_with_the_same_settings_is_kept(made: Made, tmp_path: Path):
+    """Other settings, or ``again``, train it anew."""
+    folder, losses = tmp_path / "base", Losses()
+    shutil.copytree(made.policy, folder)
+    note = lambda step, loss: losses.append((step, loss))  # noqa: E731 - one line
+    assert folder == warm_started(SMALL, folder, note, again=False)
+    assert [] == losses
+    short = replace(SMALL, steps=2)
+    warm_started(short, folder, note, again=False)
+    assert [1, 2] == [step for step, _ in losses]
+    warm_started(short, folder, note, again=True)
+    assert 4 == len(losses)
 
 
 def test_another_seed_gives_another_policy(made: Made, tmp_path: Path):

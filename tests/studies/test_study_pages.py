@@ -1,0 +1,31 @@
+"""The pages on studies: the table of commands is made from the code, and no study is missing."""
+
+import re
+
+from decomposerl.evaluation.published import ABLATIONS
+from decomposerl.training.experiments import RECIPES
+from decomposerl.training.studies import STUDIES
+from project import ROOT
+from studies.reference import study_rows
+
+PAGE = (ROOT / "docs/how-to/studies.md").read_text("utf-8")
+BLOCK = re.compile(
+    r"<!-- study rows report: begin -->\n(.*)\n<!-- study rows report: end -->", re.DOTALL
+)
+
+
+def test_the_commands_of_the_page_are_those_of_the_code():
+    """Each recipe of the paper once, with its judge's GPU-hours."""
+    (shown,) = BLOCK.findall(PAGE)
+    assert study_rows.block() == shown, "write it again: make reference"
+    commands = re.findall(r"`decomposerl train (\w+)`", shown)
+    assert sorted(one.name for one in RECIPES if one.paper) == sorted(commands)
+
+
+def test_every_study_of_the_paper_is_on_the_page():
+    """With its asset, beside the section that the paper has it in."""
+    lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
+    for study in STUDIES:
+        if study.section:
+            assert any(f"`study/{study.name}`" in line for line in lines), study.name
+    assert {row.study for row in ABLATIONS} <= {study.name for study in STUDIES}
