@@ -200,7 +200,8 @@ def test_the_miniature_trains_for_real(data: Path):
     worker = resources_for(profile)["policy_trainer"].model_copy(
         update={"python": "env", "launch": settings}
     )
-    result = materialize(EPOCHS, data, worker, seeds=2, steps=2, held_out_claims=4)
+    short = {"seeds": 2, "steps": 2, "held_out_claims": 4, "at_once": 2}
+    result = materialize(EPOCHS, data, worker, **short)
     assert result.success, result.get_step_failure_events()
     table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/epochs.parquet"))
     assert {1, 2} == set(table["steps"])

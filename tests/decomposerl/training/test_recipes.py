@@ -15,7 +15,6 @@ from transformers import get_scheduler
 from trl import GRPOConfig
 
 from decomposerl.errors import ConfigError
-from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import weights_of
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.training.estimate import batch_problems
@@ -29,7 +28,7 @@ from decomposerl.training.experiment import (
     plain_values,
     steps_of,
 )
-from decomposerl.training.experiments import EMBEDDED, PAPER_7B, RECIPES, TINY, experiment
+from decomposerl.training.experiments import PAPER_7B, RECIPES, TINY, experiment
 from project import ROOT
 from resources.training.process import Generation, TrainingRun
 from resources.training.settings import grpo_arguments, lora_arguments
@@ -251,31 +250,6 @@ def test_each_removed_reward_is_one_of_the_papers_seven():
         removed = [name.removeprefix("no_")] * name.startswith("no_")
         assert removed == [name for name in off if not after[name]]
         assert removed == off or not recipe.paper
-
-
-TINY_CHANGED: dict[str, dict[str, Any]] = {
-    "tiny_clean": {},
-    **{
-        f"tiny_no_{reward.name}": {"rewards": RewardSettings(weights={reward.name: 0.0})}
-        for reward in REWARDS
-        if reward.weight
-    },
-    **{f"tiny_supervision_{s}": {"supervision": s / 100} for s in (10, 30, 50, 70)},
-    "tiny_random_sampling": {"claims": "training_claims_random"},
-    "tiny_one_epoch": {"optimization": replace(TINY.optimization, steps=15)},
-    "tiny_small": {"model": "base_policy_small"},
-    "tiny_clean_classifiers": {"judge": "tiny"},
-}
-
-
-def test_an_embedded_ablation_is_the_tiny_run_from_the_clean_base_with_its_one_part():
-    """Beside name and title; none claims to reproduce a row of the paper."""
-    clean = replace(TINY, name="tiny_clean", model="base_policy_clean")
-    assert set(TINY_CHANGED) == {one.name for one in EMBEDDED}
-    for recipe in EMBEDDED:
-        changed = TINY_CHANGED[recipe.name]
-        described = {"name": recipe.name, "title": recipe.title}
-        assert replace(clean, **described, **changed) == recipe
 
 
 def test_the_controls_of_the_tiny_run_differ_from_it_in_one_part():
