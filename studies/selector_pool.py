@@ -28,8 +28,7 @@ from decomposerl.reports.selector_report import (
 from decomposerl.schemas import LABELS
 from perf.inputs import scaled_to_one, unit_noise
 from perf.pages import write_between_markers
-from resources.report.studies import STUDIES
-from resources.store.recording import CLOCKS
+from resources.report.studies import CLOCKS, STUDIES
 
 SEED, DIMENSIONS, SEEDS = 7, 3_072, 3
 LARGEST = ("llm_aggrefact", 3_482)
