@@ -8,9 +8,10 @@ import pytest
 
 from assets.trick_study import trick_signs, tricks, tricks_found
 from decomposerl.errors import TrainingError
+from decomposerl.reports.tables import markdown_text
 from decomposerl.schemas import TRAINING_CLAIMS, TRICK_SIGNS, TRICK_STUDY, TRICKS_FOUND
 from decomposerl.training.tricks import TRICKS
-from project import PYTHONPATH
+from project import PYTHONPATH, ROOT
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
@@ -121,3 +122,11 @@ def test_a_run_that_is_missing_is_trained_first(tmp_path: Path):
     with pytest.raises(TrainingError, match="tiny_long ended with"):
         materialize(tmp_path, tricks_found)
     assert "tiny_long\n" == (tmp_path / "started").read_text("utf-8")
+
+
+def test_the_results_have_every_trick():
+    """docs/results/studies.md: a row for each, as it is called now, and the whole run."""
+    page = (ROOT / "docs/results/studies.md").read_text("utf-8")
+    inside = page.split("<!-- tricks report: begin -->")[1].split("<!-- tricks report: end -->")[0]
+    assert [] == [one.name for one in TRICKS if f"| {markdown_text(one.title)} |" not in inside]
+    assert "`tiny_long`, 200 steps" in page
