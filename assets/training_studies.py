@@ -34,6 +34,7 @@ from resources.training.study_runs import (
     training_curves,
 )
 
+_Asset = dg.AssetsDefinition
 _CLAIMS = ("training_claims", "training_claims_random", "silver_decomposed")
 _PARTITIONS = frozenset(one.name for one in EXPERIMENTS)
 
@@ -54,12 +55,19 @@ class TrainingStudyConfig(dg.Config):
     at_once: int = Field(default=1, ge=1, description="runs that train at the same time")
 
 
-def training_study_asset(
-    study: Study, tokens_per_s: float, pool: str | None
-) -> dg.AssetsDefinition:
-    """The asset of a study; ``tokens_per_s`` is the paper's judge's, for the paper's form."""
+def _bases(study: Study) -> list[str]:
     models = {experiment(variant.embedded).model for variant in study.variants}
-    bases = [base for base in TINY_BASES if base in models]
+    return [base for base in TINY_BASES if base in models]
+
+
+def _description(study: Study) -> str:
+    paper = f" (paper, {study.section})" if study.section else ""
+    return f"{study.title}: trained on the tiny policy with several seeds{paper}."
+
+
+def training_study_asset(study: Study, tokens_per_s: float, pool: str | None) -> _Asset:
+    """The asset of a study; ``tokens_per_s`` is the paper's judge's, for the paper's form."""
+    bases = _bases(study)
 
     @dg.asset(
         key=["study", study.name],
@@ -67,8 +75,7 @@ def training_study_asset(
         group_name="studies",
         kinds={"pytorch", "parquet"},
         pool=pool,
-        description=f"{study.title}: trained on the tiny policy with several seeds"
-        + (f" (paper, {study.section})." if study.section else "."),
+        description=_description(study),
     )
     @locked_asset
     def training_study(  # noqa: PLR0913, PLR0917 - four of them are resources
@@ -85,15 +92,15 @@ def training_study_asset(
             for variant in study.variants
             for one in studied(variant, config.seeds, config.steps, config.held_out_claims)
         ]
-        title, ruler = f"run {context.run.run_id}", judge.open()
-        trained = train_runs(policy_trainer, runs, config.at_once, title)
+        ruler = judge.open()
+        trained = train_runs(policy_trainer, runs, config.at_once, f"run {context.run.run_id}")
         _report_policies(context, trained)
         outcomes = held_out_outcomes(runs, ruler, embedder, policy_trainer.most_cycles)
-        engine = f"{ruler.engine}; {embedder.engine}; {', '.join(bases)}"
-        table = study_table(study, outcomes, engine)
+        engines = (ruler.engine, embedder.engine, ", ".join(bases))
+        table = study_table(study, outcomes, "; ".join(engines))
         shown = _figures(data_folder, study, table, runs)
-        form = paper_form_markdown(study, tokens_per_s)
-        more = {"in the paper's form": folded(form), "runs trained now": len(trained)}
+        form = folded(paper_form_markdown(study, tokens_per_s))
+        more = {"in the paper's form": form, "runs trained now": len(trained)}
         return recorder.table(table, shown | more)
 
     return training_study

@@ -21,6 +21,7 @@ import dagster as dg
 from dagster_project.code_reader import ROOT, CodeReader, Symbol, short_digest
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EngineMissing
+from decomposerl.training.studies import STUDIES
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.embedder.minilm import MiniLM
 from resources.entities.rule_engine import RuleEntities
@@ -61,13 +62,18 @@ _LOADS: Mapping[str, Symbol] = {
     "benchmark": ("decomposerl.claims.load", "load_benchmark"),
 }
 _READ_BY = (("sources", "SOURCE"), ("benchmarks", "BENCHMARK"))
+_TRAINS = (
+    ("decomposerl.training.experiments", "RECIPES"),
+    ("decomposerl.judge.plan", "plan"),
+    ("decomposerl.rewards.composite", "reward_batch"),
+    ("decomposerl.training.evidence_view", "evidence_view"),
+)
 _BEHIND: Mapping[str, tuple[Symbol, ...]] = {
-    "policy": (
-        ("decomposerl.training.experiments", "RECIPES"),
-        ("decomposerl.judge.plan", "plan"),
-        ("decomposerl.rewards.composite", "reward_batch"),
-        ("decomposerl.training.evidence_view", "evidence_view"),
-    ),
+    "policy": _TRAINS,
+    **{
+        f"study/{study.name}": (("decomposerl.training.studies", "STUDIES"), *_TRAINS)
+        for study in STUDIES
+    },
 }
 """What an asset's function gets as an argument, or what runs in a process of its own."""
 
@@ -84,7 +90,7 @@ def code_version(asset: dg.AssetsDefinition, facts: Mapping[str, object], code: 
 def _behind(key: dg.AssetKey) -> list[Symbol]:
     folder, *name = key.path
     if folder not in _LOADS:
-        return list(_BEHIND.get(folder, ()))
+        return list(_BEHIND.get(key.to_user_string(), ()))
     own = ("decomposerl.claims.generic", "parse_source_toml")
     files = [(f"decomposerl.claims.{kind}.{name[0]}", constant) for kind, constant in _READ_BY]
     return [_LOADS[folder], own, *files]

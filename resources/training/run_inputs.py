@@ -92,11 +92,8 @@ def gather_inputs(
     own = policy_folder(data, experiment.name)
     run_folder = RunFolder((own if folder is None else folder).resolve())
     sources = _sources(data, experiment)
-    revision = (
-        ""
-        if experiment.on_tiny_base
-        else ModelLocks(models_lock(data.path)).fetched(experiment.model)
-    )
+    tiny = experiment.on_tiny_base
+    revision = "" if tiny else ModelLocks(models_lock(data.path)).fetched(experiment.model)
     load_prompt(POLICY, prompts)  # refuse a malformed folder of prompts before copying
     aside = run_folder.inputs(_ASIDE)
     empty_folder(aside)

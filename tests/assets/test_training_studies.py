@@ -1,8 +1,12 @@
 """The studies of trained policies: which runs are trained, and what their table and figures are."""
 
+import os
+import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import dagster as dg
@@ -14,11 +18,12 @@ from assets.training_studies import training_study_asset
 from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS, TRAINING_STUDY
 from decomposerl.training.experiments import EXPERIMENTS
-from decomposerl.training.studies import Study, study_named
+from decomposerl.training.studies import Study, studied, study_named
 from project import PYTHONPATH
 from resources.policy_tiny.folder import load_base_policy
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
 from resources.training.resource import PolicyTrainerResource
+from resources.training.study_runs import plan_run, train_runs
 from strategies import example_row, frame_of
 
 EPOCHS = study_named("epochs")
@@ -48,7 +53,7 @@ def data(tmp_path: Path) -> Path:
         write_parquet(frame, tmp_path / f"{name}.parquet")
     (tmp_path / "base_policy_clean").mkdir()
     (tmp_path / "base_policy_clean/config.json").write_text("{}")
-    for journal in ("fail", "started"):
+    for journal in ("fail", "slow", "started"):
         (tmp_path / journal).touch()
     return tmp_path
 
@@ -157,6 +162,34 @@ def test_a_run_that_fails_stops_no_other_and_is_trained_by_the_next_start(data: 
     (data / "fail").write_text("")
     assert materialize(EPOCHS, data, seeds=1).success
     assert ["tiny_clean"] == started(data)[2:]
+
+
+def test_an_interrupted_study_ends_every_process_that_it_started(data: Path):
+    """Each run is asked to end, so that it saves a checkpoint; the next start goes on."""
+    names = ("tiny_clean", "tiny_one_epoch")
+    (data / "slow").write_text(" ".join(names))
+    waiting = [data / f"waiting-{name}" for name in names]
+
+    def interrupt_once_both_run() -> None:
+        while not all(path.exists() for path in waiting):
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
+    resources, trainer = resources_for(profile), stand_in()
+    folder, embedder = DataFolder(base_dir=str(data)), resources["question_embedder"].open()
+    runs = [
+        plan_run(folder, resources["judge"], embedder, trainer, variant.title, one)
+        for variant in EPOCHS.variants
+        for one in studied(variant, 1)
+    ]
+    Thread(target=interrupt_once_both_run, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        train_runs(trainer, runs, 2, "a test")
+    assert all((data / f"ended-{name}").exists() for name in names)
+    (data / "slow").write_text("")
+    assert runs == train_runs(trainer, runs, 2, "a test")
+    assert [] == train_runs(trainer, runs, 2, "a test")
 
 
 def test_held_out_claims_do_not_change_between_studies(data: Path):

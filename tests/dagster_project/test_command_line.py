@@ -40,7 +40,8 @@ def test_the_help_groups_every_command():
     ("words", "offered"),
     [
         ("decomposerl ev", ["evaluate"]),
-        ("decomposerl train tiny_s", ["tiny_s10", "tiny_shuffled", "tiny_strict"]),
+        ("decomposerl train tiny_sh", ["tiny_shuffled"]),
+        ("decomposerl train supervision", [f"supervision_{s}" for s in (10, 30, 50, 70)]),
         ("decomposerl evaluate cot-rules-f", ["cot-rules-faithful"]),
     ],
 )

@@ -3,11 +3,13 @@
 It leaves what a study reads of a run: held-out traces at both ends, curves, an outcome. Its traces
 are those of a policy that learned what its recipe pays: without diversity it repeats a question,
 without verification it is wrong half of the time. Runs named in ``fail`` beside the policies are
-refused; each start is a line of ``started``.
+refused, those in ``slow`` wait until they are ended; each start is a line of ``started``.
 """
 
 import argparse
+import signal
 import sys
+import time
 import zlib
 from pathlib import Path
 
@@ -41,8 +43,22 @@ def main() -> int:
     if run.experiment.name in (beside / "fail").read_text("utf-8").split():
         sys.stdout.write("the judge does not answer\n")
         return REFUSED
+    if run.experiment.name in (beside / "slow").read_text("utf-8").split():
+        wait_for_the_end(beside / f"waiting-{run.experiment.name}")
     leave(run)
     return 0
+
+
+def wait_for_the_end(waiting: Path) -> None:
+    """Wait for SIGTERM, as a run that saves its checkpoint then."""
+
+    def end(number: int, _: object) -> None:
+        waiting.with_name(waiting.name.replace("waiting", "ended")).touch()
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    waiting.touch()
+    time.sleep(120)
 
 
 def leave(run: TrainingRun) -> None:
