@@ -43,12 +43,12 @@ def data(tmp_path: Path) -> Path:
     silver = [
         example_row(claim=f"Ilva opened bridge {n}", label=("Supported", "Refuted")[n % 2],
                     evidence=f"Ilva opened it. Torbeck has a river. It was {1900 + n}.")
-        for n in range(HELD_OUT + 6)
+        for n in range(HELD_OUT + 8)
     ]  # fmt: skip
     pool = frame_of(SILVER_DECOMPOSED, silver)
     write_parquet(pool, tmp_path / "silver_decomposed.parquet")
-    for name, first in (("training_claims", 0), ("training_claims_random", 3)):
-        rows = slice(first, first + 3)
+    for name, first in (("training_claims", 0), ("training_claims_random", 4)):
+        rows = slice(first, first + 4)
         frame = frame_of(TRAINING_CLAIMS, silver[rows]).with_columns(pool["claim_id"][rows])
         write_parquet(frame, tmp_path / f"{name}.parquet")
     (tmp_path / "base_policy_clean").mkdir()
@@ -117,12 +117,12 @@ def test_a_study_trains_what_is_missing_and_shows_what_moved(data: Path):
     )
     table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/rewards.parquet"))
     assert {(2, HELD_OUT)} == set(table.select("seeds", "claims").rows())
-    moved = table.filter("own_measure", "resolved").select("variant", "measure").rows()
+    moved = table.filter(pl.col("own_measure") & (pl.col("difference") < -0.1))
     assert {("without diversity", "diversity"), ("without verification", "verification")} == {
-        *moved
+        *moved.select("variant", "measure").iter_rows()
     }
     lost = table.filter(variant="without verification", measure="balanced_accuracy")
-    assert lost["resolved"].drop_nulls().any()
+    assert lost["claims_high"].drop_nulls().max() < 0
     for ending in ("png", "svg", "txt"):
         assert (data / f"studies/rewards.{ending}").stat().st_size
         assert (data / f"studies/rewards_curves.{ending}").stat().st_size
@@ -204,7 +204,7 @@ def test_held_out_claims_do_not_change_between_studies(data: Path):
 def test_a_study_without_held_out_claims_is_refused_before_anything_trains(data: Path):
     """As on the whole sample, whose every claim is selected; the message names a smaller budget."""
     silver = pl.read_parquet(data / "silver_decomposed.parquet")
-    write_parquet(silver.head(6), data / "silver_decomposed.parquet")
+    write_parquet(silver.head(8), data / "silver_decomposed.parquet")
     (failure,) = materialize(EPOCHS, data, seeds=1).get_step_failure_events()
     assert "configs/demo.yaml" in str(failure.step_failure_data.error)
     assert [] == started(data)
