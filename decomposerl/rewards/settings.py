@@ -60,3 +60,5 @@ STRICT = RewardSettings(
     abstention="part", grounding="required", silence="refutes", restating="marked"
 )
 """Every reading in which honesty pays more than the tricks of ``docs/explanation/rewards.md``."""
+UNGUARDED = RewardSettings(abstention="literal", necessity="mean")
+"""Every guard off that is a setting: dodging pays, and a good question hides a harmful one."""

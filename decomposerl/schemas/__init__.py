@@ -40,6 +40,11 @@ from decomposerl.schemas.training import (
     REWARDS,
     ROLLOUTS,
 )
+from decomposerl.schemas.tricks import (
+    TRICK_SIGNS,
+    TRICK_STUDY,
+    TRICKS_FOUND,
+)
 
 __all__ = [
     "ATTRITION",
@@ -74,4 +79,7 @@ __all__ = [
     "TRACE",
     "TRAINING_CLAIMS",
     "TRAINING_STUDY",
+    "TRICKS_FOUND",
+    "TRICK_SIGNS",
+    "TRICK_STUDY",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import SEED_MARK
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.settings import STRICT
+from decomposerl.rewards.settings import STRICT, UNGUARDED
 from decomposerl.training.experiment import (
     BASE_POLICY,
     CLEAN_POLICY,
@@ -126,6 +126,28 @@ EMBEDDED: tuple[Experiment, ...] = (
 """The paper's ablations on the tiny policy; ``training.studies`` has the paper's recipe of each."""
 
 
+def _read(name: str, title: str, **changed: Any) -> Experiment:  # noqa: ANN401 - reward settings
+    """The tiny run with another reading of the rewards."""
+    return _tiny(name, title, rewards=replace(TINY.rewards, **changed))
+
+
+BEYOND: tuple[Experiment, ...] = (
+    _tiny(
+        "normalise_then_sum",
+        "each reward normalised in its group, then summed",
+        grpo=replace(TINY.grpo, aggregation="normalize_then_sum"),
+    ),
+    replace(
+        _read("vote_policy", "labels on 10 %, the policy's own verdicts vote", votes="policy"),
+        supervision=0.1,
+    ),
+    _read("necessity_mean", "necessity is the mean over questions", necessity="mean"),
+    _read("literal", "abstentions paid as the paper prints it", abstention="literal"),
+    _read("consistency", "consistency as an eighth reward", weights={"consistency": 1.0}),
+)
+"""Readings beyond the paper's run; ``tiny_vote_policy`` stands beside ``tiny_supervision_10``."""
+
+
 RECIPES: tuple[Experiment, ...] = (
     PAPER_7B,
     PAPER_3B,
@@ -166,6 +188,14 @@ RECIPES: tuple[Experiment, ...] = (
     ),
     replace(TINY, name="tiny_strict", title="Tiny, strict readings of the rewards", rewards=STRICT),
     *EMBEDDED,
+    *BEYOND,
+    replace(
+        TINY,
+        name="tiny_long",
+        title="Tiny, 200 steps without guards: which tricks does it find?",
+        optimization=replace(TINY.optimization, steps=200),
+        rewards=UNGUARDED,
+    ),
     SMOL,
 )
 """Every recipe once, with the default seed."""

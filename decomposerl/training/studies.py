@@ -120,6 +120,27 @@ STUDIES: tuple[Study, ...] = (
         ),
     ),
     Study(
+        "readings",
+        "Readings beyond the paper's run",
+        "",
+        (
+            replace(_FULL, title="the paper's reading", paper=""),
+            Variant("each reward normalised, then summed", "tiny_normalise_then_sum"),
+            Variant("necessity: mean over questions", "tiny_necessity_mean", "", "necessity"),
+            Variant("abstentions paid as printed", "tiny_literal", "", "joint"),
+            Variant("consistency as an eighth reward", "tiny_consistency"),
+        ),
+    ),
+    Study(
+        "votes",
+        "Whose verdicts make pseudo-labels",
+        "",
+        (
+            Variant("the judge's, labels on 10 %", "tiny_supervision_10"),
+            Variant("the policy's, labels on 10 %", "tiny_vote_policy"),
+        ),
+    ),
+    Study(
         "learning",
         "Controls of the tiny run",
         "",
@@ -131,7 +152,7 @@ STUDIES: tuple[Study, ...] = (
         ),
     ),
 )
-"""In the order of the paper's results; the last is a control of this project."""
+"""In the order of the paper's results; those without a section go beyond it."""
 _ALL_SEEDS = (DEFAULT_SEED, *SEEDS)
 MOST_SEEDS = len(_ALL_SEEDS)
 

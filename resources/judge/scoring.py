@@ -33,11 +33,15 @@ _SKIPPED = "not_asked"
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """A rewarded batch, its ``JUDGE_CALLS`` table and the number of distinct calls made."""
+    """A rewarded batch, its ``JUDGE_CALLS`` table and the number of distinct calls made.
+
+    ``cases`` are its rollouts with their rulings.
+    """
 
     rewards: RewardedBatch
     judge_calls: pl.DataFrame
     distinct_calls: int
+    cases: tuple[RewardCase, ...]
 
 
 def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the catalogue
@@ -70,7 +74,20 @@ def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the ca
     vectors = _vectors(rollouts, embedder) if compare else [None] * len(rollouts)
     cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
     calls = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(_SKIPPED))
-    return JudgedBatch(reward_batch(cases, settings, rewards), calls, distinct_calls)
+    rewarded = reward_batch(cases, settings, rewards)
+    return JudgedBatch(rewarded, calls, distinct_calls, tuple(cases))
+
+
+def reward_cases(rollouts: Sequence[Rollout], judge: Judge, embedder: Embedder) -> list[RewardCase]:
+    """What any reward reads of each rollout, for several settings over the same rulings.
+
+    Raises:
+        EngineError: an engine failed as a whole.
+    """
+    planned = plan(rollouts)
+    signals = planned.signals(judge.judge(planned.calls))
+    vectors = _vectors(rollouts, embedder)
+    return [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
 
 
 def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:

@@ -38,6 +38,9 @@ _TABLES = {
     "leaderboard": schemas.LEADERBOARD,
     "comparison": schemas.COMPARISON,
     "study/selectors": schemas.SELECTOR_STUDY,
+    "study/tricks": schemas.TRICK_STUDY,
+    "study/trick_signs": schemas.TRICK_SIGNS,
+    "study/tricks_found": schemas.TRICKS_FOUND,
     **{f"study/{one.name}": schemas.TRAINING_STUDY for one in STUDIES},
 }
 _FOLDERS = {

@@ -39,6 +39,9 @@ TABLES: tuple[Table, ...] = (
     schemas.CHAT_REPLIES,
     schemas.SELECTOR_STUDY,
     schemas.TRAINING_STUDY,
+    schemas.TRICK_STUDY,
+    schemas.TRICK_SIGNS,
+    schemas.TRICKS_FOUND,
     schemas.STAGE_RUNS,
 )
 """In the order of the page."""

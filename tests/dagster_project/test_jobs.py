@@ -10,6 +10,7 @@ from assets.report import ReportConfig
 from assets.training import PolicyConfig
 from assets.training_inputs import BasePolicyConfig, RandomClaimsConfig
 from assets.training_studies import TrainingStudyConfig
+from assets.trick_study import FoundTricksConfig, TrickStudyConfig
 from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES
 from decomposerl.funnel import settings
@@ -36,6 +37,9 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
     "studies": {
         "study__selectors": settings.SelectorStudySettings(),
         SMALL_POLICY: BasePolicyConfig(),
+        "study__tricks": TrickStudyConfig(),
+        "study__trick_signs": TrickStudyConfig(),
+        "study__tricks_found": FoundTricksConfig(),
         **{f"study__{study.name}": TrainingStudyConfig() for study in STUDIES},
     },
     "write_report": {"report": ReportConfig()},

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from decomposerl.training.health import (
@@ -42,6 +42,7 @@ def sampler(gap: float, base: float, nll: float = 1.0) -> list[dict[str, float |
     return steps
 
 
+NAN = math.nan
 STALE = [("stale_sampler", True)]
 TABLE = {
     "nothing measured": (steady(), []),
@@ -65,6 +66,15 @@ TABLE = {
     "from no questions to some": (
         questions(0, 0, 0, 0, 1, 1, 1, 1),
         [("question_drift", False)],
+    ),
+    "a trick spreads": (
+        [*steady(trick_dodge=0.5)[:4], *steady(trick_dodge=0.75)[:4]],
+        [("tricks", False)],
+    ),
+    "a trick that was always there": (steady(trick_dodge=1.0), []),
+    "a trick that is given up": (
+        [*steady(trick_dodge=0.9)[:4], *steady(trick_dodge=0.0)[:4]],
+        [],
     ),
     "twice n*": (steady(questions=6.0, n_star=3.0), []),
     "more than twice n*": (steady(questions=7.0, n_star=3.0), [("question_count", False)]),
@@ -125,6 +135,7 @@ keys = (
     *("zero_spread_groups truncated judge_failures pseudo_label_agreement").split(),
     *("questions n_star sampler_gap sampler_gap_base sampler_nll").split(),
     *(spread_key(name) for name in ("format", "coverage", "joint", "total")),
+    *("trick_dodge", "trick_flood"),
 )
 histories = st.lists(st.dictionaries(st.sampled_from(keys), shares), max_size=12)
 
@@ -157,6 +168,7 @@ def test_the_sampler_is_judged_at_once_and_by_its_last_check():
 
 @LAW
 @given(histories)
+@example([{"sampler_gap": 1.0, "sampler_gap_base": 0.0, "sampler_nll": 0.0}, {"sampler_gap": NAN}])
 def test_a_step_that_measured_nothing_is_as_one_without_the_key(history: Steps):
     """None and NaN count as missing, never as zero."""
     same = [
