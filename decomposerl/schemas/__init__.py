@@ -33,6 +33,7 @@ from decomposerl.schemas.funnel import (
     STAGE_RUNS,
     TRAINING_CLAIMS,
 )
+from decomposerl.schemas.judging import JUDGE_AGREEMENT, JUDGE_EXAMPLES, JUDGE_STUDY
 from decomposerl.schemas.training import (
     CURVES,
     JUDGE_CALLS,
@@ -56,7 +57,10 @@ __all__ = [
     "DIVERSITY_SELECTED",
     "DOUBTFUL",
     "DROPS",
+    "JUDGE_AGREEMENT",
     "JUDGE_CALLS",
+    "JUDGE_EXAMPLES",
+    "JUDGE_STUDY",
     "LABELS",
     "LEADERBOARD",
     "PAIRS",

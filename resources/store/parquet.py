@@ -36,6 +36,9 @@ _TABLES = {
     "calibrations": schemas.CALIBRATIONS,
     "leaderboard": schemas.LEADERBOARD,
     "comparison": schemas.COMPARISON,
+    "judge_distillation": schemas.JUDGE_EXAMPLES,
+    "tiny_judge_agreement": schemas.JUDGE_AGREEMENT,
+    "study/judges": schemas.JUDGE_STUDY,
 }
 _FOLDERS = {
     "claims": schemas.CLAIMS,
@@ -58,7 +61,7 @@ def table_of(key: str) -> Table:
         SchemaError: no table is declared for the key.
     """
     folder, _, name = key.partition("/")
-    table = _FOLDERS.get(folder) if name else _TABLES.get(key)
+    table = _TABLES.get(key) or (_FOLDERS.get(folder) if name else None)
     if table is None:
         raise SchemaError(f"no table is declared for asset '{key}'")
     return table
