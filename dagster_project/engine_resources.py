@@ -147,9 +147,10 @@ def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
 def _judge(choices: EngineChoices, results: str) -> JudgeResource:
     server = choices.judge_server
     if server is None:
-        return JudgeResource(results_dir=results)
+        return JudgeResource(results_dir=results, device=choices.device)
     return JudgeResource(
         results_dir=results,
+        device=choices.device,
         engine="chat",
         batch_size=_HOSTED_BATCH,
         **judge_limits(choices),
@@ -176,6 +177,7 @@ def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
     return PolicyTrainerResource(
         module="dagster_project.worker",
         device=choices.device,
+        encoder=choices.judge_encoder,
         prompts_dir=choices.prompts,
         generation=choices.generation,
         generation_url=choices.generation_url,

@@ -60,9 +60,7 @@ class HeadExamples:
     constant: str
 
 
-def ruled_calls(
-    rollouts: Sequence[Rollout], rulings: Mapping[str, Ruling]
-) -> Iterable[RuledCall]:
+def ruled_calls(rollouts: Sequence[Rollout], rulings: Mapping[str, Ruling]) -> Iterable[RuledCall]:
     """The calls of traces that have a ruling, each trace's own; ``rulings`` by call key."""
     for rollout in rollouts:
         for call in plan([rollout]).calls:

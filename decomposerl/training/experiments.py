@@ -117,7 +117,7 @@ RECIPES: tuple[Experiment, ...] = (
     replace(
         PAPER_7B,
         name="tiny_judge",
-        title="Judged by small classifiers (not available yet: refused)",
+        title="Judged by small classifiers",
         paper="tiny-judge ablation",
         judge="tiny",
     ),
@@ -128,6 +128,12 @@ RECIPES: tuple[Experiment, ...] = (
         name="tiny_shuffled",
         title="Tiny, rewards shuffled within groups: must not learn",
         shuffle_rewards=True,
+    ),
+    replace(
+        TINY,
+        name="tiny_classifiers",
+        title="Tiny, judged by the tiny judge's classifiers",
+        judge="tiny",
     ),
     replace(TINY, name="tiny_strict", title="Tiny, strict readings of the rewards", rewards=STRICT),
     SMOL,

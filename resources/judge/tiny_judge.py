@@ -161,6 +161,8 @@ def read_head(folder: Path) -> dict[str, Any]:
     """
     path = folder / HEAD_FILE
     if not path.is_file():
-        raise EngineMissing(f"the tiny judge lacks head '{folder.name}' in {folder.parent}: {_TRAIN}")
+        raise EngineMissing(
+            f"the tiny judge lacks head '{folder.name}' in {folder.parent}: {_TRAIN}"
+        )
     record: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return record

@@ -22,9 +22,11 @@ from decomposerl.errors import TrainingError
 from decomposerl.evaluation.agreement import macro_f1
 from decomposerl.judge.distillation import HeadExamples, head_examples
 from decomposerl.judge.heads import HEADS, Head, HeadSettings
+from decomposerl.reports.tables import markdown_table
 from decomposerl.settings import Settings
-from resources.judge.encoder import Encoder
-from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE
+from resources.hub.locks import ModelLocks, models_lock
+from resources.judge.encoder import MINILM, Encoder
+from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, read_head
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.run_store import write_json
 
@@ -54,6 +56,19 @@ class HeadsRun(Settings):
     def shared(self) -> Encoder:
         """The encoder."""
         return Encoder(self.encoder, self.revision, self.settings.most_tokens)
+
+
+def locked_encoder(encoder: str, data: Path) -> str:
+    """The commit to load of an encoder that is a hub model, as the data folder locks it."""
+    return "" if encoder == MINILM else ModelLocks(models_lock(data)).fetched(encoder)
+
+
+def heads_markdown(folder: Path) -> str:
+    """A row per trained head: its examples, epochs, macro-F1 on dev, seconds."""
+    names = ("train", "dev", "epochs", _SCORE, "shortened", "constant", "seconds")
+    records = {head.name: read_head(folder / head.name) for head in HEADS}
+    rows = [(name, *(one.get(field, "") for field in names)) for name, one in records.items()]
+    return markdown_table(("head", *names), rows)
 
 
 def train_heads(run: HeadsRun, note: Note) -> None:

@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 import polars as pl
 
-from decomposerl.errors import ConfigError, TrainingError
+from decomposerl.errors import TrainingError
 from decomposerl.prompts.policy import NAME as POLICY
 from decomposerl.prompts.template import QUESTION, PromptSettings
 from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.experiment import BASE_POLICY, Experiment
 from resources.hub.locks import ModelLocks, at_commit, models_lock
 from resources.judge.resource import JudgeResource
+from resources.judge.tiny_judge import FOLDER as TINY_JUDGE
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
 from resources.store.temporary import empty_folder, publish_folder
@@ -163,17 +164,13 @@ def restart_notice(inputs: RunInputs) -> str:
     )
 
 
-def judge_for(judge: JudgeResource, experiment: Experiment) -> JudgeResource:
+def judge_for(judge: JudgeResource, experiment: Experiment, data: Path) -> JudgeResource:
     """The profile's judge with the recipe's thinking, for graph and training process alike.
 
-    Raises:
-        ConfigError: the recipe wants a judge that does not exist.
+    A recipe for the tiny judge takes the one that was trained in the data folder.
     """
     if experiment.judge == "tiny":
-        raise ConfigError(
-            f"experiment '{experiment.name}' is judged by the tiny judge, which this version does "
-            "not have"
-        )
+        return judge.model_copy(update={"engine": "tiny", "folder": str(data / TINY_JUDGE)})
     if experiment.judge_thinking is None or judge.engine != "chat":
         return judge
     thinking = "on" if experiment.judge_thinking else "off"
