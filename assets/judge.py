@@ -27,10 +27,10 @@ from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.tiny_judge import FOLDER
+from resources.report.studies import write_study
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, picture
 from resources.store.run_lock import locked_asset
-from resources.store.temporary import write_figure
 from resources.training.judge_heads import HeadsRun, heads_markdown, locked_encoder
 from resources.training.judge_measures import (
     agreement_frame,
@@ -76,7 +76,7 @@ class JudgesConfig(dg.Config):
     seed: int = Field(default=42, ge=0, description="of the bootstrap")
 
 
-@dg.asset(deps=["policy"], group_name="training", kinds={"parquet"})
+@dg.asset(deps=["policy"], group_name="studies", kinds={"parquet"})
 @locked_asset
 def judge_distillation(
     context: dg.AssetExecutionContext,
@@ -108,7 +108,7 @@ def judge_distillation(
 def tiny_judge_heads_asset(pool: str | None) -> dg.AssetsDefinition:
     """The asset; ``pool`` if training uses a shared device."""
 
-    @dg.asset(deps=[judge_distillation], group_name="training", kinds={"pytorch"}, pool=pool)
+    @dg.asset(deps=[judge_distillation], group_name="studies", kinds={"pytorch"}, pool=pool)
     @locked_asset
     def tiny_judge_heads(
         context: dg.AssetExecutionContext,
@@ -144,7 +144,7 @@ def tiny_judge_heads_asset(pool: str | None) -> dg.AssetsDefinition:
     return tiny_judge_heads
 
 
-@dg.asset(deps=["tiny_judge_heads"], group_name="training", kinds={"parquet"})
+@dg.asset(deps=["tiny_judge_heads"], group_name="studies", kinds={"parquet"})
 @locked_asset
 def tiny_judge_agreement(
     context: dg.AssetExecutionContext,
@@ -165,7 +165,7 @@ def tiny_judge_agreement(
     return recorder.table(found, metadata)
 
 
-@dg.asset(key_prefix="study", group_name="studies", kinds={"parquet"})
+@dg.asset(key=["study", "judges"], group_name="studies", kinds={"parquet"})
 @locked_asset
 def judges(  # noqa: PLR0913, PLR0917 - four of them are resources
     context: dg.AssetExecutionContext,
@@ -188,7 +188,10 @@ def judges(  # noqa: PLR0913, PLR0917 - four of them are resources
     calls = calls_of(runs, claims, config.timed_calls)
     paces = [pace(one, calls) for one in (student, RuleJudge())]
     figure = judges_figure(tiny_judge_agreement, study)
-    write_figure(data_folder.path / "study" / "judges", figure)
+    said = (
+        f"The tiny judge ({student.engine}) beside the large one ({teacher}), held-out documents."
+    )
+    write_study(data_folder.path, "judges", figure, said)
     metadata = {
         "rewards": dg.MetadataValue.md(rewards_markdown(study)),
         "rulings a second": dg.MetadataValue.md(pace_markdown(paces)),

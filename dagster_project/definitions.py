@@ -18,6 +18,7 @@ from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
+from assets.selection_study import selectors
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy, training_claims_random
 from dagster_project import run_errors
@@ -119,6 +120,7 @@ def _assets(
         attrition_asset(sources),
         chat_replies,
         catalog_asset(sources, benchmarks),
+        selectors,
         report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
     ]
 

@@ -50,8 +50,8 @@ class EngineChoices:
 
     Models: ``judge_server`` judges traces, with ``judge_thinking`` of at most
     ``judge_thinking_tokens`` (0: any number), in JSON by a schema where the server enforces one
-    (``judge_structured``), the tiny judge stands on ``judge_encoder``; ``question_server`` embeds their questions, and
-    ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
+    (``judge_structured``); the tiny judge stands on ``judge_encoder``, ``question_server`` embeds
+    questions, ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: its own).
     Baselines run at ``evaluation_server`` where the system names an open model (no URL: a server is
     started), which reads ``evaluation_context`` tokens (0: the model's own), at ``openai_server``,
     or at the user's ``endpoint_server``; trained ``policies`` run in this process, or as adapters

@@ -39,6 +39,10 @@ _SELECTIONS = {
         _SELECT.assets("leaderboard", "comparison"),
         "Leaderboard and comparison of all systems evaluated so far.",
     ),
+    "studies": (
+        _SELECT.groups("studies"),
+        "The paper's ablations as tables and figures; in none of the other jobs.",
+    ),
     "write_report": (  # an asset is called report, and both names share one space
         _SELECT.groups("report"),
         "One page with tables and figures of everything in the data folder, report/report.html.",
@@ -49,6 +53,12 @@ _SELECTIONS = {
     ),
 }
 EXAMPLES = {
+    "studies": """\
+ops:
+  study__selectors:
+    config:
+      selectors: [facility_location, random]
+""",
     "write_report": """\
 ops:
   report:

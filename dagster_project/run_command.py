@@ -92,7 +92,7 @@ def _stage_list() -> str:
     lines = []
     for group, keys in groups.items():
         lines.append(f"\n {group}")
-        if all("/" in key for key in keys):
+        if group in {"sources", "benchmarks"}:
             lines.append(fill(", ".join(keys), 100, initial_indent="   ", subsequent_indent="   "))
         else:
             lines += [f"   {key:<22} {stages[key].what}" for key in keys]

@@ -81,7 +81,7 @@ def select_cells(
     vectors = (
         unit_rows(embedder.embed(texts), len(texts)) if texts else np.empty((0, 1), np.float32)
     )
-    cells = _cells(frame, settings.budget_per_label)
+    cells = label_source_cells(frame, settings.budget_per_label)
     rows_of = [np.array(rows, np.int64) for rows in cells["rows"].to_list()]
     quota = list(zip(rows_of, cells["budget"].to_list(), strict=True))
     chosen = select_each(vectors, quota, settings.selector, settings.seed, threads=settings.threads)
@@ -99,8 +99,11 @@ def select_cells(
     return SelectedClaims(kept, pl.DataFrame(lines, schema=SELECTION_CELLS.schema))
 
 
-def _cells(frame: pl.DataFrame, budget_per_label: int) -> pl.DataFrame:
-    """One row per cell, by label and source: its frame rows, their number, and its budget."""
+def label_source_cells(frame: pl.DataFrame, budget_per_label: int) -> pl.DataFrame:
+    """One row per cell, by label and source: ``rows`` of the frame, ``available``, ``budget``.
+
+    ``frame`` needs ``label`` and ``source``.
+    """
     cells = (
         frame.select("label", "source", rows=pl.int_range(pl.len()))
         .group_by("label", "source", maintain_order=True)

@@ -6,9 +6,9 @@ One frozen model per stage; the Dagster configuration classes inherit from these
 
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from decomposerl.kernels.selectors import Method
+from decomposerl.kernels.selectors import METHODS, Method
 from decomposerl.kernels.set_join import LexicalEngine
 from decomposerl.kernels.word_sets import Shingle
 from decomposerl.settings import Settings
@@ -113,6 +113,28 @@ class SelectionSettings(Settings):
     selector: Method = Field("facility_location", description="how a cell's claims are chosen")
     seed: int = Field(42, ge=0, description="seed of the k-means and random selectors")
     threads: int = Field(0, ge=0, description="cells worked on at a time; 0 for one a core")
+
+
+class SelectorStudySettings(Settings):
+    """Study ``study/selectors`` (paper, appendix "Diversity Selector Ablation")."""
+
+    selectors: list[str] = Field(list(METHODS), description="the selectors that are compared")
+    budget_per_label: int = Field(
+        0,
+        ge=0,
+        description="claims selected per label; 0: the paper's share of the pool, half per label",
+    )
+    sample: int = Field(3_000, ge=1, description="claims whose distance to a pick is measured")
+    seed: int = Field(42, ge=0, description="seed of the sample, k-means and random")
+    threads: int = Field(0, ge=0, description="cells worked on at a time; 0 for one a core")
+
+    @field_validator("selectors")
+    @classmethod
+    def known(cls, selectors: list[str]) -> list[str]:
+        """Refuse a name that is no selector's."""
+        if unknown := set(selectors) - {*METHODS}:
+            raise ValueError(f"no selector is called {', '.join(sorted(unknown))}")
+        return selectors
 
 
 class TrainingSettings(Settings):

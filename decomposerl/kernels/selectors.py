@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from decomposerl.kernels.facility_location import (
 from decomposerl.kernels.threads import Team
 
 Method = Literal["facility_location", "k_means", "farthest_point", "random"]
+METHODS: tuple[Method, ...] = get_args(Method)
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Gains = NDArray[np.float64]

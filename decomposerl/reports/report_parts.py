@@ -18,7 +18,7 @@ _NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure under a file name without ending; a study's has no SVG."""
+    """A figure under a file name without ending."""
 
     name: str
     alt: str
@@ -59,10 +59,10 @@ class TrainedRun:
 
 @dataclass(frozen=True, slots=True)
 class StudyPicture:
-    """A figure that a study left, with its sentence."""
+    """A figure that a study left, with its sentence; without SVG that is empty."""
 
     name: str
-    png: bytes
+    drawn: Drawn
     sentence: str = ""
 
 

@@ -18,7 +18,6 @@ from decomposerl.reports.attrition import (
     drops_by_reason,
 )
 from decomposerl.reports.evaluation_sections import evaluation_sections
-from decomposerl.reports.figure_style import Drawn
 from decomposerl.reports.figures import selection_figure
 from decomposerl.reports.funnel_figure import STAGE_TITLES, funnel_figure
 from decomposerl.reports.report_data import KEPT, source_fates
@@ -45,7 +44,7 @@ _STUDIES = Section("studies", "Studies", paper="the figures of its ablations")
 _REASONS = ["stage", "step", "reason", TOTAL]
 _COUNTS = "the funnel's counts"
 _COUNT = f"{RUN} attrition --upstream"
-_STUDY = "python -m studies.learning_study --picture DATA/studies/learning.png"
+_STUDY = f"{RUN} study/selectors"
 _HELD_OUT = ("held_out_greedy/balanced_accuracy", "held_out_sampled/total")
 
 
@@ -175,7 +174,7 @@ def study_sections(data: ReportData) -> list[Section]:
     if not data.studies:
         return [replace(_STUDIES, missing="figures of studies", command=_STUDY)]
     pictures = [
-        Picture(f"study-{number}-{slug(one.name)}", "a study", Drawn(b"", one.png))
+        Picture(f"study-{number}-{slug(one.name)}", "a study", one.drawn)
         for number, one in enumerate(data.studies, 1)
     ]
     return [

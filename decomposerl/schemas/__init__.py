@@ -34,6 +34,7 @@ from decomposerl.schemas.funnel import (
     TRAINING_CLAIMS,
 )
 from decomposerl.schemas.judging import JUDGE_AGREEMENT, JUDGE_EXAMPLES, JUDGE_STUDY
+from decomposerl.schemas.studies import SELECTOR_STUDY
 from decomposerl.schemas.training import (
     CURVES,
     JUDGE_CALLS,
@@ -71,6 +72,7 @@ __all__ = [
     "RULE_FILTERED",
     "SCORES",
     "SELECTION_CELLS",
+    "SELECTOR_STUDY",
     "SILVER_DECOMPOSED",
     "STAGE_RUNS",
     "TRACE",

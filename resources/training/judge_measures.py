@@ -83,9 +83,9 @@ def rewards_of_both(
                 both = ([one.value for one in side.results[name]] for side in (first, second))
                 rows += zip(groups, [name] * len(groups), *both, strict=True)
             rows += zip(groups, [TOTAL] * len(groups), first.totals, second.totals, strict=True)
-    schema = {"group": pl.String(), "reward": pl.String()}
-    values = {"teacher": pl.Float64(), "student": pl.Float64()}
-    return pl.DataFrame(rows, schema=schema | values, orient="row").drop_nulls()
+    kinds = (pl.String(), pl.String(), pl.Float64(), pl.Float64())
+    schema = dict(zip(("group", "reward", "teacher", "student"), kinds, strict=True))
+    return pl.DataFrame(rows, schema=schema, orient="row").drop_nulls()
 
 
 def reward_frame(rewards: pl.DataFrame, engine: str, teacher: str, seed: int) -> pl.DataFrame:
@@ -100,7 +100,7 @@ def reward_frame(rewards: pl.DataFrame, engine: str, teacher: str, seed: int) ->
 
 def calls_of(runs: Sequence[JudgedRun], claim_ids: Sequence[str], most: int) -> list[JudgeCall]:
     """The first ``most`` distinct judge calls on training rollouts of these claims."""
-    known, calls = set(claim_ids), dict.fromkeys[JudgeCall]([])
+    known, calls = set(claim_ids), dict[JudgeCall, None]()
     for batch in (batch for run in runs for batch in run.batches([TRAIN])):
         calls |= dict.fromkeys(plan([r for r in batch.rollouts if r.group in known]).calls)
         if len(calls) >= most:

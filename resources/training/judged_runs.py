@@ -1,7 +1,7 @@
 """Rollouts of finished and unfinished training runs with the rulings of the judge that scored them.
 
-Read from the logs in ``policy/<experiment>/`` and the run's own copies of its claims. They teach the
-tiny judge and are rewarded again by it.
+Read from the logs in ``policy/<experiment>/`` and the run's own copies of its claims. They teach
+the tiny judge and are rewarded again by it.
 """
 
 import json

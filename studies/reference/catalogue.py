@@ -214,7 +214,16 @@ def _assets() -> Iterator[str]:
     for stage in stages.values():
         name, what = _shown(stage)
         groups.setdefault(stage.group, {}).setdefault(name, (what, _partitions(stage)))
-    for group in ("sources", "benchmarks", "funnel", "training", "evaluation", "catalog", "report"):
+    for group in (
+        "sources",
+        "benchmarks",
+        "funnel",
+        "training",
+        "evaluation",
+        "catalog",
+        "studies",
+        "report",
+    ):
         yield f"### Group {group}"
         rows = [(code(name), *rest) for name, rest in groups.pop(group).items()]
         kept = 3 if any(row[2] for row in rows) else 2
@@ -241,7 +250,7 @@ def _does(resource: object) -> str:
 
 def _shown(stage: Stage) -> tuple[str, str]:
     folder, _, name = stage.key.partition("/")
-    if not name:
+    if not name or stage.group == "studies":
         return stage.key, plain(stage.what)
     of = "corpus" if folder == "claims" else "test set"
     return f"{folder}/<{of}>", _GENERAL.get(folder, plain(stage.what))

@@ -81,6 +81,12 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile("systems.toml", "your own systems; `decomposerl init systems` writes it"),
         DataFile("marks.jsonl", "reviewers' marks of the trace page"),
     ),
+    "Studies": (
+        DataFile("study/selectors.parquet", "the selectors on the pool", "selector_study"),
+        DataFile("studies/<name>.png", "a study's figure, which the report shows"),
+        DataFile("studies/<name>.svg", "the same as SVG"),
+        DataFile("studies/<name>.txt", "its sentence"),
+    ),
     "Overview": (
         DataFile("attrition.parquet", "claims kept and dropped by stage", "attrition"),
         DataFile("chat_replies.parquet", "the stored replies of chat models", "chat_replies"),

@@ -37,6 +37,7 @@ TABLES: tuple[Table, ...] = (
     schemas.COMPARISON,
     schemas.ATTRITION,
     schemas.CHAT_REPLIES,
+    schemas.SELECTOR_STUDY,
     schemas.STAGE_RUNS,
 )
 """In the order of the page."""

@@ -30,6 +30,7 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
     "train": {"policy": PolicyConfig()},
     "calibrate": {"calibrations": CalibrationConfig()},
     "rank": {"comparison": ComparisonConfig()},
+    "studies": {"study__selectors": settings.SelectorStudySettings()},
     "write_report": {"report": ReportConfig()},
 }
 

@@ -93,7 +93,7 @@ def test_every_asset_before_training_is_materialized_and_every_check_passes(firs
     """One selection, one run: all sources, benchmarks, stages, attrition and catalogue."""
     done = {event.asset_key for event in first.result.get_asset_materialization_events()}
     graph = first.definitions.resolve_asset_graph()
-    later = dg.AssetSelection.groups("training", "evaluation", "report").resolve(graph)
+    later = dg.AssetSelection.groups("training", "evaluation", "studies", "report").resolve(graph)
     assert set(graph.get_all_asset_keys()) - later == done
     evaluations = first.result.get_asset_check_evaluations()
     assert [] == [e.check_name for e in evaluations if e.blocking and not e.passed]

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from decomposerl.evaluation.published import MEAN_IN
+from decomposerl.reports.figure_style import Drawn
 from decomposerl.reports.report_parts import ReportData, StudyPicture, TrainedRun
 from decomposerl.schemas import (
     ATTRITION,
@@ -122,7 +123,7 @@ def run_data(name: str = "a") -> ReportData:
         replies=_replies(),
         runs=_runs(),
         trained=(_trained(),),
-        studies=(StudyPicture(name, PNG, f"What {name} shows."),),
+        studies=(StudyPicture(name, Drawn(b"", PNG), f"What {name} shows."),),
         source_titles={"toy": name},
         benchmark_titles={"fever": "FEVER"},
         system_titles={"a": name},

@@ -18,13 +18,14 @@ from pydantic import SecretStr
 from dagster_project.engine_choices import JUDGE
 from dagster_project.profiles import process_rank, profile_from_environment
 from dagster_project.worker import judge_facts, main
-from decomposerl.errors import ConfigError
+from decomposerl.errors import EngineMissing
 from decomposerl.training.experiment import Optimization
 from fault_server import Answer, FaultServer
 from project import ROOT
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.judge.rule_judge import RuleJudge
+from resources.judge.tiny_judge import TinyJudge
 from resources.preflight.servers import served_context
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingRun
@@ -241,23 +242,26 @@ def test_a_file_that_holds_no_run_is_named(
 
 
 def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path, base: Path):
-    """None leaves the profile's; a recipe for the tiny judge is refused while there is none."""
+    """None leaves the profile's; a recipe for the tiny judge takes the data folder's."""
     experiment = run_of(tmp_path / "run", base).experiment
     judge = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", endpoints=["u"])
-    assert judge is judge_for(judge, experiment)
-    thinking = judge_for(judge, replace(experiment, judge_thinking=True))
-    silent = judge_for(judge, replace(experiment, judge_thinking=False))
+    assert judge is judge_for(judge, experiment, tmp_path)
+    thinking = judge_for(judge, replace(experiment, judge_thinking=True), tmp_path)
+    silent = judge_for(judge, replace(experiment, judge_thinking=False), tmp_path)
     assert (True, False) == (thinking.thinks, silent.thinks)
     assert "m" == thinking.model
-    with pytest.raises(ConfigError, match="tiny judge"):
-        judge_for(judge, replace(experiment, judge="tiny"))
+    tiny = judge_for(judge, replace(experiment, judge="tiny"), tmp_path).open()
+    assert isinstance(tiny, TinyJudge)
+    assert tmp_path / "tiny_judge" == tiny.folder
+    with pytest.raises(EngineMissing, match="no trained tiny judge"):
+        _ = tiny.engine
 
 
 def test_a_thinking_judge_has_tokens_for_its_thought(tmp_path: Path, base: Path):
     """A recipe that switches it on gets the room with it; switched off, the room goes."""
     experiment = run_of(tmp_path / "run", base).experiment
     judge = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", thinking="off")
-    thinking = judge_for(judge, replace(experiment, judge_thinking=True))
+    thinking = judge_for(judge, replace(experiment, judge_thinking=True), tmp_path)
     assert (1_024, 8_192) == tuple(one.sampling().max_tokens for one in (judge, thinking))
     assert "max_tokens=1024 thinking=off" in judge.open().engine
     assert "max_tokens=8192 thinking=on" in thinking.open().engine

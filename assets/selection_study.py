@@ -1,0 +1,38 @@
+"""The selector study: facility location and what it is compared with, on the silver pool.
+
+Not part of the funnel: it selects from the same cells again with every selector.
+"""
+
+import dagster as dg
+import polars as pl
+
+from decomposerl.funnel.selector_comparison import compare_selectors
+from decomposerl.funnel.settings import SelectorStudySettings
+from decomposerl.kernels.cosine_filter import unit_rows
+from decomposerl.reports.selector_report import selectors_markdown
+from resources.embedder.resource import EmbedderResource
+from resources.store.parquet import StageOutput
+from resources.store.recording import StageRecorder, folded
+from resources.store.run_lock import locked_asset
+
+
+class SelectorStudyConfig(SelectorStudySettings, dg.Config):
+    """``SelectorStudySettings`` as Dagster configuration."""
+
+
+@dg.asset(key=["study", "selectors"], group_name="studies", kinds={"parquet"})
+@locked_asset
+def selectors(
+    context: dg.AssetExecutionContext,
+    config: SelectorStudyConfig,
+    silver_decomposed: pl.DataFrame,
+    embedder: EmbedderResource,
+) -> dg.MaterializeResult[StageOutput]:
+    """Selectors under the same quotas: what they cover, how isolated their picks are, seconds."""
+    vectors = embedder.open()
+    recorder = StageRecorder(context, config, vectors)
+    texts = silver_decomposed["claim"].to_list()
+    rows = unit_rows(vectors.embed(texts), len(texts))
+    compared = compare_selectors(rows, silver_decomposed, config, vectors.engine, recorder.elapsed)
+    metadata = {"selectors": folded(selectors_markdown(compared.table))}
+    return recorder.table(compared.table, metadata)

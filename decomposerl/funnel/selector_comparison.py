@@ -1,0 +1,262 @@
+"""The selectors on the same cells, and what their picks have in common with the pool.
+
+The paper's appendix "Diversity Selector Ablation". Measures are on the whole pool, as there;
+quotas and cells are those of ``selection``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from decomposerl.funnel.selection import label_source_cells
+from decomposerl.funnel.settings import SelectorStudySettings
+from decomposerl.kernels.selectors import METHODS, Method, Rows, Selection, Vectors, select_each
+from decomposerl.schemas import SELECTOR_STUDY
+
+BINS = 50
+NEIGHBOURS, MOST_ISOLATED = 10, 0.05
+PAPER_POOL, PAPER_BUDGET = 17_328, 5_000
+_PAPER_CELL = (3_482, 430)
+_PAPER_ENGINE = "text-embedding-3-large"
+_PAPER = (
+    ("facility_location", 66.6, 0.467, 0.653, 7.6, 3.28, 23.7),
+    ("k_means", 68.3, 0.473, 0.659, 7.0, 3.28, 103.2),
+    ("farthest_point", 56.6, 0.531, 0.667, 12.5, 3.28, 0.1),
+)
+"""As printed; the seconds are those of the largest cell."""
+_BLOCK = 512
+Distances = NDArray[np.float64]
+
+
+class PickMeasures(NamedTuple):
+    """``bins`` and ``isolated`` in percent, cosine distances, ``source_entropy`` in bits."""
+
+    bins: float
+    distance_median: float
+    distance_95: float
+    isolated: float
+    source_entropy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The claims to select from, and what does not depend on the selector.
+
+    ``vectors`` (n, d) are unit rows and ``sources`` (n,) the corpora. ``plane`` (n, 2) are the
+    first two principal components, ``bins`` (n,) numbers the bin of each claim on a grid of
+    50 × 50 over their extent, ``isolated`` (n,) flags the 5 % with the greatest mean cosine
+    distance to their 10 nearest neighbours, ``sample`` (m,) are rows whose distances count.
+    """
+
+    vectors: Vectors
+    sources: Sequence[str]
+    plane: Vectors
+    bins: Rows
+    isolated: NDArray[np.bool_]
+    sample: Rows
+
+    @classmethod
+    def of(cls, vectors: Vectors, sources: Sequence[str], sample: int, seed: int) -> "Pool":
+        """The pool of unit rows, with ``sample`` of them drawn by ``seed``, all where fewer."""
+        plane = principal_plane(vectors)
+        drawn = np.random.default_rng(seed).permutation(len(vectors))[:sample]
+        isolated = np.zeros(len(vectors), np.bool_)
+        order = np.argsort(-isolation(vectors), kind="stable")
+        isolated[order[: round(MOST_ISOLATED * len(vectors))]] = True
+        return cls(vectors, sources, plane, grid_bins(plane), isolated, np.sort(drawn))
+
+    def distances(self, picks: Rows) -> Distances:
+        """The cosine distance of each row of the sample to the pick nearest to it, (m,).
+
+        Infinite without picks; a pick's own is 0.
+        """
+        nearest = np.full(len(self.sample), -np.inf, np.float32)
+        chosen = np.zeros(len(self.vectors), np.bool_)
+        chosen[picks] = True
+        for start in range(0, len(picks), _BLOCK):
+            block = self.vectors[picks[start : start + _BLOCK]]
+            products = self.vectors[self.sample] @ block.T
+            np.maximum(nearest, products.max(axis=1), out=nearest)
+        distances = 1 - nearest.astype(np.float64)
+        return np.where(chosen[self.sample], 0.0, distances)
+
+    def measures(self, picks: Rows, distances: Distances) -> PickMeasures:
+        """The measures of some picks; ``distances`` are theirs. NaN where there are no rows."""
+        occupied = np.unique(self.bins).size
+        return PickMeasures(
+            bins=100 * np.unique(self.bins[picks]).size / occupied if occupied else np.nan,
+            distance_median=_quantile(distances, 0.5),
+            distance_95=_quantile(distances, 0.95),
+            isolated=100 * float(self.isolated[picks].mean()) if picks.size else np.nan,
+            source_entropy=entropy_bits([self.sources[pick] for pick in picks.tolist()]),
+        )
+
+
+def principal_plane(vectors: Vectors) -> Vectors:
+    """Each row's first two principal components, (n, 2); zeros where there are no two."""
+    from sklearn.decomposition import PCA
+
+    if min(vectors.shape) < 2:  # noqa: PLR2004 - a plane
+        return np.zeros((len(vectors), 2), np.float32)
+    plane: Vectors = PCA(2, svd_solver="covariance_eigh").fit_transform(vectors)
+    return plane
+
+
+def grid_bins(plane: Vectors) -> Rows:
+    """The number of each row's bin on a grid of 50 × 50 from the least to the greatest value."""
+    if not len(plane):
+        return np.empty(0, np.int64)
+    low, extent = plane.min(axis=0), np.ptp(plane, axis=0)
+    places = (plane - low) / np.where(extent > 0, extent, 1) * BINS
+    columns = np.minimum(places.astype(np.int64), BINS - 1)
+    numbers: Rows = columns[:, 0] * BINS + columns[:, 1]
+    return numbers
+
+
+def isolation(vectors: Vectors) -> Distances:
+    """The mean cosine distance of each row to its 10 nearest others, or to all where fewer."""
+    means, others = np.zeros(len(vectors)), min(NEIGHBOURS, len(vectors) - 1)
+    if others < 1:
+        return means
+    for start in range(0, len(vectors), _BLOCK):
+        cosines = vectors[start : start + _BLOCK] @ vectors.T
+        own = np.arange(len(cosines))
+        cosines[own, start + own] = -np.inf
+        nearest = np.partition(cosines, -others, axis=1)[:, -others:]
+        means[start : start + _BLOCK] = 1 - nearest.mean(axis=1, dtype=np.float64)
+    return means
+
+
+def entropy_bits(names: Sequence[str]) -> float:
+    """The Shannon entropy of the names' frequencies, in bits; 0 for none."""
+    _, counts = np.unique(np.asarray(names, dtype=str), return_counts=True)
+    shares = counts / max(len(names), 1)
+    return float(-(shares * np.log2(shares)).sum()) + 0.0  # of one name 0, not -0
+
+
+def _quantile(distances: Distances, share: float) -> float:
+    return float(np.quantile(distances, share)) if distances.size else np.nan
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorComparison:
+    """``table`` is ``SELECTOR_STUDY``; ``picks`` (k,), ``distances`` (m,) by selector."""
+
+    table: pl.DataFrame
+    pool: Pool
+    picks: Mapping[Method, Rows]
+    distances: Mapping[Method, Distances]
+
+
+def compare_selectors(
+    vectors: Vectors,
+    claims: pl.DataFrame,
+    settings: SelectorStudySettings,
+    engine: str,
+    clock: Callable[[], float],
+) -> SelectorComparison:
+    """Select from the same cells with each selector, and measure; the paper's rows come last.
+
+    ``vectors`` (n, d) are the unit rows of ``claims``, which needs ``label`` and ``source``;
+    ``engine`` made them. ``clock`` gives seconds.
+    """
+    pool = Pool.of(vectors, claims["source"].to_list(), settings.sample, settings.seed)
+    cells = _quotas(claims, settings.budget_per_label)
+    runs = {
+        method: _timed(vectors, cells, method, settings, clock)
+        for method in METHODS
+        if method in settings.selectors
+    }
+    picks = {method: _pool_rows(cells, run.selections) for method, run in runs.items()}
+    distances = {method: pool.distances(rows) for method, rows in picks.items()}
+    largest = max(cells, key=lambda cell: len(cell[0]), default=(np.empty(0), 0))
+    facility = picks.get("facility_location")
+    rows = [
+        {
+            "origin": "here",
+            "selector": method,
+            "engine": engine,
+            "pool": len(vectors),
+            "selected": len(picks[method]),
+            **pool.measures(picks[method], distances[method])._asdict(),
+            "mean_cover": sum(one.objective for one in run.selections) / max(len(vectors), 1),
+            "shared": None if facility is None else _shared(picks[method], facility),
+            "seconds": run.seconds,
+            "largest_cell": len(largest[0]),
+            "largest_budget": largest[1],
+            "largest_seconds": run.largest_seconds,
+        }
+        for method, run in runs.items()
+    ]
+    table = pl.DataFrame([*rows, *_paper_rows()], schema=SELECTOR_STUDY.schema)
+    return SelectorComparison(table, pool, picks, distances)
+
+
+class _Run(NamedTuple):
+    selections: Sequence[Selection]
+    seconds: float
+    largest_seconds: float
+
+
+def _timed(
+    vectors: Vectors,
+    cells: Sequence[tuple[Rows, int]],
+    method: Method,
+    settings: SelectorStudySettings,
+    clock: Callable[[], float],
+) -> _Run:
+    """All cells, then the largest one alone; a few rows come first, so that loops are compiled."""
+
+    def select(parts: Sequence[tuple[Rows, int]]) -> tuple[Sequence[Selection], float]:
+        started = clock()
+        made = select_each(vectors, parts, method, settings.seed, threads=settings.threads)
+        return made, clock() - started
+
+    largest = sorted(cells, key=lambda cell: -len(cell[0]))[:1]
+    select([(rows[:8], min(k, 2)) for rows, k in largest])
+    selections, seconds = select(cells)
+    return _Run(selections, seconds, select(largest)[1])
+
+
+def _quotas(claims: pl.DataFrame, budget_per_label: int) -> list[tuple[Rows, int]]:
+    share = PAPER_BUDGET / PAPER_POOL
+    budget = budget_per_label or round(share * claims.height / 2)
+    cells = label_source_cells(claims, budget)
+    return [
+        (np.array(rows, np.int64), min(k, len(rows)))
+        for rows, k in cells.select("rows", "budget").iter_rows()
+    ]
+
+
+def _pool_rows(cells: Sequence[tuple[Rows, int]], selections: Sequence[Selection]) -> Rows:
+    """The picks of all cells as rows of the pool."""
+    parts = [rows[one.picks] for (rows, _), one in zip(cells, selections, strict=True)]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _shared(picks: Rows, others: Rows) -> float:
+    return 100 * float(np.isin(picks, others).mean()) if picks.size else np.nan
+
+
+def _paper_rows() -> list[dict[str, object]]:
+    names = (*PickMeasures._fields, "largest_seconds")
+    return [
+        {
+            "origin": "paper",
+            "selector": selector,
+            "engine": _PAPER_ENGINE,
+            "pool": PAPER_POOL,
+            "selected": PAPER_BUDGET,
+            **dict(zip(names, printed, strict=True)),
+            "mean_cover": None,
+            "shared": None,
+            "seconds": None,
+            "largest_cell": _PAPER_CELL[0],
+            "largest_budget": _PAPER_CELL[1],
+        }
+        for selector, *printed in _PAPER
+    ]
