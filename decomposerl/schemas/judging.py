@@ -44,7 +44,7 @@ JUDGE_AGREEMENT = Table(
     row="a measure of agreement with the large judge",
 )
 JUDGE_STUDY = Table(
-    "study/judges",
+    "judge_study",
     (
         Column("reward", _S, "name in the catalogue, or total: the weighted sum"),
         *_MEASURED,

@@ -37,6 +37,9 @@ TABLES: tuple[Table, ...] = (
     schemas.COMPARISON,
     schemas.ATTRITION,
     schemas.CHAT_REPLIES,
+    schemas.JUDGE_EXAMPLES,
+    schemas.JUDGE_AGREEMENT,
+    schemas.JUDGE_STUDY,
     schemas.SELECTOR_STUDY,
     schemas.STAGE_RUNS,
 )

@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from assets.calibrations import CalibrationConfig
 from assets.evaluation import ComparisonConfig
+from assets.judge import AgreementConfig, DistillationConfig, HeadConfig, JudgesConfig
 from assets.report import ReportConfig
 from assets.training import PolicyConfig
 from assets.training_inputs import BasePolicyConfig, RandomClaimsConfig
@@ -30,7 +31,13 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
     "train": {"policy": PolicyConfig()},
     "calibrate": {"calibrations": CalibrationConfig()},
     "rank": {"comparison": ComparisonConfig()},
-    "studies": {"study__selectors": settings.SelectorStudySettings()},
+    "studies": {
+        "judge_distillation": DistillationConfig(),
+        "tiny_judge_heads": HeadConfig(),
+        "tiny_judge_agreement": AgreementConfig(),
+        "study__judges": JudgesConfig(),
+        "study__selectors": settings.SelectorStudySettings(),
+    },
     "write_report": {"report": ReportConfig()},
 }
 
