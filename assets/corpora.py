@@ -16,11 +16,15 @@ from decomposerl.claims.catalogue import benchmark_of, source_of
 from decomposerl.claims.downloads import how_to_obtain
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.paper_counts import difference_of
-from decomposerl.claims.source import Benchmark, CorpusFiles, Source
+from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, Source, ignored_reading
 from resources.corpora.resource import CorporaResource
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
+
+_NOT_READ_AS = (
+    "{0}: the reading '{1}' is not used, as your copy (source.toml, replaces = true) has its own"
+)
 
 
 def source_assets(
@@ -44,7 +48,7 @@ def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefin
         key=["claims", source.name],
         group="sources",
         description=f"Claims of {source.title} ({source.domain}), read from its native files. "
-        f"{how_to_obtain(ACCESS.get(source.name))}".rstrip(),
+        f"{_obtained(source)}".rstrip(),
         metadata={
             "used for training": source.training_off or "yes",
             "rows in the paper's table": source.paper_raw or 0,
@@ -61,7 +65,7 @@ def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDe
         key=["benchmark", benchmark.name],
         group="benchmarks",
         description=f"Test claims of {benchmark.title} ({benchmark.domain}, {domain}). "
-        f"{how_to_obtain(ACCESS.get(benchmark.name))}".rstrip(),
+        f"{_obtained(benchmark)}".rstrip(),
         metadata={"notes": "; ".join(benchmark.notes) or "none"},
         tags={},
     )
@@ -79,9 +83,7 @@ def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
 ) -> dg.AssetsDefinition:
     terms = {"terms of use": corpus.terms, "license": corpus.license}
     homepage = {"homepage": dg.MetadataValue.url(corpus.homepage)}
-    own = isinstance(corpus, Source) or corpus.source is None  # not the test set of a source
-    known = difference_of(corpus.name) if own else None
-    beside = {} if known is None else {"against the paper": known.text}
+    beside = _against_paper(corpus)
 
     @dg.asset(
         key=key,
@@ -97,11 +99,26 @@ def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
         context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context, corpora.recorded())
+        if reading := ignored_reading(corpus, corpora.settings.readings):
+            context.log.warning(_NOT_READ_AS.format(corpus.name, reading))
         with data_folder.keeping_rejects("/".join(context.asset_key.path)):
             loaded = load(corpora.files(), corpora.settings)
         return stage.loaded(loaded, {**terms, **beside})
 
     return claims
+
+
+def _obtained(corpus: Corpus) -> str:
+    """How the catalogue's files are obtained; a user's copy has files of its own."""
+    return how_to_obtain(None if corpus.replaces else ACCESS.get(corpus.name))
+
+
+def _against_paper(corpus: Source | Benchmark) -> dict[str, str]:
+    """Why the catalogue's rows are not the paper's, once a name; nothing on a user's copy."""
+    if corpus.replaces or (isinstance(corpus, Benchmark) and corpus.source is not None):
+        return {}
+    known = difference_of(corpus.name)
+    return {} if known is None else {"against the paper": known.text}
 
 
 def _tag(text: str) -> str:

@@ -91,13 +91,18 @@ def explain(
 @app.command(rich_help_panel=_LOOK)
 @report_errors
 def sources(as_json: JsonOption = False) -> None:
-    """List the corpora: licence, terms, use, and files on disk."""
+    """List the corpora: licence, terms, use, and the files that are read.
+
+    Without DECOMPOSERL_CORPORA those of the bundled sample, which the first run writes.
+    """
+    from resources.corpora.bundled_sample import SampleNames, fingerprint
     from resources.corpora.folder import FolderCorpora
     from resources.corpora.status import corpora_status
 
     profile = profile_from_environment()
-    folder = profile.corpora or profile.data / "sample"
-    rows = corpora_status(FolderCorpora(folder), sources_for(profile), benchmarks_for(profile))
+    folder = profile.corpora or profile.data / "sample" / fingerprint()
+    read = FolderCorpora(folder) if profile.corpora else SampleNames()
+    rows = corpora_status(read, sources_for(profile), benchmarks_for(profile))
     if as_json:
         print_json([asdict(row) for row in rows])
         return
@@ -107,7 +112,8 @@ def sources(as_json: JsonOption = False) -> None:
         cells.append((row.name, row.use, files, row.license, row.terms))
     print_columns(("corpus", "use", "on disk", "licence", "terms"), cells)
     where = "corpora" if profile.corpora else "bundled sample"
-    print_text(f"{where}: {folder}")
+    later = profile.corpora is None and not folder.is_dir()
+    print_text(f"{where}: {folder}{', which the first run writes' * later}")
 
 
 app.command(rich_help_panel=_RUN)(fetch)

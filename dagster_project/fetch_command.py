@@ -107,21 +107,29 @@ def _address(mirror: str) -> str:
 
 def _list(chosen: "Sequence[Access]", folder: Path | None, *, as_json: bool) -> None:
     from decomposerl.claims.addresses import corpus_named
-    from decomposerl.claims.downloads import listed, size_text
-    from resources.corpora.status import missing_files
+    from decomposerl.claims.downloads import fetch_command, listed, size_text
+    from resources.corpora.status import differing_files, missing_files
 
     corpora = [(one, corpus_named(one.name)) for one in chosen]
     if as_json:
         print_json([listed(one, corpus) for one, corpus in corpora])
         return
-    cells = []
+    cells, notes = [], []
     for one, corpus in corpora:
-        wanted = one.files(pages=False)
-        there = "" if folder is None else str(len(wanted) - len(missing_files(folder, one)))
-        on_disk = f"{there or '?'} of {len(wanted)}"
-        row = (one.name, one.obtained, on_disk, size_text(one), corpus.license)
+        wanted, there = one.files(pages=False), "?"
+        if folder is not None:
+            differing = differing_files(folder, one)
+            notes += [
+                f"{folder / path} is damaged or another version: {why}; "
+                f"move it away, then {fetch_command(one.name)}"
+                for path, why in differing.items()
+            ]
+            there = str(len(wanted) - len(missing_files(folder, one)) - len(differing))
+        row = (one.name, one.obtained, f"{there} of {len(wanted)}", size_text(one), corpus.license)
         cells.append(row)
     print_columns(("corpus", "obtained", "files", "size", "licence"), cells)
+    for note in notes:
+        print_note(note)
 
 
 def _refuse_unaccepted(
@@ -209,3 +217,5 @@ def _say(fetcher: "Fetcher", one: "Fetched", *, quiet: bool) -> None:
     }
     if not quiet:
         print_text(f"{fetcher.root / one.path}{said[one.state]}")
+    if one.replaced:
+        print_note(f"what was at {one.path} is {one.replaced} beside it now")

@@ -77,8 +77,9 @@ def view(  # noqa: PLR0913 - each is one option
 def _write(profile: "Profile", selection: "Selection", html: Path, reviewer: str) -> None:
     from dagster_project.view import judge_texts, page_about, whole_page
     from decomposerl.reports.trace_page.page import offline_parts
-    from resources.store.temporary import replace_text
+    from resources.store.temporary import replace_text, require_writable
 
+    require_writable(html)
     with judge_texts(profile) as texts:
         warnings: list[str] = []
         sources = selection.sources(profile.data, warnings.append)

@@ -39,6 +39,11 @@ def generate(seed: int = 7) -> Sample:
     return Sample(written.files, answer_key(claims, written.ids))
 
 
+def paths() -> frozenset[str]:
+    """The paths of ``Sample.files``, without the work of making their content."""
+    return frozenset(write([]).files)
+
+
 def _as_question(case: SampleClaim) -> SampleClaim:
     """The claim as a question in PubMedQA, whose claims are titles; unchanged elsewhere."""
     if not case.source.endswith("pubmedclaim"):

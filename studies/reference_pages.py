@@ -11,6 +11,7 @@ from studies import prompt_page
 from studies.reference import (
     catalogue,
     commands,
+    corpora_status,
     corpus_rows,
     files,
     python_page,
@@ -25,6 +26,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "tables.md": tables.page,
     "files.md": files.page,
     "catalogue.md": catalogue.page,
+    "corpora-status.md": corpora_status.page,
     "prompts.md": prompt_page.page,
     "python.md": python_page.page,
 }

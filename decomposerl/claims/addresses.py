@@ -10,13 +10,8 @@ from collections.abc import Mapping
 
 from decomposerl.claims.benchmarks import coverbench
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.downloads import (
-    NOT_CHECKED,
-    Access,
-    Download,
-    git_files,
-    repository_page,
-)
+from decomposerl.claims.downloads import Access, Download, git_files
+from decomposerl.claims.forms import repository_page
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.claims.sources import llm_aggrefact
 
@@ -26,7 +21,9 @@ _DATASETS = f"{_GITHUB}/huggingface/datasets/blob/040102f100964a33fd334e2695f1c4
 _HOVER = "hover-nlp/hover@39b84697f196308f398a251a7aea9b82ae0f0562"
 _FEVEROUS = "Raldir/FEVEROUS@32b68ce4e33c53f34ae2e6d88b51cd073ab85ab6"
 _BASELINE = "sheffieldnlp/naacl2018-fever@72abdead388e100b656600a2ff5223b642aabf4d"
-_MINICHECK = "Liyan06/MiniCheck@b58b9fa69acbd1015ec970fa65dd752413a053d2"
+_COVERBENCH_USER = (
+    "KarimSharaf191/should-you-pay-the-extra-tokens@153de33e3298c1bd3ac95fc71d67611b0116c251"
+)
 _CLAIMDECOMP = "jifan-chen/subquestions-for-fact-checking@fa59dcca483b5430e7c4606185ad0c6dcc73af67"
 _GIT = git_files("""
 dependentsign/EX-FEVER@ec059bf32ce981aa66830083c34377ad44346b4d
@@ -126,7 +123,7 @@ _ACCESSES = (
         name="llm_aggrefact",
         how="hub",
         hub=llm_aggrefact.SOURCE.hub,
-        checked_in=f"{repository_page(_MINICHECK, 'README.md')} (names of the files {NOT_CHECKED})",
+        checked_in=llm_aggrefact.SOURCE.forms[0].checked_in[0],
     ),
     Access(
         name="feverous",
@@ -279,7 +276,12 @@ _ACCESSES = (
             ),
         ),
     ),
-    Access(name="coverbench", how="hub", hub=coverbench.BENCHMARK.hub, checked_in=NOT_CHECKED),
+    Access(
+        name="coverbench",
+        how="hub",
+        hub=coverbench.BENCHMARK.hub,
+        checked_in=repository_page(_COVERBENCH_USER, "data/README.md"),
+    ),
 )
 ACCESS: Mapping[str, Access] = {one.name: one for one in _ACCESSES}
 """By the name of the corpus, which a training corpus and its test set share."""

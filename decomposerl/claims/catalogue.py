@@ -162,15 +162,16 @@ def with_own_benchmarks(own: Iterable[Benchmark]) -> tuple[Benchmark, ...]:
     Raises:
         ConfigError: as ``with_own_sources``.
     """
+    listed = list(own)
     without = {one.name for one in SOURCES} - {one.name for one in BENCHMARKS}
     # A copy of a training corpus that the paper does not test on may add test files.
-    listed = [replace(one, replaces=one.replaces and one.name not in without) for one in own]
-    copies = _copies(listed, BENCHMARKS)
+    replacing = (replace(one, replaces=one.replaces and one.name not in without) for one in listed)
+    copies = _copies(list(replacing), BENCHMARKS)
     kept = ("domain", "title", "in_domain", "source")
     catalogue = [
         _copy(copies[one.name], one, kept) if one.name in copies else one for one in BENCHMARKS
     ]
-    return (*catalogue, *(one for one in listed if not one.replaces))
+    return (*catalogue, *(one for one in listed if one.name not in copies))
 
 
 def _copies(own: Sequence[Member], catalogue: Sequence[Member]) -> dict[str, Member]:

@@ -12,6 +12,7 @@ import polars as pl
 from decomposerl.claims.checks import Candidate
 from decomposerl.claims.claim import LabelRule, Reject, apply_rule
 from decomposerl.claims.records import excerpt
+from decomposerl.claims.source import NativeFile
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
 
@@ -72,10 +73,10 @@ class ClaimCollector:
         """Whether a file ended in the middle, so that an unknown number of rows is lost."""
         return any(reject.reason == "truncated_file" for reject in self._rejects)
 
-    def open_file(self, path: str) -> None:
+    def open_file(self, file: NativeFile) -> None:
         """Begin a native file: ids must be unique within it."""
         self._file += 1
-        self._path = path
+        self._selection = file.selection
         self._rows_of_id = {}
 
     def reject(self, reject: Reject) -> None:
@@ -89,6 +90,7 @@ class ClaimCollector:
         A native id may occur once in a file, though one native row may give several claims
         under it. A row of a later file with the id, claim and subset of an earlier one is a
         repeat, unless only the later one has evidence text, or a reading left the earlier out.
+        A row of a ``NativeFile.selection`` counts as one of the corpus without subset.
         """
         draft, identity = row.draft, row.claim_id(self.name)
         earlier_row = self._rows_of_id.setdefault(row.native_id, draft.row)
@@ -96,7 +98,11 @@ class ClaimCollector:
             detail = f"{row.native_id} stood in row {earlier_row}"
             self.reject(Reject(draft.file, draft.row, "id", "duplicate_id", detail))
             return
-        key = (draft.subset, row.native_id, " ".join(row.claim.casefold().split()))
+        key = (
+            None if self._selection else draft.subset,
+            row.native_id,
+            " ".join(row.claim.casefold().split()),
+        )
         seen = self._seen.get(key)
         repeated = seen is not None and seen.file != self._file
         covered = seen is not None and repeated and (seen.has_text or not row.passages)

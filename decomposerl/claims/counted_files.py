@@ -5,7 +5,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Pages
+from decomposerl.claims.forms import Form
+from decomposerl.claims.source import CorpusFiles, NativeFile, Pages
 from decomposerl.printable import printable
 
 _MOST_CHARS = 300

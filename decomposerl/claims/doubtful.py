@@ -1,7 +1,8 @@
-"""Claims of a test set whose label is doubtful, as a list in the test set's folder names them.
+"""Claims of a test set whose label is doubtful, as lists in the corpora folder name them.
 
-Takes ``<benchmark>/doubtful.jsonl`` or ``.csv`` of the corpora folder and the test set's claims;
-gives the ``DOUBTFUL`` table. Each row names a claim by ``native_id`` (or ``id``), or by the text of
+Takes ``doubtful.jsonl`` or ``.csv`` of the folder named like the test set and of the folders that
+its native files are in (``list_folders``), and the test set's claims; gives the ``DOUBTFUL`` table.
+Several lists count together. Each row names a claim by ``native_id`` (or ``id``), or by the text of
 ``claim`` (or ``statement``); where several claims have that text, ``evidence`` (or
 ``reference_documents``) tells them apart. ``kind`` is wrong or ambiguous, ``label`` the proposed
 label: Supported, Refuted or ambiguous, as the corpus spells it or as S, NS and AMBIG. A row that
@@ -11,14 +12,15 @@ proposes the label that the claim has confirms it. The published rows of ClearFa
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 import polars as pl
 
 from decomposerl.claims.claim import LabelMap, Record, Reject
 from decomposerl.claims.records import excerpt
-from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile
+from decomposerl.claims.source import Benchmark, CorpusFiles, FileFormat, NativeFile
 from decomposerl.schemas import DOUBTFUL
 
 LISTS: Mapping[str, FileFormat] = {"doubtful.jsonl": "jsonl", "doubtful.csv": "csv"}
@@ -58,15 +60,22 @@ class _Row:
         return tuple(getattr(self, name) for name in DOUBTFUL.schema)
 
 
+def list_folders(benchmark: Benchmark) -> tuple[str, ...]:
+    """The folders that may hold a list of the test set: its name's, then its native files'."""
+    native = (*benchmark.files, *benchmark.shared, *benchmark.claim_lists)
+    folders = (PurePosixPath(file.path).parts[:-1] for file in native)
+    return tuple(dict.fromkeys((benchmark.name, *(parts[0] for parts in folders if parts))))
+
+
 def doubtful_claims(
-    name: str, labels: LabelMap, claims: pl.DataFrame, files: CorpusFiles
+    folders: Sequence[str], labels: LabelMap, claims: pl.DataFrame, files: CorpusFiles
 ) -> pl.DataFrame | None:
-    """The list of test set ``name`` as ``DOUBTFUL``, or None where it has none.
+    """The lists of a test set in ``folders`` as ``DOUBTFUL``, or None where there is none.
 
     ``claims`` are its ``BENCHMARK_CLAIMS``, ``labels`` the spellings of its labels. Every row of
-    the list is there at least once: a native row that gave several claims doubts all of them.
+    a list is there at least once: a native row that gave several claims doubts all of them.
     """
-    paths = {f"{name}/{file}": kind for file, kind in LISTS.items()}
+    paths = {f"{name}/{file}": kind for name in folders for file, kind in LISTS.items()}
     lists = [NativeFile(path, kind, "") for path, kind in paths.items() if files.exists(path)]
     if not lists:
         return None

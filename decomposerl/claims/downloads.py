@@ -11,7 +11,6 @@ from decomposerl.claims.source import Corpus, HubLocation
 
 How = Literal["direct", "hub", "manual"]
 """``hub``: from the Hugging Face hub, gated or not; ``manual``: a person downloads it."""
-NOT_CHECKED = "not checked"
 _MOST_BYTES, _MOST_PAGE_BYTES = 4_000_000_000, 80_000_000_000
 
 
@@ -108,12 +107,6 @@ class Access:
         """The pages that its addresses were read from, each once."""
         read = (one.checked_in for one in self.downloads)
         return tuple(dict.fromkeys(filter(None, (self.checked_in, *read))))
-
-
-def repository_page(repository: str, path: str) -> str:
-    """The page of a file in the Git repository ``owner/name@commit``."""
-    name, commit = repository.split("@")
-    return f"https://github.com/{name}/blob/{commit}/{path}"
 
 
 def git_files(table: str) -> dict[str, tuple[Download, ...]]:

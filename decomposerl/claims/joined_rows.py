@@ -11,8 +11,9 @@ from itertools import chain
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.fields import FieldError, Item, NativeRow, guarded
+from decomposerl.claims.forms import Form
 from decomposerl.claims.records import excerpt
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile
+from decomposerl.claims.source import CorpusFiles, NativeFile
 
 Join = Callable[[Sequence[NativeRow]], Sequence[Draft | Reject]]
 

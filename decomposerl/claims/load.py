@@ -18,7 +18,7 @@ from decomposerl.claims.checks import Candidate, check_draft
 from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
 from decomposerl.claims.claim_collector import ClaimCollector, Drop
 from decomposerl.claims.counted_files import CountedFiles
-from decomposerl.claims.doubtful import doubtful_claims
+from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
 from decomposerl.claims.source import (
     Benchmark,
@@ -65,7 +65,7 @@ class LoadedClaims:
     ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark),
     ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read and
     ``unread`` other forms of the same rows beside them, by the file that was read instead.
-    ``doubtful`` is the ``DOUBTFUL`` list of a benchmark that has one.
+    ``doubtful`` are the ``DOUBTFUL`` lists of a benchmark that has some.
     ``status`` is not_available (no file), off_by_terms, truncated (a file ended in the
     middle: the number of lost rows is unknown), empty (a claim file holds no row), else ok.
     """
@@ -149,7 +149,8 @@ def load_benchmark(
     wanted = (*plan.evaluation, *plan.shared, *plan.claim_lists)
     batches = [(file, rows.of(benchmark, file)) for file in wanted]
     loaded = _collected(collector, benchmark, batches, drop, settings)
-    doubtful = doubtful_claims(benchmark.name, benchmark.labels, loaded.claims, files)
+    folders = list_folders(benchmark)
+    doubtful = doubtful_claims(folders, benchmark.labels, loaded.claims, files)
     return replace(loaded, doubtful=doubtful)
 
 
@@ -225,7 +226,7 @@ def _collected(
     )
     status = "ok" if batches else "not_available"
     for file, rows in batches:
-        collector.open_file(file.path)
+        collector.open_file(file)
         empty = True
         for row in rows:
             empty = False

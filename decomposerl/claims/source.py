@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Literal, Protocol, TypeVar
 
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.forms import Form
 from decomposerl.errors import ConfigError, SourceFileError
 
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
@@ -34,7 +35,8 @@ class NativeFile:
     A ``.gz`` beside the plain name is read the same way, so the path never ends in it.
     ``subset`` names the part of the corpus that the file holds, where it has parts. ``also``
     are paths of the same rows in other forms (format by ending): one of them is read where
-    ``path`` is absent (``in_form``).
+    ``path`` is absent (``in_form``). ``selection`` marks a file of rows that were taken from
+    the corpus's other files, with their ids: its ``subset`` tells no row from one of theirs.
     """
 
     path: str
@@ -42,23 +44,7 @@ class NativeFile:
     split: str
     subset: str | None = None
     also: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One layout in which a corpus is published: what a row needs to have, by column."""
-
-    name: str
-    columns: frozenset[str]
-
-    @classmethod
-    def of(cls, name: str, columns: str) -> "Form":
-        """Build from comma-separated column names."""
-        return cls(name, frozenset(part.strip() for part in columns.split(",")))
-
-    def __str__(self) -> str:
-        """The name with the columns, as messages show it."""
-        return f"{self.name} ({', '.join(sorted(self.columns))})"
+    selection: bool = False
 
 
 class DamagedPage(Exception):  # noqa: N818 - it describes one row's evidence
@@ -83,12 +69,16 @@ class Pages(Protocol):
         ...
 
 
-class CorpusFiles(Protocol):
-    """The files of the corpora folder, as adapters read them."""
+class FileNames(Protocol):
+    """The files of the corpora folder by name."""
 
     def exists(self, path: str) -> bool:
         """Whether the file (or its ``.gz``) exists."""
         ...
+
+
+class CorpusFiles(FileNames, Protocol):
+    """The files of the corpora folder, as adapters read them."""
 
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
         """Rows in file order; a row that cannot be parsed comes as a ``Reject``.
@@ -126,7 +116,7 @@ def with_hub(file: NativeFile, config: str = "default", split: str = "") -> Nati
     return replace(file, also=tuple(also))
 
 
-def in_form(files: CorpusFiles, file: NativeFile) -> NativeFile:
+def in_form(files: FileNames, file: NativeFile) -> NativeFile:
     """The form of a file that is read: ``path`` if it is on disk, else the first of ``also``.
 
     Its ``also`` are the other forms on disk, which are not read. A file that is absent in
@@ -190,8 +180,8 @@ class Corpus:
     """What sources and benchmarks share. ``hub`` is None where the user places the files.
 
     ``forms`` are the known layouts: a file of which no row has the columns of one is refused;
-    none are known of a user's own corpus. ``replaces`` says that a user's corpus takes the
-    place of the catalogue's corpus of the same name.
+    none are known of a user's own corpus. ``replaces`` says that a user's copy takes the
+    place of the catalogue's corpus of the same name, or that it is the test set of such a copy.
     ``beside`` are files that hold no claims but their evidence, such as a page database.
     """
 
@@ -217,11 +207,13 @@ AnyCorpus = TypeVar("AnyCorpus", bound=Corpus)
 def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
     """The corpus as the reading under its name reads it; as it is where none is chosen.
 
+    A user's copy, which is the user's own reading, stays as it is too (``ignored_reading``).
+
     Raises:
         ConfigError: the corpus has no reading of that name.
     """
     chosen = readings.get(corpus.name)
-    if chosen is None:
+    if chosen is None or corpus.replaces:
         return corpus
     found = next((one for one in corpus.readings if one.name == chosen), None)
     if found is None:
@@ -229,6 +221,11 @@ def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
         raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {known}")
     files = tuple(file for file in corpus.files if file not in found.without)
     return replace(corpus, read=found.read or corpus.read, files=files)
+
+
+def ignored_reading(corpus: Corpus, readings: Mapping[str, str]) -> str | None:
+    """The reading that is chosen for the catalogue's corpus where a user's copy replaces it."""
+    return readings.get(corpus.name) if corpus.replaces else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

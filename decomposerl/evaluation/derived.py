@@ -8,7 +8,7 @@ verdict away in other words is not recognised.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -66,7 +66,10 @@ def _without_ratings(passage: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DerivedTestSet:
-    """A derived test set: its name, display title, base test set, and how claims are derived."""
+    """A derived test set: its name, display title, base test set, and how claims are derived.
+
+    ``claims`` may change evidence and claim ids; native ids and the texts of claims stay.
+    """
 
     name: str
     title: str
@@ -82,6 +85,15 @@ DERIVED = (
         without_ratings,
     ),
 )
+
+
+def derived_ids(
+    derived: DerivedTestSet, base: pl.DataFrame, chosen: Collection[str]
+) -> frozenset[str]:
+    """The claim ids that ``chosen`` claims of the base test set have in the derived one."""
+    same = base.filter(pl.col("claim_id").is_in(list(chosen))).select("native_id", "claim")
+    found = derived.claims(base).join(same, on=same.columns, how="semi")
+    return frozenset(found["claim_id"])
 
 
 def derived_from(benchmarks: Iterable[str]) -> dict[str, DerivedTestSet]:

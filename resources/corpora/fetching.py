@@ -19,14 +19,21 @@ from decomposerl.claims.downloads import Access, Download
 from decomposerl.claims.source import Corpus
 from decomposerl.errors import SourceError, SourceFileError
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.status import missing_files
+from resources.corpora.status import difference, missing_files
 from resources.corpora.transfer import FULL, Downloader, Transfer, disk_full, remove_part
 from resources.corpora.unpacking import link_or_copy, unpack
-from resources.hub.download import Lock, fetch, read_lock, set_aside, sha256_of, write_lock
+from resources.hub.download import (
+    LOCK_FILE,
+    Lock,
+    fetch,
+    read_lock,
+    set_aside,
+    sha256_of,
+    write_lock,
+)
 from resources.store.run_lock import file_lock
 from resources.store.temporary import aside
 
-LOCK_FILE = "corpora.lock.toml"
 State = Literal["fetched", "kept", "found", "linked"]
 """``kept``: as it was fetched before; ``found``: put there by a person; ``linked``: see below.
 
@@ -37,11 +44,15 @@ _PARTS = ".downloads"
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A file of the corpora folder, where it came from, and its SHA-256 (empty: not computed)."""
+    """A file of the corpora folder, where it came from, and its SHA-256 (empty: not computed).
+
+    ``replaced`` is the new name of the file that was there before (empty: there was none).
+    """
 
     path: str
     state: State
     sha256: str = ""
+    replaced: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +101,8 @@ class Fetcher:
         Raises:
             SourceError: a server refuses or breaks off, the disk is full, or another process
                 fetches into this folder.
-            SourceFileError: a file is not the published or recorded one, or an archive is damaged.
+            SourceFileError: a file, fetched or found, is not the published or recorded one, or an
+                archive is damaged.
             EngineMissing: a corpus of the hub, and ``huggingface_hub`` is not installed.
         """
         parts = self.root / _PARTS
@@ -114,7 +126,8 @@ class Fetcher:
 
     def _bring(self, name: str, download: Download) -> Iterator[Fetched]:
         recorded = self.lock(name).sha256
-        there = [one for _, path in download.files if (one := self._there(path, recorded))]
+        paths = [path for _, path in download.files]
+        there = [one for path in paths if (one := self._there(name, download, path, recorded))]
         yield from there
         done = {one.path for one in there}
         wanted = [pair for pair in download.files if pair[1] not in done]
@@ -122,29 +135,46 @@ class Fetcher:
             return
         twin = self._twin(download)
         if twin is not None:
-            with aside(self._folder_of(wanted[0][1])) as second:
-                link_or_copy(twin, second)
-                second.replace(self.root / wanted[0][1])
-            yield self._recorded(name, wanted[0][1], "linked")
+            path = wanted[0][1]
+            with aside(self._folder_of(path)) as second:
+                link_or_copy(self.root / twin.path, second)
+                yield from self._placed(name, {path: second}, {path: twin.sha256}, "linked")
             return
         part = self.root / _PARTS / hashlib.sha256(download.url.encode()).hexdigest()[:16]
         part.parent.mkdir(parents=True, exist_ok=True)
         self.downloader.bring(self._transfer(download, wanted), part)
         self._verify_download(download, part)
-        self._place(download, part, wanted, recorded)
-        for _, path in wanted:
-            yield self._recorded(name, path, "fetched")
+        yield from self._unpacked(name, download, part, wanted)
 
-    def _there(self, path: str, recorded: Mapping[str, str]) -> Fetched | None:
+    def _there(
+        self, name: str, download: Download, path: str, recorded: Mapping[str, str]
+    ) -> Fetched | None:
         """The file if it is there and is not a damaged copy of the recorded one."""
         if not FolderCorpora(self.root).exists(path):
             return None
         target, digest = self.root / path, recorded.get(path)
         if digest is None or not target.is_file():  # placed by a person, perhaps as .gz
-            return Fetched(path, "found")
+            return self._found(name, download, path)
         return Fetched(path, "kept", digest) if sha256_of(target) == digest else None
 
-    def _twin(self, download: Download) -> Path | None:
+    def _found(self, name: str, download: Download, path: str) -> Fetched:
+        """A person's file: the published one, or recorded as it is with ``accept_changed``."""
+        target = self.root / path
+        plain = target.is_file() and not download.archive
+        wrong = difference(download, target) if plain else ""
+        if not wrong:
+            return Fetched(path, "found")
+        if not self.accept_changed:
+            raise SourceFileError(
+                f"{path} was there before and is damaged or another version: {wrong} (read in "
+                f"{download.checked_in}). Move it away and run the command again to fetch the "
+                "published one, or keep it with --accept-changed"
+            )
+        digest = sha256_of(target)
+        self._record(name, sha256={path: digest})
+        return Fetched(path, "found", digest)
+
+    def _twin(self, download: Download) -> Fetched | None:
         """A file that an earlier fetch got from the same address, unchanged since."""
         for access in self.known.values() if not download.archive else ():
             recorded = self.lock(access.name).sha256
@@ -152,7 +182,7 @@ class Fetcher:
             for path in paths:
                 target = self.root / path
                 if path in recorded and target.is_file() and sha256_of(target) == recorded[path]:
-                    return target
+                    return Fetched(path, "kept", recorded[path])
         return None
 
     def _transfer(self, download: Download, wanted: Sequence[tuple[str, str]]) -> Transfer:
@@ -163,7 +193,7 @@ class Fetcher:
         return Transfer(address, wanted[0][1], hosts, download.most_bytes, download.unpacked)
 
     def _verify_download(self, download: Download, part: Path) -> None:
-        wrong = _difference(download, part)
+        wrong = difference(download, part)
         if wrong and not self.accept_changed:
             remove_part(part)
             raise SourceFileError(
@@ -171,14 +201,10 @@ class Fetcher:
                 "kept. If the publisher has changed it, --accept-changed takes it as it is"
             )
 
-    def _place(
-        self,
-        download: Download,
-        part: Path,
-        wanted: Sequence[tuple[str, str]],
-        recorded: Mapping[str, str],
-    ) -> None:
-        """Unpack beside the targets, check, then rename each."""
+    def _unpacked(
+        self, name: str, download: Download, part: Path, wanted: Sequence[tuple[str, str]]
+    ) -> list[Fetched]:
+        """Unpack beside the targets, check, then put each in its place."""
         with ExitStack() as stack, _explained(download.files[0][1], self.root):
             made = {path: stack.enter_context(aside(self._folder_of(path))) for _, path in wanted}
             if download.archive:
@@ -186,39 +212,48 @@ class Fetcher:
                 unpack(part, members, download.most_bytes)
             else:
                 shutil.move(part, made[wanted[0][1]])
-            for path, file in made.items():
-                self._verify_file(path, file, recorded)
-            for path, file in made.items():
-                set_aside(self.root / path)
-                file.replace(self.root / path)
+            recorded = self.lock(name).sha256
+            digests = {path: self._digest(path, file, recorded) for path, file in made.items()}
+            placed = self._placed(name, made, digests, "fetched")
         remove_part(part)
+        return placed
 
-    def _verify_file(self, path: str, file: Path, recorded: Mapping[str, str]) -> None:
+    def _digest(self, path: str, file: Path, recorded: Mapping[str, str]) -> str:
         digest = sha256_of(file)
         if recorded.get(path, digest) != digest and not self.accept_changed:
             raise SourceFileError(
                 f"{path} has SHA-256 {digest}, the first fetch recorded {recorded[path]} in "
                 f"{self.lock_file}; nothing was kept. --accept-changed takes the new content"
             )
+        return digest
+
+    def _placed(
+        self, name: str, made: Mapping[str, Path], digests: Mapping[str, str], state: State
+    ) -> list[Fetched]:
+        """Rename each new file to its path, and what is there before it."""
+        # Recorded first: a fetch that is killed among the renames knows its files afterwards.
+        self._record(name, sha256=digests)
+        placed = []
+        for path, file in made.items():
+            replaced = set_aside(self.root / path)
+            file.replace(self.root / path)
+            placed.append(Fetched(path, state, digests[path], replaced))
+        return placed
 
     def _folder_of(self, path: str) -> Path:
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         return target
 
-    def _recorded(self, name: str, path: str, state: State) -> Fetched:
-        digest = sha256_of(self.root / path)
-        self._record(name, sha256={**self.lock(name).sha256, path: digest})
-        return Fetched(path, state, digest)
-
     def _record(
         self, name: str, *, sha256: Mapping[str, str] | None = None, accepted: str = ""
     ) -> None:
+        """Add checksums, or accepted terms, to what is recorded of a corpus."""
         locks = read_lock(self.lock_file)
         before = locks.get(name, Lock())
         now = replace(
             before,
-            sha256=before.sha256 if sha256 is None else sha256,
+            sha256={**before.sha256, **(sha256 or {})},
             accepted=accepted or before.accepted,
         )
         write_lock(self.lock_file, {**locks, name: now})
@@ -238,24 +273,3 @@ def _explained(what: str, root: Path) -> Iterator[None]:
 def _terms(corpus: Corpus) -> str:
     """A short hash of licence and terms: other terms are shown again."""
     return hashlib.sha256(f"{corpus.license}\n{corpus.terms}".encode()).hexdigest()[:12]
-
-
-def _difference(download: Download, part: Path) -> str:
-    """How the content differs from what is published; empty where it does not."""
-    size = part.stat().st_size
-    if download.size is not None and size != download.size:
-        return f"{size:,} bytes arrived, {download.size:,} are published"
-    if download.sha256 and (digest := sha256_of(part)) != download.sha256:
-        return f"its SHA-256 is {digest}, published is {download.sha256}"
-    if download.git_blob and (blob := _git_blob(part)) != download.git_blob:
-        return f"its Git object is {blob}, the repository's is {download.git_blob}"
-    return ""
-
-
-def _git_blob(path: Path) -> str:
-    digest = hashlib.sha1(usedforsecurity=False)
-    digest.update(f"blob {path.stat().st_size}\0".encode())
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -1,15 +1,21 @@
-"""Which files of each corpus are on disk, its terms and its use; no file is opened."""
+"""Which files of each corpus are on disk, its terms and its use, and what differs from published.
 
+No file is read but in ``difference``, and where a size is not the published one.
+"""
+
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import other_forms
-from decomposerl.claims.downloads import Access, fetch_command
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
+from decomposerl.claims.downloads import Access, Download, fetch_command
+from decomposerl.claims.source import Benchmark, FileNames, NativeFile, Source, in_form
+from decomposerl.errors import SourceFileError
 from decomposerl.reports.readiness import ReadinessCheck
 from resources.corpora.folder import FolderCorpora
+from resources.hub.download import LOCK_FILE, Lock, read_lock, sha256_of
 
 _SHOWN = 2
 
@@ -31,14 +37,14 @@ class CorpusStatus:
 
 
 def corpora_status(
-    files: CorpusFiles, sources: Sequence[Source], benchmarks: Sequence[Benchmark]
+    files: FileNames, sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> list[CorpusStatus]:
     """One row per source in catalogue order, then one per benchmark."""
     rows = [_source(files, source) for source in sources]
     return rows + [_benchmark(files, benchmark) for benchmark in benchmarks]
 
 
-def _source(files: CorpusFiles, source: Source) -> CorpusStatus:
+def _source(files: FileNames, source: Source) -> CorpusStatus:
     use = f"off for training: {source.training_off}" if source.training_off else "training"
     present, missing = _on_disk(files, (*source.files, *source.extra))
     return CorpusStatus(
@@ -46,7 +52,7 @@ def _source(files: CorpusFiles, source: Source) -> CorpusStatus:
     )
 
 
-def _benchmark(files: CorpusFiles, benchmark: Benchmark) -> CorpusStatus:
+def _benchmark(files: FileNames, benchmark: Benchmark) -> CorpusStatus:
     native = (*benchmark.files, *benchmark.shared, *benchmark.claim_lists)
     present, missing = _on_disk(files, native)
     return CorpusStatus(
@@ -61,7 +67,7 @@ def _benchmark(files: CorpusFiles, benchmark: Benchmark) -> CorpusStatus:
 
 
 def _on_disk(
-    files: CorpusFiles, native: Sequence[NativeFile]
+    files: FileNames, native: Sequence[NativeFile]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     # One file may serve several splits: list it once, in the form that is read.
     paths = dict.fromkeys(in_form(files, file).path for file in native)
@@ -74,6 +80,55 @@ def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[s
     files = FolderCorpora(root)
     absent = (path for path in access.files(pages=pages) if not files.exists(path))
     return tuple(path for path in absent if not any(map(files.exists, other_forms(path))))
+
+
+def differing_files(root: Path, access: Access) -> dict[str, str]:
+    """The files in the folder that are not as large as published: damaged, or another version.
+
+    Each with both sizes. A file with a recorded checksum is right where it has that one. Packed
+    files, members of archives and files without a published size are not looked at.
+    """
+    found = {}
+    for one in access.downloads:
+        target = root / one.files[0][1]
+        if not one.archive and target.is_file() and (said := _size_difference(one, target)):
+            recorded = _recorded(root, access.name).get(one.files[0][1])
+            if recorded is None or sha256_of(target) != recorded:
+                found[one.files[0][1]] = said
+    return found
+
+
+def _recorded(root: Path, name: str) -> Mapping[str, str]:
+    try:
+        return read_lock(root / LOCK_FILE).get(name, Lock()).sha256
+    except SourceFileError:  # the next fetch says what is wrong with it
+        return {}
+
+
+def difference(download: Download, path: Path) -> str:
+    """How a file, or an archive, differs from what is published; empty where it does not."""
+    if said := _size_difference(download, path):
+        return said
+    if download.sha256 and (digest := sha256_of(path)) != download.sha256:
+        return f"its SHA-256 is {digest}, published is {download.sha256}"
+    if download.git_blob and (blob := _git_blob(path)) != download.git_blob:
+        return f"its Git object is {blob}, the repository's is {download.git_blob}"
+    return ""
+
+
+def _size_difference(download: Download, path: Path) -> str:
+    size = path.stat().st_size
+    same = download.size is None or size == download.size
+    return "" if same else f"{size:,} bytes where {download.size:,} are published"
+
+
+def _git_blob(path: Path) -> str:
+    digest = hashlib.sha1(usedforsecurity=False)
+    digest.update(f"blob {path.stat().st_size}\0".encode())
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def corpora_checks(
@@ -92,15 +147,13 @@ def corpora_checks(
 
 
 def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
-    """A note on the files that are not there; page databases once the claims are."""
-    files, wanted = FolderCorpora(root), access.files(pages=False)
-    absent = missing_files(root, access)
-    if absent:
-        shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
-        said = f"{len(absent)} of {len(wanted)} files are missing: {shown}"
-        there = [path for path, _ in access.other if files.exists(path)]
-        said += f"; {', '.join(there)} is read" * bool(there)
-        return ReadinessCheck("corpus", access.name, "note", said, fetch_command(access.name))
+    """A note on the files that are not there or differ; page databases once the claims are."""
+    absent, differing = missing_files(root, access), differing_files(root, access)
+    found = [f"{path} is damaged or another version: {why}" for path, why in differing.items()]
+    found += [_missing(root, access, absent)] * bool(absent)
+    if found:
+        fix = f"{'move it away, then ' * bool(differing)}{fetch_command(access.name)}"
+        return ReadinessCheck("corpus", access.name, "note", "; ".join(found), fix)
     pages = missing_files(root, access, pages=True)
     if not pages:
         return None
@@ -108,3 +161,11 @@ def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
     return ReadinessCheck(
         "corpus", access.name, "note", said, fetch_command(access.name, pages=True)
     )
+
+
+def _missing(root: Path, access: Access, absent: Sequence[str]) -> str:
+    """Which files are not there, and which are read in their place."""
+    shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
+    said = f"{len(absent)} of {len(access.files(pages=False))} files are missing: {shown}"
+    there = [path for path, _ in access.other if FolderCorpora(root).exists(path)]
+    return said + f"; {', '.join(there)} is read" * bool(there)

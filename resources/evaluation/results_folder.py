@@ -15,7 +15,7 @@ from decomposerl import schemas
 from decomposerl.claims.doubtful import doubted_ids
 from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
-from decomposerl.evaluation.derived import DERIVED
+from decomposerl.evaluation.derived import DERIVED, derived_ids
 from decomposerl.evaluation.leaderboard import RunCoverage
 from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_from, accepted_json
 from decomposerl.evaluation.scored_claims import without_dropped
@@ -60,7 +60,15 @@ def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
 
 
 def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
-    """The claims of a test set whose label its list doubts; empty where there is no list."""
+    """The claims of a test set whose label its list doubts; empty where there is no list.
+
+    A derived test set has the list of its base.
+    """
+    for one in DERIVED:
+        if one.name == name and not folder.exists(f"benchmark/{name}"):
+            doubted = read_doubtful(folder, one.base)
+            base = f"benchmark/{one.base}"
+            return derived_ids(one, folder.read(base), doubted) if doubted else doubted
     key = f"{DOUBTFUL}/{name}"
     if not folder.exists(key):
         return frozenset()

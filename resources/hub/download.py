@@ -27,6 +27,7 @@ from decomposerl.errors import SourceError, SourceFileError
 from resources.hub.access import folder_commit, hub_failures, hub_folder, hub_package
 from resources.store.temporary import replace_file
 
+LOCK_FILE = "corpora.lock.toml"
 _HEADER = "# Written by the first fetch of each corpus; delete an entry to take a newer one.\n"
 
 
@@ -63,7 +64,8 @@ def fetch(  # noqa: PLR0913 - nothing is read from the environment
     """Bring the files of ``location`` below ``root`` and return their paths.
 
     ``revision`` (a branch or commit) overrides the locked commit and re-pins the corpus.
-    A file that is already there with the locked hash is not fetched again.
+    A file that is already there with the locked hash is not fetched again. All are pinned before
+    the first is copied, so that a fetch that broke off continues at the same commit.
 
     Raises:
         EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
@@ -75,18 +77,21 @@ def fetch(  # noqa: PLR0913 - nothing is read from the environment
     repository = _repository(location, endpoint, token)
     commit = pinned.revision if pinned is not None else repository.resolve(revision)
     known = dict(pinned.sha256) if pinned is not None else {}
-    paths = []
+    brought = []
     for wanted, local in location.files:
         file, target = _file_name(wanted, location.repo_id, repository, commit, known), root / local
-        if not (target.is_file() and known.get(file) == sha256_of(target)):
+        there = sha256_of(target) if target.is_file() else ""
+        if file not in known or known[file] != there:
             downloaded = repository.download(file, commit)
-            _verify(location.repo_id, file, sha256_of(downloaded), known)
-            set_aside(target)
-            _copy(downloaded, target)
-        known.setdefault(file, sha256_of(target))
-        paths.append(target)
+            digest = sha256_of(downloaded)
+            _verify(location.repo_id, file, digest, known)
+            known[file] = digest
+            brought += [(downloaded, target)] * (digest != there)
     write_lock(lock, {**locks, location.repo_id: Lock(commit, known)})
-    return paths
+    for downloaded, target in brought:
+        set_aside(target)
+        _copy(downloaded, target)
+    return [root / local for _, local in location.files]
 
 
 def _file_name(
@@ -140,11 +145,15 @@ def write_lock(path: Path, locks: Mapping[str, Lock]) -> None:
     replace_file(path, lambda aside: aside.write_text("\n".join(lines), encoding="utf-8"))
 
 
-def set_aside(file: Path) -> None:
-    """Rename a file that another one is to replace to ``NAME.replaced-1``: nobody's is lost."""
-    if file.is_file():
-        names = (file.with_name(f"{file.name}.replaced-{number}") for number in count(1))
-        file.replace(next(name for name in names if not name.exists()))
+def set_aside(file: Path) -> str:
+    """Rename a file that another one is to replace to ``NAME.replaced-1``: nobody's is lost.
+
+    Returns the new name, empty where there is no file.
+    """
+    if not file.is_file():
+        return ""
+    names = (file.with_name(f"{file.name}.replaced-{number}") for number in count(1))
+    return file.replace(next(name for name in names if not name.exists())).name
 
 
 def sha256_of(path: Path) -> str:

@@ -6,9 +6,61 @@ from pathlib import Path
 import dagster as dg
 
 from assets.corpora import source_assets
-from decomposerl.claims.catalogue import SOURCES
-from resources.corpora.resource import CorporaResource
+from decomposerl.claims.catalogue import SOURCES, with_own_sources
+from decomposerl.claims.generic import parse_source_toml
+from decomposerl.claims.source import Source
+from resources.corpora.resource import CorporaResource, LoadConfig
 from resources.store.parquet import DataFolder, ParquetTables
+
+COPY = """
+[source]
+name = "faviq_a"
+title = "Mine"
+replaces = true
+[files]
+train = ["mine/train.jsonl"]
+[columns]
+claim = "claim"
+evidence = "text"
+label = "label"
+[labels]
+supported = ["yes"]
+refuted = ["no"]
+"""
+
+
+def warnings_of(source: Source, corpora: CorporaResource, folder: Path) -> list[str]:
+    """What a run of the source's asset logs as a warning or worse."""
+    instance, data = dg.DagsterInstance.ephemeral(), str(folder / "data")
+    done = dg.materialize(
+        source_assets([source], []),
+        instance=instance,
+        resources={
+            "io_manager": ParquetTables(base_dir=data),
+            "data_folder": DataFolder(base_dir=data),
+            "corpora": corpora,
+        },
+    )
+    assert done.success
+    return [one.user_message for one in instance.all_logs(done.run_id) if one.level >= 30]
+
+
+def test_a_copy_is_read_as_its_file_says_whatever_reading_is_chosen(tmp_path: Path):
+    """A warning names the reading; the page shows neither the catalogue's rows nor its files."""
+    (tmp_path / "mine").mkdir()
+    row = {"claim": "C.", "text": "One.", "label": "yes"}
+    (tmp_path / "mine/train.jsonl").write_text(json.dumps(row), "utf-8")
+    copy = parse_source_toml(COPY, "x.toml")
+    (own,) = [one for one in with_own_sources([copy]) if one.name == "faviq_a"]
+    chosen = CorporaResource(
+        root=str(tmp_path), settings=LoadConfig(readings={"faviq_a": "positive"})
+    )
+    (said,) = warnings_of(own, chosen, tmp_path)
+    assert said.startswith("faviq_a: the reading 'positive' is not used, as your copy")
+    assert [] == warnings_of(own, CorporaResource(root=str(tmp_path)), tmp_path)
+    (asset,) = source_assets([own], [])
+    assert "against the paper" not in asset.metadata_by_key[asset.key]
+    assert "fetch" not in asset.descriptions_by_key[asset.key]
 
 
 def test_forms_that_are_not_read_are_a_warning(tmp_path: Path):
@@ -19,17 +71,6 @@ def test_forms_that_are_not_read_are_a_warning(tmp_path: Path):
     for name in ("train.jsonl", "train.parquet"):
         (tmp_path / "faviq" / name).write_text(json.dumps({**row, **evidence}), "utf-8")
     (source,) = [one for one in SOURCES if one.name == "faviq_a"]
-    instance, data = dg.DagsterInstance.ephemeral(), str(tmp_path / "data")
-    done = dg.materialize(
-        source_assets([source], []),
-        instance=instance,
-        resources={
-            "io_manager": ParquetTables(base_dir=data),
-            "data_folder": DataFolder(base_dir=data),
-            "corpora": CorporaResource(root=str(tmp_path)),
-        },
-    )
-    assert done.success
-    said = [one.user_message for one in instance.all_logs(done.run_id) if one.level >= 30]
+    said = warnings_of(source, CorporaResource(root=str(tmp_path)), tmp_path)
     read, others = "faviq/train.jsonl was read", "faviq/train.parquet"
     assert [f"claims/faviq_a: {read}; other forms of it were not: {others}"] == said

@@ -9,16 +9,23 @@ import pytest
 from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from decomposerl.claims.catalogue import BENCHMARKS
+from decomposerl.claims.claim import LabelMap
+from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.evaluation.derived import DERIVED, derived_from, states_rating
+from decomposerl.evaluation.doubtful import column_of
 from decomposerl.evaluation.published import COLUMNS, MEANS
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import SYSTEMS, claim_row, resources
 from resources.catalogue.database import build_catalogue, open_catalogue
+from resources.corpora.folder import FolderCorpora
+from resources.evaluation.results_folder import read_doubtful
 from resources.evaluation.results_folder import read_test_claims as claims_of
 from resources.store.parquet import DataFolder, write_parquet
 
 BASE, NAME, SYSTEM = "claimdecomp", "claimdecomp_without_ratings", "minicheck-lexical"
 RATED = 3
+DOUBTED = "0", "5", "7"
+"""Native ids of doubtful labels; the first claim has a rating, so its derived one another id."""
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +38,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         row |= {"passages": passages, "evidence": "\n".join(passages)}
     frame = BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
     write_parquet(frame, data / f"benchmark/{BASE}.parquet")
+    (data / BASE).mkdir()
+    (data / BASE / "doubtful.csv").write_text("id\n" + "\n".join(DOUBTED) + "\n", "utf-8")
+    listed = doubtful_claims([BASE], LabelMap.of("yes", "no"), frame, FolderCorpora(data))
+    assert listed is not None
+    write_parquet(listed, data / f"doubtful/{BASE}.parquet")
     tests = [one for one in BENCHMARKS if one.name == BASE]
     made = evaluation_assets(tests, SYSTEMS, None)
     evaluated = dg.AssetSelection.key_prefixes("predictions", "scores")
@@ -65,10 +77,20 @@ def test_it_is_predicted_scored_and_shown_in_a_column_of_its_own(data: Path):
     asked = folder.read(f"predictions/{NAME}/{SYSTEM}")
     assert claims_of(folder, NAME)["claim_id"].to_list() == asked["claim_id"].to_list()
     board = folder.read("leaderboard").filter(system=SYSTEM, status="scored")
-    assert {BASE: 10, NAME: 10} == dict(board.select("benchmark", "rows").iter_rows())
+    rows = {BASE: 10, NAME: 10, column_of(BASE): 7, column_of(NAME): 7}
+    assert rows == dict(board.select("benchmark", "rows").iter_rows())
     slices = folder.read(f"scores/{NAME}/{SYSTEM}")["slice"]
     assert "states_rating" not in slices
     assert "states_rating" in folder.read(f"scores/{BASE}/{SYSTEM}")["slice"]
+
+
+def test_it_has_the_doubtful_labels_of_its_base(data: Path):
+    """The same native claims, each by the id that it has there."""
+    folder = DataFolder(base_dir=str(data))
+    for name in (BASE, NAME):
+        doubted = pl.col("claim_id").is_in(list(read_doubtful(folder, name)))
+        assert list(DOUBTED) == claims_of(folder, name).filter(doubted)["native_id"].to_list()
+    assert 1 == len(read_doubtful(folder, NAME) - read_doubtful(folder, BASE))
 
 
 def test_the_catalogue_shows_it_and_counts_no_claim_twice(data: Path):

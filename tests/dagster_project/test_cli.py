@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from dagster_project.cli import app
 from fixture_data import BENCHMARK, FATES, SELECTED, SIZES, SPLIT, World, build
 from resources.catalogue.database import build_catalogue
+from resources.corpora.bundled_sample import fingerprint
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -332,6 +333,19 @@ def test_sources_lists_licence_terms_and_files(tmp_path: Path):
     shown = run("sources", env=env)
     assert 0 == shown.exit_code
     assert "1 of 1 files" in shown.stdout
+
+
+def test_sources_lists_the_bundled_sample_before_and_after_it_is_written(tmp_path: Path):
+    """Without a corpora folder: what a run reads, where it is, and nothing is written."""
+    env = {"DECOMPOSERL_CORPORA": "", "DECOMPOSERL_DATA": str(tmp_path), "COLUMNS": "200"}
+    rows = {row["name"]: row for row in json.loads(run("sources", "--json", env=env).stdout)}
+    assert ["scitab/sci_tab.json"] == rows["scitab"]["present"]
+    assert all(row["present"] for row in rows.values())
+    where = f"bundled sample: {tmp_path}/sample/{fingerprint()}"
+    assert run("sources", env=env).stdout.endswith(f"{where}, which the first run writes\n")
+    assert [] == list(tmp_path.iterdir())
+    (tmp_path / "sample" / fingerprint()).mkdir(parents=True)
+    assert run("sources", env=env).stdout.endswith(f"{where}\n")
 
 
 def test_commands_start_without_the_graph():

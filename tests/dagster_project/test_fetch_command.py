@@ -1,6 +1,7 @@
 """``decomposerl fetch``: terms before anything else, what is left to a person, and the list."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from typer.testing import CliRunner, Result
 from dagster_project.cli import app
 from decomposerl.claims.addresses import ACCESS
 from file_server import Fault, FileServer
-from resources.corpora.fetching import LOCK_FILE
+from resources.hub.download import LOCK_FILE
 
 SCITAB = ACCESS["scitab"].downloads[0]
 CONTENT = b"[]"
@@ -64,7 +65,7 @@ def test_terms_that_have_changed_are_shown_again(tmp_path: Path, mirror: FileSer
 def test_content_that_is_not_the_published_one_is_refused(tmp_path: Path, mirror: FileServer):
     """The repository's object id decides, unless the user says otherwise."""
     words = ("scitab", "--corpora", str(tmp_path), "--mirror", mirror.url(), "--accept-terms")
-    refused(run(*words), "2 bytes arrived, 2,292,807 are published", "--accept-changed")
+    refused(run(*words), "2 bytes where 2,292,807 are published", "--accept-changed")
     assert not (tmp_path / "scitab/sci_tab.json").exists()
 
 
@@ -157,10 +158,42 @@ def test_what_cannot_be_fetched_says_why(tmp_path: Path):
 def test_the_doctor_names_the_command_for_what_is_not_there(tmp_path: Path):
     """A note for each corpus of the folder that is not complete; none stops a run."""
     (tmp_path / "scitab").mkdir()
-    (tmp_path / "scitab" / "sci_tab.json").write_text("[]", "utf-8")
+    file = tmp_path / "scitab" / "sci_tab.json"
+    with file.open("wb") as placed:
+        placed.truncate(SCITAB.size)
     env = {"DECOMPOSERL_CORPORA": str(tmp_path), "DECOMPOSERL_PROFILE": "embedded"}
     result = CliRunner(env=env).invoke(app, ["doctor", "--data", str(tmp_path / "data")])
     assert 0 == result.exit_code, result.output
     assert "1 of 16 have all their files" in result.stdout
     assert "decomposerl fetch hover" in result.stdout
     assert "decomposerl fetch scitab" not in result.stdout
+    os.truncate(file, 9)
+    result = CliRunner(env=env).invoke(app, ["doctor", "--data", str(tmp_path / "data")])
+    assert 0 == result.exit_code, result.output
+    assert "move it away, then decomposerl fetch scitab" in result.stdout
+
+
+def test_a_cut_file_of_a_person_counts_as_damaged_until_it_is_dealt_with(
+    tmp_path: Path, mirror: FileServer
+):
+    """The list, a fetch and its next steps: move it away, or keep it as it is."""
+    folder = tmp_path / "scitab"
+    folder.mkdir()
+    (folder / "sci_tab.json").write_bytes(b"[{")
+    to = ("scitab", "--corpora", str(tmp_path))
+    env = {"COLUMNS": "160"}
+    shown = run("--list", *to, env=env)
+    assert "0 of 1" in shown.stdout
+    step = "2 bytes where 2,292,807 are published; move it away, then decomposerl fetch scitab"
+    assert step in " ".join(shown.stderr.split())
+    words = (*to, "--mirror", mirror.url(), "--accept-terms")
+    refused(run(*words), "sci_tab.json was there before", "Move it away", "--accept-changed")
+    assert b"[{" == (folder / "sci_tab.json").read_bytes()
+    assert 0 == run(*words, "--accept-changed").exit_code
+    listed = run("--list", *to, env=env)
+    assert ("1 of 1" in listed.stdout, "") == (True, listed.stderr)
+    assert [] == mirror.seen
+    (folder / "sci_tab.json").write_bytes(b"edited since")
+    again = run(*words, "--accept-changed")
+    assert "what was at scitab/sci_tab.json is sci_tab.json.replaced-1" in again.stderr
+    assert CONTENT == (folder / "sci_tab.json").read_bytes()

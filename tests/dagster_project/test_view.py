@@ -111,6 +111,16 @@ def test_nothing_that_matches(words: list[str], message: str, data: Path):
     assert not page.exists()
 
 
+def test_a_page_that_cannot_be_written_is_refused_before_a_trace_is_read(tmp_path: Path):
+    """A folder, or a path below a file; the damaged results would be the later error."""
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text("{not json", "utf-8")
+    for page, said in ((tmp_path, "Is a directory"), (lines / "page.html", "File exists")):
+        result = view(lines, "--html", page)
+        assert (2, "") == (result.exit_code, result.stdout)
+        assert said in result.stderr
+
+
 def test_runs_are_named_in_words(data: Path):
     """By recipe and split."""
     page = data / "page.html"

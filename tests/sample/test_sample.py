@@ -10,7 +10,7 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, sour
 from decomposerl.claims.load import LoadSettings, load_benchmark, load_source
 from resources.corpora.bundled_sample import ensure_sample
 from resources.corpora.folder import FolderCorpora
-from sample import Sample, generate
+from sample import Sample, generate, paths
 from sample.plan import COPIES, LEAKS, PLANTED, SIZES
 from toy_corpus import write_sample
 
@@ -62,6 +62,11 @@ def test_another_seed_gives_another_world(sample: Sample):
         sample.files["hover/hover_train_release_v1.1.json"]
         != other.files["hover/hover_train_release_v1.1.json"]
     )
+
+
+def test_its_paths_are_known_without_its_content(sample: Sample):
+    """As ``decomposerl sources`` lists them before the first run."""
+    assert set(sample.files) == paths()
 
 
 def test_size(sample: Sample):

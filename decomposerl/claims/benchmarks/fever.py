@@ -15,12 +15,12 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.forms import Form
 from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
 from decomposerl.claims.passages import page_title, page_titles, without_treebank
 from decomposerl.claims.source import (
     Benchmark,
     CorpusFiles,
-    Form,
     NativeFile,
     Pages,
     Reading,
@@ -30,7 +30,11 @@ from decomposerl.claims.source import (
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"
 SYMMETRIC_DEV = NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC)
-HUB = Form.of("hub", "id, claim, label, evidence_wiki_url, evidence_sentence_id")
+HUB = Form.of(
+    "hub",
+    "id, claim, label, evidence_wiki_url, evidence_sentence_id",
+    "huggingface/datasets@a4a62aba092e3acace94413c6bf1bfb52f8b58ea:datasets/fever/fever.py",
+)
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
@@ -138,9 +142,14 @@ BENCHMARK = Benchmark(
         with_hub(NativeFile("fever/paper_dev.jsonl", "jsonl", "dev"), "v1.0", "paper_dev"),
     ),
     forms=(
-        Form.of("native", "id, claim, evidence, label"),
+        Form.of("native", "id, claim, evidence, label", "https://fever.ai/dataset/fever.html"),
         HUB,
-        Form.of("FeverSymmetric", "id, sentence1, sentence2, gold_label"),
+        Form.of(
+            "FeverSymmetric",
+            "id, sentence1, sentence2, gold_label",
+            "TalSchuster/FeverSymmetric@fa25d17e73ea0694edc78133ec654b9f32f6db73:"
+            "symmetric_v0.2/fever_symmetric_dev.jsonl",
+        ),
     ),
     notes=(
         "Without fever.db, only FeverSymmetric has text; it is not the paper's FEVER test set.",

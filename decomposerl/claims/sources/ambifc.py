@@ -16,10 +16,15 @@ from dataclasses import replace
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Reading, Source, with_hub
+from decomposerl.claims.source import CorpusFiles, NativeFile, Reading, Source, with_hub
 
-HUB = Form.of("hub", "claim, labels, passage")
+HUB = Form.of(
+    "hub",
+    "claim, labels, passage",
+    "https://huggingface.co/datasets/tasksource/AmbiFC/blob/main/README.md",
+)
 _MAX_LINE_BYTES = 200_000
 
 
@@ -100,7 +105,15 @@ SOURCE = Source(
         with_hub(NativeFile("ambifc/train.certain.jsonl", "jsonl", "train"), "certain"),
         with_hub(NativeFile("ambifc/dev.certain.jsonl", "jsonl", "dev"), "certain"),
     ),
-    forms=(Form.of("native", "claim_id, claim, wiki_page, labels"), HUB),
+    forms=(
+        Form.of(
+            "native",
+            "claim_id, claim, wiki_page, labels",
+            "CambridgeNLIP/verification-real-world-info-needs@0b7250210bbbb3d9abd7e6075872943c48894450:"
+            "README.md",
+        ),
+        HUB,
+    ),
     read=read,
     paper_raw=4_912,
     readings=(

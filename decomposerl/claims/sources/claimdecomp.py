@@ -7,7 +7,8 @@ and without those sentences.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.source import Form, NativeFile, Source, with_hub
+from decomposerl.claims.forms import NOT_CHECKED, Form
+from decomposerl.claims.source import NativeFile, Source, with_hub
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -43,7 +44,15 @@ SOURCE = Source(
         with_hub(NativeFile("claimdecomp/train.jsonl", "jsonl", "train")),
         with_hub(NativeFile("claimdecomp/dev.jsonl", "jsonl", "dev")),
     ),
-    forms=(Form.of("native or hub", "example_id, claim, label"),),
+    forms=(
+        Form.of(
+            "native or hub",
+            "example_id, claim, label",
+            "jifan-chen/subquestions-for-fact-checking@fa59dcca483b5430e7c4606185ad0c6dcc73af67:"
+            "README.md",
+            NOT_CHECKED,
+        ),
+    ),
     read=each_row(_draft),
     paper_raw=569,
 )

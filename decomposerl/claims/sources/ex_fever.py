@@ -11,8 +11,9 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, read_each
+from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import page_passages, page_titles
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Pages, Source
+from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
 
 PAGES = "ex_fever/pages.db"
 _MAX_PRINTED_CHARS = 10_000
@@ -63,7 +64,13 @@ SOURCE = Source(
         NativeFile("ex_fever/train.csv", "csv", "train"),
         NativeFile("ex_fever/dev.csv", "csv", "dev"),
     ),
-    forms=(Form.of("native", "claim, label, golden entity"),),
+    forms=(
+        Form.of(
+            "native",
+            "claim, label, golden entity",
+            "dependentsign/EX-FEVER@ec059bf32ce981aa66830083c34377ad44346b4d:data/mini_test.csv",
+        ),
+    ),
     read=read,
     beside=(PAGES,),
     paper_raw=36_841,

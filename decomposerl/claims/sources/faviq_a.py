@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import FieldError, JsonObject, NativeRow, each_row
-from decomposerl.claims.source import Form, NativeFile, Reading, Source, with_hub
+from decomposerl.claims.forms import NOT_CHECKED, Form
+from decomposerl.claims.source import NativeFile, Reading, Source, with_hub
 
 _EVIDENCE = ("positive_evidence", "negative_evidence")
+_README = "faviq/faviq@0c134063247fa146748ce1bdc29c09053d2cfede:README.md"
 DEV = with_hub(NativeFile("faviq/dev.jsonl", "jsonl", "dev"))
 
 
@@ -51,7 +53,10 @@ SOURCE = Source(
         with_hub(NativeFile("faviq/train.jsonl", "jsonl", "train")),
         DEV,
     ),
-    forms=tuple(Form.of("native or hub", f"id, claim, label, {name}") for name in _EVIDENCE),
+    forms=tuple(
+        Form.of("native or hub", f"id, claim, label, {name}", _README, NOT_CHECKED)
+        for name in _EVIDENCE
+    ),
     read=each_row(_draft),
     paper_raw=10_924,
     readings=(

@@ -2,7 +2,8 @@
 
 Two shapes are read. The native JSON lines give evidence as element ids, whose text is in the
 FEVEROUS Wikipedia database; the reduced ``feverous_s`` files (claims whose gold evidence is
-sentences only) carry the text. Both give one draft a row, each passage led by its page title.
+sentences only) carry the text, under the native ids: a claim of both shapes is read once, native
+first. Both give one draft a row, each passage led by its page title.
 The union of all evidence sets is the evidence; section and header paths are not used. The reading
 ``sentences`` drops native claims with an element that is no sentence, as ``feverous_s`` was made.
 The hub's form numbers the labels and has no header record.
@@ -15,10 +16,10 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
 from decomposerl.claims.source import (
     CorpusFiles,
-    Form,
     NativeFile,
     Pages,
     Reading,
@@ -28,7 +29,10 @@ from decomposerl.claims.source import (
 
 PAGES = "feverous/feverous_wikiv1.db"
 _CLASSES = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
-SENTENCE_DEV = NativeFile("feverous_s/dev.json", "json_array", "dev", subset="feverous_s")
+_SENTENCES = NativeFile(
+    "feverous_s/train.json", "json_array", "train", subset="feverous_s", selection=True
+)
+SENTENCE_DEV = replace(_SENTENCES, path="feverous_s/dev.json", split="dev")
 
 # The shortest page name that leaves a well-formed element, so that "A_title_sentence_0"
 # is sentence 0 of "A_title" and "A_header_cell_0_0_1" a header cell of "A".
@@ -138,10 +142,21 @@ SOURCE = Source(
     labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
     files=(
         with_hub(NativeFile("feverous/feverous_train_challenges.jsonl", "jsonl", "train")),
-        NativeFile("feverous_s/train.json", "json_array", "train", subset="feverous_s"),
+        _SENTENCES,
         SENTENCE_DEV,
     ),
-    forms=(Form.of("native, hub or feverous_s", "id, claim, evidence, label"),),
+    forms=(
+        Form.of(
+            "native, hub or feverous_s",
+            "id, claim, evidence, label",
+            "cdel1/graphrag-core@c7d96a4cbcae95c782458612912794dec688cc2f:"
+            "eval/fixtures/feverous/sample.jsonl",
+            "https://huggingface.co/datasets/fever/feverous/commit/"
+            "14110dd742e3872249073e33b8dc1f02f2c3b0a6",
+            "teacherpeterpan/ProgramFC@5957016c1556dc5a2a6ea92c7b1ab68d289f8911:"
+            "datasets/FEVEROUS/claims/dev.json",
+        ),
+    ),
     read=read,
     beside=(PAGES,),
     paper_raw=26_928,

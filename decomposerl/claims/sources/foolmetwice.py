@@ -6,7 +6,8 @@ one or two sentences, no row could reach the funnel's least number of passages.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.source import Form, NativeFile, Source, with_hub
+from decomposerl.claims.forms import NOT_CHECKED, Form
+from decomposerl.claims.source import NativeFile, Source, with_hub
 
 DEV = with_hub(NativeFile("foolmetwice/dev.jsonl", "jsonl", "dev"))
 
@@ -34,7 +35,15 @@ SOURCE = Source(
         with_hub(NativeFile("foolmetwice/train.jsonl", "jsonl", "train")),
         DEV,
     ),
-    forms=(Form.of("native or hub", "id, text, label, retrieved_evidence, wikipedia_page"),),
+    forms=(
+        Form.of(
+            "native or hub",
+            "id, text, label, retrieved_evidence, wikipedia_page",
+            "google-research/fool-me-twice@d9db753e5acf91c0d9bf543db327ab655661eb94:"
+            "dataset/dev.jsonl",
+            NOT_CHECKED,
+        ),
+    ),
     read=each_row(_draft),
     paper_raw=11_588,
 )

@@ -12,10 +12,10 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import page_passages
 from decomposerl.claims.source import (
     CorpusFiles,
-    Form,
     NativeFile,
     Pages,
     Source,
@@ -126,8 +126,19 @@ SOURCE = Source(
     labels=LabelMap.of(supported="SUPPORTED", refuted="NOT_SUPPORTED"),
     files=(TRAIN, DEV),
     forms=(
-        Form.of("native or hub", "uid, claim, supporting_facts, label"),
-        Form.of("claims only", "uid, claim"),
+        Form.of(
+            "native or hub",
+            "uid, claim, supporting_facts, label",
+            "hover-nlp/hover@39b84697f196308f398a251a7aea9b82ae0f0562:"
+            "data/hover/hover_dev_release_v1.1.json",
+            "huggingface/datasets@0572c51329d066b3eaedc9a796f2b09eef331e1e:datasets/hover/hover.py",
+        ),
+        Form.of(
+            "claims only",
+            "uid, claim",
+            "hover-nlp/hover@39b84697f196308f398a251a7aea9b82ae0f0562:"
+            "data/hover/hover_test_release_v1.1.json",
+        ),
     ),
     read=read,
     beside=(PAGES, PARAGRAPHS.path),

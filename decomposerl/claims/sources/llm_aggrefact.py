@@ -7,8 +7,9 @@ is off unless a user opts in (``training_off``).
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
+from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import Form, HubLocation, NativeFile, Source, with_hub
+from decomposerl.claims.source import HubLocation, NativeFile, Source, with_hub
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -37,12 +38,18 @@ SOURCE = Source(
     "used for pre-training or fine-tuning.",
     labels=LabelMap.of(supported="1", refuted="0"),
     files=(with_hub(NativeFile("llm_aggrefact/dev.parquet", "parquet", "dev"), split="dev"),),
-    forms=(Form.of("hub", "dataset, doc, claim, label"),),
+    forms=(
+        Form.of(
+            "hub",
+            "dataset, doc, claim, label",
+            "salvatore-bufi/jev_factcheck@be1eaacc146392f47bea436e249cdd59053d77c0:"
+            "data/hub_metadata.json",
+        ),
+    ),
     read=each_row(_draft),
     paper_raw=30_420,
     hub=HubLocation(
         "lytang/LLM-AggreFact",
-        # The names that the hub gives to the only shard of a pushed split.
         (
             ("data/dev-00000-of-00001.parquet", "llm_aggrefact/dev.parquet"),
             ("data/test-00000-of-00001.parquet", "llm_aggrefact/test.parquet"),

@@ -9,9 +9,15 @@ import hashlib
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
+from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import Form, NativeFile, Source, with_hub
+from decomposerl.claims.source import NativeFile, Source, with_hub
 
+# The loader names the columns of the published files, which it reads by place.
+_LOADER = (
+    "huggingface/datasets@0d850109def3fa79685ea47fb398078f140931e2:"
+    "datasets/health_fact/health_fact.py"
+)
 _CLASSES = ("false", "mixture", "true", "unproven")
 
 
@@ -50,7 +56,7 @@ SOURCE = Source(
         native_file("dev", "dev"),
         EXCERPT,
     ),
-    forms=(Form.of("native or hub", "claim_id, claim, main_text, label"),),
+    forms=(Form.of("native or hub", "claim_id, claim, main_text, label", _LOADER, _LOADER),),
     read=each_row(_draft),
     paper_raw=9_096,
 )

@@ -6,7 +6,8 @@ first cells and ``html_code`` is damaged in places: neither is used.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.source import Form, NativeFile, Source
+from decomposerl.claims.forms import Form
+from decomposerl.claims.source import NativeFile, Source
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -32,7 +33,14 @@ SOURCE = Source(
         NativeFile("pubhealthtab/pubhealthtab_trainset.jsonl", "jsonl", "train"),
         NativeFile("pubhealthtab/pubhealthtab_evalset.jsonl", "jsonl", "dev"),
     ),
-    forms=(Form.of("native", "_id, claim, label, table"),),
+    forms=(
+        Form.of(
+            "native",
+            "_id, claim, label, table",
+            "mubasharaak/PubHealthTab@c771d73b9197f85be9fbe727860e9d1348df7544:"
+            "data/pubhealthtab_evalset.jsonl",
+        ),
+    ),
     read=each_row(_draft),
     paper_raw=2_664,
 )

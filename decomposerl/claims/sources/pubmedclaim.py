@@ -13,7 +13,8 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
 from decomposerl.claims.fields import NativeRow, non_blank, read_each
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Source, with_hub
+from decomposerl.claims.forms import Form
+from decomposerl.claims.source import CorpusFiles, NativeFile, Source, with_hub
 
 ALL_ROWS = with_hub(
     NativeFile("pubmedqa/ori_pqal.json", "json_object", "train"), "pqa_labeled", "train"
@@ -84,8 +85,17 @@ SOURCE = Source(
         TRAIN_HALF,
     ),
     forms=(
-        Form.of("native", "QUESTION, CONTEXTS, final_decision"),
-        Form.of("hub", "pubid, question, context, final_decision"),
+        Form.of(
+            "native",
+            "QUESTION, CONTEXTS, final_decision",
+            "pubmedqa/pubmedqa@1cbae8e92f72f20c8d3747cbb3bf5bc53554d997:data/ori_pqal.json",
+        ),
+        Form.of(
+            "hub",
+            "pubid, question, context, final_decision",
+            "huggingface/datasets@048f1b7162305ef2a2cb6020d23df3a8a3f66f02:"
+            "datasets/pubmed_qa/pubmed_qa.py",
+        ),
     ),
     read=read,
     beside=(GROUND_TRUTH.path,),

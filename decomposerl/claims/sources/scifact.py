@@ -24,10 +24,10 @@ from decomposerl.claims.fields import (
     read_each,
     read_many,
 )
+from decomposerl.claims.forms import Form
 from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
 from decomposerl.claims.source import (
     CorpusFiles,
-    Form,
     NativeFile,
     Reading,
     Source,
@@ -38,7 +38,11 @@ from decomposerl.claims.source import (
 CORPUS = with_hub(NativeFile("scifact/corpus.jsonl", "jsonl", "train"), "corpus")
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")
 NO_EVIDENCE = "NO EVIDENCE"
-HUB = Form.of("hub", "id, claim, evidence_doc_id, evidence_label, evidence_sentences")
+HUB = Form.of(
+    "hub",
+    "id, claim, evidence_doc_id, evidence_label, evidence_sentences",
+    "huggingface/datasets@02bb18c7f9899b206983480b14bc1accf69714a5:datasets/scifact/scifact.py",
+)
 
 # A string that is not closed runs to the end and is refused there, in linear time.
 _PRINTED_STRING = re.compile(
@@ -213,7 +217,14 @@ SOURCE = Source(
         with_hub(NativeFile("scifact/claims_train.jsonl", "jsonl", "train"), "claims"),
         with_hub(NativeFile("scifact/claims_dev.jsonl", "jsonl", "dev"), "claims"),
     ),
-    forms=(Form.of("native", "id, claim, evidence"), HUB),
+    forms=(
+        Form.of(
+            "native",
+            "id, claim, evidence",
+            "allenai/scifact@68b98a56d93e0f9da0d2aab4e6c3294699a0f72e:doc/data.md",
+        ),
+        HUB,
+    ),
     read=read,
     beside=(CORPUS.path, PRINTED_CORPUS.path),
     paper_raw=1_295,

@@ -6,7 +6,8 @@ they say which result a paper stresses. The document is the paper.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.source import Form, NativeFile, Source
+from decomposerl.claims.forms import Form
+from decomposerl.claims.source import NativeFile, Source
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -31,7 +32,11 @@ SOURCE = Source(
     # The corpus has no splits; the paper trains on both verdict classes of the whole file.
     files=(NativeFile("scitab/sci_tab.json", "json_array", "train"),),
     forms=(
-        Form.of("native", "id, paper_id, claim, label, table_column_names, table_content_values"),
+        Form.of(
+            "native",
+            "id, paper_id, claim, label, table_column_names, table_content_values",
+            "XinyuanLu00/SciTab@217cfbd71ebf39ba26a0938f0d87a9fce560e0fe:dataset/sci_tab.json",
+        ),
     ),
     read=each_row(_draft),
     paper_raw=868,

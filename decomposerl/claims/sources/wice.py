@@ -7,7 +7,8 @@ token spans are not used: they say where the answer is, which a verifier must fi
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.source import Form, NativeFile, Source, with_hub
+from decomposerl.claims.forms import NOT_CHECKED, Form
+from decomposerl.claims.source import NativeFile, Source, with_hub
 
 CLAIM_DEV = with_hub(NativeFile("wice/claim/dev.jsonl", "jsonl", "dev", subset="claim"), "claim")
 
@@ -44,7 +45,14 @@ SOURCE = Source(
         ),
         NativeFile("wice/non_supported_tokens/dev.jsonl", "jsonl", "dev", "non_supported_tokens"),
     ),
-    forms=(Form.of("native or hub", "claim, label, evidence, meta"),),
+    forms=(
+        Form.of(
+            "native or hub",
+            "claim, label, evidence, meta",
+            "ryokamoi/wice@ddeb6c183665e2a20c5f03c5aa07f03888b9870f:README.md",
+            NOT_CHECKED,
+        ),
+    ),
     read=each_row(_draft),
     paper_raw=785,
 )

@@ -1,17 +1,22 @@
 """The table of addresses: complete, exact, and each address with the page it was read from."""
 
 import hashlib
+import re
 
 import pytest
 
 from decomposerl.claims.addresses import ACCESS, corpus_named
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.downloads import NOT_CHECKED, Access, listed, size_text
+from decomposerl.claims.downloads import Access, listed, size_text
+from decomposerl.claims.forms import NOT_CHECKED
 from decomposerl.claims.source import Benchmark, NativeFile, Source
 from project import ROOT
+from studies.reference import corpora_status
+from studies.reference.corpora_status import REAL_FILES
 
 REAL = ROOT.parent / "shared" / "corpora"
 EVERY = (*SOURCES, *BENCHMARKS)
+PINNED = re.compile(r"https://github\.com/[^/]+/[^/]+/(blob|tree)/[0-9a-f]{40}/.")
 
 
 def native(corpus: Source | Benchmark) -> tuple[NativeFile, ...]:
@@ -52,9 +57,30 @@ def test_addresses_are_exact_and_say_where_they_were_read(access: Access):
         assert one.sha256 == "" or len(bytes.fromhex(one.sha256)) == 32
         assert ("raw.githubusercontent.com" in one.url) == bool(one.git_blob)
     assert access.sources
-    assert (access.how == "hub") == any(NOT_CHECKED in source for source in access.sources)
+    assert all(PINNED.match(source) for source in access.sources)
     rows = listed(access, corpus_named(access.name))["files"]
     assert [row["path"] for row in rows] == list(access.files())
+
+
+@pytest.mark.parametrize("corpus", EVERY, ids=lambda one: f"{type(one).__name__}-{one.name}")
+def test_every_layout_says_where_its_columns_were_read(corpus: Source | Benchmark):
+    """A page for each layout of each form, or that none was found; a native one always has one."""
+    for name, page in (one for form in corpus.forms for one in form.layouts):
+        read = PINNED.match(page) or page.startswith(
+            ("https://huggingface.co/", "https://fever.ai")
+        )
+        assert read or (name, page) == ("hub", NOT_CHECKED), name
+
+
+def test_the_page_of_checked_files_names_files_of_the_catalogue():
+    """Each once, with the split that reads it, and got as many rows as expected."""
+    known = {(file.path, file.split) for one in EVERY for file in native(one)}
+    shown = [(one.path, one.split) for one in REAL_FILES]
+    assert set(shown) <= known
+    assert len(shown) == len(set(shown))
+    assert all(one.rows == one.got for one in REAL_FILES)
+    rows = [line for line in corpora_status.page().splitlines() if line.startswith("| ")]
+    assert len(EVERY) + 2 * len(("head", "rule")) == len(rows)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from decomposerl.claims.catalogue import BENCHMARKS, source_of
 from decomposerl.claims.claim import LabelMap
-from decomposerl.claims.doubtful import doubted_ids, doubtful_claims, without_effect
+from decomposerl.claims.doubtful import doubted_ids, doubtful_claims, list_folders, without_effect
+from decomposerl.claims.load import LoadSettings, load_benchmark
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import claim_row
 from resources.corpora.folder import FolderCorpora
@@ -33,14 +35,48 @@ def read(folder: Path, *rows: object, name: str = "doubtful.jsonl") -> pl.DataFr
     (folder / "toy").mkdir(exist_ok=True)
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     (folder / "toy" / name).write_text("\n".join(lines) + "\n", "utf-8")
-    found = doubtful_claims("toy", LABELS, CLAIMS, FolderCorpora(folder))
+    found = doubtful_claims(["toy"], LABELS, CLAIMS, FolderCorpora(folder))
     assert found is not None
     return found
 
 
 def test_without_a_list_there_is_none(tmp_path: Path):
     """A test set without the file is read as before."""
-    assert doubtful_claims("toy", LABELS, CLAIMS, FolderCorpora(tmp_path)) is None
+    assert doubtful_claims(["toy"], LABELS, CLAIMS, FolderCorpora(tmp_path)) is None
+
+
+def test_lists_of_the_name_and_of_the_corpus_s_folder_count_together(tmp_path: Path):
+    """PubMedClaim's files are in ``pubmedqa``; a claim on both lists is doubted once."""
+    claims = {str(pmid): {"QUESTION": f"Is {pmid} high?", "CONTEXTS": ["It is."],
+              "final_decision": "yes"} for pmid in range(3)}  # fmt: skip
+    folder = tmp_path / "pubmedqa"
+    folder.mkdir()
+    (folder / "ori_pqal.json").write_text(json.dumps(claims), "utf-8")
+    (folder / "test_ground_truth.json").write_text(json.dumps(dict.fromkeys(claims, "yes")))
+    (folder / "doubtful.csv").write_text("id\n0\n1\n", "utf-8")
+    (pubmed,) = (one for one in BENCHMARKS if one.name == "pubmedclaim")
+    settings, files = LoadSettings(), FolderCorpora(tmp_path)
+    of_corpus = load_benchmark(pubmed, source_of(pubmed), files, settings).doubtful
+    assert of_corpus is not None
+    assert ["doubtful", "doubtful"] == of_corpus["state"].to_list()
+    (tmp_path / "pubmedclaim").mkdir()
+    (tmp_path / "pubmedclaim" / "doubtful.jsonl").write_text('{"id": 1}\n{"id": 2}\n', "utf-8")
+    both = load_benchmark(pubmed, source_of(pubmed), files, settings).doubtful
+    assert both is not None
+    assert [
+        ("pubmedclaim/doubtful.jsonl", "1", "doubtful"),
+        ("pubmedclaim/doubtful.jsonl", "2", "doubtful"),
+        ("pubmedqa/doubtful.csv", "0", "doubtful"),
+        ("pubmedqa/doubtful.csv", "1", "repeated"),
+    ] == both.select("file", "native_id", "state").rows()
+    assert 3 == len(doubted_ids(both))
+
+
+def test_no_folder_may_hold_the_list_of_two_test_sets():
+    """A list in a folder is of one test set of the catalogue."""
+    folders = [folder for one in BENCHMARKS for folder in list_folders(one)]
+    assert len(folders) == len(set(folders))
+    assert {one.name for one in BENCHMARKS} < set(folders)
 
 
 def test_a_row_names_a_claim_by_id_or_by_text(tmp_path: Path):

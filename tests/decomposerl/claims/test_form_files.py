@@ -59,8 +59,8 @@ def test_the_page_names_files_that_are_found():
     """Each path of the hub's table and of the archive is a form of a file of the catalogue."""
     page = (ROOT / "docs/how-to/curate.md").read_text("utf-8")
     section = page.split("### Files of the Hugging Face hub")[1].split("\n## ")[0]
-    named = re.findall(r"`(\w+/\S+\.(?:parquet|tsv))`", section)
+    named = re.findall(r"`(\w+/\S+\.(?:parquet|tsv|jsonl))`", section)
     files = [file for one in (*SOURCES, *BENCHMARKS) for file in one.files]
-    found = {path for file in (*files, scifact.CORPUS) for path in file.also}
+    found = {path for file in (*files, scifact.CORPUS) for path in (file.path, *file.also)}
     assert 13 == len(named)
     assert set() == set(named) - found

@@ -1,9 +1,9 @@
 """A user's copy of a corpus of the paper, in another layout, under the catalogue's name."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bridge_corpus import write_jsonl
 from decomposerl.claims.catalogue import (
@@ -15,11 +15,13 @@ from decomposerl.claims.catalogue import (
     with_own_sources,
 )
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
-from decomposerl.claims.load import LoadSettings, load_source
-from decomposerl.claims.source import Benchmark, Source
+from decomposerl.claims.load import LoadSettings, load_benchmark, load_source
+from decomposerl.claims.source import Benchmark, Source, ignored_reading
 from decomposerl.errors import ConfigError
 from native_rows import BENCHMARK, SOURCE
+from project import ROOT
 from resources.corpora.folder import FolderCorpora
+from resources.corpora.resource import LoadConfig
 
 TOML = """
 [source]
@@ -91,7 +93,37 @@ def test_a_copy_may_have_one_side_alone():
 def test_test_files_of_a_corpus_without_a_test_set_are_added():
     """SciTab is trained on and not among the eleven test sets."""
     _, benchmark = parsed(TOML.replace('"hover"', '"scitab"'))
-    assert [*BENCHMARKS, replace(benchmark, replaces=False)] == [*with_own_benchmarks([benchmark])]
+    assert [*BENCHMARKS, benchmark] == [*with_own_benchmarks([benchmark])]
+
+
+@pytest.mark.parametrize("name", ["scifact", "feverous"])
+def test_a_reading_of_the_catalogue_leaves_a_copy_as_it_is(name: str, tmp_path: Path):
+    """On both sides, with or without a test set of the paper; other corpora are read by it."""
+    source, benchmark = parsed(TOML.replace('"hover"', f'"{name}"'))
+    (own,) = [one for one in with_own_sources([source]) if one.name == name]
+    (tested,) = [one for one in with_own_benchmarks([benchmark]) if one.name == name]
+    (tmp_path / "mine").mkdir()
+    for split in ("train", "test"):
+        row = {"claim": f"C {split}.", "text": "T.", "label": "yes"}
+        write_jsonl(tmp_path / f"mine/{split}.jsonl", [row])
+    chosen = shipped_settings()
+    assert name in chosen.readings
+    files = FolderCorpora(tmp_path)
+    trained = load_source(own, tested, files, chosen)
+    held_out = load_benchmark(tested, own, files, chosen)
+    assert (["C train."], ["C test."]) == (
+        trained.claims["claim"].to_list(),
+        held_out.claims["claim"].to_list(),
+    )
+    unread = [ignored_reading(one, chosen.readings) for one in (own, tested, SOURCE[name])]
+    assert [chosen.readings[name]] * 2 == unread[:2]
+    assert unread[2] is None
+
+
+def shipped_settings() -> LoadSettings:
+    """The readings of ``configs/paper_rows.yaml``, as a run checks them."""
+    shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
+    return LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,48 @@ def test_a_row_that_a_reading_leaves_out_hides_no_other_file():
     assert {"feverous_s"} == set(chosen.claims["subset"])
 
 
+def repeated(loaded: LoadedClaims) -> list[tuple[str, str]]:
+    """Reason of each drop, and the native id of the claim that it repeats."""
+    kept = loaded.claims.select("native_id", matched_claim_id="claim_id")
+    return loaded.drops.join(kept, on="matched_claim_id").select("reason", "native_id").rows()
+
+
+@pytest.mark.parametrize("readings", [{}, {"feverous": "sentences"}], ids=["default", "sentences"])
+def test_a_claim_of_the_native_and_the_reduced_file_is_read_once(readings: dict[str, str]):
+    """The native row stays though their evidence differs; claims of one file alone stay, too."""
+    rows = {
+        NATIVE_TRAIN: [native(1, "Orla_sentence_0"), native(2, "Orla_sentence_0")],
+        "feverous_s/train.json": [reduced(1), reduced(3), {**reduced(2), "claim": "Another."}],
+    }
+    trained, _ = both("feverous", MemoryCorpora(rows, PAGES), **readings)
+    assert [None, None, "feverous_s", "feverous_s"] == trained.claims["subset"].to_list()
+    assert ["1", "2", "3", "2"] == trained.claims["native_id"].to_list()
+    assert [("repeated_across_files", "1")] == repeated(trained)
+    assert_conserved(trained)
+
+
+def test_without_the_pages_the_reduced_file_gives_the_claim():
+    """The native row has no text then: it is dropped for that, and the reduced one stays."""
+    rows = {
+        NATIVE_TRAIN: [native(1, "Orla_sentence_0")],
+        "feverous_s/train.json": [reduced(1)],
+    }
+    trained, _ = both("feverous", MemoryCorpora(rows))
+    assert [("1", "feverous_s")] == trained.claims["native_id", "subset"].rows()
+    assert ["evidence_unavailable"] == trained.drops["reason"].to_list()
+
+
+def test_parts_of_a_corpus_may_share_an_id_and_a_claim():
+    """WiCE's two granularities are different rows: the part tells them apart."""
+    _, row = SOUND["wice"]
+    rows = {
+        "wice/claim/train.jsonl": [row],
+        "wice/non_supported_tokens/train.jsonl": [{**row, "evidence": ["Something else."]}],
+    }
+    trained, _ = both("wice", MemoryCorpora(rows))
+    assert ["claim", "non_supported_tokens"] == trained.claims["subset"].to_list()
+
+
 def test_a_reading_does_not_change_the_claims_that_it_keeps():
     """Their ids and rows are those of the default, so stored results stay valid."""
     rows = {NATIVE_TRAIN: [native(1, "Orla_sentence_0"), native(2, "Orla_cell_0_1_1")]}

@@ -9,6 +9,7 @@ from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
 from decomposerl.claims.source import Benchmark, NativeFile, Source
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
+from studies.reference.corpora_status import REAL_FILES
 
 FOLDER = ROOT.parent / "shared" / "corpora"
 FILES = FolderCorpora(FOLDER)
@@ -18,27 +19,28 @@ pytestmark = [
     pytest.mark.skipif(not FOLDER.is_dir(), reason="the real corpora are not beside this folder"),
 ]
 
-# Corpus and file: rows given, then Supported and Refuted rows with text under each rule.
+GOT = {one.path: one.got for one in REAL_FILES if one.kept}
+# Corpus and file: Supported and Refuted rows with text under each rule.
 COUNTS = {
-    ("hover", "hover/hover_dev_release_v1.1.json"): (4_000, (2_000, 1_278), (2_000, 1_278)),
-    ("feverous", "feverous_s/dev.json"): (2_962, (1_411, 1_551), (1_411, 1_551)),
-    ("foolmetwice", "foolmetwice/dev.jsonl"): (1_169, (596, 573), (596, 573)),
-    ("scitab", "scitab/sci_tab.json"): (1_224, (457, 411), (457, 767)),
-    ("scifact", "scifact/claims_train.jsonl"): (564 + 304, (370, 194), (370, 498)),
-    ("scifact", "scifact/claims_dev.jsonl"): (209 + 112, (138, 71), (138, 183)),
-    ("fever", "fever_symmetric/fever_symmetric_dev.jsonl"): (708, (354, 354), (354, 354)),
-    ("pubmedclaim", "pubmedqa/pqal_train_dev.json"): (500, (276, 169), (276, 224)),
-    ("wice", "wice/claim/dev.jsonl"): (349, (115, 43), (115, 234)),
-    ("wice", "wice/non_supported_tokens/train.jsonl"): (374, (0, 0), (0, 374)),
-    ("wice", "wice/non_supported_tokens/dev.jsonl"): (124, (0, 0), (0, 124)),
-    ("pubhealthtab", "pubhealthtab/pubhealthtab_evalset.jsonl"): (195, (106, 46), (106, 89)),
-    ("pubhealth", "pubhealth/tuning_excerpt.tsv"): (120, (69, 36), (69, 51)),
+    ("hover", "hover/hover_dev_release_v1.1.json"): ((2_000, 1_278), (2_000, 1_278)),
+    ("feverous", "feverous_s/dev.json"): ((1_411, 1_551), (1_411, 1_551)),
+    ("foolmetwice", "foolmetwice/dev.jsonl"): ((596, 573), (596, 573)),
+    ("scitab", "scitab/sci_tab.json"): ((457, 411), (457, 767)),
+    ("scifact", "scifact/claims_train.jsonl"): ((370, 194), (370, 498)),
+    ("scifact", "scifact/claims_dev.jsonl"): ((138, 71), (138, 183)),
+    ("fever", "fever_symmetric/fever_symmetric_dev.jsonl"): ((354, 354), (354, 354)),
+    ("pubmedclaim", "pubmedqa/pqal_train_dev.json"): ((276, 169), (276, 224)),
+    ("wice", "wice/claim/dev.jsonl"): ((115, 43), (115, 234)),
+    ("wice", "wice/non_supported_tokens/train.jsonl"): ((0, 0), (0, 374)),
+    ("wice", "wice/non_supported_tokens/dev.jsonl"): ((0, 0), (0, 124)),
+    ("pubhealthtab", "pubhealthtab/pubhealthtab_evalset.jsonl"): ((106, 46), (106, 89)),
+    ("pubhealth", "pubhealth/tuning_excerpt.tsv"): ((69, 36), (69, 51)),
 }
-CLAIM_LISTS = {
-    ("fever", "fever/paper_dev.jsonl"): 9_999,
-    ("hover", "hover/hover_test_release_v1.1.json"): 4_000,
-    ("ex_fever", "ex_fever/mini_test.csv"): 1_000,
-}
+CLAIM_LISTS = (
+    ("fever", "fever/paper_dev.jsonl"),
+    ("hover", "hover/hover_test_release_v1.1.json"),
+    ("ex_fever", "ex_fever/mini_test.csv"),
+)
 
 
 def located(name: str, path: str) -> tuple[Source | Benchmark, NativeFile]:
@@ -73,18 +75,23 @@ def with_text(name: str, path: str, rule: LabelRule) -> tuple[int, int]:
 @pytest.mark.parametrize(("name", "path"), COUNTS)
 def test_every_file_gives_its_stated_counts(name: str, path: str):
     """Rows and label balance are those of the README, with no row rejected."""
-    rows, dropped, refuted = COUNTS[name, path]
-    assert rows == len(outcomes(name, path)[1])
+    dropped, refuted = COUNTS[name, path]
+    assert GOT[path] == len(outcomes(name, path)[1])
     assert dropped == with_text(name, path, "drop_middle")
     assert refuted == with_text(name, path, "middle_is_refuted")
 
 
+def test_the_page_of_checked_files_names_each_one_that_is_read_here():
+    """What ``docs/reference/corpora-status.md`` calls tested is tested, and nothing else is."""
+    assert GOT.keys() == {path for _, path in (*COUNTS, *CLAIM_LISTS)}
+
+
 def test_the_totals_are_the_stated_ones():
     """10,618 claims with text without the middle class; 11,307 with WiCE's as refuted."""
-    plain = {key: sum(dropped) for key, (_, dropped, _) in COUNTS.items()}
+    plain = {key: sum(dropped) for key, (dropped, _) in COUNTS.items()}
     lenient = {
         key: sum(refuted if key[0] == "wice" else dropped)
-        for key, (_, dropped, refuted) in COUNTS.items()
+        for key, (dropped, refuted) in COUNTS.items()
     }
     assert (10_618, 11_307) == (sum(plain.values()), sum(lenient.values()))
 
@@ -94,7 +101,7 @@ def test_claim_lists_give_every_claim_without_evidence(name: str, path: str):
     """Every claim of a list is there, none with text, none rejected."""
     _, found = outcomes(name, path)
     drafts = [one for one in found if isinstance(one, Draft)]
-    assert CLAIM_LISTS[name, path] == len(found) == len(drafts)
+    assert GOT[path] == len(found) == len(drafts)
     assert not any(draft.passages for draft in drafts)
     assert all(draft.claim.strip() for draft in drafts)
 

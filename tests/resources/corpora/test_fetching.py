@@ -1,7 +1,9 @@
 """The corpora folder after a fetch: laid out as the adapters read it, held to its checksums."""
 
+import hashlib
 import io
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -22,7 +24,7 @@ from decomposerl.errors import DecomposeRLError, SourceError, SourceFileError
 from file_server import Fault, FileServer
 from resources.corpora.fetching import Fetched, Fetcher
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.status import missing_files
+from resources.corpora.status import differing_files, missing_files
 from resources.corpora.transfer import TRIES, Downloader
 from resources.hub.download import read_lock, sha256_of
 from resources.store.temporary import aside
@@ -30,6 +32,8 @@ from resources.store.temporary import aside
 EVERY = (*SOURCES, *BENCHMARKS)
 NOT_IN_SAMPLE = "feverous_s/dev.json", "wice/non_supported_tokens"
 FIRST, SECOND = "toy/first.jsonl", "toy/second.jsonl"
+WHOLE = b"first\n" * 900
+WHOLE_SHA = hashlib.sha256(WHOLE).hexdigest()
 
 
 def native(corpus: Source | Benchmark) -> tuple[NativeFile, ...]:
@@ -113,7 +117,7 @@ def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
 @pytest.fixture
 def toy() -> Iterator[tuple[FileServer, Access]]:
     """Two plain files on a server."""
-    with FileServer({"/a.jsonl": b"first\n" * 900, "/b.jsonl": b"second\n" * 900}) as server:
+    with FileServer({"/a.jsonl": WHOLE, "/b.jsonl": b"second\n" * 900}) as server:
         yield (
             server,
             Access(
@@ -148,8 +152,9 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     recorded = read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256
     assert {path: sha256_of(tmp_path / path) for path in (FIRST, SECOND)} == recorded
     (tmp_path / FIRST).write_bytes(b"damaged")
-    assert ["kept", "fetched"] == sorted((o.state for o in fetched(tmp_path, access)), reverse=True)
-    assert b"first\n" * 900 == (tmp_path / FIRST).read_bytes()
+    again = [(one.state, one.replaced) for one in fetched(tmp_path, access)]
+    assert [("fetched", "first.jsonl.replaced-1"), ("kept", "")] == again
+    assert (tmp_path / FIRST).read_bytes() == WHOLE
     aside = (tmp_path / FIRST).with_name("first.jsonl.replaced-1")
     assert b"damaged" == aside.read_bytes()  # perhaps a person's own
 
@@ -168,7 +173,7 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
 @pytest.mark.parametrize(
     ("published", "said"),
     [
-        ({"size": 5_401}, "5,400 bytes arrived, 5,401 are published"),
+        ({"size": 5_401}, "5,400 bytes where 5,401 are published"),
         ({"sha256": "0" * 64}, "its SHA-256 is .*, published is 0000"),
         ({"git_blob": "0" * 40}, "its Git object is .*, the repository's is 0000"),
     ],
@@ -184,6 +189,37 @@ def test_what_differs_from_the_published_facts_is_not_kept(
     assert not (tmp_path / FIRST).exists()
     assert [] == [path for path in (tmp_path / ".downloads").iterdir() if path.suffix != ".lock"]
     assert "fetched" == fetched(tmp_path, access, changed=True)[0].state
+    assert {} == differing_files(tmp_path, access)  # the record decides
+    assert "kept" == fetched(tmp_path, access)[0].state
+
+
+@pytest.mark.parametrize(
+    "published", [{"size": 5_400}, {"sha256": WHOLE_SHA}, {"git_blob": "0" * 40}], ids=str
+)
+def test_a_found_file_that_is_not_the_published_one_is_named_and_stays(
+    tmp_path: Path, toy: Toy, published: dict[str, object]
+):
+    """A download of a person that broke off is not taken for the file, nor written over."""
+    server, access = toy[0], only(toy[1], **published)
+    cut = WHOLE[:-5]
+    (tmp_path / "toy").mkdir()
+    (tmp_path / FIRST).write_bytes(cut)
+    with pytest.raises(SourceFileError, match=rf"{FIRST} was there before .*Move it away"):
+        fetched(tmp_path, access)
+    assert (cut, []) == ((tmp_path / FIRST).read_bytes(), server.seen)
+    assert ("size" in published) == bool(differing_files(tmp_path, access))
+    assert ["found"] == [one.state for one in fetched(tmp_path, access, changed=True)]
+    assert ["kept"] == [one.state for one in fetched(tmp_path, access)]
+    assert (cut, []) == ((tmp_path / FIRST).read_bytes(), server.seen)
+
+
+def test_a_found_file_that_is_the_published_one_stays_a_person_s(tmp_path: Path, toy: Toy):
+    """It is checked, not fetched and not recorded."""
+    access = only(toy[1], size=len(WHOLE), sha256=WHOLE_SHA)
+    (tmp_path / "toy").mkdir()
+    (tmp_path / FIRST).write_bytes(WHOLE)
+    assert [Fetched(FIRST, "found")] == fetched(tmp_path, access)
+    assert {} == differing_files(tmp_path, access)
 
 
 def test_the_right_published_facts_are_accepted(tmp_path: Path, toy: Toy):
@@ -243,6 +279,41 @@ def sizes(folder: Path) -> set[int]:
     return {path.stat().st_size for path in folder.iterdir()} if folder.is_dir() else set()
 
 
+KILLED = """
+import os, pickle, signal, sys
+from pathlib import Path
+from resources.corpora.fetching import Fetcher
+renamed = False
+def hook(event, words):
+    global renamed
+    before, renamed = renamed, event == "os.rename" and str(words[1]) == sys.argv[3]
+    if before or (renamed and sys.argv[4] == "before"):
+        os.kill(os.getpid(), signal.SIGKILL)
+access = pickle.loads(bytes.fromhex(sys.argv[2]))
+sys.addaudithook(hook)
+list(Fetcher(root=Path(sys.argv[1])).fetch(access, pages=True))
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_at_a_rename_leaves_no_file_without_its_record(tmp_path: Path, when: str):
+    """Killed at the system call of the first of two renames: the next fetch knows its file."""
+    members = {"first.jsonl": WHOLE, "second.jsonl": b"second"}
+    with FileServer({"/set.zip": zipped(members)}) as server:
+        files = (("first.jsonl", FIRST), ("second.jsonl", SECOND))
+        download = Download(url=server.url("/set.zip"), files=files, checked_in="a page")
+        access = Access(name="toy", how="direct", downloads=(download,))
+        words = [str(tmp_path), pickle.dumps(access).hex(), str(tmp_path / FIRST), when]
+        killed = subprocess.run([sys.executable, "-c", KILLED, *words], check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert (when == "after", False) == tuple((tmp_path / one).exists() for _, one in files)
+        states = [one.state for one in fetched(tmp_path, access)]
+    assert ["kept" if when == "after" else "fetched", "fetched"] == states
+    recorded = read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256
+    assert {path: sha256_of(tmp_path / path) for _, path in files} == recorded
+    assert {"first.jsonl", "second.jsonl"} == {one.name for one in (tmp_path / "toy").iterdir()}
+
+
 def test_members_that_are_there_stay_and_a_bad_archive_leaves_nothing(tmp_path: Path):
     """Only missing members are written; damage in the second member keeps the first out."""
     members = {"a/first.jsonl": b"1" * 9_000, "a/second.jsonl": bytes(range(256)) * 40}
@@ -273,6 +344,11 @@ def test_the_same_database_is_fetched_once(tmp_path: Path):
         assert ["fetched", "linked"] == states
         first, second = tmp_path / "hover/wiki_wo_links.db", tmp_path / "ex_fever/pages.db"
         assert first.stat().st_ino == second.stat().st_ino
+        second.unlink()
+        second.write_bytes(b"edited")
+        (linked,) = fetcher.fetch(pages[1], pages=True)
+        assert ("linked", "pages.db.replaced-1") == (linked.state, linked.replaced)
+        assert b"edited" == second.with_name(linked.replaced).read_bytes()
         first.unlink()
         first.write_bytes(b"damaged")
         second.unlink()

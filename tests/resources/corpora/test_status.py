@@ -1,15 +1,21 @@
 """What the corpora folder lacks, with the command that gets it."""
 
+import os
 from pathlib import Path
 
 from decomposerl.claims.addresses import ACCESS
-from resources.corpora.status import corpora_checks, missing_files
+from resources.corpora.status import corpora_checks, differing_files, missing_files
+from resources.hub.download import LOCK_FILE, Lock, sha256_of, write_lock
+
+SIZES = {path: one.size for it in ACCESS.values() for one in it.downloads for _, path in one.files}
 
 
 def place(root: Path, *paths: str) -> None:
+    """Files of their published sizes that take no space."""
     for path in paths:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(b"")
+        with (root / path).open("wb") as file:
+            file.truncate(SIZES.get(path) or 0)
 
 
 def test_an_empty_folder_names_the_command_of_every_corpus(tmp_path: Path):
@@ -36,6 +42,28 @@ def test_what_is_there_is_not_missing(tmp_path: Path):
     place(tmp_path, "hover/wiki_wo_links.db")
     assert () == missing_files(tmp_path, ACCESS["hover"], pages=True)
     assert "2 of 16 have all their files" == next(corpora_checks(tmp_path)).said
+
+
+def test_a_file_that_is_not_of_its_published_size_is_damaged(tmp_path: Path):
+    """One byte less is named with both sizes; as recorded, packed or whole it is right."""
+    place(tmp_path, "scitab/sci_tab.json")
+    file = tmp_path / "scitab/sci_tab.json"
+    os.truncate(file, 2_292_806)
+    summary, *notes = corpora_checks(tmp_path, {"scitab": ACCESS["scitab"]})
+    assert "0 of 1 have all their files" == summary.said
+    assert [("note", "move it away, then decomposerl fetch scitab")] == [
+        (note.state, note.fix) for note in notes
+    ]
+    said = "2,292,806 bytes where 2,292,807 are published"
+    assert f"scitab/sci_tab.json is damaged or another version: {said}" == notes[0].said
+    lock = tmp_path / LOCK_FILE
+    lock.write_text("[broken", "utf-8")
+    assert {"scitab/sci_tab.json": said} == differing_files(tmp_path, ACCESS["scitab"])
+    write_lock(lock, {"scitab": Lock(sha256={"scitab/sci_tab.json": sha256_of(file)})})
+    assert {} == differing_files(tmp_path, ACCESS["scitab"])
+    lock.unlink()
+    file.rename(file.with_name("sci_tab.json.gz"))
+    assert {} == differing_files(tmp_path, ACCESS["scitab"])
 
 
 def test_a_file_in_another_form_is_not_missing(tmp_path: Path):

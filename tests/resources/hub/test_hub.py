@@ -75,6 +75,19 @@ def test_later_fetches_stay_on_the_locked_commit(tmp_path: Path, hub: Path):
     assert before == (tmp_path / "corpora.lock.toml").read_text()
 
 
+def test_a_fetch_that_broke_off_while_it_copied_continues_at_its_commit(tmp_path: Path, hub: Path):
+    """What it copied is neither renamed nor of another commit than the rest."""
+    blocking = tmp_path / "corpora" / LOCATION.files[1][1]
+    blocking.mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        get(tmp_path)
+    publish(hub, "beef", "second")
+    blocking.rmdir()
+    assert ["first data/a.jsonl", "first b.csv"] == [path.read_text() for path in get(tmp_path)]
+    assert "c0ffee" == read_lock(tmp_path / "corpora.lock.toml")["org/toy"].revision
+    assert [] == list(blocking.parent.glob("*.replaced-*"))
+
+
 def test_an_explicit_revision_pins_anew(tmp_path: Path, hub: Path):
     """Asking for another commit replaces the entry; other entries of the lock stay."""
     get(tmp_path)
