@@ -1,6 +1,6 @@
 """The selector study: facility location and what it is compared with, on the silver pool.
 
-Not part of the funnel: it selects from the same cells again with every selector.
+No part of the funnel: it selects from the same cells again with every selector.
 """
 
 import dagster as dg
@@ -9,10 +9,16 @@ import polars as pl
 from decomposerl.funnel.selector_comparison import compare_selectors
 from decomposerl.funnel.settings import SelectorStudySettings
 from decomposerl.kernels.cosine_filter import unit_rows
-from decomposerl.reports.selector_report import selectors_markdown
+from decomposerl.reports.figure_style import drawn
+from decomposerl.reports.selector_report import (
+    selectors_figure,
+    selectors_markdown,
+    selectors_sentence,
+)
 from resources.embedder.resource import EmbedderResource
-from resources.store.parquet import StageOutput
-from resources.store.recording import StageRecorder, folded
+from resources.report.studies import write_study
+from resources.store.parquet import DataFolder, StageOutput
+from resources.store.recording import CLOCKS, StageRecorder, folded, picture
 from resources.store.run_lock import locked_asset
 
 
@@ -27,12 +33,22 @@ def selectors(
     config: SelectorStudyConfig,
     silver_decomposed: pl.DataFrame,
     embedder: EmbedderResource,
+    data_folder: DataFolder,
 ) -> dg.MaterializeResult[StageOutput]:
     """Selectors under the same quotas: what they cover, how isolated their picks are, seconds."""
     vectors = embedder.open()
     recorder = StageRecorder(context, config, vectors)
     texts = silver_decomposed["claim"].to_list()
     rows = unit_rows(vectors.embed(texts), len(texts))
-    compared = compare_selectors(rows, silver_decomposed, config, vectors.engine, recorder.elapsed)
-    metadata = {"selectors": folded(selectors_markdown(compared.table))}
+    compared = compare_selectors(rows, silver_decomposed, config, vectors.engine, CLOCKS)
+    for said in compared.missing:
+        context.log.warning(f"a selector is left out: {said}")
+    figure, sentence = drawn(selectors_figure(compared)), selectors_sentence(compared.table)
+    path = write_study(data_folder.path, "selectors", figure, sentence)
+    metadata = {
+        "study": sentence,
+        "figure": picture(figure.png),
+        "selectors": folded(selectors_markdown(compared.table)),
+        "path": dg.MetadataValue.path(str(path)),
+    }
     return recorder.table(compared.table, metadata)

@@ -27,6 +27,7 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "gpu": ("vllm",),
     "hub": ("huggingface-hub",),
     "retrieve": ("bm25s",),
+    "selectors": ("apricot-select",),
     "inspect": ("inspect-ai",),
     "rewards": ("starlette", "uvicorn"),
 }
@@ -34,20 +35,25 @@ EXTRA_OF: Mapping[str, str] = {
     package: extra for extra, packages in _PACKAGES.items() for package in packages
 }
 """The extra that installs a package, by the package's name on the index."""
+_PACKAGE_OF: Mapping[str, str] = {"apricot": "apricot-select"}
+"""The package that has a module, where their names differ."""
 _ABSENT = re.compile(r"No module named '(\w+)")
 
 
 def install_command(package: str) -> str:
     """The command that installs a package or importable module."""
-    name = package.replace("_", "-").lower()
+    name = _package(package)
     extra = EXTRA_OF.get(name)
     return f"pip install 'decomposerl[{extra}]'" if extra else f"pip install {name}"
 
 
 def not_installed(package: str) -> str:
     """The sentence of an error: what is missing, and the command that installs it."""
-    name = package.replace("_", "-")
-    return f"{name} is not installed: {install_command(package)}"
+    return f"{_package(package)} is not installed: {install_command(package)}"
+
+
+def _package(name: str) -> str:
+    return _PACKAGE_OF.get(name, name.replace("_", "-").lower())
 
 
 def require(*modules: str) -> None:
@@ -64,6 +70,6 @@ def require(*modules: str) -> None:
 def explained(message: str) -> str:
     """The message of an import error, with the command where an extra has the module."""
     absent = _ABSENT.search(message)
-    if absent is None or absent.group(1).replace("_", "-") not in EXTRA_OF:
+    if absent is None or _package(absent.group(1)) not in EXTRA_OF:
         return message
     return not_installed(absent.group(1))

@@ -4,7 +4,7 @@ The paper's appendix "Diversity Selector Ablation". Measures are on the whole po
 quotas and cells are those of ``selection``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from decomposerl.funnel.selection import label_source_cells
 from decomposerl.funnel.settings import SelectorStudySettings
-from decomposerl.kernels.selectors import METHODS, Method, Rows, Selection, Vectors, select_each
+from decomposerl.kernels.selectors import (
+    METHODS,
+    SEEDED,
+    Method,
+    Rows,
+    Selection,
+    Vectors,
+    missing_package,
+    select_each,
+)
 from decomposerl.schemas import SELECTOR_STUDY
 
 BINS = 50
@@ -30,6 +39,7 @@ _PAPER = (
 """As printed; the seconds are those of the largest cell."""
 _BLOCK = 512
 Distances = NDArray[np.float64]
+Clocks = Mapping[str, Callable[[], float]]
 
 
 class PickMeasures(NamedTuple):
@@ -144,12 +154,16 @@ def _quantile(distances: Distances, share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SelectorComparison:
-    """``table`` is ``SELECTOR_STUDY``; ``picks`` (k,), ``distances`` (m,) by selector."""
+    """``table`` is ``SELECTOR_STUDY``; ``picks`` (k,), ``distances`` (m,) of each first seed.
+
+    ``missing`` are sentences, one for each selector that could not run.
+    """
 
     table: pl.DataFrame
     pool: Pool
     picks: Mapping[Method, Rows]
     distances: Mapping[Method, Distances]
+    missing: Sequence[str] = ()
 
 
 def compare_selectors(
@@ -157,69 +171,76 @@ def compare_selectors(
     claims: pl.DataFrame,
     settings: SelectorStudySettings,
     engine: str,
-    clock: Callable[[], float],
+    clocks: Clocks,
 ) -> SelectorComparison:
     """Select from the same cells with each selector, and measure; the paper's rows come last.
 
     ``vectors`` (n, d) are the unit rows of ``claims``, which needs ``label`` and ``source``;
-    ``engine`` made them. ``clock`` gives seconds.
+    ``engine`` made them. ``clocks`` give seconds by column of the table. A selector whose package
+    is not installed is left out.
     """
     pool = Pool.of(vectors, claims["source"].to_list(), settings.sample, settings.seed)
     cells = _quotas(claims, settings.budget_per_label)
-    runs = {
-        method: _timed(vectors, cells, method, settings, clock)
-        for method in METHODS
-        if method in settings.selectors
-    }
-    picks = {method: _pool_rows(cells, run.selections) for method, run in runs.items()}
-    distances = {method: pool.distances(rows) for method, rows in picks.items()}
-    largest = max(cells, key=lambda cell: len(cell[0]), default=(np.empty(0), 0))
-    facility = picks.get("facility_location")
-    rows = [
-        {
-            "origin": "here",
-            "selector": method,
-            "engine": engine,
-            "pool": len(vectors),
-            "selected": len(picks[method]),
-            **pool.measures(picks[method], distances[method])._asdict(),
-            "mean_cover": sum(one.objective for one in run.selections) / max(len(vectors), 1),
-            "shared": None if facility is None else _shared(picks[method], facility),
-            "seconds": run.seconds,
-            "largest_cell": len(largest[0]),
-            "largest_budget": largest[1],
-            "largest_seconds": run.largest_seconds,
-        }
-        for method, run in runs.items()
-    ]
+    chosen = [method for method in METHODS if method in settings.selectors]
+    absent = {method: said for method in chosen if (said := missing_package(method))}
+    picks: dict[Method, Rows] = {}
+    distances: dict[Method, Distances] = {}
+    rows = []
+    for method in (one for one in chosen if one not in absent):
+        for run in _runs(vectors, cells, method, settings, clocks):
+            found = pool.distances(run.picks)
+            picks.setdefault(method, run.picks)
+            distances.setdefault(method, found)
+            facility = picks.get("facility_location")
+            shared = None if facility is None else _shared(run.picks, facility)
+            measured = pool.measures(run.picks, found)._asdict()
+            rows.append({**run.row, **measured, "engine": engine, "shared": shared})
     table = pl.DataFrame([*rows, *_paper_rows()], schema=SELECTOR_STUDY.schema)
-    return SelectorComparison(table, pool, picks, distances)
+    return SelectorComparison(table, pool, picks, distances, tuple(absent.values()))
 
 
 class _Run(NamedTuple):
-    selections: Sequence[Selection]
-    seconds: float
-    largest_seconds: float
+    picks: Rows
+    row: dict[str, object]
 
 
-def _timed(
+def _runs(
     vectors: Vectors,
     cells: Sequence[tuple[Rows, int]],
     method: Method,
     settings: SelectorStudySettings,
-    clock: Callable[[], float],
-) -> _Run:
-    """All cells, then the largest one alone; a few rows come first, so that loops are compiled."""
+    clocks: Clocks,
+) -> Iterator[_Run]:
+    """A run for each seed: all cells, then the largest one alone."""
+    largest = max(cells, key=lambda cell: len(cell[0]), default=(np.empty(0, np.int64), 0))
 
-    def select(parts: Sequence[tuple[Rows, int]]) -> tuple[Sequence[Selection], float]:
-        started = clock()
-        made = select_each(vectors, parts, method, settings.seed, threads=settings.threads)
-        return made, clock() - started
+    def timed(
+        parts: Sequence[tuple[Rows, int]], seed: int, prefix: str = ""
+    ) -> tuple[list[Selection], dict[str, float]]:
+        started = {name: clock() for name, clock in clocks.items()}
+        made = select_each(vectors, parts, method, seed, threads=settings.threads)
+        return made, {f"{prefix}{name}": clocks[name]() - since for name, since in started.items()}
 
-    largest = sorted(cells, key=lambda cell: -len(cell[0]))[:1]
-    select([(rows[:8], min(k, 2)) for rows, k in largest])
-    selections, seconds = select(cells)
-    return _Run(selections, seconds, select(largest)[1])
+    timed([(largest[0][:8], 2)], settings.seed)  # loops are compiled before the clocks count
+    for seed in range(settings.seed, settings.seed + (settings.seeds if method in SEEDED else 1)):
+        selections, took = timed(cells, seed)
+        picks = _pool_rows(cells, selections)
+        covered = sum(one.objective for one in selections)
+        yield _Run(
+            picks,
+            {
+                "origin": "here",
+                "selector": method,
+                "seed": seed if method in SEEDED else None,
+                "pool": len(vectors),
+                "selected": len(picks),
+                "mean_cover": covered / max(len(vectors), 1),
+                **took,
+                "largest_cell": len(largest[0]),
+                "largest_budget": largest[1],
+                **timed([largest], seed, "largest_")[1],
+            },
+        )
 
 
 def _quotas(claims: pl.DataFrame, budget_per_label: int) -> list[tuple[Rows, int]]:
@@ -252,9 +273,6 @@ def _paper_rows() -> list[dict[str, object]]:
             "pool": PAPER_POOL,
             "selected": PAPER_BUDGET,
             **dict(zip(names, printed, strict=True)),
-            "mean_cover": None,
-            "shared": None,
-            "seconds": None,
             "largest_cell": _PAPER_CELL[0],
             "largest_budget": _PAPER_CELL[1],
         }

@@ -125,7 +125,8 @@ class SelectorStudySettings(Settings):
         description="claims selected per label; 0: the paper's share of the pool, half per label",
     )
     sample: int = Field(3_000, ge=1, description="claims whose distance to a pick is measured")
-    seed: int = Field(42, ge=0, description="seed of the sample, k-means and random")
+    seed: int = Field(42, ge=0, description="seed of the sample; the first of k-means and random")
+    seeds: int = Field(5, ge=1, description="runs of k-means and random, each with the next seed")
     threads: int = Field(0, ge=0, description="cells worked on at a time; 0 for one a core")
 
     @field_validator("selectors")

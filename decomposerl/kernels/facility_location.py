@@ -90,6 +90,12 @@ def facility_locations(
     return [done[cell] for cell in range(len(cells))]
 
 
+def cosine_matrix(vectors: Singles) -> Singles:
+    """The similarities (n, n) that the greedy reads, to the bit: 1 on the diagonal, not clipped."""
+    with Team(1) as team:
+        return _cosines([vectors], team)[0]
+
+
 def coverage_gains(
     vectors: Singles, picks: Sequence[int] | Rows
 ) -> tuple[NDArray[np.float64], Singles]:

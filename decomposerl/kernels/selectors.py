@@ -8,20 +8,28 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.errors import EngineError
+from decomposerl.extras import not_installed, require
 from decomposerl.kernels.facility_location import (
     Floats,
+    cosine_matrix,
     coverage_gains,
     facility_locations,
 )
 from decomposerl.kernels.threads import Team
 
-Method = Literal["facility_location", "k_means", "farthest_point", "random"]
+Method = Literal["facility_location", "apricot", "k_means", "farthest_point", "random"]
 METHODS: tuple[Method, ...] = get_args(Method)
+SEEDED: frozenset[Method] = frozenset({"k_means", "random"})
+"""The selectors that draw."""
+APRICOT_ROWS = 32_768
+"""Most rows in a cell for apricot: its matrix then takes 8 GiB."""
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Gains = NDArray[np.float64]
@@ -54,13 +62,21 @@ def select_each(
 ) -> list[Selection]:
     """Pick ``min(k, n)`` of the unit rows ``vectors[rows]`` in each cell ``(rows, k)``.
 
-    ``k_means``: the nearest unused row to each of k centroids; ``farthest_point``: row 0,
-    then always the row least similar to its nearest pick; ``random``: uniform. ``seed``
+    ``apricot``: apricot-select's lazy greedy for the same f(S) on the same cosines, in float64;
+    its sums are rounded in another order, which may decide a near tie. ``k_means``: the nearest
+    unused row to each of k centroids; ``farthest_point``: row 0, then always the row least
+    similar to its nearest pick; ``random``: uniform. ``seed``
     affects ``k_means`` and ``random`` only; ties go to the lowest index.
 
     Picks index ``rows``. A cell's selection depends neither on the other cells nor on the
     number of threads.
+
+    Raises:
+        EngineMissing: apricot-select is not installed.
+        EngineError: a cell is too large for apricot's dense matrix.
     """
+    if method == "apricot":
+        _require_apricot(max((len(rows) for rows, _ in cells), default=0))
     if method == "facility_location":
         greedies = facility_locations(vectors, cells, threads=threads)
         return [_selection(g.picks, g.gains, g.evaluations, g.cover) for g in greedies]
@@ -74,6 +90,12 @@ def select_each(
     return [done[cell] for cell in range(len(cells))]
 
 
+def missing_package(method: Method) -> str:
+    """The sentence of the error that a selector would raise here, empty where it can run."""
+    absent = method == "apricot" and find_spec("apricot") is None
+    return not_installed("apricot") if absent else ""
+
+
 def _selection(picks: Rows, gains: Gains, evaluations: int, cover: Floats) -> Selection:
     return Selection(picks, gains, float(gains.sum()), evaluations, cover)
 
@@ -84,10 +106,37 @@ def _select_one(vectors: Vectors, rows: Rows, k: int, method: Method, seed: int)
         picks = _k_means(part, k, seed)
     elif method == "farthest_point":
         picks = _farthest_point(part, k)
+    elif method == "apricot":
+        picks = _apricot(part, k)
     else:
         picks = np.random.default_rng(seed).permutation(len(part))[:k].astype(np.int64)
     gains, cover = coverage_gains(part, picks)
     return _selection(picks, gains, k, cover)
+
+
+def _require_apricot(rows: int) -> None:
+    require("apricot")
+    if rows > APRICOT_ROWS:
+        raise EngineError(
+            f"apricot would hold {8 * rows**2 / 1024**3:,.0f} GiB for the cosines of {rows:,} "
+            "claims; use facility_location, which has no such limit"
+        )
+
+
+def _apricot(vectors: Vectors, k: int) -> Rows:
+    """As apricot ranks the rows; where it repeats one, the unused rows come last by index.
+
+    Once no row adds anything, apricot picks a row again.
+    """
+    from apricot import FacilityLocationSelection
+
+    if k == 0:
+        return np.empty(0, np.int64)
+    # Not its own metric "cosine", which is the square of the cosine.
+    clipped = np.maximum(cosine_matrix(vectors), 0).astype(np.float64)
+    fitted = FacilityLocationSelection(k, metric="precomputed", optimizer="lazy").fit(clipped)
+    ranked = dict.fromkeys(int(row) for row in fitted.ranking)
+    return np.array([*ranked, *(row for row in range(len(vectors)) if row not in ranked)][:k])
 
 
 def _k_means(vectors: Vectors, k: int, seed: int) -> Rows:

@@ -39,7 +39,7 @@ def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
-    return figure, _quiet(figure.add_subplot())
+    return figure, quiet_axes(figure.add_subplot())
 
 
 def new_grid(
@@ -50,10 +50,11 @@ def new_grid(
 
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
     grid = figure.subplots(rows, columns, sharex=shared_x, squeeze=False)
-    return figure, [[_quiet(axes) for axes in line] for line in grid]
+    return figure, [[quiet_axes(axes) for axes in line] for line in grid]
 
 
-def _quiet(axes: "Axes") -> "Axes":
+def quiet_axes(axes: "Axes") -> "Axes":
+    """The same axes in the house's style."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GREY)
     axes.tick_params(labelsize=10, colors=INK, length=3)

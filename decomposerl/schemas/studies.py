@@ -11,6 +11,7 @@ SELECTOR_STUDY = Table(
     (
         Column("origin", _S, "here, or paper: a row as printed there"),
         Column("selector", _S, "how the claims of a cell were chosen"),
+        Column("seed", _I, "of a selector that draws; null for the others", nullable=True),
         Column("engine", _S, "what made the vectors"),
         Column("pool", _I, "claims to select from"),
         Column("selected", _I, "claims selected"),
@@ -24,10 +25,14 @@ SELECTOR_STUDY = Table(
             "shared", _F, "percent of the picks that facility_location picks too", nullable=True
         ),
         Column("seconds", _F, "wall time over all cells, vectors given", nullable=True),
+        Column("core_seconds", _F, "the same, processor time of all threads", nullable=True),
         Column("largest_cell", _I, "claims in the largest cell"),
         Column("largest_budget", _I, "claims selected from it"),
         Column("largest_seconds", _F, "wall time over it alone"),
+        Column(
+            "largest_core_seconds", _F, "the same, processor time of all threads", nullable=True
+        ),
     ),
-    unique=("origin", "selector"),
-    row="a selector on the pool",
+    unique=("origin", "selector", "seed"),
+    row="a selector on the pool, with one seed",
 )

@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from decomposerl.errors import EngineMissing
-from decomposerl.extras import EXTRA_OF, explained, install_command, require
+from decomposerl.extras import EXTRA_OF, explained, install_command, not_installed, require
 from project import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -24,6 +24,7 @@ def name_of(text: str) -> str:
 BASE = {name_of(one) for one in PROJECT["dependencies"]}
 NAMED = {
     "sklearn": "scikit-learn",
+    "apricot": "apricot-select",
     "yaml": "pyyaml",
     "dotenv": "python-dotenv",
     "markdown_it": "markdown-it-py",
@@ -59,6 +60,9 @@ def test_everything_that_is_imported_is_installed_or_has_an_extra():
 def test_a_missing_module_is_refused_with_its_extra():
     """The first missing one is named; one without an extra is named as itself."""
     require("json", "polars")
+    assert "apricot-select is not installed: pip install 'decomposerl[selectors]'" == not_installed(
+        "apricot"
+    )
     with pytest.raises(EngineMissing, match=r"^no-such-one is not installed: pip install no-such"):
         require("json", "no_such_one")
 

@@ -2,9 +2,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from decomposerl.kernels.selectors import Method, Selection, select_each
+from decomposerl.errors import EngineError
+from decomposerl.kernels.selectors import (
+    APRICOT_ROWS,
+    Method,
+    Selection,
+    missing_package,
+    select_each,
+)
 
 METHODS: tuple[Method, ...] = ("facility_location", "k_means", "farthest_point", "random")
+"""Those whose calls take no seconds: apricot compiles its loops in each."""
 
 
 def unit_vectors(rows: int, seed: int = 4) -> NDArray[np.float32]:
@@ -72,3 +80,53 @@ def test_k_means_picks_one_row_of_each_group():
     groups = np.eye(3).repeat(4, axis=0) + np.random.default_rng(0).normal(0, 0.01, (12, 3))
     vectors = (groups / np.linalg.norm(groups, axis=1, keepdims=True)).astype(np.float32)
     assert {0, 1, 2} == {int(pick) // 4 for pick in select(vectors, 3, "k_means").picks}
+
+
+@pytest.fixture(scope="module")
+def ties() -> NDArray[np.float32]:
+    """Pairs of rows that are each other's nearest and nobody else's: either one will do."""
+    rng = np.random.default_rng(9)
+    firsts = np.eye(40)[:20] + 0.02 * rng.normal(size=(20, 40))
+    vectors = np.concatenate((firsts, firsts + 0.1 * rng.normal(size=(20, 40))))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_apricot_picks_the_same_rows_where_no_gains_tie():
+    """In the same order: it is given the cosines that facility location reads, clipped at 0."""
+    pytest.importorskip("apricot")
+    vectors = unit_vectors(150)
+    assert (vectors @ vectors.T).min() < 0
+    ours, other = (select(vectors, 20, name) for name in ("facility_location", "apricot"))
+    assert ours.picks.tolist() == other.picks.tolist()
+    assert ours.objective == other.objective
+
+
+def test_apricot_differs_only_where_gains_tie(ties: NDArray[np.float32]):
+    """Then f(S) is the same: it adds up in another order, which decides between equal rows."""
+    pytest.importorskip("apricot")
+    ours, other = (select(ties, 20, name) for name in ("facility_location", "apricot"))
+    assert ours.picks.tolist() != other.picks.tolist()
+    assert {*range(20)} == {int(pick) % 20 for pick in other.picks}
+    assert pytest.approx(ours.objective, rel=1e-6) == other.objective
+
+
+def test_apricot_alone_would_pick_a_row_twice():
+    """Once nothing is gained any more; here every pick is another row."""
+    apricot = pytest.importorskip("apricot")
+    copies = np.repeat(np.eye(2, dtype=np.float32), 5, axis=0)
+    alone = apricot.FacilityLocationSelection(10, metric="precomputed", optimizer="lazy")
+    ranking = alone.fit((copies @ copies.T).astype(np.float64)).ranking
+    assert len({*ranking.tolist()}) < 10 == len({*select(copies, 10, "apricot").picks.tolist()})
+
+
+def test_a_cell_that_apricot_cannot_hold_is_refused():
+    """Before anything is allocated, with the memory it would take."""
+    pytest.importorskip("apricot")
+    rows = np.zeros(APRICOT_ROWS + 1, np.int64)
+    with pytest.raises(EngineError, match=r"8 GiB .*use facility_location"):
+        select_each(unit_vectors(1), [(rows, 2)], "apricot")
+
+
+def test_a_selector_that_can_run_misses_nothing():
+    """Only apricot needs a package that may be absent."""
+    assert [""] * len(METHODS) == [missing_package(method) for method in METHODS]
