@@ -140,8 +140,7 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
     ) -> Iterator[dg.MaterializeResult[None]]:
         """A LoRA adapter trained with the seven rewards, and its learning curves."""
         experiment = config.applied(_existing(recipes.get(context.partition_key)))
-        judging = judge_for(judge, experiment, data_folder.path)
-        engines = (judging.open().engine, question_embedder.open().engine)
+        engines = (judge_for(judge, experiment).open().engine, question_embedder.open().engine)
         look = dry_run_folder(data_folder, experiment.name) if config.dry_run_only else None
         material = gather_inputs(data_folder, experiment, engines, policy_trainer.prompts_dir, look)
         trainer = config.applied_to_trainer(policy_trainer)

@@ -167,7 +167,7 @@ class JudgeTexts:
             engine = resources_for(self.profile)["judge"]
             self._resource = self._stack.enter_context(engine.process_config_and_initialize_cm())
         try:
-            judge = judge_for(self._resource, experiment(recipe), self.profile.data).open()
+            judge = judge_for(self._resource, experiment(recipe)).open()
         except ConfigError:
             return None
         return judge if isinstance(judge, ChatJudge) else None

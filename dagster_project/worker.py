@@ -173,7 +173,7 @@ def judge_facts(run: TrainingRun, profile: Profile) -> "DryRunFacts":
         price=server.price,
         judge_tokens=lengths,
         judge_context=min((one for one in contexts if one is not None), default=None),
-        judge_reply=judge_for(resources_for(profile)["judge"], recipe, profile.data).most_tokens,
+        judge_reply=judge_for(resources_for(profile)["judge"], recipe).most_tokens,
         processes=processes,
     )
 
@@ -192,7 +192,7 @@ def _engines(run: TrainingRun, profile: Profile) -> Iterator[tuple[Judge, Embedd
         judge = opened.enter_context(engines["judge"].process_config_and_initialize_cm())
         questions = engines["question_embedder"].process_config_and_initialize_cm()
         embedder = opened.enter_context(questions)
-        yield judge_for(judge, run.experiment, profile.data).open(), embedder.open()
+        yield judge_for(judge, run.experiment).open(), embedder.open()
 
 
 def _refuse_another_run(run: TrainingRun, judge: Judge, embedder: Embedder) -> None:

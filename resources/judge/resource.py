@@ -31,9 +31,8 @@ class JudgeResource(PromptedResource):
         default="embedded",
         description="rules on words, a chat model, recorded rulings, or trained classifiers",
     )
-    folder: str = Field(
-        default="", description="replay: of recorded rulings; tiny: of the tiny judge's heads"
-    )
+    folder: str = Field(default="", description="replay: folder of recorded rulings")
+    heads: str = Field(default="", description="tiny: folder of the tiny judge's heads")
     device: str = Field(default="cpu", description="tiny: torch's name")
     reply_tokens: int = Field(
         default=1024, ge=1, description="chat: most of one reply, besides its thought"
@@ -70,7 +69,7 @@ class JudgeResource(PromptedResource):
         if self.engine == "replay":
             return ReplayJudge(Path(self.folder))
         if self.engine == "tiny":
-            return self.tiny_judge(Path(self.folder))
+            return self.tiny_judge(Path(self.heads))
         if self.engine == "embedded":
             return RuleJudge()
         bound = self.thinking_tokens if self.bound_thinking and self.thinks is not False else None

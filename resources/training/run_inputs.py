@@ -23,7 +23,6 @@ from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.experiment import BASE_POLICY, Experiment
 from resources.hub.locks import ModelLocks, at_commit, models_lock
 from resources.judge.resource import JudgeResource
-from resources.judge.tiny_judge import FOLDER as TINY_JUDGE
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
 from resources.store.temporary import empty_folder, publish_folder
@@ -164,13 +163,13 @@ def restart_notice(inputs: RunInputs) -> str:
     )
 
 
-def judge_for(judge: JudgeResource, experiment: Experiment, data: Path) -> JudgeResource:
+def judge_for(judge: JudgeResource, experiment: Experiment) -> JudgeResource:
     """The profile's judge with the recipe's thinking, for graph and training process alike.
 
     A recipe for the tiny judge takes the one that was trained in the data folder.
     """
     if experiment.judge == "tiny":
-        return judge.model_copy(update={"engine": "tiny", "folder": str(data / TINY_JUDGE)})
+        return judge.model_copy(update={"engine": "tiny"})
     if experiment.judge_thinking is None or judge.engine != "chat":
         return judge
     thinking = "on" if experiment.judge_thinking else "off"

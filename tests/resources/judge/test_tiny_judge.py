@@ -136,7 +136,7 @@ def test_the_engine_names_encoder_and_heads(made: Path, judge: TinyJudge, tmp_pa
 def test_the_resource_opens_it_on_its_device(made: Path, tmp_path: Path):
     """In float32 on a processor, in bfloat16 on a GPU."""
     resource = JudgeResource(
-        results_dir=str(tmp_path), engine="tiny", folder=str(made / "tiny_judge")
+        results_dir=str(tmp_path), engine="tiny", heads=str(made / "tiny_judge")
     )
     opened = resource.open()
     assert isinstance(opened, TinyJudge)

@@ -16,7 +16,7 @@ import pytest
 from pydantic import SecretStr
 
 from dagster_project.engine_choices import JUDGE
-from dagster_project.profiles import process_rank, profile_from_environment
+from dagster_project.profiles import process_rank, profile_from_environment, resources_for
 from dagster_project.worker import judge_facts, main
 from decomposerl.errors import EngineMissing
 from decomposerl.training.experiment import Optimization
@@ -245,12 +245,13 @@ def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path, base: Path)
     """None leaves the profile's; a recipe for the tiny judge takes the data folder's."""
     experiment = run_of(tmp_path / "run", base).experiment
     judge = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", endpoints=["u"])
-    assert judge is judge_for(judge, experiment, tmp_path)
-    thinking = judge_for(judge, replace(experiment, judge_thinking=True), tmp_path)
-    silent = judge_for(judge, replace(experiment, judge_thinking=False), tmp_path)
+    assert judge is judge_for(judge, experiment)
+    thinking = judge_for(judge, replace(experiment, judge_thinking=True))
+    silent = judge_for(judge, replace(experiment, judge_thinking=False))
     assert (True, False) == (thinking.thinks, silent.thinks)
     assert "m" == thinking.model
-    tiny = judge_for(judge, replace(experiment, judge="tiny"), tmp_path).open()
+    profile = profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path)})
+    tiny = judge_for(resources_for(profile)["judge"], replace(experiment, judge="tiny")).open()
     assert isinstance(tiny, TinyJudge)
     assert tmp_path / "tiny_judge" == tiny.folder
     with pytest.raises(EngineMissing, match="no trained tiny judge"):
@@ -261,7 +262,7 @@ def test_a_thinking_judge_has_tokens_for_its_thought(tmp_path: Path, base: Path)
     """A recipe that switches it on gets the room with it; switched off, the room goes."""
     experiment = run_of(tmp_path / "run", base).experiment
     judge = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", thinking="off")
-    thinking = judge_for(judge, replace(experiment, judge_thinking=True), tmp_path)
+    thinking = judge_for(judge, replace(experiment, judge_thinking=True))
     assert (1_024, 8_192) == tuple(one.sampling().max_tokens for one in (judge, thinking))
     assert "max_tokens=1024 thinking=off" in judge.open().engine
     assert "max_tokens=8192 thinking=on" in thinking.open().engine
