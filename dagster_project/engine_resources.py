@@ -150,7 +150,8 @@ def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
 
 
 def _judge(choices: EngineChoices, results: str, heads: str) -> JudgeResource:
-    server, tiny = choices.judge_server, {"heads": heads, "device": choices.device}
+    server = choices.judge_server
+    tiny: dict[str, Any] = {"heads": heads, "device": choices.device}
     if server is None:
         return JudgeResource(results_dir=results, **tiny)
     return JudgeResource(

@@ -17,7 +17,9 @@ from resources.judge.resource import JudgeResource
 from resources.judge.tiny_judge import TinyJudge
 from resources.store.parquet import write_parquet
 from resources.training.judge_heads import train_heads
+from resources.training.rollout_log import read_log
 from tiny_models import tiny_modernbert
+from training_parts import PATIENT, run_of, tiny_policy, trained
 
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
 
@@ -151,6 +153,17 @@ def test_it_rules_in_bfloat16(made: Path, judge: TinyJudge):
     half = TinyJudge(made / "tiny_judge", dtype="bfloat16")
     same = [a == b for a, b in zip(judge.judge(asked), half.judge(asked), strict=True)]
     assert 0.9 <= sum(same) / len(same)
+
+
+def test_a_policy_trains_with_it(judge: TinyJudge, tmp_path: Path):
+    """GRPO's judged rewards are its rulings: none is missing, and the log names it."""
+    run = run_of(tmp_path / "run", tiny_policy(tmp_path / "base"), limits=PATIENT)
+    reports = trained(run, judge)
+    assert run.experiment.optimization.steps == len(reports)
+    assert {0.0} == {report.means["judge_failures"] for report in reports}
+    logged = read_log(run.folder, "judge_calls")
+    assert {judge.engine} == {*logged["engine"]}
+    assert judge.calls >= logged["call_key"].n_unique() > 0
 
 
 def test_minilm_carries_the_heads(tmp_path: Path):
