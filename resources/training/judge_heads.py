@@ -150,7 +150,6 @@ def _trained(
     run: HeadsRun, head: Head, examples: HeadExamples, aside: Path, note: Note
 ) -> Mapping[str, float]:
     """Train one adapter and save its best epoch; its macro-F1 over dev, epochs and texts cut."""
-    from peft import LoraConfig, TaskType, get_peft_model
     from transformers import (
         DataCollatorWithPadding,
         EarlyStoppingCallback,
@@ -159,18 +158,10 @@ def _trained(
         set_seed,
     )
 
-    settings = run.settings
-    set_seed(settings.seed)
-    lora = LoraConfig(
-        task_type=TaskType.SEQ_CLS,
-        r=settings.rank,
-        lora_alpha=settings.alpha,
-        lora_dropout=settings.dropout,
-        target_modules="all-linear",
-    )
+    set_seed(run.settings.seed)
+    model = _with_adapter(run)
     train, cut = _rows(run.shared, head, examples.train)
     dev, cut_dev = _rows(run.shared, head, examples.dev)
-    model: Any = get_peft_model(run.shared.model(), lora)
     trainer = Trainer(
         model=model,
         args=_arguments(run, aside / "checkpoints"),
@@ -178,7 +169,7 @@ def _trained(
         eval_dataset=dev,
         data_collator=DataCollatorWithPadding(run.shared.tokenizer),
         compute_metrics=_scored(head),
-        callbacks=[EarlyStoppingCallback(settings.patience), _noting(head, note)],
+        callbacks=[EarlyStoppingCallback(run.settings.patience), _noting(head, note)],
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -190,6 +181,21 @@ def _trained(
         "epochs": round(float(trainer.state.epoch), 2),
         "shortened": cut + cut_dev,
     }
+
+
+def _with_adapter(run: HeadsRun) -> Any:  # noqa: ANN401 - peft carries no types
+    """The encoder with a new adapter on every linear layer, and a classifier."""
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    settings = run.settings
+    lora = LoraConfig(
+        task_type=TaskType.SEQ_CLS,
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules="all-linear",
+    )
+    return get_peft_model(run.shared.model(), lora)
 
 
 def _arguments(run: HeadsRun, folder: Path) -> Any:  # noqa: ANN401 - transformers', loaded lazily

@@ -56,7 +56,10 @@ def rollouts(claims: int = 48, each: int = 2) -> list[Rollout]:
             f"<question>the {asked} sat on a mat {number}?</question><answer>the {asked} ran"
             f"</answer><verification>{('Supported', 'Refuted')[of % 2]}</verification>"
         )
-        claim, evidence = f"the {thing} was born in {group}", f"a dog sat. the cat ran to {group}."
+        claim, evidence = (
+            f"the {thing} was born in {group}",
+            f"a mat was won. a mat ran to {group}.",
+        )
         label = ("Supported", "Refuted")[group % 2]
         made.append(
             Rollout(f"c{group}", of, claim, evidence, parse_trace(text), label, 1)  # type: ignore[arg-type]
