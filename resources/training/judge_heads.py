@@ -210,7 +210,8 @@ def _arguments(run: HeadsRun, folder: Path) -> Any:  # noqa: ANN401 - transforme
         num_train_epochs=settings.epochs,
         per_device_train_batch_size=settings.batch,
         per_device_eval_batch_size=_EVALUATED,
-        train_sampling_strategy="group_by_length",
+        # Not by length: a small set would be sorted, and batches of one length are of one class.
+        train_sampling_strategy="random",
         eval_strategy="epoch",
         save_strategy="epoch",
         save_total_limit=1,
