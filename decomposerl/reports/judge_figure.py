@@ -46,15 +46,15 @@ def pace_markdown(paces: Sequence[tuple[str, int, float]]) -> str:
 
 
 def judges_figure(agreement: pl.DataFrame, study: pl.DataFrame) -> Drawn:
-    """Kappa of each head with its interval, and the share of pairs that rewards reverse."""
+    """Kappa of each head, and how often each reward orders a group otherwise, with intervals."""
     heads, rewards = agreement["head"].n_unique(), study["reward"].n_unique()
     figure, ((left, right),) = new_grid(
         11.0, 1.4 + 0.36 * max(heads, rewards, 4), 1, 2, shared_x=False
     )
     _intervals(left, agreement.filter(metric="kappa"), "head")
     left.set_xlabel("Cohen's kappa with the large judge")
-    _intervals(right, study.filter(metric="reversed_pairs"), "reward")
-    right.set_xlabel("share of ordered pairs of a group that change places")
+    _intervals(right, study.filter(metric="reordered_groups"), "reward")
+    right.set_xlabel("share of groups whose order changes")
     return drawn(figure)
 
 
