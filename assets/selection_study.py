@@ -16,9 +16,9 @@ from decomposerl.reports.selector_report import (
     selectors_sentence,
 )
 from resources.embedder.resource import EmbedderResource
-from resources.report.studies import write_study
+from resources.report.studies import CLOCKS, write_study
 from resources.store.parquet import DataFolder, StageOutput
-from resources.store.recording import CLOCKS, StageRecorder, folded, picture
+from resources.store.recording import StageRecorder, folded, picture
 from resources.store.run_lock import locked_asset
 
 

@@ -6,6 +6,7 @@ quotas and cells are those of ``selection``.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ _PAPER = (
 _BLOCK = 512
 Distances = NDArray[np.float64]
 Clocks = Mapping[str, Callable[[], float]]
+_Cell = tuple[Rows, int]
 
 
 class PickMeasures(NamedTuple):
@@ -201,49 +203,53 @@ def compare_selectors(
 
 class _Run(NamedTuple):
     picks: Rows
-    row: dict[str, object]
+    row: Mapping[str, object]
 
 
 def _runs(
     vectors: Vectors,
-    cells: Sequence[tuple[Rows, int]],
+    cells: Sequence[_Cell],
     method: Method,
     settings: SelectorStudySettings,
     clocks: Clocks,
 ) -> Iterator[_Run]:
     """A run for each seed: all cells, then the largest one alone."""
     largest = max(cells, key=lambda cell: len(cell[0]), default=(np.empty(0, np.int64), 0))
-
-    def timed(
-        parts: Sequence[tuple[Rows, int]], seed: int, prefix: str = ""
-    ) -> tuple[list[Selection], dict[str, float]]:
-        started = {name: clock() for name, clock in clocks.items()}
-        made = select_each(vectors, parts, method, seed, threads=settings.threads)
-        return made, {f"{prefix}{name}": clocks[name]() - since for name, since in started.items()}
-
+    timed = partial(_timed, vectors, method, settings.threads, clocks)
     timed([(largest[0][:8], 2)], settings.seed)  # loops are compiled before the clocks count
     for seed in range(settings.seed, settings.seed + (settings.seeds if method in SEEDED else 1)):
         selections, took = timed(cells, seed)
+        _, alone = timed([largest], seed)
         picks = _pool_rows(cells, selections)
-        covered = sum(one.objective for one in selections)
-        yield _Run(
-            picks,
-            {
-                "origin": "here",
-                "selector": method,
-                "seed": seed if method in SEEDED else None,
-                "pool": len(vectors),
-                "selected": len(picks),
-                "mean_cover": covered / max(len(vectors), 1),
-                **took,
-                "largest_cell": len(largest[0]),
-                "largest_budget": largest[1],
-                **timed([largest], seed, "largest_")[1],
-            },
-        )
+        row = {
+            "origin": "here",
+            "selector": method,
+            "seed": seed if method in SEEDED else None,
+            "pool": len(vectors),
+            "selected": len(picks),
+            "mean_cover": sum(one.objective for one in selections) / max(len(vectors), 1),
+            **took,
+            "largest_cell": len(largest[0]),
+            "largest_budget": largest[1],
+            **{f"largest_{name}": seconds for name, seconds in alone.items()},
+        }
+        yield _Run(picks, row)
 
 
-def _quotas(claims: pl.DataFrame, budget_per_label: int) -> list[tuple[Rows, int]]:
+def _timed(  # noqa: PLR0913, PLR0917 - what a selection takes, and the clocks
+    vectors: Vectors,
+    method: Method,
+    threads: int,
+    clocks: Clocks,
+    cells: Sequence[_Cell],
+    seed: int,
+) -> tuple[list[Selection], dict[str, float]]:
+    started = {name: clock() for name, clock in clocks.items()}
+    made = select_each(vectors, cells, method, seed, threads=threads)
+    return made, {name: clocks[name]() - since for name, since in started.items()}
+
+
+def _quotas(claims: pl.DataFrame, budget_per_label: int) -> list[_Cell]:
     share = PAPER_BUDGET / PAPER_POOL
     budget = budget_per_label or round(share * claims.height / 2)
     cells = label_source_cells(claims, budget)
@@ -253,7 +259,7 @@ def _quotas(claims: pl.DataFrame, budget_per_label: int) -> list[tuple[Rows, int
     ]
 
 
-def _pool_rows(cells: Sequence[tuple[Rows, int]], selections: Sequence[Selection]) -> Rows:
+def _pool_rows(cells: Sequence[_Cell], selections: Sequence[Selection]) -> Rows:
     """The picks of all cells as rows of the pool."""
     parts = [rows[one.picks] for (rows, _), one in zip(cells, selections, strict=True)]
     return np.concatenate([np.empty(0, np.int64), *parts])

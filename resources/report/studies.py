@@ -1,17 +1,23 @@
-"""The studies' figures: ``studies/`` in the data folder, which the report shows.
+"""The studies' clocks and figures: ``studies/`` in the data folder, which the report shows.
 
 A study is ``<name>.png`` and ``<name>.svg``, and ``<name>.txt`` with the sentence that the report
 has beside it.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from decomposerl.reports.figure_style import Drawn
 from decomposerl.reports.report_parts import StudyPicture
 from resources.store.temporary import replace_file, replace_text
 
 STUDIES = "studies"
+CLOCKS: Mapping[str, Callable[[], float]] = MappingProxyType(
+    {"seconds": time.perf_counter, "core_seconds": time.process_time}
+)
+"""Wall time, and the processor time of all threads, which other programs hardly change."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 

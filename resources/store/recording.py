@@ -5,10 +5,9 @@ Rows in, kept, dropped by reason and source, labels, tokens, engines, settings, 
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import dagster as dg
@@ -37,10 +36,6 @@ _MEANING = {
     "limited": "a short run over some of the claims, as the limit said; it is no measure",
     "nothing_to_ask": "no claim has both a label and evidence",
 }
-CLOCKS: Mapping[str, Callable[[], float]] = MappingProxyType(
-    {"seconds": time.perf_counter, "core_seconds": time.process_time}
-)
-"""Wall time, and the processor time of all threads, which other programs hardly change."""
 
 
 class Counted(Protocol):

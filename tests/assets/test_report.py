@@ -71,6 +71,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.write_text(record(key, claims.height), "utf-8")
     (data / "studies").mkdir()
     (data / "studies/growth.png").write_bytes(PNG)
+    (data / "studies/growth.svg").write_bytes(b"<svg/>")
     (data / "studies/growth.txt").write_text("It grows.\nThe rest is not shown.", "utf-8")
     (data / "studies/no_figure.png").write_text("no PNG", "utf-8")
     assert materialize(data).success
@@ -89,7 +90,7 @@ def test_the_report_shows_what_the_folder_has(evaluated: Path):
     figures = {path.name for path in (evaluated / FOLDER / "figures").iterdir()}
     drawn = {"leaderboard", "comparison", "reliability", "cost"}
     assert {f"{name}.{end}" for name in drawn for end in ("svg", "png")} <= figures
-    assert "study-1-growth.png" in figures
+    assert {"study-1-growth.png", "study-1-growth.svg"} <= figures
     assert not [name for name in figures if "no_figure" in name]
     for text in (page, shown):
         assert "It grows." in text

@@ -20,9 +20,8 @@ from decomposerl.reports.selector_report import (
 from decomposerl.schemas import SELECTOR_STUDY, SILVER_DECOMPOSED
 from fakes import BagOfWordsEmbedder
 from resources.embedder.resource import EmbedderResource
-from resources.report.studies import STUDIES, read_studies
+from resources.report.studies import CLOCKS, STUDIES, read_studies
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
-from resources.store.recording import CLOCKS
 from strategies import example_row, frame_of
 
 CHOSEN = {"selectors": ["facility_location", "k_means", "random"], "seeds": 2}

@@ -152,6 +152,7 @@ def test_the_help_lists_every_stage(home: dict[str, str]):
     shown = run(home, "run", "--help").stdout
     assert "claims/toy" in shown
     assert "deduplicated           The first of each group of lexical" in shown
+    assert "study/selectors        Selectors under the same quotas" in shown
     assert "predictions/" not in shown
     broken = CliRunner(env=home | {"DECOMPOSERL_PROFILE": "odd"}).invoke(app, ["run", "--help"])
     assert 0 == broken.exit_code

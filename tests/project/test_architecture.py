@@ -49,6 +49,7 @@ DOMAIN_IMPORTS = {
     "numba",
     "threadpoolctl",
     "torch",
+    "apricot",
 }
 ENTRY_IMPORTS = {"api.py": {"dagster_project"}}
 """What the Python entry point alone imports: the wiring opens its engines, inside a function."""

@@ -97,6 +97,7 @@ def test_every_measure_equals_a_plain_loop():
     ]
     outer = sorted(range(240), key=lambda row: -far[row])[: round(MOST_ISOLATED * 240)]
     assert pytest.approx([one / NEIGHBOURS for one in far], abs=1e-6) == isolation(vectors).tolist()
+    assert {*outer} == {*np.flatnonzero(pool.isolated).tolist()}
     assert pytest.approx(100 * len({*outer} & {*chosen}) / 40) == found.isolated
 
     places = pool.bins.tolist()
