@@ -55,6 +55,11 @@ class TrainingStudyConfig(dg.Config):
     at_once: int = Field(default=1, ge=1, description="runs that train at the same time")
 
 
+def _judges(study: Study) -> list[str]:
+    judges = {experiment(variant.embedded).judge for variant in study.variants}
+    return ["tiny_judge_heads"] if "tiny" in judges else []
+
+
 def _bases(study: Study) -> list[str]:
     models = {experiment(variant.embedded).model for variant in study.variants}
     return [base for base in TINY_BASES if base in models]
@@ -71,7 +76,7 @@ def training_study_asset(study: Study, tokens_per_s: float, pool: str | None) ->
 
     @dg.asset(
         key=["study", study.name],
-        deps=[*_CLAIMS, *bases],
+        deps=[*_CLAIMS, *bases, *_judges(study)],
         group_name="studies",
         kinds={"pytorch", "parquet"},
         pool=pool,

@@ -16,6 +16,7 @@ from assets.corpora import benchmark_assets, source_assets
 from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
+from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
 from assets.selection_study import selectors
 from assets.training import policy_asset, training_health_check
@@ -119,6 +120,8 @@ def _assets(
         *funnel_assets(source_names, benchmark_names, pools),
         *(training_claims_random, *map(base_policy_asset, TINY_BASES)),
         policy_asset(EXPERIMENTS, pools.get("policy")),
+        *JUDGE_ASSETS,
+        tiny_judge_heads_asset(pools.get("policy")),
         *evaluation_assets(benchmarks, evaluated, pool, last),
         calibrations_asset(evaluated, pool, last),
         attrition_asset(sources),

@@ -37,6 +37,7 @@ GENERATION_ENGINES: tuple[GenerationName, ...] = get_args(GenerationName)
 POLICY = "Qwen/Qwen2.5-7B-Instruct"
 MINICHECK_7B = "bespokelabs/Bespoke-MiniCheck-7B"
 JUDGE = "Qwen/Qwen3-32B"
+TINY_JUDGE = "answerdotai/ModernBERT-large"
 OPENAI_MODEL = "gpt-4.1-mini"
 QUESTIONS, QUESTIONS_URL = "Qwen/Qwen3-Embedding-8B", "http://127.0.0.1:8002/v1"
 EVALUATION_URL = "http://127.0.0.1:8004/v1"
@@ -49,8 +50,8 @@ class EngineChoices:
 
     Models: ``judge_server`` judges traces, with ``judge_thinking`` of at most
     ``judge_thinking_tokens`` (0: any number), in JSON by a schema where the server enforces one
-    (``judge_structured``); ``question_server`` embeds their questions, and
-    ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
+    (``judge_structured``); the tiny judge stands on ``judge_encoder``, ``question_server`` embeds
+    questions, ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: its own).
     Baselines run at ``evaluation_server`` where the system names an open model (no URL: a server is
     started), which reads ``evaluation_context`` tokens (0: the model's own), at ``openai_server``,
     or at the user's ``endpoint_server``; trained ``policies`` run in this process, or as adapters
@@ -76,6 +77,7 @@ class EngineChoices:
     judge_thinking: Thinking = "default"
     judge_structured: bool = False
     judge_thinking_tokens: int = 0
+    judge_encoder: str = "minilm"
     question_server: Server | None = None
     prompts: str = ""
     allow_own_prompt: bool = False
@@ -193,6 +195,7 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
         **_starting(env),
+        judge_encoder=TINY_JUDGE,
         **_judging(env),
         **_generation(env),
         **_evaluation(env, ""),

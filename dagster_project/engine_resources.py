@@ -30,13 +30,18 @@ _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
 def engine_resources(
-    choices: EngineChoices, results: str, locks: str = "", entry_keys: Sequence[str] = ()
+    choices: EngineChoices,
+    results: str,
+    locks: str = "",
+    entry_keys: Sequence[str] = (),
+    heads: str = "",
 ) -> dict[str, Any]:
     """The resources by name: five of the funnel, two of rewards, trainer and evaluated model.
 
     ``locks`` is the file of the locked commits of hub models, empty to lock none; ``entry_keys``
     are the variables with keys that entries of ``systems.toml`` name, those that are set; no
-    server that is started sees them, except the hub's, with which it downloads its model.
+    server that is started sees them, except the hub's, with which it downloads its model. ``heads``
+    is the folder of the tiny judge.
     """
     withheld = {*choices.withheld, *entry_keys} - _OF_THE_HUB
     choices = replace(choices, withheld=tuple(sorted(withheld)))
@@ -49,7 +54,7 @@ def engine_resources(
         "verifier": _verifier(choices, results, locks),
         "embedder": _embedder(choices, results, locks),
         "decomposer": _decomposer(choices, results),
-        "judge": _judge(choices, results),
+        "judge": _judge(choices, results, heads),
         "question_embedder": _question_embedder(choices, results, locks),
         "policy_trainer": _policy_trainer(choices),
         "evaluation_model": _evaluation_model(choices, results, entry_keys),
@@ -144,12 +149,14 @@ def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
     )
 
 
-def _judge(choices: EngineChoices, results: str) -> JudgeResource:
+def _judge(choices: EngineChoices, results: str, heads: str) -> JudgeResource:
     server = choices.judge_server
+    tiny: dict[str, Any] = {"heads": heads, "device": choices.device}
     if server is None:
-        return JudgeResource(results_dir=results)
+        return JudgeResource(results_dir=results, **tiny)
     return JudgeResource(
         results_dir=results,
+        **tiny,
         engine="chat",
         batch_size=_HOSTED_BATCH,
         **judge_limits(choices),
@@ -176,6 +183,7 @@ def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
     return PolicyTrainerResource(
         module="dagster_project.worker",
         device=choices.device,
+        encoder=choices.judge_encoder,
         prompts_dir=choices.prompts,
         generation=choices.generation,
         generation_url=choices.generation_url,

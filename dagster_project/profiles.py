@@ -192,10 +192,12 @@ def resources_for(profile: Profile) -> dict[str, Any]:
     from resources.chat.resource import ChatCacheFile
     from resources.corpora.resource import CorporaResource
     from resources.hub.locks import models_lock
+    from resources.judge.tiny_judge import FOLDER
     from resources.store.parquet import DataFolder, ParquetTables
 
     results, env = str(profile.results), _environment()
     keys = {entry.key for entry in entries_for(profile) if env.get(entry.key)}
+    of_data = (models_lock(profile.data), sorted(keys), str(profile.data / FOLDER))
     return {
         "io_manager": ParquetTables(base_dir=str(profile.data)),
         "data_folder": DataFolder(base_dir=str(profile.data)),
@@ -203,7 +205,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
             root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
         ),
         "chat_cache": ChatCacheFile(results_dir=results),
-        **engine_resources(profile.engines, results, models_lock(profile.data), sorted(keys)),
+        **engine_resources(profile.engines, results, *of_data),
     }
 
 

@@ -31,6 +31,11 @@ QWEN3_32B_TOKENS_A_SECOND = Speed(
     "gpustack's performance lab: Qwen3-32B, stock vLLM, one H100, 2,150 to 4,000 in total; "
     "the lower end",
 )
+TINY_JUDGE_TOKENS_A_SECOND = Speed(
+    0.3 * 989e12 / (2 * 395e6),
+    "computed, not measured: 30 % of an H100's 989 dense TFLOPS in bfloat16 (NVIDIA's data sheet), "
+    "two operations for each of ModernBERT-large's 395 million parameters and token",
+)
 
 SILVER_PROMPT_TOKENS = 300.0
 """Prompt tokens besides document and claim: words of the longer form of ``silver.md`` times 1.3,

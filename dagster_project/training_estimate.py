@@ -7,9 +7,12 @@ paper's where there are none.
 from dataclasses import replace
 from pathlib import Path
 
-from dagster_project.engine_choices import EngineChoices
+from dagster_project.engine_choices import TINY_JUDGE, EngineChoices
 from dagster_project.model_server import Server
-from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
+from dagster_project.public_figures import (
+    QWEN3_32B_TOKENS_A_SECOND,
+    TINY_JUDGE_TOKENS_A_SECOND,
+)
 from decomposerl.reports.cost import CostLine
 from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.training_plan import judging_cost
@@ -24,7 +27,6 @@ from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import PAPER_7B, TINY, experiment
 from resources.preflight.workload import claim_facts
 
-NO_TINY_JUDGE = "tiny judge (not available: refused)"
 BOUND = 512
 """Tokens of a bounded thought in the doctor's comparison of readings."""
 
@@ -64,7 +66,12 @@ def _basis(recipe: Experiment, facts: ClaimFacts | None) -> str:
 
 
 def judge_tokens(engines: EngineChoices, recipe: Experiment) -> JudgeTokens:
-    """Lengths of the judge's calls; a recipe's thinking takes the place of the profile's."""
+    """Lengths of the judge's calls; a recipe's thinking takes the place of the profile's.
+
+    A tiny judge reads no prompt around the texts and writes no reply.
+    """
+    if recipe.judge == "tiny":
+        return JudgeTokens(around=0.0, reply=0.0)
     switched = {"off": False, "on": True, "default": True}[engines.judge_thinking]
     thinks = switched if recipe.judge_thinking is None else recipe.judge_thinking
     return JudgeTokens().thinking(engines.judge_thinking_tokens) if thinks else JudgeTokens()
@@ -84,7 +91,9 @@ def judge_hours() -> dict[str, float]:
 def _judge(engines: EngineChoices, recipe: Experiment, estimate: RunEstimate) -> CostLine:
     server = engines.judge_server
     if recipe.judge == "tiny":
-        return replace(judging_cost(estimate, NO_TINY_JUDGE), unknown="gpu_hours")
+        known = engines.judge_encoder == TINY_JUDGE
+        speed = TINY_JUDGE_TOKENS_A_SECOND.amount if known else None
+        return judging_cost(estimate, f"tiny judge on {engines.judge_encoder}", None, speed)
     if server is None:
         return judging_cost(estimate, "rules")
     ours = not server.needs_key and server.model == "Qwen/Qwen3-32B"

@@ -1,10 +1,10 @@
-"""The process that trains a policy: ``python -m dagster_project.worker --run FILE``.
+"""The process that trains: a policy with ``python -m dagster_project.worker --run FILE``.
 
 It reads a ``TrainingRun`` as JSON and the profile of its environment, checks that the run can
 succeed, trains, and reports every step: to a Dagster run's log through Pipes, or on a terminal
 with a progress bar. The exit status is 0 when the run is done, also where its health rules ended
 it; 2 when it was refused; 128 plus the signal's number after a signal, which leaves a checkpoint;
-1 after an unexpected error.
+1 after an unexpected error. With ``--heads FILE`` it trains the heads of the tiny judge.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from decomposerl.reports.training_plan import dry_run_plain, problem_lines
 from resources.hub.locks import at_commit
 from resources.preflight.servers import served_context
 from resources.store.run_lock import file_lock
+from resources.training.judge_heads import HeadsRun, train_heads
 from resources.training.process import DONE, REFUSED, TrainingOutcome, TrainingRun
 from resources.training.run_inputs import judge_for, run_key
 from resources.training.safe_point import Interrupted
@@ -49,7 +50,8 @@ _SIGNALLED, _PATIENCE_S = 128, 30.0
 class Options:
     """The command line, without what Pipes adds to it."""
 
-    run: Path
+    file: Path
+    heads: bool
     dry_run_only: bool
     start_anyway: bool
 
@@ -61,7 +63,10 @@ def main(words: Sequence[str] | None = None) -> int:
     rank, _ = process_rank()
     with opened_output(silent=rank > 0) as output:
         try:
-            run = _read(options.run)
+            if options.heads:
+                _train_heads(options.file, output)
+                return DONE
+            run = _read(options.file)
             with _exclusive(run) if rank == 0 else nullcontext():
                 outcome = _train(run, output, options)
         except DecomposeRLError as error:
@@ -81,11 +86,26 @@ def _exclusive(run: TrainingRun) -> AbstractContextManager[None]:
 
 def _options(words: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="python -m dagster_project.worker", description=__doc__)
-    parser.add_argument("--run", type=Path, required=True, help="a TrainingRun as JSON")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--run", type=Path, help="a TrainingRun as JSON")
+    what.add_argument("--heads", type=Path, help="a HeadsRun as JSON: train the tiny judge")
     parser.add_argument("--dry-run-only", action="store_true", help="check, train nothing")
     parser.add_argument("--start-anyway", action="store_true", help="despite problems it finds")
     known, _ = parser.parse_known_args(words)  # Pipes reads its own options
-    return Options(known.run, known.dry_run_only, known.start_anyway)
+    file = known.heads or known.run
+    return Options(file, known.heads is not None, known.dry_run_only, known.start_anyway)
+
+
+def _train_heads(path: Path, output: Output) -> None:
+    require("torch", "transformers", "peft", "accelerate")
+    try:
+        run = HeadsRun.model_validate_json(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} holds no run of heads: {error}") from error
+    _set_threads(run.threads)
+    beside = run.folder.with_name(f".{run.folder.name}.lock")
+    with file_lock(beside, str(run.folder), wait_s=_PATIENCE_S):
+        train_heads(run, output.note)
 
 
 def _read(path: Path) -> TrainingRun:
@@ -145,7 +165,7 @@ def judge_facts(run: TrainingRun, profile: Profile) -> "DryRunFacts":
 
     server, recipe = profile.engines.judge_server, run.experiment
     lengths, processes = judge_tokens(profile.engines, recipe), process_rank()[1]
-    if server is None:
+    if server is None or recipe.judge == "tiny":
         return DryRunFacts(judge_tokens=lengths, processes=processes)
     key = read_key(server.key_variable)
     contexts = [served_context(url, server.model, key) for url in server.urls]

@@ -33,6 +33,7 @@ from decomposerl.schemas.funnel import (
     STAGE_RUNS,
     TRAINING_CLAIMS,
 )
+from decomposerl.schemas.judging import JUDGE_AGREEMENT, JUDGE_EXAMPLES, JUDGE_STUDY
 from decomposerl.schemas.studies import SELECTOR_STUDY, TRAINING_STUDY
 from decomposerl.schemas.training import (
     CURVES,
@@ -62,7 +63,10 @@ __all__ = [
     "DIVERSITY_SELECTED",
     "DOUBTFUL",
     "DROPS",
+    "JUDGE_AGREEMENT",
     "JUDGE_CALLS",
+    "JUDGE_EXAMPLES",
+    "JUDGE_STUDY",
     "LABELS",
     "LEADERBOARD",
     "PAIRS",

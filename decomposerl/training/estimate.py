@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from decomposerl.judge.call import Task
+from decomposerl.judge.heads import heads_of
 from decomposerl.rewards.composite import active_rewards
 from decomposerl.training.experiment import Experiment, Grpo, steps_of
 
@@ -96,7 +98,7 @@ def batch_problems(grpo: Grpo, processes: int = 1) -> list[str]:
     return wrong
 
 
-def calls_per_rollout(experiment: Experiment, questions: float) -> dict[str, float]:
+def calls_per_rollout(experiment: Experiment, questions: float) -> dict[Task, float]:
     """Judge calls by task of a rollout with n ``questions``: 4n + 1 with every reward on.
 
     Coverage takes one call, and one per question left out; the other tasks one per question.
@@ -106,8 +108,12 @@ def calls_per_rollout(experiment: Experiment, questions: float) -> dict[str, flo
     full = 1.0 if "full" in roles else 0.0
     without = questions if "leave_one_out" in roles else 0.0
     each = questions if "question" in roles else 0.0
-    tasks = dict.fromkeys(("answerability", "atomicity", "correctness"), each)
-    return {"coverage": full + without, **tasks}
+    return {
+        "coverage": full + without,
+        "answerability": each,
+        "atomicity": each,
+        "correctness": each,
+    }
 
 
 def estimate_run(
@@ -124,7 +130,9 @@ def estimate_run(
     sampled = completions + held_out
     calls = calls_per_rollout(experiment, facts.questions)
     lengths = tokens or JudgeTokens()
-    prompt = sum(n * _prompt(task, facts, lengths) for task, n in calls.items())
+    prompt = sum(
+        n * _passes(experiment, task) * _prompt(task, facts, lengths) for task, n in calls.items()
+    )
     judge_calls = round(sampled * sum(calls.values()))
     seconds = (steps + held_out / grpo.global_batch) * (seconds_per_step or 0.0)
     return RunEstimate(
@@ -178,6 +186,11 @@ def disk_bytes(
         "rollouts": round(sampled * completion_tokens * _STORED_A_TOKEN),
         "judge calls": estimate.judge_calls * _STORED_A_CALL,
     }
+
+
+def _passes(experiment: Experiment, task: Task) -> int:
+    """How often a judge reads the texts of a call: a tiny one once for each head of the task."""
+    return len(heads_of(task)) if experiment.judge == "tiny" else 1
 
 
 def _prompt(task: str, facts: ClaimFacts, lengths: JudgeTokens) -> float:

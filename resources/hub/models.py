@@ -33,6 +33,7 @@ HUB_MODELS: tuple[HubModel, ...] = (
     HubModel("Qwen/Qwen2.5-32B-Instruct", "baselines", "Apache-2.0"),
     HubModel("Qwen/Qwen3-32B", "judge; silver sub-questions of `local`", "Apache-2.0"),
     HubModel("Qwen/Qwen3-32B-FP8", "judge of two layouts", "Apache-2.0"),
+    HubModel("answerdotai/ModernBERT-large", "encoder of the tiny judge in `paper`", "Apache-2.0"),
     HubModel("Qwen/Qwen3-Embedding-8B", "questions of traces in `paper`", "Apache-2.0"),
     HubModel(
         "bespokelabs/Bespoke-MiniCheck-7B",

@@ -23,10 +23,13 @@ _SHOWN = 80
 class ReplayJudge:
     """A ``Judge`` over recorded rulings."""
 
-    def __init__(self, folder: Path) -> None:
-        """``folder`` may be the table itself (``.parquet``). Reads nothing before a call."""
+    def __init__(self, folder: Path, rulings: Mapping[str, Ruling] | None = None) -> None:
+        """``folder`` may be the table itself (``.parquet``). Reads nothing before a call.
+
+        ``rulings`` by call key stand for a table that was read already.
+        """
         self._path = _table_path(folder)
-        self._rulings: Mapping[str, Ruling] | None = None
+        self._rulings = rulings
         self.engine = f"replay of {folder.name}"
         """Name of the engine: the folder of its recorded rulings."""
         self.calls = 0

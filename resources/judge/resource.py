@@ -1,4 +1,4 @@
-"""The judge behind the rewards as a Dagster resource: rules, a chat model, or a recorded table.
+"""The judge behind the rewards as a Dagster resource: rules, a chat model, heads, a recorded table.
 
 Opening imports neither openai nor torch and makes no calls.
 """
@@ -16,17 +16,24 @@ from resources.chat.resource import PromptedResource
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.replay import ReplayJudge
 from resources.judge.rule_judge import RuleJudge
+from resources.judge.tiny_judge import TinyJudge
 from resources.store.prompts import AGAIN, load_prompt
+
+_ON_GPU = 131_072
+"""Tokens that the tiny judge reads in one pass on a GPU, padding included."""
 
 
 class JudgeResource(PromptedResource):
     """The judge (paper, section 3.2: a 32B model at temperature 0 with seed 42)."""
 
     batch_size: int = Field(default=1024, ge=1, description="calls asked and stored at a time")
-    engine: Literal["embedded", "chat", "replay"] = Field(
-        default="embedded", description="rules on words, a chat model, or recorded rulings"
+    engine: Literal["embedded", "chat", "replay", "tiny"] = Field(
+        default="embedded",
+        description="rules on words, a chat model, recorded rulings, or trained classifiers",
     )
     folder: str = Field(default="", description="replay: folder of recorded rulings")
+    heads: str = Field(default="", description="tiny: folder of the tiny judge's heads")
+    device: str = Field(default="cpu", description="tiny: torch's name")
     reply_tokens: int = Field(
         default=1024, ge=1, description="chat: most of one reply, besides its thought"
     )
@@ -61,6 +68,8 @@ class JudgeResource(PromptedResource):
         """
         if self.engine == "replay":
             return ReplayJudge(Path(self.folder))
+        if self.engine == "tiny":
+            return self.tiny_judge(Path(self.heads))
         if self.engine == "embedded":
             return RuleJudge()
         bound = self.thinking_tokens if self.bound_thinking and self.thinks is not False else None
@@ -72,3 +81,9 @@ class JudgeResource(PromptedResource):
             sends_temperature=self.sends_temperature,
             batch_size=self.batch_size,
         )
+
+    def tiny_judge(self, folder: Path) -> TinyJudge:
+        """The tiny judge whose heads are in ``folder``, on this resource's device."""
+        if self.device.startswith("cuda"):
+            return TinyJudge(folder, self.device, "bfloat16", _ON_GPU)
+        return TinyJudge(folder, self.device)

@@ -4,20 +4,23 @@ Its bars are shown in this process, and its steps on the policy's page, as obser
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import dagster as dg
 import polars as pl
 
+from decomposerl.errors import TrainingError
 from decomposerl.progress import Mirror
 from decomposerl.reports.training_figure import training_curve, training_png
 from decomposerl.reports.training_report import duration
 from decomposerl.training.curves import TRAIN, CurvePoint, curve_rows
 from decomposerl.training.health import spread_key
 from resources.store.recording import picture, rounded
-from resources.training.process import PROGRESS, STEP
+from resources.training.process import DONE, PROGRESS, STEP, meaning_of
+from resources.vllm.process import tail
 
 _LEAST_WAIT_S, _WAIT_SHARE = 30.0, 0.15
 
@@ -127,3 +130,29 @@ class _Shown:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the same
         """All else is the handler's."""
         return getattr(self._handler, name)
+
+
+def watched_process(
+    context: dg.AssetExecutionContext, log: Path, start: Callable[[Sequence[str]], int]
+) -> Sequence[Any]:
+    """The messages of a process that reports through Pipes; ``start`` gives its exit status.
+
+    Raises:
+        TrainingError: the process failed; the message ends with the last lines of ``log``.
+    """
+    context.log.info(f"training in a separate process; its output is in {log}")
+    with dg.open_pipes_session(
+        # With the asset's own context Dagster warns about a method that it calls itself.
+        context=context.op_execution_context,
+        context_injector=dg.PipesTempFileContextInjector(),
+        message_reader=TrainingMessages(StepObserver(context)),
+    ) as session:
+        status = start([w for pair in session.get_bootstrap_cli_arguments().items() for w in pair])
+    if status != DONE:
+        raise TrainingError(failure_text(f"ended with {meaning_of(status)}", log))
+    return session.get_custom_messages()
+
+
+def failure_text(what: str, log: Path) -> str:
+    """What happened to a training process, with the end of its log."""
+    return f"the training process {what}. Its log is {log}, and ends:\n{tail(log)}"

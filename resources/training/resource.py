@@ -26,12 +26,14 @@ from decomposerl.reports.training_figure import training_curve, training_png
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.training.curves import changes, ends
 from decomposerl.training.experiment import plain_values
+from resources.judge.encoder import MINILM
 from resources.process.child import run_watched
 from resources.store.parquet import file_sha256
 from resources.store.profile_defaults import ProfileDefaults
 from resources.store.recording import picture, rounded
 from resources.store.temporary import replace_file
-from resources.training.messages import StepObserver, TrainingMessages
+from resources.training.judge_heads import HeadsRun
+from resources.training.messages import failure_text, watched_process
 from resources.training.process import (
     DONE,
     DRY_RUN,
@@ -47,7 +49,6 @@ from resources.training.process import (
 )
 from resources.training.run_inputs import RunInputs
 from resources.training.run_store import RunFolder, read_attempts
-from resources.vllm.process import tail
 
 _RUN_FILE, _LOG_FILE = "run.json", "worker.log"
 _RETURNS_MEMORY = ("env", "MALLOC_MMAP_THRESHOLD_=1048576")
@@ -79,6 +80,9 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         "accelerate.commands.launch --config_file configs/accelerate/two_gpus.yaml",
     )
     device: str = Field(default="cpu", description="torch's name")
+    encoder: str = Field(
+        default=MINILM, description="of the tiny judge: hub name, folder, or minilm (the wheel's)"
+    )
     threads: int = Field(default=1, ge=1, description="torch's threads")
     prompts_dir: str = Field(default="", description="folder of your own prompt files")
     generation: GenerationEngine = Field(
@@ -173,23 +177,28 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 that it printed.
         """
         log = notes / _LOG_FILE
-        context.log.info(f"training in a separate process; its output is in {log}")
-        with dg.open_pipes_session(
-            # With the asset's own context Dagster warns about a method that it calls itself.
-            context=context.op_execution_context,
-            context_injector=dg.PipesTempFileContextInjector(),
-            message_reader=TrainingMessages(StepObserver(context)),
-        ) as session:
-            pipes = [w for pair in session.get_bootstrap_cli_arguments().items() for w in pair]
-            status = self._run(run, log, [*options, *pipes], context.run.run_id)
-        if status != DONE:
-            raise TrainingError(_failure(f"ended with {meaning_of(status)}", log))
-        messages = session.get_custom_messages()
+
+        def start(pipes: Sequence[str]) -> int:
+            return self._run(run, log, [*options, *pipes], context.run.run_id)
+
+        messages = watched_process(context, log, start)
         outcome = outcome_among(messages)
         if outcome is None:
-            raise TrainingError(_failure("ended without an outcome", log))
+            raise TrainingError(failure_text("ended without an outcome", log))
         dry = last_of(messages, DRY_RUN) or {}
         return TrainedRun(run, outcome, dict(dry.get("report", {})))
+
+    def train_heads(self, context: dg.AssetExecutionContext, run: HeadsRun, notes: Path) -> None:
+        """Train the tiny judge's heads in a separate process, whose log is in ``notes``.
+
+        Raises:
+            TrainingError: as ``train``.
+        """
+        file, log = notes / "heads.json", notes / "heads.log"
+        replace_file(file, lambda path: path.write_text(run.model_dump_json(indent=2), "utf-8"))
+        words = [self.python or sys.executable, "-m", self.module, "--heads", str(file)]
+        title = f"run {context.run.run_id}, started by process {os.getpid()}"
+        watched_process(context, log, lambda p: run_watched([*words, *p], log, self.grace_s, title))
 
     def dry_run(self, context: dg.AssetExecutionContext, run: TrainingRun, notes: Path) -> str:
         """The page of a dry run in a separate process; nothing is trained.
@@ -202,7 +211,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         log.unlink(missing_ok=True)
         status = self._run(run, log, ["--dry-run-only"], context.run.run_id)
         if status != DONE:
-            raise TrainingError(_failure(f"ended with {meaning_of(status)}", log))
+            raise TrainingError(failure_text(f"ended with {meaning_of(status)}", log))
         return log.read_text("utf-8")
 
     def command(self, run: TrainingRun, notes: Path) -> list[str]:
@@ -218,10 +227,6 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     def _run(self, run: TrainingRun, log: Path, options: Sequence[str], run_id: str) -> int:
         title = f"run {run_id}, started by process {os.getpid()}"
         return run_watched([*self.command(run, log.parent), *options], log, self.grace_s, title)
-
-
-def _failure(what: str, log: Path) -> str:
-    return f"the training process {what}. Its log is {log}, and ends:\n{tail(log)}"
 
 
 def policy_result(trained: TrainedRun) -> dg.MaterializeResult[None]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from decomposerl.errors import ConfigError, TrainingError
+from decomposerl.errors import TrainingError
 from decomposerl.prompts.policy import NAME as POLICY
 from decomposerl.prompts.template import QUESTION, PromptSettings
 from decomposerl.training.claim_draws import held_out_claims
@@ -165,14 +165,10 @@ def restart_notice(inputs: RunInputs) -> str:
 def judge_for(judge: JudgeResource, experiment: Experiment) -> JudgeResource:
     """The profile's judge with the recipe's thinking, for graph and training process alike.
 
-    Raises:
-        ConfigError: the recipe wants a judge that does not exist.
+    A recipe for the tiny judge takes the one that was trained in the data folder.
     """
     if experiment.judge == "tiny":
-        raise ConfigError(
-            f"experiment '{experiment.name}' is judged by the tiny judge, which this version does "
-            "not have"
-        )
+        return judge.model_copy(update={"engine": "tiny"})
     if experiment.judge_thinking is None or judge.engine != "chat":
         return judge
     thinking = "on" if experiment.judge_thinking else "off"

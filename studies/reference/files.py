@@ -84,6 +84,20 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile("marks.jsonl", "reviewers' marks of the trace page"),
     ),
     "Studies": (
+        DataFile(
+            "judge_distillation.parquet",
+            "a large judge's rulings as examples for the tiny one",
+            "judge_distillation",
+        ),
+        DataFile("tiny_judge/<head>/", "an adapter of the tiny judge, and `head.json`: how it did"),
+        DataFile("tiny_judge/judge.json", "the tiny judge's encoder and teacher"),
+        DataFile("tiny_judge_runs/", "what the training of the heads was given, and its log"),
+        DataFile(
+            "tiny_judge_agreement.parquet",
+            "the tiny judge beside its teacher",
+            "tiny_judge_agreement",
+        ),
+        DataFile("study/judge_rewards.parquet", "rewards by both judges", "judge_study"),
         DataFile("study/selectors.parquet", "the selectors on the pool", "selector_study"),
         DataFile(
             "study/<name>.parquet", "the measures of a study of trained runs", "training_study"

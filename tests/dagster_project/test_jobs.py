@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from assets.calibrations import CalibrationConfig
 from assets.evaluation import ComparisonConfig
+from assets.judge import AgreementConfig, DistillationConfig, HeadConfig, JudgesConfig
 from assets.report import ReportConfig
 from assets.training import PolicyConfig
 from assets.training_inputs import BasePolicyConfig, RandomClaimsConfig
@@ -41,6 +42,10 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
         "study__trick_signs": TrickStudyConfig(),
         "study__tricks_found": FoundTricksConfig(),
         **{f"study__{study.name}": TrainingStudyConfig() for study in STUDIES},
+        "judge_distillation": DistillationConfig(),
+        "tiny_judge_heads": HeadConfig(),
+        "tiny_judge_agreement": AgreementConfig(),
+        "study__judge_rewards": JudgesConfig(),
     },
     "write_report": {"report": ReportConfig()},
 }

@@ -144,6 +144,57 @@ def tiny_deberta(folder: Path) -> Path:
     return _saved(DebertaV2ForSequenceClassification(config), tokenizer, folder)
 
 
+def tiny_modernbert(folder: Path, seed: int = SEED, positions: int = 130) -> Path:
+    """A ModernBERT without a classifier over ``WORDS`` and letters, read in lower case."""
+    from transformers import ModernBertConfig, ModernBertModel, PreTrainedTokenizerFast
+
+    _seeded(seed)
+    marks = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    cutter = _word_tokenizer([*marks.values()])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=cutter, model_input_names=["input_ids", "attention_mask"], **marks
+    )
+    config = ModernBertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=positions,
+        global_attn_every_n_layers=2,
+        initializer_range=0.2,
+        pad_token_id=0,
+        cls_token_id=1,
+        sep_token_id=2,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    return _saved(ModernBertModel(config), tokenizer, folder)
+
+
+def _word_tokenizer(marks: Sequence[str]) -> "Tokenizer":
+    """Whole words of a few, else letters; pairs as BERT's."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import Lowercase
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+    from tokenizers.processors import TemplateProcessing
+
+    letters = [chr(code) for code in range(33, 127) if chr(code).lower() == chr(code)]
+    pieces = [*marks, *sorted({word.lower() for word in WORDS} - set(letters)), *letters]
+    pieces += [f"##{letter}" for letter in letters]
+    cutter = Tokenizer(
+        WordPiece({piece: row for row, piece in enumerate(pieces)}, unk_token=marks[3])
+    )
+    cutter.normalizer, cutter.pre_tokenizer = Lowercase(), BertPreTokenizer()
+    cutter.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
+    )
+    return cutter
+
+
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

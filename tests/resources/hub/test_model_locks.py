@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.engine_choices import JUDGE, MINICHECK_7B, POLICY, QUESTIONS, engine_choices
+from dagster_project.engine_choices import (
+    JUDGE,
+    MINICHECK_7B,
+    POLICY,
+    QUESTIONS,
+    TINY_JUDGE,
+    engine_choices,
+)
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.systems import CHAT_MODELS
 from decomposerl.training.experiment import BASE_POLICY
@@ -158,6 +165,7 @@ def test_the_table_has_every_model_that_the_project_names():
     """Of both profiles, recipes, baselines and MiniCheck; those of endpoints of OpenAI are none."""
     local, paper = engine_choices("local", {}), engine_choices("paper", {})
     named = {POLICY, MINICHECK_7B, JUDGE, QUESTIONS, local.sentence_model, local.tokenizer}
+    named |= {TINY_JUDGE}
     named |= {one.model for one in (*local.servers, *paper.servers) if not one.needs_key}
     named |= {one.requested for one in CHAT_MODELS if one.port == "open"}
     named |= {one.model for one in EXPERIMENTS if one.model != BASE_POLICY}

@@ -16,15 +16,16 @@ import pytest
 from pydantic import SecretStr
 
 from dagster_project.engine_choices import JUDGE
-from dagster_project.profiles import process_rank, profile_from_environment
+from dagster_project.profiles import process_rank, profile_from_environment, resources_for
 from dagster_project.worker import judge_facts, main
-from decomposerl.errors import ConfigError
+from decomposerl.errors import EngineMissing
 from decomposerl.training.experiment import Optimization
 from fault_server import Answer, FaultServer
 from project import ROOT
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.judge.rule_judge import RuleJudge
+from resources.judge.tiny_judge import TinyJudge
 from resources.preflight.servers import served_context
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingRun
@@ -241,7 +242,7 @@ def test_a_file_that_holds_no_run_is_named(
 
 
 def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path, base: Path):
-    """None leaves the profile's; a recipe for the tiny judge is refused while there is none."""
+    """None leaves the profile's; a recipe for the tiny judge takes the data folder's."""
     experiment = run_of(tmp_path / "run", base).experiment
     judge = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", endpoints=["u"])
     assert judge is judge_for(judge, experiment)
@@ -249,8 +250,12 @@ def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path, base: Path)
     silent = judge_for(judge, replace(experiment, judge_thinking=False))
     assert (True, False) == (thinking.thinks, silent.thinks)
     assert "m" == thinking.model
-    with pytest.raises(ConfigError, match="tiny judge"):
-        judge_for(judge, replace(experiment, judge="tiny"))
+    profile = profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path)})
+    tiny = judge_for(resources_for(profile)["judge"], replace(experiment, judge="tiny")).open()
+    assert isinstance(tiny, TinyJudge)
+    assert tmp_path / "tiny_judge" == tiny.folder
+    with pytest.raises(EngineMissing, match="no trained tiny judge"):
+        _ = tiny.engine
 
 
 def test_a_thinking_judge_has_tokens_for_its_thought(tmp_path: Path, base: Path):

@@ -1,0 +1,177 @@
+"""Training examples of the tiny judge from rulings of a large one.
+
+An example is a head's two texts and the class that the large judge's ruling states. Examples are
+split by document: documents that share a claim, and claims that share a document, are on one side.
+For training each class has equally many: those of a rarer class are repeated, and what that cannot
+balance is left out.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+from pydantic import Field
+
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.judge.heads import HEADS, Head, heads_of, texts_of
+from decomposerl.judge.plan import plan
+from decomposerl.schemas import JUDGE_EXAMPLES
+from decomposerl.settings import Settings
+from decomposerl.traces.rollout import Rollout
+
+_DIGITS = 16
+
+
+class DistillationSettings(Settings):
+    """How the examples are split and balanced."""
+
+    test_share: float = Field(0.2, gt=0, lt=1, description="share of documents for agreement")
+    dev_share: float = Field(0.1, gt=0, lt=1, description="share of documents for early stopping")
+    repeats: int = Field(
+        8, ge=1, description="how often the examples of a rarer class are repeated at most"
+    )
+    per_class: int = Field(0, ge=0, description="most training examples of a class; 0: no limit")
+    most_dev: int = Field(1_000, ge=1, description="most examples of a head for early stopping")
+    seed: int = Field(42, ge=0, description="part of the hash that splits the documents")
+
+
+@dataclass(frozen=True, slots=True)
+class RuledCall:
+    """A call with its ruling (``Ruling.text``), and the trace's claim and document."""
+
+    call: JudgeCall
+    ruling: str
+    claim_id: str
+    claim: str
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeadExamples:
+    """A head's examples for training, balanced by repeating, and for early stopping.
+
+    ``constant`` is the class that it always gives, where the rulings are too one-sided to learn
+    from; else empty.
+    """
+
+    train: pl.DataFrame
+    dev: pl.DataFrame
+    constant: str
+
+
+def ruled_calls(rollouts: Sequence[Rollout], rulings: Mapping[str, Ruling]) -> Iterable[RuledCall]:
+    """The calls of traces that have a ruling, each trace's own; ``rulings`` by call key."""
+    for rollout in rollouts:
+        for call in plan([rollout]).calls:
+            text = rulings[call.key].text if call.key in rulings else None
+            if text is not None:
+                yield RuledCall(call, text, rollout.group, rollout.claim, rollout.evidence)
+
+
+def judge_examples(
+    ruled: Iterable[RuledCall], teacher: str, settings: DistillationSettings
+) -> pl.DataFrame:
+    """``JUDGE_EXAMPLES``: one row per head and distinct call, sorted by head and call key.
+
+    ``selected`` are the training rows that repeating can balance, a sample of dev, and every test
+    row.
+    """
+    calls = {one.call.key: one for one in ruled}
+    documents = _documents([(one.claim, one.document) for one in calls.values()])
+    rows = [
+        (head.name, key, *texts_of(one.call), head.label(one.ruling), one.claim_id, document)
+        for (key, one), document in zip(calls.items(), documents, strict=True)
+        for head in heads_of(one.call.task)
+    ]
+    columns = ("head", "call_key", "text", "context", "label", "claim_id", "document")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String()), orient="row")
+    split = {one: _split(one, settings) for one in documents}
+    frame = frame.with_columns(
+        split=pl.col("document").replace_strict(split, return_dtype=pl.String()),
+        teacher=pl.lit(teacher),
+    )
+    return JUDGE_EXAMPLES.conform(_selected(frame, settings).sort("head", "call_key"))
+
+
+def head_examples(examples: pl.DataFrame, head: Head, least: int) -> HeadExamples:
+    """The selected examples of a head; with fewer than ``least`` of a class it is constant.
+
+    Raises:
+        ValueError: there is no training example at all.
+    """
+    own = examples.filter(head=head.name)
+    train, dev = (own.filter(pl.col("selected"), split=name) for name in ("train", "dev"))
+    seen = own.filter(split="train")["label"].value_counts(sort=True)
+    if seen.is_empty():
+        raise ValueError(f"there is no ruling for head '{head.name}'")
+    classes = [train.filter(label=label) for label in head.classes]
+    if min(one.height for one in classes) < least:
+        return HeadExamples(train.clear(), dev, seen["label"][0])
+    most = max(one.height for one in classes)
+    balanced = pl.concat([one[[row % one.height for row in range(most)]] for one in classes])
+    return HeadExamples(balanced, dev, "")
+
+
+def example_counts(examples: pl.DataFrame) -> pl.DataFrame:
+    """Rows by head, class and split, all and selected, in the order of ``HEADS``."""
+    order = {head.name: place for place, head in enumerate(HEADS)}
+    return (
+        examples.group_by("head", "label", "split")
+        .agg(rows=pl.len(), selected=pl.col("selected").sum(), documents=pl.n_unique("document"))
+        .sort(pl.col("head").replace_strict(order, return_dtype=pl.Int64()), "label", "split")
+    )
+
+
+def _selected(frame: pl.DataFrame, settings: DistillationSettings) -> pl.DataFrame:
+    """With ``selected``. Call keys are hashes, so that their order is a draw."""
+    cell = ("head", "split", "label")
+    spread = frame.sort("call_key").with_columns(  # every document once before any twice
+        turn=pl.int_range(pl.len()).over(*cell, "document"),
+        drawn=pl.int_range(pl.len()).over("head", "split"),
+        size=pl.len().over(*cell),
+    )
+    placed = spread.sort("turn", "call_key").with_columns(
+        place=pl.int_range(pl.len()).over(*cell),
+        rarest=pl.col("size").min().over("head", "split"),
+    )
+    most = pl.col("rarest") * settings.repeats
+    if settings.per_class:
+        most = pl.min_horizontal(most, settings.per_class)
+    chosen = (
+        pl.when(split="train")
+        .then(pl.col("place") < most)
+        .when(split="dev")
+        .then(pl.col("drawn") < settings.most_dev)
+        .otherwise(pl.lit(True))
+    )
+    return placed.with_columns(selected=chosen).drop("turn", "drawn", "size", "place", "rarest")
+
+
+def _documents(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """For each claim and document the name of its connected part: its least hash."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    ends = [(_hash("claim", claim), _hash("document", text)) for claim, text in pairs]
+    names = sorted({name for pair in ends for name in pair})
+    number = {name: place for place, name in enumerate(names)}
+    left, right = ([number[pair[side]] for pair in ends] for side in (0, 1))
+    edges = coo_array(([1] * len(ends), (left, right)), shape=(len(names), len(names)))
+    _, part = connected_components(edges, directed=False)
+    least: dict[int, str] = {}
+    for name in names:
+        least.setdefault(int(part[number[name]]), name)
+    return [least[int(part[place])] for place in left]
+
+
+def _split(document: str, settings: DistillationSettings) -> str:
+    share = int(_hash(str(settings.seed), document), 16) / 16**_DIGITS
+    if share < settings.test_share:
+        return "test"
+    return "dev" if share < settings.test_share + settings.dev_share else "train"
+
+
+def _hash(kind: str, text: str) -> str:
+    content = f"{kind}\x1f{text}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]

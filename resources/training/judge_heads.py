@@ -1,0 +1,261 @@
+"""Training the heads of the tiny judge: one LoRA adapter after the other (paper, G.6).
+
+Each head is a classifier on the frozen encoder, trained by transformers' ``Trainer`` and peft, with
+early stopping on macro-F1 over the dev documents. A head is written when it is done, so that a run
+that was stopped goes on with the next one; a head whose examples, encoder or settings changed is
+trained again.
+"""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from decomposerl.errors import TrainingError
+from decomposerl.evaluation.agreement import macro_f1
+from decomposerl.judge.distillation import HeadExamples, head_examples
+from decomposerl.judge.heads import HEADS, Head, HeadSettings
+from decomposerl.reports.tables import markdown_table
+from decomposerl.settings import Settings
+from resources.hub.locks import ModelLocks, models_lock
+from resources.judge.encoder import MINILM, Encoder
+from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, read_head
+from resources.store.temporary import empty_folder, folder_aside, publish_folder
+from resources.training.run_store import write_json
+
+Note = Callable[[str], None]
+_SCORE = "macro_f1"
+_EVALUATED = 64  # examples of dev at a time
+_EXAMPLES = ("text", "context", "label")
+
+
+class HeadsRun(Settings):
+    """What a process that trains heads needs. ``examples`` is a file of ``JUDGE_EXAMPLES``.
+
+    ``folder`` receives the heads (``resources.judge.tiny_judge``); ``encoder`` is a hub model, a
+    folder or ``minilm``, ``revision`` the hub's commit.
+    """
+
+    examples: Path
+    folder: Path
+    encoder: str
+    revision: str = ""
+    settings: HeadSettings = HeadSettings()
+    device: str = "cpu"
+    threads: int = 1
+    dtype: Literal["float32", "bfloat16"] = "float32"
+
+    @cached_property
+    def shared(self) -> Encoder:
+        """The encoder."""
+        return Encoder(self.encoder, self.revision, self.settings.most_tokens)
+
+
+def locked_encoder(encoder: str, data: Path) -> str:
+    """The commit to load of an encoder that is a hub model, as the data folder locks it."""
+    return "" if encoder == MINILM else ModelLocks(models_lock(data)).fetched(encoder)
+
+
+def heads_markdown(folder: Path) -> str:
+    """A row per trained head: its examples, epochs, macro-F1 on dev, seconds."""
+    names = ("train", "dev", "epochs", _SCORE, "shortened", "constant", "seconds")
+    records = {head.name: read_head(folder / head.name) for head in HEADS}
+    rows = [(name, *(one.get(field, "") for field in names)) for name, one in records.items()]
+    return markdown_table(("head", *names), rows)
+
+
+def train_heads(run: HeadsRun, note: Note) -> None:
+    """Train every head that is not there yet; ``note`` takes a line for each epoch and head.
+
+    Raises:
+        TrainingError: the examples lack a head, or documents for early stopping.
+        EngineMissing: the encoder is not there.
+    """
+    frame = pl.read_parquet(run.examples)
+    data = {head.name: _examples(frame, head, run.settings.least) for head in HEADS}
+    for head in HEADS:
+        key = _key(run, data[head.name])
+        if _finished(run.folder / head.name, key):
+            note(f"{head.name}: trained before, on the same examples")
+        else:
+            _make(run, head, data[head.name], key, note)
+    record = {
+        "encoder": run.encoder,
+        "revision": run.revision,
+        "identity": run.shared.identity,
+        "most_tokens": run.settings.most_tokens,
+        "teacher": frame["teacher"][0],
+        "settings": run.settings.model_dump(),
+    }
+    write_json(run.folder / JUDGE_FILE, record)
+
+
+def _examples(frame: pl.DataFrame, head: Head, least: int) -> HeadExamples:
+    try:
+        found = head_examples(frame, head, least)
+    except ValueError as error:
+        raise TrainingError(f"{error}: train a policy with all rewards first") from error
+    if not found.constant and found.dev.is_empty():
+        raise TrainingError(
+            f"head '{head.name}' has no document for early stopping: raise dev_share of asset "
+            "judge_distillation, or train a policy on more claims"
+        )
+    return found
+
+
+def _key(run: HeadsRun, examples: HeadExamples) -> str:
+    """16 hex digits over all that decides a head."""
+    rows = [part.select(_EXAMPLES).rows() for part in (examples.train, examples.dev)]
+    settings = run.settings.model_dump()
+    parts = [run.shared.identity, settings, run.dtype, examples.constant, rows]
+    return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _finished(folder: Path, key: str) -> bool:
+    path = folder / HEAD_FILE
+    return path.is_file() and json.loads(path.read_text("utf-8"))["key"] == key
+
+
+def _make(run: HeadsRun, head: Head, examples: HeadExamples, key: str, note: Note) -> None:
+    """Train a head and write its folder, whole or not at all."""
+    target = run.folder / head.name
+    aside = folder_aside(target)
+    empty_folder(aside)
+    started = time.perf_counter()
+    learnt: Mapping[str, float] = {}
+    if examples.constant:
+        note(f"{head.name}: always {examples.constant}, the rulings are too one-sided to learn")
+    else:
+        learnt = _trained(run, head, examples, aside, note)
+    record = {
+        "key": key,
+        "constant": examples.constant,
+        "train": examples.train.height,
+        "dev": examples.dev.height,
+        "seconds": round(time.perf_counter() - started, 1),
+        **learnt,
+    }
+    write_json(aside / HEAD_FILE, record)
+    publish_folder(aside, target)
+
+
+def _trained(
+    run: HeadsRun, head: Head, examples: HeadExamples, aside: Path, note: Note
+) -> Mapping[str, float]:
+    """Train one adapter and save its best epoch; its macro-F1 over dev, epochs and texts cut."""
+    from transformers import (
+        DataCollatorWithPadding,
+        EarlyStoppingCallback,
+        PrinterCallback,
+        Trainer,
+        set_seed,
+    )
+
+    set_seed(run.settings.seed)
+    model = _with_adapter(run)
+    train, cut = _rows(run.shared, head, examples.train)
+    dev, cut_dev = _rows(run.shared, head, examples.dev)
+    trainer = Trainer(
+        model=model,
+        args=_arguments(run, aside / "checkpoints"),
+        train_dataset=train,
+        eval_dataset=dev,
+        data_collator=DataCollatorWithPadding(run.shared.tokenizer),
+        compute_metrics=_scored(head),
+        callbacks=[EarlyStoppingCallback(run.settings.patience), _noting(head, note)],
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    shutil.rmtree(aside / "checkpoints", ignore_errors=True)
+    model.save_pretrained(aside, save_embedding_layers=False)
+    (aside / "README.md").unlink(missing_ok=True)  # peft's empty model card
+    return {
+        _SCORE: float(trainer.state.best_metric or 0.0),
+        "epochs": round(float(trainer.state.epoch), 2),
+        "shortened": cut + cut_dev,
+    }
+
+
+def _with_adapter(run: HeadsRun) -> Any:  # noqa: ANN401 - peft carries no types
+    """The encoder with a new adapter on every linear layer, and a classifier."""
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    settings = run.settings
+    lora = LoraConfig(
+        task_type=TaskType.SEQ_CLS,
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules="all-linear",
+    )
+    return get_peft_model(run.shared.model(), lora)
+
+
+def _arguments(run: HeadsRun, folder: Path) -> Any:  # noqa: ANN401 - transformers', loaded lazily
+    from transformers import TrainingArguments
+
+    settings = run.settings
+    return TrainingArguments(
+        output_dir=str(folder),
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup,
+        weight_decay=settings.weight_decay,
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.batch,
+        per_device_eval_batch_size=_EVALUATED,
+        # Not by length: a small set would be sorted, and batches of one length are of one class.
+        train_sampling_strategy="random",
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        load_best_model_at_end=True,
+        metric_for_best_model=_SCORE,
+        greater_is_better=True,
+        label_names=["labels"],
+        seed=settings.seed,
+        use_cpu=run.device == "cpu",
+        bf16=run.dtype == "bfloat16",
+        dataloader_pin_memory=run.device != "cpu",
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+
+
+def _rows(encoder: Encoder, head: Head, frame: pl.DataFrame) -> tuple[list[dict[str, Any]], int]:
+    """The tokenizer's fields with the class's number; how many texts were shortened."""
+    encoded = encoder.encoded(frame.select("text", "context").rows())
+    labels = [head.classes.index(label) for label in frame["label"]]
+    rows = zip(encoded.rows, labels, strict=True)
+    return [{**fields, "labels": label} for fields, label in rows], encoded.shortened
+
+
+def _scored(head: Head) -> Callable[[Any], dict[str, float]]:
+    classes = len(head.classes)
+
+    def scored(predicted: Any) -> dict[str, float]:  # noqa: ANN401 - transformers' EvalPrediction
+        given = np.asarray(predicted.predictions)[:, :classes].argmax(axis=1)
+        cells = np.asarray(predicted.label_ids) * classes + given
+        table = np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
+        return {_SCORE: float(macro_f1(table))}
+
+    return scored
+
+
+def _noting(head: Head, note: Note) -> Any:  # noqa: ANN401 - transformers', loaded lazily
+    """A callback that notes the macro-F1 of every epoch."""
+    from transformers import TrainerCallback
+
+    class Noting(TrainerCallback):
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - theirs
+            score = kwargs["metrics"][f"eval_{_SCORE}"]
+            note(f"{head.name}: epoch {state.epoch:.0f}, macro-F1 {score:.3f}")
+
+    return Noting()

@@ -1,0 +1,109 @@
+"""Training the heads: it goes on where it stopped, and trains again what changed."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from decomposerl.errors import TrainingError
+from decomposerl.judge.heads import HEADS
+from judge_parts import heads_run
+from resources.judge.tiny_judge import TinyJudge, read_head
+from resources.store.parquet import file_sha256, write_parquet
+from resources.training.judge_heads import HeadsRun, heads_markdown, train_heads
+from tiny_models import tiny_modernbert
+
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
+
+
+class Cut(Exception):  # noqa: N818 - stands for a killed process
+    """The process ends here."""
+
+
+def weights(folder: Path) -> dict[str, str]:
+    return {path.parent.name: file_sha256(path) for path in folder.glob("*/*.safetensors")}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> HeadsRun:
+    """One epoch of every head."""
+    return heads_run(tmp_path, str(tiny_modernbert(tmp_path / "encoder")), epochs=1)
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_next_head(run: HeadsRun, tmp_path: Path):
+    """Done heads stay as they are, a half-trained one leaves nothing, the end is the same."""
+    notes: list[str] = []
+
+    def cut(text: str) -> None:
+        notes.append(text)
+        if text.startswith(HEADS[3].name):
+            raise Cut
+
+    with pytest.raises(Cut):
+        train_heads(run, cut)
+    first = weights(run.folder)
+    assert [head.name for head in HEADS[:3]] == sorted(first, key=[h.name for h in HEADS].index)
+    notes.clear()
+    train_heads(run, notes.append)
+    again = [note for note in notes if "trained before" in note]
+    assert [f"{head.name}: trained before, on the same examples" for head in HEADS[:3]] == again
+    assert first.items() <= weights(run.folder).items()
+    whole = run.model_copy(update={"folder": tmp_path / "whole"})
+    train_heads(whole, str)
+    assert weights(whole.folder) == weights(run.folder), "the same seed gives the same heads"
+    assert [] == [path for path in run.folder.rglob("*") if "checkpoint" in path.name]
+
+
+def test_a_head_is_trained_again_where_its_examples_changed(run: HeadsRun):
+    """Only that one; and all of them with other settings."""
+    train_heads(run, str)
+    before = weights(run.folder)
+    frame = pl.read_parquet(run.examples)
+    turned = pl.col("label").replace({"0": "1", "1": "0"})
+    of_head = pl.col("head") == "correctness"
+    write_parquet(
+        frame.with_columns(pl.when(of_head).then(turned).otherwise("label").alias("label")),
+        run.examples,
+    )
+    notes: list[str] = []
+    train_heads(run, notes.append)
+    assert 7 == sum("trained before" in note for note in notes)
+    changed = {name for name, digest in weights(run.folder).items() if digest != before[name]}
+    assert {"correctness"} == changed
+    notes.clear()
+    train_heads(
+        run.model_copy(update={"settings": run.settings.model_copy(update={"seed": 1})}),
+        notes.append,
+    )
+    assert not [note for note in notes if "trained before" in note]
+
+
+def test_a_one_sided_head_is_constant_and_says_so(run: HeadsRun):
+    """It has no adapter; the judge gives its class without the encoder."""
+    frame = pl.read_parquet(run.examples)
+    always = pl.when(pl.col("head") == "answerability").then(pl.lit("1")).otherwise("label")
+    write_parquet(frame.with_columns(label=always), run.examples)
+    notes: list[str] = []
+    train_heads(run, notes.append)
+    assert "answerability: always 1, the rulings are too one-sided to learn" in notes
+    record = read_head(run.folder / "answerability")
+    assert ("1", 0) == (record["constant"], record["train"])
+    assert 7 == len(weights(run.folder))
+    judge = TinyJudge(run.folder)
+    assert ["1", "1"] == judge.labels([HEADS[5]] * 2, [("a", "b"), ("the cat", "c")])
+    assert "_model" not in vars(judge)
+    assert "| answerability | 0 |" in heads_markdown(run.folder)
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [(pl.col("head") != "coverage", "coverage"), (pl.col("split") != "dev", "dev_share")],
+)
+def test_what_cannot_be_learned_is_refused_before_the_first_head(
+    run: HeadsRun, kept: pl.Expr, said: str
+):
+    """A head without rulings, and examples without documents for early stopping."""
+    write_parquet(pl.read_parquet(run.examples).filter(kept), run.examples)
+    with pytest.raises(TrainingError, match=said):
+        train_heads(run, str)
+    assert {} == weights(run.folder)
