@@ -45,7 +45,7 @@ DECIDE = frozenset(
         *("tokenizer", "instruction", "dimensions", "claim_split", "score", "allow_own_prompt"),
         *("structured", "thinking", "thinking_tokens", "bound_thinking", "temperature", "seed"),
         *("reply_tokens", "context", "prefix_caching", "vllm_arguments", "importance_correction"),
-        *("most_cycles", "verdict_rule", "demonstrations", "beyond_context", "folder"),
+        *("most_cycles", "verdict_rule", "demonstrations", "beyond_context", "folder", "encoder"),
     )
 )
 """Fields of the resources that decide an answer; the others say where, how fast, at what cost."""

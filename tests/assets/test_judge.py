@@ -93,7 +93,7 @@ def test_the_whole_path_from_rulings_to_rewards(data: Path, instance: dg.Dagster
     (made,) = result.asset_materializations_for_node("study__judge_rewards")
     assert "rule_judge:" in str(made.metadata["rulings a second"].value)
     assert "85.8" in str(made.metadata["paper"].value)
-    said = (data / "studies/judges.txt").read_text("utf-8")
+    said = (data / "studies/judge_rewards.txt").read_text("utf-8")
     assert engine in said
     assert "words:1" in said
     assert (data / "studies/judge_rewards.svg").read_bytes().startswith(b"<?xml")

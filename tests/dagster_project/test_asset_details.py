@@ -25,7 +25,7 @@ from project import ROOT
 from resources.store.parquet import table_of
 from toy_corpus import corpus
 
-NO_TABLE = {*TINY_BASES, "catalog", "report"}
+NO_TABLE = {*TINY_BASES, "catalog", "report", "tiny_judge_heads"}
 OWN_TABLE = {"policy"}
 CODE = ("assets", "decomposerl", "resources")
 BAND = {"difficulty_band"}
@@ -38,7 +38,7 @@ MACHINE = set(
     "most_unanswered base_dir root sample_root processes gpu module python launch threads "
     "generation generation_url memory_share paged checkpoint_every checkpoints_kept "
     "most_judge_failures most_wait_s sampler_check_every report_to grace_s open_models openai "
-    "endpoint entries entry_keys policies likeliest".split()
+    "endpoint entries entry_keys policies likeliest heads".split()
 )
 
 
