@@ -48,7 +48,7 @@ from resources.training.process import (
     outcome_among,
 )
 from resources.training.run_inputs import RunInputs
-from resources.training.run_store import RunFolder, read_attempts
+from resources.training.run_store import RunFolder, read_attempts, stored_outcome
 
 _RUN_FILE, _LOG_FILE = "run.json", "worker.log"
 _RETURNS_MEMORY = ("env", "MALLOC_MMAP_THRESHOLD_=1048576")
@@ -182,7 +182,8 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             return self._run(run, log, [*options, *pipes], context.run.run_id)
 
         messages = watched_process(context, log, start)
-        outcome = outcome_among(messages)
+        # Dagster's reader ends at a line that it read while it was written.
+        outcome = outcome_among(messages) or stored_outcome(run)
         if outcome is None:
             raise TrainingError(failure_text("ended without an outcome", log))
         dry = last_of(messages, DRY_RUN) or {}

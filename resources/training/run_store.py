@@ -158,13 +158,18 @@ class Attempt:
         return 0 if self.checkpoint is None else self.checkpoint.step
 
 
-def finished_outcome(run: TrainingRun) -> TrainingOutcome | None:
-    """The outcome of a run with this key that is done; None where it did not start or stopped."""
+def stored_outcome(run: TrainingRun) -> TrainingOutcome | None:
+    """The last outcome of a run with this key; None where none was written in this folder."""
     folder = RunFolder(run.folder)
     if read_key(folder) != run.key or not folder.outcome.is_file():
         return None
-    outcome = read_outcome(folder)
-    return None if outcome.stopped else outcome
+    return read_outcome(folder)
+
+
+def finished_outcome(run: TrainingRun) -> TrainingOutcome | None:
+    """The outcome of a run with this key that is done; None where it did not start or stopped."""
+    outcome = stored_outcome(run)
+    return None if outcome is None or outcome.stopped else outcome
 
 
 def begin_attempt(run: TrainingRun) -> Attempt:

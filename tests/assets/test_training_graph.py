@@ -192,6 +192,17 @@ def test_a_process_that_dies_fails_the_asset(
     assert [] == result.asset_materializations_for_node("policy")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_message_that_cannot_be_read_costs_no_trained_policy(
+    data: Path, instance: dg.DagsterInstance
+):
+    """Dagster's reader stops at half a line; the outcome is on disk."""
+    result = materialize("unread", data, instance)
+    assert "reader thread" in messages(instance, result)
+    assert result.success
+    assert 1 == len(result.asset_materializations_for_node("policy"))
+
+
 def test_a_look_alone_materializes_nothing(data: Path, instance: dg.DagsterInstance):
     """With ``dry_run_only`` the run succeeds, says what it found, and leaves no policy."""
     result = materialize("good", data, instance, dry_run_only=True)

@@ -22,7 +22,7 @@ from resources.store.parquet import DataFolder, write_parquet
 from resources.training.resource import PolicyTrainerResource
 from strategies import example_row, frame_of
 
-PARTS = ("good", "stopped", "killed", "broken", "silent", "slow")
+PARTS = ("good", "stopped", "killed", "broken", "silent", "unread", "slow")
 RECIPES = tuple(
     Experiment(name=part, title=f"plays {part}", model="hub/name", held_out=HeldOut(claims=2))
     for part in PARTS

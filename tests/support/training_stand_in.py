@@ -2,7 +2,8 @@
 
 It reads its run, speaks through the worker's own output and writes the files that a run leaves.
 What it does otherwise, the recipe's name says: ``killed``, ``broken``, ``silent``, ``stopped``,
-``slow`` (waits for the signal to end, then leaves a checkpoint), ``good``.
+``unread`` (its messages end in half a line), ``slow`` (waits for the signal to end, then leaves a
+checkpoint), ``good``.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 import polars as pl
+from dagster_pipes import PipesCliArgsParamsLoader
 
 from dagster_project.worker_output import Output, opened_output
 from decomposerl.progress import bar
@@ -21,6 +23,7 @@ from decomposerl.training.curves import CurvePoint, curve_rows
 from decomposerl.training.health import spread_key
 from resources.store.parquet import write_parquet
 from resources.training.process import StepReport, TrainingOutcome, TrainingRun
+from resources.training.run_store import RunFolder, begin_attempt, write_outcome
 
 STEPS = 30
 SECRET = "sk-never-shown"  # noqa: S105 - stands for one
@@ -38,6 +41,11 @@ def main() -> int:
         if known.dry_run_only:
             return 0
         play(run, output)
+        if run.experiment.name == "unread":
+            begin_attempt(run)
+            write_outcome(RunFolder(run.folder), outcome_of(run))
+            path = Path(PipesCliArgsParamsLoader().load_messages_params()["path"])
+            path.write_text(path.read_text("utf-8") + '{"method": "log", "pa\n', "utf-8")
         if run.experiment.name != "silent":
             output.outcome(outcome_of(run))
     return 0
