@@ -24,7 +24,7 @@ from resources.training.judge_heads import HeadsRun, train_heads
 
 KEY = "cd" * 8
 QUICK = HeadSettings(
-    rank=4, alpha=16, dropout=0.0, learning_rate=2e-2, epochs=6, patience=4, batch=16, least=4
+    rank=4, alpha=16, dropout=0.0, learning_rate=1e-2, epochs=10, patience=6, batch=16, least=4
 )
 SPLIT = DistillationSettings(test_share=0.25, dev_share=0.25)
 

@@ -17,7 +17,6 @@ from dagster_project.engine_choices import (
 )
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.systems import CHAT_MODELS
-from decomposerl.training.experiment import BASE_POLICY
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.layout import LAYOUTS
 from documents import joined
@@ -168,7 +167,7 @@ def test_the_table_has_every_model_that_the_project_names():
     named |= {TINY_JUDGE}
     named |= {one.model for one in (*local.servers, *paper.servers) if not one.needs_key}
     named |= {one.requested for one in CHAT_MODELS if one.port == "open"}
-    named |= {one.model for one in EXPERIMENTS if one.model != BASE_POLICY}
+    named |= {one.model for one in EXPERIMENTS if not one.on_tiny_base}
     named |= {one.repo_id for one in MODELS.values()}
     named |= {server.model for layout in LAYOUTS for server in layout.servers}
     assert named == {row.name for row in HUB_MODELS}
