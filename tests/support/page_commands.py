@@ -29,7 +29,7 @@ from resources.store.parquet import write_parquet
 from tiny_models import tiny_chat
 from training_graph import claims
 
-LIMIT_S = 300
+LIMIT_S = 1_200
 RULING = "<answer>1</answer>"
 
 NOT_RUN = re.compile(r"^\s*(?:\*\*)?Not run by a test:", re.IGNORECASE)
