@@ -174,8 +174,8 @@ ABLATIONS: tuple[AblationRow, ...] = (
     ),
     *_runs(
         "judge", "G.6", _PARTS,
-        (1856, "Qwen3-32B rules", "paper_7b", "86.3 62.5 77.0"),
-        (1857, "the tiny judge rules", "tiny_judge", "85.8 61.0 76.4"),
+        (1856, "Qwen3-32B as judge", "paper_7b", "86.3 62.5 77.0"),
+        (1857, "the tiny judge", "tiny_judge", "85.8 61.0 76.4"),
     ),
     *_runs(
         "epochs", "G.7", _PARTS,
