@@ -20,7 +20,9 @@ SHELL := /bin/bash
 PIP_ARGS ?=
 # Two workers, one file to a worker: a run of the whole graph is shared by the tests of its file.
 # Files start in the order of tests/conftest.py, the longest first.
-PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder
+# A race with a real browser or server may be lost on a busy machine: a failed test runs once more,
+# and the summary lists it as RERUN.
+PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder --reruns 1 -r aR
 # A minute of processor time that notices most mistakes: structure, contracts, documents, methods.
 FAST_TESTS := $(addprefix tests/project/test_,house.py architecture.py contracts.py) \
 	$(addprefix tests/decomposerl/,baselines judge reports)

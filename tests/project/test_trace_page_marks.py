@@ -112,6 +112,7 @@ def test_the_live_page_keeps_a_note_that_another_tab_stored(tabs: "BrowserContex
         mark |= {"reviewer": "Ann", "mark": "agree", "note": "from elsewhere", "span": None}
         server.marks.append(mark | {"at": "2026-01-01T00:00:00Z"})
         page.keyboard.press("2")
+        expect(page.locator(".marks .disagree")).to_be_visible()
         expect(page.locator(".marks")).to_contain_text("from elsewhere")
         assert ("disagree", "from elsewhere") == (
             server.marks[-1]["mark"],
