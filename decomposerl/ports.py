@@ -5,11 +5,14 @@ program behind it and is written into every table that it contributes to. Engine
 ``resources``.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
 
 
 class TokenCounter(Protocol):
@@ -84,4 +87,25 @@ class Decomposer(Protocol):
 
     def decompose(self, pairs: Sequence[tuple[str, str]]) -> list[list[str] | None]:
         """Sub-questions of each ``(evidence, claim)`` pair; null where no answer came."""
+        ...
+
+
+class Mapper(Protocol):
+    """Runs a function over batches: in this process, in several, or on a cluster."""
+
+    @property
+    def engine(self) -> str:
+        """Where batches run: ``in process``, ``processes (2)``, ``ray (2 nodes)``."""
+        ...
+
+    def map(
+        self, function: Callable[[Batch], Result], batches: Iterable[Batch]
+    ) -> Iterator[Result]:
+        """The result of each batch, in the order of ``batches``.
+
+        Lazy: a batch is taken from ``batches`` when a worker will soon be free, so a bounded
+        number is in memory. ``function`` must be picklable, and is unpickled once a worker: what
+        it opens, such as a model, stays open between batches. The first exception ends the map;
+        it is raised here with a note that has the number of its batch, from 0.
+        """
         ...

@@ -26,8 +26,8 @@ from decomposerl.errors import SchemaError, SourceFileError, TooManyRejects
 from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.table import Table
 from decomposerl.training.studies import STUDIES
+from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath
-from resources.store.profile_defaults import ProfileDefaults
 from resources.store.temporary import replace_file
 
 _TABLES = {

@@ -8,8 +8,8 @@ from typing import Self
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath
-from resources.store.profile_defaults import ProfileDefaults
 from resources.store.result_store import ResultStores
 
 
