@@ -5,8 +5,9 @@ program behind it and is written into every table that it contributes to. Engine
 ``resources``.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,3 +110,34 @@ class Mapper(Protocol):
         it is raised here with a note that has the number of its batch, from 0.
         """
         ...
+
+
+class ArrayStore(Protocol):
+    """Named groups of arrays that the tasks of one step share: a folder that every worker sees.
+
+    Picklable; what a task writes, every later task can read.
+    """
+
+    def write(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Store a group whole, or replace it."""
+        ...
+
+    def read(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays of a group, read-only, in memory only as far as they are used."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Forget a group, which nothing reads again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """What a step needs to run as tasks of bounded memory: workers, and arrays they share.
+
+    ``threads`` is how many a task may start, 0 for one a core.
+    """
+
+    mapper: Mapper
+    arrays: ArrayStore
+    threads: int = 0
