@@ -37,7 +37,14 @@ from decomposerl.funnel.settings import (
 from decomposerl.funnel.silver import silver_step
 from decomposerl.funnel.step import StageResult, Step, run_stage
 from decomposerl.funnel.token_budget import token_budget_step
-from decomposerl.ports import Decomposer, Embedder, EntityRecogniser, TokenCounter, Verifier
+from decomposerl.ports import (
+    Decomposer,
+    Embedder,
+    EntityRecogniser,
+    Tasks,
+    TokenCounter,
+    Verifier,
+)
 from decomposerl.schemas import (
     DECONTAMINATED,
     DEDUPLICATED,
@@ -87,26 +94,31 @@ def difficulty_band(
     return _run(DIFFICULTY_BAND, frame, difficulty_step(settings, verifier))
 
 
-def deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder) -> StageResult:
+def deduplicate(
+    frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder, tasks: Tasks | None = None
+) -> StageResult:
     """``DIFFICULTY_BAND`` to ``DEDUPLICATED``: lexical duplicates, then paraphrases.
 
     The first claim in input order stays (paper, "Deduplication and Decontamination"). With
-    ``pairs_floor`` set, the result has all near pairs of ``frame`` as well.
+    ``pairs_floor`` set, the result has all near pairs of ``frame`` as well. With ``tasks``,
+    searches that exceed ``task_memory_mb`` are split.
     """
     if settings.pairs_floor is None:
-        return _deduplicate(frame, settings, embedder)
+        return _deduplicate(frame, settings, embedder, tasks)
     known = PrecomputedEmbedder(embedder, frame["claim"].to_list())
-    done = _deduplicate(frame, settings, known)
+    done = _deduplicate(frame, settings, known, tasks)
     pairs = duplicate_pairs(frame, settings, known, settings.pairs_floor)
     return replace(done, pairs=pairs)
 
 
-def _deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder) -> StageResult:
+def _deduplicate(
+    frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder, tasks: Tasks | None
+) -> StageResult:
     return _run(
         DEDUPLICATED,
         frame,
-        lexical_duplicates_step(settings),
-        semantic_duplicates_step(settings, embedder),
+        lexical_duplicates_step(settings, tasks),
+        semantic_duplicates_step(settings, embedder, tasks),
     )
 
 
@@ -115,18 +127,20 @@ def decontaminate(
     holdouts: pl.DataFrame,
     settings: DecontaminationSettings,
     embedder: Embedder,
+    tasks: Tasks | None = None,
 ) -> StageResult:
     """``DEDUPLICATED`` to ``DECONTAMINATED`` against ``holdouts`` (``BENCHMARK_CLAIMS``).
 
     ``holdouts`` holds the claims of all benchmarks, labelled or not, ``source`` being the
-    benchmark's name; it may be empty (paper, "Deduplication and Decontamination").
+    benchmark's name; it may be empty (paper, "Deduplication and Decontamination"). With
+    ``tasks``, searches that exceed ``task_memory_mb`` are split.
     """
     return _run(
         DECONTAMINATED,
         frame,
         exact_match_step(holdouts),
-        lexical_match_step(settings, holdouts),
-        semantic_match_step(settings, holdouts, embedder),
+        lexical_match_step(settings, holdouts, tasks),
+        semantic_match_step(settings, holdouts, embedder, tasks),
     )
 
 
@@ -138,15 +152,19 @@ def silver_decompose(
 
 
 def select_diverse(
-    frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder
+    frame: pl.DataFrame,
+    settings: SelectionSettings,
+    embedder: Embedder,
+    tasks: Tasks | None = None,
 ) -> SelectedClaims:
     """``SILVER_DECOMPOSED`` to ``DIVERSITY_SELECTED``, and one line per cell.
 
     No row is dropped here; ``assemble_training`` decides about the rest (paper, "Diversity
-    Selection").
+    Selection"). With ``tasks``, cells are loaded one by one where all vectors exceed
+    ``task_memory_mb``, and those of more than ``exact_cell`` claims are picked in two rounds.
     """
-    selected = select_cells(frame, settings, embedder)
-    return SelectedClaims(DIVERSITY_SELECTED.conform(selected.kept), selected.cells)
+    selected = select_cells(frame, settings, embedder, tasks)
+    return replace(selected, kept=DIVERSITY_SELECTED.conform(selected.kept))
 
 
 def assemble_training(

@@ -31,7 +31,7 @@ from decomposerl.ports import Tasks
 Rows = NDArray[np.int64]
 Gains = NDArray[np.float64]
 
-OVERSAMPLED = 2  # rows a part may pick for each that is its equal share
+OVERSAMPLED = 4  # rows a part may pick for each that is its equal share
 TILE, STRIPS_AT_A_TIME = 512, 16
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from fakes import MemoryArrays, ShuffledMapper
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from decomposerl.kernels.cosine_parts import (
 )
 from decomposerl.kernels.matches import Matches
 from decomposerl.ports import Tasks
+from fakes import MemoryArrays, ShuffledMapper
 from perf.inputs import clustered_vectors
 from strategies import LAW
 

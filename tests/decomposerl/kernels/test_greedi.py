@@ -1,10 +1,9 @@
-"""Facility location in two rounds: the greedy where it has one part, and never less than certified."""
+"""Facility location in two rounds: the greedy with one part, never below its certificate."""
 
 from itertools import combinations
 
 import numpy as np
 import pytest
-from fakes import MemoryArrays, ShuffledMapper
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from decomposerl.kernels.cosine_parts import VectorBlocks
 from decomposerl.kernels.facility_location import cosine_matrix, facility_location
 from decomposerl.kernels.greedi import Certified, greedi
 from decomposerl.ports import Tasks
+from fakes import MemoryArrays, ShuffledMapper
 from perf.inputs import selection_vectors
 from strategies import LAW
 
@@ -73,7 +73,7 @@ def test_no_choice_of_as_many_rows_is_better_than_certified(
 
 @pytest.mark.parametrize(("parts", "k"), [(4, 60), (8, 60), (8, 600)])
 def test_parts_lose_little_on_clustered_rows(parts: int, k: int):
-    """Within 2 percent of the greedy; the certificate is the bound's formula, and below the truth."""
+    """Within 2 percent of the greedy; the certificate is the formula of the bound."""
     vectors = selection_vectors(1_500, 64)
     found, greedy = picked(vectors, k, parts, 400), facility_location(vectors, k)
     reached = found.greedy.gains.sum() / greedy.gains.sum()

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from fakes import MemoryArrays, ShuffledMapper
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from decomposerl.kernels.set_parts import cross_matches_in_parts, keep_first_in_
 from decomposerl.kernels.set_spread import TextPart, Words, merged_words
 from decomposerl.kernels.word_sets import Shingle
 from decomposerl.ports import Tasks
+from fakes import MemoryArrays, ShuffledMapper
 from strategies import LAW, any_text
 
 texts = st.lists(
