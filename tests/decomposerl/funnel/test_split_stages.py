@@ -65,7 +65,7 @@ def decontaminated(settings: dict[str, object], tasks: Tasks | None) -> StageRes
 def test_a_split_stage_gives_the_same_frames(
     stage: Callable[[dict[str, object], Tasks | None], StageResult],
 ):
-    """Kept rows, drops with their matches and engines, and close decisions; nothing stays stored."""
+    """Kept rows, drops with matches and engines, and close decisions; nothing stays stored."""
     tasks, mapper, arrays = counted()
     whole, split = stage({}, None), stage(SMALL, tasks)
     assert_frame_equal(whole.kept, split.kept)
@@ -120,7 +120,7 @@ def test_a_large_cell_is_picked_in_two_rounds_and_certified():
 
 
 def test_the_approximate_engine_says_its_recall():
-    """By an explicit setting only; its duplicates are exact, and the share that it found is shown."""
+    """By an explicit setting only; the share of the duplicates that it finds is measured."""
     settings = {**SMALL, "semantic_engine": "approximate", "recall_sample": 500}
     done, exact = deduplicated(settings, counted()[0]), deduplicated({}, None)
     engine = done.engines["semantic_duplicates"]
