@@ -3,8 +3,13 @@
 Each stage function takes frames, settings and engines and returns a ``StageResult`` whose frames
 conform to their tables in ``decomposerl.schemas``. Engines run once per stage and step, on the
 rows still alive.
+
+Stages that decide row by row (rules, difficulty, silver questions, training claims) may be given
+their rows in batches. The others compare rows and need all of them, but only the columns
+``COMPARED``: what a frame lacks, the kept rows lack (``step.with_decided`` brings it back).
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import polars as pl
@@ -20,6 +25,7 @@ from decomposerl.funnel.duplicate_pairs import PrecomputedEmbedder, duplicate_pa
 from decomposerl.funnel.entities import entities_step
 from decomposerl.funnel.evidence import evidence_facts
 from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
+from decomposerl.funnel.lineage import BEFORE, STAGE_TABLES
 from decomposerl.funnel.long_evidence import long_evidence_step
 from decomposerl.funnel.overlap import overlap_step
 from decomposerl.funnel.passages import passages_step
@@ -46,6 +52,7 @@ from decomposerl.ports import (
     Verifier,
 )
 from decomposerl.schemas import (
+    CLAIMS,
     DECONTAMINATED,
     DEDUPLICATED,
     DIFFICULTY_BAND,
@@ -57,6 +64,10 @@ from decomposerl.schemas import (
 )
 from decomposerl.table import Table
 
+COMPARED = ("claim_id", "source", "label", "claim")
+"""The columns that stages read which compare claims with each other."""
+SELECTION = ("claim_id", "selection_rank", "selection_gain")
+"""The columns of the selection that the training set needs."""
 STAGES: tuple[str, ...] = (
     "rule_filtered",
     "difficulty_band",
@@ -164,7 +175,7 @@ def select_diverse(
     ``task_memory_mb``, and those of more than ``exact_cell`` claims are picked in two rounds.
     """
     selected = select_cells(frame, settings, embedder, tasks)
-    return replace(selected, kept=DIVERSITY_SELECTED.conform(selected.kept))
+    return replace(selected, kept=_conform(DIVERSITY_SELECTED, frame, selected.kept))
 
 
 def assemble_training(
@@ -186,7 +197,37 @@ def assemble_training(
     return replace(result, engines={"long_evidence": tokens.unit})  # it selected nothing
 
 
+def assemble_batches(
+    batches: Iterable[pl.DataFrame],
+    selected: pl.DataFrame,
+    settings: TrainingSettings,
+    tokens: TokenCounter,
+) -> Iterator[tuple[pl.DataFrame, StageResult]]:
+    """``assemble_training`` of each batch of ``SILVER_DECOMPOSED``, beside the batch.
+
+    ``selected`` needs the columns ``SELECTION``.
+
+    Raises:
+        ConservationError, EngineError: as ``assemble_training``, the first after all batches.
+    """
+    found = 0
+    for batch in batches:
+        here = selected.join(batch, on="claim_id", how="semi")
+        found += here.height
+        yield batch, assemble_training(batch, here, settings, tokens)
+    if found != selected.height:
+        unknown = selected.height - found
+        raise ConservationError(f"{unknown} selected claims are not silver-decomposed ones")
+
+
 def _run(table: Table, frame: pl.DataFrame, *steps: Step) -> StageResult:
     """Run a stage, which is named like the table it fills."""
     result = run_stage(table.name, frame, steps)
-    return replace(result, kept=table.conform(result.kept), drops=DROPS.conform(result.drops))
+    kept = _conform(table, frame, result.kept)
+    return replace(result, kept=kept, drops=DROPS.conform(result.drops))
+
+
+def _conform(table: Table, frame: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """The kept rows as the stage's table, without the columns that ``frame`` lacked."""
+    before = STAGE_TABLES.get(BEFORE[table.name], CLAIMS)
+    return table.without(before.schema.keys() - set(frame.columns)).conform(kept)
