@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from decomposerl.ports import Batch, Result
+from resources.mapper.worker import name_batch
 
 
 class InProcessMapper:
@@ -21,8 +22,3 @@ class InProcessMapper:
                 name_batch(error, number)
                 raise
             yield result
-
-
-def name_batch(error: BaseException, number: int) -> None:
-    """Add the note that names the batch an error comes from."""
-    error.add_note(f"in batch {number}")
