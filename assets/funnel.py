@@ -22,6 +22,7 @@ from decomposerl.schemas import DROPS
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
+from resources.mapper.resource import MapperResource
 from resources.store.parquet import StageOutput
 from resources.store.recording import StageRecorder, picture
 from resources.store.rows import StoredRows
@@ -115,13 +116,15 @@ def deduplicated(
     config: DedupConfig,
     difficulty_band: StoredRows,
     embedder: EmbedderResource,
+    mapper: MapperResource,
 ) -> Result:
     """The first of each group of lexical, then semantic, duplicates."""
     vectors = embedder.open()
     stage = StageRecorder(context, config, vectors)
     with stage.writing(difficulty_band) as out:
         claims = out.read(catalogue.COMPARED)
-        done = catalogue.deduplicate(claims, config, vectors)
+        with stage.tasks(mapper.open()) as tasks:
+            done = catalogue.deduplicate(claims, config, vectors, tasks)
         out.add_decided(claims, done)
         return stage.result(out, _close(out), pairs=done.pairs)
 
@@ -136,6 +139,7 @@ def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg
         config: DecontaminationConfig,
         deduplicated: StoredRows,
         embedder: EmbedderResource,
+        mapper: MapperResource,
         **benchmarks: StoredRows,
     ) -> Result:
         """Claims that match no test claim exactly, lexically or semantically."""
@@ -148,7 +152,9 @@ def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg
         holdouts = pl.concat([rows.read(catalogue.COMPARED) for rows in tests.values()])
         with stage.writing(deduplicated) as out:
             claims = out.read(catalogue.COMPARED)
-            out.add_decided(claims, catalogue.decontaminate(claims, holdouts, config, vectors))
+            with stage.tasks(mapper.open()) as tasks:
+                done = catalogue.decontaminate(claims, holdouts, config, vectors, tasks)
+            out.add_decided(claims, done)
             extra = {
                 "test claims checked against": holdouts.height,
                 "benchmarks not checked against": dg.MetadataValue.json(missing),
@@ -179,6 +185,7 @@ def diversity_selected(
     config: SelectionConfig,
     silver_decomposed: StoredRows,
     embedder: EmbedderResource,
+    mapper: MapperResource,
 ) -> Result:
     """A diverse, label-balanced subset under square-root source budgets.
 
@@ -188,13 +195,17 @@ def diversity_selected(
     stage = StageRecorder(context, config, vectors)
     with stage.writing(silver_decomposed, drops=False) as out:
         claims = out.read(catalogue.COMPARED)
-        chosen = catalogue.select_diverse(claims, config, vectors)
+        with stage.tasks(mapper.open()) as tasks:
+            chosen = catalogue.select_diverse(claims, config, vectors, tasks)
         out.add_decided(claims, StageResult(chosen.kept, DROPS.empty()))
         extra = {
             **selection_totals(chosen.cells),
             "selection cells": dg.MetadataValue.md(cells_markdown(chosen.cells)),
             "cover per cell": picture(selection_curve_png(chosen.kept, chosen.cells)),
         }
+        if chosen.certified:
+            ratios = dg.MetadataValue.json(dict(chosen.certified))
+            extra["least share of the best f(S), cells picked in two rounds"] = ratios
         engines = {"diversity_selection": f"{config.selector} of {vectors.engine}"}
         return stage.result(out, extra, engines, cells=chosen.cells)
 

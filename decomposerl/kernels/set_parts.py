@@ -24,6 +24,7 @@ from decomposerl.kernels.set_spread import (
     Longs,
     TextPart,
     opened,
+    remove_copies,
     spread_rows_of,
 )
 from decomposerl.kernels.word_sets import Shingle
@@ -65,8 +66,8 @@ def keep_first_in_parts(  # noqa: PLR0913 - what is searched, and in how large t
         best = _Best.none(rows)
         for rows_of, near in tasks.mapper.map(_Nearest(join), numbers):
             best.improve(rows_of, near)
-    for name in ("states", *(f"spread-{part}" for part in range(len(parts)))):
-        tasks.arrays.remove(name)
+    tasks.arrays.remove("states")
+    remove_copies(join)
     return Matches(best.matched, best.shared / best.united, engine_name(shingle))
 
 

@@ -142,7 +142,7 @@ class _Copy:
     bounds: Longs
 
     def __call__(self, number: int) -> None:
-        """Copy a part's rows to the ranges that their prefixes touch, in one group of arrays."""
+        """Copy a part's rows to the ranges that their prefixes touch, a group of arrays for each."""
         from decomposerl.kernels.set_part_loops import spread_rows
 
         ranked, shared = self.arrays.read(f"ranked-{number}"), self.arrays.read("order")["shared"]
@@ -152,11 +152,27 @@ class _Copy:
         nothing = np.empty(0, np.int32)
         spread_rows(sets, np.array(shared), self.bounds, (*used,), (nothing,) * 3)
         ends = np.cumsum(used, axis=1)
-        out = tuple(np.empty(int(ends[of, -1]), np.int32) for of in (0, 0, 1))
-        spread_rows(sets, np.array(shared), self.bounds, (*(ends - used),), out)
-        names = dict(zip(("rows", "sizes", "tokens"), out, strict=True))
-        self.arrays.write(f"spread-{number}", {**names, "ends": ends})
+        rows, sizes, copies = (np.empty(int(ends[of, -1]), np.int32) for of in (0, 0, 1))
+        starts_of = ends - used
+        spread_rows(
+            sets, np.array(shared), self.bounds, (*starts_of.copy(),), (rows, sizes, copies)
+        )
+        for place, (row, token) in enumerate(zip(*_slices(starts_of, ends), strict=True)):
+            arrays = {"rows": rows[row], "sizes": sizes[row], "tokens": copies[token]}
+            self.arrays.write(_copies_name(number, place), arrays)
         self.arrays.remove(f"ranked-{number}")
+
+
+def _slices(starts: Longs, ends: Longs) -> list[list[slice]]:
+    """Per row of both the slices from start to end."""
+    return [
+        [slice(*pair) for pair in zip(*side, strict=True)]
+        for side in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
+
+
+def _copies_name(part: int, number: int) -> str:
+    return f"copies-{part}-{number}"
 
 
 class Range(NamedTuple):
@@ -192,10 +208,12 @@ def opened(join: Join, number: int) -> Range:
 def _copies(join: Join, number: int) -> Iterator[tuple[Longs, Ints, Ints]]:
     """Per part the rows of a range, their sizes and their tokens."""
     for part, first in enumerate(join.firsts[:-1]):
-        spread = join.arrays.read(f"spread-{part}")
-        row, token = (
-            slice(int(ends[number - 1]) if number else 0, int(ends[number]))
-            for ends in spread["ends"]
-        )
-        rows = first + spread["rows"][row].astype(np.int64)
-        yield rows, np.array(spread["sizes"][row]), np.array(spread["tokens"][token])
+        copies = join.arrays.read(_copies_name(part, number))
+        yield first + copies["rows"].astype(np.int64), copies["sizes"], copies["tokens"]
+
+
+def remove_copies(join: Join) -> None:
+    """Forget the copies of all rows."""
+    for part in range(len(join.firsts) - 1):
+        for number in range(len(join.bounds) - 1):
+            join.arrays.remove(_copies_name(part, number))

@@ -10,7 +10,7 @@ asset's data version.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from decomposerl.table import Table
 from decomposerl.training.studies import STUDIES
 from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath
-from resources.store.rows import StoredRows
+from resources.store.rows import StoredRows, counted_rows
 from resources.store.temporary import put_in_place, replace_file
 
 _TABLES = {
@@ -155,6 +155,10 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
     def read(self, key: str, columns: list[str] | None = None) -> pl.DataFrame:
         """Some columns of one Parquet file by key, e.g. ``drops/rule_filtered``."""
         return pl.read_parquet(self.path / f"{key}.parquet", columns=columns)
+
+    def counts(self, keys: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
+        """Rows of some files by the values of ``columns``; ``rows`` counts them."""
+        return counted_rows([self.path / f"{key}.parquet" for key in keys], columns)
 
     def exists(self, key: str) -> bool:
         """Whether the Parquet file of a key exists."""

@@ -6,6 +6,7 @@ Rows in, kept, dropped by reason and source, labels, tokens, engines, settings, 
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from pydantic import BaseModel
 from decomposerl.claims.claim_collector import unknown_labels
 from decomposerl.claims.doubtful import without_effect
 from decomposerl.claims.load import LoadedClaims
+from decomposerl.ports import Mapper, Tasks
 from decomposerl.printable import printable
 from decomposerl.reports import figures
 from decomposerl.reports.stage_page import StagePage, stage_page, tallied_page
@@ -24,6 +26,7 @@ from decomposerl.reports.tables import markdown_table
 from resources.store.parquet import StageOutput, StageRun, table_of
 from resources.store.rows import StoredRows
 from resources.store.run_lock import data_folder_of
+from resources.store.shared_arrays import shared_tasks
 from resources.store.stage_writer import StageWriter
 
 _KEYS = ["claim_id", "source", "label"]
@@ -90,6 +93,11 @@ class StageRecorder:
         """Where a funnel stage writes what it makes of the rows of ``inputs``."""
         data = data_folder_of(self._context)
         return StageWriter(data, self._key, table_of(self._key), inputs, drops=drops)
+
+    def tasks(self, mapper: Mapper) -> AbstractContextManager[Tasks]:
+        """What a stage that compares all claims needs to split its work, for a ``with`` block."""
+        folder = data_folder_of(self._context) / ".tasks" / self._key
+        return shared_tasks(mapper, folder)
 
     def result(
         self,

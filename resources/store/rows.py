@@ -6,7 +6,7 @@ is the same bytes for the same rows.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -145,9 +145,16 @@ class RowsWriter:
     The file is complete after ``finish``. A block that ends by an exception removes it.
     """
 
-    def __init__(self, path: Path, table: Table) -> None:
-        """``path`` is created with the first row group, or by ``finish``."""
+    def __init__(
+        self,
+        path: Path,
+        table: Table,
+        most_bytes: int = GROUP_BYTES,
+        most_rows: int = GROUP_ROWS,
+    ) -> None:
+        """``path`` is created with the first row group; a group has at most these rows."""
         self.path, self.table = path, table
+        self._most_bytes, self._most_rows = most_bytes, most_rows
         self._ahead: list[pa.Table] = []
         self._bytes = self._rows = 0
         self._writer: pq.ParquetWriter | None = None
@@ -204,8 +211,8 @@ class RowsWriter:
 
     def _end(self, filled: NDArray[np.int64], start: int, before: int) -> int:
         """Where the row group that row ``start`` is in ends; beyond the rows if not among them."""
-        full = int(np.searchsorted(filled, before + GROUP_BYTES - self._bytes)) + 1
-        return min(full, start + GROUP_ROWS - self._rows)
+        full = int(np.searchsorted(filled, before + self._most_bytes - self._bytes)) + 1
+        return min(full, start + self._most_rows - self._rows)
 
     def _flush(self) -> None:
         import pyarrow as pa
@@ -239,3 +246,11 @@ def row_sizes(frame: pl.DataFrame) -> NDArray[np.int64]:
 
     sizes = [one(name, dtype) for name, dtype in frame.schema.items()]
     return frame.select(size=pl.sum_horizontal(sizes))["size"].to_numpy()
+
+
+def counted_rows(files: Iterable[Path], keys: Sequence[str]) -> pl.DataFrame:
+    """Rows of each file by the values of ``keys``, which it needs; ``rows`` counts them."""
+    counts = [
+        pl.scan_parquet(file).group_by(keys).agg(rows=pl.len().cast(pl.Int64())) for file in files
+    ]
+    return pl.concat(pl.collect_all(counts, engine="streaming"))

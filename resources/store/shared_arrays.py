@@ -1,6 +1,6 @@
-"""Arrays that the tasks of one step share: ``.npy`` files in a folder that every worker sees.
+"""Arrays that the tasks of one step share: ``.npy`` files in a folder of the machine it runs on.
 
-The folder is on this machine's disk, or one that all machines of a cluster mount. It is removed
+Workers on other nodes of a cluster read and write them through this one. The folder is removed
 when the step ends; what a killed step left is removed by the next one.
 """
 
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import Mapper, Tasks
-from resources.mapper.in_process import InProcessMapper
+from resources.mapper.ray_mapper import RayMapper
+from resources.mapper.resource import close_mapper, for_workers
 from resources.store.temporary import aside
 
 _WRITING = ".writing"
@@ -68,15 +69,16 @@ def _mapped(path: Path) -> NDArray[Any]:
 
 @contextmanager
 def shared_tasks(mapper: Mapper, folder: Path) -> Iterator[Tasks]:
-    """Tasks by ``mapper`` with arrays in a new folder inside ``folder``, which only they use.
+    """Tasks by ``mapper``, with arrays in a new folder inside ``folder``, which only they use.
 
-    A task in this process may start a thread per core, one in a worker starts none.
+    A task may start a thread per core that its process may use; on Ray, which does not bind
+    workers to cores, one. The mapper is closed at the end.
 
-    Raises:
-        OSError: the folder cannot be written.
+    Nothing is created before the first array is written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     with aside(folder / "arrays", "writing") as arrays:
-        arrays.mkdir()
-        threads = 0 if mapper.engine == InProcessMapper.engine else 1
-        yield Tasks(mapper, FolderArrays(arrays), threads)
+        try:
+            threads = 1 if isinstance(mapper, RayMapper) else 0
+            yield Tasks(mapper, for_workers(mapper, FolderArrays(arrays)), threads)
+        finally:
+            close_mapper(mapper)

@@ -12,7 +12,7 @@ from decomposerl.funnel.step import StageResult, with_decided
 from decomposerl.reports.stage_tally import StageTally
 from decomposerl.schemas import DROPS
 from decomposerl.table import Table
-from resources.store.rows import RowsWriter, StoredRows, batches_of
+from resources.store.rows import BATCH_BYTES, RowsWriter, StoredRows, batches_of
 from resources.store.temporary import temporary_of
 
 _MANY = 64
@@ -26,11 +26,22 @@ class StageWriter:
     which removes the files if it fails.
     """
 
-    def __init__(
-        self, data: Path, key: str, table: Table, inputs: Sequence[StoredRows], *, drops: bool
+    def __init__(  # noqa: PLR0913 - where from, where to, and how much at a time
+        self,
+        data: Path,
+        key: str,
+        table: Table,
+        inputs: Sequence[StoredRows],
+        *,
+        drops: bool,
+        most_bytes: int = BATCH_BYTES,
     ) -> None:
-        """``inputs`` have the rows that enter; ``drops`` says whether the stage drops any."""
+        """``inputs`` have the rows that enter; ``drops`` says whether the stage drops any.
+
+        A batch has about ``most_bytes``.
+        """
         self.inputs, self._key, self._drops = inputs, key, drops
+        self._most_bytes = most_bytes
         folder = data / "drops"
         self._kept = RowsWriter(temporary_of(data / f"{key}.parquet"), table)
         self._arrived = RowsWriter(temporary_of(folder / f"{key}.arrived.parquet"), DROPS)
@@ -67,7 +78,7 @@ class StageWriter:
 
     def batches(self) -> Iterator[pl.DataFrame]:
         """The rows that enter, in batches; at least one, which may be empty."""
-        return batches_of(self.inputs, self._key)
+        return batches_of(self.inputs, self._key, self._most_bytes)
 
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """Some columns of all rows that enter."""
