@@ -46,7 +46,7 @@ DECONTAMINATED = 18_752  # not in the paper; measured on the pool of studies.pap
 SELECTED = 5_000
 DIMENSIONS, TESTS = 3_072, 50_000
 BLOCK, WARM = 20_000, 2_000
-TASK_MB, EXACT_CELL = 1_000, 20_000
+TASK_MB, EXACT_CELL = 1_000, 5_000
 
 
 @dataclass

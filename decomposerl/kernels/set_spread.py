@@ -142,7 +142,7 @@ class _Copy:
     bounds: Longs
 
     def __call__(self, number: int) -> None:
-        """Copy a part's rows to the ranges that their prefixes touch, a group of arrays for each."""
+        """Copy a part to the ranges that its prefixes touch, a group of arrays for each."""
         from decomposerl.kernels.set_part_loops import spread_rows
 
         ranked, shared = self.arrays.read(f"ranked-{number}"), self.arrays.read("order")["shared"]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.source import NativeFile
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,7 @@
 """Arrays in a folder that the workers of a step share."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -16,23 +12,14 @@ from decomposerl.kernels.facility_location import facility_location
 from decomposerl.kernels.greedi import greedi
 from decomposerl.kernels.set_join import keep_first_duplicates
 from decomposerl.kernels.set_parts import keep_first_in_parts
+from decomposerl.kernels.set_spread import TextPart
 from decomposerl.ports import Mapper
 from perf.inputs import clustered_vectors, synthetic_claims
+from ray_parts import two_nodes
 from resources.mapper.in_process import InProcessMapper
+from resources.mapper.processes import ProcessMapper
+from resources.mapper.ray_mapper import RayMapper
 from resources.store.shared_arrays import FolderArrays, shared_tasks
-
-T, R = TypeVar("T"), TypeVar("R")
-
-
-class TwoProcesses:
-    """A ``Mapper`` over two fresh processes: everything is pickled both ways."""
-
-    engine = "processes (2)"
-
-    def map(self, function: Callable[[T], R], batches: Iterable[T]) -> Iterator[R]:
-        """As the port's."""
-        with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-            yield from pool.map(function, batches)
 
 
 def test_groups_are_written_replaced_mapped_and_removed(tmp_path: Path):
@@ -65,13 +52,14 @@ def test_the_folder_goes_with_the_step_also_after_an_error(tmp_path: Path):
     assert [] == list((tmp_path / "tasks").iterdir())
 
 
-@pytest.mark.parametrize("mapper", [InProcessMapper(), TwoProcesses()], ids=lambda one: one.engine)
+@pytest.mark.parametrize(
+    "mapper", [InProcessMapper(), ProcessMapper(2)], ids=lambda one: one.engine
+)
 def test_processes_find_what_one_process_finds(mapper: Mapper, tmp_path: Path):
     """Joins, cosines and selection through files and, in the second case, other processes."""
     claims, vectors = synthetic_claims(3_000), clustered_vectors(600, 48)
-    parts = [partial(list, claims[start : start + 800]) for start in range(0, len(claims), 800)]
     with shared_tasks(mapper, tmp_path) as tasks:
-        words = keep_first_in_parts(parts, 0.7, tasks, postings=9_000)
+        words = keep_first_in_parts(parts_of(claims), 0.7, tasks, postings=9_000)
         split = (vectors[start : start + 250] for start in range(0, len(vectors), 250))
         blocks = VectorBlocks.write(tasks.arrays, "vectors", split)
         meaning = keep_first_in_blocks(blocks, 0.7, tasks)
@@ -81,3 +69,21 @@ def test_processes_find_what_one_process_finds(mapper: Mapper, tmp_path: Path):
     assert np.array_equal(keep_first_duplicates(claims, 0.7).matched, words.matched)
     assert np.array_equal(keep_first_cosine(vectors, 0.7).matched, meaning.matched)
     assert np.array_equal(facility_location(vectors, 20).picks, picked.greedy.picks)
+
+
+def test_nodes_that_share_no_disk_find_the_same(tmp_path: Path):
+    """On a Ray cluster of two nodes arrays go through the node that the stage runs on."""
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    claims = synthetic_claims(600)
+    with two_nodes() as nodes, shared_tasks(RayMapper(nodes.address), tmp_path) as tasks:
+        assert (tasks.threads, tasks.mapper.engine) == (1, "ray (2 nodes)")
+        found = keep_first_in_parts(parts_of(claims), 0.7, tasks, postings=2_000)
+        assert list(tmp_path.glob("*"))
+    assert [] == list(tmp_path.glob("*"))
+    assert np.array_equal(keep_first_duplicates(claims, 0.7).matched, found.matched)
+
+
+def parts_of(claims: list[str]) -> list[TextPart]:
+    """Four parts."""
+    size = len(claims) // 4 + 1
+    return [partial(list, claims[start : start + size]) for start in range(0, len(claims), size)]
