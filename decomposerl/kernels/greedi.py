@@ -2,8 +2,9 @@
 
 Randomised GreeDi (Mirzasoleiman et al. 2016; Barbosa et al. 2015): the rows are dealt at random to
 parts, a greedy picks within each, and a second greedy picks among all that were picked, measured on
-a sample of the rows. What is compared with it: the parts' first picks, an equal share of each. The
-better of the two by f over all rows is the answer. With one part it is the greedy itself.
+a sample of the rows, if a matrix of at least as many rows fits into memory. What is compared with
+it: the parts' first picks, an equal share of each. The better of the two by f over all rows is the
+answer. With one part it is the greedy itself.
 
 The certificate is proved, not estimated: f is submodular, so no k rows reach more than f(S) plus
 the k largest gains over S (Leskovec et al. 2007).
@@ -83,10 +84,12 @@ def _two_rounds(  # noqa: PLR0913, PLR0917 - as ``greedi``
     ranked = [share[greedy.picks] for share, greedy in zip(shares, first, strict=True)]
     if len(shares) == 1:
         return ranked, evaluations
-    candidates = np.sort(np.concatenate(ranked))
-    fits = max(matrix_bytes // (len(candidates) * 4), 1)
-    second = _among(blocks, candidates, np.sort(dealt[:fits]), k)
-    return [second[0], _interleaved(ranked)[:k]], evaluations + second[1]
+    candidates, shared = np.sort(np.concatenate(ranked)), _interleaved(ranked)[:k]
+    fits = matrix_bytes // (len(candidates) * 4)
+    if fits < min(len(candidates), blocks.rows):  # on fewer rows than candidates it would guess
+        return [shared], evaluations
+    picks, evaluated = _among(blocks, candidates, np.sort(dealt[:fits]), k)
+    return [picks, shared], evaluations + evaluated
 
 
 def _among(blocks: VectorBlocks, candidates: Rows, sample: Rows, k: int) -> tuple[Rows, int]:

@@ -155,13 +155,13 @@ class _Decide:
         here = opened(self.join, number)
         room = np.empty((2, self.most), np.int64), np.empty((2, self.most), np.int32)
         pairs = (*room[0], *room[1])
-        searched = here.part, here.low, here.index, here.least_of
+        searched = here.part, here.low, here.postings, here.least_of
         count = loops.collect_part(*searched, here.states, pairs)
         if count <= self.most:
             earlier, later = (here.rows[column[:count]] for column in pairs[:2])
             found = _Pairs(earlier, later, *(column[:count].copy() for column in pairs[2:]))
             return _Found(found, here.rows[:0], None)
-        here.index[1][:] = 0  # empty again
+        here.postings[1][:] = 0  # empty again
         any_kept = bool((here.states == loops.KEPT).any())
         loops.decide_part(*searched, here.states, any_kept)
         return _Found(None, here.rows, here.states)
@@ -177,7 +177,7 @@ class _Nearest:
 
         here = opened(self.join, number)
         best = _Best.none(len(here.rows))
-        best_part(here.part, here.low, here.index, here.least_of, here.states, (*best,))
+        best_part(here.part, here.low, here.postings, here.least_of, here.states, (*best,))
         some = best.matched >= 0
         matched, shared, united = (column[some] for column in best)
         return here.rows[some], _Best(here.rows[matched], shared, united)

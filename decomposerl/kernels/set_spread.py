@@ -21,7 +21,9 @@ from decomposerl.ports import ArrayStore, Tasks
 
 TextPart = Callable[[], Sequence[str]]
 """Gives the texts of some rows; picklable. Parts follow each other in row order."""
-Longs, Ints, Flags = NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]
+Longs = NDArray[np.int64]
+Ints = NDArray[np.int32]
+Flags = NDArray[np.uint8]
 _OTHER_SALT = 0x5851F42D4C957F2D
 
 
@@ -109,8 +111,10 @@ class _Pack:
             rows.vocabulary.hashes(_OTHER_SALT),
             np.bincount(rows.tokens, minlength=rows.vocabulary.size),
         )
-        packed = {"tokens": rows.tokens, "sizes": rows.counts, "hashes": words.hashes}
-        self.arrays.write(f"packed-{number}", packed)
+        self.arrays.write(
+            f"packed-{number}",
+            {"tokens": rows.tokens, "sizes": rows.counts, "hashes": words.hashes},
+        )
         return len(rows.counts), words
 
 
@@ -181,7 +185,7 @@ class Range(NamedTuple):
     rows: Longs
     part: tuple[Ints, Longs, Ints, Ints, NDArray[np.uint64]]
     low: int
-    index: tuple[Longs, Ints, Ints, Ints, Ints, NDArray[np.uint64]]
+    postings: tuple[Longs, Ints, Ints, Ints, Ints, NDArray[np.uint64]]
     least_of: Ints
     states: Flags
 
