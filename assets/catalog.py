@@ -23,7 +23,8 @@ from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, folded, picture
 from resources.store.run_lock import locked_asset
 
-_KEPT = ["claim_id", "source", "label"]
+_KEPT = ["source", "label"]
+_DROPPED = [*_KEPT, "step", "reason"]
 
 
 def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
@@ -56,24 +57,22 @@ def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
 
 
 def _sources(folder: DataFolder, names: Sequence[str]) -> StageFrames:
-    def pooled(prefix: str, columns: list[str] | None = None) -> pl.DataFrame:
-        frames = [folder.read(f"{prefix}{name}", columns) for name in names]
-        return pl.concat(frames, how="diagonal")  # drops of earlier versions lack newer columns
-
-    return StageFrames(
-        "claims", 0, pooled("claims/", _KEPT), pooled("drops/claims/"), pooled("rejects/")
-    )
+    kept = folder.counts([f"claims/{name}" for name in names], _KEPT)
+    drops = folder.counts([f"drops/claims/{name}" for name in names], _DROPPED)
+    rejects = pl.concat([folder.read(f"rejects/{name}") for name in names])
+    return StageFrames("claims", 0, kept, drops, rejects)
 
 
 def _stages(folder: DataFolder) -> list[StageFrames]:
-    empty = folder.read(f"drops/{STAGES[0]}").clear()
+    empty = folder.counts([f"drops/{STAGES[0]}"], _DROPPED).clear()
     return [
         StageFrames(
             stage,
             order,
-            folder.read(stage, _KEPT),
-            folder.read(f"drops/{stage}") if folder.exists(f"drops/{stage}") else empty,
-            None,
+            folder.counts([stage], _KEPT),
+            folder.counts([f"drops/{stage}"], _DROPPED)
+            if folder.exists(f"drops/{stage}")
+            else empty,
         )
         for order, stage in enumerate(STAGES, start=1)
     ]

@@ -10,7 +10,11 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import conservation_errors, conserved_counts
+from decomposerl.funnel.conservation import (
+    conservation_errors,
+    conserved_counts,
+    total_counts,
+)
 from decomposerl.reports.stage_page import guard_share, source_counts, struck_sources
 from decomposerl.reports.tables import frame_markdown
 from resources.embedder.resource import EmbedderResource
@@ -19,6 +23,7 @@ from resources.store.parquet import DataFolder
 from resources.store.recording import rounded
 
 _IDS = ["claim_id", "source"]
+_ROWS_AT_ONCE = 5_000_000
 
 
 def source_checks(source_names: Sequence[str]) -> list[dg.AssetChecksDefinition]:
@@ -32,8 +37,8 @@ def _source_conservation(name: str) -> dg.AssetChecksDefinition:
         """Rows read = claims + drops + rejected rows."""
         read = data_folder.run(f"claims/{name}")["rows_in"]
         counted = {
-            "claims": data_folder.read(f"claims/{name}", _IDS).height,
-            "drops": data_folder.read(f"drops/claims/{name}", _IDS).height,
+            "claims": _rows(data_folder, f"claims/{name}"),
+            "drops": _rows(data_folder, f"drops/claims/{name}"),
             "rejected rows": data_folder.read(f"rejects/{name}").filter(pl.col("row") > 0).height,
         }
         return dg.AssetCheckResult(
@@ -41,6 +46,10 @@ def _source_conservation(name: str) -> dg.AssetChecksDefinition:
         )
 
     return conservation
+
+
+def _rows(folder: DataFolder, key: str) -> int:
+    return int(folder.counts([key], ["source"])["rows"].sum())
 
 
 def stage_checks(source_names: Sequence[str]) -> list[dg.AssetChecksDefinition]:
@@ -55,21 +64,34 @@ def _stage_conservation(stage: str, upstream: Sequence[str]) -> dg.AssetChecksDe
     @dg.asset_check(asset=dg.AssetKey(stage), name="conservation", blocking=True)
     def conservation(data_folder: DataFolder) -> dg.AssetCheckResult:
         """Every input row was kept, or dropped with a reason, exactly once."""
-        rows_in = pl.concat([data_folder.read(key, _IDS) for key in upstream])
-        kept = data_folder.read(stage, _IDS)
-        if data_folder.exists(f"drops/{stage}"):
-            drops = data_folder.read(f"drops/{stage}", _IDS)
-        else:
-            # The selection drops nothing: unselected rows wait for the long-evidence rule.
-            drops = rows_in.join(kept, on="claim_id", how="anti").select(_IDS)
-        broken = conservation_errors(rows_in, kept, drops)
-        counts = frame_markdown(conserved_counts(rows_in, kept, drops))
+        rows = sum(_rows(data_folder, key) for key in upstream)
+        parts = max(1, -(-rows // _ROWS_AT_ONCE))  # all ids of a large pool would fill the memory
+        frames = [_in_and_out(data_folder, upstream, stage, at, parts) for at in range(parts)]
+        broken = [sentence for sentences, _ in frames for sentence in sentences]
+        counts = frame_markdown(total_counts([counts for _, counts in frames]))
         return dg.AssetCheckResult(
             passed=not broken,
             metadata={"broken": broken, "per source": dg.MetadataValue.md(counts)},
         )
 
     return conservation
+
+
+def _in_and_out(
+    folder: DataFolder, upstream: Sequence[str], stage: str, part: int, parts: int
+) -> tuple[list[str], pl.DataFrame]:
+    """``conservation_errors`` and ``conserved_counts`` of one of ``parts`` of a stage's rows."""
+
+    def ids(key: str) -> pl.DataFrame:
+        return folder.read(key, _IDS).filter(pl.col("claim_id").hash() % parts == part)
+
+    rows_in, kept = pl.concat([ids(key) for key in upstream]), ids(stage)
+    if folder.exists(f"drops/{stage}"):
+        drops = ids(f"drops/{stage}")
+    else:
+        # The selection drops nothing: unselected rows wait for the long-evidence rule.
+        drops = rows_in.join(kept, on="claim_id", how="anti").select(_IDS)
+    return conservation_errors(rows_in, kept, drops), conserved_counts(rows_in, kept, drops)
 
 
 def guard_checks() -> list[dg.AssetChecksDefinition]:
@@ -81,7 +103,7 @@ def _source_guard(stage: str) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=dg.AssetKey(stage), name="source_guard")
     def source_guard(data_folder: DataFolder) -> dg.AssetCheckResult:
         """No source lost nearly all rows here (only a warning)."""
-        kept, drops = data_folder.read(stage, _IDS), data_folder.read(f"drops/{stage}", _IDS)
+        kept, drops = (data_folder.counts([key], ["source"]) for key in (stage, f"drops/{stage}"))
         counts = source_counts(pl.concat([kept, drops]), kept, drops)
         struck = struck_sources(stage, counts)
         return dg.AssetCheckResult(
@@ -115,12 +137,13 @@ def leakage_check(benchmark_names: Sequence[str]) -> dg.AssetChecksDefinition:
 @dg.asset_check(asset=dg.AssetKey("training_claims"), name="label_balance")
 def label_balance(data_folder: DataFolder) -> dg.AssetCheckResult:
     """Neither label has more than 60 % of the training set (only a warning)."""
-    labels = data_folder.read("training_claims", ["label"])["label"]
-    share = int((labels == "Supported").sum()) / max(len(labels), 1)
+    labels = dict(data_folder.counts(["training_claims"], ["label"]).iter_rows())
+    rows = sum(labels.values())
+    share = labels.get("Supported", 0) / max(rows, 1)
     return dg.AssetCheckResult(
         passed=0.4 <= share <= 0.6,  # noqa: PLR2004 - the bound is in the docstring
         severity=dg.AssetCheckSeverity.WARN,
-        metadata=rounded({"supported share": share, "rows": len(labels)}),
+        metadata=rounded({"supported share": share, "rows": rows}),
     )
 
 

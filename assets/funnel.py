@@ -1,8 +1,10 @@
 """The data-curation funnel (paper, "Data Curation Funnel"): seven stages, one asset each.
 
-Every asset takes the frame of the stage before, gives the remaining claims with further columns,
-and writes one row to its drops for each removed claim. The decisions are in ``decomposerl/funnel``;
-here are only names, settings and engines.
+Every asset reads the rows of the stage before from disk, writes the remaining claims with further
+columns, and one row to its drops for each removed claim. Rows are read in batches; stages that
+compare claims with each other hold the columns ``COMPARED`` of all of them. No stage holds more
+evidence than that of a few batches. The decisions are in ``decomposerl/funnel``; here are only
+names, settings and engines.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +18,16 @@ from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.step import ROUNDING, StageResult
 from decomposerl.reports.figures import selection_curve_png
 from decomposerl.reports.stage_page import cells_markdown, selection_totals
+from decomposerl.schemas import DROPS
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
+from resources.mapper.resource import MapperResource
 from resources.store.parquet import StageOutput
 from resources.store.recording import StageRecorder, picture
+from resources.store.rows import StoredRows
 from resources.store.run_lock import locked_asset
+from resources.store.stage_writer import StageWriter
 from resources.tokens.resource import TokensResource
 from resources.verifier.resource import VerifierResource
 
@@ -58,27 +64,33 @@ class TrainingConfig(settings.TrainingSettings, dg.Config):
     """``TrainingSettings`` as Dagster configuration."""
 
 
+def _stored(folder: str, names: Sequence[str]) -> dict[str, dg.AssetIn]:
+    """Inputs ``<folder>_<name>`` whose rows are read from disk as they are used."""
+    return {
+        f"{folder}_{name}": dg.AssetIn(key=[folder, name], dagster_type=StoredRows)
+        for name in names
+    }
+
+
 def rule_filtered_asset(source_names: Sequence[str], pool: str | None) -> dg.AssetsDefinition:
     """The first stage, over the claims of all sources in catalogue order."""
-    ins = {f"claims_{name}": dg.AssetIn(key=["claims", name]) for name in source_names}
 
-    @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
+    @dg.asset(ins=_stored("claims", source_names), group_name=_GROUP, kinds=_KINDS, pool=pool)
     @locked_asset
     def rule_filtered(
         context: dg.AssetExecutionContext,
         config: RuleConfig,
         tokens: TokensResource,
         entities: EntitiesResource,
-        **claims: pl.DataFrame,
+        **claims: StoredRows,
     ) -> Result:
         """Claims with enough evidence, little lexical overlap and at least two entities."""
-        recogniser = entities.open()
+        recogniser, counter = entities.open(), tokens.open()
         stage = StageRecorder(context, config, recogniser)
-        pool = pl.concat([claims[f"claims_{name}"] for name in source_names])
-        counter = tokens.open()
-        done = catalogue.rule_filter(pool, config, counter, recogniser)
-        extra = {"texts whose tokens were counted": counter.counted}
-        return stage.result(pool, done.kept, done.drops, extra, done.engines)
+        with stage.writing(*(claims[f"claims_{name}"] for name in source_names)) as out:
+            for rows in out.batches():
+                out.add(rows, catalogue.rule_filter(rows, config, counter, recogniser))
+            return stage.result(out, {"texts whose tokens were counted": counter.counted})
 
     return rule_filtered
 
@@ -86,60 +98,68 @@ def rule_filtered_asset(source_names: Sequence[str], pool: str | None) -> dg.Ass
 def difficulty_band(
     context: dg.AssetExecutionContext,
     config: DifficultyConfig,
-    rule_filtered: pl.DataFrame,
+    rule_filtered: StoredRows,
     verifier: VerifierResource,
 ) -> Result:
     """Claims whose label a verifier neither finds easy nor confidently contradicts."""
     scorer = verifier.open()
     stage = StageRecorder(context, config, scorer)
-    done = catalogue.difficulty_band(rule_filtered, config, scorer)
-    verifier.close()  # its server frees the GPU before the pool admits another step
-    return stage.result(rule_filtered, done.kept, done.drops, _close(done), done.engines)
+    with stage.writing(rule_filtered) as out:
+        for rows in out.batches():
+            out.add(rows, catalogue.difficulty_band(rows, config, scorer))
+        verifier.close()  # its server frees the GPU before the pool admits another step
+        return stage.result(out, _close(out))
 
 
 def deduplicated(
     context: dg.AssetExecutionContext,
     config: DedupConfig,
-    difficulty_band: pl.DataFrame,
+    difficulty_band: StoredRows,
     embedder: EmbedderResource,
+    mapper: MapperResource,
 ) -> Result:
     """The first of each group of lexical, then semantic, duplicates."""
     vectors = embedder.open()
     stage = StageRecorder(context, config, vectors)
-    done = catalogue.deduplicate(difficulty_band, config, vectors)
-    return stage.result(
-        difficulty_band, done.kept, done.drops, _close(done), done.engines, pairs=done.pairs
-    )
+    with stage.writing(difficulty_band) as out:
+        claims = out.read(catalogue.COMPARED)
+        with stage.tasks(mapper.open()) as tasks:
+            done = catalogue.deduplicate(claims, config, vectors, tasks)
+        out.add_decided(claims, done)
+        return stage.result(out, _close(out), pairs=done.pairs)
 
 
 def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg.AssetsDefinition:
     """The stage that compares every claim with all benchmarks."""
-    ins = {f"benchmark_{name}": dg.AssetIn(key=["benchmark", name]) for name in benchmark_names}
 
-    @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
+    @dg.asset(ins=_stored("benchmark", benchmark_names), group_name=_GROUP, kinds=_KINDS, pool=pool)
     @locked_asset
     def decontaminated(
         context: dg.AssetExecutionContext,
         config: DecontaminationConfig,
-        deduplicated: pl.DataFrame,
+        deduplicated: StoredRows,
         embedder: EmbedderResource,
-        **benchmarks: pl.DataFrame,
+        mapper: MapperResource,
+        **benchmarks: StoredRows,
     ) -> Result:
         """Claims that match no test claim exactly, lexically or semantically."""
         vectors = embedder.open()
         stage = StageRecorder(context, config, vectors)
         tests = {name: benchmarks[f"benchmark_{name}"] for name in benchmark_names}
-        holdouts = pl.concat(tests.values())
-        missing = [name for name, frame in tests.items() if frame.is_empty()]
+        missing = [name for name, rows in tests.items() if not rows.rows]
         if missing:
             context.log.warning(f"not checked against (not on disk): {', '.join(missing)}")
-        done = catalogue.decontaminate(deduplicated, holdouts, config, vectors)
-        extra = {
-            "test claims checked against": holdouts.height,
-            "benchmarks not checked against": dg.MetadataValue.json(missing),
-            **_close(done),
-        }
-        return stage.result(deduplicated, done.kept, done.drops, extra, done.engines)
+        holdouts = pl.concat([rows.read(catalogue.COMPARED) for rows in tests.values()])
+        with stage.writing(deduplicated) as out:
+            claims = out.read(catalogue.COMPARED)
+            with stage.tasks(mapper.open()) as tasks:
+                done = catalogue.decontaminate(claims, holdouts, config, vectors, tasks)
+            out.add_decided(claims, done)
+            extra = {
+                "test claims checked against": holdouts.height,
+                "benchmarks not checked against": dg.MetadataValue.json(missing),
+            }
+            return stage.result(out, extra | _close(out))
 
     return decontaminated
 
@@ -147,22 +167,25 @@ def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg
 def silver_decomposed(
     context: dg.AssetExecutionContext,
     config: SilverConfig,
-    decontaminated: pl.DataFrame,
+    decontaminated: StoredRows,
     decomposer: DecomposerResource,
 ) -> Result:
     """Claims with at least two silver sub-questions, and those questions."""
     writer = decomposer.open()
     stage = StageRecorder(context, config, writer)
-    done = catalogue.silver_decompose(decontaminated, config, writer)
-    decomposer.close()
-    return stage.result(decontaminated, done.kept, done.drops, engines=done.engines)
+    with stage.writing(decontaminated) as out:
+        for rows in out.batches():
+            out.add(rows, catalogue.silver_decompose(rows, config, writer))
+        decomposer.close()
+        return stage.result(out)
 
 
 def diversity_selected(
     context: dg.AssetExecutionContext,
     config: SelectionConfig,
-    silver_decomposed: pl.DataFrame,
+    silver_decomposed: StoredRows,
     embedder: EmbedderResource,
+    mapper: MapperResource,
 ) -> Result:
     """A diverse, label-balanced subset under square-root source budgets.
 
@@ -170,38 +193,48 @@ def diversity_selected(
     """
     vectors = embedder.open()
     stage = StageRecorder(context, config, vectors)
-    chosen = catalogue.select_diverse(silver_decomposed, config, vectors)
-    extra = {
-        **selection_totals(chosen.cells),
-        "selection cells": dg.MetadataValue.md(cells_markdown(chosen.cells)),
-        "cover per cell": picture(selection_curve_png(chosen.kept, chosen.cells)),
-    }
-    engines = {"diversity_selection": f"{config.selector} of {vectors.engine}"}
-    return stage.result(silver_decomposed, chosen.kept, None, extra, engines, cells=chosen.cells)
+    with stage.writing(silver_decomposed, drops=False) as out:
+        claims = out.read(catalogue.COMPARED)
+        with stage.tasks(mapper.open()) as tasks:
+            chosen = catalogue.select_diverse(claims, config, vectors, tasks)
+        out.add_decided(claims, StageResult(chosen.kept, DROPS.empty()))
+        extra = {
+            **selection_totals(chosen.cells),
+            "selection cells": dg.MetadataValue.md(cells_markdown(chosen.cells)),
+            "cover per cell": picture(selection_curve_png(chosen.kept, chosen.cells)),
+        }
+        if chosen.certified:
+            ratios = dg.MetadataValue.json(dict(chosen.certified))
+            extra["least share of the best f(S), cells picked in two rounds"] = ratios
+        engines = {"diversity_selection": f"{config.selector} of {vectors.engine}"}
+        return stage.result(out, extra, engines, cells=chosen.cells)
 
 
 def training_claims(
     context: dg.AssetExecutionContext,
     config: TrainingConfig,
-    silver_decomposed: pl.DataFrame,
-    diversity_selected: pl.DataFrame,
+    silver_decomposed: StoredRows,
+    diversity_selected: StoredRows,
     tokens: TokensResource,
 ) -> Result:
     """The curated training set: the selection plus all other long-evidence claims."""
     stage = StageRecorder(context, config)
     counter = tokens.open()
-    done = catalogue.assemble_training(silver_decomposed, diversity_selected, config, counter)
-    extra = {
-        f"rows {origin}": done.kept.filter(pl.col("origin") == origin).height
-        for origin in ("selected", "long_evidence")
-    }
-    extra["texts whose tokens were counted"] = counter.counted
-    return stage.result(silver_decomposed, done.kept, done.drops, extra, done.engines)
+    selected = diversity_selected.read(catalogue.SELECTION)
+    with stage.writing(silver_decomposed) as out:
+        for rows, done in catalogue.assemble_batches(out.batches(), selected, config, counter):
+            out.add(rows, done)
+        extra = {
+            "rows selected": selected.height,
+            "rows long_evidence": out.tally.rows_kept - selected.height,
+            "texts whose tokens were counted": counter.counted,
+        }
+        return stage.result(out, extra)
 
 
-def _close(done: StageResult) -> dict[str, Any]:
+def _close(out: StageWriter) -> dict[str, Any]:
     """Per step, the rows that another processor's rounding could decide differently."""
-    counts = dg.MetadataValue.json(dict(done.close))
+    counts = dg.MetadataValue.json(out.close_calls)
     return {f"decisions within {ROUNDING:g} of a threshold": counts}
 
 

@@ -193,6 +193,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
     from resources.corpora.resource import CorporaResource
     from resources.hub.locks import models_lock
     from resources.judge.tiny_judge import FOLDER
+    from resources.mapper.resource import MapperResource
     from resources.store.parquet import DataFolder, ParquetTables
 
     results, env = str(profile.results), _environment()
@@ -205,6 +206,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
             root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
         ),
         "chat_cache": ChatCacheFile(results_dir=results),
+        "mapper": MapperResource(),
         **engine_resources(profile.engines, results, *of_data),
     }
 

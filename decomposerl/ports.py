@@ -5,11 +5,15 @@ program behind it and is written into every table that it contributes to. Engine
 ``resources``.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
 
 
 class TokenCounter(Protocol):
@@ -85,3 +89,55 @@ class Decomposer(Protocol):
     def decompose(self, pairs: Sequence[tuple[str, str]]) -> list[list[str] | None]:
         """Sub-questions of each ``(evidence, claim)`` pair; null where no answer came."""
         ...
+
+
+class Mapper(Protocol):
+    """Runs a function over batches: in this process, in several, or on a cluster."""
+
+    @property
+    def engine(self) -> str:
+        """Where batches run: ``in process``, ``processes (2)``, ``ray (2 nodes)``."""
+        ...
+
+    def map(
+        self, function: Callable[[Batch], Result], batches: Iterable[Batch]
+    ) -> Iterator[Result]:
+        """The result of each batch, in the order of ``batches``.
+
+        Lazy: a batch is taken from ``batches`` when a worker will soon be free, so a bounded
+        number is in memory. ``function`` must be picklable, and is unpickled once a worker: what
+        it opens, such as a model, stays open between batches. The first exception ends the map;
+        it is raised here with a note that has the number of its batch, from 0.
+        """
+        ...
+
+
+class ArrayStore(Protocol):
+    """Named groups of arrays that the tasks of one step share: a folder that every worker sees.
+
+    Picklable; what a task writes, every later task can read.
+    """
+
+    def write(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Store a group whole, or replace it."""
+        ...
+
+    def read(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays of a group, read-only, in memory only as far as they are used."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Forget a group, which nothing reads again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """What a step needs to run as tasks of bounded memory: workers, and arrays they share.
+
+    ``threads`` is how many a task may start, 0 for one a core.
+    """
+
+    mapper: Mapper
+    arrays: ArrayStore
+    threads: int = 0

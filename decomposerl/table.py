@@ -1,5 +1,6 @@
 """The type of a table: named columns in a fixed order, and the check of a frame against them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import polars as pl
@@ -42,8 +43,15 @@ class Table:
         """The same table under another name, with further columns at the end."""
         return Table(name, (*self.columns, *columns), self.unique, row)
 
-    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def without(self, names: Collection[str]) -> "Table":
+        """The same table without some of its columns, for a frame that has only the others."""
+        columns = tuple(column for column in self.columns if column.name not in names)
+        return Table(self.name, columns, self.unique, self.row)
+
+    def conform(self, frame: pl.DataFrame, *, unique: bool = True) -> pl.DataFrame:
         """Return ``frame`` with this table's column order after checking it.
+
+        With ``unique`` off, repeated rows are not looked for: ``frame`` is a part of the table.
 
         Raises:
             SchemaError: a column is missing, unknown, of another type, null where it may
@@ -64,7 +72,7 @@ class Table:
             for c in self.columns
             if not c.nullable and c.name in frame.columns and frame[c.name].null_count()
         ]
-        if not problems and self.unique:
+        if not problems and unique and self.unique:
             duplicated = frame.height - frame.select(self.unique).n_unique()
             if duplicated:
                 problems.append(f"{duplicated} rows repeat {', '.join(self.unique)}")

@@ -48,6 +48,7 @@ BENCHES: dict[str, Callable[[Sizes], Iterator[Row]]] = {
     "lexical": bench_lexical.lexical_rows,
     "lexical_leaks": bench_lexical.lexical_leak_rows,
     "minhash": bench_lexical.minhash_rows,
+    "split": bench_lexical.split_rows,
     "process": bench_process.process_rows,
     "semantic": bench_cosine.semantic_rows,
     "semantic_long": bench_cosine.semantic_long_rows,

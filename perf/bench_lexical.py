@@ -4,22 +4,34 @@ Both sides start from strings and find words themselves. What plain MinHash miss
 in ``docs/results/corpora.md``.
 """
 
+import json
+import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
+from decomposerl.kernels.set_parts import keep_first_in_parts
 from decomposerl.kernels.text_scan import words
 from perf import peers
 from perf.inputs import synthetic_claims
 from perf.sizes import Sizes
 from perf.timing import Row, paired, quiet_and_busy, timed
+from resources.mapper.in_process import InProcessMapper
+from resources.store.shared_arrays import shared_tasks
 
 THRESHOLD = 0.7
 WARM = 2_000
+PARTS, POSTINGS_A_CLAIM = 4, 2
+ROOT = Path(__file__).resolve().parent.parent
+OTHER_PYTHON = ROOT / ".venv-peers/bin/python"
+CLUSTER_PEERS = {"datatrove": "datatrove, 14 x 8 MinHash", "spark": "Spark, MinHashLSH"}
 
 
 def lexical_rows(sizes: Sizes) -> Iterator[Row]:
@@ -86,6 +98,48 @@ def lexical_leak_rows(sizes: Sizes) -> Iterator[Row]:
         note=f"{_engine(quiet.ours)}; {_difference(quiet.ours, quiet.peer)}",
         busy=busy,
     )
+
+
+def split_rows(sizes: Sizes) -> Iterator[Row]:
+    """The join split into tasks, next to one process and to what clusters run."""
+    texts = synthetic_claims(sizes.split)
+    _split_removed(texts[:WARM])
+    one = partial(keep_first_duplicates, texts, THRESHOLD, engine="exact")
+    both = paired(partial(_split_removed, texts), one)
+    wrong = int((both.ours.matched != both.peer.matched).sum())
+    name = f"lexical duplicates in tasks, {sizes.split:,} claims"
+    yield both.row(name, "the same in one process", note=f"{wrong} matches differ")
+    if not OTHER_PYTHON.is_file():
+        note = "no .venv-peers: see perf/cluster_peers.py"
+        yield Row(f"{name}, cluster peers", None, "datatrove, Spark", None, None, note=note)
+        return
+    for peer, described in CLUSTER_PEERS.items():
+        seconds, removed = _cluster_removed(peer, texts)
+        note = _difference(both.peer, removed)
+        yield Row(name, both.ours_s, described, seconds, seconds / both.ours_s, note=note)
+
+
+def _split_removed(texts: Sequence[str]) -> Matches:
+    size = -(-len(texts) // PARTS)
+    parts = [partial(list, texts[start : start + size]) for start in range(0, len(texts), size)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        shared_tasks(InProcessMapper(), Path(folder)) as tasks,
+    ):
+        return keep_first_in_parts(parts, THRESHOLD, tasks, postings=POSTINGS_A_CLAIM * len(texts))
+
+
+def _cluster_removed(peer: str, texts: Sequence[str]) -> tuple[float, NDArray[np.bool_]]:
+    """Seconds of a peer that has an environment of its own, and what it removes."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "claims.parquet", Path(folder) / "kept.json"
+        pl.DataFrame({"claim": texts}).write_parquet(source)
+        command = [OTHER_PYTHON, ROOT / "perf/cluster_peers.py", peer, source, target]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - our own program
+        found = json.loads(target.read_text())
+    removed = np.ones(len(texts), np.bool_)
+    removed[found["kept"]] = False
+    return found["seconds"], removed
 
 
 def copied_once_s(texts: Sequence[str]) -> float:

@@ -9,6 +9,7 @@ class Sizes:
 
     claims: int
     tests: int
+    split: int
     brute_force: int
     semantic: tuple[int, int]
     semantic_long: tuple[int, int]
@@ -26,6 +27,7 @@ class Sizes:
 PAPER = Sizes(
     claims=155_506,
     tests=50_000,
+    split=20_000,
     brute_force=5_000,
     semantic=(24_355, 3_072),
     semantic_long=(100_000, 384),
@@ -42,6 +44,7 @@ PAPER = Sizes(
 QUICK = Sizes(
     claims=20_000,
     tests=6_000,
+    split=3_000,
     brute_force=1_000,
     semantic=(4_000, 768),
     semantic_long=(12_000, 384),

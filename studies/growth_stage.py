@@ -1,22 +1,28 @@
 """One stage of the funnel on one pool, in this process, with synthetic engines.
 
 ``python -m studies.growth_stage STAGE POOL`` prints one line of JSON: rows in and kept, seconds
-without those of the engines, and peak memory during the stage. The rows that reach a stage are
-the paper's share of the pool. Later stages get one word of evidence per row, which no kernel
-reads.
+and core-seconds without those of the engines, and peak memory during the stage. The rows that
+reach a stage are the paper's share of the pool. Later stages get one word of evidence per row,
+which no kernel reads. Stages ``*_tasks`` split their searches into tasks of ``TASK_MB``, one
+after the other, so that the peak is that of one task and of what the step itself holds.
 """
 
 import json
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from decomposerl.funnel import catalogue, settings
+from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
 from decomposerl.kernels.set_join import keep_first_duplicates
+from decomposerl.ports import Tasks
 from decomposerl.schemas import DECONTAMINATED as DECONTAMINATED_TABLE
 from decomposerl.schemas import RULE_FILTERED, SILVER_DECOMPOSED
 from perf.frames import (
@@ -30,6 +36,8 @@ from perf.frames import (
 )
 from perf.inputs import synthetic_claims, synthetic_evidence
 from perf.memory_watch import MemoryWatch
+from resources.mapper.in_process import InProcessMapper
+from resources.store.shared_arrays import shared_tasks
 from resources.tokens.word_tokens import WordTokens
 from studies.paper_plan import COUNTS
 
@@ -38,15 +46,18 @@ DECONTAMINATED = 18_752  # not in the paper; measured on the pool of studies.pap
 SELECTED = 5_000
 DIMENSIONS, TESTS = 3_072, 50_000
 BLOCK, WARM = 20_000, 2_000
+TASK_MB, EXACT_CELL = 1_000, 5_000
 
 
 @dataclass
 class StageCost:
-    """Rows and seconds of one stage run."""
+    """Rows and seconds of one stage run; ``engine_cpu`` are core-seconds that do not count."""
 
     rows_in: int
     rows_kept: int
     seconds: float
+    engine_cpu: float = 0.0
+    note: str = ""
 
 
 def rules(pool: int) -> StageCost:
@@ -85,22 +96,25 @@ def difficulty(pool: int) -> StageCost:
     return StageCost(frame.height, done.kept.height, time.perf_counter() - started)
 
 
-def deduplicated(pool: int) -> StageCost:
+def deduplicated(pool: int, tasks: Tasks | None = None, memory: int = TASK_MB * 1_000) -> StageCost:
     """Lexical, then semantic duplicates."""
     frame, engine = _reaching(pool, BAND), MadeVectors(DIMENSIONS)
+    given = settings.DedupSettings(task_memory_mb=memory)
     started = time.perf_counter()
-    done = catalogue.deduplicate(frame, settings.DedupSettings(), engine)
-    return StageCost(frame.height, done.kept.height, time.perf_counter() - started - engine.seconds)
+    done = catalogue.deduplicate(frame, given, engine, tasks)
+    return _cost(frame.height, done.kept.height, started, engine)
 
 
-def decontaminated(pool: int) -> StageCost:
+def decontaminated(
+    pool: int, tasks: Tasks | None = None, memory: int = TASK_MB * 1_000
+) -> StageCost:
     """All three kinds of leaks against 50,000 test claims, for any pool."""
     frame, engine = _reaching(pool, DECONTAMINATED), MadeVectors(DIMENSIONS)
     tests = benchmark_frame("tests", synthetic_claims(TESTS, seed=8))
-    given = settings.DecontaminationSettings()
+    given = settings.DecontaminationSettings(task_memory_mb=memory)
     started = time.perf_counter()
-    done = catalogue.decontaminate(frame, tests, given, engine)
-    return StageCost(frame.height, done.kept.height, time.perf_counter() - started - engine.seconds)
+    done = catalogue.decontaminate(frame, tests, given, engine, tasks)
+    return _cost(frame.height, done.kept.height, started, engine)
 
 
 def silver(pool: int) -> StageCost:
@@ -111,18 +125,21 @@ def silver(pool: int) -> StageCost:
     return StageCost(frame.height, done.kept.height, time.perf_counter() - started)
 
 
-def selected(pool: int) -> StageCost:
+def selected(pool: int, tasks: Tasks | None = None, memory: int = TASK_MB * 1_000) -> StageCost:
     """Facility location in every cell, with a budget that grows with the pool."""
     frame, engine = _reaching(pool, SILVER), MadeVectors(DIMENSIONS)
     decomposed = frame.with_columns(
         questions=pl.lit(["Who?", "When?"]), n_star=pl.lit(2, dtype=pl.Int64())
     )
-    given = settings.SelectionSettings(budget_per_label=SELECTED * pool // RAW // 2)
-    started = time.perf_counter()
-    chosen = catalogue.select_diverse(SILVER_DECOMPOSED.conform(decomposed), given, engine)
-    return StageCost(
-        frame.height, chosen.kept.height, time.perf_counter() - started - engine.seconds
+    given = settings.SelectionSettings(
+        budget_per_label=SELECTED * pool // RAW // 2, task_memory_mb=memory, exact_cell=EXACT_CELL
     )
+    started = time.perf_counter()
+    rows = SILVER_DECOMPOSED.conform(decomposed)
+    chosen = catalogue.select_diverse(rows, given, engine, tasks)
+    ratios = sorted(chosen.certified.values())
+    note = f"{len(ratios)} cells certified, least {ratios[0]:.4f}" if ratios else ""
+    return _cost(frame.height, chosen.kept.height, started, engine, note)
 
 
 def lexical_pool(pool: int) -> StageCost:
@@ -135,6 +152,41 @@ def lexical_pool(pool: int) -> StageCost:
     return StageCost(pool, int((~matches.is_matched).sum()), time.perf_counter() - started)
 
 
+def lexical_pool_tasks(pool: int) -> StageCost:
+    """The same, exact, in tasks."""
+    claims = pl.DataFrame({"claim": synthetic_claims(pool)})
+    given = settings.DedupSettings(task_memory_mb=_memory(pool))
+    with _tasks() as tasks:
+        started = time.perf_counter()
+        judged = lexical_duplicates_step(given, tasks).judge(
+            claims.with_columns(claim_id=pl.int_range(pool), source=pl.lit("pool"))
+        )
+        seconds = time.perf_counter() - started
+    return StageCost(pool, int((~judged.drop).sum()), seconds)
+
+
+def _in_tasks(stage: Callable[[int, Tasks, int], StageCost]) -> Callable[[int], StageCost]:
+    def run(pool: int) -> StageCost:
+        with _tasks() as tasks:
+            return stage(pool, tasks, _memory(pool))
+
+    return run
+
+
+@contextmanager
+def _tasks() -> Iterator[Tasks]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        shared_tasks(InProcessMapper(), Path(folder)) as tasks,
+    ):
+        yield tasks
+
+
+def _memory(pool: int) -> int:
+    """MB of a task: so little in the warm-up run that it is split too."""
+    return TASK_MB if pool > WARM else 1
+
+
 STAGES: dict[str, Callable[[int], StageCost]] = {
     "rules": rules,
     "rules_whole": rules_whole,
@@ -144,7 +196,16 @@ STAGES: dict[str, Callable[[int], StageCost]] = {
     "silver": silver,
     "selected": selected,
     "lexical_pool": lexical_pool,
+    "deduplicated_tasks": _in_tasks(deduplicated),
+    "decontaminated_tasks": _in_tasks(decontaminated),
+    "selected_tasks": _in_tasks(selected),
+    "lexical_pool_tasks": lexical_pool_tasks,
 }
+
+
+def _cost(rows: int, kept: int, started: float, engine: MadeVectors, note: str = "") -> StageCost:
+    seconds = time.perf_counter() - started - engine.seconds
+    return StageCost(rows, kept, seconds, engine.cpu_seconds, note)
 
 
 def _reaching(pool: int, paper_rows: int) -> pl.DataFrame:
@@ -160,13 +221,17 @@ def main() -> None:
     """Run one stage after a small warm-up run, and print its cost."""
     stage, pool = sys.argv[1], int(sys.argv[2])
     STAGES[stage](WARM)
+    started = time.process_time()
     with MemoryWatch() as watch:
         cost = STAGES[stage](pool)
+    cpu = time.process_time() - started - cost.engine_cpu
     result = {
         "rows_in": cost.rows_in,
         "rows_kept": cost.rows_kept,
         "seconds": cost.seconds,
+        "cpu_seconds": cpu,
         "peak_mb": watch.peak_mb(),
+        "note": cost.note,
     }
     print(json.dumps(result))
 

@@ -3,8 +3,13 @@
 Each stage function takes frames, settings and engines and returns a ``StageResult`` whose frames
 conform to their tables in ``decomposerl.schemas``. Engines run once per stage and step, on the
 rows still alive.
+
+Stages that decide row by row (rules, difficulty, silver questions, training claims) may be given
+their rows in batches. The others compare rows and need all of them, but only the columns
+``COMPARED``: what a frame lacks, the kept rows lack (``step.with_decided`` brings it back).
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import polars as pl
@@ -20,6 +25,7 @@ from decomposerl.funnel.duplicate_pairs import PrecomputedEmbedder, duplicate_pa
 from decomposerl.funnel.entities import entities_step
 from decomposerl.funnel.evidence import evidence_facts
 from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
+from decomposerl.funnel.lineage import BEFORE, STAGE_TABLES
 from decomposerl.funnel.long_evidence import long_evidence_step
 from decomposerl.funnel.overlap import overlap_step
 from decomposerl.funnel.passages import passages_step
@@ -37,8 +43,16 @@ from decomposerl.funnel.settings import (
 from decomposerl.funnel.silver import silver_step
 from decomposerl.funnel.step import StageResult, Step, run_stage
 from decomposerl.funnel.token_budget import token_budget_step
-from decomposerl.ports import Decomposer, Embedder, EntityRecogniser, TokenCounter, Verifier
+from decomposerl.ports import (
+    Decomposer,
+    Embedder,
+    EntityRecogniser,
+    Tasks,
+    TokenCounter,
+    Verifier,
+)
 from decomposerl.schemas import (
+    CLAIMS,
     DECONTAMINATED,
     DEDUPLICATED,
     DIFFICULTY_BAND,
@@ -50,6 +64,10 @@ from decomposerl.schemas import (
 )
 from decomposerl.table import Table
 
+COMPARED = ("claim_id", "source", "label", "claim")
+"""The columns that stages read which compare claims with each other."""
+SELECTION = ("claim_id", "selection_rank", "selection_gain")
+"""The columns of the selection that the training set needs."""
 STAGES: tuple[str, ...] = (
     "rule_filtered",
     "difficulty_band",
@@ -87,26 +105,31 @@ def difficulty_band(
     return _run(DIFFICULTY_BAND, frame, difficulty_step(settings, verifier))
 
 
-def deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder) -> StageResult:
+def deduplicate(
+    frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder, tasks: Tasks | None = None
+) -> StageResult:
     """``DIFFICULTY_BAND`` to ``DEDUPLICATED``: lexical duplicates, then paraphrases.
 
     The first claim in input order stays (paper, "Deduplication and Decontamination"). With
-    ``pairs_floor`` set, the result has all near pairs of ``frame`` as well.
+    ``pairs_floor`` set, the result has all near pairs of ``frame`` as well. With ``tasks``,
+    searches that exceed ``task_memory_mb`` are split.
     """
     if settings.pairs_floor is None:
-        return _deduplicate(frame, settings, embedder)
+        return _deduplicate(frame, settings, embedder, tasks)
     known = PrecomputedEmbedder(embedder, frame["claim"].to_list())
-    done = _deduplicate(frame, settings, known)
+    done = _deduplicate(frame, settings, known, tasks)
     pairs = duplicate_pairs(frame, settings, known, settings.pairs_floor)
     return replace(done, pairs=pairs)
 
 
-def _deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder) -> StageResult:
+def _deduplicate(
+    frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder, tasks: Tasks | None
+) -> StageResult:
     return _run(
         DEDUPLICATED,
         frame,
-        lexical_duplicates_step(settings),
-        semantic_duplicates_step(settings, embedder),
+        lexical_duplicates_step(settings, tasks),
+        semantic_duplicates_step(settings, embedder, tasks),
     )
 
 
@@ -115,18 +138,20 @@ def decontaminate(
     holdouts: pl.DataFrame,
     settings: DecontaminationSettings,
     embedder: Embedder,
+    tasks: Tasks | None = None,
 ) -> StageResult:
     """``DEDUPLICATED`` to ``DECONTAMINATED`` against ``holdouts`` (``BENCHMARK_CLAIMS``).
 
     ``holdouts`` holds the claims of all benchmarks, labelled or not, ``source`` being the
-    benchmark's name; it may be empty (paper, "Deduplication and Decontamination").
+    benchmark's name; it may be empty (paper, "Deduplication and Decontamination"). With
+    ``tasks``, searches that exceed ``task_memory_mb`` are split.
     """
     return _run(
         DECONTAMINATED,
         frame,
         exact_match_step(holdouts),
-        lexical_match_step(settings, holdouts),
-        semantic_match_step(settings, holdouts, embedder),
+        lexical_match_step(settings, holdouts, tasks),
+        semantic_match_step(settings, holdouts, embedder, tasks),
     )
 
 
@@ -138,15 +163,19 @@ def silver_decompose(
 
 
 def select_diverse(
-    frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder
+    frame: pl.DataFrame,
+    settings: SelectionSettings,
+    embedder: Embedder,
+    tasks: Tasks | None = None,
 ) -> SelectedClaims:
     """``SILVER_DECOMPOSED`` to ``DIVERSITY_SELECTED``, and one line per cell.
 
     No row is dropped here; ``assemble_training`` decides about the rest (paper, "Diversity
-    Selection").
+    Selection"). With ``tasks``, cells are loaded one by one where all vectors exceed
+    ``task_memory_mb``, and those of more than ``exact_cell`` claims are picked in two rounds.
     """
-    selected = select_cells(frame, settings, embedder)
-    return SelectedClaims(DIVERSITY_SELECTED.conform(selected.kept), selected.cells)
+    selected = select_cells(frame, settings, embedder, tasks)
+    return replace(selected, kept=_conform(DIVERSITY_SELECTED, frame, selected.kept))
 
 
 def assemble_training(
@@ -168,7 +197,37 @@ def assemble_training(
     return replace(result, engines={"long_evidence": tokens.unit})  # it selected nothing
 
 
+def assemble_batches(
+    batches: Iterable[pl.DataFrame],
+    selected: pl.DataFrame,
+    settings: TrainingSettings,
+    tokens: TokenCounter,
+) -> Iterator[tuple[pl.DataFrame, StageResult]]:
+    """``assemble_training`` of each batch of ``SILVER_DECOMPOSED``, beside the batch.
+
+    ``selected`` needs the columns ``SELECTION``.
+
+    Raises:
+        ConservationError, EngineError: as ``assemble_training``, the first after all batches.
+    """
+    found = 0
+    for batch in batches:
+        here = selected.join(batch, on="claim_id", how="semi")
+        found += here.height
+        yield batch, assemble_training(batch, here, settings, tokens)
+    if found != selected.height:
+        unknown = selected.height - found
+        raise ConservationError(f"{unknown} selected claims are not silver-decomposed ones")
+
+
 def _run(table: Table, frame: pl.DataFrame, *steps: Step) -> StageResult:
     """Run a stage, which is named like the table it fills."""
     result = run_stage(table.name, frame, steps)
-    return replace(result, kept=table.conform(result.kept), drops=DROPS.conform(result.drops))
+    kept = _conform(table, frame, result.kept)
+    return replace(result, kept=kept, drops=DROPS.conform(result.drops))
+
+
+def _conform(table: Table, frame: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """The kept rows as the stage's table, without the columns that ``frame`` lacked."""
+    before = STAGE_TABLES.get(BEFORE[table.name], CLAIMS)
+    return table.without(before.schema.keys() - set(frame.columns)).conform(kept)

@@ -40,6 +40,17 @@ def conserved_counts(
     )
 
 
+def total_counts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """``conserved_counts`` of parts of a stage's rows as those of all."""
+    return (
+        pl.concat(parts)
+        .group_by("source")
+        .agg(pl.col("rows_in", "kept", "dropped").sum())
+        .with_columns(conserved=pl.col("rows_in") == pl.col("kept") + pl.col("dropped"))
+        .sort("source")
+    )
+
+
 def _sentences(what: str, rows: pl.DataFrame, examples: int = 3) -> Sequence[str]:
     return [
         f"{source}: {part.height} rows {what}, e.g. {', '.join(part['claim_id'].head(examples))}"

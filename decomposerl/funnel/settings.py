@@ -4,7 +4,7 @@ One frozen model per stage; the Dagster configuration classes inherit from these
 ``--config`` files and the domain share one definition.
 """
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -44,13 +44,25 @@ class DifficultySettings(Settings):
         return self
 
 
-class LexicalSettings(Settings):
+class TaskSettings(Settings):
+    """How large one task of a step over all claims may be."""
+
+    task_memory_mb: int = Field(
+        8_000,
+        ge=1,
+        description="memory of one task; a search that needs more is split into tasks, with the "
+        "same result",
+    )
+
+
+class LexicalSettings(TaskSettings):
     """How sets of words are compared, for duplicates and for leaks."""
 
     lexical_engine: LexicalEngine = Field(
         "auto",
         description="exact join, MinHash candidates verified exactly, or plain MinHash LSH; "
-        "auto is the exact join up to candidate_budget, verified MinHash above it",
+        "auto is the exact join up to candidate_budget, verified MinHash above it; a join that "
+        "is split into tasks is exact for auto too",
     )
     candidate_budget: int = Field(
         2_000_000_000, ge=0, description="most candidate pairs, estimated, of the exact join"
@@ -66,6 +78,15 @@ class DedupSettings(LexicalSettings):
     """Stage ``deduplicated`` (paper, "Deduplication and Decontamination")."""
 
     cosine: float = Field(0.70, gt=0, le=1, description="least cosine of a semantic duplicate")
+    semantic_engine: Literal["exact", "approximate"] = Field(
+        "exact",
+        description="exact cosines of all pairs, or an index of the extra `approximate` that "
+        "misses some; its recall is measured on recall_sample claims and shown",
+    )
+    probes: int = Field(32, ge=1, description="lists of the approximate index that are searched")
+    recall_sample: int = Field(
+        2_000, ge=1, description="claims on which the recall of the approximate index is measured"
+    )
     pairs_floor: float | None = Field(
         None,
         gt=0,
@@ -106,12 +127,20 @@ class SilverSettings(Settings):
         return self
 
 
-class SelectionSettings(Settings):
+class SelectionSettings(TaskSettings):
     """Stage ``diversity_selected`` (paper, "Diversity Selection")."""
 
     budget_per_label: int = Field(2_500, ge=0, description="claims selected per label")
     selector: Method = Field("facility_location", description="how a cell's claims are chosen")
-    seed: int = Field(42, ge=0, description="seed of the k-means and random selectors")
+    exact_cell: int = Field(
+        200_000,
+        ge=1,
+        description="claims of the largest cell that one greedy picks from; facility location of "
+        "a larger one takes two rounds, with a certificate of its share of the optimum",
+    )
+    seed: int = Field(
+        42, ge=0, description="seed of the k-means and random selectors, and of two rounds"
+    )
     threads: int = Field(0, ge=0, description="cells worked on at a time; 0 for one a core")
 
 

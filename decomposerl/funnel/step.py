@@ -5,7 +5,7 @@ an ordered list of steps. A later step sees survivors only, so "unique" means un
 survivors, and a dropped claim drops no other.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -34,7 +34,8 @@ class StepDecision:
     ``drop`` is true where the row leaves. ``reason`` is one word for all rows or a series;
     ``value`` and ``threshold`` are the number and the bound; ``matched_*`` name the claim
     that a duplicate or a leak was matched with; ``engine`` the program that gave ``value``;
-    ``close`` counts the rows decided by less than ``ROUNDING``, null where nothing rounds.
+    ``close`` counts the rows decided by less than ``ROUNDING``, null where nothing rounds;
+    ``recall`` says what an approximate search was measured to find, null where it is exact.
     """
 
     frame: pl.DataFrame
@@ -46,6 +47,7 @@ class StepDecision:
     matched_source: pl.Series | None = None
     engine: str | pl.Series | None = None
     close: int | None = None
+    recall: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class StageResult:
     ``engines`` names the program behind each step that has one, whether or not it dropped a
     row; ``pairs`` (``PAIRS``) are the rows that are near each other, where requested;
     ``close`` counts, per step that compares rounded numbers, the rows decided by less than
-    ``ROUNDING``.
+    ``ROUNDING``; ``steps`` are the names of all steps in order.
     """
 
     kept: pl.DataFrame
@@ -77,6 +79,7 @@ class StageResult:
     engines: Mapping[str, str] = field(default_factory=dict)
     pairs: pl.DataFrame | None = None
     close: Mapping[str, int] = field(default_factory=dict)
+    steps: tuple[str, ...] = ()
 
 
 def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageResult:
@@ -94,7 +97,8 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
         if not decision.frame["claim_id"].equals(alive["claim_id"]):
             raise ConservationError(f"stage '{stage}', step '{step.name}': rows changed places")
         if isinstance(decision.engine, str):
-            engines[step.name] = decision.engine
+            measured = f"; recall {decision.recall}" if decision.recall else ""
+            engines[step.name] = decision.engine + measured
         if decision.close is not None:
             close[step.name] = decision.close
         drop = decision.drop.fill_null(value=False)
@@ -104,7 +108,31 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
             raise ConservationError(f"step '{step.name}' gave unlisted reasons {sorted(unknown)}")
         left.append(drops)
         alive = decision.frame.filter(~drop)
-    return StageResult(alive, pl.concat(left), engines, close=close)
+    names = tuple(step.name for step in steps)
+    return StageResult(alive, pl.concat(left), engines, close=close, steps=names)
+
+
+def with_decided(batches: Iterable[pl.DataFrame], kept: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The rows of ``batches`` that a stage kept, with the columns that it added.
+
+    The stage saw only some columns of all rows, so ``kept`` has those (``claim_id`` among them)
+    and the added ones, in the order of the rows.
+
+    Raises:
+        ConservationError: ``kept`` has a row that is not in ``batches``, or another order.
+    """
+    taken = 0
+    for batch in batches:
+        # The next kept rows are the batch's own, so at most as many as it has.
+        ahead = kept[taken : taken + batch.height]
+        added = ahead.select("claim_id", *(name for name in kept.columns if name not in batch))
+        part = batch.join(added, on="claim_id", how="inner", maintain_order="left")
+        if not part["claim_id"].equals(ahead["claim_id"].head(part.height)):
+            raise ConservationError("rows changed places while a stage decided about them")
+        taken += part.height
+        yield part
+    if taken != kept.height:
+        raise ConservationError(f"{kept.height - taken} kept rows are not among those that came in")
 
 
 def drop_matched(

@@ -69,11 +69,18 @@ def best_of_tile(
     return best
 
 
-def keep_first(side: Side, threshold: float, engine: Products, team: Team) -> Matches:
-    """The keep-first greedy: each block against the rows kept before it, then within itself."""
+def keep_first(
+    side: Side, threshold: float, engine: Products, team: Team, given: Matches | None = None
+) -> Matches:
+    """The keep-first greedy: each block against the rows kept before it, then within itself.
+
+    A row that ``given`` has a match for is not kept; the match stays unless a nearer row is kept.
+    """
     from decomposerl.kernels.cosine_loops import keep_in_block
 
     matches = Matches.none(len(side.vectors), f"cosine_{engine.name}")
+    if given is not None:
+        matches.matched[:], matches.similarity[:] = given.matched, given.similarity
     kept, count = np.empty(len(side.vectors), np.int64), 0
     for block in row_slices(0, len(side.vectors), engine.block):
         parts = list(row_slices(block.start, block.stop, engine.block // PARTS_OF_A_BLOCK))

@@ -48,13 +48,14 @@ def unit_rows(vectors: Vectors, rows: int) -> Vectors:
     return checked
 
 
-def keep_first_cosine(
+def keep_first_cosine(  # noqa: PLR0913 - what is searched, and how it may be
     vectors: Vectors,
     threshold: float,
     *,
     precision: Precision = "auto",
     device: str = "cpu",
     threads: int = 0,
+    given: Matches | None = None,
 ) -> Matches:
     """Greedy duplicates in input order: a row is removed iff an earlier KEPT row is near.
 
@@ -62,13 +63,16 @@ def keep_first_cosine(
     removed row removes no other. A removed row is matched to the kept row with the highest
     cosine, ties to the lowest index (paper, "Deduplication and Decontamination").
     ``precision`` and ``device`` change how pairs are ruled out, never the result.
+
+    ``given`` are matches with rows before these: such a row is removed already, and stays
+    matched as given unless a row kept here is nearer (its similarity is then above the given).
     """
     candidates = candidate_engines(precision, device, vectors, vectors)
     if not len(vectors):
         return Matches.none(0, f"cosine_{candidates[0].name}")
     with Team(threads) as team:
         engine = choose_engine(candidates, vectors, vectors, threshold, team)
-        return keep_first(Side.of(vectors, engine, team), threshold, engine, team)
+        return keep_first(Side.of(vectors, engine, team), threshold, engine, team, given)
 
 
 def best_cross_cosine(  # noqa: PLR0913 - what is searched, and how it may be

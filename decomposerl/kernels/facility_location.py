@@ -37,9 +37,9 @@ class Greedy(NamedTuple):
 
 
 def lazy_greedy(similarity: Floats, k: int) -> Greedy:
-    """The ``min(k, n)`` rows that greedy facility location picks, ties to the lowest index.
+    """The ``min(k, m)`` rows that greedy facility location picks, ties to the lowest index.
 
-    ``similarity`` is (n, n); row s says how well s represents each row. The picks equal
+    ``similarity`` is (m, n); row s says how well s represents each of n rows. The picks equal
     those of a greedy that evaluates every gain each time.
     """
     from decomposerl.kernels import facility_loops as loops
@@ -47,7 +47,7 @@ def lazy_greedy(similarity: Floats, k: int) -> Greedy:
     k = min(k, len(similarity))
     picks, gains = np.empty(k, np.int64), np.empty(k)
     rows: NDArray[Any] = np.ascontiguousarray(similarity)
-    cover: NDArray[Any] = np.zeros(len(rows), rows.dtype)
+    cover: NDArray[Any] = np.zeros(rows.shape[1], rows.dtype)
     evaluations = loops.pick_rows(rows, cover, picks, gains) if k else 0
     return Greedy(picks, gains, evaluations, cover)
 

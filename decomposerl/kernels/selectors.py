@@ -18,6 +18,7 @@ from decomposerl.errors import EngineError
 from decomposerl.extras import not_installed, require
 from decomposerl.kernels.facility_location import (
     Floats,
+    Greedy,
     cosine_matrix,
     coverage_gains,
     facility_locations,
@@ -79,7 +80,7 @@ def select_each(
         _require_apricot(max((len(rows) for rows, _ in cells), default=0))
     if method == "facility_location":
         greedies = facility_locations(vectors, cells, threads=threads)
-        return [_selection(g.picks, g.gains, g.evaluations, g.cover) for g in greedies]
+        return [selection_of(greedy) for greedy in greedies]
     # The longest task first, so that it does not end alone after all others.
     largest_first = sorted(range(len(cells)), key=lambda cell: -len(cells[cell][0]))
     tasks = [partial(_select_one, vectors, *cells[cell], method, seed) for cell in largest_first]
@@ -94,6 +95,11 @@ def missing_package(method: Method) -> str:
     """The sentence of the error that a selector would raise here, empty where it can run."""
     absent = method == "apricot" and find_spec("apricot") is None
     return not_installed("apricot") if absent else ""
+
+
+def selection_of(greedy: Greedy) -> Selection:
+    """A greedy's result as a selection."""
+    return _selection(greedy.picks, greedy.gains, greedy.evaluations, greedy.cover)
 
 
 def _selection(picks: Rows, gains: Gains, evaluations: int, cover: Floats) -> Selection:

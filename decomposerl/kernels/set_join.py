@@ -64,7 +64,7 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
     if over_budget or engine == "minhash_verified":
         return verified_duplicates(sets, threshold, num_perm, shingle, threads)
     with Team(threads if len(texts) > ROWS_A_BLOCK else 1) as team:
-        return _keep_first(_prepared(sets, threshold), _name(shingle), team)
+        return _keep_first(_prepared(sets, threshold), engine_name(shingle), team)
 
 
 def _keep_first(
@@ -111,7 +111,7 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
     if engine == "minhash":
         return minhash_matches(left, right, threshold, num_perm, shingle=shingle)
     if engine != "minhash_verified" and not (left and right):
-        return Matches.none(len(left), _name(shingle))
+        return Matches.none(len(left), engine_name(shingle))
     sets, budget = pack_sets([*right, *left], shingle, threads), candidate_budget
     over_budget = (
         engine == "auto"
@@ -141,7 +141,7 @@ def _best_across(ready: "_Ready", rights: int, shingle: Shingle, team: Team) -> 
 
     team.run(partial(match, first) for first in range(0, best.shape[1], ROWS_A_BLOCK))
     matched, shared, united = best
-    return Matches(matched, shared / united, _name(shingle))
+    return Matches(matched, shared / united, engine_name(shingle))
 
 
 def jaccard_pairs(
@@ -169,7 +169,7 @@ def jaccard_pairs(
         count, columns = _collected(sets, floor, count)
     earlier, later, shared, united = columns[:, :count].astype(np.int64)
     order = np.lexsort((earlier, later))
-    return Pairs(earlier[order], later[order], shared[order] / united[order], _name(shingle))
+    return Pairs(earlier[order], later[order], shared[order] / united[order], engine_name(shingle))
 
 
 def _collected(sets: PackedSets, floor: float, room: int) -> tuple[int, NDArray[np.int32]]:
@@ -226,7 +226,8 @@ def _first_of_equals(sets: PackedSets) -> NDArray[np.bool_]:
     return first
 
 
-def _name(shingle: Shingle) -> str:
+def engine_name(shingle: Shingle) -> str:
+    """What ``Matches.engine`` says of the exact join."""
     return f"exact join ({shingle})"
 
 
@@ -247,11 +248,11 @@ def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) ->
     signatures = np.zeros(len(sets.sizes), np.uint64)
     sign(sets.tokens, sets.starts, signatures)
     joined = (sets.tokens, sets.starts, prefixes, signatures)
-    index = _room_for(_postings(sets, prefixes[:indexed]))
+    index = empty_index(_postings(sets, prefixes[:indexed]))
     return _Ready(joined, index, min_shared(int(sets.sizes.max(initial=0)), threshold))
 
 
-def _room_for(firsts: NDArray[np.int64]) -> "Index":
+def empty_index(firsts: NDArray[np.int64]) -> "Index":
     """An empty index; each token's postings start at its entry of ``firsts``."""
     room = int(firsts[-1])
     owners, sizes, rests = (np.empty(room, np.int32) for _ in range(3))
@@ -270,10 +271,14 @@ def _unseen(rows: int) -> NDArray[np.int32]:
 
 
 def _prefixes(sets: PackedSets, threshold: float) -> NDArray[np.int32]:
+    return prefix_lengths(sets.sizes, threshold)
+
+
+def prefix_lengths(sizes: NDArray[np.int64], threshold: float) -> NDArray[np.int32]:
     """Length of each row's prefix, its rarest elements, shape (n,)."""
     # A near row shares at least ``needed`` elements, so at most ``size - needed`` are missing:
     # one of the first ``size - needed + 1`` must be among the shared ones.
-    exact, sizes = exact_threshold(threshold), sets.sizes
+    exact = exact_threshold(threshold)
     needed = (sizes * exact.numerator + exact.denominator - 1) // exact.denominator
     return (sizes - needed + 1).astype(np.int32)
 

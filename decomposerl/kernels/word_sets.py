@@ -76,20 +76,20 @@ def pack_sets(texts: Sequence[str], shingle: Shingle = "word", threads: int = 0)
         # The same parts for any number of threads: ties in rarity are broken by first occurrence.
         cuts = np.linspace(0, len(texts), min(PARTS, len(texts) // ROWS_A_PART + 1) + 1)
         spans = list(itertools.pairwise(cuts.astype(int).tolist()))
-        parts = team.run([partial(_numbered, texts[a:b], shingle) for a, b in spans])
+        parts = team.run([partial(numbered_rows, texts[a:b], shingle) for a, b in spans])
         return _merged(parts, team)
 
 
 @dataclass(frozen=True, slots=True)
-class _NumberedRows:
+class NumberedRows:
     """A part of the rows, numbered by its own vocabulary."""
 
     tokens: NDArray[np.int32]
     counts: NDArray[np.int32]
-    vocabulary: "_Vocabulary"
+    vocabulary: "Vocabulary"
 
 
-def _merged(parts: Sequence[_NumberedRows], team: Team) -> PackedSets:
+def _merged(parts: Sequence[NumberedRows], team: Team) -> PackedSets:
     """Translate all parts to the first one's vocabulary and rank its elements by rarity."""
     from decomposerl.kernels.word_loops import rank_rows
 
@@ -103,15 +103,16 @@ def _merged(parts: Sequence[_NumberedRows], team: Team) -> PackedSets:
     rank = np.empty(first.size, np.int32)
     rank[order] = np.arange(first.size, dtype=np.int32)
     team.run(
-        partial(rank_rows, part.tokens, _starts(part.counts), rank[number])
+        partial(rank_rows, part.tokens, row_starts(part.counts), rank[number])
         for part, number in zip(parts, numbers, strict=True)
     )
     tokens = np.concatenate([part.tokens for part in parts])
     counts = np.concatenate([part.counts for part in parts])
-    return PackedSets(tokens, _starts(counts), first.hashes()[order])
+    return PackedSets(tokens, row_starts(counts), first.hashes()[order])
 
 
-def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int64]:
+def row_starts(lengths: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each row starts and the last one ends, shape (n + 1,), from the rows' lengths."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
 
 
@@ -137,7 +138,7 @@ def _encoded(
         lengths[row] = len(rows[row].encode("utf-8", "surrogatepass"))
     # ``bytearray.lower`` changes ASCII only: the other texts are in lower case already.
     data = bytearray("".join((*rows, _SEPARATOR * SPARE)), "utf-8", "surrogatepass").lower()
-    return np.frombuffer(data, np.uint8), _starts(lengths), modes
+    return np.frombuffer(data, np.uint8), row_starts(lengths), modes
 
 
 def _cut(texts: Sequence[str], shingle: Shingle) -> _Spans:
@@ -154,18 +155,18 @@ def _cut(texts: Sequence[str], shingle: Shingle) -> _Spans:
     return text, begins[:used], sizes[:used], counts
 
 
-def _numbered(texts: Sequence[str], shingle: Shingle) -> _NumberedRows:
+def numbered_rows(texts: Sequence[str], shingle: Shingle) -> NumberedRows:
     """Distinct element numbers row after row, in a vocabulary of these rows alone."""
     tokens, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    vocabulary = _Vocabulary()
+    vocabulary = Vocabulary()
     for first in range(0, len(texts), ROWS_A_CHUNK):
         spans = _cut(texts[first : first + ROWS_A_CHUNK], shingle)
         tokens.append(vocabulary.number(spans))
         counts.append(spans[-1])
-    return _NumberedRows(np.concatenate(tokens), np.concatenate(counts), vocabulary)
+    return NumberedRows(np.concatenate(tokens), np.concatenate(counts), vocabulary)
 
 
-class _Vocabulary:
+class Vocabulary:
     """Elements seen so far: a hash table over their bytes that grows between chunks."""
 
     def __init__(self) -> None:
@@ -189,15 +190,15 @@ class _Vocabulary:
         self._rows += len(counts)
         return out[:used].copy()
 
-    def hashes(self) -> NDArray[np.uint64]:
-        """A hash of each element's bytes."""
+    def hashes(self, salt: int = 0) -> NDArray[np.uint64]:
+        """A hash of each element's bytes; another salt gives independent ones."""
         from decomposerl.kernels.word_loops import hash_elements
 
         hashes = np.empty(self.size, np.uint64)
-        hash_elements(self._arena, self._ends, hashes)
+        hash_elements(self._arena, self._ends, np.uint64(salt), hashes)
         return hashes
 
-    def numbers_of(self, other: "_Vocabulary") -> NDArray[np.int32]:
+    def numbers_of(self, other: "Vocabulary") -> NDArray[np.int32]:
         """The number here of every element of another vocabulary; new ones are added."""
         return self.number(other.spans())
 

@@ -65,9 +65,9 @@ NOTE = (
 class StageFrames:
     """The tables of one stage.
 
-    ``kept`` needs the columns ``source`` and ``label``; ``drops`` is ``DROPS``;
-    ``rejects`` is ``REJECTS`` (only the sources reject rows). ``order`` is the position in
-    the funnel, 0 for all sources together.
+    ``kept`` needs the columns ``source`` and ``label``, ``drops`` also ``step`` and ``reason``;
+    both are rows, or counts of rows by these columns (``rows``). ``rejects`` is ``REJECTS`` (only
+    the sources reject rows). ``order`` is the position in the funnel, 0 for all sources together.
     """
 
     stage: str
@@ -188,18 +188,21 @@ def funnel_bars(wide: pl.DataFrame) -> str:
 def _counted(
     stage: StageFrames, rows: pl.DataFrame, outcome: str, step: pl.Expr, reason: pl.Expr
 ) -> pl.DataFrame:
+    count = pl.col("rows").sum() if "rows" in rows.columns else pl.len()
+    keys = ["source", pl.col("label").fill_null("none"), step.alias("step"), reason.alias("reason")]
     return (
-        rows.select(
+        rows.group_by(keys)
+        .agg(count.cast(pl.Int64()).alias("rows"))
+        .select(
             pl.lit(stage.stage).alias("stage"),
             pl.lit(stage.order, dtype=pl.Int64()).alias("stage_order"),
             "source",
-            pl.col("label").fill_null("none"),
+            "label",
             pl.lit(outcome).alias("outcome"),
-            step.alias("step"),
-            reason.alias("reason"),
+            "step",
+            "reason",
+            "rows",
         )
-        .group_by(pl.all())
-        .agg(pl.len().cast(pl.Int64()).alias("rows"))
     )
 
 

@@ -24,6 +24,7 @@ from decomposerl.reports.figure_style import (
     thousands,
 )
 from decomposerl.reports.funnel_figure import funnel_png
+from decomposerl.reports.stage_tally import counts_by
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,20 +47,21 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", ".")
 def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> bytes:
     """One bar per source, stacked: kept, then each drop reason, most frequent first.
 
-    ``rows_in`` and ``kept`` need ``source``; ``drops`` needs ``source`` and ``reason``.
+    ``rows_in`` and ``kept`` need ``source``; ``drops`` needs ``source`` and ``reason``. Each has
+    the rows, or counts of them (``rows``).
     """
     return png(drops_figure(rows_in, kept, drops))
 
 
 def drops_figure(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> "Figure":
     """The figure of ``drops_by_source_png``; it is read without its colours too."""
-    sources = _by_count(rows_in, "source")
-    reasons = _by_count(drops, "reason")
+    sources = list(counts_by(rows_in, "source"))
+    reasons = list(counts_by(drops, "reason"))
     figure, axes = new_figure(8.0, 1.6 + 0.32 * max(len(sources), 1))
     left = [0] * len(sources)
     for index, part in enumerate(["kept", *reasons]):
         rows = kept if part == "kept" else drops.filter(pl.col("reason") == part)
-        counts = dict(rows.group_by("source").len().iter_rows())
+        counts = counts_by(rows, "source")
         widths = [counts.get(source, 0) for source in sources]
         colour, hatch = _look(index)
         axes.barh(
@@ -73,7 +75,7 @@ def drops_figure(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame)
             label=f"{part.replace('_', ' ')} ({sum(widths):,})",
         )
         left = [a + b for a, b in zip(left, widths, strict=True)]
-    stayed = dict(kept.group_by("source").len().iter_rows())
+    stayed = counts_by(kept, "source")
     for row, (source, entered) in enumerate(zip(sources, left, strict=True)):
         said = f" {stayed.get(source, 0):,} of {entered:,} kept"
         axes.annotate(said, (entered, row), va="center", fontsize=9, color=INK)
@@ -106,7 +108,7 @@ def token_histogram_png(
     high = max(float(str(tokens.max() or bounds[1])), bounds[1]) * 1.25
     edges = [low * (high / low) ** (i / bins) for i in range(bins + 1)]
     figure, axes = new_figure(8.0, 3.2)
-    axes.hist(tokens.to_list(), bins=edges, color=_KEPT, edgecolor="white", linewidth=0.5)
+    axes.hist(tokens.to_numpy(), bins=edges, color=_KEPT, edgecolor="white", linewidth=0.5)
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     for bound, side in zip(bounds, ("right", "left"), strict=True):
@@ -146,7 +148,7 @@ def selection_figure(
     Colours and markers are sources, shown by ``titles``; dashed lines are Refuted cells.
     """
     curves = _cover_curves(selected, cells)
-    sources = _by_count(curves, "source")
+    sources = list(counts_by(curves, "source"))
     colours = source_colours(sources)
     figure, axes = new_figure(8.0, 4.2)
     by_cell = curves.partition_by("source", "label", as_dict=True, maintain_order=True)
@@ -195,8 +197,3 @@ def _cover_curves(selected: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
 def data_uri(picture: bytes, alt: str = "figure") -> str:
     """The picture as a Markdown image with the bytes inline."""
     return f"![{alt}](data:image/png;base64,{base64.b64encode(picture).decode('ascii')})"
-
-
-def _by_count(frame: pl.DataFrame, column: str) -> list[str]:
-    counted = frame.group_by(column).len().sort(["len", column], descending=[True, False])
-    return [str(value) for value in counted[column]]

@@ -7,6 +7,7 @@ import polars as pl
 
 from decomposerl.prompts.minicheck import own_prompt_note
 from decomposerl.reports.small_figures import bars_markdown, rows_markdown
+from decomposerl.reports.stage_tally import StageTally, counts_by
 from decomposerl.reports.tables import (
     frame_markdown,
     markdown_table,
@@ -15,7 +16,6 @@ from decomposerl.reports.tables import (
     share,
 )
 
-SAMPLE_ROWS = 5
 SAMPLE_CHARACTERS = 120
 GUARD_SHARE = 0.8
 LIKENESS_SHARE = 0.5
@@ -66,56 +66,78 @@ def stage_page(  # noqa: PLR0913 - a stage's frames, and how it ran
     *,
     engines: str = "",
 ) -> StagePage:
-    """Build the page of ``stage``.
+    """Build the page of ``stage`` from its frames.
 
     ``rows_in`` needs ``claim_id``, ``source``, ``label``, and ``claim`` to show the texts of
     removed claims; ``kept`` is the stage's frame (``claim_id``, ``source``,
     ``label``, ``claim``, ``evidence``); ``drops`` is ``DROPS``; ``engines`` are the names of
     the stage's engines.
     """
-    by_source = source_counts(rows_in, kept, drops)
+    tally = StageTally.of(rows_in, kept, drops)
+    texts = rows_in.select("claim_id", "claim") if "claim" in rows_in.columns else None
+    return tallied_page(stage, tally, settings, texts=texts, engines=engines)
+
+
+def tallied_page(
+    stage: str,
+    tally: StageTally,
+    settings: Mapping[str, object],
+    *,
+    texts: pl.DataFrame | None = None,
+    engines: str = "",
+) -> StagePage:
+    """Build the page of ``stage`` from its tally.
+
+    ``texts`` (``claim_id``, ``claim``) has the claims that ``tally.closest`` names; without it no
+    close call is shown.
+    """
+    by_source = source_counts(tally.entered, tally.kept, tally.dropped)
     struck = struck_sources(stage, by_source)
+    rows_in, rows_kept = tally.rows_in, tally.rows_kept
     return StagePage(
         stage=stage,
-        rows_in=rows_in.height,
-        rows_kept=kept.height,
-        rows_dropped=drops.height,
-        figure_md=_figure(rows_in.height, kept.height, drops),
-        by_reason_md=_by_reason(drops, rows_in.height),
-        by_engine_md=_by_engine(drops),
+        rows_in=rows_in,
+        rows_kept=rows_kept,
+        rows_dropped=tally.rows_dropped,
+        figure_md=_figure(rows_in, rows_kept, tally.dropped),
+        by_reason_md=_by_reason(tally.dropped, rows_in),
+        by_engine_md=_by_engine(tally.dropped),
         by_source_md=_by_source(by_source),
-        label_balance_md=_label_balance(rows_in, kept),
-        sample_md=sample(kept),
+        label_balance_md=_label_balance(tally),
+        sample_md=_sample(tally.sample),
         settings_md=markdown_table(
             ["setting", "value"], [[name, str(value)] for name, value in settings.items()]
         ),
         struck=tuple(struck["source"]),
         guard_md=_guard(stage, struck),
-        close_md=close_calls(rows_in, drops),
+        close_md="" if texts is None else close_calls(tally.closest, texts),
         prompt_md=f"**{note}**" if (note := own_prompt_note(engines)) else "",
-        numeric=_numeric(rows_in, kept, drops),
+        numeric=_numeric(tally),
     )
 
 
 def source_counts(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> pl.DataFrame:
-    """Rows per source: ``source``, ``rows_in``, ``kept``, ``dropped``; largest first."""
+    """Rows per source: ``source``, ``rows_in``, ``kept``, ``dropped``; largest first.
+
+    Each frame has the rows (``source``), or counts of them (also ``rows``).
+    """
     parts = {"rows_in": rows_in, "kept": kept, "dropped": drops}
     long = pl.concat(
-        [frame.select("source", pl.lit(name).alias("part")) for name, frame in parts.items()]
+        pl.DataFrame(
+            {"source": list(counts), "part": name, "rows": list(counts.values())},
+            schema={"source": pl.String(), "part": pl.String(), "rows": pl.Int64()},
+        )
+        for name, frame in parts.items()
+        for counts in [counts_by(frame, "source")]
     )
-    counts = [(pl.col("part") == name).sum().cast(pl.Int64()).alias(name) for name in parts]
-    return (
-        long.group_by("source").agg(*counts).sort(["rows_in", "source"], descending=[True, False])
-    )
+    sums = [pl.col("rows").filter(pl.col("part") == name).sum().alias(name) for name in parts]
+    return long.group_by("source").agg(*sums).sort(["rows_in", "source"], descending=[True, False])
 
 
-def sample(kept: pl.DataFrame) -> str:
-    """The first rows by ``claim_id``: ids are hashes, so this is a random sample that is stable."""
-    rows = kept.sort("claim_id").head(SAMPLE_ROWS)
-    names = [n for n in ("claim_id", "source", "label", "claim", "evidence") if n in rows.columns]
-    shown = rows.select(names).fill_null("–")
+def _sample(rows: pl.DataFrame) -> str:
+    shown = rows.fill_null("–")
     return markdown_table(
-        names,
+        shown.columns,
         [[one_line(str(value), SAMPLE_CHARACTERS) for value in row] for row in shown.iter_rows()],
     )
 
@@ -144,26 +166,14 @@ def struck_sources(stage: str, counts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def close_calls(rows_in: pl.DataFrame, drops: pl.DataFrame) -> str:
-    """The removals nearest to their threshold, relative to it, where a decision may be wrong.
+def close_calls(closest: pl.DataFrame, texts: pl.DataFrame) -> str:
+    """The removals nearest to their threshold, where a decision may be wrong; one a line.
 
-    Exact matches (1 of 1) and claims without a number are no close calls.
+    ``closest`` is that of ``StageTally``; ``texts`` (``claim_id``, ``claim``) has their claims.
     """
-    if "claim" not in rows_in.columns:
-        return ""
-    texts = rows_in.select("claim_id", "claim")
     matched = texts.rename({"claim_id": "matched_claim_id", "claim": "matched"})
-    close = (
-        drops.filter(
-            pl.col("threshold") > 0,
-            pl.col("value").is_not_null(),
-            (pl.col("value") != 1) | (pl.col("threshold") != 1),
-        )
-        .with_columns(distance=(pl.col("value") / pl.col("threshold") - 1).abs())
-        .sort("distance", "claim_id")
-        .head(SAMPLE_ROWS)
-        .join(texts, on="claim_id", how="left", maintain_order="left")
-        .join(matched, on="matched_claim_id", how="left", maintain_order="left")
+    close = closest.join(texts, on="claim_id", how="left", maintain_order="left").join(
+        matched, on="matched_claim_id", how="left", maintain_order="left"
     )
     return "\n".join(_close_call(row) for row in close.iter_rows(named=True))
 
@@ -207,14 +217,15 @@ def selection_totals(cells: pl.DataFrame) -> dict[str, int | float]:
     )
 
 
-def _numeric(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> dict[str, float]:
-    supported = kept.filter(pl.col("label") == "Supported").height
+def _numeric(tally: StageTally) -> dict[str, float]:
+    supported = counts_by(tally.kept, "label").get("Supported", 0)
+    kept, entered = tally.rows_kept, tally.rows_in
     return {
-        "rows_in": float(rows_in.height),
-        "rows_kept": float(kept.height),
-        "rows_dropped": float(drops.height),
-        "share_kept": kept.height / rows_in.height if rows_in.height else 0.0,
-        "supported_share": supported / kept.height if kept.height else 0.0,
+        "rows_in": float(entered),
+        "rows_kept": float(kept),
+        "rows_dropped": float(tally.rows_dropped),
+        "share_kept": kept / entered if entered else 0.0,
+        "supported_share": supported / kept if kept else 0.0,
     }
 
 
@@ -226,25 +237,20 @@ def _match(drop: Mapping[str, object]) -> str:
 
 
 def _figure(entered: int, kept: int, drops: pl.DataFrame) -> str:
-    dropped = [(reason.replace("_", " "), n) for reason, n in _reasons(drops)]
+    reasons = counts_by(drops, "reason")
+    dropped = [(reason.replace("_", " "), n) for reason, n in reasons.items()]
     rows = [("rows in", entered), ("kept", kept), *dropped]
     return bars_markdown(rows, f"{entered:,} rows in, {kept:,} kept; dropped by reason", dark=2)
 
 
-def _reasons(drops: pl.DataFrame) -> list[tuple[str, int]]:
-    """Reasons with their rows, the most frequent first."""
-    counted = drops.group_by("reason").len().sort(["len", "reason"], descending=[True, False])
-    return list(counted.iter_rows())
-
-
 def _by_reason(drops: pl.DataFrame, whole: int) -> str:
-    rows = [[reason, n, share(n, whole)] for reason, n in _reasons(drops)]
+    rows = [[reason, n, share(n, whole)] for reason, n in counts_by(drops, "reason").items()]
     return markdown_table(["reason", "rows", "share of rows in"], rows) if rows else "none"
 
 
 def _by_engine(drops: pl.DataFrame) -> str:
-    counted = drops.drop_nulls("engine").group_by("engine", "reason").len()
-    rows = counted.sort(["engine", "len", "reason"], descending=[False, True, False])
+    counted = drops.drop_nulls("engine").group_by("engine", "reason").agg(pl.col("rows").sum())
+    rows = counted.sort(["engine", "rows", "reason"], descending=[False, True, False])
     lines = [f"{n:,} {reason} by {engine}" for engine, reason, n in rows.iter_rows()]
     return "\n".join(f"- {markdown_text(line)}" for line in lines)
 
@@ -258,11 +264,12 @@ def _by_source(counts: pl.DataFrame) -> str:
     return rows_markdown(["source", "in", "kept", "share kept"], rows)
 
 
-def _label_balance(rows_in: pl.DataFrame, kept: pl.DataFrame) -> str:
+def _label_balance(tally: StageTally) -> str:
+    before, after = counts_by(tally.entered, "label"), counts_by(tally.kept, "label")
     rows: list[list[object]] = []
     for label in ("Supported", "Refuted"):
-        before, after = (f.filter(pl.col("label") == label).height for f in (rows_in, kept))
-        rows.append([label, share(before, rows_in.height), after, share(after, kept.height)])
+        entered, kept = before.get(label, 0), after.get(label, 0)
+        rows.append([label, share(entered, tally.rows_in), kept, share(kept, tally.rows_kept)])
     return markdown_table(["label", "share of rows in", "kept", "share of kept"], rows)
 
 

@@ -24,12 +24,15 @@ from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrit
 from decomposerl.table import Table
 from resources.catalogue.training_views import ATTEMPTS, attempts
 from resources.catalogue.views import Current, views
+from resources.store.rows import counted_rows
 from resources.store.temporary import aside
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 FILE = "decomposerl.duckdb"
+_KEPT = ("source", "label")
+_DROPPED = (*_KEPT, "step", "reason")
 
 
 def build_catalogue(
@@ -120,8 +123,8 @@ def engines_of(data: Path) -> list[str]:
 def read_stages(data: Path, current: Current | None = None) -> list[StageFrames]:
     """The materialized stages of ``data``, in funnel order.
 
-    ``kept`` has ``source`` and ``label`` only. Stage ``claims`` is all ``current`` sources
-    together, by default all with files in the folder.
+    ``kept`` and ``drops`` are counts. Stage ``claims`` is all ``current`` sources together, by
+    default all with files in the folder.
     """
     current = Current() if current is None else current
     stages = []
@@ -131,15 +134,16 @@ def read_stages(data: Path, current: Current | None = None) -> list[StageFrames]
             StageFrames(
                 STAGES[0],
                 0,
-                _kept(claims),
-                _all(current.files(data, "drops/claims"), schemas.DROPS),
+                counted_rows(claims, _KEPT),
+                _dropped(current.files(data, "drops/claims")),
                 _all(current.files(data, "rejects"), schemas.REJECTS),
             )
         )
     for order, stage in enumerate(STAGES[1:], start=1):
         if (data / f"{stage}.parquet").is_file():
-            drops = _all(data.glob(f"drops/{stage}.parquet"), schemas.DROPS)
-            stages.append(StageFrames(stage, order, _kept([data / f"{stage}.parquet"]), drops))
+            kept = counted_rows([data / f"{stage}.parquet"], _KEPT)
+            drops = _dropped(data.glob(f"drops/{stage}.parquet"))
+            stages.append(StageFrames(stage, order, kept, drops))
     return stages
 
 
@@ -203,8 +207,11 @@ def _stage_runs(data: Path, current: Current) -> pl.DataFrame:
     return schemas.STAGE_RUNS.conform(frame)
 
 
-def _kept(paths: Iterable[Path]) -> pl.DataFrame:
-    return pl.concat([pl.read_parquet(path, columns=["source", "label"]) for path in paths])
+def _dropped(paths: Iterable[Path]) -> pl.DataFrame:
+    """Counts of dropped rows; empty where no file is there."""
+    none = schemas.DROPS.empty().select(*_DROPPED, rows=pl.lit(0, dtype=pl.Int64()))
+    files = list(paths)
+    return counted_rows(files, _DROPPED) if files else none
 
 
 def _all(paths: Iterable[Path], table: Table) -> pl.DataFrame:

@@ -21,8 +21,8 @@ from resources.chat.settings import (
     ChatSettings,
     ThinkingStyle,
 )
+from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath
-from resources.store.profile_defaults import ProfileDefaults
 from resources.store.resource import StoredResource
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.load import LoadSettings
 from resources.corpora.bundled_sample import BUNDLED, ensure_sample
 from resources.corpora.folder import FolderCorpora
+from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath
-from resources.store.profile_defaults import ProfileDefaults
 
 
 class LoadConfig(LoadSettings, dg.Config):

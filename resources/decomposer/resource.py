@@ -28,7 +28,9 @@ class DecomposerResource(PromptedResource):
     def open(self) -> StoredDecomposer | ChatDecomposer:
         """A fresh port; its ``calls`` and ``hits`` start at zero."""
         if self.engine == "embedded":
-            return StoredDecomposer(RuleDecomposer(), self.stores(), self.batch_size)
+            return StoredDecomposer(
+                RuleDecomposer(), self.stores(), self.batch_size, self.open_mapper()
+            )
         return ChatDecomposer(
             self.chat(),
             load_prompt("silver", self.prompts_dir),

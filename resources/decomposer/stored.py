@@ -1,14 +1,18 @@
 """A decomposer that remembers the pairs it has decomposed."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decomposerl.ports import Decomposer
+from decomposerl.ports import Decomposer, Mapper
 from resources.store.result_store import ResultStores
-from resources.store.stored_engine import Pair, StoredEngine, list_filler, string_lists
+from resources.store.stored_engine import (
+    Answers,
+    Pair,
+    StoredEngine,
+    list_filler,
+    string_lists,
+)
 
 
 class StoredDecomposer(StoredEngine[Pair]):
@@ -16,20 +20,26 @@ class StoredDecomposer(StoredEngine[Pair]):
 
     _port = "decomposer"
 
-    def __init__(self, engine: Decomposer, stores: ResultStores, batch_size: int = 256) -> None:
+    def __init__(
+        self,
+        engine: Decomposer,
+        stores: ResultStores,
+        batch_size: int = 256,
+        mapper: Mapper | None = None,
+    ) -> None:
         """Wrap ``engine``."""
-        super().__init__(engine, stores, batch_size)
+        super().__init__(engine, stores, batch_size, mapper)
 
     def decompose(self, pairs: Sequence[Pair]) -> list[list[str] | None]:
         """As the engine's."""
         out: list[list[str] | None] = [None] * len(pairs)
-
-        def ask(batch: list[Pair]) -> tuple[NDArray[np.int64], Any]:
-            answers = self._inner.decompose(batch)
-            answered = [row for row, answer in enumerate(answers) if answer is not None]
-            values = string_lists([answers[row] for row in answered])
-            return np.array(answered, dtype=np.int64), values
-
-        positions = self._pass(pairs, tuple, list_filler(out), ask)
+        positions = self._pass(pairs, tuple, list_filler(out), _answer)
         found = [out[position] for position in positions]
         return [None if answer is None else list(answer) for answer in found]
+
+
+def _answer(engine: Decomposer, batch: list[Pair]) -> Answers:
+    given = engine.decompose(batch)
+    answered = [(row, questions) for row, questions in enumerate(given) if questions is not None]
+    rows = np.array([row for row, _ in answered], dtype=np.int64)
+    return Answers(rows, string_lists([questions for _, questions in answered]))

@@ -47,6 +47,10 @@ class EmbeddingsStopped(EngineError):  # noqa: N818 - the name is what happened
         super().__init__(message)
         self.rows, self.vectors = rows, vectors
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with all three, so that it can come from another process."""
+        return type(self), (str(self), self.rows, self.vectors)
+
 
 @dataclass(frozen=True)
 class HostedEmbedder:

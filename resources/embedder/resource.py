@@ -43,7 +43,7 @@ class EmbedderResource(KeyedResource):
 
     def open(self) -> StoredEmbedder:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
-        return StoredEmbedder(self._embedder(), self.stores(), self.batch_size)
+        return StoredEmbedder(self._embedder(), self.stores(), self.batch_size, self.open_mapper())
 
     def _embedder(self) -> Embedder:
         if self.engine == "embedded":

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.ports import Embedder
-from resources.embedder.hosted import EmbeddingsStopped
+from decomposerl.ports import Embedder, Mapper
+from resources.embedder.hosted import EmbeddingsStopped, HostedEmbedder
 from resources.store.result_store import ResultStores
-from resources.store.stored_engine import StoredEngine, every_row
+from resources.store.stored_engine import Answers, StoredEngine, every_row
 
 
 class StoredEmbedder(StoredEngine[str]):
@@ -17,9 +17,16 @@ class StoredEmbedder(StoredEngine[str]):
 
     _port = "embedder"
 
-    def __init__(self, engine: Embedder, stores: ResultStores, batch_size: int = 512) -> None:
-        """Wrap ``engine``."""
-        super().__init__(engine, stores, batch_size)
+    def __init__(
+        self,
+        engine: Embedder,
+        stores: ResultStores,
+        batch_size: int = 512,
+        mapper: Mapper | None = None,
+    ) -> None:
+        """Wrap ``engine``; the vectors of an endpoint count as paid."""
+        paid = isinstance(engine, HostedEmbedder)
+        super().__init__(engine, stores, batch_size, mapper, paid=paid)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As the engine's, shape (n, d); needs one array of the distinct texts in memory.
@@ -27,12 +34,9 @@ class StoredEmbedder(StoredEngine[str]):
         Raises:
             EmbeddingsStopped: a request failed; the vectors received are stored by then.
         """
-        import pyarrow as pa
-
         if not texts:
             return np.asarray(self._inner.embed(texts), dtype=np.float32)
         out: list[NDArray[np.float32]] = []
-        stopped: list[EmbeddingsStopped] = []
 
         def fill(rows: NDArray[np.int64], values: Any) -> None:  # noqa: ANN401 - an Arrow array
             width = values.type.list_size
@@ -40,23 +44,25 @@ class StoredEmbedder(StoredEngine[str]):
                 out.append(np.full((len(texts), width), np.nan, dtype=np.float32))
             out[0][rows] = values.flatten().to_numpy().reshape(len(values), width)
 
-        def ask(batch: list[str]) -> tuple[NDArray[np.int64], Any]:
-            if stopped:
-                raise stopped[0]
-            try:
-                rows, raw = every_row(len(batch)), self._inner.embed(batch)
-            except EmbeddingsStopped as error:
-                if not len(error.rows):
-                    raise
-                stopped.append(error)
-                rows, raw = error.rows, error.vectors
-            raw = np.ascontiguousarray(raw, dtype=np.float32)
-            flat = pa.array(raw.ravel(), pa.float32())
-            return rows, pa.FixedSizeListArray.from_arrays(flat, raw.shape[1])
-
-        positions = self._pass(texts, lambda text: (text,), fill, ask)
-        if stopped:
-            raise stopped[0]
+        positions = self._pass(texts, lambda text: (text,), fill, _answer)
         if len(texts) == int(positions.max()) + 1:
             return out[0]  # no text twice: already in order
         return out[0][positions]
+
+
+def _answer(engine: Embedder, batch: list[str]) -> Answers:
+    stopped: EmbeddingsStopped | None = None
+    try:
+        rows, raw = every_row(len(batch)), engine.embed(batch)
+    except EmbeddingsStopped as error:
+        if not len(error.rows):
+            raise
+        stopped, rows, raw = error, error.rows, error.vectors
+    return Answers(rows, _vectors(raw), stopped)
+
+
+def _vectors(raw: NDArray[np.float32]) -> Any:  # noqa: ANN401 - an Arrow array
+    import pyarrow as pa
+
+    raw = np.ascontiguousarray(raw, dtype=np.float32)
+    return pa.FixedSizeListArray.from_arrays(pa.array(raw.ravel(), pa.float32()), raw.shape[1])

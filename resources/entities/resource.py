@@ -34,9 +34,11 @@ class EntitiesResource(StoredResource):
     def open(self) -> StoredEntities:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
         if self.engine == "embedded":
-            return StoredEntities(RuleEntities(), self.stores(), self.batch_size)
+            return StoredEntities(
+                RuleEntities(), self.stores(), self.batch_size, self.open_mapper()
+            )
         models = SpacyEntities(tuple(self.models), processes=self.processes, gpu=self.gpu)
-        return StoredEntities(models, self.stores(), self.texts_at_a_time())
+        return StoredEntities(models, self.stores(), self.texts_at_a_time(), self.open_mapper())
 
     def texts_at_a_time(self) -> int:
         """Number of texts asked and stored at a time."""

@@ -9,10 +9,9 @@ import polars as pl
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.subset import DevSplit, dev_split
 from decomposerl.evaluation.systems import System
-from decomposerl.funnel.catalogue import decontaminate
+from decomposerl.funnel.catalogue import COMPARED, decontaminate
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.ports import Embedder
-from decomposerl.schemas import DECONTAMINATED
 from decomposerl.training.experiments import EXPERIMENTS, experiment
 from resources.store.parquet import DataFolder
 from resources.training.run_inputs import inputs_of, notes_folder
@@ -39,8 +38,8 @@ def leaks(data: DataFolder, training: str, benchmarks: Sequence[str], embedder: 
 
     ``training`` is its key. The thresholds are those of the funnel's last run.
     """
-    claims = data.read(training, list(DECONTAMINATED.schema))
-    tests = pl.concat([data.read(f"benchmark/{name}") for name in benchmarks])
+    claims = data.read(training, list(COMPARED))
+    tests = pl.concat([data.read(f"benchmark/{name}", list(COMPARED)) for name in benchmarks])
     config = data.run("decontaminated")["config"]
     thresholds = DecontaminationSettings.model_validate_json(config)
     return Leaks(decontaminate(claims, tests, thresholds, embedder).drops, tests.height)

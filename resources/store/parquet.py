@@ -10,7 +10,7 @@ asset's data version.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +26,10 @@ from decomposerl.errors import SchemaError, SourceFileError, TooManyRejects
 from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.table import Table
 from decomposerl.training.studies import STUDIES
+from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath
-from resources.store.profile_defaults import ProfileDefaults
-from resources.store.temporary import replace_file
+from resources.store.rows import StoredRows, counted_rows
+from resources.store.temporary import put_in_place, replace_file
 
 _TABLES = {
     **STAGE_TABLES,
@@ -99,14 +100,15 @@ class StageRun:
 class StageOutput:
     """A stage's frame with its drops (``DROPS``), rejects (``REJECTS``) and run record.
 
+    ``StoredRows`` are in a temporary file beside the target, which is renamed.
     ``pairs`` (``PAIRS``) is set where the run keeps them, ``cells`` (``SELECTION_CELLS``) where
     the stage selects, ``calls`` (``CALLS``) where it predicts, ``doubtful`` (``DOUBTFUL``) where a
     test set has a list of doubtful labels.
     """
 
-    kept: pl.DataFrame
+    kept: pl.DataFrame | StoredRows
     run: StageRun
-    drops: pl.DataFrame | None = None
+    drops: pl.DataFrame | StoredRows | None = None
     rejects: pl.DataFrame | None = None
     pairs: pl.DataFrame | None = None
     cells: pl.DataFrame | None = None
@@ -120,6 +122,18 @@ def write_parquet(frame: pl.DataFrame, target: Path) -> None:
         target,
         lambda path: frame.rechunk().write_parquet(path, compression="zstd", statistics=True),
     )
+
+
+def store(rows: pl.DataFrame | StoredRows, table: Table, target: Path) -> None:
+    """Write a frame of ``table``, or rename the file where rows were written to, atomically.
+
+    Raises:
+        SchemaError: the frame does not conform; written rows were checked when they were.
+    """
+    if isinstance(rows, StoredRows):
+        put_in_place(rows.path, target)
+    else:
+        write_parquet(table.conform(rows), target)
 
 
 def file_sha256(path: Path) -> str:
@@ -141,6 +155,10 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
     def read(self, key: str, columns: list[str] | None = None) -> pl.DataFrame:
         """Some columns of one Parquet file by key, e.g. ``drops/rule_filtered``."""
         return pl.read_parquet(self.path / f"{key}.parquet", columns=columns)
+
+    def counts(self, keys: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
+        """Rows of some files by the values of ``columns``; ``rows`` counts them."""
+        return counted_rows([self.path / f"{key}.parquet" for key in keys], columns)
 
     def exists(self, key: str) -> bool:
         """Whether the Parquet file of a key exists."""
@@ -187,11 +205,20 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         Raises:
             SchemaError: a frame does not conform to its table.
         """
+        try:
+            self._dump(context, obj, Path(str(path)))
+        finally:
+            for rows in (obj.kept, obj.drops):
+                if isinstance(rows, StoredRows):  # still there if something failed
+                    rows.path.unlink(missing_ok=True)
+
+    def _dump(self, context: dg.OutputContext, obj: StageOutput, target: Path) -> None:
         base, key = Path(self.base_dir), "/".join(context.asset_key.path)
-        kept = table_of(key).conform(obj.kept)
+        table = table_of(key)
+        kept = obj.kept if isinstance(obj.kept, StoredRows) else table.conform(obj.kept)
         if context.has_asset_partitions:
             key = f"{key}/{context.asset_partition_key}"
-        for folder, frame, table in (
+        for folder, frame, side_table in (
             ("drops", obj.drops, schemas.DROPS),
             ("rejects", obj.rejects, schemas.REJECTS),
             ("pairs", obj.pairs, schemas.PAIRS),
@@ -202,11 +229,10 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
             side = key.removeprefix(_SIDE_OF.get(folder, ""))
             side_path = base / folder / f"{side}.parquet"
             if frame is not None:
-                write_parquet(table.conform(frame), side_path)
+                store(frame, side_table, side_path)
             elif folder in {"pairs", "doubtful"}:  # an earlier run's do not belong to this one
                 side_path.unlink(missing_ok=True)
-        target = Path(str(path))
-        write_parquet(kept, target)
+        store(kept, table, target)
         version = file_sha256(target)
         context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
         record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
@@ -215,8 +241,10 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         shown = {"dagster/uri": target.absolute().as_uri(), _LINEAGE: lineage}
         context.add_output_metadata({name: value for name, value in shown.items() if value})
 
-    def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame:
+    def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame | StoredRows:
         """Read one asset's frame and check it against its table.
+
+        An input whose type is ``StoredRows`` is checked but not read into memory.
 
         Raises:
             SourceFileError: the file does not exist, or cannot be read.
@@ -224,6 +252,8 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         """
         key = "/".join(context.asset_key.path)
         try:
+            if context.dagster_type.typing_type is StoredRows:
+                return StoredRows.checked(Path(str(path)), table_of(key))
             return table_of(key).conform(pl.read_parquet(str(path)))
         except FileNotFoundError as error:
             raise SourceFileError(f"{path} is not there; materialize '{key}' first") from error

@@ -5,7 +5,8 @@ Rows in, kept, dropped by reason and source, labels, tokens, engines, settings, 
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -17,12 +18,16 @@ from pydantic import BaseModel
 from decomposerl.claims.claim_collector import unknown_labels
 from decomposerl.claims.doubtful import without_effect
 from decomposerl.claims.load import LoadedClaims
+from decomposerl.ports import Mapper, Tasks
 from decomposerl.printable import printable
 from decomposerl.reports import figures
-from decomposerl.reports.stage_page import StagePage, stage_page
+from decomposerl.reports.stage_page import StagePage, stage_page, tallied_page
 from decomposerl.reports.tables import markdown_table
-from decomposerl.schemas import DROPS
-from resources.store.parquet import StageOutput, StageRun
+from resources.store.parquet import StageOutput, StageRun, table_of
+from resources.store.rows import StoredRows
+from resources.store.run_lock import data_folder_of
+from resources.store.shared_arrays import shared_tasks
+from resources.store.stage_writer import StageWriter
 
 _KEYS = ["claim_id", "source", "label"]
 _DECIMALS = 4
@@ -84,27 +89,35 @@ class StageRecorder:
         self._entry = entry
         self._started = time.perf_counter()
 
+    def writing(self, *inputs: StoredRows, drops: bool = True) -> StageWriter:
+        """Where a funnel stage writes what it makes of the rows of ``inputs``."""
+        data = data_folder_of(self._context)
+        return StageWriter(data, self._key, table_of(self._key), inputs, drops=drops)
+
+    def tasks(self, mapper: Mapper) -> AbstractContextManager[Tasks]:
+        """What a stage that compares all claims needs to split its work, for a ``with`` block."""
+        folder = data_folder_of(self._context) / ".tasks" / self._key
+        return shared_tasks(mapper, folder)
+
     def result(
         self,
-        rows_in: pl.DataFrame,
-        kept: pl.DataFrame,
-        drops: pl.DataFrame | None,
+        out: StageWriter,
         extra: Mapping[str, Any] | None = None,
         engines: Mapping[str, str] | None = None,
         **beside: pl.DataFrame | None,
     ) -> dg.MaterializeResult[StageOutput]:
-        """The materialization of a funnel stage.
+        """The materialization of a funnel stage whose rows are all written.
 
-        ``rows_in`` needs ``claim_id``, ``source``, ``label``, ``claim``; ``kept`` is the
-        stage's table; ``drops`` is a ``DROPS`` frame, None for a stage that drops nothing
-        itself; ``engines`` are those of its steps; ``beside`` are further frames of
-        ``StageOutput``, by name.
+        ``engines`` are those of its steps, by default as its steps named them; ``beside`` are
+        further frames of ``StageOutput``, by name.
         """
-        keys = rows_in.select(_KEYS)
-        names = self._engine_names()
-        page = stage_page(self._key, rows_in, kept, _or_empty(drops), self._settings, engines=names)
-        run = self._run(rows_in.height, kept, drops)
-        run = replace(run, step_engines=json.dumps(dict(engines or {})))
+        engines = out.engines if engines is None else engines
+        kept, drops = out.finish()
+        tally, names = out.tally, self._engine_names()
+        texts = _texts(out.inputs, tally.closest)
+        page = tallied_page(self._key, tally, self._settings, texts=texts, engines=names)
+        run = self._run(tally.rows_in, tally.rows_kept, tally.rows_dropped)
+        run = replace(run, step_engines=json.dumps(dict(engines)))
         output = StageOutput(kept, run, drops, **beside)
         metadata = self._metadata(page, output.run) | dict(extra or {})
         if engines:
@@ -113,11 +126,11 @@ class StageRecorder:
             metadata |= {
                 f"{kind} pairs": rows for kind, rows in output.pairs["kind"].value_counts().rows()
             }
-        metadata["rows by source"] = picture(
-            figures.drops_by_source_png(keys, kept, _or_empty(drops))
-        )
-        if "evidence_tokens" in kept.columns and kept.height:
-            metadata["evidence tokens"] = picture(figures.token_histogram_png(kept))
+        by_source = figures.drops_by_source_png(tally.entered, tally.kept, tally.dropped)
+        metadata["rows by source"] = picture(by_source)
+        if tally.rows_kept and "evidence_tokens" in kept.table.schema:
+            tokens = kept.read(["evidence_tokens", "token_unit"])
+            metadata["evidence tokens"] = picture(figures.token_histogram_png(tokens))
         return dg.MaterializeResult(value=output, metadata=rounded(metadata))
 
     def loaded(
@@ -127,7 +140,11 @@ class StageRecorder:
         keys = pl.concat([loaded.claims.select(_KEYS), loaded.drops.select(_KEYS)])
         page = stage_page(self._key, keys, loaded.claims, loaded.drops, self._settings)
         run = self._run(
-            loaded.rows_read, loaded.claims, loaded.drops, loaded.rejects, loaded.status
+            loaded.rows_read,
+            loaded.claims.height,
+            loaded.drops.height,
+            loaded.rejects.height,
+            loaded.status,
         )
         metadata = self._metadata(page, run) | dict(extra or {})
         metadata |= {
@@ -160,7 +177,7 @@ class StageRecorder:
         self, frame: pl.DataFrame, metadata: Mapping[str, Any]
     ) -> dg.MaterializeResult[StageOutput]:
         """The materialization of a report table, which neither keeps nor drops claims."""
-        output = StageOutput(frame, self._run(frame.height, frame, None))
+        output = StageOutput(frame, self._run(frame.height, frame.height))
         shown = rounded({_ROWS: frame.height, **metadata})
         return dg.MaterializeResult(value=output, metadata=shown)
 
@@ -176,7 +193,7 @@ class StageRecorder:
 
         ``beside`` are the further frames of ``StageOutput``, by name.
         """
-        run = self._run(rows_in, frame, None, status=status)
+        run = self._run(rows_in, frame.height, status=status)
         if status != "ok":
             said = f"{self._key}: {_MEANING.get(status, status)}"
             # A limit was asked for, and the leaderboard marks the row.
@@ -189,12 +206,7 @@ class StageRecorder:
         return dg.MaterializeResult(value=output, metadata=rounded(shown))
 
     def _run(
-        self,
-        rows_in: int,
-        kept: pl.DataFrame,
-        drops: pl.DataFrame | None,
-        rejects: pl.DataFrame | None = None,
-        status: str = "ok",
+        self, rows_in: int, kept: int, dropped: int = 0, rejected: int = 0, status: str = "ok"
     ) -> StageRun:
         run = StageRun(
             stage=self._key,
@@ -202,9 +214,9 @@ class StageRecorder:
             finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(time.perf_counter() - self._started, 3),
             rows_in=rows_in,
-            rows_kept=kept.height,
-            rows_dropped=_height(drops),
-            rows_rejected=_height(rejects),
+            rows_kept=kept,
+            rows_dropped=dropped,
+            rows_rejected=rejected,
             engine=self._engine_names() or None,
             engine_calls=sum(engine.calls for engine in self._engines),
             engine_hits=sum(engine.hits for engine in self._engines),
@@ -277,12 +289,11 @@ def picture(png: bytes) -> dg.MarkdownMetadataValue:
     return dg.MetadataValue.md(figures.data_uri(png))
 
 
-def _height(frame: pl.DataFrame | None) -> int:
-    return 0 if frame is None else frame.height
-
-
-def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
-    return DROPS.empty() if drops is None else drops
+def _texts(inputs: Sequence[StoredRows], closest: pl.DataFrame) -> pl.DataFrame:
+    """The claims that close calls name, as far as they are among the rows that entered."""
+    named = pl.concat([closest["claim_id"], closest["matched_claim_id"].drop_nulls()]).to_list()
+    empty = closest.select("claim_id", claim="claim_id").clear()
+    return pl.concat([empty, *(one.texts_of(named) for one in inputs)]) if named else empty
 
 
 def _first_rejects(rejects: pl.DataFrame, most: int = 3) -> str:

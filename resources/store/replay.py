@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from decomposerl.errors import EngineError
+from resources.profile_defaults import ProfileDefaults
 from resources.store.parquet import write_parquet
 from resources.store.paths import LocalPath
-from resources.store.profile_defaults import ProfileDefaults
 from resources.store.result_store import key_of
 from resources.store.temporary import replace_file
 

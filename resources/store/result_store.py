@@ -76,6 +76,10 @@ class ResultStore:
         self._index: dict[Path, Prefixes] = {}
         self._width: int | None = None  # numbers per vector, 0 for other values; None: unknown
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the folder itself, with an index of its own."""
+        return ResultStore, (self._folder, self._engine)
+
     def read(
         self, wanted: Mapping[str, int]
     ) -> Iterator[tuple[NDArray[np.int64], "pa.Array[Any]"]]:

@@ -102,12 +102,16 @@ def _lock_of_step(context: "dg.AssetExecutionContext") -> Iterator[None]:
         if not context.has_partition_key:
             raise ConfigError(f"a run of {key} takes one partition: start one run for each")
         key = f"{key}/{context.partition_key}"
-    with file_lock(lock_path(_data(context), key), key, context.run.run_id):
+    with file_lock(lock_path(data_folder_of(context), key), key, context.run.run_id):
         yield
 
 
-def _data(context: "dg.AssetExecutionContext") -> Path:
-    """The data folder that the step reads or writes."""
+def data_folder_of(context: "dg.AssetExecutionContext") -> Path:
+    """The data folder that a step reads or writes.
+
+    Raises:
+        ConfigError: it has no resource that names one.
+    """
     from resources.store.parquet import DataFolder, ParquetTables
 
     for resource in context.resources.original_resource_dict.values():

@@ -1,23 +1,90 @@
 """Engines that remember: each distinct input is asked once, ever.
 
 ``StoredEngine`` wraps an engine of ``decomposerl.ports`` and asks it only for what the store
-lacks, in batches that are stored as soon as they are answered. A second run over the same
-inputs makes no calls, and a killed run asks only for the rest. Engines over a chat model need
-no wrapper: the chat client stores every reply.
+lacks, in batches that are stored as soon as they are answered, wherever the mapper runs them. A
+second run over the same inputs makes no calls, and a killed run asks only for the rest. Engines
+over a chat model need no wrapper: the chat client stores every reply.
+
+A worker stores answers that were paid for itself, before it returns them: they are kept where the
+process that reads them dies first, and a batch that is run again finds them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.ports import Mapper
 from decomposerl.progress import bar
+from resources.mapper.in_process import InProcessMapper
+from resources.mapper.resource import for_workers
 from resources.store.result_store import ResultStore, ResultStores, key_of
 
 Item = TypeVar("Item")
 Pair = tuple[str, str]
 Details = Mapping[str, int | float | str]
+
+
+@dataclass(slots=True)
+class Answers:
+    """What an engine answered: indices of a batch's items, and their values as an Arrow array.
+
+    ``failure`` ended the batch; what had been answered until then is to be stored.
+    """
+
+    rows: NDArray[np.int64]
+    values: Any
+    failure: Exception | None = None
+
+
+@dataclass(slots=True)
+class Mapped:
+    """What a worker sends back: answers, those found stored first, and how many were asked for."""
+
+    parts: list[Answers]
+    asked: int
+    failure: Exception | None = None
+
+
+@dataclass(frozen=True)
+class AskEngine(Generic[Item]):
+    """What workers do with a batch of keys and items.
+
+    ``answer`` is a function of a module; ``store`` is where a worker keeps paid answers.
+    """
+
+    port: str
+    engine: Any
+    answer: Callable[[Any, list[Item]], Answers]
+    store: Any = None
+
+    def __call__(self, batch: tuple[list[str], list[Item]]) -> Mapped:
+        """The answers of a batch."""
+        keys, items = batch
+        try:
+            if self.store is not None:
+                return self._paid(keys, items)
+            answers = self.answer(self.engine, items)
+        except Exception as error:
+            error.add_note(f"{self.port}: {len(keys):,} items from key {keys[0]}")
+            raise
+        return Mapped([answers], len(items), answers.failure)
+
+    def _paid(self, keys: list[str], items: list[Item]) -> Mapped:
+        wanted = {key: row for row, key in enumerate(keys)}
+        parts = [Answers(rows, values) for rows, values in self.store.read(wanted)]
+        missing = np.ones(len(keys), dtype=np.bool_)
+        for part in parts:
+            missing[part.rows] = False
+        todo = np.flatnonzero(missing)
+        if not len(todo):
+            return Mapped(parts, 0)
+        new = self.answer(self.engine, [items[row] for row in todo])
+        rows = todo[new.rows]
+        self.store.write([keys[row] for row in rows], new.values)
+        return Mapped([*parts, Answers(rows, new.values)], len(todo), new.failure)
 
 
 class StoredEngine(Generic[Item]):
@@ -30,14 +97,22 @@ class StoredEngine(Generic[Item]):
         engine: Any,  # noqa: ANN401 - each subclass names its port
         stores: ResultStores,
         batch_size: int = 256,
+        mapper: Mapper | None = None,
+        *,
+        paid: bool = False,
     ) -> None:
-        """``batch_size`` items are asked, and then stored, at a time."""
+        """``batch_size`` items are asked, and then stored, at a time.
+
+        ``mapper`` runs the batches (None: in this process). ``paid`` answers are stored by the
+        worker that received them.
+        """
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         self._inner, self._stores, self._batch_size = engine, stores, batch_size
+        self._mapper, self._paid = mapper or InProcessMapper(), paid
         self._store: ResultStore | None = None
         self.calls = 0
-        """Items sent to the engine since this object was made."""
+        """Items sent to the engine since this object was made, by all workers."""
         self.hits = 0
         """Items answered without the engine: stored earlier, or repeated in one pass."""
 
@@ -55,13 +130,15 @@ class StoredEngine(Generic[Item]):
         items: Sequence[Item],
         parts: Callable[[Item], tuple[str, ...]],
         fill: Callable[[NDArray[np.int64], Any], None],
-        ask: Callable[[list[Item]], tuple[NDArray[np.int64], Any]],
+        answer: Callable[[Any, list[Item]], Answers],
     ) -> NDArray[np.int64]:
         """Answer every distinct item into the caller's memory.
 
-        ``fill`` takes positions among the distinct items and their stored values; ``ask``
-        sends items to the engine and gives which of them (indices) have a storable answer,
-        and those answers as an Arrow array. Returns each item's position, shape (n,).
+        ``fill`` takes positions among the distinct items and their stored values; ``answer``, a
+        function of a module, asks the engine. Returns each item's position, shape (n,).
+
+        Raises:
+            Exception: the engine's; what was answered before it is stored.
         """
         distinct: dict[str, int] = {}
         kept: list[Item] = []
@@ -77,16 +154,48 @@ class StoredEngine(Generic[Item]):
         self.hits += len(items) - len(todo)
         keys = list(distinct)
         with bar(self._port, len(todo)) as progress:
-            for start in range(0, len(todo), self._batch_size):
-                batch = todo[start : start + self._batch_size]
-                answered, values = ask([kept[i] for i in batch])
-                self.calls += len(batch)
-                rows = batch[answered]
-                store.write([keys[i] for i in rows], values)
-                fill(rows, values)
+            for batch, mapped in self._mapped(store, todo, keys, kept, answer):
+                self._take(store, keys, batch, mapped, fill)
                 progress.advance(len(batch))
         store.compact()
         return positions
+
+    def _mapped(
+        self,
+        store: ResultStore,
+        todo: NDArray[np.int64],
+        keys: Sequence[str],
+        items: Sequence[Item],
+        answer: Callable[[Any, list[Item]], Answers],
+    ) -> Iterator[tuple[NDArray[np.int64], Mapped]]:
+        """The positions and answers of each batch of what is to do, in order."""
+        if not len(todo):
+            return
+        own = for_workers(self._mapper, store) if self._paid else None
+        asked = AskEngine(self._port, self._inner, answer, own)
+        starts = range(0, len(todo), self._batch_size)
+        batches = [todo[start : start + self._batch_size] for start in starts]
+        sent = (([keys[i] for i in batch], [items[i] for i in batch]) for batch in batches)
+        yield from zip(batches, self._mapper.map(asked, sent), strict=True)
+
+    def _take(
+        self,
+        store: ResultStore,
+        keys: Sequence[str],
+        batch: NDArray[np.int64],
+        mapped: Mapped,
+        fill: Callable[[NDArray[np.int64], Any], None],
+    ) -> None:
+        """Store and fill in the answers of one batch; raise what ended it."""
+        self.calls += mapped.asked
+        self.hits += len(batch) - mapped.asked
+        for part in mapped.parts:
+            rows = batch[part.rows]
+            if not self._paid:
+                store.write([keys[i] for i in rows], part.values)
+            fill(rows, part.values)
+        if mapped.failure is not None:
+            raise mapped.failure
 
 
 def _recall(

@@ -35,11 +35,19 @@ def replace_file(target: Path, write: Callable[[Path], object]) -> None:
     try:
         with aside(target) as temporary:
             write(temporary)
-            with temporary.open("rb") as handle:
-                os.fsync(handle.fileno())
-            temporary.replace(target)
+            put_in_place(temporary, target)
     except OSError as error:  # a full disk, for example, is reported without a file name
         raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
+
+
+def put_in_place(temporary: Path, target: Path) -> None:
+    """Flush a file that was written beside ``target`` to disk and rename it.
+
+    Raises:
+        OSError: it cannot be done.
+    """
+    flush(temporary)
+    temporary.replace(target)
 
 
 def replace_text(target: Path, parts: Iterable[str]) -> None:
@@ -75,14 +83,19 @@ def require_writable(target: Path) -> None:
 @contextlib.contextmanager
 def aside(target: Path, ending: str = "partial") -> Iterator[Path]:
     """A temporary name beside ``target``; whatever is there at the end is removed."""
-    remove_abandoned(target.parent)
-    writer = f"{_machine()}-{os.getpid()}-{_START}"
-    temporary = target.with_name(f".{target.name}.{writer}.{ending}")
+    temporary = temporary_of(target, ending)
     try:
         yield temporary
     finally:
         _remove(temporary)
         _remove(temporary.with_name(f"{temporary.name}.wal"))  # DuckDB's
+
+
+def temporary_of(target: Path, ending: str = "partial") -> Path:
+    """The temporary name beside ``target`` of this process, after removing those of dead ones."""
+    remove_abandoned(target.parent)
+    writer = f"{_machine()}-{os.getpid()}-{_START}"
+    return target.with_name(f".{target.name}.{writer}.{ending}")
 
 
 def remove_abandoned(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Shared parts of token counters: a tally of counted texts, and bounds for byte-level BPE."""
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,21 @@ Ints = NDArray[np.int64]
 
 
 class TalliedTokens:
-    """A ``TokenCounter`` that tallies the texts it counts."""
+    """A ``TokenCounter`` that counts each distinct text once and tallies them.
+
+    A stage sends its texts in batches, and claims share evidence across batches. What is kept of a
+    counted text is a digest and its count, about 150 bytes.
+    """
 
     def __init__(self, counter: TokenCounter) -> None:
         """Wrap ``counter``."""
         self._counter = counter
-        self.counted = 0
-        """Texts counted so far."""
+        self._known: dict[bytes, int] = {}
+
+    @property
+    def counted(self) -> int:
+        """Distinct texts counted so far."""
+        return len(self._known)
 
     @property
     def unit(self) -> str:
@@ -26,12 +35,22 @@ class TalliedTokens:
 
     def count(self, texts: Sequence[str]) -> Ints:
         """The counter's counts, shape (n,)."""
-        self.counted += len(texts)
-        return self._counter.count(texts)
+        digests = [_digest(text) for text in texts]
+        new = {
+            key: text for key, text in zip(digests, texts, strict=True) if key not in self._known
+        }
+        if new:
+            counts = self._counter.count(list(new.values()))
+            self._known |= dict(zip(new, counts.tolist(), strict=True))
+        return np.array([self._known[key] for key in digests], np.int64)
 
     def bounds(self, words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:
         """The counter's bounds, shape (n,) each; they do not change the tally."""
         return self._counter.bounds(words, utf8_bytes)
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def byte_level_bpe_bounds(words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:

@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from resources.hub.locks import MODELS_LOCK, ModelLocks
-from resources.store.profile_defaults import ProfileDefaults
+from resources.profile_defaults import ProfileDefaults
 from resources.tokens.counting import TalliedTokens
 from resources.tokens.model_tokens import ModelTokens
 from resources.tokens.word_tokens import WordTokens

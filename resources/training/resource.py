@@ -28,8 +28,8 @@ from decomposerl.training.curves import changes, ends
 from decomposerl.training.experiment import plain_values
 from resources.judge.encoder import MINILM
 from resources.process.child import run_watched
+from resources.profile_defaults import ProfileDefaults
 from resources.store.parquet import file_sha256
-from resources.store.profile_defaults import ProfileDefaults
 from resources.store.recording import picture, rounded
 from resources.store.temporary import replace_file
 from resources.training.judge_heads import HeadsRun

@@ -98,7 +98,8 @@ class VerifierResource(ServerFields, ChatResource):
                     "the embedded verifier has no model: dtype and model_path are settings of "
                     "minicheck_local"
                 )
-            return StoredVerifier(LexicalVerifier(), self.stores(), self.batch_size)
+            engine, size = LexicalVerifier(), self.batch_size
+            return StoredVerifier(engine, self.stores(), size, self.open_mapper())
         if self.engine == "minicheck_local":
             local = LocalMiniCheck(
                 self.minicheck,
@@ -112,7 +113,7 @@ class VerifierResource(ServerFields, ChatResource):
                 ),
                 pin=ModelLocks(self.models_lock).cached,
             )
-            return StoredVerifier(local, self.stores(), self.batch_size)
+            return StoredVerifier(local, self.stores(), self.batch_size, self.open_mapper())
         return self._hosted()
 
     def _hosted(self) -> HostedMiniCheck:

@@ -18,7 +18,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from decomposerl.errors import ConfigError, EngineError
-from resources.store.profile_defaults import ProfileDefaults
+from resources.profile_defaults import ProfileDefaults
 from resources.vllm.command import ServerCommand
 from resources.vllm.process import POLL_S, VllmProcess, server_problem
 

@@ -1,14 +1,19 @@
 """Hand-written fakes for the ports."""
 
+import random
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.source import NativeFile
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -157,3 +162,42 @@ class ScriptedDecomposer:
             self.listed.get(claim, [f"What about {word}?" for word in claim.split()])
             for _, claim in pairs
         ]
+
+
+class MemoryArrays:
+    """An ``ArrayStore`` in memory; like mapped files, what it gives cannot be written to."""
+
+    def __init__(self) -> None:
+        """Nothing is stored yet."""
+        self.groups: dict[str, dict[str, NDArray[Any]]] = {}
+
+    def write(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Keep copies."""
+        self.groups[name] = {key: array.copy() for key, array in arrays.items()}
+        for array in self.groups[name].values():
+            array.flags.writeable = False
+
+    def read(self, name: str) -> dict[str, NDArray[Any]]:
+        """The kept arrays themselves."""
+        return dict(self.groups[name])
+
+    def remove(self, name: str) -> None:
+        """Forget a group."""
+        del self.groups[name]
+
+
+class ShuffledMapper:
+    """A ``Mapper`` that runs batches in a random order and gives results in the batches' order."""
+
+    engine = "shuffled"
+
+    def __init__(self, seed: int = 0) -> None:
+        """``seed`` draws the order."""
+        self._random = random.Random(seed)
+
+    def map(self, function: Callable[[T], R], batches: Iterable[T]) -> Iterator[R]:
+        """As the port's, though not lazy."""
+        every = [*batches]
+        order = self._random.sample(range(len(every)), len(every))
+        done = {number: function(every[number]) for number in order}
+        return (done[number] for number in range(len(every)))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from decomposerl.errors import ConservationError
 from decomposerl.funnel import catalogue
 from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.funnel.lineage import BEFORE, column_origins
@@ -21,7 +22,7 @@ from decomposerl.funnel.settings import (
     SilverSettings,
     TrainingSettings,
 )
-from decomposerl.funnel.step import StageResult
+from decomposerl.funnel.step import StageResult, with_decided
 from decomposerl.schemas import (
     BENCHMARK_CLAIMS,
     CLAIMS,
@@ -246,3 +247,82 @@ def test_one_row_and_equal_rows_pass_the_law(stage: Stage, rows: int):
     result = stage.run(frame)
     assert rows == result.kept.height + result.drops.height
     assert [] == conservation_errors(frame, result.kept, result.drops)
+
+
+BY_ROW = ("rule_filtered", "difficulty_band", "silver_decomposed")
+
+
+@pytest.mark.parametrize("name", BY_ROW)
+@FRAME_LAW
+@given(st.data())
+def test_a_stage_that_decides_by_row_may_take_its_rows_in_batches(name: str, data: st.DataObject):
+    """Batches, cut anywhere, give the rows of the whole; and per step, its drops."""
+    stage = STAGES[name]
+    frame = data.draw(frames(stage.reads))
+    cut = data.draw(st.integers(0, frame.height))
+    whole, parts = stage.run(frame), [stage.run(frame[:cut]), stage.run(frame[cut:])]
+    assert_frame_equal(whole.kept, pl.concat([part.kept for part in parts]))
+    assert [whole.steps] * 2 == [part.steps for part in parts]
+    arrived = pl.concat([part.drops for part in parts])
+    in_steps = [arrived.filter(pl.col("step") == step) for step in whole.steps]
+    assert_frame_equal(whole.drops, pl.concat(in_steps))
+
+
+@FRAME_LAW
+@given(frames(SILVER_DECOMPOSED), st.integers(0, 8))
+def test_the_training_set_may_be_assembled_in_batches(frame: pl.DataFrame, cut: int):
+    """As of the whole pool; a selected claim that is in no batch is an error."""
+    settings = TrainingSettings(long_evidence_tokens=20)
+    budget = SelectionSettings(budget_per_label=3)
+    chosen = catalogue.select_diverse(frame, budget, BagOfWordsEmbedder()).kept
+
+    def assembled(batches: list[pl.DataFrame]) -> pl.DataFrame:
+        selected = chosen.select(catalogue.SELECTION)
+        done = catalogue.assemble_batches(batches, selected, settings, WordCounter())
+        return pl.concat([part.kept for _, part in done])
+
+    whole = catalogue.assemble_training(frame, chosen, settings, WordCounter()).kept
+    assert_frame_equal(whole, assembled([frame[:cut], frame[cut:]]))
+    if chosen.height:
+        with pytest.raises(ConservationError, match="selected claims are not silver-decomposed"):
+            assembled([frame.clear()])
+
+
+COMPARING = {
+    "deduplicated": STAGES["deduplicated"],
+    "decontaminated": STAGES["decontaminated"],
+    "diversity_selected": Stage(
+        SILVER_DECOMPOSED,
+        DIVERSITY_SELECTED,
+        lambda frame: StageResult(
+            catalogue.select_diverse(
+                frame, SelectionSettings(budget_per_label=3), BagOfWordsEmbedder()
+            ).kept,
+            DROPS.empty(),
+        ),
+        frozenset(),
+    ),
+}
+
+
+@pytest.mark.parametrize("stage", COMPARING.values(), ids=COMPARING)
+@FRAME_LAW
+@given(st.data())
+def test_a_stage_that_compares_claims_needs_few_of_their_columns(stage: Stage, data: st.DataObject):
+    """It decides the same from ``COMPARED``, and batches of whole rows bring the rest back."""
+    frame = data.draw(frames(stage.reads))
+    size = data.draw(st.integers(1, 9))
+    whole, narrow = stage.run(frame), stage.run(frame.select(catalogue.COMPARED))
+    batches = [frame.clear(), *frame.iter_slices(size)]
+    back = pl.concat(with_decided(batches, narrow.kept))
+    assert_frame_equal(whole.kept, back)
+    assert_frame_equal(whole.drops, narrow.drops)
+
+
+def test_rows_that_a_stage_decided_about_must_come_back():
+    """A row that is gone, or in another place, is an error and not a silent loss."""
+    frame = frame_of(CLAIMS, [example_row(), example_row(claim="b"), example_row(claim="c")])
+    with pytest.raises(ConservationError, match="1 kept rows are not among those"):
+        list(with_decided([frame[:2]], frame))
+    with pytest.raises(ConservationError, match="changed places"):
+        list(with_decided([frame], frame.reverse()))

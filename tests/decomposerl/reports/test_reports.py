@@ -20,6 +20,7 @@ from decomposerl.reports.attrition import (
 )
 from decomposerl.reports.explain import ClaimRows, claim_journey, drop_words, journey_text
 from decomposerl.reports.stage_page import close_calls, stage_page
+from decomposerl.reports.stage_tally import StageTally
 from decomposerl.reports.tables import markdown_table, markdown_text, one_line
 from fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
 
@@ -211,13 +212,15 @@ def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
     texts = pl.DataFrame(
         {"claim_id": ["far", "near", "leak", "kept"], "claim": ["a", HOSTILE, "b", "the | kept"]}
     )
-    rows = close_calls(texts, drops).splitlines()
+    closest = StageTally.of(drops=drops).closest
+    rows = close_calls(closest, texts).splitlines()
     assert ["near", "leak", "far"] == [row.split("`")[-2] for row in rows]
     assert "the \\| kept" in rows[0]
     assert "<img" not in rows[0]
     assert "elsewhere of benchmark/fever" in rows[1]
-    assert "" == close_calls(texts, drops.clear())
-    assert "" == close_calls(world.claims.drop("claim"), drops)
+    assert "" == close_calls(closest.clear(), texts)
+    without = stage_page("deduplicated", world.claims.drop("claim"), world.claims, drops, {})
+    assert "" == without.close_md
 
 
 @settings(deadline=None)

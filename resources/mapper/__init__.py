@@ -1,0 +1,1 @@
+"""The mapper port, where the batches of a step run: the Dagster resource and its engines."""

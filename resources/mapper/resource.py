@@ -1,0 +1,68 @@
+"""Where batches run, as settings of a Dagster resource: this process, several, a Ray cluster."""
+
+from typing import Any, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from decomposerl.ports import Mapper
+from resources.mapper.in_process import InProcessMapper
+from resources.mapper.pools import PoolMapper
+from resources.mapper.processes import ProcessMapper
+from resources.mapper.ray_actors import Share
+from resources.mapper.ray_mapper import RayMapper
+from resources.profile_defaults import ProfileDefaults
+
+MapperName = Literal["in_process", "processes", "ray"]
+
+
+class MapperChoice(dg.Config):
+    """Where the batches of an engine run."""
+
+    where: MapperName = Field(
+        default="in_process", description="this process, several of this machine, or a Ray cluster"
+    )
+    workers: int = Field(
+        default=0,
+        ge=0,
+        description="how many; 0: one for every four cores, on Ray as many as fit into the cluster",
+    )
+    address: str = Field(
+        default="", description="ray: host:port of the head; empty: RAY_ADDRESS, or this machine"
+    )
+    cpus: float = Field(default=1, ge=0, description="ray: that each worker reserves")
+    gpus: float = Field(
+        default=0, ge=0, description="ray: that each worker reserves; 0.5 for two on a card"
+    )
+
+    def open(self) -> Mapper:
+        """The mapper; no worker is started and no cluster joined before the first batch."""
+        if self.where == "processes":
+            return ProcessMapper(self.workers)
+        if self.where == "ray":
+            return RayMapper(self.address, self.workers, Share(self.cpus, self.gpus))
+        return InProcessMapper()
+
+
+class MapperResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The mapper of steps that have no engine: joins, cosines, selection."""
+
+    choice: MapperChoice = Field(default=MapperChoice(), description="where batches run")
+
+    def open(self) -> Mapper:
+        """As ``MapperChoice.open``."""
+        return self.choice.open()
+
+
+def for_workers(mapper: Mapper, thing: Any) -> Any:  # noqa: ANN401 - of any type
+    """``thing`` as the workers of a mapper may use it: a store that is shared by all of them.
+
+    On a cluster it stays on this node, and workers call its methods from theirs.
+    """
+    return mapper.beside(thing) if isinstance(mapper, RayMapper) else thing
+
+
+def close_mapper(mapper: Mapper) -> None:
+    """End the workers that a mapper keeps for the next map."""
+    if isinstance(mapper, PoolMapper):
+        mapper.close()

@@ -1,0 +1,125 @@
+"""What a funnel stage keeps and drops, written as it comes and counted for the stage's page."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import polars as pl
+
+from decomposerl.funnel.step import StageResult, with_decided
+from decomposerl.reports.stage_tally import StageTally
+from decomposerl.schemas import DROPS
+from decomposerl.table import Table
+from resources.store.rows import BATCH_BYTES, RowsWriter, StoredRows, batches_of
+from resources.store.temporary import temporary_of
+
+_MANY = 64
+
+
+class StageWriter:
+    """The output of a stage, in temporary files beside those that the IO manager will replace.
+
+    Kept rows stay in the order they came in. Drops are in the order of the stage's steps, and
+    within a step in the order of the rows, wherever batches were cut. Use it in a ``with`` block,
+    which removes the files if it fails.
+    """
+
+    def __init__(  # noqa: PLR0913 - where from, where to, and how much at a time
+        self,
+        data: Path,
+        key: str,
+        table: Table,
+        inputs: Sequence[StoredRows],
+        *,
+        drops: bool,
+        most_bytes: int = BATCH_BYTES,
+    ) -> None:
+        """``inputs`` have the rows that enter; ``drops`` says whether the stage drops any.
+
+        A batch has about ``most_bytes``.
+        """
+        self.inputs, self._key, self._drops = inputs, key, drops
+        self._most_bytes = most_bytes
+        folder = data / "drops"
+        self._kept = RowsWriter(temporary_of(data / f"{key}.parquet"), table)
+        self._arrived = RowsWriter(temporary_of(folder / f"{key}.arrived.parquet"), DROPS)
+        self._ordered = RowsWriter(temporary_of(folder / f"{key}.parquet"), DROPS)
+        self._tallies: list[StageTally] = []
+        self._steps: dict[str, None] = {}
+        self.engines: dict[str, str] = {}
+        """The program behind each step that has one."""
+        self.close_calls: dict[str, int] = {}
+        """Per step that compares rounded numbers, the rows decided by less than rounding."""
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        """The writer."""
+        for writer in (self._kept, self._arrived, self._ordered):
+            self._open.enter_context(writer)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove the files if the block failed; those in use are renamed by the IO manager."""
+        self._open.__exit__(kind, error, trace)
+        self._arrived.path.unlink(missing_ok=True)
+
+    @property
+    def tally(self) -> StageTally:
+        """Counts and examples of the rows so far."""
+        self._tallies = [StageTally.total(self._tallies)]
+        return self._tallies[0]
+
+    def batches(self) -> Iterator[pl.DataFrame]:
+        """The rows that enter, in batches; at least one, which may be empty."""
+        return batches_of(self.inputs, self._key, self._most_bytes)
+
+    def read(self, columns: Sequence[str]) -> pl.DataFrame:
+        """Some columns of all rows that enter."""
+        return pl.concat([part.read(columns) for part in self.inputs])
+
+    def add(self, rows_in: pl.DataFrame, done: StageResult) -> None:
+        """Write what the stage made of a batch."""
+        self._kept.add(done.kept)
+        self._note(done, StageTally.of(rows_in, done.kept, done.drops))
+
+    def add_decided(self, rows_in: pl.DataFrame, done: StageResult) -> None:
+        """Write what the stage decided from some columns of all rows (``read``)."""
+        self._note(done, StageTally.of(rows_in, None, done.drops))
+        for part in with_decided(self.batches(), done.kept):
+            self._kept.add(part)
+            self._count(StageTally.of(kept=part))
+
+    def finish(self) -> tuple[StoredRows, StoredRows | None]:
+        """Complete the files of kept rows and of drops.
+
+        Raises:
+            SchemaError: a claim is kept or dropped twice.
+        """
+        kept = self._kept.finish()
+        if not self._drops:
+            return kept, None
+        arrived = self._arrived.finish()
+        for step in self._steps:
+            for part in arrived.batches():
+                self._ordered.add(part.filter(pl.col("step") == step))
+        return kept, self._ordered.finish()
+
+    def _note(self, done: StageResult, tally: StageTally) -> None:
+        self._arrived.add(done.drops)
+        self._steps |= dict.fromkeys(done.steps)
+        self.engines |= done.engines
+        for step, rows in done.close.items():
+            self.close_calls[step] = self.close_calls.get(step, 0) + rows
+        self._count(tally)
+
+    def _count(self, tally: StageTally) -> None:
+        self._tallies.append(tally)
+        if len(self._tallies) > _MANY:
+            self._tallies = [StageTally.total(self._tallies)]

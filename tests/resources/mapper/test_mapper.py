@@ -1,0 +1,149 @@
+"""The laws of the mappers that need no cluster; Ray's are in ``test_ray``."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decomposerl.errors import EngineError
+from decomposerl.ports import Mapper
+from mapped_work import Noting, gone, noted, squares, unpicklable
+from resources.mapper.in_process import InProcessMapper
+from resources.mapper.pools import AHEAD
+from resources.mapper.processes import ProcessMapper
+from resources.mapper.resource import MapperChoice, close_mapper
+
+NUMBERS = [[n, n + 1] for n in range(9)]
+SQUARES = [[n**2, (n + 1) ** 2] for n in range(9)]
+_CHILD = """
+from pathlib import Path
+from mapped_work import Noting
+from resources.mapper.processes import ProcessMapper
+if __name__ == "__main__":
+    for result in ProcessMapper(2).map(Noting(Path({folder!r}), 60.0), [[1], [2], [3]]):
+        print(result)
+"""
+
+
+@pytest.fixture(params=["in_process", "processes"])
+def mapper(request: pytest.FixtureRequest) -> Iterator[Mapper]:
+    """Each mapper, two workers where there are workers."""
+    opened = MapperChoice(where=request.param, workers=2).open()
+    yield opened
+    close_mapper(opened)
+
+
+@pytest.fixture
+def processes() -> Iterator[ProcessMapper]:
+    """Two processes."""
+    opened = ProcessMapper(2)
+    yield opened
+    opened.close()
+
+
+def test_results_come_in_order_and_few_batches_are_taken_ahead(mapper: Mapper) -> None:
+    """A source that is longer than memory is read as results are, not before."""
+    taken: list[int] = []
+
+    def batches() -> Iterator[list[int]]:
+        for number, batch in enumerate(NUMBERS):
+            taken.append(number)
+            yield batch
+
+    results = mapper.map(squares, batches())
+    assert [] == taken
+    assert next(results) == SQUARES[0]
+    assert len(taken) <= 2 * AHEAD
+    assert [*results] == SQUARES[1:]
+    assert [*mapper.map(squares, [])] == []
+
+
+def test_an_error_ends_the_map_and_names_its_batch(mapper: Mapper) -> None:
+    """What came before is read first; then the engine's own exception, with a note."""
+    results = mapper.map(squares, [[1], [], [2]])
+    assert next(results) == [1]
+    with pytest.raises(ValueError, match="an empty batch") as caught:
+        next(results)
+    assert caught.value.__notes__ == ["in batch 1"]
+    assert [*results] == []
+
+
+def test_an_exception_that_cannot_travel_arrives_with_its_words(processes: ProcessMapper) -> None:
+    """As an engine's error, instead of a failure of pickle."""
+    with pytest.raises(EngineError, match="UnpicklableError: no 3 and no 4"):
+        [*processes.map(unpicklable, [[3, 4]])]
+
+
+def test_a_function_that_cannot_travel_is_refused_before_anything_starts() -> None:
+    """The note says what must be different."""
+    with pytest.raises((AttributeError, TypeError)) as caught:
+        next(ProcessMapper(2).map(lambda batch: batch, [[1]]))
+    assert "must be picklable" in caught.value.__notes__[0]
+
+
+def test_workers_load_once_and_stay_for_the_next_map(
+    tmp_path: Path, processes: ProcessMapper
+) -> None:
+    """A worker is one process that unpickles the function once, however many batches and maps."""
+    for _ in range(3):
+        assert [*processes.map(Noting(tmp_path), NUMBERS)] == SQUARES
+    loads = noted(tmp_path, "load")
+    assert len(loads) == len(set(loads)) <= 2
+    assert set(noted(tmp_path, "batch")) == set(loads)
+
+
+def test_another_function_takes_the_place_of_idle_workers(
+    tmp_path: Path, processes: ProcessMapper
+) -> None:
+    """One model at a time: the processes of the first function end when another starts."""
+    [*processes.map(Noting(tmp_path), NUMBERS)]
+    assert [*ProcessMapper(1).map(squares, NUMBERS)] == SQUARES
+    assert all(gone(process) for process in noted(tmp_path, "load"))
+
+
+def test_a_map_that_nobody_reads_on_ends_its_workers(
+    tmp_path: Path, processes: ProcessMapper
+) -> None:
+    """Ctrl-C and errors close the results; what runs for a minute is not waited for."""
+    results = processes.map(Noting(tmp_path, 60.0, slow=2), [[1], [2], [2]])
+    next(results)
+    started = time.monotonic()
+    results.close()
+    assert time.monotonic() - started < 10
+    assert all(gone(process) for process in noted(tmp_path, "load"))
+
+
+def test_a_worker_that_dies_is_named_with_its_batch(
+    tmp_path: Path, processes: ProcessMapper
+) -> None:
+    """A process that the system kills does not hang the map, and the next map has new workers."""
+    work = Noting(tmp_path, deadly=5, deaths=1)
+    with pytest.raises(EngineError, match=r"worker process died in batch \d"):
+        [*processes.map(work, NUMBERS)]
+    assert [*processes.map(work, NUMBERS)] == SQUARES
+
+
+def test_workers_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
+    """After ``kill -9`` no process is left with a model in memory."""
+    script = tmp_path / "child.py"
+    script.write_text(_CHILD.format(folder=str(tmp_path)))
+    path = os.pathsep.join(filter(None, sys.path))
+    child = subprocess.Popen([sys.executable, script], env=os.environ | {"PYTHONPATH": path})
+    until = time.monotonic() + 60
+    while len(noted(tmp_path, "batch")) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    workers = noted(tmp_path, "load")
+    assert len(workers) == 2
+    assert all(gone(process) for process in workers)
+
+
+def test_engines_say_where_they_run() -> None:
+    """The name has the number of workers."""
+    assert (InProcessMapper().engine, ProcessMapper(3).engine) == ("in process", "processes (3)")

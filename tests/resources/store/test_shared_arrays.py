@@ -1,0 +1,89 @@
+"""Arrays in a folder that the workers of a step share."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decomposerl.kernels.cosine_filter import keep_first_cosine
+from decomposerl.kernels.cosine_parts import VectorBlocks, keep_first_in_blocks
+from decomposerl.kernels.facility_location import facility_location
+from decomposerl.kernels.greedi import greedi
+from decomposerl.kernels.set_join import keep_first_duplicates
+from decomposerl.kernels.set_parts import keep_first_in_parts
+from decomposerl.kernels.set_spread import TextPart
+from decomposerl.ports import Mapper
+from perf.inputs import clustered_vectors, synthetic_claims
+from ray_parts import two_nodes
+from resources.mapper.in_process import InProcessMapper
+from resources.mapper.processes import ProcessMapper
+from resources.mapper.ray_mapper import RayMapper
+from resources.store.shared_arrays import FolderArrays, shared_tasks
+
+
+def test_groups_are_written_replaced_mapped_and_removed(tmp_path: Path):
+    """What is read is on disk and read-only; replacing one array of a group leaves the others."""
+    arrays = FolderArrays(tmp_path)
+    arrays.write("a", {"x": np.arange(5), "y": np.ones((0, 3), np.float32)})
+    before = arrays.read("a")["x"]
+    arrays.write("a", {"x": np.arange(9)})
+    assert isinstance(before, np.memmap)
+    assert not before.flags.writeable
+    assert [0, 1, 2, 3, 4] == before.tolist()  # a reader keeps what it has mapped
+    assert {"x": 9, "y": 0} == {name: len(array) for name, array in arrays.read("a").items()}
+    arrays.remove("a")
+    assert [] == list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError, match="no arrays are stored there"):
+        arrays.read("a")
+
+
+def test_the_folder_goes_with_the_step_also_after_an_error(tmp_path: Path):
+    """Nothing stays on disk; in this process a task may use every core."""
+
+    def fails() -> None:
+        with shared_tasks(InProcessMapper(), tmp_path / "tasks") as tasks:
+            tasks.arrays.write("a", {"x": np.arange(5)})
+            assert tasks.threads == 0
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert [] == list((tmp_path / "tasks").iterdir())
+
+
+@pytest.mark.parametrize(
+    "mapper", [InProcessMapper(), ProcessMapper(2)], ids=lambda one: one.engine
+)
+def test_processes_find_what_one_process_finds(mapper: Mapper, tmp_path: Path):
+    """Joins, cosines and selection through files and, in the second case, other processes."""
+    claims, vectors = synthetic_claims(3_000), clustered_vectors(600, 48)
+    with shared_tasks(mapper, tmp_path) as tasks:
+        words = keep_first_in_parts(parts_of(claims), 0.7, tasks, postings=9_000)
+        split = (vectors[start : start + 250] for start in range(0, len(vectors), 250))
+        blocks = VectorBlocks.write(tasks.arrays, "vectors", split)
+        meaning = keep_first_in_blocks(blocks, 0.7, tasks)
+        picked = greedi(blocks, 20, 1, tasks)
+        blocks.remove()
+        assert [] == list(tmp_path.glob("*/*"))
+    assert np.array_equal(keep_first_duplicates(claims, 0.7).matched, words.matched)
+    assert np.array_equal(keep_first_cosine(vectors, 0.7).matched, meaning.matched)
+    assert np.array_equal(facility_location(vectors, 20).picks, picked.greedy.picks)
+
+
+def test_nodes_that_share_no_disk_find_the_same(tmp_path: Path):
+    """On a Ray cluster of two nodes arrays go through the node that the stage runs on."""
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    claims = synthetic_claims(600)
+    with two_nodes() as nodes, shared_tasks(RayMapper(nodes.address), tmp_path) as tasks:
+        assert (tasks.threads, tasks.mapper.engine) == (1, "ray (2 nodes)")
+        found = keep_first_in_parts(parts_of(claims), 0.7, tasks, postings=2_000)
+        assert list(tmp_path.glob("*"))
+    assert [] == list(tmp_path.glob("*"))
+    assert np.array_equal(keep_first_duplicates(claims, 0.7).matched, found.matched)
+
+
+def parts_of(claims: list[str]) -> list[TextPart]:
+    """Four parts."""
+    size = len(claims) // 4 + 1
+    return [partial(list, claims[start : start + size]) for start in range(0, len(claims), size)]

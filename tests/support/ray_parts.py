@@ -1,0 +1,56 @@
+"""A real Ray cluster of two nodes on this machine, with one processor each."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_STORE_BYTES = 80_000_000  # the least that Ray takes
+
+
+class RayNodes:
+    """The cluster; its second node can be removed and put back."""
+
+    def __init__(self) -> None:
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        # What else runs here may fill the memory.
+        os.environ["RAY_memory_monitor_refresh_ms"] = "0"  # noqa: SIM112 - Ray's own spelling
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # of its workers
+        from ray.cluster_utils import Cluster
+
+        self._node = {"num_cpus": 1, "object_store_memory": _STORE_BYTES}
+        self._cluster = Cluster(
+            initialize_head=True, head_node_args=self._node | {"include_dashboard": False}
+        )
+        self.address: str = self._cluster.address
+        """Of the head, for ``RayMapper``."""
+        self._second: Any = self._cluster.add_node(**self._node)
+
+    def remove_second(self) -> None:
+        """Kill the second node and all that runs on it."""
+        self._cluster.remove_node(self._second, allow_graceful=False)
+        self._second = None
+
+    def restore(self) -> None:
+        """Two nodes again."""
+        if self._second is None:
+            self._second = self._cluster.add_node(**self._node)
+        self._cluster.wait_for_nodes()
+
+    def close(self) -> None:
+        """Disconnect this process and end every process of the cluster."""
+        import ray
+
+        ray.shutdown()
+        self._cluster.shutdown()
+
+
+@contextmanager
+def two_nodes() -> Iterator[RayNodes]:
+    """The cluster during the block."""
+    nodes = RayNodes()
+    try:
+        yield nodes
+    finally:
+        nodes.close()
