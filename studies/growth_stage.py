@@ -3,7 +3,7 @@
 ``python -m studies.growth_stage STAGE POOL`` prints one line of JSON: rows in and kept, seconds
 without those of the engines, and peak memory during the stage. The rows that reach a stage are
 the paper's share of the pool. Later stages get one word of evidence per row, which no kernel
-reads.
+reads. Stages that decide row by row are measured from file to file by ``studies.large_run``.
 """
 
 import json
@@ -17,13 +17,10 @@ import polars as pl
 
 from decomposerl.funnel import catalogue, settings
 from decomposerl.kernels.set_join import keep_first_duplicates
-from decomposerl.schemas import DECONTAMINATED as DECONTAMINATED_TABLE
-from decomposerl.schemas import RULE_FILTERED, SILVER_DECOMPOSED
+from decomposerl.schemas import SILVER_DECOMPOSED
 from perf.frames import (
     MadeVectors,
     SameEntities,
-    SameProbability,
-    SameQuestions,
     band_frame,
     benchmark_frame,
     claims_frame,
@@ -64,27 +61,6 @@ def rules(pool: int) -> StageCost:
     return cost
 
 
-def rules_whole(pool: int) -> StageCost:
-    """The same with the evidence of the whole pool in memory, like the asset."""
-    claims, evidence = synthetic_claims(pool), synthetic_evidence(pool)
-    blocks = [claims[start : start + BLOCK] for start in range(0, pool, BLOCK)]
-    frame = pl.concat(
-        claims_frame("pool", part, [next(evidence) for _ in part], ["Supported"] * len(part))
-        for part in blocks
-    ).with_columns(claim_id=pl.int_range(pool).cast(pl.String()))
-    started = time.perf_counter()
-    done = catalogue.rule_filter(frame, settings.RuleSettings(), WordTokens(), SameEntities())
-    return StageCost(pool, done.kept.height, time.perf_counter() - started)
-
-
-def difficulty(pool: int) -> StageCost:
-    """The difficulty band, with an immediate verifier."""
-    frame = _reaching(pool, RAW).select(list(RULE_FILTERED.schema))
-    started = time.perf_counter()
-    done = catalogue.difficulty_band(frame, settings.DifficultySettings(), SameProbability())
-    return StageCost(frame.height, done.kept.height, time.perf_counter() - started)
-
-
 def deduplicated(pool: int) -> StageCost:
     """Lexical, then semantic duplicates."""
     frame, engine = _reaching(pool, BAND), MadeVectors(DIMENSIONS)
@@ -101,14 +77,6 @@ def decontaminated(pool: int) -> StageCost:
     started = time.perf_counter()
     done = catalogue.decontaminate(frame, tests, given, engine)
     return StageCost(frame.height, done.kept.height, time.perf_counter() - started - engine.seconds)
-
-
-def silver(pool: int) -> StageCost:
-    """Counting and cleaning of questions, with an immediate decomposer."""
-    frame = DECONTAMINATED_TABLE.conform(_reaching(pool, DECONTAMINATED))
-    started = time.perf_counter()
-    done = catalogue.silver_decompose(frame, settings.SilverSettings(), SameQuestions())
-    return StageCost(frame.height, done.kept.height, time.perf_counter() - started)
 
 
 def selected(pool: int) -> StageCost:
@@ -137,11 +105,8 @@ def lexical_pool(pool: int) -> StageCost:
 
 STAGES: dict[str, Callable[[int], StageCost]] = {
     "rules": rules,
-    "rules_whole": rules_whole,
-    "difficulty": difficulty,
     "deduplicated": deduplicated,
     "decontaminated": decontaminated,
-    "silver": silver,
     "selected": selected,
     "lexical_pool": lexical_pool,
 }

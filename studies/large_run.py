@@ -4,7 +4,8 @@
 [--report PAGE]`` writes the pool, then materializes each stage with its checks through the real
 assets, each in a process of its own that may not allocate more than the limit. A step that is done
 is not done again, so a run that was ended goes on. ``--discard`` empties the evidence of a table
-once the stage after it is complete. The result is ``large_run.json`` in the folder, and a table.
+once the stage after it is complete. The costs are ``large_run.json`` in a folder for each pool, and
+a table; of several pools (``--claims 100000,400000``) also how they grow.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from perf.memory_watch import MemoryWatch
 from perf.pages import write_between_markers
 from resources.store.parquet import DataFolder, table_of
 from resources.store.rows import StoredRows
+from studies import growth
 from studies.large_engines import made_resources
 from studies.large_inputs import without_evidence, write_pool
 from studies.paper_plan import COUNTS
@@ -35,13 +37,16 @@ POOL = "pool"
 STEPS = (POOL, *STAGES, "attrition", "catalog")
 DIMENSIONS = 384
 _NEEDED_TWICE = {"silver_decomposed": "training_claims"}
-_HEADS = ("| step | rows in | kept | seconds | peak MB | disk GB |", "| --- |" + " ---: |" * 5)
+_HEADS = (
+    "| step | rows in | kept | seconds | core s | peak MB | disk GB |",
+    "| --- |" + " ---: |" * 6,
+)
 
 
 def main() -> None:
     """Do every step that is not done yet, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--claims", type=int, default=10_000_000, help="claims in the pool")
+    parser.add_argument("--claims", default="10000000", help="claims in the pools, by commas")
     parser.add_argument("--folder", type=Path, required=True, help="where everything is written")
     parser.add_argument("--memory-gb", type=float, default=8.0, help="most memory of a process")
     parser.add_argument("--dimensions", type=int, default=DIMENSIONS, help="numbers of a vector")
@@ -52,20 +57,27 @@ def main() -> None:
     if options.step:
         print(json.dumps(_step(options)))
         return
-    text = report(_all_steps(options), options)
+    pools = [int(size) for size in options.claims.split(",")]
+    costs = {pool: _all_steps(pool, options) for pool in pools}
+    text = report(pools[-1], costs[pools[-1]], options)
+    if len(pools) > 1:
+        lines = [
+            {"pool": pool, "stage": cost["step"], **cost} for pool in pools for cost in costs[pool]
+        ]
+        text += "\n\n" + growth.report(lines)
     print(text)
     if options.report:
         write_between_markers(options.report, "large-run", text)
 
 
-def _all_steps(options: argparse.Namespace) -> list[dict[str, Any]]:
+def _all_steps(pool: int, options: argparse.Namespace) -> list[dict[str, Any]]:
     """The cost of each step, from an earlier run where there is one."""
-    folder = options.folder.resolve()
+    folder = options.folder.resolve() / str(pool)
     folder.mkdir(parents=True, exist_ok=True)
     results = folder / "large_run.json"
     done: list[dict[str, Any]] = json.loads(results.read_text()) if results.is_file() else []
     for step in STEPS[len(done) :]:
-        given = {"--claims": options.claims, "--folder": folder, "--step": step}
+        given = {"--claims": pool, "--folder": folder, "--step": step}
         given |= {"--memory-gb": options.memory_gb, "--dimensions": options.dimensions}
         words = [str(word) for pair in given.items() for word in pair]
         cost = run_fresh("studies.large_run", *words)
@@ -87,14 +99,14 @@ def _step(options: argparse.Namespace) -> dict[str, Any]:
     with MemoryWatch() as watch:
         failed: list[str] = []
         if options.step == POOL:
-            write_pool(options.folder, options.claims)
+            write_pool(options.folder, int(options.claims))
         else:
             failed = _materialize(options.folder, options.step, options.dimensions)
     record = {} if options.step in {POOL, "catalog"} else _record(options.folder, options.step)
     return {
         "step": options.step,
         "rows_in": record.get("rows_in"),
-        "rows_kept": record.get("rows_kept", options.claims if options.step == POOL else None),
+        "rows_kept": record.get("rows_kept"),
         "seconds": time.perf_counter() - started,
         "cpu_s": time.process_time(),
         "peak_mb": max(watch.peak_mb(), peak_mb()),
@@ -132,20 +144,21 @@ def _disk_gb(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e9
 
 
-def report(steps: Sequence[dict[str, Any]], options: argparse.Namespace) -> str:
-    """The run as Markdown."""
+def report(pool: int, steps: Sequence[dict[str, Any]], options: argparse.Namespace) -> str:
+    """The run over one pool as Markdown."""
     peak = max(step["peak_mb"] for step in steps) / 1_000
-    hours = sum(step["seconds"] for step in steps) / 3_600
+    hours, core_hours = (sum(step[name] for step in steps) / 3_600 for name in ("seconds", "cpu_s"))
     failed = sorted({name for step in steps for name in step["checks_failed"]})
     head = (
-        f"{options.claims:,} made claims in **{hours:.2f} h** with at most **{peak:.2f} GB** of "
-        f"resident memory (limit {options.memory_gb:g} GB a process); engines answer at once, "
+        f"{pool:,} made claims in **{hours:.2f} h** ({core_hours:.2f} core hours) with at most "
+        f"**{peak:.2f} GB** of resident memory (limit {options.memory_gb:g} GB a process); engines answer at once, "
         f"vectors have {options.dimensions} numbers. Checks that did not pass: "
         f"{', '.join(failed) or 'none'}."
     )
     rows = [
         f"| {step['step']} | {_count(step['rows_in'])} | {_count(step['rows_kept'])} "
-        f"| {step['seconds']:.0f} | {step['peak_mb']:,.0f} | {step['disk_gb']:.1f} |"
+        f"| {step['seconds']:.0f} | {step['cpu_s']:.0f} | {step['peak_mb']:,.0f} "
+        f"| {step['disk_gb']:.1f} |"
         for step in steps
     ]
     return "\n".join([head, "", *_HEADS, *rows, "", description()])
