@@ -83,7 +83,7 @@ def _all_steps(pool: int, options: argparse.Namespace) -> list[dict[str, Any]]:
         cost = run_fresh("studies.large_run", *words)
         cost["disk_gb"] = _disk_gb(folder)
         if options.discard and step in STAGES:
-            _discard(folder, step)
+            discard(folder, step)
         done.append(cost)
         results.write_text(json.dumps(done, indent=1))
         print(json.dumps(cost), file=sys.stderr, flush=True)
@@ -101,7 +101,7 @@ def _step(options: argparse.Namespace) -> dict[str, Any]:
         if options.step == POOL:
             write_pool(options.folder, int(options.claims))
         else:
-            failed = _materialize(options.folder, options.step, options.dimensions)
+            failed = materialize(options.folder, options.step, options.dimensions)
     record = {} if options.step in {POOL, "catalog"} else _record(options.folder, options.step)
     return {
         "step": options.step,
@@ -114,7 +114,7 @@ def _step(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _materialize(folder: Path, step: str, dimensions: int) -> list[str]:
+def materialize(folder: Path, step: str, dimensions: int) -> list[str]:
     """Materialize one asset with its checks; the names of checks that did not pass."""
     definitions = funnel_definitions(folder, made_resources(dimensions))
     with dg.instance_for_test() as instance:
@@ -130,7 +130,7 @@ def _record(folder: Path, step: str) -> dict[str, Any]:
     return DataFolder(base_dir=str(folder)).run(step)
 
 
-def _discard(folder: Path, step: str) -> None:
+def discard(folder: Path, step: str) -> None:
     """Empty the evidence of the tables that no later stage reads."""
     before = BEFORE[step]
     if _NEEDED_TWICE.get(before, step) != step:
@@ -151,8 +151,8 @@ def report(pool: int, steps: Sequence[dict[str, Any]], options: argparse.Namespa
     failed = sorted({name for step in steps for name in step["checks_failed"]})
     head = (
         f"{pool:,} made claims in **{hours:.2f} h** ({core_hours:.2f} core hours) with at most "
-        f"**{peak:.2f} GB** of resident memory (limit {options.memory_gb:g} GB a process); engines answer at once, "
-        f"vectors have {options.dimensions} numbers. Checks that did not pass: "
+        f"**{peak:.2f} GB** of resident memory (limit {options.memory_gb:g} GB a process); engines "
+        f"answer at once, vectors have {options.dimensions} numbers. Checks that did not pass: "
         f"{', '.join(failed) or 'none'}."
     )
     rows = [
