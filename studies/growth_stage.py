@@ -4,7 +4,8 @@
 and core-seconds without those of the engines, and peak memory during the stage. The rows that
 reach a stage are the paper's share of the pool. Later stages get one word of evidence per row,
 which no kernel reads. Stages ``*_tasks`` split their searches into tasks of ``TASK_MB``, one
-after the other, so that the peak is that of one task and of what the step itself holds.
+after the other, so that the peak is that of one task and of what the step itself holds. Stages that
+decide row by row are measured from file to file by ``studies.large_run``.
 """
 
 import json
@@ -23,13 +24,10 @@ from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
 from decomposerl.kernels.set_join import keep_first_duplicates
 from decomposerl.ports import Tasks
-from decomposerl.schemas import DECONTAMINATED as DECONTAMINATED_TABLE
-from decomposerl.schemas import RULE_FILTERED, SILVER_DECOMPOSED
+from decomposerl.schemas import SILVER_DECOMPOSED
 from perf.frames import (
     MadeVectors,
     SameEntities,
-    SameProbability,
-    SameQuestions,
     band_frame,
     benchmark_frame,
     claims_frame,
@@ -75,27 +73,6 @@ def rules(pool: int) -> StageCost:
     return cost
 
 
-def rules_whole(pool: int) -> StageCost:
-    """The same with the evidence of the whole pool in memory, like the asset."""
-    claims, evidence = synthetic_claims(pool), synthetic_evidence(pool)
-    blocks = [claims[start : start + BLOCK] for start in range(0, pool, BLOCK)]
-    frame = pl.concat(
-        claims_frame("pool", part, [next(evidence) for _ in part], ["Supported"] * len(part))
-        for part in blocks
-    ).with_columns(claim_id=pl.int_range(pool).cast(pl.String()))
-    started = time.perf_counter()
-    done = catalogue.rule_filter(frame, settings.RuleSettings(), WordTokens(), SameEntities())
-    return StageCost(pool, done.kept.height, time.perf_counter() - started)
-
-
-def difficulty(pool: int) -> StageCost:
-    """The difficulty band, with an immediate verifier."""
-    frame = _reaching(pool, RAW).select(list(RULE_FILTERED.schema))
-    started = time.perf_counter()
-    done = catalogue.difficulty_band(frame, settings.DifficultySettings(), SameProbability())
-    return StageCost(frame.height, done.kept.height, time.perf_counter() - started)
-
-
 def deduplicated(pool: int, tasks: Tasks | None = None, memory: int = TASK_MB * 1_000) -> StageCost:
     """Lexical, then semantic duplicates."""
     frame, engine = _reaching(pool, BAND), MadeVectors(DIMENSIONS)
@@ -115,14 +92,6 @@ def decontaminated(
     started = time.perf_counter()
     done = catalogue.decontaminate(frame, tests, given, engine, tasks)
     return _cost(frame.height, done.kept.height, started, engine)
-
-
-def silver(pool: int) -> StageCost:
-    """Counting and cleaning of questions, with an immediate decomposer."""
-    frame = DECONTAMINATED_TABLE.conform(_reaching(pool, DECONTAMINATED))
-    started = time.perf_counter()
-    done = catalogue.silver_decompose(frame, settings.SilverSettings(), SameQuestions())
-    return StageCost(frame.height, done.kept.height, time.perf_counter() - started)
 
 
 def selected(pool: int, tasks: Tasks | None = None, memory: int = TASK_MB * 1_000) -> StageCost:
@@ -189,11 +158,8 @@ def _memory(pool: int) -> int:
 
 STAGES: dict[str, Callable[[int], StageCost]] = {
     "rules": rules,
-    "rules_whole": rules_whole,
-    "difficulty": difficulty,
     "deduplicated": deduplicated,
     "decontaminated": decontaminated,
-    "silver": silver,
     "selected": selected,
     "lexical_pool": lexical_pool,
     "deduplicated_tasks": _in_tasks(deduplicated),
