@@ -7,12 +7,14 @@ never repeat a URL, because it may contain a secret.
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
+from resources.mapper import MapperName
 from resources.vllm.command import program_of
 
 Env = Mapping[str, str]
@@ -20,6 +22,9 @@ Thinking = Literal["default", "off", "on"]
 EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 _KEY = re.compile(r"(\w*_)?KEY", re.IGNORECASE)
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
+_MAPPER = re.compile(
+    r"in_process|processes(:(?P<workers>[1-9]\d*))?|ray(:(?P<address>[\w.-]+:\d+))?"
+)
 _MOST_PRICES = 2
 _OWNER = re.compile(r"team:.+|[^@\s]+@[^@\s]+\.[^@\s]+")
 _PREFIX = "DECOMPOSE"  # the start of our variables, even of misspelt ones
@@ -197,6 +202,35 @@ def one_of(env: Env, variable: str, words: Sequence[str]) -> str:
     if value not in words:
         raise ConfigError(f"{variable} is '{value}'; it must be one of {', '.join(words)}")
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class MapperSetting:
+    """Where batches run; ``workers`` 0 and no ``address``: as the mapper chooses."""
+
+    where: MapperName = "in_process"
+    workers: int = 0
+    address: str = ""
+
+
+IN_PROCESS = MapperSetting()
+
+
+def mapper(env: Env, variable: str, default: MapperName) -> MapperSetting:
+    """Where batches run: ``in_process``, ``processes`` or ``processes:N``, ``ray`` or with address.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    value = env.get(variable) or default
+    found = _MAPPER.fullmatch(value)
+    if found is None:
+        raise ConfigError(
+            f"{variable} is '{value}'; it must be in_process, processes, processes:N, ray or "
+            "ray:HOST:PORT, with the port of the cluster's head"
+        )
+    where = next(name for name in get_args(MapperName) if value.startswith(name))
+    return MapperSetting(where, int(found["workers"] or 0), found["address"] or "")
 
 
 def thinking(env: Env, variable: str) -> tuple[Thinking | None, int]:

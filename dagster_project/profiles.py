@@ -186,8 +186,8 @@ def read_key(variable: str, environment: Mapping[str, str] | None = None) -> Sec
     return SecretStr(env.get(variable, ""))
 
 
-def resources_for(profile: Profile) -> dict[str, Any]:
-    """The Dagster resources of a profile, by the names that assets use."""
+def resources_for(profile: Profile, *, mapped: bool = False) -> dict[str, Any]:
+    """The Dagster resources of a profile, by the names that assets use; ``mapped`` as there."""
     from dagster_project.engine_resources import engine_resources
     from resources.chat.resource import ChatCacheFile
     from resources.corpora.resource import CorporaResource
@@ -195,6 +195,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
     from resources.judge.tiny_judge import FOLDER
     from resources.store.parquet import DataFolder, ParquetTables
 
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that this process starts
     results, env = str(profile.results), _environment()
     keys = {entry.key for entry in entries_for(profile) if env.get(entry.key)}
     of_data = (models_lock(profile.data), sorted(keys), str(profile.data / FOLDER))
@@ -205,7 +206,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
             root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
         ),
         "chat_cache": ChatCacheFile(results_dir=results),
-        **engine_resources(profile.engines, results, *of_data),
+        **engine_resources(profile.engines, results, *of_data, mapped=mapped),
     }
 
 

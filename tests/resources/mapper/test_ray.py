@@ -1,16 +1,45 @@
 """The mapper on a real Ray cluster of two nodes: the laws of the others, and lost nodes."""
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from chat_parts import request, settings
+from decomposerl.chat import ChatReply
 from decomposerl.errors import EngineError
-from mapped_work import Noting, WhereItRan, gone, noted, unpicklable
+from decomposerl.ports import Mapper
+from fault_server import HANGING, SLOW, WELL, FaultServer
+from mapped_chat import IN_FLIGHT, mapped_chat
+from mapped_work import (
+    SENTENCES,
+    Noting,
+    PaidWords,
+    WhereItRan,
+    WordsOf,
+    gone,
+    noted,
+    silver_length,
+    unpicklable,
+)
 from ray_parts import RayNodes, two_nodes
+from resources.chat.client import ChatClient
+from resources.chat.reply_store import REPLIES_FILE, replies_in
+from resources.decomposer.rule_engine import RuleDecomposer
+from resources.decomposer.stored import StoredDecomposer
+from resources.embedder.minilm import MiniLM
+from resources.embedder.stored import StoredEmbedder
+from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
+from resources.mapper.processes import ProcessMapper
 from resources.mapper.ray_actors import MOST_LOSSES
 from resources.mapper.ray_mapper import RayMapper
+from resources.store.result_store import ResultStores
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
 NUMBERS = [[n, n + 1] for n in range(9)]
@@ -115,3 +144,98 @@ def test_a_dead_worker_is_replaced_but_not_for_ever(tmp_path: Path, mapper: RayM
     deadly = Noting(tmp_path, deadly=7, deaths=99)
     with pytest.raises(EngineError, match=rf"batch \d lost {MOST_LOSSES} workers"):
         [*mapper.map(deadly, [[7], [1]])]
+
+
+def test_all_mappers_leave_the_same_bytes(tmp_path: Path, mapper: RayMapper) -> None:
+    """Answers and stored files of a real model and of rules, wherever the batches ran."""
+    mappers: dict[str, Mapper] = {
+        "here": InProcessMapper(),
+        "processes": ProcessMapper(2),
+        "ray": mapper,
+    }
+    vectors, questions = {}, {}
+    for name, one in mappers.items():
+        stores = ResultStores(tmp_path / name)
+        embedder = StoredEmbedder(MiniLM(), stores, 8, one)
+        vectors[name] = embedder.embed([*SENTENCES, *SENTENCES[:3]]).tobytes()
+        assert (embedder.calls, embedder.hits) == (len(SENTENCES), 3)
+        pairs = [("", text) for text in SENTENCES]
+        questions[name] = StoredDecomposer(RuleDecomposer(), stores, 16, one).decompose(pairs)
+    assert vectors["here"] == vectors["processes"] == vectors["ray"]
+    assert questions["here"] == questions["processes"] == questions["ray"]
+    files = [files_of(tmp_path / name) for name in mappers]
+    assert len(files[0]) > 2
+    assert files[0] == files[1] == files[2]
+
+
+def test_paid_answers_are_stored_by_workers_in_one_place(tmp_path: Path, mapper: RayMapper) -> None:
+    """They go to the store of this process, which no worker opens; none is asked twice."""
+    stores = ResultStores(tmp_path / "results")
+    first, second = (PaidWords(WordsOf(tmp_path), stores, 4, mapper) for _ in range(2))
+    assert first.ask(SENTENCES) == second.ask(SENTENCES) == [text.split() for text in SENTENCES]
+    assert (first.calls, first.hits) == (len(SENTENCES), 0)
+    assert (second.calls, second.hits) == (0, len(SENTENCES))
+    assert len(noted(tmp_path, "asked")) == len(SENTENCES) // 4
+    assert os.getpid() not in noted(tmp_path, "asked")
+
+
+def test_a_chat_client_counts_what_its_workers_did(tmp_path: Path, mapper: RayMapper) -> None:
+    """The same replies and counters as without workers, within the limit of all together."""
+    requests = [request(number) for number in (*range(30), 0, 1)]
+    plain = ("asked", "calls", "hits", "shared", "prompt_tokens", "completion_tokens")
+    with FaultServer(usual=SLOW) as server:
+        with ChatClient(settings(server.url), tmp_path / "here") as alone:
+            expected = alone.complete(requests, silver_length)
+        with mapped_chat(server.url, tmp_path / "ray", mapper) as chat:
+            outcomes = chat.complete(requests, silver_length)
+            counted = chat.details()
+            assert [one.value for one in chat.recall(requests, silver_length)] == [
+                one.value for one in outcomes
+            ]
+        assert server.most_in_flight <= 16
+        assert sorted(server.prompts) == sorted([f"q {number}" for number in range(30)] * 2)
+    assert [one.text for one in outcomes] == [one.text for one in expected]
+    assert [counted[f"chat {name}"] for name in plain] == [
+        alone.details()[f"chat {name}"] for name in plain
+    ]
+
+
+def test_a_killed_driver_pays_for_no_reply_twice(
+    tmp_path: Path, nodes: RayNodes, mapper: RayMapper
+) -> None:
+    """After ``kill -9`` the next run asks for what had no reply, and for nothing else."""
+    total, answered = 40, 11
+    words = [sys.executable, "-m", "mapped_chat", nodes.address]
+    with FaultServer([WELL] * answered, usual=HANGING) as server:
+        driver = subprocess.Popen([*words, server.url, str(tmp_path), str(total)])
+        wait_until(lambda: stored_replies(tmp_path) == answered)
+        wait_until(lambda: server.in_flight == IN_FLIGHT)
+        driver.kill()
+        driver.wait()
+        paid = server.prompts[:answered]
+    with FaultServer() as server, mapped_chat(server.url, tmp_path, mapper) as chat:
+        outcomes = chat.complete([request(number) for number in range(total)])
+        assert len(server.asked) == total - answered
+        assert not {*paid} & {*server.prompts}
+        assert sum(isinstance(one, ChatReply) for one in outcomes) == total
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    every = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in every}
+
+
+def stored_replies(data: Path) -> int:
+    """How many are on disk; none before the file is there as a whole."""
+    with suppress(EngineError):
+        return replies_in(data / REPLIES_FILE).height
+    return 0
+
+
+def wait_until(holds: Callable[[], bool], within_s: float = 90.0) -> None:
+    """Wait for what another process does."""
+    until = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
