@@ -7,20 +7,19 @@ what runs. A ``Server`` has no key, only the name of its variable and whether th
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from dagster_project.engine_variables import (
     EXAMPLE_URL,
-    IN_PROCESS,
-    MapperSetting,
+    GenerationName,
     Thinking,
     cards,
     command,
     device,
     dollars,
     endpoint_urls,
-    mapper,
+    generation,
     names_of_keys,
     one_of,
     price,
@@ -29,6 +28,7 @@ from dagster_project.engine_variables import (
 )
 from dagster_project.model_server import OPENAI, OPENAI_KEY, Server
 from dagster_project.public_figures import PRICES
+from dagster_project.scaling_variables import IN_PROCESS, MapperSetting, dashboard, mapper
 from decomposerl.errors import ConfigError
 from resources.mapper import MapperName
 from resources.store.paths import local
@@ -36,8 +36,6 @@ from resources.verifier.minicheck_form import VARIABLE as OWN_PROMPT
 
 ProfileName = Literal["embedded", "local", "paper"]
 PoliciesAt = Literal["in_process", "served"]
-GenerationName = Literal["transformers", "vllm_colocate", "vllm_server"]
-GENERATION_ENGINES: tuple[GenerationName, ...] = get_args(GenerationName)
 POLICY = "Qwen/Qwen2.5-7B-Instruct"
 MINICHECK_7B = "bespokelabs/Bespoke-MiniCheck-7B"
 JUDGE = "Qwen/Qwen3-32B"
@@ -67,7 +65,8 @@ class EngineChoices:
     server on ``cards`` GPUs, without the key variables ``withheld``. ``prompts`` is a folder of
     custom prompt files; with ``allow_own_prompt`` a MiniCheck verifier may use this project's text
     where the form it was trained on is missing. ``dollars`` is the ceiling of one silver run, 0 for
-    none. Batches run where ``mapper`` says.
+    none. Batches run where ``mapper`` says, training in jobs of the Ray dashboard ``training_jobs``
+    (empty: in processes here).
     """
 
     tokenizer: str = ""
@@ -99,6 +98,7 @@ class EngineChoices:
     endpoint_server: Server | None = None
     policies: PoliciesAt = "in_process"
     mapper: MapperSetting = IN_PROCESS
+    training_jobs: str = ""
 
     @property
     def on_gpu(self) -> bool:
@@ -160,6 +160,7 @@ def _starting(env: Mapping[str, str], where: MapperName = "in_process") -> dict[
     """How a server is started, and where batches run."""
     return {
         "mapper": mapper(env, "DECOMPOSERL_MAPPER", where),
+        "training_jobs": dashboard(env, "DECOMPOSERL_TRAINING_JOBS"),
         "vllm": command(env, "DECOMPOSERL_VLLM", "vllm serve"),
         "cards": cards(env, "DECOMPOSERL_VLLM_CARDS"),
         "withheld": names_of_keys(env),
@@ -179,7 +180,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
         **_starting(env, "processes"),
         **_judging(env),
-        **_generation(env),
+        **generation(env),
         **_evaluation(env, EVALUATION_URL),
     )
 
@@ -200,7 +201,7 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         **_starting(env, "ray"),
         judge_encoder=TINY_JUDGE,
         **_judging(env),
-        **_generation(env),
+        **generation(env),
         **_evaluation(env, ""),
     )
 
@@ -232,18 +233,6 @@ def _texts(env: Mapping[str, str], spacy: str) -> dict[str, Any]:
         "tokenizer": env.get("DECOMPOSERL_TOKENIZER") or POLICY,
         "spacy_models": tuple(name.strip() for name in named if name.strip()),
     }
-
-
-def _generation(env: Mapping[str, str]) -> dict[str, Any]:
-    """The engine that samples the policy in training."""
-    engine = one_of(env, "DECOMPOSERL_GENERATION", GENERATION_ENGINES)
-    urls = endpoint_urls(env, "DECOMPOSERL_GENERATION_URL", "", most=1)
-    if engine == "vllm_server" and not urls:
-        raise ConfigError(
-            "DECOMPOSERL_GENERATION is vllm_server; DECOMPOSERL_GENERATION_URL must name that "
-            "server, such as http://127.0.0.1:8003"
-        )
-    return {"generation": engine, "generation_url": urls[0] if urls else ""}
 
 
 def _evaluation(env: Mapping[str, str], url: str) -> dict[str, Any]:

@@ -4,15 +4,15 @@ Keys are passed as ``dg.EnvVar``: Dagster reads the variable when a run starts, 
 only its name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 
 from dagster_project.engine_choices import EngineChoices
-from dagster_project.engine_variables import IN_PROCESS
 from dagster_project.model_server import Server
+from dagster_project.scaling_variables import IN_PROCESS
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
@@ -21,6 +21,7 @@ from resources.evaluation.served_policy import ServedModels
 from resources.judge.resource import JudgeResource
 from resources.mapper.resource import MapperChoice, MapperResource
 from resources.tokens.resource import TokensResource
+from resources.training.ray_jobs import TrainingJobs
 from resources.training.resource import PolicyTrainerResource
 from resources.verifier.resource import VerifierResource
 
@@ -40,6 +41,7 @@ def engine_resources(  # noqa: PLR0913 - what a profile knows beside its choices
     heads: str = "",
     *,
     mapped: bool = False,
+    job_variables: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The resources by name: five of the funnel, two of rewards, trainer, evaluated model, mapper.
 
@@ -47,7 +49,8 @@ def engine_resources(  # noqa: PLR0913 - what a profile knows beside its choices
     are the variables with keys that entries of ``systems.toml`` name, those that are set; no
     server that is started sees them, except the hub's, with which it downloads its model. ``heads``
     is the folder of the tiny judge. Batches run where the choices say if they are ``mapped``, for
-    whole tables; else in this process, for single claims and for rewards.
+    whole tables; else in this process, for single claims and for rewards. ``job_variables`` are the
+    environment of a training job.
     """
     if not mapped:
         choices = replace(choices, mapper=IN_PROCESS)
@@ -64,7 +67,7 @@ def engine_resources(  # noqa: PLR0913 - what a profile knows beside its choices
         "decomposer": _decomposer(choices, results),
         "judge": _judge(choices, results, heads),
         "question_embedder": _question_embedder(choices, results, locks),
-        "policy_trainer": _policy_trainer(choices),
+        "policy_trainer": _policy_trainer(choices, job_variables or {}),
         "evaluation_model": _evaluation_model(choices, results, entry_keys),
         "mapper": MapperResource(choice=_mapper(choices)),
     }
@@ -212,8 +215,11 @@ def judge_limits(choices: EngineChoices) -> dict[str, Any]:
     }
 
 
-def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
+def _policy_trainer(choices: EngineChoices, variables: Mapping[str, str]) -> PolicyTrainerResource:
+    address, gpus = choices.training_jobs, float(choices.on_gpu)
+    shown = dict(variables) if address else {}
     return PolicyTrainerResource(
+        jobs=TrainingJobs(address=address, gpus=gpus, variables=shown),
         module="dagster_project.worker",
         device=choices.device,
         encoder=choices.judge_encoder,

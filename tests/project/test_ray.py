@@ -1,6 +1,10 @@
-"""The mapper on a real Ray cluster of two nodes: the laws of the others, and lost nodes."""
+"""What runs on a real Ray cluster of two nodes: batches of the mapper, training as jobs.
+
+The laws of the mappers that need no cluster are in ``tests/resources/mapper``.
+"""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,11 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from dagster import DagsterInstance
 
 from chat_parts import request, settings
+from dagster_project.run_errors import failure_of
 from decomposerl.chat import ChatReply
-from decomposerl.errors import EngineError
+from decomposerl.errors import EngineError, TrainingError
 from decomposerl.ports import Mapper
+from decomposerl.progress import watched
 from fault_server import HANGING, SLOW, WELL, FaultServer
 from mapped_chat import IN_FLIGHT, mapped_chat
 from mapped_work import (
@@ -27,6 +34,7 @@ from mapped_work import (
     silver_length,
     unpicklable,
 )
+from project import PYTHONPATH, SUPPORT
 from ray_parts import RayNodes, two_nodes
 from resources.chat.client import ChatClient
 from resources.chat.reply_store import REPLIES_FILE, replies_in
@@ -40,6 +48,9 @@ from resources.mapper.processes import ProcessMapper
 from resources.mapper.ray_actors import MOST_LOSSES
 from resources.mapper.ray_mapper import RayMapper
 from resources.store.result_store import ResultStores
+from resources.training.ray_jobs import TrainingJobs
+from training_graph import materialize, write_claims
+from training_stand_in import STEPS
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
 NUMBERS = [[n, n + 1] for n in range(9)]
@@ -218,6 +229,55 @@ def test_a_killed_driver_pays_for_no_reply_twice(
         assert len(server.asked) == total - answered
         assert not {*paid} & {*server.prompts}
         assert sum(isinstance(one, ChatReply) for one in outcomes) == total
+
+
+def test_training_as_a_job_reports_as_a_process_does(tmp_path: Path, nodes: RayNodes) -> None:
+    """Steps in the run's log, bars, the same policy and data version; the job's output is kept."""
+    made = {}
+    for name, dashboard in (("here", ""), ("job", nodes.dashboard)):
+        data, looks = tmp_path / name, list[list[str]]()
+        write_claims(data)
+        with DagsterInstance.ephemeral() as instance:
+            with watched(lambda bars, looks=looks: looks.append([one.what for one in bars])):
+                result = materialize("good", data, instance, dashboard)
+            assert result.success
+            log = "\n".join(one.user_message for one in instance.all_logs(result.run_id))
+        assert f"step {STEPS} of {STEPS}" in log
+        assert ["training"] in looks
+        (made[name],) = result.asset_materializations_for_node("policy")
+    same = ("steps", "stopped early", "attempts", "held out greedy/balanced accuracy after")
+    here, job = ({key: one.metadata[key].value for key in same} for one in made.values())
+    assert here == job
+    tags = [one.tags["dagster/data_version"] for one in made.values()]
+    assert len({*tags}) == 1
+    assert "== run" in (tmp_path / "job/policy_runs/good/worker.log").read_text("utf-8")
+
+
+def test_a_killed_job_says_so(tmp_path: Path, nodes: RayNodes) -> None:
+    """The exit status in words, and where the log is."""
+    write_claims(tmp_path)
+    result = materialize("killed", tmp_path, dashboard=nodes.dashboard)
+    said = failure_of(result)
+    assert "exit status 137" in said
+    assert "worker.log" in said
+
+
+def test_an_interrupted_run_stops_its_job(tmp_path: Path, nodes: RayNodes) -> None:
+    """The job gets SIGTERM and time to leave a checkpoint before the run ends."""
+    write_claims(tmp_path)
+    program = [sys.executable, str(SUPPORT / "training_graph.py"), "slow", str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": PYTHONPATH}
+    child = subprocess.Popen([*program, nodes.dashboard], env=environment)
+    wait_until((tmp_path / "policy/slow/waiting").exists)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(60)
+    assert (tmp_path / "policy/slow/checkpoint").read_text() == "SIGTERM"
+
+
+def test_no_cluster_at_an_address_is_said_in_a_sentence() -> None:
+    """With the address; nothing else of Ray is shown."""
+    with pytest.raises(TrainingError, match=r"no Ray job can be started at http://127\.0\.0\.1:9"):
+        TrainingJobs(address="http://127.0.0.1:9").run(["true"], Path("unused"), 1, "a run")
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
