@@ -62,7 +62,7 @@ def build_definitions(
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     evaluated = systems_for(profile)
-    resources = resources_for(profile)
+    resources = resources_for(profile, mapped=True)
     details = _details(profile, sources, benchmarks, resources.copy(), code or this_code())
     last = frozenset(_unavailable(resources, evaluated))
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)

@@ -80,6 +80,8 @@ def _packages(engines: EngineChoices) -> Iterator[str]:
         yield "spacy-curated-transformers"
     if engines.on_gpu and engines.spacy_models:
         yield "cupy"
+    if engines.mapper.where == "ray":
+        yield from ("ray", "dagster-ray")
     if engines.tokenizer:
         yield from ("tokenizers", "huggingface_hub")
     if engines.sentence_model or engines.embedder_server is None:

@@ -7,17 +7,19 @@ what runs. A ``Server`` has no key, only the name of its variable and whether th
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from dagster_project.engine_variables import (
     EXAMPLE_URL,
+    GenerationName,
     Thinking,
     cards,
     command,
     device,
     dollars,
     endpoint_urls,
+    generation,
     names_of_keys,
     one_of,
     price,
@@ -26,14 +28,14 @@ from dagster_project.engine_variables import (
 )
 from dagster_project.model_server import OPENAI, OPENAI_KEY, Server
 from dagster_project.public_figures import PRICES
+from dagster_project.scaling_variables import IN_PROCESS, MapperSetting, dashboard, mapper
 from decomposerl.errors import ConfigError
+from resources.mapper import MapperName
 from resources.store.paths import local
 from resources.verifier.minicheck_form import VARIABLE as OWN_PROMPT
 
 ProfileName = Literal["embedded", "local", "paper"]
 PoliciesAt = Literal["in_process", "served"]
-GenerationName = Literal["transformers", "vllm_colocate", "vllm_server"]
-GENERATION_ENGINES: tuple[GenerationName, ...] = get_args(GenerationName)
 POLICY = "Qwen/Qwen2.5-7B-Instruct"
 MINICHECK_7B = "bespokelabs/Bespoke-MiniCheck-7B"
 JUDGE = "Qwen/Qwen3-32B"
@@ -41,6 +43,7 @@ TINY_JUDGE = "answerdotai/ModernBERT-large"
 OPENAI_MODEL = "gpt-4.1-mini"
 QUESTIONS, QUESTIONS_URL = "Qwen/Qwen3-Embedding-8B", "http://127.0.0.1:8002/v1"
 EVALUATION_URL = "http://127.0.0.1:8004/v1"
+_POLICIES = "DECOMPOSERL_EVALUATION_POLICIES"
 _OWN_KEY = frozenset({"VERIFIER", "JUDGE", "QUESTIONS", "EVALUATION", "ENDPOINT"})  # not OpenAI's
 
 
@@ -62,7 +65,8 @@ class EngineChoices:
     server on ``cards`` GPUs, without the key variables ``withheld``. ``prompts`` is a folder of
     custom prompt files; with ``allow_own_prompt`` a MiniCheck verifier may use this project's text
     where the form it was trained on is missing. ``dollars`` is the ceiling of one silver run, 0 for
-    none.
+    none. Batches run where ``mapper`` says, training in jobs of the Ray dashboard ``training_jobs``
+    (empty: in processes here).
     """
 
     tokenizer: str = ""
@@ -93,6 +97,8 @@ class EngineChoices:
     openai_server: Server | None = None
     endpoint_server: Server | None = None
     policies: PoliciesAt = "in_process"
+    mapper: MapperSetting = IN_PROCESS
+    training_jobs: str = ""
 
     @property
     def on_gpu(self) -> bool:
@@ -116,9 +122,8 @@ class EngineChoices:
             stages |= {"predictions"}
         if self.on_gpu:
             stages |= {"difficulty_band"} if self.verifier == "minicheck_local" else set()
-            stages |= {"policy", "predictions"} | (
-                {"rule_filtered"} if self.spacy_models else set()
-            )
+            stages |= {"policy", "predictions"}
+            stages |= {"rule_filtered"} if self.spacy_models else set()
             if self.sentence_model:
                 stages |= {"deduplicated", "decontaminated", "diversity_selected"}
         return dict.fromkeys(sorted(stages), "gpu")
@@ -146,17 +151,16 @@ def _embedded(env: Mapping[str, str]) -> EngineChoices:
     evaluated = _evaluation(env, "")
     if not env.get("DECOMPOSERL_EVALUATION_URL"):
         evaluated["evaluation_server"] = None  # this profile starts no server by itself
-    words = ("in_process", "served")
-    served = one_of(env, "DECOMPOSERL_EVALUATION_POLICIES", words) == "served"
-    evaluated["policies"] = "served" if served else "in_process"
-    if not env.get(OPENAI_KEY):
-        evaluated["openai_server"] = None
+    evaluated["policies"] = _policies(env, served=False)
+    evaluated["openai_server"] = evaluated["openai_server"] if env.get(OPENAI_KEY) else None
     return EngineChoices(**_starting(env), **evaluated)
 
 
-def _starting(env: Mapping[str, str]) -> dict[str, Any]:
-    """How a server is started."""
+def _starting(env: Mapping[str, str], where: MapperName = "in_process") -> dict[str, Any]:
+    """How a server is started, and where batches run."""
     return {
+        "mapper": mapper(env, "DECOMPOSERL_MAPPER", where),
+        "training_jobs": dashboard(env, "DECOMPOSERL_TRAINING_JOBS"),
         "vllm": command(env, "DECOMPOSERL_VLLM", "vllm serve"),
         "cards": cards(env, "DECOMPOSERL_VLLM_CARDS"),
         "withheld": names_of_keys(env),
@@ -174,9 +178,9 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         allow_own_prompt=one_of(env, OWN_PROMPT, ("no", "yes")) == "yes",
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
-        **_starting(env),
+        **_starting(env, "processes"),
         **_judging(env),
-        **_generation(env),
+        **generation(env),
         **_evaluation(env, EVALUATION_URL),
     )
 
@@ -194,10 +198,10 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         allow_own_prompt=one_of(env, OWN_PROMPT, ("no", "yes")) == "yes",
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
-        **_starting(env),
+        **_starting(env, "ray"),
         judge_encoder=TINY_JUDGE,
         **_judging(env),
-        **_generation(env),
+        **generation(env),
         **_evaluation(env, ""),
     )
 
@@ -231,18 +235,6 @@ def _texts(env: Mapping[str, str], spacy: str) -> dict[str, Any]:
     }
 
 
-def _generation(env: Mapping[str, str]) -> dict[str, Any]:
-    """The engine that samples the policy in training."""
-    engine = one_of(env, "DECOMPOSERL_GENERATION", GENERATION_ENGINES)
-    urls = endpoint_urls(env, "DECOMPOSERL_GENERATION_URL", "", most=1)
-    if engine == "vllm_server" and not urls:
-        raise ConfigError(
-            "DECOMPOSERL_GENERATION is vllm_server; DECOMPOSERL_GENERATION_URL must name that "
-            "server, such as http://127.0.0.1:8003"
-        )
-    return {"generation": engine, "generation_url": urls[0] if urls else ""}
-
-
 def _evaluation(env: Mapping[str, str], url: str) -> dict[str, Any]:
     """The servers of baselines and policies; no endpoint of the user's own without its URL."""
     own = _with_continues(env, "ENDPOINT", _server(env, "ENDPOINT", "", ""), default=False)
@@ -267,15 +259,13 @@ def _evaluation(env: Mapping[str, str], url: str) -> dict[str, Any]:
 
 def _with_continues(env: Mapping[str, str], role: str, server: Server, *, default: bool) -> Server:
     words = ("yes", "no") if default else ("no", "yes")
-    value = one_of(env, f"DECOMPOSERL_{role}_CONTINUES", words)
-    return replace(server, continues=value == "yes")
+    return replace(server, continues=one_of(env, f"DECOMPOSERL_{role}_CONTINUES", words) == "yes")
 
 
 def _policies(env: Mapping[str, str], *, served: bool) -> PoliciesAt:
     """The variable's choice; by default served where there is a server for open models."""
     words = ("served", "in_process") if served else ("in_process", "served")
-    value = one_of(env, "DECOMPOSERL_EVALUATION_POLICIES", words)
-    return "served" if value == "served" else "in_process"
+    return "served" if one_of(env, _POLICIES, words) == "served" else "in_process"
 
 
 def _server(env: Mapping[str, str], role: str, model: str, url: str, *, most: int = 0) -> Server:

@@ -4,7 +4,7 @@ Keys are passed as ``dg.EnvVar``: Dagster reads the variable when a run starts, 
 only its name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,16 @@ import dagster as dg
 
 from dagster_project.engine_choices import EngineChoices
 from dagster_project.model_server import Server
+from dagster_project.scaling_variables import IN_PROCESS
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
 from resources.evaluation.model import EvaluationModelResource, NamedKey
 from resources.evaluation.served_policy import ServedModels
 from resources.judge.resource import JudgeResource
+from resources.mapper.resource import MapperChoice, MapperResource
 from resources.tokens.resource import TokensResource
+from resources.training.ray_jobs import TrainingJobs
 from resources.training.resource import PolicyTrainerResource
 from resources.verifier.resource import VerifierResource
 
@@ -26,23 +29,31 @@ _HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cach
 _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # token limits; reasoning counts as reply
 _ENTRY_CONTEXT = "context = {} in an entry of systems.toml, in its place"  # only for messages
 _OF_THE_HUB = {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
+_CLIENTS, _CLIENT_CPUS = 8, 0.25  # on Ray: of the 256 requests in flight each sends 32
 _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
-def engine_resources(
+def engine_resources(  # noqa: PLR0913 - what a profile knows beside its choices
     choices: EngineChoices,
     results: str,
     locks: str = "",
     entry_keys: Sequence[str] = (),
     heads: str = "",
+    *,
+    mapped: bool = False,
+    job_variables: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The resources by name: five of the funnel, two of rewards, trainer and evaluated model.
+    """The resources by name: five of the funnel, two of rewards, trainer, evaluated model, mapper.
 
     ``locks`` is the file of the locked commits of hub models, empty to lock none; ``entry_keys``
     are the variables with keys that entries of ``systems.toml`` name, those that are set; no
     server that is started sees them, except the hub's, with which it downloads its model. ``heads``
-    is the folder of the tiny judge.
+    is the folder of the tiny judge. Batches run where the choices say if they are ``mapped``, for
+    whole tables; else in this process, for single claims and for rewards. ``job_variables`` are the
+    environment of a training job.
     """
+    if not mapped:
+        choices = replace(choices, mapper=IN_PROCESS)
     withheld = {*choices.withheld, *entry_keys} - _OF_THE_HUB
     choices = replace(choices, withheld=tuple(sorted(withheld)))
     tokens = TokensResource()
@@ -56,16 +67,35 @@ def engine_resources(
         "decomposer": _decomposer(choices, results),
         "judge": _judge(choices, results, heads),
         "question_embedder": _question_embedder(choices, results, locks),
-        "policy_trainer": _policy_trainer(choices),
+        "policy_trainer": _policy_trainer(choices, job_variables or {}),
         "evaluation_model": _evaluation_model(choices, results, entry_keys),
+        "mapper": MapperResource(choice=_mapper(choices)),
     }
+
+
+def _mapper(choices: EngineChoices, *, model: bool = False) -> MapperChoice:
+    """Where batches run; a ``model`` on a GPU has one of its own for each worker."""
+    setting, on_gpu = choices.mapper, model and choices.on_gpu
+    workers = setting.workers or int(on_gpu and setting.where == "processes")
+    return MapperChoice(
+        where=setting.where, workers=workers, address=setting.address, gpus=float(on_gpu)
+    )
+
+
+def _sending(choices: EngineChoices) -> MapperChoice:
+    """Where requests to endpoints are sent from: one process is enough on one machine."""
+    if choices.mapper.where != "ray":
+        return MapperChoice()
+    workers = choices.mapper.workers or _CLIENTS
+    return _mapper(choices).model_copy(update={"workers": workers, "cpus": _CLIENT_CPUS})
 
 
 def _entities(choices: EngineChoices, results: str) -> EntitiesResource:
     if not choices.spacy_models:
-        return EntitiesResource(results_dir=results)
+        return EntitiesResource(results_dir=results, mapper=_mapper(choices))
     return EntitiesResource(
         results_dir=results,
+        mapper=_mapper(choices, model=True),
         engine="spacy",
         models=list(choices.spacy_models),
         gpu=choices.on_gpu,
@@ -77,6 +107,7 @@ def _verifier(choices: EngineChoices, results: str, locks: str) -> VerifierResou
     if choices.verifier == "minicheck_hosted" and server is not None:
         return VerifierResource(
             results_dir=results,
+            mapper=_sending(choices),
             engine="minicheck_hosted",
             models_lock=locks,
             batch_size=_HOSTED_BATCH,
@@ -96,36 +127,39 @@ def _verifier(choices: EngineChoices, results: str, locks: str) -> VerifierResou
             results_dir=results,
             engine="minicheck_local",
             models_lock=locks,
+            mapper=_mapper(choices, model=True),
             device=choices.device,
             prompts_dir=choices.prompts,
             allow_own_prompt=choices.allow_own_prompt,
         )
-    return VerifierResource(results_dir=results)
+    return VerifierResource(results_dir=results, mapper=_mapper(choices))
 
 
 def _embedder(choices: EngineChoices, results: str, locks: str) -> EmbedderResource:
     if choices.embedder_server is not None:
-        return _hosted_embedder(choices.embedder_server, results)
+        return _hosted_embedder(choices.embedder_server, results, _sending(choices))
     if choices.sentence_model:
         return EmbedderResource(
             results_dir=results,
             engine="sentence_transformers",
             models_lock=locks,
+            mapper=_mapper(choices, model=True),
             model=choices.sentence_model,
             device=choices.device,
         )
-    return EmbedderResource(results_dir=results)
+    return EmbedderResource(results_dir=results, mapper=_mapper(choices))
 
 
 def _question_embedder(choices: EngineChoices, results: str, locks: str) -> EmbedderResource:
     if choices.question_server is None:
         return _embedder(choices, results, locks)
-    return _hosted_embedder(choices.question_server, results)
+    return _hosted_embedder(choices.question_server, results, _sending(choices))
 
 
-def _hosted_embedder(server: Server, results: str) -> EmbedderResource:
+def _hosted_embedder(server: Server, results: str, mapper: MapperChoice) -> EmbedderResource:
     return EmbedderResource(
         results_dir=results,
+        mapper=mapper,
         engine="hosted",
         batch_size=_HOSTED_BATCH,
         model=server.model,
@@ -137,9 +171,10 @@ def _hosted_embedder(server: Server, results: str) -> EmbedderResource:
 def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
     server = choices.chat_server
     if server is None:
-        return DecomposerResource(results_dir=results)
+        return DecomposerResource(results_dir=results, mapper=_mapper(choices))
     return DecomposerResource(
         results_dir=results,
+        mapper=_sending(choices),
         engine="chat",
         batch_size=_HOSTED_BATCH,
         thinking="off" if server.thinking_style == "qwen" else "default",
@@ -157,6 +192,7 @@ def _judge(choices: EngineChoices, results: str, heads: str) -> JudgeResource:
     return JudgeResource(
         results_dir=results,
         **tiny,
+        mapper=_sending(choices),
         engine="chat",
         batch_size=_HOSTED_BATCH,
         **judge_limits(choices),
@@ -179,8 +215,11 @@ def judge_limits(choices: EngineChoices) -> dict[str, Any]:
     }
 
 
-def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
+def _policy_trainer(choices: EngineChoices, variables: Mapping[str, str]) -> PolicyTrainerResource:
+    address, gpus = choices.training_jobs, float(choices.on_gpu)
+    shown = dict(variables) if address else {}
     return PolicyTrainerResource(
+        jobs=TrainingJobs(address=address, gpus=gpus, variables=shown),
         module="dagster_project.worker",
         device=choices.device,
         encoder=choices.judge_encoder,

@@ -17,12 +17,13 @@ from resources.vllm.command import program_of
 
 Env = Mapping[str, str]
 Thinking = Literal["default", "off", "on"]
+GenerationName = Literal["transformers", "vllm_colocate", "vllm_server"]
 EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 _KEY = re.compile(r"(\w*_)?KEY", re.IGNORECASE)
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 _MOST_PRICES = 2
 _OWNER = re.compile(r"team:.+|[^@\s]+@[^@\s]+\.[^@\s]+")
-_PREFIX = "DECOMPOSE"  # the start of our variables, even of misspelt ones
+PREFIX = "DECOMPOSE"  # the start of our variables, even of misspelt ones
 _ALIKE = 0.85
 # What Kubernetes gives every pod of a namespace where a Service is named decomposerl, or begins so.
 _SERVICE = re.compile(
@@ -51,7 +52,7 @@ def refuse_unknown(env: Env, known: Collection[str]) -> None:
     Raises:
         ConfigError: there is one; the message has the nearest name, and no value.
     """
-    ours = sorted(name for name in known if name.startswith(_PREFIX))
+    ours = sorted(name for name in known if name.startswith(PREFIX))
     unknown = [name for name in env if name not in known and _resembles(name, ours)]
     if unknown:
         messages = "; ".join(_unknown_message(name, ours) for name in sorted(unknown))
@@ -63,7 +64,7 @@ def _resembles(name: str, ours: Sequence[str]) -> bool:
     if _SERVICE.fullmatch(name):
         return False
     plain = name.strip("\ufeff \t").upper()  # a file may begin with a byte-order mark
-    return plain.startswith(_PREFIX) or bool(get_close_matches(plain, ours, 1, _ALIKE))
+    return plain.startswith(PREFIX) or bool(get_close_matches(plain, ours, 1, _ALIKE))
 
 
 def _unknown_message(name: str, ours: Sequence[str]) -> str:
@@ -225,6 +226,22 @@ def command(env: Env, variable: str, default: str) -> tuple[str, ...]:
     if not program_of(words):
         raise ConfigError(f"{variable} names no program; it must be a command such as: {default}")
     return words
+
+
+def generation(env: Env) -> dict[str, Any]:
+    """The engine that samples the policy in training, and the URL of a separate server.
+
+    Raises:
+        ConfigError: it is unknown, or has no URL where it needs one.
+    """
+    engine = one_of(env, "DECOMPOSERL_GENERATION", get_args(GenerationName))
+    urls = endpoint_urls(env, "DECOMPOSERL_GENERATION_URL", "", most=1)
+    if engine == "vllm_server" and not urls:
+        raise ConfigError(
+            "DECOMPOSERL_GENERATION is vllm_server; DECOMPOSERL_GENERATION_URL must name that "
+            "server, such as http://127.0.0.1:8003"
+        )
+    return {"generation": engine, "generation_url": urls[0] if urls else ""}
 
 
 def names_of_keys(env: Env) -> tuple[str, ...]:

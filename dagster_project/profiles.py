@@ -18,6 +18,7 @@ from pydantic import SecretStr
 
 from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
 from dagster_project.engine_variables import RecordingEnvironment, owners, refuse_unknown
+from dagster_project.scaling_variables import job_variables
 from decomposerl.claims.catalogue import with_own_benchmarks, with_own_sources
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
@@ -186,17 +187,18 @@ def read_key(variable: str, environment: Mapping[str, str] | None = None) -> Sec
     return SecretStr(env.get(variable, ""))
 
 
-def resources_for(profile: Profile) -> dict[str, Any]:
-    """The Dagster resources of a profile, by the names that assets use."""
+def resources_for(profile: Profile, *, mapped: bool = False) -> dict[str, Any]:
+    """The Dagster resources of a profile, by the names that assets use; ``mapped`` as there."""
     from dagster_project.engine_resources import engine_resources
     from resources.chat.resource import ChatCacheFile
     from resources.corpora.resource import CorporaResource
     from resources.hub.locks import models_lock
     from resources.judge.tiny_judge import FOLDER
-    from resources.mapper.resource import MapperResource
     from resources.store.parquet import DataFolder, ParquetTables
 
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that this process starts
     results, env = str(profile.results), _environment()
+    jobs = job_variables(env, data=profile.data, corpora=profile.corpora)
     keys = {entry.key for entry in entries_for(profile) if env.get(entry.key)}
     of_data = (models_lock(profile.data), sorted(keys), str(profile.data / FOLDER))
     return {
@@ -206,8 +208,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
             root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
         ),
         "chat_cache": ChatCacheFile(results_dir=results),
-        "mapper": MapperResource(),
-        **engine_resources(profile.engines, results, *of_data),
+        **engine_resources(profile.engines, results, *of_data, mapped=mapped, job_variables=jobs),
     }
 
 

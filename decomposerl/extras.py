@@ -31,6 +31,7 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "approximate": ("faiss-cpu",),
     "inspect": ("inspect-ai",),
     "rewards": ("starlette", "uvicorn"),
+    "ray": ("dagster-ray", "ray"),
 }
 EXTRA_OF: Mapping[str, str] = {
     package: extra for extra, packages in _PACKAGES.items() for package in packages

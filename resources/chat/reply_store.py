@@ -98,6 +98,10 @@ class ReplyStore:
         self._writer = threading.Thread(target=self._write_on, name="chat-cache", daemon=True)
         self._writer.start()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the file itself."""
+        return ReplyStore, (self.path, self._model, self._revision)
+
     def __enter__(self) -> Self:
         """The store itself."""
         return self

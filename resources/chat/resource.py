@@ -21,12 +21,13 @@ from resources.chat.settings import (
     ChatSettings,
     ThinkingStyle,
 )
+from resources.mapper.pools import PoolMapper
 from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath
 from resources.store.resource import StoredResource
 
 if TYPE_CHECKING:
-    from resources.chat.client import ChatClient
+    from resources.chat.engine import StoringChat
 
 
 class ChatCacheFile(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -93,10 +94,11 @@ class ChatResource(KeyedResource):
         *,
         structured: bool = False,
         thinking_style: ThinkingStyle = "none",
-    ) -> "ChatClient":
+    ) -> "StoringChat":
         """A client that looks for key and ``endpoints`` with the first request it sends.
 
-        A ``revision`` that is a function is asked at the first look into the stored replies.
+        A ``revision`` that is a function is asked at the first look into the stored replies. Where
+        the mapper has workers, they send the requests.
         """
         from resources.chat.client import ChatClient
 
@@ -115,7 +117,12 @@ class ChatResource(KeyedResource):
 
         client = ChatClient(settings, Path(self.results_dir), find_access=find_access)
         self._closers.append(client.close)
-        return client
+        mapper = self.open_mapper()
+        if not isinstance(mapper, PoolMapper):
+            return client
+        from resources.chat.mapped import MappedChat
+
+        return MappedChat(client, settings, find_access, mapper)
 
     def _limits(self, model: str) -> dict[str, Any]:
         price = Price(prompt=self.prompt_price, completion=self.completion_price)
@@ -167,7 +174,7 @@ class PromptedResource(ChatResource):
         """As every request is sampled."""
         return Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens)
 
-    def chat(self) -> "ChatClient":
+    def chat(self) -> "StoringChat":
         """The client of ``model`` at ``endpoints``."""
         return self.chat_client(
             self.model,

@@ -7,6 +7,7 @@ fails twice has no value: it is never read as a 0. Failures are counted by reaso
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse
 from decomposerl.errors import ConfigError
@@ -148,10 +149,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         return rulings
 
     def _parser(self, read: Callable[..., JudgeValue]) -> Parse[JudgeValue]:
-        def parse(reply: ChatReply[object]) -> JudgeValue:
-            return read(reply.text, structured=self._settings.structured)
-
-        return parse
+        return partial(_value, read, self._settings.structured)
 
     def _request(self, call: JudgeCall) -> ChatRequest:
         """The request of a call, with the line for a repetition."""
@@ -170,3 +168,11 @@ class ChatJudge(ChatEngine[JudgeCall]):
                 return atomicity_request(prompt, settings, call.claim, call.question)
             case "coverage":
                 return coverage_request(prompt, settings, call.claim, call.answers)
+
+
+def _value(
+    read: Callable[..., JudgeValue],
+    structured: bool,  # noqa: FBT001 - of a partial, which other processes can unpickle
+    reply: ChatReply[object],
+) -> JudgeValue:
+    return read(reply.text, structured=structured)

@@ -34,6 +34,11 @@ class Pool(Protocol):
 class PoolMapper:
     """What the mappers with workers share; a subclass starts a pool."""
 
+    @property
+    def workers(self) -> int:
+        """How many a map has, once all are started."""
+        raise NotImplementedError
+
     def map(
         self, function: Callable[[Batch], Result], batches: Iterable[Batch]
     ) -> Iterator[Result]:

@@ -31,8 +31,12 @@ class ProcessMapper(PoolMapper):
 
     def __init__(self, workers: int = 0) -> None:
         """``workers`` processes; 0: one for every four cores, at least one."""
-        self.workers = workers or max(1, (os.cpu_count() or 1) // _CORES_A_WORKER)
+        self._workers = workers or max(1, (os.cpu_count() or 1) // _CORES_A_WORKER)
+
+    @property
+    def workers(self) -> int:
         """How many."""
+        return self._workers
 
     @property
     def engine(self) -> str:

@@ -1,19 +1,18 @@
 """Where batches run, as settings of a Dagster resource: this process, several, a Ray cluster."""
 
-from typing import Any, Literal
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from decomposerl.ports import Mapper
+from resources.mapper import MapperName
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import PoolMapper
 from resources.mapper.processes import ProcessMapper
 from resources.mapper.ray_actors import Share
 from resources.mapper.ray_mapper import RayMapper
 from resources.profile_defaults import ProfileDefaults
-
-MapperName = Literal["in_process", "processes", "ray"]
 
 
 class MapperChoice(dg.Config):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from decomposerl.ports import Mapper
 from decomposerl.progress import bar
 from resources.mapper.in_process import InProcessMapper
+from resources.mapper.pools import PoolMapper
 from resources.mapper.resource import for_workers
 from resources.store.result_store import ResultStore, ResultStores, key_of
 
@@ -171,8 +172,12 @@ class StoredEngine(Generic[Item]):
         """The positions and answers of each batch of what is to do, in order."""
         if not len(todo):
             return
-        own = for_workers(self._mapper, store) if self._paid else None
-        asked = AskEngine(self._port, self._inner, answer, own)
+        engine, own = self._inner, None
+        if self._paid:
+            own = for_workers(self._mapper, store)
+            if isinstance(self._mapper, PoolMapper):
+                engine = engine.shared_among(self._mapper.workers)
+        asked = AskEngine(self._port, engine, answer, own)
         starts = range(0, len(todo), self._batch_size)
         batches = [todo[start : start + self._batch_size] for start in starts]
         sent = (([keys[i] for i in batch], [items[i] for i in batch]) for batch in batches)

@@ -6,6 +6,7 @@ Its bars are shown in this process, and its steps on the policy's page, as obser
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -99,15 +100,20 @@ class TrainingMessages(dg.PipesTempFileMessageReader):
     @contextmanager
     def read_messages(self, handler: Any) -> Iterator[Any]:  # noqa: ANN401 - Dagster's types
         """Read while the block runs."""
-        with Mirror() as mirror:
-            others: Any = _Shown(handler, mirror, self._observer)
-            with super().read_messages(others) as params:
-                yield params
+        with shown(handler, self._observer) as others, super().read_messages(others) as params:
+            yield params
 
     @property
     def expected_writer_count(self) -> int:  # Dagster's own warns that it is a preview
         """The number of processes that write."""
         return 1
+
+
+@contextmanager
+def shown(handler: Any, observer: StepObserver) -> Iterator[Any]:  # noqa: ANN401 - Dagster's types
+    """Dagster's handler of messages, which shows bars and steps during the block."""
+    with Mirror() as mirror:
+        yield _Shown(handler, mirror, observer)
 
 
 class _Shown:
@@ -132,10 +138,28 @@ class _Shown:
         return getattr(self._handler, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """How a process and its starter talk: a reader of messages for an observer, and an injector."""
+
+    reader: Callable[[StepObserver], dg.PipesMessageReader]
+    injector: Callable[[], dg.PipesContextInjector]
+
+
+IN_FILES = Channel(TrainingMessages, dg.PipesTempFileContextInjector)
+"""On one machine."""
+
+
 def watched_process(
-    context: dg.AssetExecutionContext, log: Path, start: Callable[[Sequence[str]], int]
+    context: dg.AssetExecutionContext,
+    log: Path,
+    start: Callable[[Sequence[str], Callable[[Any], None]], int],
+    channel: Channel = IN_FILES,
 ) -> Sequence[Any]:
-    """The messages of a process that reports through Pipes; ``start`` gives its exit status.
+    """The messages of a process that reports through Pipes.
+
+    ``start`` takes the words that Pipes adds to the command and a function to call once it was
+    launched, and gives the exit status.
 
     Raises:
         TrainingError: the process failed; the message ends with the last lines of ``log``.
@@ -144,10 +168,11 @@ def watched_process(
     with dg.open_pipes_session(
         # With the asset's own context Dagster warns about a method that it calls itself.
         context=context.op_execution_context,
-        context_injector=dg.PipesTempFileContextInjector(),
-        message_reader=TrainingMessages(StepObserver(context)),
+        context_injector=channel.injector(),
+        message_reader=channel.reader(StepObserver(context)),
     ) as session:
-        status = start([w for pair in session.get_bootstrap_cli_arguments().items() for w in pair])
+        words = [w for pair in session.get_bootstrap_cli_arguments().items() for w in pair]
+        status = start(words, session.report_launched)
     if status != DONE:
         raise TrainingError(failure_text(f"ended with {meaning_of(status)}", log))
     return session.get_custom_messages()

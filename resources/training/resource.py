@@ -2,9 +2,9 @@
 
 A run is trained in a separate process that reports through Dagster Pipes; its lines appear in
 the run's log as they come. The process frees a GPU's memory when it ends, may have another Python
-environment, and never outlives its starter (``resources.process.child``). Dagster's
-``PipesSubprocessClient`` is not used: it abandons a child that takes longer than its grace period,
-and shows nothing of what a dead one printed.
+environment, and never outlives its starter (``resources.process.child``), or is a Ray job
+(``ray_jobs``). Dagster's ``PipesSubprocessClient`` is not used: it abandons a child that takes
+longer than its grace period, and shows nothing of what a dead one printed.
 """
 
 import hashlib
@@ -27,7 +27,6 @@ from decomposerl.reports.training_report import changes_markdown, duration, seco
 from decomposerl.training.curves import changes, ends
 from decomposerl.training.experiment import plain_values
 from resources.judge.encoder import MINILM
-from resources.process.child import run_watched
 from resources.profile_defaults import ProfileDefaults
 from resources.store.parquet import file_sha256
 from resources.store.recording import picture, rounded
@@ -47,6 +46,7 @@ from resources.training.process import (
     meaning_of,
     outcome_among,
 )
+from resources.training.ray_jobs import Launched, TrainingJobs
 from resources.training.run_inputs import RunInputs
 from resources.training.run_store import RunFolder, read_attempts, stored_outcome
 
@@ -116,6 +116,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     grace_s: float = Field(
         default=120, gt=0, description="seconds for a checkpoint when a run is cancelled"
     )
+    jobs: TrainingJobs = Field(default=TrainingJobs(), description="on a Ray cluster, as jobs")
 
     def require_reporter(self) -> None:
         """Refuse a tracker that is not installed in this interpreter; others check it themselves.
@@ -178,10 +179,11 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         """
         log = notes / _LOG_FILE
 
-        def start(pipes: Sequence[str]) -> int:
-            return self._run(run, log, [*options, *pipes], context.run.run_id)
+        def start(pipes: Sequence[str], launched: Launched) -> int:
+            words = [*self.command(run, notes), *options, *pipes]
+            return self._run(words, log, context.run.run_id, launched)
 
-        messages = watched_process(context, log, start)
+        messages = watched_process(context, log, start, self.jobs.channel)
         # Dagster's reader ends at a line that it read while it was written.
         outcome = outcome_among(messages) or stored_outcome(run)
         if outcome is None:
@@ -198,8 +200,11 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         file, log = notes / "heads.json", notes / "heads.log"
         replace_file(file, lambda path: path.write_text(run.model_dump_json(indent=2), "utf-8"))
         words = [self.python or sys.executable, "-m", self.module, "--heads", str(file)]
-        title = f"run {context.run.run_id}, started by process {os.getpid()}"
-        watched_process(context, log, lambda p: run_watched([*words, *p], log, self.grace_s, title))
+
+        def start(pipes: Sequence[str], launched: Launched) -> int:
+            return self._run([*words, *pipes], log, context.run.run_id, launched)
+
+        watched_process(context, log, start, self.jobs.channel)
 
     def dry_run(self, context: dg.AssetExecutionContext, run: TrainingRun, notes: Path) -> str:
         """The page of a dry run in a separate process; nothing is trained.
@@ -210,7 +215,8 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         # A Pipes session would require a materialization, so the page is read from the log.
         log = notes / "dry_run.log"
         log.unlink(missing_ok=True)
-        status = self._run(run, log, ["--dry-run-only"], context.run.run_id)
+        words = [*self.command(run, notes), "--dry-run-only"]
+        status = self._run(words, log, context.run.run_id)
         if status != DONE:
             raise TrainingError(failure_text(f"ended with {meaning_of(status)}", log))
         return log.read_text("utf-8")
@@ -225,9 +231,9 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         words = [*settings, self.python or sys.executable, *self.launch, "-m", self.module]
         return [*words, "--run", str(run_file)]
 
-    def _run(self, run: TrainingRun, log: Path, options: Sequence[str], run_id: str) -> int:
-        title = f"run {run_id}, started by process {os.getpid()}"
-        return run_watched([*self.command(run, log.parent), *options], log, self.grace_s, title)
+    def _run(self, words: list[str], log: Path, run: str, launched: Launched | None = None) -> int:
+        title = f"run {run}, started by process {os.getpid()}"
+        return self.jobs.run(words, log, self.grace_s, title, launched)
 
 
 def policy_result(trained: TrainedRun) -> dg.MaterializeResult[None]:
@@ -287,10 +293,8 @@ def _version(outcome: TrainingOutcome) -> str:
 def _config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
-    config: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return config
+    return dict(json.loads(path.read_text("utf-8")))
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(dict(values), default=str))
-    return plain
+def _plain(values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(json.dumps(dict(values), default=str))

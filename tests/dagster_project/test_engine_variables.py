@@ -57,6 +57,10 @@ WRONG = [
     ("VLLM_CARDS", "two", "whole number of 1 or more"),
     ("VLLM_CARDS", "0", "whole number of 1 or more"),
     ("VLLM_CARDS", "1.5", "whole number of 1 or more"),
+    ("MAPPER", "threads", "in_process, processes, processes:N, ray or ray:HOST:PORT"),
+    ("MAPPER", "processes:0", "processes:N"),
+    ("MAPPER", "ray:10.0.0.1", "with the port of the cluster's head"),
+    ("TRAINING_JOBS", "10.0.0.1:8265", "is not an http(s) URL"),
     ("DEVICE", "gpu", "cpu, mps, cuda, or cuda:N"),
     ("DEVICE", "cuda:", "cpu, mps, cuda, or cuda:N"),
 ]

@@ -19,6 +19,8 @@ DOMAIN = [path for path in MODULES if path.is_relative_to(ROOT / "decomposerl")]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 HEAVY = (
     "torch",
+    "ray",
+    "dagster_ray",
     "spacy",
     "vllm",
     "sentence_transformers",

@@ -1,6 +1,7 @@
 """A real Ray cluster of two nodes on this machine, with one processor each."""
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,10 +22,13 @@ class RayNodes:
 
         self._node = {"num_cpus": 1, "object_store_memory": _STORE_BYTES}
         self._cluster = Cluster(
-            initialize_head=True, head_node_args=self._node | {"include_dashboard": False}
+            initialize_head=True,
+            head_node_args=self._node | {"include_dashboard": True, "dashboard_port": free_port()},
         )
         self.address: str = self._cluster.address
         """Of the head, for ``RayMapper``."""
+        self.dashboard = f"http://{self._cluster.head_node.webui_url}"
+        """Where jobs are submitted."""
         self._second: Any = self._cluster.add_node(**self._node)
 
     def remove_second(self) -> None:
@@ -44,6 +48,13 @@ class RayNodes:
 
         ray.shutdown()
         self._cluster.shutdown()
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 @contextmanager

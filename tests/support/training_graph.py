@@ -1,7 +1,7 @@
 """The asset ``policy`` over stand-ins for training, in this process or as a program.
 
-``python training_graph.py PARTITION DATA`` materializes one partition in a process that tests
-interrupt and kill.
+``python training_graph.py PARTITION DATA [DASHBOARD]`` materializes one partition in a process that
+tests interrupt and kill; training is a job of the Ray cluster with that dashboard.
 """
 
 import sys
@@ -19,6 +19,7 @@ from project import PYTHONPATH
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder, write_parquet
+from resources.training.ray_jobs import TrainingJobs
 from resources.training.resource import PolicyTrainerResource
 from strategies import example_row, frame_of
 
@@ -46,7 +47,7 @@ def claims(table: Table, rows: int) -> pl.DataFrame:
     )
 
 
-def resources(data: Path) -> dict[str, object]:
+def resources(data: Path, dashboard: str = "") -> dict[str, object]:
     """Embedded engines, and a trainer that starts the stand-in."""
     results = str(data / "engine_results")
     paths = f"PYTHONPATH={PYTHONPATH}"
@@ -59,18 +60,23 @@ def resources(data: Path) -> dict[str, object]:
             python="env",
             launch=[paths, sys.executable],
             grace_s=10,
+            jobs=TrainingJobs(address=dashboard, cpus=0.5),
         ),
     }
 
 
 def materialize(
-    part: str, data: Path, instance: dg.DagsterInstance | None = None, **config: object
+    part: str,
+    data: Path,
+    instance: dg.DagsterInstance | None = None,
+    dashboard: str = "",
+    **config: object,
 ) -> dg.ExecuteInProcessResult:
     """Materialize one partition with its check; ``config`` is the asset's."""
     return dg.materialize(
         [policy_asset(RECIPES, None), training_health_check(RECIPES)],
         partition_key=part,
-        resources=resources(data),
+        resources=resources(data, dashboard),
         instance=instance,
         run_config={"ops": {"policy": {"config": config}}},
         raise_on_error=False,
@@ -78,4 +84,5 @@ def materialize(
 
 
 if __name__ == "__main__":
-    sys.exit(not materialize(sys.argv[1], Path(sys.argv[2])).success)
+    part, folder, *ray = sys.argv[1:]
+    sys.exit(not materialize(part, Path(folder), dashboard=ray[0] if ray else "").success)
