@@ -8,7 +8,6 @@ DuckDB is imported in functions: loaded before torch, it prints a page of warnin
 """
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrit
 from decomposerl.table import Table
 from resources.catalogue.training_views import ATTEMPTS, attempts
 from resources.catalogue.views import Current, views
-from resources.store.temporary import aside
+from resources.store.temporary import aside, rename
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -226,4 +225,4 @@ def _swapped_in(target: Path) -> Iterator[Path]:
         yield building
         # A write-ahead log of a program that wrote to the old file must not apply to the new one.
         target.with_name(f"{target.name}.wal").unlink(missing_ok=True)
-        os.replace(building, target)  # noqa: PTH105 - the atomic rename, by its usual name
+        rename(building, target)

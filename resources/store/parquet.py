@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +27,7 @@ from decomposerl.errors import SchemaError, SourceFileError, TooManyRejects
 from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.table import Table
 from decomposerl.training.studies import STUDIES
+from resources.store.mirror import discard, location, pull
 from resources.store.paths import LocalPath
 from resources.store.profile_defaults import ProfileDefaults
 from resources.store.temporary import replace_file
@@ -138,13 +140,21 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         """The folder itself."""
         return Path(self.base_dir)
 
+    def pulled(self, *patterns: str) -> Path:
+        """The folder, once its files that match the glob patterns are those of its bucket."""
+        return pull(self.path, *patterns)
+
+    def file(self, key: str) -> Path:
+        """The Parquet file of a key, as the bucket has it; it need not be there."""
+        return self.pulled(f"{escape(key)}.parquet") / f"{key}.parquet"
+
     def read(self, key: str, columns: list[str] | None = None) -> pl.DataFrame:
         """Some columns of one Parquet file by key, e.g. ``drops/rule_filtered``."""
-        return pl.read_parquet(self.path / f"{key}.parquet", columns=columns)
+        return pl.read_parquet(self.file(key), columns=columns)
 
     def exists(self, key: str) -> bool:
         """Whether the Parquet file of a key exists."""
-        return (self.path / f"{key}.parquet").is_file()
+        return self.file(key).is_file()
 
     @contextmanager
     def keeping_rejects(self, key: str) -> Iterator[None]:
@@ -160,7 +170,9 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
 
     def run(self, key: str) -> dict[str, Any]:
         """The run record of an asset (``schemas.STAGE_RUNS``)."""
-        record: dict[str, Any] = json.loads(run_path(self.path, key).read_text("utf-8"))
+        path = run_path(self.path, key)
+        pull(path.parent, path.name)
+        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return record
 
 
@@ -204,7 +216,7 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
             if frame is not None:
                 write_parquet(table.conform(frame), side_path)
             elif folder in {"pairs", "doubtful"}:  # an earlier run's do not belong to this one
-                side_path.unlink(missing_ok=True)
+                discard(side_path)
         target = Path(str(path))
         write_parquet(kept, target)
         version = file_sha256(target)
@@ -212,7 +224,7 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
         replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8"))
         lineage = context.definition_metadata.get(_LINEAGE)  # Dagster+ reads it off the run
-        shown = {"dagster/uri": target.absolute().as_uri(), _LINEAGE: lineage}
+        shown = {"dagster/uri": location(target), _LINEAGE: lineage}
         context.add_output_metadata({name: value for name, value in shown.items() if value})
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame:
@@ -224,7 +236,9 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         """
         key = "/".join(context.asset_key.path)
         try:
-            return table_of(key).conform(pl.read_parquet(str(path)))
+            file = Path(str(path))
+            pull(file.parent, escape(file.name))
+            return table_of(key).conform(pl.read_parquet(file))
         except FileNotFoundError as error:
             raise SourceFileError(f"{path} is not there; materialize '{key}' first") from error
         except (OSError, pl.exceptions.PolarsError) as error:
