@@ -23,6 +23,7 @@ from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrit
 from decomposerl.table import Table
 from resources.catalogue.training_views import ATTEMPTS, attempts
 from resources.catalogue.views import Current, views
+from resources.store.mirror import pull
 from resources.store.temporary import aside, rename
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def open_catalogue(data: Path) -> "DuckDBPyConnection":
     """
     import duckdb
 
-    path = data.resolve() / FILE
+    path = pull(data.resolve(), FILE) / FILE
     if not path.is_file():
         raise DecomposeRLError(
             f"there is no catalogue in {data.resolve()}. Build it with: "
@@ -123,6 +124,7 @@ def read_stages(data: Path, current: Current | None = None) -> list[StageFrames]
     together, by default all with files in the folder.
     """
     current = Current() if current is None else current
+    pull(data, *(f"{stage}.parquet" for stage in STAGES[1:]), "drops/*.parquet")
     stages = []
     claims = current.files(data, "claims")
     if claims:
@@ -168,6 +170,7 @@ def _fill(
 
 def _evaluation(data: Path) -> dict[str, pl.DataFrame]:
     """The leaderboard in both forms, and the comparison; empty where there is none."""
+    pull(data, "leaderboard.parquet", "comparison.parquet")
     board = _all(data.glob("leaderboard.parquet"), schemas.LEADERBOARD)
     return {
         "leaderboard": board,
@@ -193,6 +196,7 @@ def _reasons(counted: pl.DataFrame) -> pl.DataFrame:
 
 def _stage_runs(data: Path, current: Current) -> pl.DataFrame:
     rows = []
+    pull(data, "stage_runs/*.json")
     for path in sorted(filter(current.counts, data.glob("stage_runs/*.json"))):
         try:
             rows.append(json.loads(path.read_text("utf-8")))

@@ -123,7 +123,8 @@ class _Lease:
         """Remove the object if it is still this holder's; one that stays expires."""
         try:
             held = self.bucket.read_small(self.key)
-            if held is not None and _holder(held).get("token") == self.token:
+            self.lost = held is None or _holder(held).get("token") != self.token
+            if not self.lost:
                 self.bucket.delete(self.key)
         except StorageError:
             return

@@ -215,6 +215,24 @@ def send_folder(folder: Path) -> None:
         mirror.send_folder(folder)
 
 
+def send_files(folder: Path) -> None:
+    """Store each file below a folder that was renamed into place, and remove the objects of others.
+
+    Raises:
+        StorageError: one cannot be stored.
+    """
+    mirror = mirror_of(folder)
+    if mirror is None:
+        return
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in paths:
+        with _publishing(path, path):
+            pass
+    name = folder.relative_to(mirror.folder).as_posix()
+    for key in mirror.bucket.tags(name).keys() - {mirror.key(path) for path in paths}:
+        discard(mirror.folder / key)
+
+
 def discard(path: Path) -> None:
     """Remove a file and its object; nothing happens where there is none.
 

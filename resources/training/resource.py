@@ -28,6 +28,7 @@ from decomposerl.training.curves import changes, ends
 from decomposerl.training.experiment import plain_values
 from resources.judge.encoder import MINILM
 from resources.process.child import run_watched
+from resources.store.mirror import send_folder
 from resources.store.parquet import file_sha256
 from resources.store.profile_defaults import ProfileDefaults
 from resources.store.recording import picture, rounded
@@ -186,6 +187,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         outcome = outcome_among(messages) or stored_outcome(run)
         if outcome is None:
             raise TrainingError(failure_text("ended without an outcome", log))
+        send_folder(run.folder)
         dry = last_of(messages, DRY_RUN) or {}
         return TrainedRun(run, outcome, dict(dry.get("report", {})))
 
@@ -200,6 +202,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         words = [self.python or sys.executable, "-m", self.module, "--heads", str(file)]
         title = f"run {context.run.run_id}, started by process {os.getpid()}"
         watched_process(context, log, lambda p: run_watched([*words, *p], log, self.grace_s, title))
+        send_folder(run.folder)
 
     def dry_run(self, context: dg.AssetExecutionContext, run: TrainingRun, notes: Path) -> str:
         """The page of a dry run in a separate process; nothing is trained.
