@@ -44,7 +44,6 @@ _WHOLE: Mapping[str, int] = {"policy": 2, "tiny_judge": 1, "base_policy": 1} | {
 """Folders that are one object each, with the number of parts of their paths."""
 _NOT_SENT = frozenset({"checkpoints", "superseded"})
 _PARALLEL = 8
-_FOLDER = [0]  # the state of a folder: what is in it may grow, as at the next training
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,31 +107,40 @@ class Mirror:
                     if path.name not in _NOT_SENT and not path.name.startswith("."):
                         tar.add(path, path.name)
             tag = self.bucket.put(key, packed)
-        self.note(key, tag, _FOLDER)
+        self.note(key, tag, self._state(key))
 
     def _fetch(self, key: str) -> None:
         target = self.folder / key
+        if key.endswith(_TAR) and self._state(key) and not (self.folder / _TAGS / key).exists():
+            return  # made here and not sent, as by a training that is not finished
         try:
             with aside(target) as fetched:
                 fetched.parent.mkdir(parents=True, exist_ok=True)
                 tag = self.bucket.fetch(key, fetched, self._tag(key))
-                if tag is None:
-                    return
-                if key.endswith(_TAR):
-                    state = _FOLDER
-                    _unpack(fetched, self.folder / key.removesuffix(_TAR))
-                else:
+                if tag is not None and key.endswith(_TAR):
+                    self._unpack(fetched, key, tag)
+                elif tag is not None:
                     state = _state_of(fetched)
                     fetched.replace(target)
-            self.note(key, tag, state)
+                    self.note(key, tag, state)
         except FileNotFoundError:
             self._forget(key)
 
+    def _unpack(self, packed: Path, key: str, tag: str) -> None:
+        folder = self.folder / key.removesuffix(_TAR)
+        written = folder_aside(folder)
+        empty_folder(written)
+        with tarfile.open(packed) as tar:
+            tar.extractall(written, filter="data")
+        self.note(key, tag, _state_of(written)[-1:])  # first: a folder without it was made here
+        publish_folder(written, folder)
+
     def _forget(self, key: str) -> None:
-        """Remove the copy of an object that is gone; other files stay."""
-        if self._tag(key) and not key.endswith(_TAR):
+        """Remove the copy of an object that is gone; other files, and whole folders, stay."""
+        note = self.folder / _TAGS / key
+        if note.exists() and not key.endswith(_TAR):
             (self.folder / key).unlink(missing_ok=True)
-        (self.folder / _TAGS / key).unlink(missing_ok=True)
+        note.unlink(missing_ok=True)
 
     def _tag(self, key: str) -> str:
         """The tag of the object that the file of a key is the copy of; empty: of none."""
@@ -143,10 +151,11 @@ class Mirror:
             return ""
 
     def _state(self, key: str) -> list[int]:
+        """Of a folder only which one it is: its files may grow, as at the next training."""
         if not key.endswith(_TAR):
             return _state_of(self.folder / key)
         folder = self.folder / key.removesuffix(_TAR)
-        return _FOLDER if folder.is_dir() else []
+        return _state_of(folder)[-1:] if folder.is_dir() else []
 
 
 _mirrors: list[Mirror] = []
@@ -277,11 +286,3 @@ def _state_of(file: Path) -> list[int]:
 def _matches(key: str, pattern: str) -> bool:
     parts, wanted = key.split("/"), pattern.split("/")
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
-
-
-def _unpack(packed: Path, folder: Path) -> None:
-    written = folder_aside(folder)
-    empty_folder(written)
-    with tarfile.open(packed) as tar:
-        tar.extractall(written, filter="data")
-    publish_folder(written, folder)

@@ -121,6 +121,20 @@ def test_a_folder_is_one_object_without_checkpoints(
     assert "second" == text(two / "policy/tiny/outcome.json")
 
 
+def test_a_folder_that_was_not_sent_is_not_replaced(machines: tuple[Path, Path]):
+    """Another machine's run of that name stays in the bucket; without the own one it is fetched."""
+    one, two = (folder / "policy/tiny" for folder in machines)
+    replace_text(one / "outcome.json", ["one"])
+    send_folder(one)
+    replace_text(two / "outcome.json", ["two"])
+    pull(machines[1], "policy/*", "policy/tiny/outcome.json")
+    assert "two" == text(two / "outcome.json")
+    (two / "outcome.json").unlink()
+    two.rmdir()
+    pull(machines[1], "policy/tiny/outcome.json")
+    assert "one" == text(two / "outcome.json")
+
+
 def test_some_files_stay_on_the_machine(machines: tuple[Path, Path], server: ObjectServer):
     """Logs, the sample, a rehearsal, files that begin with a dot."""
     one, _ = machines
