@@ -12,8 +12,12 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from assets.catalog import attrition_asset, catalog_asset, chat_replies
+from assets.corpora import benchmark_assets, source_assets
+from assets.funnel import funnel_assets
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import Profile, profile_from_environment
+from dagster_project.profiles import Profile, profile_from_environment, resources_for
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.errors import ConfigError
 from documents import shell_lines
 from object_server import BUCKET, KEY, SECRET, ObjectServer, object_server
@@ -23,7 +27,8 @@ from resources.catalogue.database import FILE, build_catalogue, open_catalogue, 
 from resources.preflight import probes
 from resources.store.mirror import attach, detach, pull
 from resources.store.parquet import DataFolder
-from toy_corpus import corpus
+from sample import Sample
+from toy_corpus import write_sample
 
 URL = f"s3://{BUCKET}/run"
 LOCAL = {"engine_results", "sample", ".objects", ".locks"}
@@ -35,17 +40,22 @@ def server() -> Iterator[ObjectServer]:
         yield one
 
 
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return corpus(tmp_path_factory.mktemp("corpora"), 120)
-
-
 def funnel(corpora: Path, data: Path) -> dg.ExecuteInProcessResult:
-    """Everything before training, in this process."""
-    job = build_definitions(Profile("embedded", corpora, data)).resolve_job_def("funnel")
+    """From some corpora of the sample to the catalogue, in this process."""
+    sources = [one for one in SOURCES if one.name in {"hover", "scifact"}]
+    benchmarks = [one for one in BENCHMARKS if one.name == "wice"]
+    assets = [
+        *source_assets(sources, benchmarks),
+        *benchmark_assets(benchmarks, sources),
+        *funnel_assets(["hover", "scifact"], ["wice"], {}),
+        attrition_asset(sources),
+        chat_replies,
+        catalog_asset(sources, benchmarks),
+    ]
+    resources = resources_for(Profile("embedded", corpora, data))
     quiet = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
     with dg.instance_for_test() as instance:
-        return job.execute_in_process(run_config=quiet, instance=instance)
+        return dg.materialize(assets, instance=instance, resources=resources, run_config=quiet)
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -56,18 +66,20 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def both(
-    server: ObjectServer, toy: Path, tmp_path_factory: pytest.TempPathFactory
+    server: ObjectServer, sample: Sample, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, Path, dg.ExecuteInProcessResult]]:
     """A data folder, a second machine's copy of a bucket, and the run that filled the bucket."""
     plain, scratch = tmp_path_factory.mktemp("plain"), tmp_path_factory.mktemp("scratch")
-    funnel(toy, plain)
+    corpora = tmp_path_factory.mktemp("corpora")
+    write_sample(sample, corpora)
+    funnel(corpora, plain)
     one = attach(URL, scratch / "one", server.options())
     # What engines said is stored already: of the bucket's run, the tables are of interest.
     shutil.copytree(plain / "engine_results", one / "engine_results")
     server.fail("503", "PUT", "drops/rule_filtered.parquet")
     server.fail("lost", "PUT", "rule_filtered.parquet")
     server.fail("lost", "PUT", ".locks/")
-    ran = funnel(toy, one)
+    ran = funnel(corpora, one)
     two = attach(URL, scratch / "two", server.options())
     yield plain, two, ran
     detach(one)
@@ -85,7 +97,7 @@ def test_the_funnel_in_a_bucket_has_the_same_bytes_as_in_a_folder(
     tables = {key: data for key, data in objects.items() if key.endswith(".parquet")}
     assert ran.success
     assert bytes_of(plain) == {k: v for k, v in tables.items() if not k.startswith("engine_")}
-    assert len(bytes_of(plain)) > 40
+    assert len(bytes_of(plain)) > 20
     assert FILE in objects
     assert not [key for key in objects if "/." in f"/{key}"]
 
@@ -102,7 +114,7 @@ def test_another_machine_reads_tables_records_and_claims(
     assert (
         here.run("difficulty_band")["data_version"] == there.run("difficulty_band")["data_version"]
     )
-    claim = here.read("claims/toy")["claim_id"][0]
+    claim = here.read("claims/hover")["claim_id"][0]
     assert find_claim(plain, claim) == find_claim(two, claim)
 
 
@@ -147,12 +159,11 @@ def test_doctor_writes_and_removes_a_probe(server: ObjectServer, tmp_path: Path)
     detach(none)
 
 
-def test_definitions_load_without_the_bucket(toy: Path, tmp_path: Path):
+def test_definitions_load_without_the_bucket(tmp_path: Path):
     """A code location starts while storage is away; nothing is asked, and the URL is kept."""
     environment = {
         "DECOMPOSERL_DATA": "s3://no-such-bucket/x/",
         "DECOMPOSERL_SCRATCH": str(tmp_path),
-        "DECOMPOSERL_CORPORA": str(toy),
     }
     profile = profile_from_environment(environment)
     assert "s3://no-such-bucket/x" == profile.bucket
@@ -185,7 +196,7 @@ def test_a_scratch_folder_that_cannot_be_made_is_named(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("both")
-def test_the_commands_of_the_page_run(server: ObjectServer, toy: Path, tmp_path: Path):
+def test_the_commands_of_the_page_run(server: ObjectServer, tmp_path: Path):
     """As printed, with a bucket that is there; no credential is printed."""
     page = shell_lines(ROOT / "docs/how-to/object-storage.md")
     lines = [one for one in page if "pip install" not in one and "--upstream" not in one]
@@ -195,7 +206,6 @@ def test_the_commands_of_the_page_run(server: ObjectServer, toy: Path, tmp_path:
     env = {
         **os.environ,
         **server.variables,
-        "DECOMPOSERL_CORPORA": str(toy),
         "PYTHONPATH": str(ROOT),
     }
     done = subprocess.run(
@@ -203,7 +213,7 @@ def test_the_commands_of_the_page_run(server: ObjectServer, toy: Path, tmp_path:
     )
     assert 0 == done.returncode, done.stderr
     assert "bucket" in done.stdout
-    assert "toy.parquet" in done.stdout
+    assert "hover.parquet" in done.stdout
     assert SECRET not in done.stdout + done.stderr
     assert json.dumps(KEY) not in done.stdout + done.stderr
-    assert pl.read_parquet(next((tmp_path / "scratch").glob("*/claims/toy.parquet"))).height
+    assert pl.read_parquet(next((tmp_path / "scratch").glob("*/claims/hover.parquet"))).height
