@@ -122,7 +122,7 @@ def tiny_judge_heads_asset(pool: str | None) -> dg.AssetsDefinition:
         folder, encoder = data_folder.path / FOLDER, config.encoder or policy_trainer.encoder
         settings = config.model_dump(exclude={"encoder"})
         run = HeadsRun(
-            examples=data_folder.path / "judge_distillation.parquet",
+            examples=data_folder.file("judge_distillation"),
             folder=folder,
             encoder=encoder,
             revision=locked_encoder(encoder, data_folder.path),

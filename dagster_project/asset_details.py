@@ -20,6 +20,7 @@ from dagster_project.code_versions import code_version, engine_facts
 from dagster_project.engine_choices import EngineChoices
 from decomposerl.claims.source import Corpus
 from resources.catalogue.database import FILE
+from resources.store.mirror import location
 
 _OPENAI, _HUGGING_FACE = "openai", "huggingface"
 _BY_SYSTEM = frozenset({"predictions", "calibrations"})
@@ -92,9 +93,9 @@ class Details:
         """Its file, or the folder of its partitions."""
         name = spec.key.to_user_string()
         if name == "catalog":
-            return (self.data / FILE).absolute().as_uri()
+            return location(self.data / FILE)
         table = "parquet" in spec.kinds and spec.partitions_def is None
-        return (self.data / f"{name}{'.parquet' * table}").absolute().as_uri()
+        return location(self.data / f"{name}{'.parquet' * table}")
 
     def _kinds(self, used: Iterable[str], columns: Mapping[str, Any]) -> set[str]:
         """``polars`` for a table, and whose models are used, where that is known."""

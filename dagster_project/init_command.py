@@ -17,10 +17,10 @@ from dagster_project.profiles import (
     benchmarks_for,
     profile_from_environment,
     sources_for,
-    text_of,
 )
 from dagster_project.terminal import Commands, print_text, report_errors
 from decomposerl.errors import ConfigError
+from resources.store.paths import text_of
 
 if TYPE_CHECKING:
     from decomposerl.claims.claim import Record, Reject

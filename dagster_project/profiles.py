@@ -23,7 +23,9 @@ from decomposerl.claims.catalogue import with_own_benchmarks, with_own_sources
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
-from resources.store.paths import local, regular_file
+from resources.store.bucket import checked_url
+from resources.store.mirror import SCRATCH, attach
+from resources.store.paths import local, text_of
 
 if TYPE_CHECKING:
     from decomposerl.evaluation.entries import SystemEntry
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 _DATA, _SYSTEMS = "DECOMPOSERL_DATA", "DECOMPOSERL_SYSTEMS"
 SYSTEMS_FILE = "systems.toml"
-_MAX_TOML_BYTES = 1_000_000
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -40,9 +41,10 @@ class Profile:
     """Where data is stored and which engines run.
 
     ``corpora`` is the folder of raw corpora, None for the bundled sample. ``data`` is the
-    folder for Parquet, DuckDB and stored engine results. ``named_systems`` is the file of the
-    user's own systems; None for ``systems.toml`` in ``data``, if it is there. ``owners`` of the
-    assets are shown and change no result.
+    folder for Parquet, DuckDB and stored engine results; where they are in a bucket, ``bucket`` is
+    its URL, and ``data`` the folder on this machine that mirrors it. ``named_systems`` is the file
+    of the user's own systems; None for ``systems.toml`` in ``data``, if it is there. ``owners`` of
+    the assets are shown and change no result.
     """
 
     name: ProfileName
@@ -51,6 +53,7 @@ class Profile:
     engines: EngineChoices = field(default_factory=EngineChoices)
     named_systems: Path | None = None
     owners: tuple[str, ...] = field(default=(), repr=False)
+    bucket: str = ""
 
     @property
     def systems_file(self) -> Path:
@@ -75,6 +78,8 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
     """
     env = _environment() if environment is None else environment
     refuse_unknown(env, known_variables())
+    if environment is None and "://" in env.get(_DATA, ""):
+        load_env_file()  # obstore reads the bucket's credentials from the environment
     return _profile(env)
 
 
@@ -97,12 +102,20 @@ def _profile(env: Mapping[str, str]) -> Profile:
     corpora = _folder(env, "DECOMPOSERL_CORPORA")
     if corpora is not None and not corpora.is_dir():
         raise ConfigError(f"DECOMPOSERL_CORPORA names no folder: {corpora}")
-    data = _folder(env, _DATA) or _ROOT / "data"
+    bucket, scratch = _bucket(env), _folder(env, SCRATCH) or _ROOT / ".scratch"
+    data = attach(bucket, scratch) if bucket else _folder(env, _DATA) or _ROOT / "data"
     if data.exists() and not data.is_dir():
         raise ConfigError(f"{_DATA} names a file, not a folder: {data}")
     known = cast("ProfileName", name)
     engines, named = engine_choices(known, env), _folder(env, _SYSTEMS)
-    return Profile(known, corpora, data, engines, named, owners(env, "DECOMPOSERL_OWNERS"))
+    owned = owners(env, "DECOMPOSERL_OWNERS")
+    return Profile(known, corpora, data, engines, named, owned, bucket)
+
+
+def _bucket(env: Mapping[str, str]) -> str:
+    """The data folder's URL; empty where it is a folder of this machine."""
+    value = env.get(_DATA, "")
+    return checked_url(value, _DATA) if "://" in value else ""
 
 
 def _folder(env: Mapping[str, str], variable: str) -> Path | None:
@@ -118,7 +131,7 @@ def _environment() -> dict[str, str]:
 def use_data_folder(profile: Profile, data: Path) -> Profile:
     """The profile with another data folder, for this process and those that it starts."""
     os.environ[_DATA] = str(data)
-    return replace(profile, data=data)
+    return replace(profile, data=data, bucket="")
 
 
 def use_systems_file(profile: Profile, file: Path) -> Profile:
@@ -282,18 +295,3 @@ def _own_corpora(profile: Profile) -> list[tuple[str, str]]:
     folders = sorted(profile.corpora.glob("*")) if profile.corpora else []
     paths = [path for folder in folders if os.path.lexists(path := folder / "source.toml")]
     return [(str(path), text_of(path)) for path in paths]
-
-
-def text_of(path: Path) -> str:
-    """The text of a TOML file of the user.
-
-    Raises:
-        ConfigError: it cannot be read, is no UTF-8 or too large.
-    """
-    try:
-        if regular_file(path).stat().st_size > _MAX_TOML_BYTES:
-            raise ConfigError(f"{path} has more than {_MAX_TOML_BYTES:,} bytes")
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{path} cannot be read as UTF-8 text: {why}") from error

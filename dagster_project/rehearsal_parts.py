@@ -16,7 +16,8 @@ from decomposerl.evaluation.systems import POLICY_METHOD, VERIFIERS
 from decomposerl.prompts.judge import TASKS
 from decomposerl.reports.cost import Port
 from decomposerl.reports.rehearsal import RehearsedStep
-from resources.chat.reply_store import REPLIES_FILE, replies_in
+from resources.chat.reply_store import REPLIES_FILE
+from resources.chat.shared_replies import replies_in
 from resources.store.parquet import write_parquet
 from resources.training.metrics_log import PHASES
 from resources.training.process import TrainingOutcome

@@ -1,4 +1,4 @@
-"""What was scored, for readers and programs: ``leaderboard``, ``accept``, ``export-inspect``."""
+"""Results for readers and programs: ``leaderboard``, ``accept``, ``export-inspect``, ``pull``."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from resources.evaluation.results_folder import EvaluationFiles
 
 _PATIENCE_S = 10.0
+_TABLES = ("decomposerl.duckdb", "*.parquet", "*/*.parquet", "*/*/*.parquet", "policy/*")
 
 
 class LeaderboardFormat(StrEnum):
@@ -163,6 +164,27 @@ def export_inspect(
             written += 1
         if not written:
             raise ConfigError(f"{key} has no predictions; first: decomposerl evaluate {key}")
+
+
+@report_errors
+def pull(
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATTERN]...", help="Files, such as 'claims/*.parquet'. Default: every table."
+        ),
+    ] = None,
+) -> None:
+    """Copy files from the bucket of DECOMPOSERL_DATA to this machine, and print their folder.
+
+    The commands of decomposerl do so themselves. Other programs, such as duckdb, read the folder.
+    """
+    from resources.store.mirror import pull as pull_files
+
+    profile = profile_from_environment()
+    if not profile.bucket:
+        raise ConfigError(f"nothing to copy: the data folder is on this machine, {profile.data}")
+    print_text(str(pull_files(profile.data, *(patterns or _TABLES))))
 
 
 def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":

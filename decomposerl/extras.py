@@ -26,6 +26,7 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "train": ("accelerate", "datasets", "peft", "psutil", "trl"),
     "gpu": ("vllm",),
     "hub": ("huggingface-hub",),
+    "objects": ("obstore",),
     "retrieve": ("bm25s",),
     "selectors": ("apricot-select",),
     "approximate": ("faiss-cpu",),

@@ -8,7 +8,6 @@ DuckDB is imported in functions: loaded before torch, it prints a page of warnin
 """
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +23,9 @@ from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrit
 from decomposerl.table import Table
 from resources.catalogue.training_views import ATTEMPTS, attempts
 from resources.catalogue.views import Current, views
+from resources.store.mirror import pull
 from resources.store.rows import counted_rows
-from resources.store.temporary import aside
+from resources.store.temporary import aside, rename
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -76,7 +76,7 @@ def open_catalogue(data: Path) -> "DuckDBPyConnection":
     """
     import duckdb
 
-    path = data.resolve() / FILE
+    path = pull(data.resolve(), FILE) / FILE
     if not path.is_file():
         raise DecomposeRLError(
             f"there is no catalogue in {data.resolve()}. Build it with: "
@@ -127,6 +127,7 @@ def read_stages(data: Path, current: Current | None = None) -> list[StageFrames]
     default all with files in the folder.
     """
     current = Current() if current is None else current
+    pull(data, *(f"{stage}.parquet" for stage in STAGES[1:]), "drops/*.parquet")
     stages = []
     claims = current.files(data, "claims")
     if claims:
@@ -173,6 +174,7 @@ def _fill(
 
 def _evaluation(data: Path) -> dict[str, pl.DataFrame]:
     """The leaderboard in both forms, and the comparison; empty where there is none."""
+    pull(data, "leaderboard.parquet", "comparison.parquet")
     board = _all(data.glob("leaderboard.parquet"), schemas.LEADERBOARD)
     return {
         "leaderboard": board,
@@ -198,6 +200,7 @@ def _reasons(counted: pl.DataFrame) -> pl.DataFrame:
 
 def _stage_runs(data: Path, current: Current) -> pl.DataFrame:
     rows = []
+    pull(data, "stage_runs/*.json")
     for path in sorted(filter(current.counts, data.glob("stage_runs/*.json"))):
         try:
             rows.append(json.loads(path.read_text("utf-8")))
@@ -233,4 +236,4 @@ def _swapped_in(target: Path) -> Iterator[Path]:
         yield building
         # A write-ahead log of a program that wrote to the old file must not apply to the new one.
         target.with_name(f"{target.name}.wal").unlink(missing_ok=True)
-        os.replace(building, target)  # noqa: PTH105 - the atomic rename, by its usual name
+        rename(building, target)

@@ -7,6 +7,7 @@ from typing import cast
 import polars as pl
 
 from decomposerl.table import Column
+from resources.store.mirror import pull
 
 _SQL_TYPES = {
     pl.String(): "VARCHAR",
@@ -42,7 +43,9 @@ def quoted_names(columns: Iterable[Column]) -> str:
 
 def matching(data: Path, patterns: Iterable[str]) -> list[str]:
     """The patterns that match a file: DuckDB refuses one that matches none."""
-    return [pattern for pattern in patterns if any(data.glob(pattern))]
+    listed = list(patterns)
+    pull(data, *listed)
+    return [pattern for pattern in listed if any(data.glob(pattern))]
 
 
 def _sql_type(dtype: object) -> str:

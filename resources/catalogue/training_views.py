@@ -13,6 +13,7 @@ import polars as pl
 from decomposerl import schemas
 from decomposerl.table import Column, Table
 from resources.catalogue.sql import matching, quoted_names, rows_of
+from resources.store.mirror import pull
 
 ATTEMPTS = Table(
     "training_attempts",
@@ -63,7 +64,7 @@ def attempts(data: Path) -> pl.DataFrame:
 
     rows = [
         (folder.parent.name, start.attempt, start.resumed_from)
-        for folder in sorted(data.glob("policy/*/run.json"))
+        for folder in sorted(pull(data, "policy/*/run.json").glob("policy/*/run.json"))
         for start in read_attempts(folder.parent)
     ]
     return pl.DataFrame(rows, schema=ATTEMPTS.schema, orient="row")

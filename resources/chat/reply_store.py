@@ -8,7 +8,8 @@ under the key of an unreadable row replaces it. Prompts and failures are not sto
 
 It is not in Parquet shards, as other results are, because replies arrive a few at a time:
 with flushed batches of 64, shards were 14 to 18 times slower to write, and 2 to 8 times
-slower to look up.
+slower to look up. Where the data folder mirrors a bucket, ``shared_replies`` exchanges it with
+other machines.
 """
 
 import json
@@ -21,25 +22,18 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, get_args
 
-import polars as pl
-
 from decomposerl.chat import ChatReply, FinishReason, Template, Token
 from decomposerl.errors import EngineError
 from decomposerl.schemas import CHAT_REPLIES
+from resources.chat.shared_replies import TABLE, SharedReplies
 
 REPLIES_FILE = "chat_cache.sqlite"
 BATCH_ROWS = 64
 BATCH_S = 0.25
+_SHARE_S = 60.0
 _LOCK_WAIT_S = 60.0
 _KEYS_PER_QUERY = 500
 _COLUMNS = ", ".join(CHAT_REPLIES.schema)
-_TABLE = """
-CREATE TABLE IF NOT EXISTS replies (
-  key TEXT PRIMARY KEY, model TEXT NOT NULL, revision TEXT NOT NULL, template TEXT NOT NULL,
-  template_digest TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
-  reported_model TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
-  completion_tokens INTEGER NOT NULL, latency_s REAL NOT NULL, tokens TEXT
-)"""
 # A second reply changes nothing, unless it replaces exactly the text that its writer rejected,
 # which may be NULL.
 _WRITE = f"""
@@ -53,7 +47,6 @@ WHERE CAST(replies.text AS BLOB) IS ?"""  # noqa: S608 - the columns are this mo
 _READ = """
 SELECT key, text, finish_reason, reported_model, prompt_tokens, completion_tokens, latency_s,
   tokens FROM replies WHERE key IN ({})"""
-_TYPES = {pl.String(): "text", pl.Int64(): "integer", pl.Float64(): "real"}  # as SQLite has them
 
 
 class ReplyStoreError(EngineError):
@@ -93,6 +86,8 @@ class ReplyStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._reader = _opened(path)
             self._reader.text_factory = bytes  # invalid UTF-8 then affects only its own row
+            self._shared = SharedReplies(path)
+            self._shared.receive()
         except (sqlite3.Error, OSError) as error:
             raise ReplyStoreError(f"{path} cannot be used as a chat cache: {error}") from error
         self._writer = threading.Thread(target=self._write_on, name="chat-cache", daemon=True)
@@ -148,6 +143,7 @@ class ReplyStore:
             self._flushing -= 1
             self._refuse_where_broken()
             superseded, self._superseded = list(self._superseded), set()
+        self._shared.send(every_s=_SHARE_S)
         return self.get(superseded)
 
     def close(self) -> None:
@@ -157,6 +153,7 @@ class ReplyStore:
             self._changed.notify_all()
         self._writer.join()
         self._reader.close()
+        self._shared.send()
 
     def _read(self, keys: Sequence[str]) -> Iterator[tuple[str, ChatReply[None]]]:
         query = _READ.format(",".join("?" * len(keys)))
@@ -227,7 +224,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     with suppress(sqlite3.OperationalError):  # another process is switching it right now
         connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(_TABLE)
+    connection.execute(TABLE)
     return connection
 
 
@@ -267,25 +264,3 @@ def _reply(row: tuple[Any, ...]) -> ChatReply[None]:
 def _checked(text: str) -> str:
     text.encode()  # a lone surrogate raises ValueError
     return text
-
-
-def replies_in(path: Path) -> pl.DataFrame:
-    """Every reply of all models and revisions, ordered by key; no row where there is no file.
-
-    A damaged row is left out, or shown with replacement characters for what is not UTF-8.
-
-    Raises:
-        EngineError: the file is not a chat cache.
-    """
-    if not path.is_file():
-        return CHAT_REPLIES.empty()
-    required = {name: kind for name, kind in CHAT_REPLIES.schema.items() if name != "tokens"}
-    whole = " AND ".join(f"typeof({name}) = '{_TYPES[kind]}'" for name, kind in required.items())
-    query = f"SELECT {_COLUMNS} FROM replies WHERE {whole} ORDER BY key"  # noqa: S608 - ours
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            rows = connection.execute(query).fetchall()
-    except sqlite3.Error as error:
-        raise EngineError(f"{path} cannot be read as a chat cache: {error}") from error
-    return pl.DataFrame(rows, schema=CHAT_REPLIES.schema, orient="row")

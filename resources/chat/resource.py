@@ -14,13 +14,14 @@ from pydantic import Field, SecretStr
 
 from decomposerl.chat import Price, Sampling
 from decomposerl.errors import ConfigError
-from resources.chat.reply_store import REPLIES_FILE, replies_in
+from resources.chat.reply_store import REPLIES_FILE
 from resources.chat.settings import (
     MOST_REPLY_BYTES,
     Ceilings,
     ChatSettings,
     ThinkingStyle,
 )
+from resources.chat.shared_replies import replies_in
 from resources.mapper.pools import PoolMapper
 from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath

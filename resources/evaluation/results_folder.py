@@ -21,6 +21,7 @@ from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_fr
 from decomposerl.evaluation.scored_claims import without_dropped
 from decomposerl.evaluation.subset import EvaluationSubset
 from resources.corpora.bundled_sample import BUNDLED
+from resources.store.mirror import pull
 from resources.store.parquet import DataFolder
 from resources.store.temporary import replace_file
 
@@ -199,7 +200,7 @@ def read_accepted(data: Path) -> list[AcceptedScore] | None:
     Raises:
         ConfigError: the file is not what ``decomposerl accept`` writes.
     """
-    path = data / ACCEPTED
+    path = pull(data, ACCEPTED) / ACCEPTED
     if not path.is_file():
         return None
     try:
@@ -216,7 +217,7 @@ def read_leaderboard(data: Path) -> pl.DataFrame:
     Raises:
         ConfigError: it is missing or damaged; the message names the command that builds it.
     """
-    path = data / f"{LEADERBOARD}.parquet"
+    path = pull(data, f"{LEADERBOARD}.parquet") / f"{LEADERBOARD}.parquet"
     if not path.is_file():
         raise ConfigError(f"there is no leaderboard in {data}. {_BUILD}")
     try:

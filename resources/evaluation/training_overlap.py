@@ -60,7 +60,7 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
             f"{data.path / SILVER}.parquet is not there: calibrations are fitted on claims of it. "
             f"Make it first: decomposerl run {SILVER} --upstream"
         )
-    files = [data.path / f"{name}.parquet" for name in _TRAINING]
+    files = [data.file(name) for name in _TRAINING]
     run = _run_of(data, system)
     files += _policy_files(data, run) if run else []
     used: list[pl.Series] = [

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.table import Table
 from decomposerl.training.studies import STUDIES
 from resources.profile_defaults import ProfileDefaults
+from resources.store.mirror import discard, location, pull
 from resources.store.paths import LocalPath
 from resources.store.rows import StoredRows, counted_rows
 from resources.store.temporary import put_in_place, replace_file
@@ -152,17 +154,25 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         """The folder itself."""
         return Path(self.base_dir)
 
+    def pulled(self, *patterns: str) -> Path:
+        """The folder, once its files that match the glob patterns are those of its bucket."""
+        return pull(self.path, *patterns)
+
+    def file(self, key: str) -> Path:
+        """The Parquet file of a key, as the bucket has it; it need not be there."""
+        return self.pulled(f"{escape(key)}.parquet") / f"{key}.parquet"
+
     def read(self, key: str, columns: list[str] | None = None) -> pl.DataFrame:
         """Some columns of one Parquet file by key, e.g. ``drops/rule_filtered``."""
-        return pl.read_parquet(self.path / f"{key}.parquet", columns=columns)
+        return pl.read_parquet(self.file(key), columns=columns)
 
     def counts(self, keys: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
         """Rows of some files by the values of ``columns``; ``rows`` counts them."""
-        return counted_rows([self.path / f"{key}.parquet" for key in keys], columns)
+        return counted_rows([self.file(key) for key in keys], columns)
 
     def exists(self, key: str) -> bool:
         """Whether the Parquet file of a key exists."""
-        return (self.path / f"{key}.parquet").is_file()
+        return self.file(key).is_file()
 
     @contextmanager
     def keeping_rejects(self, key: str) -> Iterator[None]:
@@ -178,7 +188,9 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
 
     def run(self, key: str) -> dict[str, Any]:
         """The run record of an asset (``schemas.STAGE_RUNS``)."""
-        record: dict[str, Any] = json.loads(run_path(self.path, key).read_text("utf-8"))
+        path = run_path(self.path, key)
+        pull(path.parent, path.name)
+        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return record
 
 
@@ -231,14 +243,14 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
             if frame is not None:
                 store(frame, side_table, side_path)
             elif folder in {"pairs", "doubtful"}:  # an earlier run's do not belong to this one
-                side_path.unlink(missing_ok=True)
+                discard(side_path)
         store(kept, table, target)
         version = file_sha256(target)
         context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
         record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
         replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8"))
         lineage = context.definition_metadata.get(_LINEAGE)  # Dagster+ reads it off the run
-        shown = {"dagster/uri": target.absolute().as_uri(), _LINEAGE: lineage}
+        shown = {"dagster/uri": location(target), _LINEAGE: lineage}
         context.add_output_metadata({name: value for name, value in shown.items() if value})
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame | StoredRows:
@@ -252,9 +264,11 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         """
         key = "/".join(context.asset_key.path)
         try:
+            file = Path(str(path))
+            pull(file.parent, escape(file.name))
             if context.dagster_type.typing_type is StoredRows:
-                return StoredRows.checked(Path(str(path)), table_of(key))
-            return table_of(key).conform(pl.read_parquet(str(path)))
+                return StoredRows.checked(file, table_of(key))
+            return table_of(key).conform(pl.read_parquet(file))
         except FileNotFoundError as error:
             raise SourceFileError(f"{path} is not there; materialize '{key}' first") from error
         except (OSError, pl.exceptions.PolarsError) as error:

@@ -1,4 +1,4 @@
-"""Local paths in settings; URLs are refused.
+"""Local paths in settings; URLs are refused, but for that of the data folder (``mirror``).
 
 ``Path`` would turn a URL into a local folder named ``s3:``. The message does not repeat the URL,
 because it may hold a secret.
@@ -13,6 +13,7 @@ from pydantic import AfterValidator
 
 from decomposerl.errors import ConfigError
 
+_MAX_TOML_BYTES = 1_000_000
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):[/\\]")  # Path writes s3://x as s3:/x
 
 
@@ -25,8 +26,8 @@ def local(path: str, named: str = "this setting") -> str:
     scheme = _SCHEME.match(path)
     if scheme:
         raise ConfigError(
-            f"{named} holds a URL ({scheme[1]}://...); it must be a path on this machine, because "
-            "object storage is not supported yet"
+            f"{named} holds a URL ({scheme[1]}://...); it must be a path on this machine: only "
+            "DECOMPOSERL_DATA may name object storage"
         )
     return path
 
@@ -44,3 +45,18 @@ def regular_file(path: Path) -> Path:
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(None, "no regular file but a folder, pipe, socket or device")
     return path
+
+
+def text_of(path: Path) -> str:
+    """The text of a TOML file of the user.
+
+    Raises:
+        ConfigError: it cannot be read, is no UTF-8 or too large.
+    """
+    try:
+        if regular_file(path).stat().st_size > _MAX_TOML_BYTES:
+            raise ConfigError(f"{path} has more than {_MAX_TOML_BYTES:,} bytes")
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path} cannot be read as UTF-8 text: {why}") from error

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
+from resources.store.mirror import discard, pull
 from resources.store.temporary import replace_file
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class ResultStore:
         """``engine`` is written into every shard and checked when one is read."""
         self._folder, self._engine = folder, engine
         self._index: dict[Path, Prefixes] = {}
+        self._pulled = False
         self._width: int | None = None  # numbers per vector, 0 for other values; None: unknown
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -152,7 +154,7 @@ class ResultStore:
             kept = self._put(table.take(first))
             for path in loaded:
                 if path != kept:
-                    path.unlink(missing_ok=True)
+                    discard(path)
         self._index = {path: keys for path, keys in self._index.items() if path.exists()}
 
     def _put(self, table: "pa.Table") -> Path:
@@ -168,6 +170,9 @@ class ResultStore:
         return target
 
     def _refresh(self) -> None:
+        if not self._pulled:  # once: what others store later is asked again at worst
+            pull(self._folder, "*.parquet")
+            self._pulled = True
         paths = set(self._folder.glob("*.parquet"))
         for path in self._index.keys() - paths:
             del self._index[path]

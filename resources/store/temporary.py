@@ -14,6 +14,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from errno import EIO, EISDIR
 from functools import lru_cache
 from pathlib import Path
@@ -24,12 +25,17 @@ _NAME = re.compile(rf"\..*\.([0-9a-f]{{8}})-(\d+)-([0-9a-f]{{8}})\.(?:{_ENDINGS}
 _EARLIER = re.compile(r"\..*\.\d+\.partial|\..*\.building(?:\.wal)?|\.writing-.*")
 _START = secrets.token_hex(4)  # process numbers are reused
 
+Publisher = Callable[[Path, Path], AbstractContextManager[None]]
+publishers: list[Publisher] = []
+"""Each is entered with a complete file's target and temporary name around its renaming."""
+
 
 def replace_file(target: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it.
 
     Raises:
         OSError: it cannot be written; ``filename`` is ``target``.
+        StorageError: it cannot be stored in the bucket that its folder mirrors.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -47,7 +53,15 @@ def put_in_place(temporary: Path, target: Path) -> None:
         OSError: it cannot be done.
     """
     flush(temporary)
-    temporary.replace(target)
+    rename(temporary, target)
+
+
+def rename(temporary: Path, target: Path) -> None:
+    """Rename a complete file into place; where ``target`` is also an object, store that first."""
+    with ExitStack() as stack:
+        for publisher in publishers:
+            stack.enter_context(publisher(target, temporary))
+        temporary.replace(target)
 
 
 def replace_text(target: Path, parts: Iterable[str]) -> None:
@@ -94,7 +108,7 @@ def aside(target: Path, ending: str = "partial") -> Iterator[Path]:
 def temporary_of(target: Path, ending: str = "partial") -> Path:
     """The temporary name beside ``target`` of this process, after removing those of dead ones."""
     remove_abandoned(target.parent)
-    writer = f"{_machine()}-{os.getpid()}-{_START}"
+    writer = f"{machine()}-{os.getpid()}-{_START}"
     return target.with_name(f".{target.name}.{writer}.{ending}")
 
 
@@ -111,7 +125,7 @@ def _abandoned(path: Path) -> bool:
     named = _NAME.fullmatch(path.name)
     if named is None and _EARLIER.fullmatch(path.name) is None:
         return False
-    if named is not None and named[1] == _machine():
+    if named is not None and named[1] == machine():
         process = int(named[2])
         return named[3] != _START if process == os.getpid() else not _alive(process)
     try:
@@ -131,7 +145,7 @@ def _alive(process: int) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _machine() -> str:
+def machine() -> str:
     """8 hex digits of the process namespace: a machine, or a container."""
     space = Path("/proc/self/ns/pid")
     known = f"{socket.gethostname()} {space.readlink() if space.is_symlink() else ''}"

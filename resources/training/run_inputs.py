@@ -115,7 +115,7 @@ def gather_inputs(
 
 def policy_folder(data: DataFolder, experiment: str) -> Path:
     """The folder of a recipe's run and adapter."""
-    return data.path / "policy" / experiment
+    return data.pulled(f"policy/{experiment}") / "policy" / experiment
 
 
 def notes_folder(data: DataFolder, experiment: str) -> Path:
@@ -247,9 +247,9 @@ def _key(experiment: Experiment, folder: Path, engines: Sequence[str], revision:
 def _sources(data: DataFolder, experiment: Experiment) -> dict[str, Path]:
     """The live files and folder that are copied, or that held-out claims are chosen from."""
     names = [experiment.claims, *([_SILVER] if experiment.held_out.claims else [])]
-    sources = {name: data.path / f"{name}.parquet" for name in names}
+    sources = {name: data.file(name) for name in names}
     if experiment.on_tiny_base:
-        sources[experiment.model] = data.path / experiment.model
+        sources[experiment.model] = data.pulled(experiment.model) / experiment.model
     for asset, path in sources.items():
         if not path.exists():
             raise TrainingError(

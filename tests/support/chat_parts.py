@@ -22,8 +22,9 @@ from decomposerl.chat import (
 from decomposerl.prompts.silver import read_questions
 from fault_server import MODEL
 from resources.chat.endpoints import Timing
-from resources.chat.reply_store import ReplyStore, replies_in
+from resources.chat.reply_store import ReplyStore
 from resources.chat.settings import ChatSettings
+from resources.chat.shared_replies import replies_in
 
 PLAIN = Sampling(max_tokens=50)
 TEMPLATE = Template("silver", "0f")

@@ -1,0 +1,363 @@
+"""A data folder in a bucket: objects are whole, copies are current, faults change nothing."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decomposerl.errors import ConfigError, DecomposeRLError, StorageError
+from object_server import BUCKET, KEY, SECRET, Fault, ObjectServer, object_server
+from project import ROOT
+from resources.store.bucket import Bucket, Sizes, checked_url
+from resources.store.lease import Expiry, lease
+from resources.store.mirror import attach, detach, discard, location, mirror_of, pull, send_folder
+from resources.store.result_store import ResultStore
+from resources.store.run_lock import file_lock, lock_path
+from resources.store.temporary import replace_text
+
+URL = f"s3://{BUCKET}/some/prefix"
+WRITER = """
+import sys
+from pathlib import Path
+from resources.store.mirror import attach
+from resources.store.temporary import replace_file
+folder = attach(sys.argv[1], Path(sys.argv[2]))
+for mark in b"ab" * 10_000:
+    replace_file(folder / "a.parquet", lambda path: path.write_bytes(bytes([mark]) * (6 << 20)))
+    print(mark, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[ObjectServer]:
+    with object_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(one_server: ObjectServer) -> ObjectServer:
+    """The server with an empty bucket and no faults."""
+    one_server.ask("POST", "/moto-api/reset")
+    one_server.ask("PUT", f"/{BUCKET}")
+    one_server.faults.clear()
+    one_server.seen.clear()
+    return one_server
+
+
+@pytest.fixture
+def machines(server: ObjectServer, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """The folders of two machines that have the same bucket."""
+    folders = [attach(URL, tmp_path / name, server.options()) for name in ("one", "two")]
+    yield folders[0], folders[1]
+    for folder in folders:
+        detach(folder)
+
+
+def text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def test_what_one_machine_writes_another_reads(machines: tuple[Path, Path], server: ObjectServer):
+    """New, changed and removed files follow a pull of their pattern, and nothing else does."""
+    one, two = machines
+    for name in ("claims/a", "claims/b", "claims/deep/c", "rule_filtered"):
+        replace_text(one / f"{name}.parquet", [name])
+    pull(two, "claims/*.parquet")
+    assert ["a.parquet", "b.parquet"] == sorted(path.name for path in (two / "claims").iterdir())
+    assert not (two / "rule_filtered.parquet").exists()
+    replace_text(one / "claims/a.parquet", ["new"])
+    discard(one / "claims/b.parquet")
+    pull(two, "claims/*.parquet")
+    assert "new" == text(two / "claims/a.parquet")
+    assert not (two / "claims/b.parquet").exists()
+    assert b"new" == server.objects()["some/prefix/claims/a.parquet"]
+
+
+def test_a_current_copy_is_not_downloaded_again(machines: tuple[Path, Path], server: ObjectServer):
+    """Neither by name nor by pattern; a copy that was edited or lost is."""
+    one, two = machines
+    replace_text(one / "claims/a.parquet", ["a" * 1000])
+    pull(two, "claims/*.parquet")
+    server.seen.clear()
+    pull(two, "claims/*.parquet")
+    assert 0 == server.count("GET", "a.parquet")
+    server.fail("cut", "GET", "a.parquet", times=99)  # a body would not arrive
+    pull(two, "claims/a.parquet")
+    server.faults.clear()
+    (two / "claims/a.parquet").write_text("edited", "utf-8")
+    pull(two, "claims/a.parquet")
+    assert "a" * 1000 == text(two / "claims/a.parquet")
+    (two / "claims/a.parquet").unlink()
+    pull(two, "claims/*.parquet")
+    assert (two / "claims/a.parquet").is_file()
+
+
+def test_a_folder_is_one_object_without_checkpoints(
+    machines: tuple[Path, Path], server: ObjectServer
+):
+    """Its files are not stored one by one; another machine has the whole of the newest or none."""
+    one, two = machines
+    run = one / "policy/tiny"
+    for name in ("adapter/weights", "outcome.json", "checkpoints/step-1/state"):
+        replace_text(run / name, [name])
+    assert {} == server.objects()
+    assert [] == list(pull(two, "policy/*/outcome.json").glob("policy/*/outcome.json"))
+    send_folder(run)
+    assert ["some/prefix/policy/tiny.tar"] == list(server.objects())
+    pull(two, "policy/*/outcome.json")
+    assert "adapter/weights" == text(two / "policy/tiny/adapter/weights")
+    assert not (two / "policy/tiny/checkpoints").exists()
+    (run / "outcome.json").write_text("second", "utf-8")
+    send_folder(run)
+    server.seen.clear()
+    pull(one, "policy/tiny/adapter/weights")
+    assert (run / "checkpoints/step-1/state").exists()  # its own copy is current
+    pull(two, "policy/tiny/adapter/weights")
+    assert "second" == text(two / "policy/tiny/outcome.json")
+
+
+def test_a_folder_that_was_not_sent_is_not_replaced(machines: tuple[Path, Path]):
+    """Another machine's run of that name stays in the bucket; without the own one it is fetched."""
+    one, two = (folder / "policy/tiny" for folder in machines)
+    replace_text(one / "outcome.json", ["one"])
+    send_folder(one)
+    replace_text(two / "outcome.json", ["two"])
+    pull(machines[1], "policy/*", "policy/tiny/outcome.json")
+    assert "two" == text(two / "outcome.json")
+    (two / "outcome.json").unlink()
+    two.rmdir()
+    pull(machines[1], "policy/tiny/outcome.json")
+    assert "one" == text(two / "outcome.json")
+
+
+def test_some_files_stay_on_the_machine(machines: tuple[Path, Path], server: ObjectServer):
+    """Logs, the sample, a rehearsal, files that begin with a dot."""
+    one, _ = machines
+    for name in ("logs/run.log", "sample/x/a.json", "rehearsal/a.parquet", ".hidden", "demo.json"):
+        replace_text(one / name, ["x"])
+    assert {} == server.objects()
+
+
+@pytest.mark.parametrize("fault", ["503", "lost", "slow", "cut"])
+@pytest.mark.parametrize("size", [100, 6 << 20])  # one request each, and several
+def test_uploads_and_downloads_survive_faults(
+    server: ObjectServer, tmp_path: Path, fault: Fault, size: int
+):
+    """A repeated request changes nothing: a PUT, a GET, those of a multipart upload, a range."""
+    bucket = Bucket(URL, server.options(), Sizes(part=5 << 20, range=2 << 20))
+    content, file = os.urandom(size), tmp_path / "a"
+    file.write_bytes(content)
+    if fault != "cut":  # of an answer without a body
+        for method in ("PUT", "POST", "POST"):
+            server.fail(fault, method)
+    tag = bucket.put("a", file)
+    assert {"a": tag} == bucket.tags()
+    server.fail(fault, "GET", times=2)
+    assert tag == bucket.fetch("a", tmp_path / "b")
+    assert content == (tmp_path / "b").read_bytes()
+
+
+def test_a_download_of_an_object_that_changes_is_of_one_version(
+    server: ObjectServer, tmp_path: Path
+):
+    """Replaced between two ranges, it begins again."""
+    bucket = Bucket(URL, server.options(), Sizes(range=1 << 20))
+    file = tmp_path / "a"
+    file.write_bytes(b"a" * (8 << 20))
+    bucket.put("a", file)
+    server.fail("slow", "GET", times=99)
+    reading = threading.Thread(target=bucket.fetch, args=("a", tmp_path / "b"))
+    reading.start()
+    while server.count("GET") < 3:
+        time.sleep(0.01)
+    file.write_bytes(b"b" * (8 << 20))
+    bucket.put("a", file)
+    server.faults.clear()
+    reading.join()
+    assert b"b" * (8 << 20) == (tmp_path / "b").read_bytes()
+
+
+def test_an_upload_that_fails_changes_neither_object_nor_file(
+    machines: tuple[Path, Path], server: ObjectServer
+):
+    """The old content stays on both sides, and no temporary file does."""
+    one, two = machines
+    replace_text(one / "a.parquet", ["old"])
+    server.fail("503", "PUT", times=99)
+    with pytest.raises(StorageError, match=rf"{URL}/a.parquet cannot be reached: 503.*SlowDown"):
+        replace_text(one / "a.parquet", ["new"])
+    server.faults.clear()
+    assert "old" == text(one / "a.parquet") == text(pull(two, "a.parquet") / "a.parquet")
+    assert [".objects", "a.parquet"] == sorted(path.name for path in one.iterdir())
+
+
+def test_a_killed_writer_leaves_the_old_or_the_new(
+    machines: tuple[Path, Path], server: ObjectServer, tmp_path: Path
+):
+    """Killed before, during and after the upload of either kind, each object is whole."""
+    _, two = machines
+    words = [sys.executable, "-c", WRITER, URL, str(tmp_path / "three")]
+    env = {**os.environ, **server.variables, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, env=env, cwd=ROOT)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        contents = [(pull(two, "a.parquet") / "a.parquet").read_bytes() for _ in range(3)]
+    finally:
+        process.kill()
+        process.communicate()
+    three = attach(URL, tmp_path / "three", server.options())
+    until = time.monotonic() + 9
+    while True:  # the server may still be storing a request that arrived whole
+        last = [(pull(folder, "a.parquet") / "a.parquet").read_bytes() for folder in (two, three)]
+        if last[0] == last[1] or time.monotonic() > until:
+            break
+    detach(three)
+    assert last[0] == last[1]
+    assert {(6 << 20, 1)} == {(len(one), len(set(one))) for one in contents + last}
+
+
+def test_two_writers_of_one_object_leave_one_of_them(machines: tuple[Path, Path]):
+    """Never a mixture, and both machines read the same."""
+    writers = [
+        threading.Thread(
+            target=lambda folder=folder, mark=mark: [
+                replace_text(folder / "a.parquet", [mark * 50_000]) for _ in range(10)
+            ]
+        )
+        for folder, mark in zip(machines, "ab", strict=True)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    read = {text(pull(folder, "a.parquet") / "a.parquet") for folder in machines}
+    assert 1 == len(read)
+    assert read <= {"a" * 50_000, "b" * 50_000}
+
+
+def test_an_assets_lock_holds_on_another_machine(machines: tuple[Path, Path]):
+    """It names its holder, and is free afterwards; on one machine the file lock says it."""
+    one, two = (lock_path(folder, "claims/hover") for folder in machines)
+    with file_lock(one, "claims/hover", run="r-1"):
+        said = rf"claims/hover is being written by process {os.getpid()} on \S+, run r-1: wait"
+        with pytest.raises(DecomposeRLError, match=said), file_lock(two, "claims/hover"):
+            pytest.fail("two machines hold it")
+    with file_lock(two, "claims/hover"):
+        pass
+
+
+def test_a_dead_holders_lock_expires_and_a_living_ones_does_not(machines: tuple[Path, Path]):
+    """A renewed one stays beyond its time; one that another took over is reported."""
+    one, two = (lock_path(folder, "x") for folder in machines)
+    short, dead = Expiry(1.5, 0.3), Expiry(1.5, 99)
+    with lease(one, "x", expiry=short):
+        threading.Event().wait(2.5)
+        with (
+            pytest.raises(DecomposeRLError, match="expires after 2 s"),
+            lease(two, "x", expiry=short),
+        ):
+            pytest.fail("two machines hold it")
+    took = lease(two, "x", wait_s=9, expiry=short)
+    stalled = lease(one, "x", expiry=Expiry(1.5, 3))
+    stalled.__enter__()
+    took.__enter__()
+    time.sleep(1)
+    with pytest.raises(DecomposeRLError, match="another machine took it"):
+        stalled.__exit__(None, None, None)
+    took.__exit__(None, None, None)
+    holding = lease(one, "x", expiry=dead)
+    holding.__enter__()
+    with lease(one, "x", expiry=short):  # the file lock on this machine says that it is dead
+        pass
+
+
+@pytest.mark.parametrize("fault", ["503", "lost"])
+def test_a_lock_whose_answer_is_lost_is_taken_once(
+    machines: tuple[Path, Path], server: ObjectServer, fault: Fault
+):
+    """The repeated conditional request is refused, and the holder still knows that it holds."""
+    one, two = (lock_path(folder, "x") for folder in machines)
+    server.fail(fault, "PUT", ".locks/x.lock")
+    with lease(one, "x"), pytest.raises(DecomposeRLError, match="being written"), lease(two, "x"):
+        pytest.fail("two machines hold it")
+    assert {} == server.objects()
+
+
+def test_stored_results_are_shared_and_merged(machines: tuple[Path, Path], server: ObjectServer):
+    """What one machine stored another is not asked for; merged shards lose nothing."""
+    import pyarrow as pa
+
+    stores = [ResultStore(folder / "engine_results/verifier/e", "e") for folder in machines]
+    keys = [f"{number:032x}" for number in range(20)]
+    for number, key in enumerate(keys):
+        stores[number % 2].write([key], pa.array([float(number)]))
+    wanted = {key: row for row, key in enumerate(keys)}
+    for folder in machines:
+        store = ResultStore(folder / "engine_results/verifier/e", "e")
+        found = {int(row) for rows, _ in store.read(wanted) for row in rows}
+        assert set(range(20)) == found
+        store.compact()
+    assert len(server.objects()) < 10
+    third = ResultStore(machines[0] / "engine_results/verifier/e", "e")
+    assert set(range(20)) == {int(row) for rows, _ in third.read(wanted) for row in rows}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://KEY:hidden@bucket/x",
+        "s3://hidden@bucket",
+        "az://box/x?sig=hidden",
+        "s3://",
+        "s3://box//x",
+        "s3://box/../hidden",
+        "https://hidden.example/x",
+        "S3A://hidden/x",
+    ],
+)
+def test_a_url_with_more_than_bucket_and_prefix_is_refused(url: str):
+    """By a message that does not repeat it."""
+    with pytest.raises(ConfigError) as refused:
+        checked_url(url, "DECOMPOSERL_DATA")
+    assert "hidden" not in str(refused.value)
+    assert "DECOMPOSERL_DATA" in str(refused.value)
+
+
+def test_no_error_has_a_secret(server: ObjectServer, tmp_path: Path):
+    """Wrong key, no bucket, no server: the object's URL and the reason are said, nothing else."""
+    file = tmp_path / "x"
+    file.write_bytes(b"x")
+    options = server.options(retries=0)
+    none = {**options, "config": {**options["config"], "aws_endpoint_url": "http://127.0.0.1:9"}}
+    for bucket in (Bucket("s3://no-such-bucket/p", options), Bucket(URL, none)):
+        for action in (
+            lambda b=bucket: b.put("k", file),
+            lambda b=bucket: b.fetch("k", tmp_path / "y"),
+            lambda b=bucket: b.tags(),
+            lambda b=bucket: b.read_small("k"),
+            lambda b=bucket: b.put_small("k", b"x", None),
+        ):
+            with pytest.raises(StorageError, match=bucket.url) as failed:
+                action()
+            shown = f"{failed.value!r} {failed.value.__cause__!r}"
+            assert KEY not in shown
+            assert SECRET not in shown
+            assert failed.value.__suppress_context__
+    assert SECRET not in repr(Bucket(URL, options))
+
+
+def test_a_plain_folder_is_none_of_this(tmp_path: Path):
+    """Nothing is asked of a network, and paths are as they were."""
+    replace_text(tmp_path / "a.parquet", ["a"])
+    assert tmp_path == pull(tmp_path, "*.parquet", "a.parquet")
+    send_folder(tmp_path)
+    assert (tmp_path / "a.parquet").as_uri() == location(tmp_path / "a.parquet")
+    assert mirror_of(tmp_path) is None
+    discard(tmp_path / "a.parquet")
+    assert [] == list(tmp_path.iterdir())
