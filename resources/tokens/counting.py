@@ -1,21 +1,23 @@
 """Shared parts of token counters: a tally of counted texts, and bounds for byte-level BPE."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.ports import TokenCounter
+from decomposerl.ports import Mapper, TokenCounter
 
 Ints = NDArray[np.int64]
+_TEXTS = 4_096  # of a batch, where a mapper runs them
 
 
 class TalliedTokens:
     """A ``TokenCounter`` that tallies the texts it counts."""
 
-    def __init__(self, counter: TokenCounter) -> None:
-        """Wrap ``counter``."""
-        self._counter = counter
+    def __init__(self, counter: TokenCounter, mapper: Mapper | None = None) -> None:
+        """Wrap ``counter``; a ``mapper`` counts batches of texts elsewhere."""
+        self._counter, self._mapper = counter, mapper
         self.counted = 0
         """Texts counted so far."""
 
@@ -27,11 +29,19 @@ class TalliedTokens:
     def count(self, texts: Sequence[str]) -> Ints:
         """The counter's counts, shape (n,)."""
         self.counted += len(texts)
-        return self._counter.count(texts)
+        if self._mapper is None:
+            return self._counter.count(texts)
+        batches = (texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS))
+        counts = self._mapper.map(partial(_count, self._counter), batches)
+        return np.concatenate([np.empty(0, np.int64), *counts])
 
     def bounds(self, words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:
         """The counter's bounds, shape (n,) each; they do not change the tally."""
         return self._counter.bounds(words, utf8_bytes)
+
+
+def _count(counter: TokenCounter, texts: Sequence[str]) -> Ints:
+    return counter.count(texts)
 
 
 def byte_level_bpe_bounds(words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:
