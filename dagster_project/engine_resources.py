@@ -58,8 +58,8 @@ def engine_resources(  # noqa: PLR0913 - what a profile knows beside its choices
     choices = replace(choices, withheld=tuple(sorted(withheld)))
     tokens = TokensResource()
     if model := choices.tokenizer:
-        fields = {"model": model, "models_lock": locks, "mapper": _on_ray(choices)}
-        tokens = TokensResource(engine="tokenizer", **fields)
+        at = _on_ray(choices)
+        tokens = TokensResource(engine="tokenizer", model=model, models_lock=locks, mapper=at)
     return {
         "tokens": tokens,
         "entities": _entities(choices, results),
