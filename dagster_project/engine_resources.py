@@ -13,6 +13,7 @@ import dagster as dg
 from dagster_project.engine_choices import EngineChoices
 from dagster_project.model_server import Server
 from dagster_project.scaling_variables import IN_PROCESS
+from decomposerl.chat import Price
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
@@ -49,16 +50,16 @@ def engine_resources(  # noqa: PLR0913 - what a profile knows beside its choices
     are the variables with keys that entries of ``systems.toml`` name, those that are set; no
     server that is started sees them, except the hub's, with which it downloads its model. ``heads``
     is the folder of the tiny judge. Batches run where the choices say if they are ``mapped``, for
-    whole tables; else in this process, for single claims and for rewards. ``job_variables`` are the
-    environment of a training job.
+    whole tables, else here. ``job_variables`` are the environment of a training job.
     """
     if not mapped:
         choices = replace(choices, mapper=IN_PROCESS)
     withheld = {*choices.withheld, *entry_keys} - _OF_THE_HUB
     choices = replace(choices, withheld=tuple(sorted(withheld)))
     tokens = TokensResource()
-    if choices.tokenizer:
-        tokens = TokensResource(engine="tokenizer", model=choices.tokenizer, models_lock=locks)
+    if model := choices.tokenizer:
+        at = _on_ray(choices)
+        tokens = TokensResource(engine="tokenizer", model=model, models_lock=locks, mapper=at)
     return {
         "tokens": tokens,
         "entities": _entities(choices, results),
@@ -75,19 +76,20 @@ def engine_resources(  # noqa: PLR0913 - what a profile knows beside its choices
 
 def _mapper(choices: EngineChoices, *, model: bool = False) -> MapperChoice:
     """Where batches run; a ``model`` on a GPU has one of its own for each worker."""
-    setting, on_gpu = choices.mapper, model and choices.on_gpu
-    workers = setting.workers or int(on_gpu and setting.where == "processes")
-    return MapperChoice(
-        where=setting.where, workers=workers, address=setting.address, gpus=float(on_gpu)
-    )
+    at, on_gpu = choices.mapper, model and choices.on_gpu
+    workers = at.workers or int(on_gpu and at.where == "processes")
+    return MapperChoice(where=at.where, workers=workers, address=at.address, gpus=float(on_gpu))
+
+
+def _on_ray(choices: EngineChoices, **fields: float) -> MapperChoice:
+    """On Ray, with these fields; else in this process, which is enough of one machine."""
+    ray = choices.mapper.where == "ray"
+    return _mapper(choices).model_copy(update=fields) if ray else MapperChoice()
 
 
 def _sending(choices: EngineChoices) -> MapperChoice:
-    """Where requests to endpoints are sent from: one process is enough on one machine."""
-    if choices.mapper.where != "ray":
-        return MapperChoice()
-    workers = choices.mapper.workers or _CLIENTS
-    return _mapper(choices).model_copy(update={"workers": workers, "cpus": _CLIENT_CPUS})
+    """Where requests to endpoints are sent from."""
+    return _on_ray(choices, workers=choices.mapper.workers or _CLIENTS, cpus=_CLIENT_CPUS)
 
 
 def _entities(choices: EngineChoices, results: str) -> EntitiesResource:
@@ -271,11 +273,8 @@ def served_models(server: Server | None, **started: Any) -> ServedModels:  # noq
 
 
 def _prices(server: Server) -> dict[str, Any]:
-    price = server.price
-    return {
-        "prompt_price": price.prompt if price else 0.0,
-        "completion_price": price.completion if price else 0.0,
-    }
+    price = server.price or Price()
+    return {"prompt_price": price.prompt, "completion_price": price.completion}
 
 
 def _prompted(choices: EngineChoices, server: Server) -> dict[str, Any]:

@@ -77,6 +77,7 @@ def environment(folder: Path, chat: str, embedder: str) -> dict[str, str]:
     """The variables of the rehearsal: the ones that a user sets, with other names and addresses."""
     return {
         "DECOMPOSERL_PROFILE": "paper",
+        "DECOMPOSERL_MAPPER": "in_process",
         "DECOMPOSERL_DATA": str(folder / "data"),
         "DECOMPOSERL_TOKENIZER": MODEL,
         "DECOMPOSERL_SPACY": str(folder / "spacy"),

@@ -165,7 +165,7 @@ class ChatClient:
             outcomes |= readable(distinct, self.store.flush())
         ordered = [outcomes[one.key] for one in keyed]
         self.counts.fail(failed := [one for one in ordered if isinstance(one, ChatFailure)])
-        if failed and (summary := _summary(failed, len(ordered))) != self._warned:
+        if failed and (summary := failure_summary(failed, len(ordered))) != self._warned:
             self._warned = summary  # batches of one request would repeat it
             _LOG.warning("%s: %s", self.engine, summary)
         return ordered
@@ -292,7 +292,7 @@ class ChatClient:
         return reply
 
 
-def _summary(failed: Sequence[ChatFailure], total: int) -> str:
+def failure_summary(failed: Sequence[ChatFailure], total: int) -> str:
     """How many requests of a batch failed, why, and what the first of each kind said."""
     times = Counter(one.reason for one in failed)
     details = {one.reason: one.detail for one in reversed(failed)}

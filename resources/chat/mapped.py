@@ -11,6 +11,7 @@ Replies are stored by the worker that received them, in the one store of the pro
 before its batch is returned. Keys travel from memory to memory, on a cluster over its network.
 """
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +22,12 @@ from typing import Any
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
-from resources.chat.client import Access, ChatClient
+from resources.chat.client import Access, ChatClient, failure_summary
 from resources.chat.settings import Ceilings, ChatSettings
 from resources.mapper.pools import AHEAD, PoolMapper
 from resources.mapper.resource import for_workers
 
+_LOG = logging.getLogger(__name__)
 Outcome = ChatReply[Any] | ChatFailure
 _ADDED = (
     *("asked", "hits", "shared", "calls", "retries", "estimated", "implausible_usage"),
@@ -124,7 +126,9 @@ class MappedChat:
                 counts.add(**added)
         outcome_of = dict(zip(distinct, chain.from_iterable(sent), strict=True))
         ordered = [outcome_of[request] for request in requests]
-        counts.fail(one for one in ordered if isinstance(one, ChatFailure))
+        counts.fail(failed := [one for one in ordered if isinstance(one, ChatFailure)])
+        if failed:
+            _LOG.warning("%s: %s", self.engine, failure_summary(failed, len(ordered)))
         return ordered
 
     @cached_property

@@ -35,6 +35,11 @@ class PoolMapper:
     """What the mappers with workers share; a subclass starts a pool."""
 
     @property
+    def engine(self) -> str:
+        """Where batches run."""
+        raise NotImplementedError
+
+    @property
     def workers(self) -> int:
         """How many a map has, once all are started."""
         raise NotImplementedError

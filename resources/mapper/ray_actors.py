@@ -80,7 +80,7 @@ class Actors:
     def lose(self, actor: Any) -> None:  # noqa: ANN401 - a Ray object
         """An actor is gone, or cannot be reached."""
         if self.load.pop(actor, None) is not None:
-            self._end(actor)
+            end_actor(self.ray, actor)
 
     def warn(self) -> None:
         """Say so, once in a while, where nothing has started."""
@@ -97,13 +97,16 @@ class Actors:
     def close(self) -> None:
         """End the actors, whatever they are doing."""
         for actor in (*self.load, *self.starting.values()):
-            self._end(actor)
+            end_actor(self.ray, actor)
         self.load.clear()
         self.starting.clear()
 
-    def _end(self, actor: Any) -> None:  # noqa: ANN401 - a Ray object
-        with contextlib.suppress(Exception):  # it, or the whole cluster, may be gone
-            self.ray.kill(actor)
+
+def end_actor(ray: Any, actor: Any) -> None:  # noqa: ANN401 - Ray's
+    """End an actor, if this process is still connected: Ray would start a cluster to do so."""
+    with contextlib.suppress(Exception):  # it, or the whole cluster, may be gone
+        if ray.is_initialized():
+            ray.kill(actor)
 
 
 class _Run:

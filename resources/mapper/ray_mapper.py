@@ -5,7 +5,6 @@ the cluster of ``RAY_ADDRESS`` or of this machine, else it starts one here that 
 process. If this process dies, Ray ends its workers.
 """
 
-import contextlib
 import pickle
 import signal
 import threading
@@ -17,7 +16,7 @@ from typing import Any
 from decomposerl.errors import EngineError
 from decomposerl.extras import require
 from resources.mapper.pools import PoolMapper, picklable
-from resources.mapper.ray_actors import Actors, Share
+from resources.mapper.ray_actors import Actors, Share, end_actor
 
 _CALLS_AT_ONCE = 32  # of workers, to an object beside them
 
@@ -62,9 +61,11 @@ class RayMapper(PoolMapper):
         """End the idle workers and what stood beside them; the mapper may be used again."""
         super().close()
         held, self._held = self._held, []
-        for actor in held:
-            with contextlib.suppress(Exception):  # the cluster may be gone
-                self._ray().kill(actor)
+        if held:
+            import ray
+
+            for actor in held:
+                end_actor(ray, actor)
 
     def _start(self, pickled: bytes) -> Actors:
         return Actors(self._ray(), pickled, self.workers, self._share)

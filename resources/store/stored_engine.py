@@ -112,6 +112,7 @@ class StoredEngine(Generic[Item]):
         self._inner, self._stores, self._batch_size = engine, stores, batch_size
         self._mapper, self._paid = mapper or InProcessMapper(), paid
         self._store: ResultStore | None = None
+        self._asked: AskEngine[Item] | None = None
         self.calls = 0
         """Items sent to the engine since this object was made, by all workers."""
         self.hits = 0
@@ -172,16 +173,23 @@ class StoredEngine(Generic[Item]):
         """The positions and answers of each batch of what is to do, in order."""
         if not len(todo):
             return
-        engine, own = self._inner, None
-        if self._paid:
-            own = for_workers(self._mapper, store)
-            if isinstance(self._mapper, PoolMapper):
-                engine = engine.shared_among(self._mapper.workers)
-        asked = AskEngine(self._port, engine, answer, own)
+        if self._asked is None:
+            self._asked = self._worker(store, answer)
         starts = range(0, len(todo), self._batch_size)
         batches = [todo[start : start + self._batch_size] for start in starts]
         sent = (([keys[i] for i in batch], [items[i] for i in batch]) for batch in batches)
-        yield from zip(batches, self._mapper.map(asked, sent), strict=True)
+        yield from zip(batches, self._mapper.map(self._asked, sent), strict=True)
+
+    def _worker(
+        self, store: ResultStore, answer: Callable[[Any, list[Item]], Answers]
+    ) -> AskEngine[Item]:
+        """What workers do; made once, so that they stay for the next pass."""
+        if not self._paid:
+            return AskEngine(self._port, self._inner, answer)
+        engine = self._inner
+        if isinstance(self._mapper, PoolMapper):
+            engine = engine.shared_among(self._mapper.workers)
+        return AskEngine(self._port, engine, answer, for_workers(self._mapper, store))
 
     def _take(
         self,

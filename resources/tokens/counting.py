@@ -1,14 +1,16 @@
 """Shared parts of token counters: a tally of counted texts, and bounds for byte-level BPE."""
 
 from collections.abc import Sequence
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.ports import TokenCounter
+from decomposerl.ports import Mapper, TokenCounter
 
 Ints = NDArray[np.int64]
+_TEXTS = 4_096  # of a batch, where a mapper runs them
 
 
 class TalliedTokens:
@@ -18,9 +20,9 @@ class TalliedTokens:
     counted text is a digest and its count, about 150 bytes.
     """
 
-    def __init__(self, counter: TokenCounter) -> None:
-        """Wrap ``counter``."""
-        self._counter = counter
+    def __init__(self, counter: TokenCounter, mapper: Mapper | None = None) -> None:
+        """Wrap ``counter``; a ``mapper`` counts batches of texts elsewhere."""
+        self._counter, self._mapper = counter, mapper
         self._known: dict[bytes, int] = {}
 
     @property
@@ -40,9 +42,15 @@ class TalliedTokens:
             key: text for key, text in zip(digests, texts, strict=True) if key not in self._known
         }
         if new:
-            counts = self._counter.count(list(new.values()))
+            counts = self._count(list(new.values()))
             self._known |= dict(zip(new, counts.tolist(), strict=True))
         return np.array([self._known[key] for key in digests], np.int64)
+
+    def _count(self, texts: Sequence[str]) -> Ints:
+        if self._mapper is None:
+            return self._counter.count(texts)
+        batches = (texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS))
+        return np.concatenate([*self._mapper.map(partial(_count, self._counter), batches)])
 
     def bounds(self, words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:
         """The counter's bounds, shape (n,) each; they do not change the tally."""
@@ -51,6 +59,10 @@ class TalliedTokens:
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _count(counter: TokenCounter, texts: Sequence[str]) -> Ints:
+    return counter.count(texts)
 
 
 def byte_level_bpe_bounds(words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:

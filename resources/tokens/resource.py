@@ -3,9 +3,12 @@
 from typing import Literal
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
+from decomposerl.ports import Mapper
 from resources.hub.locks import MODELS_LOCK, ModelLocks
+from resources.mapper.pools import PoolMapper
+from resources.mapper.resource import MapperChoice, close_mapper
 from resources.profile_defaults import ProfileDefaults
 from resources.tokens.counting import TalliedTokens
 from resources.tokens.model_tokens import ModelTokens
@@ -22,10 +25,23 @@ class TokensResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
     revision: str = Field(default="main", description="tokenizer: branch or commit")
     models_lock: str = Field(default="", description=MODELS_LOCK)
 
+    mapper: MapperChoice = Field(
+        default=MapperChoice(), description="tokenizer: where its batches run"
+    )
+
+    _opened: Mapper | None = PrivateAttr(default=None)
+
     def open(self) -> TalliedTokens:
         """A fresh counter; its ``counted`` starts at zero."""
         if self.engine == "embedded":
             return TalliedTokens(WordTokens())
+        self._opened = mapper = self.mapper.open()
         return TalliedTokens(
-            ModelTokens(self.model, self.revision, ModelLocks(self.models_lock).cached)
+            ModelTokens(self.model, self.revision, ModelLocks(self.models_lock).cached),
+            mapper if isinstance(mapper, PoolMapper) else None,
         )
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
+        """End the mapper's workers."""
+        if self._opened is not None:
+            close_mapper(self._opened)

@@ -10,7 +10,9 @@ The nodes need this project with its extras, the run's folder at the same path, 
 own environment: a job's variables are shown on Ray's dashboard, so no key is among them.
 """
 
+import asyncio
 import contextlib
+import logging
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,8 +32,9 @@ from resources.training.process import DONE, FAILED
 if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient
 
+_LOG = logging.getLogger(__name__)
 Launched = Callable[[Mapping[str, Any]], None]
-_POLL_S, _STOP_S = 0.5, 15.0
+_POLL_S, _STOP_S, _UNREACHABLE_S = 0.5, 15.0, 120.0
 _MESSAGE = '{"__dagster_pipes_version"'
 
 
@@ -104,12 +107,22 @@ class TrainingJobs(dg.Config):
 def _ended(client: "JobSubmissionClient", job: str, within_s: float = float("inf")) -> int:
     """Wait until the job ends; its exit status, ``FAILED`` where it has none."""
     until = time.monotonic() + within_s
-    while not (info := client.get_job_info(job)).status.is_terminal():
-        if time.monotonic() > until:
-            break
+    while not (info := _info(client, job)).status.is_terminal() and time.monotonic() < until:
         time.sleep(_POLL_S)
     succeeded = DONE if info.status.value == "SUCCEEDED" else FAILED
     return succeeded if info.driver_exit_code is None else info.driver_exit_code
+
+
+def _info(client: "JobSubmissionClient", job: str) -> Any:  # noqa: ANN401 - Ray's
+    """What the cluster says of a job; a dashboard that restarts is waited for."""
+    until = time.monotonic() + _UNREACHABLE_S
+    while True:
+        try:
+            return client.get_job_info(job)
+        except (OSError, RuntimeError):  # those of requests are OSErrors
+            if time.monotonic() > until:
+                raise
+            time.sleep(_POLL_S)
 
 
 def _append(log: Path, title: str, output: str) -> None:
@@ -121,7 +134,11 @@ def _append(log: Path, title: str, output: str) -> None:
 
 
 def _reader(observer: StepObserver) -> dg.PipesMessageReader:
-    """Dagster-ray's reader of a job's output, which also shows bars and steps."""
+    """Dagster-ray's reader of a job's output, which also shows bars and steps.
+
+    Its own loop over the output is replaced: it leaves an event loop open with each job, and loses
+    a message that comes in two parts.
+    """
     from dagster_ray import PipesRayJobMessageReader
 
     class JobMessages(PipesRayJobMessageReader):  # type: ignore[misc]
@@ -130,8 +147,30 @@ def _reader(observer: StepObserver) -> dg.PipesMessageReader:
             with shown(handler, observer) as others, super().read_messages(others) as params:
                 yield params
 
+        def handle_job_logs(self, handler: Any) -> None:  # noqa: ANN401 - the same
+            while self._job_id is None and not self.session_closed.wait(_POLL_S):
+                pass
+            try:
+                if self._job_id is not None:
+                    asyncio.run(_follow(self.client, self._job_id, handler))
+            except Exception as error:  # noqa: BLE001 - the job goes on, its results are files
+                _LOG.warning("further messages of the training job are lost: %s", error)
+
         @property
         def expected_writer_count(self) -> int:  # Dagster's own warns that it is a preview
             return 1
 
     return JobMessages()
+
+
+async def _follow(client: "JobSubmissionClient", job: str, handler: Any) -> None:  # noqa: ANN401 - Dagster's
+    """Pass on the messages in a job's output; its other lines go to this process's."""
+    from dagster._core.pipes.utils import extract_message_or_forward_to_stdout as pass_on
+
+    rest = ""
+    async for chunk in client.tail_job_logs(job):
+        *lines, rest = (rest + chunk).split("\n")
+        for line in filter(None, lines):
+            pass_on(handler, line)
+    if rest:
+        pass_on(handler, rest)

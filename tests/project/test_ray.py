@@ -231,6 +231,7 @@ def test_a_killed_driver_pays_for_no_reply_twice(
         assert sum(isinstance(one, ChatReply) for one in outcomes) == total
 
 
+@pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning")  # Ray's
 def test_training_as_a_job_reports_as_a_process_does(tmp_path: Path, nodes: RayNodes) -> None:
     """Steps in the run's log, bars, the same policy and data version; the job's output is kept."""
     made = {}
@@ -253,6 +254,7 @@ def test_training_as_a_job_reports_as_a_process_does(tmp_path: Path, nodes: RayN
     assert "== run" in (tmp_path / "job/policy_runs/good/worker.log").read_text("utf-8")
 
 
+@pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning")
 def test_a_killed_job_says_so(tmp_path: Path, nodes: RayNodes) -> None:
     """The exit status in words, and where the log is."""
     write_claims(tmp_path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
 from mapped_work import Noting, gone, noted, squares, unpicklable
@@ -17,6 +18,8 @@ from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper
 from resources.mapper.resource import MapperChoice, close_mapper
+from resources.tokens.counting import TalliedTokens
+from resources.tokens.word_tokens import WordTokens
 
 NUMBERS = [[n, n + 1] for n in range(9)]
 SQUARES = [[n**2, (n + 1) ** 2] for n in range(9)]
@@ -147,3 +150,58 @@ def test_workers_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
 def test_engines_say_where_they_run() -> None:
     """The name has the number of workers."""
     assert (InProcessMapper().engine, ProcessMapper(3).engine) == ("in process", "processes (3)")
+
+
+def test_without_the_extra_the_error_names_it() -> None:
+    """One sentence with the command, in place of a failed import."""
+    code = """
+import sys
+sys.modules["ray"] = None
+from resources.mapper.ray_mapper import RayMapper
+next(RayMapper().map(len, [[1]]))
+"""
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    (said,) = done.stderr.splitlines()[-1:]
+    assert "ray is not installed: pip install 'decomposerl[ray]'" in said
+
+
+def test_a_counter_counts_elsewhere_what_it_counts_here(processes: ProcessMapper) -> None:
+    """The same counts in order over several batches, none for no text, and one tally."""
+    texts = [" ".join(["word"] * (number % 7)) for number in range(9_000)]
+    here, there = TalliedTokens(WordTokens()), TalliedTokens(WordTokens(), processes)
+    assert here.count(texts).tolist() == there.count(texts).tolist()
+    assert there.count([]).tolist() == []
+    assert here.counted == there.counted == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("profile", "value", "expected"),
+    [
+        ("embedded", "", ("in_process", 0, "")),
+        ("local", "", ("processes", 0, "")),
+        ("paper", "", ("ray", 0, "")),
+        ("paper", "processes:3", ("processes", 3, "")),
+        ("embedded", "ray:10.0.0.1:6379", ("ray", 0, "10.0.0.1:6379")),
+    ],
+)
+def test_the_profile_chooses_and_single_claims_stay_here(
+    tmp_path: Path, profile: str, value: str, expected: tuple[str, int, str]
+) -> None:
+    """Of the graph alone: verify, rewards and training open the same engines in their process."""
+    env = {"DECOMPOSERL_PROFILE": profile, "DECOMPOSERL_DATA": str(tmp_path)}
+    chosen = profile_from_environment(env | ({"DECOMPOSERL_MAPPER": value} if value else {}))
+    graph, single = (resources_for(chosen, mapped=mapped) for mapped in (True, False))
+    for name in ("mapper", "entities"):
+        at = getattr(graph[name], "mapper", None) or graph[name].choice
+        assert (at.where, at.workers, at.address) == expected
+    assert single["entities"].mapper == single["verifier"].mapper == MapperChoice()
+    sending = graph["decomposer"].mapper
+    if profile == "paper" and expected[0] == "ray":
+        assert (sending.where, sending.workers, sending.cpus) == ("ray", 8, 0.25)
+    elif profile == "paper":
+        assert sending == MapperChoice()

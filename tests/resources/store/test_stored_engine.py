@@ -1,5 +1,6 @@
 """Stored engine results: nothing asked twice, nothing trusted that is not whole."""
 
+import pickle
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,25 +12,35 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
+from mapped_work import SENTENCES, WordsOf, answer_words, noted
 from resources.decomposer.stored import StoredDecomposer
 from resources.embedder.stored import StoredEmbedder
 from resources.entities.stored import StoredEntities
 from resources.store import result_store
 from resources.store.result_store import ResultStores, UnreadableShardWarning, key_of
+from resources.store.stored_engine import AskEngine, Mapped
 from resources.verifier.stored import StoredVerifier
 
 
 class Engines:
     """All four ports over pure functions of the text; can fail at its n-th call."""
 
-    def __init__(self, name: str = "fake:1", fail_at: int = 0, offset: float = 0.0) -> None:
-        """``fail_at`` counts calls from 1; 0 never fails."""
+    def __init__(
+        self,
+        name: str = "fake:1",
+        fail_at: int = 0,
+        offset: float = 0.0,
+        fail_with: Exception | None = None,
+    ) -> None:
+        """``fail_at`` counts calls from 1; 0 never fails. ``fail_with`` is raised by each."""
         self.engine, self.asked, self._fail_at, self._calls = name, [], fail_at, 0
-        self._offset = offset
+        self._offset, self._fail_with = offset, fail_with
         self.silent: set[str] = set()
 
     def _note(self, items: Sequence[object]) -> None:
         self._calls += 1
+        if self._fail_with is not None:
+            raise self._fail_with
         if self._calls == self._fail_at:
             raise KeyboardInterrupt
         self.asked.extend(items)
@@ -198,3 +209,35 @@ def test_pairs_are_not_confused_by_joining():
     """Moving a letter from the evidence to the claim gives another key of 32 hex digits."""
     assert key_of("ab", "c") != key_of("a", "bc")
     assert 32 == len(key_of("a"))
+
+
+def test_a_paid_batch_that_is_run_again_asks_for_the_rest_alone(tmp_path: Path):
+    """A worker that is lost after it stored an answer is replaced by one that finds it."""
+    store = ResultStores(tmp_path / "results").of("words", "words:1")
+    asked = AskEngine("words", WordsOf(tmp_path), answer_words, store)
+    keys = [key_of(text) for text in SENTENCES]
+    first = asked((keys[:6], SENTENCES[:6]))
+    elsewhere = pickle.loads(pickle.dumps(asked))  # noqa: S301 - as a worker does
+    again = elsewhere((keys[:6], SENTENCES[:6]))
+    more = asked((keys[:8], SENTENCES[:8]))
+    assert (first.asked, again.asked, more.asked) == (6, 0, 2)
+    assert words_of(first) == words_of(again) == words_of(more)[:6]
+    assert 2 == len(noted(tmp_path, "asked"))
+
+
+def words_of(mapped: Mapped) -> list[list[str]]:
+    found = {
+        int(row): value
+        for part in mapped.parts
+        for row, value in zip(part.rows, part.values.to_pylist(), strict=True)
+    }
+    return [found[row] for row in sorted(found)]
+
+
+def test_an_exception_of_an_engine_names_port_batch_and_key(tmp_path: Path):
+    """So that a person finds the claim among millions."""
+    engine = StoredVerifier(Engines(fail_with=ValueError("no such token")), ResultStores(tmp_path))
+    with pytest.raises(ValueError, match="no such token") as caught:
+        engine.support_probability(NUMBERED)
+    named = f"verifier: 10 items from key {key_of(*NUMBERED[0])}"
+    assert [named, "in batch 0"] == caught.value.__notes__
