@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.kernels.matches import Matches
@@ -135,8 +134,8 @@ def _split_removed(texts: Sequence[str]) -> Matches:
 def _cluster_removed(peer: str, texts: Sequence[str]) -> tuple[float, NDArray[np.bool_]]:
     """Seconds of a peer that has an environment of its own, and what it removes."""
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "claims.parquet", Path(folder) / "kept.json"
-        pl.DataFrame({"claim": texts}).write_parquet(source)
+        source, target = Path(folder) / "claims.json", Path(folder) / "kept.json"
+        source.write_text(json.dumps(list(texts)))
         command = [str(OTHER_PYTHON), str(ROOT / "perf/cluster_peers.py"), peer]
         command += [str(source), str(target)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - our own program
