@@ -6,13 +6,13 @@ to ``drops/<asset key>``, rejected rows to ``rejects/<source>`` or ``rejects/ben
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import dagster as dg
 
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import benchmark_of, source_of
+from decomposerl.claims.claim_collector import Sink
 from decomposerl.claims.downloads import how_to_obtain
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.paper_counts import difference_of
@@ -44,7 +44,7 @@ def benchmark_assets(
 def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefinition:
     return _corpus_asset(
         source,
-        partial(load_source, source, benchmark),
+        lambda files, settings, sink: load_source(source, benchmark, files, settings, sink),
         key=["claims", source.name],
         group="sources",
         description=f"Claims of {source.title} ({source.domain}), read from its native files. "
@@ -59,9 +59,15 @@ def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefin
 
 def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDefinition:
     domain = "in-domain" if benchmark.in_domain else "out-of-domain"
+
+    def load(files: CorpusFiles, settings: LoadSettings, sink: Sink) -> LoadedClaims:
+        loaded = load_benchmark(benchmark, source, files, settings)
+        sink(loaded.claims)
+        return loaded
+
     return _corpus_asset(
         benchmark,
-        partial(load_benchmark, benchmark, source),
+        load,
         key=["benchmark", benchmark.name],
         group="benchmarks",
         description=f"Test claims of {benchmark.title} ({benchmark.domain}, {domain}). "
@@ -73,7 +79,7 @@ def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDe
 
 def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
     corpus: Source | Benchmark,
-    load: Callable[[CorpusFiles, LoadSettings], LoadedClaims],
+    load: Callable[[CorpusFiles, LoadSettings, Sink], LoadedClaims],
     *,
     key: Sequence[str],
     group: str,
@@ -101,9 +107,10 @@ def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
         stage = StageRecorder(context, corpora.recorded())
         if reading := ignored_reading(corpus, corpora.settings.readings):
             context.log.warning(_NOT_READ_AS.format(corpus.name, reading))
-        with data_folder.keeping_rejects("/".join(context.asset_key.path)):
-            loaded = load(corpora.files(), corpora.settings)
-        return stage.loaded(loaded, {**terms, **beside})
+        key = "/".join(context.asset_key.path)
+        with data_folder.keeping_rejects(key), stage.writing(drops=False) as out:
+            loaded = load(corpora.files(), corpora.settings, out.add_claims)
+            return stage.loaded(out, loaded, {**terms, **beside})
 
     return claims
 

@@ -19,6 +19,7 @@ from resources.embedder.resource import EmbedderResource
 from resources.report.studies import CLOCKS, write_study
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, folded, picture
+from resources.store.rows import StoredRows
 from resources.store.run_lock import locked_asset
 
 
@@ -31,16 +32,17 @@ class SelectorStudyConfig(SelectorStudySettings, dg.Config):
 def selectors(
     context: dg.AssetExecutionContext,
     config: SelectorStudyConfig,
-    silver_decomposed: pl.DataFrame,
+    silver_decomposed: StoredRows,
     embedder: EmbedderResource,
     data_folder: DataFolder,
 ) -> dg.MaterializeResult[StageOutput]:
     """Selectors under the same quotas: what they cover, how isolated their picks are, seconds."""
     vectors = embedder.open()
     recorder = StageRecorder(context, config, vectors)
-    texts = silver_decomposed["claim"].to_list()
+    claims = silver_decomposed.read(COMPARED)
+    texts = claims["claim"].to_list()
     rows = unit_rows(vectors.embed(texts), len(texts))
-    compared = compare_selectors(rows, silver_decomposed, config, vectors.engine, CLOCKS)
+    compared = compare_selectors(rows, claims, config, vectors.engine, CLOCKS)
     for said in compared.missing:
         context.log.warning(f"a selector is left out: {said}")
     figure, sentence = drawn(selectors_figure(compared)), selectors_sentence(compared.table)

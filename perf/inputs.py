@@ -52,13 +52,19 @@ def word_numbers(rng: Random, count: int) -> Numbers:
 
 
 def synthetic_claims(
-    rows: int, seed: int = 7, *, copied: float = COPIED, covered: float = 1.0
+    rows: int,
+    seed: int = 7,
+    *,
+    copied: float = COPIED,
+    covered: float = 1.0,
+    language: int | None = None,
 ) -> list[str]:
     """Claims of 12 to 40 words, a quarter on shared templates, a tenth near copies.
 
     ``covered`` is the largest share of a claim that comes from its template: with 1.0 a short
     claim can be all template and equal to others. Copies have words replaced so that their
-    Jaccard with the original is roughly uniform between 0.5 and 1; a third are shuffled.
+    Jaccard with the original is roughly uniform between 0.5 and 1; a third are shuffled. Their
+    words are those of the seed ``language``, by default ``seed``.
     """
     if not rows:
         return []
@@ -75,7 +81,8 @@ def synthetic_claims(
         if copy:
             source = numbers[starts[original] : starts[original + 1]]
             numbers[starts[copy] : starts[copy + 1]] = _copy(rng, source)
-    return _sentences_of(vocabulary(seed)[numbers].tolist(), starts.tolist())
+    words = vocabulary(seed if language is None else language)
+    return _sentences_of(words[numbers].tolist(), starts.tolist())
 
 
 def _sentences_of(words: list[str], bounds: list[int]) -> list[str]:
@@ -176,24 +183,29 @@ def scaled_to_one(vectors: Vectors) -> Vectors:
     return vectors
 
 
-def evidence_lengths(rows: int, seed: int = 7) -> Numbers:
+def evidence_lengths(rows: int, seed: int = 7, median: int = MEDIAN_WORDS) -> Numbers:
     """Words of evidence per row: log-normal, median 540, mean about 830, 80 to 7,000."""
     rng = np.random.default_rng([seed, 6])
-    drawn = np.exp(rng.normal(np.log(MEDIAN_WORDS), SPREAD, rows))
+    drawn = np.exp(rng.normal(np.log(median), SPREAD, rows))
     return np.clip(drawn, LEAST_WORDS, MOST_WORDS).astype(np.int64)
 
 
-def synthetic_evidence(rows: int, seed: int = 7) -> Iterator[list[str]]:
+def synthetic_evidence(
+    rows: int, seed: int = 7, *, sentences: int = SENTENCES, median: int = MEDIAN_WORDS
+) -> Iterator[list[str]]:
     """Yield the evidence of each row as passages of six sentences.
 
     A row is a slice of one long synthetic text, cut at sentences, so that rows share sentences
     as claims share pages. Sentences have 8 to 30 words, a capital and a full stop; in a fifth
-    of the rows every third sentence has accents.
+    of the rows every third sentence has accents. The text has ``sentences`` of them: with few, rows
+    compress well. ``median`` is that of the words of a row.
     """
-    plain, accented, ends = _long_text(seed)
+    plain, accented, ends = _long_text(seed, sentences)
     rng = np.random.default_rng([seed, 7])
-    starts = rng.integers(0, SENTENCES, rows)
-    wanted = evidence_lengths(rows, seed) + ends[starts - 1]  # the text is doubled: wrap around
+    starts = rng.integers(0, sentences, rows)
+    wanted = (
+        evidence_lengths(rows, seed, median) + ends[starts - 1]
+    )  # the text is doubled: wrap around
     stops = np.searchsorted(ends, np.where(starts == 0, wanted - ends[-1], wanted)) + 1
     for start, stop, row in zip(starts.tolist(), stops.tolist(), rng.random(rows), strict=True):
         text = accented if row < ACCENTED_ROWS else plain
@@ -204,13 +216,13 @@ def synthetic_evidence(rows: int, seed: int = 7) -> Iterator[list[str]]:
 
 
 @cache
-def _long_text(seed: int) -> tuple[list[str], list[str], Numbers]:
+def _long_text(seed: int, sentences: int) -> tuple[list[str], list[str], Numbers]:
     """The long text twice in a row, plain and accented, and each sentence's end in words."""
     rng = np.random.default_rng([seed, 8])
-    sizes = rng.integers(8, 31, SENTENCES)
+    sizes = rng.integers(8, 31, sentences)
     ends = np.cumsum(np.tile(sizes, 2))
     words = vocabulary(seed)[word_numbers(rng, int(sizes.sum()))].tolist()
-    plain = _sentences_of(words, [0, *ends[:SENTENCES].tolist()])
+    plain = _sentences_of(words, [0, *ends[:sentences].tolist()])
     accented = [
         text if index % ACCENTED_SENTENCES else text.replace("a", "á", 2).replace("o", "ö", 1)
         for index, text in enumerate(plain)

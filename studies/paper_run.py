@@ -8,7 +8,7 @@ peak memory, and per step rows, seconds, memory and engine.
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,12 @@ def funnel_cost(folder: Path) -> dict[str, Any]:
 
 def funnel_job(folder: str) -> dg.JobDefinition:
     """The funnel over one folder, as commands and the UI run it."""
-    return _definitions(Path(folder)).resolve_job_def(JOB)
+    replayed = replay_resources(Path(folder) / "made_answers")
+    return funnel_definitions(Path(folder), replayed).resolve_job_def(JOB)
 
 
-def _definitions(folder: Path) -> dg.Definitions:
+def funnel_definitions(folder: Path, engines: Mapping[str, Any]) -> dg.Definitions:
+    """The funnel with its checks over one folder, with these engines as resources."""
     names, tests = list(COUNTS), list(TESTS)
     sources = [source for source in SOURCES if source.name in COUNTS]
     benchmarks = [benchmark for benchmark in BENCHMARKS if benchmark.name in TESTS]
@@ -81,7 +83,7 @@ def _definitions(folder: Path) -> dg.Definitions:
             "io_manager": ParquetTables(base_dir=str(folder)),
             "data_folder": DataFolder(base_dir=str(folder)),
             "tokens": TokensResource(),
-            **replay_resources(folder / "made_answers"),
+            **engines,
         },
         jobs=[dg.define_asset_job(JOB, dg.AssetSelection.all())],
         executor=dg.in_process_executor,

@@ -5,6 +5,7 @@ frame per row would cost minutes. The collector finds repeats, since it alone kn
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -17,6 +18,7 @@ from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
 
 _LABEL_CHARS = 60
+HANDED_ON = 2_000
 
 
 def unknown_labels(rejects: pl.DataFrame, most: int = 8) -> str:
@@ -49,11 +51,22 @@ class _Seen:
     has_text: bool
 
 
-class ClaimCollector:
-    """Rows of one corpus; ``stage`` is the asset, ``name`` the corpus."""
+Sink = Callable[[pl.DataFrame], None]
+"""Takes the next claims of a corpus, in the columns of ``CLAIMS``."""
 
-    def __init__(self, name: str, stage: str, label_rule: LabelRule) -> None:
+
+class ClaimCollector:
+    """Rows of one corpus; ``stage`` is the asset, ``name`` the corpus.
+
+    With a ``sink`` claims are handed on as they come, ``HANDED_ON`` rows at a time, and not kept;
+    of each, its ids and the text that a repeat is known by stay here.
+    """
+
+    def __init__(
+        self, name: str, stage: str, label_rule: LabelRule, sink: Sink | None = None
+    ) -> None:
         self.name, self.stage, self._rule = name, stage, label_rule
+        self._sink, self._handed_on = sink, 0
         self._claims: list[tuple[object, ...]] = []
         self._drops: list[tuple[object, ...]] = []
         self._rejects: dict[Reject, None] = {}  # an ordered set
@@ -66,7 +79,7 @@ class ClaimCollector:
     def rows_read(self) -> int:
         """Rows collected: claims, drops, and rejects of a row (not of a whole file)."""
         rejected = sum(reject.row > 0 for reject in self._rejects)
-        return len(self._claims) + len(self._drops) + rejected
+        return self._handed_on + len(self._claims) + len(self._drops) + rejected
 
     @property
     def truncated(self) -> bool:
@@ -122,6 +135,13 @@ class ClaimCollector:
             self._drops.append(self._drop_row(identity, label, drop))
         else:
             self._claims.append(self._claim_row(identity, label, row))
+            if self._sink is not None and len(self._claims) >= HANDED_ON:
+                self._hand_on(self._sink)
+
+    def _hand_on(self, sink: Sink) -> None:
+        sink(CLAIMS.conform(pl.DataFrame(self._claims, schema=CLAIMS.schema, orient="row")))
+        self._handed_on += len(self._claims)
+        self._claims = []
 
     def check_rejects(self, max_share: float) -> None:
         """Refuse a corpus with too many bad rows.
@@ -150,7 +170,12 @@ class ClaimCollector:
         )
 
     def frames(self, *, nullable: bool) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """Claims, drops and rejects; ``nullable`` chooses the benchmark's table of claims."""
+        """Claims, drops and rejects; ``nullable`` chooses the benchmark's table of claims.
+
+        With a sink, which gets the rest now, the claims are empty.
+        """
+        if self._sink is not None:
+            self._hand_on(self._sink)
         table = BENCHMARK_CLAIMS if nullable else CLAIMS
         claims = pl.DataFrame(self._claims, schema=table.schema, orient="row")
         drops = pl.DataFrame(self._drops, schema=DROPS.schema, orient="row")

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from decomposerl.claims.checks import Candidate, check_draft
 from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
-from decomposerl.claims.claim_collector import ClaimCollector, Drop
+from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink
 from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
@@ -81,9 +81,15 @@ class LoadedClaims:
 
 
 def load_source(
-    source: Source, benchmark: Benchmark | None, files: CorpusFiles, settings: LoadSettings
+    source: Source,
+    benchmark: Benchmark | None,
+    files: CorpusFiles,
+    settings: LoadSettings,
+    sink: Sink | None = None,
 ) -> LoadedClaims:
     """Read a training corpus; ``benchmark`` is the test set drawn from it, if there is one.
+
+    With a ``sink``, which gets the claims as they are read, those of the result are empty.
 
     Raises:
         TooManyRejects: more rows were quarantined than ``max_reject_share``, or a file
@@ -94,7 +100,7 @@ def load_source(
     """
     source = read_as(source, settings.readings)
     benchmark = benchmark and read_as(benchmark, settings.readings)
-    collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule)
+    collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule, sink)
     if not _training_on(source, settings):
         return _loaded(collector, (), "off_by_terms", settings)
     plan = plan_split(source, benchmark, files, training_on=True)

@@ -21,7 +21,8 @@ from decomposerl.claims.load import LoadedClaims
 from decomposerl.ports import Mapper, Tasks
 from decomposerl.printable import printable
 from decomposerl.reports import figures
-from decomposerl.reports.stage_page import StagePage, stage_page, tallied_page
+from decomposerl.reports.stage_page import StagePage, tallied_page
+from decomposerl.reports.stage_tally import StageTally
 from decomposerl.reports.tables import markdown_table
 from resources.store.parquet import StageOutput, StageRun, table_of
 from resources.store.rows import StoredRows
@@ -29,7 +30,6 @@ from resources.store.run_lock import data_folder_of
 from resources.store.shared_arrays import shared_tasks
 from resources.store.stage_writer import StageWriter
 
-_KEYS = ["claim_id", "source", "label"]
 _DECIMALS = 4
 _FOLDED = 1_000
 _ROWS, _PARTITION_ROWS = "dagster/row_count", "dagster/partition_row_count"
@@ -90,9 +90,9 @@ class StageRecorder:
         self._started = time.perf_counter()
 
     def writing(self, *inputs: StoredRows, drops: bool = True) -> StageWriter:
-        """Where a funnel stage writes what it makes of the rows of ``inputs``."""
-        data = data_folder_of(self._context)
-        return StageWriter(data, self._key, table_of(self._key), inputs, drops=drops)
+        """Where a stage writes what it makes of the rows of ``inputs``."""
+        base, key = data_folder_of(self._context), self._key
+        return StageWriter(base, key, table_of(key), inputs, drops=drops)
 
     def tasks(self, mapper: Mapper) -> AbstractContextManager[Tasks]:
         """What a stage that compares all claims needs to split its work, for a ``with`` block."""
@@ -134,18 +134,17 @@ class StageRecorder:
         return dg.MaterializeResult(value=output, metadata=rounded(metadata))
 
     def loaded(
-        self, loaded: LoadedClaims, extra: Mapping[str, Any] | None = None
+        self, out: StageWriter, loaded: LoadedClaims, extra: Mapping[str, Any] | None = None
     ) -> dg.MaterializeResult[StageOutput]:
-        """The materialization of a source or benchmark read from native files."""
-        keys = pl.concat([loaded.claims.select(_KEYS), loaded.drops.select(_KEYS)])
-        page = stage_page(self._key, keys, loaded.claims, loaded.drops, self._settings)
-        run = self._run(
-            loaded.rows_read,
-            loaded.claims.height,
-            loaded.drops.height,
-            loaded.rejects.height,
-            loaded.status,
-        )
+        """The materialization of a source or benchmark read from native files.
+
+        Its claims are written to ``out`` (``add_claims``).
+        """
+        kept, drops = out.finish()[0], loaded.drops
+        tally = out.tally + StageTally.of(drops, drops=drops)
+        page = tallied_page(self._key, tally, self._settings)
+        counts = loaded.rows_read, tally.rows_kept, drops.height, loaded.rejects.height
+        run = self._run(*counts, loaded.status)
         metadata = self._metadata(page, run) | dict(extra or {})
         metadata |= {
             "status": loaded.status,
@@ -168,9 +167,7 @@ class StageRecorder:
             metadata["doubtful labels"] = dict(loaded.doubtful["state"].value_counts().rows())
             if lost := without_effect(loaded.doubtful):
                 self._context.log.warning(f"{self._key}: {printable(lost, keep='')}")
-        output = StageOutput(
-            loaded.claims, run, loaded.drops, loaded.rejects, doubtful=loaded.doubtful
-        )
+        output = StageOutput(kept, run, drops, loaded.rejects, doubtful=loaded.doubtful)
         return dg.MaterializeResult(value=output, metadata=rounded(metadata))
 
     def table(

@@ -6,6 +6,7 @@ is the same bytes for the same rows.
 """
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 GROUP_BYTES, GROUP_ROWS = 64_000_000, 262_144
 BATCH_BYTES, BATCH_ROWS = 128_000_000, 131_072
-_READ_BUFFER = 1 << 20
+_READ_ROWS, _READ_BUFFER, _MANY_ROWS = 512, 1 << 20, 20_000
 _TEXT, _TEXTS, _OTHER_BYTES = pl.String(), pl.List(pl.String()), 8
 
 
@@ -58,13 +59,6 @@ class StoredRows:
         with self._open() as file:
             return int(file.metadata.num_rows)
 
-    @property
-    def bytes(self) -> int:
-        """Their size in the file, uncompressed."""
-        with self._open() as file:
-            groups = range(file.metadata.num_row_groups)
-            return sum(file.metadata.row_group(group).total_byte_size for group in groups)
-
     def read(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All rows, or some of their columns."""
         return pl.read_parquet(self.path, columns=None if columns is None else list(columns))
@@ -77,13 +71,7 @@ class StoredRows:
         Raises:
             SchemaError: a row is null where it may not be.
         """
-        names = list(self.table.schema if columns is None else columns)
-        table = self.table.without(self.table.schema.keys() - set(names))
-        with self._open() as file:
-            rows = _rows_of(file, names, most_bytes)
-            for batch in file.iter_batches(rows, columns=names, use_threads=False):
-                frame = pl.DataFrame(pl.from_arrow(batch))
-                yield table.conform(frame, unique=False)
+        return _joined(self._pieces(columns), most_bytes)
 
     def texts_of(self, ids: Sequence[str]) -> pl.DataFrame:
         """``claim_id`` and ``claim`` of the claims among ``ids`` that are here."""
@@ -92,6 +80,17 @@ class StoredRows:
         none = self.table.empty().select(shown)
         return pl.concat([none, *(part.filter(wanted) for part in self.batches(shown))])
 
+    def _pieces(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """The rows, a fixed number at a time: how large they are is known only once they are read.
+
+        Equal texts lie in a file once, so its own sizes say little.
+        """
+        names = list(self.table.schema if columns is None else columns)
+        table = self.table.without(self.table.schema.keys() - set(names))
+        with self._open() as file:
+            for batch in file.iter_batches(_READ_ROWS, columns=names, use_threads=False):
+                yield table.conform(pl.DataFrame(pl.from_arrow(batch)), unique=False)
+
     def _open(self) -> "pq.ParquetFile":
         import pyarrow.parquet as pq
 
@@ -99,21 +98,20 @@ class StoredRows:
         return pq.ParquetFile(self.path, buffer_size=_READ_BUFFER)
 
 
-def _rows_of(file: "pq.ParquetFile", names: Sequence[str], most_bytes: int) -> int:
-    """Rows of a batch of about ``most_bytes`` in these columns, as the file counts bytes."""
-    facts = file.metadata
-    wanted = {
-        place
-        for place in range(facts.num_columns)
-        if facts.schema.column(place).path.split(".")[0] in set(names)
-    }
-    size = sum(
-        facts.row_group(group).column(place).total_uncompressed_size
-        for group in range(facts.num_row_groups)
-        for place in wanted
-    )
-    rows = int(most_bytes * facts.num_rows / max(size, 1))
-    return max(1, min(rows, BATCH_ROWS))
+def _joined(pieces: Iterable[pl.DataFrame], most_bytes: int) -> Iterator[pl.DataFrame]:
+    """Pieces put together until they have ``most_bytes`` or ``BATCH_ROWS``."""
+    ahead: list[pl.DataFrame] = []
+    size = rows = 0
+    for piece in pieces:
+        ahead.append(piece)
+        size, rows = size + int(row_sizes(piece).sum()), rows + piece.height
+        if size >= most_bytes or rows >= BATCH_ROWS:
+            batch = pl.concat(ahead)
+            ahead, size, rows = [], 0, 0
+            yield batch
+            del batch  # the next one is put together while the reader has none
+    if ahead:
+        yield pl.concat(ahead)
 
 
 def batches_of(
@@ -121,22 +119,17 @@ def batches_of(
 ) -> Iterator[pl.DataFrame]:
     """The rows of several files of one table, one after the other, in at least one batch.
 
-    Small files share a batch. ``what`` names the bar, shown where there are several batches.
+    Small files share a batch. ``what`` names the bar, which is shown for many rows.
     """
-    ahead: list[pl.DataFrame] = []
-    size = 0
-    rows, several = sum(part.rows for part in parts), sum(part.bytes for part in parts) > most_bytes
-    with bar(what, rows, "claims", known=0 if several else rows) as progress:
-        for part in parts:
-            for frame in part.batches(most_bytes=most_bytes):
-                more = int(row_sizes(frame).sum())
-                if ahead and size + more > most_bytes:
-                    yield (whole := pl.concat(ahead))
-                    progress.advance(whole.height)
-                    ahead, size = [], 0
-                ahead.append(frame)
-                size += more
-    yield pl.concat(ahead or [parts[0].table.empty()])
+    rows = sum(part.rows for part in parts)
+    pieces = itertools.chain.from_iterable(part._pieces() for part in parts)  # noqa: SLF001 - of this module
+    with bar(what, rows, "claims", known=rows if rows < _MANY_ROWS else 0) as progress:
+        for batch in _joined(pieces, most_bytes):
+            yield batch
+            progress.advance(batch.height)
+            del batch
+    if not rows:
+        yield parts[0].table.empty()
 
 
 class RowsWriter:

@@ -96,6 +96,11 @@ class StageWriter:
             self._kept.add(part)
             self._count(StageTally.of(kept=part))
 
+    def add_claims(self, claims: pl.DataFrame) -> None:
+        """Write claims that were read from native files."""
+        self._kept.add(claims)
+        self._count(StageTally.of(claims, claims))
+
     def finish(self) -> tuple[StoredRows, StoredRows | None]:
         """Complete the files of kept rows and of drops.
 

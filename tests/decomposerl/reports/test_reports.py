@@ -172,7 +172,11 @@ def test_guard_warns_above_the_share_and_size():
     rows_in = pl.concat([claims("struck", 50), claims("near", 50), claims("small", 49)])
     kept = pl.concat([claims("struck", 9), claims("near", 10)])
     drops = rows_in.join(kept, on="claim_id", how="anti").with_columns(
-        step=pl.lit("s"), reason=pl.lit("r"), engine=pl.lit(None, pl.String())
+        step=pl.lit("s"),
+        reason=pl.lit("r"),
+        engine=pl.lit(None, pl.String()),
+        value=pl.lit(0.0),
+        threshold=pl.lit(1.0),
     )
     page = stage_page("rule_filtered", rows_in, kept, drops, {})
     assert ("struck",) == page.struck
