@@ -5,7 +5,7 @@ writes the numbers of the kept ones and the seconds of the work, without the sta
 Spark. The packages conflict with this project's, so the file imports none of it:
 
     python -m venv .venv-peers
-    .venv-peers/bin/pip install 'datatrove[processing]' spacy pyspark numpy
+    .venv-peers/bin/pip install 'datatrove[io,processing]' spacy pyspark numpy
 
 Both compare sets of words at Jaccard 0.7: datatrove with its 14 buckets of 8 hashes, Spark's
 ``MinHashLSH`` with ``TABLES`` tables, followed by the keep-first greedy over its pairs.
@@ -73,7 +73,8 @@ def spark_kept(claims: list[str], folder: Path) -> tuple[list[int], float]:
     rows.count()
     started = time.perf_counter()
     words = RegexTokenizer(inputCol="claim", outputCol="words", pattern="\\W+").transform(rows)
-    hashed = HashingTF(FEATURES, True, inputCol="words", outputCol="sets").transform(words)
+    sets = HashingTF(numFeatures=FEATURES, binary=True, inputCol="words", outputCol="sets")
+    hashed = sets.transform(words)
     hashed = hashed.select("row", "sets").cache()
     model = MinHashLSH(inputCol="sets", outputCol="hashes", numHashTables=TABLES, seed=1)
     near = model.fit(hashed).approxSimilarityJoin(hashed, hashed, DISTANCE, "distance")
