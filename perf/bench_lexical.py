@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
 from decomposerl.kernels.set_parts import keep_first_in_parts
+from decomposerl.kernels.set_spread import TextPart
 from decomposerl.kernels.text_scan import words
 from perf import peers
 from perf.inputs import synthetic_claims
@@ -121,7 +121,9 @@ def split_rows(sizes: Sizes) -> Iterator[Row]:
 
 def _split_removed(texts: Sequence[str]) -> Matches:
     size = -(-len(texts) // PARTS)
-    parts = [partial(list, texts[start : start + size]) for start in range(0, len(texts), size)]
+    parts: list[TextPart] = [
+        partial(list, texts[start : start + size]) for start in range(0, len(texts), size)
+    ]
     with (
         tempfile.TemporaryDirectory() as folder,
         shared_tasks(InProcessMapper(), Path(folder)) as tasks,
@@ -132,9 +134,10 @@ def _split_removed(texts: Sequence[str]) -> Matches:
 def _cluster_removed(peer: str, texts: Sequence[str]) -> tuple[float, NDArray[np.bool_]]:
     """Seconds of a peer that has an environment of its own, and what it removes."""
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "claims.parquet", Path(folder) / "kept.json"
-        pl.DataFrame({"claim": texts}).write_parquet(source)
-        command = [OTHER_PYTHON, ROOT / "perf/cluster_peers.py", peer, source, target]
+        source, target = Path(folder) / "claims.json", Path(folder) / "kept.json"
+        source.write_text(json.dumps(list(texts)))
+        command = [str(OTHER_PYTHON), str(ROOT / "perf/cluster_peers.py"), peer]
+        command += [str(source), str(target)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - our own program
         found = json.loads(target.read_text())
     removed = np.ones(len(texts), np.bool_)

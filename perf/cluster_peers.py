@@ -1,11 +1,11 @@
 """Deduplication at scale as a user would take it from datatrove or Spark, in their own environment.
 
-``PYTHON perf/cluster_peers.py (datatrove|spark) CLAIMS.parquet KEPT.json`` reads column ``claim``,
-writes the numbers of the kept rows and the seconds of the work, without the start of Python or of
+``PYTHON perf/cluster_peers.py (datatrove|spark) CLAIMS.json KEPT.json`` reads a list of claims, and
+writes the numbers of the kept ones and the seconds of the work, without the start of Python or of
 Spark. The packages conflict with this project's, so the file imports none of it:
 
     python -m venv .venv-peers
-    .venv-peers/bin/pip install 'datatrove[processing]' spacy pyspark numpy pyarrow
+    .venv-peers/bin/pip install 'datatrove[io,processing]' spacy pyspark numpy
 
 Both compare sets of words at Jaccard 0.7: datatrove with its 14 buckets of 8 hashes, Spark's
 ``MinHashLSH`` with ``TABLES`` tables, followed by the keep-first greedy over its pairs.
@@ -73,7 +73,8 @@ def spark_kept(claims: list[str], folder: Path) -> tuple[list[int], float]:
     rows.count()
     started = time.perf_counter()
     words = RegexTokenizer(inputCol="claim", outputCol="words", pattern="\\W+").transform(rows)
-    hashed = HashingTF(FEATURES, True, inputCol="words", outputCol="sets").transform(words)
+    sets = HashingTF(numFeatures=FEATURES, binary=True, inputCol="words", outputCol="sets")
+    hashed = sets.transform(words)
     hashed = hashed.select("row", "sets").cache()
     model = MinHashLSH(inputCol="sets", outputCol="hashes", numHashTables=TABLES, seed=1)
     near = model.fit(hashed).approxSimilarityJoin(hashed, hashed, DISTANCE, "distance")
@@ -95,10 +96,8 @@ PEERS: dict[str, Callable[[list[str], Path], tuple[list[int], float]]] = {
 
 def main() -> None:
     """Run one of the two."""
-    import pyarrow.parquet as pq
-
     peer, source, target = sys.argv[1:]
-    claims = pq.read_table(source)["claim"].to_pylist()
+    claims = json.loads(Path(source).read_text())
     with tempfile.TemporaryDirectory() as folder:
         kept, seconds = PEERS[peer](claims, Path(folder))
     Path(target).write_text(json.dumps({"kept": kept, "seconds": seconds}))

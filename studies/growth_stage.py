@@ -3,9 +3,9 @@
 ``python -m studies.growth_stage STAGE POOL`` prints one line of JSON: rows in and kept, seconds
 and core-seconds without those of the engines, and peak memory during the stage. The rows that
 reach a stage are the paper's share of the pool. Later stages get one word of evidence per row,
-which no kernel reads. Stages ``*_tasks`` split their searches into tasks of ``TASK_MB``, one
-after the other, so that the peak is that of one task and of what the step itself holds. Stages that
-decide row by row are measured from file to file by ``studies.large_run``.
+which no kernel reads. Stages that decide row by row are measured from file to file by
+``studies.large_run``. Stages ``*_tasks`` split their searches into tasks of ``TASK_MB``, one after
+the other, so that the peak is that of one task and of what the step itself holds.
 """
 
 import json
@@ -49,27 +49,46 @@ TASK_MB, EXACT_CELL = 1_000, 5_000
 
 @dataclass
 class StageCost:
-    """Rows and seconds of one stage run; ``engine_cpu`` are core-seconds that do not count."""
+    """Rows, seconds and core-seconds of one stage run."""
 
     rows_in: int
     rows_kept: int
     seconds: float
-    engine_cpu: float = 0.0
+    cpu_seconds: float
     note: str = ""
+
+
+class Clock:
+    """Seconds and core-seconds from its creation on."""
+
+    def __init__(self) -> None:
+        """Start."""
+        self._started, self._cpu = time.perf_counter(), time.process_time()
+
+    def cost(
+        self, rows: int, kept: int, engine: MadeVectors | None = None, note: str = ""
+    ) -> StageCost:
+        """The cost until now, less what ``engine`` took."""
+        seconds, cpu = time.perf_counter() - self._started, time.process_time() - self._cpu
+        if engine is not None:
+            seconds, cpu = seconds - engine.seconds, cpu - engine.cpu_seconds
+        return StageCost(rows, kept, seconds, cpu, note)
 
 
 def rules(pool: int) -> StageCost:
     """Passages, tokens and overlap, on evidence generated block by block."""
-    claims, cost = synthetic_claims(pool), StageCost(pool, 0, 0.0)
+    claims, cost = synthetic_claims(pool), StageCost(pool, 0, 0.0, 0.0)
     evidence = synthetic_evidence(pool)
     for start in range(0, pool, BLOCK):
         part = claims[start : start + BLOCK]
         passages = [next(evidence) for _ in part]
         frame = claims_frame("pool", part, passages, ["Supported"] * len(part))
-        started = time.perf_counter()
+        clock = Clock()
         done = catalogue.rule_filter(frame, settings.RuleSettings(), WordTokens(), SameEntities())
-        cost.seconds += time.perf_counter() - started
-        cost.rows_kept += done.kept.height
+        here = clock.cost(len(part), done.kept.height)
+        cost.seconds += here.seconds
+        cost.cpu_seconds += here.cpu_seconds
+        cost.rows_kept += here.rows_kept
     return cost
 
 
@@ -77,9 +96,9 @@ def deduplicated(pool: int, tasks: Tasks | None = None, memory: int = TASK_MB * 
     """Lexical, then semantic duplicates."""
     frame, engine = _reaching(pool, BAND), MadeVectors(DIMENSIONS)
     given = settings.DedupSettings(task_memory_mb=memory)
-    started = time.perf_counter()
+    clock = Clock()
     done = catalogue.deduplicate(frame, given, engine, tasks)
-    return _cost(frame.height, done.kept.height, started, engine)
+    return clock.cost(frame.height, done.kept.height, engine)
 
 
 def decontaminated(
@@ -89,9 +108,9 @@ def decontaminated(
     frame, engine = _reaching(pool, DECONTAMINATED), MadeVectors(DIMENSIONS)
     tests = benchmark_frame("tests", synthetic_claims(TESTS, seed=8))
     given = settings.DecontaminationSettings(task_memory_mb=memory)
-    started = time.perf_counter()
+    clock = Clock()
     done = catalogue.decontaminate(frame, tests, given, engine, tasks)
-    return _cost(frame.height, done.kept.height, started, engine)
+    return clock.cost(frame.height, done.kept.height, engine)
 
 
 def selected(pool: int, tasks: Tasks | None = None, memory: int = TASK_MB * 1_000) -> StageCost:
@@ -103,22 +122,22 @@ def selected(pool: int, tasks: Tasks | None = None, memory: int = TASK_MB * 1_00
     given = settings.SelectionSettings(
         budget_per_label=SELECTED * pool // RAW // 2, task_memory_mb=memory, exact_cell=EXACT_CELL
     )
-    started = time.perf_counter()
+    clock = Clock()
     rows = SILVER_DECOMPOSED.conform(decomposed)
     chosen = catalogue.select_diverse(rows, given, engine, tasks)
     ratios = sorted(chosen.certified.values())
     note = f"{len(ratios)} cells certified, least {ratios[0]:.4f}" if ratios else ""
-    return _cost(frame.height, chosen.kept.height, started, engine, note)
+    return clock.cost(frame.height, chosen.kept.height, engine, note)
 
 
 def lexical_pool(pool: int) -> StageCost:
     """Lexical duplicates of the whole pool; the funnel looks for them only in the band."""
     claims = synthetic_claims(pool)
-    started = time.perf_counter()
+    clock = Clock()
     matches = keep_first_duplicates(
         claims, 0.7, candidate_budget=settings.DedupSettings().candidate_budget
     )
-    return StageCost(pool, int((~matches.is_matched).sum()), time.perf_counter() - started)
+    return clock.cost(pool, int((~matches.is_matched).sum()))
 
 
 def lexical_pool_tasks(pool: int) -> StageCost:
@@ -126,12 +145,11 @@ def lexical_pool_tasks(pool: int) -> StageCost:
     claims = pl.DataFrame({"claim": synthetic_claims(pool)})
     given = settings.DedupSettings(task_memory_mb=_memory(pool))
     with _tasks() as tasks:
-        started = time.perf_counter()
+        clock = Clock()
         judged = lexical_duplicates_step(given, tasks).judge(
             claims.with_columns(claim_id=pl.int_range(pool), source=pl.lit("pool"))
         )
-        seconds = time.perf_counter() - started
-    return StageCost(pool, int((~judged.drop).sum()), seconds)
+        return clock.cost(pool, int((~judged.drop).sum()))
 
 
 def _in_tasks(stage: Callable[[int, Tasks, int], StageCost]) -> Callable[[int], StageCost]:
@@ -169,11 +187,6 @@ STAGES: dict[str, Callable[[int], StageCost]] = {
 }
 
 
-def _cost(rows: int, kept: int, started: float, engine: MadeVectors, note: str = "") -> StageCost:
-    seconds = time.perf_counter() - started - engine.seconds
-    return StageCost(rows, kept, seconds, engine.cpu_seconds, note)
-
-
 def _reaching(pool: int, paper_rows: int) -> pl.DataFrame:
     """Rows of a pool that reach a stage, with the source shares of the paper's band."""
     rows = pool * paper_rows // RAW
@@ -187,15 +200,13 @@ def main() -> None:
     """Run one stage after a small warm-up run, and print its cost."""
     stage, pool = sys.argv[1], int(sys.argv[2])
     STAGES[stage](WARM)
-    started = time.process_time()
     with MemoryWatch() as watch:
         cost = STAGES[stage](pool)
-    cpu = time.process_time() - started - cost.engine_cpu
     result = {
         "rows_in": cost.rows_in,
         "rows_kept": cost.rows_kept,
         "seconds": cost.seconds,
-        "cpu_seconds": cpu,
+        "cpu_seconds": cost.cpu_seconds,
         "peak_mb": watch.peak_mb(),
         "note": cost.note,
     }

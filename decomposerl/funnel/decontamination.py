@@ -15,7 +15,7 @@ from decomposerl.funnel.parts import embedded, embeds_in_blocks, joins_in_tasks,
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.funnel.step import ROUNDING, Step, StepDecision, drop_matched, just_below
 from decomposerl.kernels.cosine_filter import COSINE, best_cross_cosine, unit_rows
-from decomposerl.kernels.cosine_parts import best_cross_in_blocks
+from decomposerl.kernels.cosine_parts import VectorBlocks, best_cross_in_blocks
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.set_join import cross_matches
 from decomposerl.kernels.set_parts import cross_matches_in_parts
@@ -72,15 +72,18 @@ def semantic_match_step(
     """Drop a claim whose cosine with a benchmark claim is at least ``cosine``.
 
     With ``tasks``, vectors that exceed ``task_memory_mb`` are made and compared block by block,
-    with the same result; those of the test claims are in every task.
+    with the same result.
     """
     threshold = just_below(settings.cosine)
 
     def matches_of(claims: pl.Series, tests: list[str]) -> Matches:
         if tasks is not None and embeds_in_blocks(settings, len(claims) + len(tests), tasks):
-            right = unit_rows(embedder.embed(tests), len(tests))
+            made = embedded(pl.Series(tests), settings, embedder)
+            right = VectorBlocks.write(tasks.arrays, "tests", made)
             left = embedded(claims, settings, embedder)
-            return best_cross_in_blocks(left, right, threshold, tasks, device=settings.device)
+            found = best_cross_in_blocks(left, right, threshold, tasks, device=settings.device)
+            right.remove()
+            return found
         texts = [*claims.to_list(), *tests]
         vectors = unit_rows(embedder.embed(texts), len(texts))
         sides = vectors[: len(claims)], vectors[len(claims) :]

@@ -9,7 +9,8 @@ from functools import partial
 import polars as pl
 
 from decomposerl.funnel.settings import LexicalSettings, TaskSettings
-from decomposerl.kernels.cosine_filter import Vectors, unit_rows
+from decomposerl.kernels.cosine_filter import unit_rows
+from decomposerl.kernels.cosine_parts import Vectors
 from decomposerl.kernels.set_spread import TextPart
 from decomposerl.ports import Embedder, Tasks
 

@@ -55,8 +55,10 @@ def _duplicates(
     if tasks is None or not (approximate or embeds_in_blocks(settings, len(claims), tasks)):
         texts = claims.to_list()
         vectors = unit_rows(embedder.embed(texts), len(texts))
-        options = {"device": settings.device, "threads": settings.threads}
-        return *_exact(partial(keep_first_cosine, vectors, **options), settings), None
+        whole: Search = partial(
+            keep_first_cosine, vectors, device=settings.device, threads=settings.threads
+        )
+        return *_exact(whole, settings), None
     blocks = VectorBlocks.write(tasks.arrays, "claims", embedded(claims, settings, embedder))
     try:
         if approximate:

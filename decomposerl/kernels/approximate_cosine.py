@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.extras import require
-from decomposerl.kernels.cosine_filter import Vectors, best_cross_cosine, keep_first_cosine
-from decomposerl.kernels.cosine_parts import VectorBlocks, improve
+from decomposerl.kernels.cosine_filter import best_cross_cosine, keep_first_cosine
+from decomposerl.kernels.cosine_parts import VectorBlocks, Vectors, improve
 from decomposerl.kernels.matches import Matches
 from decomposerl.ports import Tasks
 
@@ -109,7 +109,8 @@ def _trained(blocks: VectorBlocks, seed: int, probes: int) -> Any:  # noqa: ANN4
     trained = min(lists * ROWS_A_LIST_TO_TRAIN, blocks.rows)
     rows = np.sort(generator.choice(blocks.rows, trained, replace=False))
     vectors = blocks.take(rows)
-    index = faiss.index_factory(vectors.shape[1], f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
+    kind = f"IVF{lists},SQ8"
+    index: Any = faiss.index_factory(vectors.shape[1], kind, faiss.METRIC_INNER_PRODUCT)
     index.cp.seed, index.nprobe = seed, probes
     index.train(vectors)
     return index

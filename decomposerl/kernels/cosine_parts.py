@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.cosine_filter import COSINE, Vectors, best_cross_cosine, keep_first_cosine
+from decomposerl.kernels.cosine_filter import COSINE, best_cross_cosine, keep_first_cosine
 from decomposerl.kernels.matches import Matches
 from decomposerl.ports import ArrayStore, Tasks
 
 Rows = NDArray[np.int64]
+Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +94,18 @@ def keep_first_in_blocks(
 
 def best_cross_in_blocks(
     left: Iterable[Vectors],
-    right: Vectors,
+    right: VectorBlocks,
     threshold: float,
     tasks: Tasks,
     *,
     device: str = "cpu",
 ) -> Matches:
-    """``best_cross_cosine`` of all left blocks, one after the other, with all of ``right``."""
-    tests = VectorBlocks.write(tasks.arrays, "right", [right])
-    across = _Across(tests, threshold, device, tasks.threads)
+    """``best_cross_cosine`` of all left blocks, one after the other, with all rows of ``right``.
+
+    A left block is not stored: a task gets it, and goes through the right blocks.
+    """
+    across = _Across(right, threshold, device, tasks.threads)
     found = [Matches.none(0), *tasks.mapper.map(across, left)]
-    tests.remove()
     matched, similarity = ([getattr(one, f) for one in found] for f in ("matched", "similarity"))
     return Matches(np.concatenate(matched), np.concatenate(similarity), COSINE)
 
@@ -144,13 +146,18 @@ class _Against:
 
 @dataclass(frozen=True, slots=True)
 class _Across:
-    tests: VectorBlocks
+    right: VectorBlocks
     threshold: float
     device: str
     threads: int
 
     def __call__(self, left: Vectors) -> Matches:
-        right = self.tests.read(0)
-        return best_cross_cosine(
-            left, right, self.threshold, device=self.device, threads=self.threads
-        )
+        best = Matches.none(len(left))
+        for number, first in enumerate(self.right.firsts[:-1]):
+            others = self.right.read(number)
+            near = best_cross_cosine(
+                left, others, self.threshold, device=self.device, threads=self.threads
+            )
+            near.matched[near.is_matched] += first
+            improve(best, near)
+        return best

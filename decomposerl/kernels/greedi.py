@@ -189,7 +189,7 @@ class _GainsOver:
             for group in range(0, len(starts), STRIPS_AT_A_TIME):
                 some = starts[group : group + STRIPS_AT_A_TIME]
                 same = pair[0] == pair[1]
-                done = team.run(partial(_strip, *sides, start, same=same) for start in some)
+                done = team.run(partial(_strip, sides, start, same=same) for start in some)
                 for start, (mine, theirs) in zip(some, done, strict=True):
                     gains[0][start : start + TILE] += mine
                     gains[1] += theirs
@@ -200,9 +200,10 @@ class _GainsOver:
 
 
 def _strip(
-    one: tuple[Vectors, Vectors], other: tuple[Vectors, Vectors], start: int, *, same: bool
+    sides: Sequence[tuple[Vectors, Vectors]], start: int, *, same: bool
 ) -> tuple[Gains, Gains]:
     """The gains of some rows of one side over all of the other, and the other way round."""
+    one, other = sides
     rows, covered = (array[start : start + TILE] for array in one)
     mine, theirs = np.zeros(len(rows)), np.zeros(len(other[0]))
     for first in range(0, len(theirs), TILE):

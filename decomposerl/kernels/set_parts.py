@@ -123,8 +123,8 @@ class _Best(NamedTuple):
         ahead -= self.shared[rows] * other.united.astype(np.int64)
         better = (ahead > 0) | ((ahead == 0) & (other.matched < self.matched[rows]))
         better &= other.matched >= 0
-        for mine, theirs in zip(self, other, strict=True):
-            mine[rows[better]] = theirs[better]
+        for name in self._fields:
+            getattr(self, name)[rows[better]] = getattr(other, name)[better]
 
 
 class _Pairs(NamedTuple):
@@ -179,8 +179,8 @@ class _Nearest:
         best = _Best.none(len(here.rows))
         best_part(here.part, here.low, here.postings, here.least_of, here.states, (*best,))
         some = best.matched >= 0
-        matched, shared, united = (column[some] for column in best)
-        return here.rows[some], _Best(here.rows[matched], shared, united)
+        matched = here.rows[best.matched[some]]
+        return here.rows[some], _Best(matched, best.shared[some], best.united[some])
 
 
 def _decided(states: Flags, found: Sequence[_Found]) -> Flags:

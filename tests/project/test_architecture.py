@@ -33,6 +33,7 @@ HEAVY = (
     "huggingface_hub",
     "datasets",
     "apricot",
+    "faiss",
 )
 DOMAIN_IMPORTS = {
     # this project
@@ -52,6 +53,7 @@ DOMAIN_IMPORTS = {
     "threadpoolctl",
     "torch",
     "apricot",
+    "faiss",
 }
 ENTRY_IMPORTS = {"api.py": {"dagster_project"}}
 """What the Python entry point alone imports: the wiring opens its engines, inside a function."""

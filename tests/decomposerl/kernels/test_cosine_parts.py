@@ -71,8 +71,10 @@ def test_blocks_of_clustered_rows_leave_no_seam(size: int):
 def test_the_cross_search_in_blocks_is_one_search(
     left: Vectors, right: Vectors, threshold: float, size: int, order: int
 ):
-    """Every left block against all of the other side."""
-    found = best_cross_in_blocks(split(left, size), right, threshold, tasks_in(order))
+    """Every left block against every block of the other side."""
+    tasks = tasks_in(order)
+    others = VectorBlocks.write(tasks.arrays, "right", split(right, 13 - size))
+    found = best_cross_in_blocks(split(left, size), others, threshold, tasks)
     assert same(best_cross_cosine(left, right, threshold, threads=1), found)
 
 

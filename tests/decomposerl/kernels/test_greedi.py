@@ -101,7 +101,7 @@ def test_without_room_for_a_second_round_the_parts_share_the_picks():
     found = picked(vectors, 60, 8, 400, matrix_bytes=4 * 200**2)
     greedy = facility_location(vectors, 60)
     assert len(set(found.greedy.picks.tolist())) == 60
-    assert 0.9 < found.greedy.gains.sum() / greedy.gains.sum() < 0.985
+    assert 0.85 < found.greedy.gains.sum() / greedy.gains.sum() < 0.985
     assert found.ratio < found.greedy.gains.sum() / greedy.gains.sum()
 
 

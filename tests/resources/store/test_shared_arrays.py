@@ -4,8 +4,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
+from decomposerl.funnel.parts import postings_a_task, text_parts
+from decomposerl.funnel.settings import DedupSettings
 from decomposerl.kernels.cosine_filter import keep_first_cosine
 from decomposerl.kernels.cosine_parts import VectorBlocks, keep_first_in_blocks
 from decomposerl.kernels.facility_location import facility_location
@@ -13,7 +16,6 @@ from decomposerl.kernels.greedi import greedi
 from decomposerl.kernels.set_join import keep_first_duplicates
 from decomposerl.kernels.set_parts import keep_first_in_parts
 from decomposerl.kernels.set_spread import TextPart
-from decomposerl.ports import Mapper
 from perf.inputs import clustered_vectors, synthetic_claims
 from ray_parts import two_nodes
 from resources.mapper.in_process import InProcessMapper
@@ -52,13 +54,10 @@ def test_the_folder_goes_with_the_step_also_after_an_error(tmp_path: Path):
     assert [] == list((tmp_path / "tasks").iterdir())
 
 
-@pytest.mark.parametrize(
-    "mapper", [InProcessMapper(), ProcessMapper(2)], ids=lambda one: one.engine
-)
-def test_processes_find_what_one_process_finds(mapper: Mapper, tmp_path: Path):
-    """Joins, cosines and selection through files and, in the second case, other processes."""
+def test_mapped_files_serve_all_searches(tmp_path: Path):
+    """Joins, cosines and selection over arrays on disk; each removes what it has stored."""
     claims, vectors = synthetic_claims(3_000), clustered_vectors(600, 48)
-    with shared_tasks(mapper, tmp_path) as tasks:
+    with shared_tasks(InProcessMapper(), tmp_path) as tasks:
         words = keep_first_in_parts(parts_of(claims), 0.7, tasks, postings=9_000)
         split = (vectors[start : start + 250] for start in range(0, len(vectors), 250))
         blocks = VectorBlocks.write(tasks.arrays, "vectors", split)
@@ -69,6 +68,16 @@ def test_processes_find_what_one_process_finds(mapper: Mapper, tmp_path: Path):
     assert np.array_equal(keep_first_duplicates(claims, 0.7).matched, words.matched)
     assert np.array_equal(keep_first_cosine(vectors, 0.7).matched, meaning.matched)
     assert np.array_equal(facility_location(vectors, 20).picks, picked.greedy.picks)
+
+
+def test_processes_find_what_one_process_finds(tmp_path: Path):
+    """Texts come as columns of a frame; tasks and results go through pickle."""
+    claims, settings = pl.Series(synthetic_claims(3_000)), DedupSettings(task_memory_mb=4)
+    with shared_tasks(ProcessMapper(2), tmp_path) as tasks:
+        parts = text_parts(claims, settings)
+        found = keep_first_in_parts(parts, 0.7, tasks, postings=postings_a_task(settings))
+    assert len(parts) > 2
+    assert np.array_equal(keep_first_duplicates(claims.to_list(), 0.7).matched, found.matched)
 
 
 def test_nodes_that_share_no_disk_find_the_same(tmp_path: Path):
