@@ -24,7 +24,7 @@ from resources.entities.spacy_models import SpacyModel, install_hint
 from resources.hub.access import cached_model
 from resources.hub.locks import MAIN, ModelLocks
 from resources.hub.models import hub_model as hub_row
-from resources.store.bucket import Changed
+from resources.store.bucket import Bucket, Changed
 from resources.store.mirror import mirror_of
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunk_tokens import BYTES
@@ -252,15 +252,29 @@ def bucket(data: Path) -> Iterator[ReadinessCheck]:
     fix = "check its name, and the credentials, region and endpoint in the environment"
     try:
         mirror.bucket.put_small(key, text, None)
-        read = mirror.bucket.read_small(key)
-        mirror.bucket.delete(key)
-    except (StorageError, ConfigError, FileNotFoundError, Changed) as error:
+        try:
+            read, locks = mirror.bucket.read_small(key), _refused_again(mirror.bucket, key)
+        finally:
+            mirror.bucket.delete(key)
+    except (StorageError, ConfigError, FileNotFoundError) as error:
         yield ReadinessCheck("bucket", mirror.bucket.url, "missing", str(error), fix)
         return
     if read is None or read.data != text:
         yield ReadinessCheck("bucket", mirror.bucket.url, "missing", "reads otherwise", fix)
+    elif not locks:
+        said, fix = "ignores If-None-Match, so two runs could write one asset", "use other storage"
+        yield ReadinessCheck("bucket", mirror.bucket.url, "missing", said, fix)
     else:
         yield ReadinessCheck("bucket", mirror.bucket.url, "ok", "written, read and removed")
+
+
+def _refused_again(storage: Bucket, key: str) -> bool:
+    """Whether an object that is there cannot be created."""
+    try:
+        storage.put_small(key, b"", None)
+    except Changed:
+        return True
+    return False
 
 
 def compiled_loops() -> ReadinessCheck:

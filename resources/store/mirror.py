@@ -13,9 +13,10 @@ import hashlib
 import json
 import re
 import tarfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import escape, has_magic
@@ -26,7 +27,7 @@ from typing import Any
 from decomposerl.errors import ConfigError
 from resources.store import temporary
 from resources.store.bucket import Bucket
-from resources.store.temporary import aside, empty_folder, folder_aside, publish_folder
+from resources.store.temporary import aside, publish_folder
 
 SCRATCH = "DECOMPOSERL_SCRATCH"
 _TAGS = ".objects"
@@ -92,7 +93,7 @@ class Mirror:
         """
         file = self.folder / _TAGS / key
         file.parent.mkdir(parents=True, exist_ok=True)
-        with aside(file) as written:
+        with _aside(file) as written:
             written.write_text(json.dumps([tag, *state]), "utf-8")
             written.replace(file)
 
@@ -101,7 +102,7 @@ class Mirror:
         key = self.key(folder)
         if key is None:
             return
-        with aside(folder, "partial") as packed:
+        with _aside(folder) as packed:
             with tarfile.open(packed, "w") as tar:
                 for path in sorted(folder.iterdir()):
                     if path.name not in _NOT_SENT and not path.name.startswith("."):
@@ -113,27 +114,27 @@ class Mirror:
         target = self.folder / key
         if key.endswith(_TAR) and self._state(key) and not (self.folder / _TAGS / key).exists():
             return  # made here and not sent, as by a training that is not finished
-        try:
-            with aside(target) as fetched:
-                fetched.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _aside(target) as fetched:
+            try:
                 tag = self.bucket.fetch(key, fetched, self._tag(key))
-                if tag is not None and key.endswith(_TAR):
-                    self._unpack(fetched, key, tag)
-                elif tag is not None:
-                    state = _state_of(fetched)
-                    fetched.replace(target)
-                    self.note(key, tag, state)
-        except FileNotFoundError:
-            self._forget(key)
+            except FileNotFoundError:
+                self._forget(key)
+                return
+            if tag is not None and key.endswith(_TAR):
+                self._unpack(fetched, key, tag)
+            elif tag is not None:
+                state = _state_of(fetched)
+                fetched.replace(target)
+                self.note(key, tag, state)
 
     def _unpack(self, packed: Path, key: str, tag: str) -> None:
         folder = self.folder / key.removesuffix(_TAR)
-        written = folder_aside(folder)
-        empty_folder(written)
-        with tarfile.open(packed) as tar:
+        with _aside(folder, "writing") as written, tarfile.open(packed) as tar:
             tar.extractall(written, filter="data")
-        self.note(key, tag, _state_of(written)[-1:])  # first: a folder without it was made here
-        publish_folder(written, folder)
+            # Before the folder is in place, as one without a note was made here.
+            self.note(key, tag, _state_of(written)[-1:])
+            publish_folder(written, folder)
 
     def _forget(self, key: str) -> None:
         """Remove the copy of an object that is gone; other files, and whole folders, stay."""
@@ -250,7 +251,7 @@ def discard(path: Path) -> None:
     """
     mirror = mirror_of(path)
     key = mirror.key(path) if mirror else None
-    if mirror is not None and key is not None:
+    if mirror is not None and key is not None and not key.endswith(_TAR):
         mirror.bucket.delete(key)
         (mirror.folder / _TAGS / key).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
@@ -281,6 +282,11 @@ def _state_of(file: Path) -> list[int]:
     """What differs between two files that one name has in turn: size, time, inode."""
     found = file.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ino]
+
+
+def _aside(target: Path, ending: str = "partial") -> AbstractContextManager[Path]:
+    """A temporary name of this thread: several may fetch one object at once."""
+    return aside(target.with_name(f"{target.name}-{threading.get_ident()}"), ending)
 
 
 def _matches(key: str, pattern: str) -> bool:

@@ -85,7 +85,7 @@ def test_no_command_takes_a_url_for_a_path(words: tuple[str, ...], tmp_path: Pat
     """One sentence, for every option and argument that is a path; nothing is written."""
     before = sorted(Path.cwd().iterdir())
     refused = run(*words, env={"DECOMPOSERL_DATA": str(tmp_path)})
-    assert_refused(refused, "holds a URL (s3://...)", "object storage is not supported")
+    assert_refused(refused, "holds a URL (s3://...)", "only DECOMPOSERL_DATA may name")
     assert 1 == len(refused.stderr.splitlines())
     assert ([], before) == (list(tmp_path.iterdir()), sorted(Path.cwd().iterdir()))
 

@@ -15,15 +15,18 @@ import pytest
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.corpora import benchmark_assets, source_assets
 from assets.funnel import funnel_assets
+from assets.training_inputs import base_policy_asset
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile, profile_from_environment, resources_for
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.errors import ConfigError
+from decomposerl.training.experiment import BASE_POLICY
 from documents import shell_lines
 from object_server import BUCKET, KEY, SECRET, ObjectServer, object_server
 from project import ROOT
 from resources.catalogue.claim_lookup import find_claim
 from resources.catalogue.database import FILE, build_catalogue, open_catalogue, read_table
+from resources.policy_tiny.folder import base_policy_facts
 from resources.preflight import probes
 from resources.store.mirror import attach, detach, pull
 from resources.store.parquet import DataFolder
@@ -142,6 +145,21 @@ def test_metadata_name_the_objects_and_no_secret(
     said = "\n".join(str(one) for one in ran.all_events)
     assert KEY not in said
     assert SECRET not in said
+
+
+def test_a_base_policy_is_one_object_that_another_machine_unpacks(
+    both: tuple[Path, Path, dg.ExecuteInProcessResult], server: ObjectServer, tmp_path: Path
+):
+    """Its facts there are those here; its files are not objects of their own."""
+    _, two, _ = both
+    one = attach(URL, tmp_path, server.options())
+    folder = {"data_folder": DataFolder(base_dir=str(one))}
+    assert dg.materialize([base_policy_asset(BASE_POLICY)], resources=folder).success
+    keys = [key for key in server.objects() if BASE_POLICY in key]
+    assert [f"run/{BASE_POLICY}.tar"] == keys
+    read = DataFolder(base_dir=str(two)).pulled(BASE_POLICY) / BASE_POLICY
+    assert base_policy_facts(one / BASE_POLICY) == base_policy_facts(read)
+    detach(one)
 
 
 def test_doctor_writes_and_removes_a_probe(server: ObjectServer, tmp_path: Path):

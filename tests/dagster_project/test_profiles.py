@@ -127,8 +127,9 @@ SCHEMES = ["s3", "S3", "gs", "az", "abfs", "hdfs", "file", "http", "memory"]
     "location", [f"{one}:{rest}" for one in SCHEMES for rest in ("//b/x", "/b")]
 )
 def test_a_url_is_no_folder(location: str, tmp_path: Path):
-    """Of data, corpora and prompts, and of a resource that one run configures."""
-    for name in ("DATA", "CORPORA", "PROMPTS"):
+    """Of corpora, prompts and scratch, of a resource that one run configures; of data by scheme."""
+    bucket = location in {"s3://b/x", "gs://b/x", "az://b/x"}
+    for name in ("CORPORA", "PROMPTS", "SCRATCH", *([] if bucket else ["DATA"])):
         environment = {f"DECOMPOSERL_{name}": location, "DECOMPOSERL_PROFILE": "local"}
         with pytest.raises(ConfigError, match=f"^DECOMPOSERL_{name} holds a URL"):
             profile_from_environment(environment)

@@ -81,7 +81,7 @@ def test_a_data_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path):
     ("words", "environment", "said"),
     [
         (STEP, {"DECOMPOSERL_CORPUS": "x"}, "the nearest is DECOMPOSERL_CORPORA"),
-        (STEP, {"DECOMPOSERL_DATA": "s3://bucket/x"}, "holds a URL"),
+        (STEP, {"DECOMPOSERL_DATA": "s3://me@bucket/x"}, "holds a URL"),
         (["--select", 'key:"claims/hoover"'], {}, 'the nearest is key:"claims/hover"'),
         ([*STEP, *WRONG], {}, 'unexpected config entry "cosin"'),
         (["--select", 'key:"claims/hover"', "--config-json", json.dumps(NO_VALUE)], {}, '"NOPE"'),

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 BUCKET = "claims"
+URL = f"s3://{BUCKET}/some/prefix"
 KEY, SECRET = "AKIAOBJECTSERVER", "a-secret-that-nobody-may-print"
 Fault = Literal["", "503", "lost", "slow", "cut"]
 """``lost``: the request is served and its answer dropped. ``cut``: half of the body is sent."""

@@ -5,22 +5,28 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from decomposerl.errors import ConfigError, DecomposeRLError, StorageError
-from object_server import BUCKET, KEY, SECRET, Fault, ObjectServer, object_server
+from decomposerl.errors import ConfigError, StorageError
+from object_server import KEY, SECRET, URL, Fault, ObjectServer
 from project import ROOT
 from resources.store.bucket import Bucket, Sizes, checked_url
-from resources.store.lease import Expiry, lease
-from resources.store.mirror import attach, detach, discard, location, mirror_of, pull, send_folder
+from resources.store.mirror import (
+    attach,
+    detach,
+    discard,
+    location,
+    mirror_of,
+    pull,
+    send_files,
+    send_folder,
+)
 from resources.store.result_store import ResultStore
-from resources.store.run_lock import file_lock, lock_path
 from resources.store.temporary import replace_text
 
-URL = f"s3://{BUCKET}/some/prefix"
 WRITER = """
 import sys
 from pathlib import Path
@@ -31,31 +37,6 @@ for mark in b"ab" * 10_000:
     replace_file(folder / "a.parquet", lambda path: path.write_bytes(bytes([mark]) * (6 << 20)))
     print(mark, flush=True)
 """
-
-
-@pytest.fixture(scope="module")
-def one_server() -> Iterator[ObjectServer]:
-    with object_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(one_server: ObjectServer) -> ObjectServer:
-    """The server with an empty bucket and no faults."""
-    one_server.ask("POST", "/moto-api/reset")
-    one_server.ask("PUT", f"/{BUCKET}")
-    one_server.faults.clear()
-    one_server.seen.clear()
-    return one_server
-
-
-@pytest.fixture
-def machines(server: ObjectServer, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """The folders of two machines that have the same bucket."""
-    folders = [attach(URL, tmp_path / name, server.options()) for name in ("one", "two")]
-    yield folders[0], folders[1]
-    for folder in folders:
-        detach(folder)
 
 
 def text(path: Path) -> str:
@@ -133,6 +114,24 @@ def test_a_folder_that_was_not_sent_is_not_replaced(machines: tuple[Path, Path])
     two.rmdir()
     pull(machines[1], "policy/tiny/outcome.json")
     assert "one" == text(two / "outcome.json")
+
+
+def test_a_folder_of_files_is_stored_file_by_file(
+    machines: tuple[Path, Path], server: ObjectServer
+):
+    """What a newer one lacks is removed from the bucket."""
+    report = machines[0] / "report"
+    for name in ("report.html", "figures/a.svg"):
+        replace_text(report / name, [name])
+        (machines[0] / ".objects/report" / name).unlink()
+    send_files(report)
+    (report / "figures/a.svg").unlink()
+    (report / "figures/b.svg").write_text("b", "utf-8")
+    send_files(report)
+    assert {"report.html", "figures/b.svg"} == {
+        key.removeprefix("some/prefix/report/") for key in server.objects()
+    }
+    assert "b" == text(pull(machines[1], "report/figures/*") / "report/figures/b.svg")
 
 
 def test_some_files_stay_on_the_machine(machines: tuple[Path, Path], server: ObjectServer):
@@ -222,6 +221,26 @@ def test_a_killed_writer_leaves_the_old_or_the_new(
     assert {(6 << 20, 1)} == {(len(one), len(set(one))) for one in contents + last}
 
 
+def test_threads_that_pull_at_once_have_whole_files(
+    machines: tuple[Path, Path], server: ObjectServer
+):
+    """Each reads the file after its own pull, whatever the others do."""
+    one, two = machines
+    replace_text(one / "a.parquet", ["a" * 100_000])
+    replace_text(one / "policy/tiny/outcome.json", ["a" * 100_000])
+    send_folder(one / "policy/tiny")
+    server.fail("slow", "GET", "a.parquet", times=4)
+
+    def read(name: str) -> str:
+        return text(pull(two, name) / name)
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(read, ["a.parquet"] * 8))
+    assert ["a" * 100_000] * 8 == found
+    assert "a" * 100_000 == read("policy/tiny/outcome.json")
+    assert [] == [path.name for path in two.iterdir() if path.name.endswith(".partial")]
+
+
 def test_two_writers_of_one_object_leave_one_of_them(machines: tuple[Path, Path]):
     """Never a mixture, and both machines read the same."""
     writers = [
@@ -239,54 +258,6 @@ def test_two_writers_of_one_object_leave_one_of_them(machines: tuple[Path, Path]
     read = {text(pull(folder, "a.parquet") / "a.parquet") for folder in machines}
     assert 1 == len(read)
     assert read <= {"a" * 50_000, "b" * 50_000}
-
-
-def test_an_assets_lock_holds_on_another_machine(machines: tuple[Path, Path]):
-    """It names its holder, and is free afterwards; on one machine the file lock says it."""
-    one, two = (lock_path(folder, "claims/hover") for folder in machines)
-    with file_lock(one, "claims/hover", run="r-1"):
-        said = rf"claims/hover is being written by process {os.getpid()} on \S+, run r-1: wait"
-        with pytest.raises(DecomposeRLError, match=said), file_lock(two, "claims/hover"):
-            pytest.fail("two machines hold it")
-    with file_lock(two, "claims/hover"):
-        pass
-
-
-def test_a_dead_holders_lock_expires_and_a_living_ones_does_not(machines: tuple[Path, Path]):
-    """A renewed one stays beyond its time; one that another took over is reported."""
-    one, two = (lock_path(folder, "x") for folder in machines)
-    short, dead = Expiry(1.5, 0.3), Expiry(1.5, 99)
-    with lease(one, "x", expiry=short):
-        threading.Event().wait(2.5)
-        with (
-            pytest.raises(DecomposeRLError, match="expires after 2 s"),
-            lease(two, "x", expiry=short),
-        ):
-            pytest.fail("two machines hold it")
-    took = lease(two, "x", wait_s=9, expiry=short)
-    stalled = lease(one, "x", expiry=Expiry(1.5, 3))
-    stalled.__enter__()
-    took.__enter__()
-    time.sleep(1)
-    with pytest.raises(DecomposeRLError, match="another machine took it"):
-        stalled.__exit__(None, None, None)
-    took.__exit__(None, None, None)
-    holding = lease(one, "x", expiry=dead)
-    holding.__enter__()
-    with lease(one, "x", expiry=short):  # the file lock on this machine says that it is dead
-        pass
-
-
-@pytest.mark.parametrize("fault", ["503", "lost"])
-def test_a_lock_whose_answer_is_lost_is_taken_once(
-    machines: tuple[Path, Path], server: ObjectServer, fault: Fault
-):
-    """The repeated conditional request is refused, and the holder still knows that it holds."""
-    one, two = (lock_path(folder, "x") for folder in machines)
-    server.fail(fault, "PUT", ".locks/x.lock")
-    with lease(one, "x"), pytest.raises(DecomposeRLError, match="being written"), lease(two, "x"):
-        pytest.fail("two machines hold it")
-    assert {} == server.objects()
 
 
 def test_stored_results_are_shared_and_merged(machines: tuple[Path, Path], server: ObjectServer):
