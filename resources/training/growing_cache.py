@@ -36,7 +36,7 @@ def _growing_layer() -> type[Any]:
     import torch
     from transformers.cache_utils import DynamicLayer
 
-    class GrowingLayer(DynamicLayer):
+    class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call] # of transformers
         """Shapes (batch, heads, tokens, width); ``keys`` and ``values`` are views of the room."""
 
         rooms: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
@@ -65,14 +65,15 @@ def _growing_layer() -> type[Any]:
 
 
 def _appended(
-    room: "torch.Tensor | None", kept: "torch.Tensor", new: "torch.Tensor", start: int
+    room: "torch.Tensor | None", kept: "torch.Tensor | None", new: "torch.Tensor", start: int
 ) -> "torch.Tensor":
     """The room with ``new`` behind its first ``start`` tokens, ``kept``."""
     end = start + new.shape[-2]
     # Beam search and the like put other tensors in the place of the views.
-    if room is None or end > room.shape[-2] or kept.data_ptr() != room.data_ptr():
+    same = room is not None and kept is not None and kept.data_ptr() == room.data_ptr()
+    if room is None or not same or end > room.shape[-2]:
         room = new.new_empty(*new.shape[:2], end + ROOM, new.shape[-1])
-        if start:
+        if start and kept is not None:
             room[:, :, :start] = kept
     room[:, :, start:end] = new
     return room
