@@ -27,9 +27,13 @@ RUN apt-get update && apt-get install --yes --no-install-recommends gcc g++ libc
 RUN --mount=type=cache,target=/root/.cache/pip \
     pip install -c constraints-gpu.txt -e ".[web,science,gpu,hub,retrieve,rewards]"
 USER 1000
+# For the processor that builds; another one compiles again.
+RUN python -m decomposerl.kernels.ahead_of_time
 
 FROM base AS cpu
 ARG PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 RUN --mount=type=cache,target=/root/.cache/pip \
     pip install ${PIP_ARGS} -c constraints-cpu.txt -e ".[web,embed,science,train,hub,retrieve,rewards]"
 USER 1000
+# For the processor that builds; another one compiles again.
+RUN python -m decomposerl.kernels.ahead_of_time

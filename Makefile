@@ -34,6 +34,8 @@ UI_ARGS ?=
 BENCH_ARGS ?=
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python dagster_project/installing.py .venv/pip.log $(PIP_ARGS) -c constraints-cpu.txt
+# Otherwise the first run would wait for it, 10 s of processor time.
+COMPILE = $(BIN)/python -m decomposerl.kernels.ahead_of_time
 STAMPS := .venv/stamps
 # A warning, such as a link to a heading that is not there, is an error.
 BUILD_DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build
@@ -130,16 +132,19 @@ $(STAMPS)/venv:
 $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project into .venv: 2.8 GB, and some minutes the first time"
 	@$(PIP_INSTALL) -e '.[web,embed,science,train]'
+	@$(COMPILE)
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project with its checks into .venv: 2.8 GB, and some minutes the first time"
 	@$(PIP_INSTALL) -e '.[dev]'
+	@$(COMPILE)
 	@touch $(STAMPS)/demo $@
 
 $(STAMPS)/bench: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project with the peers it is measured against into .venv"
 	@$(PIP_INSTALL) -e '.[bench]'
+	@$(COMPILE)
 	@touch $@
 
 .real/hub: $(STAMPS)/venv studies/real-requirements.txt studies/real-model.txt studies/real_model.py

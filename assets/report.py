@@ -9,8 +9,6 @@ from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import Experiment
-from resources.report.files import report_html_path, write_report
-from resources.report.inputs import ReportNames, read_report_data
 from resources.store.parquet import DataFolder
 from resources.store.recording import picture
 from resources.store.run_lock import locked_asset
@@ -36,18 +34,18 @@ def report_asset(
 ) -> dg.AssetsDefinition:
     """The asset over what may be in the data folder."""
     derived = derived_from([one.name for one in benchmarks])
-    names = ReportNames(
-        sources,
-        benchmarks,
-        systems,
-        [one.name for one in experiments],
-        {one.name: one.title for one in derived.values()},
-    )
 
     @dg.asset(deps=list(_DEPS), group_name="report", kinds={"html"})
     @locked_asset
     def report(config: ReportConfig, data_folder: DataFolder) -> dg.MaterializeResult[None]:
         """One page with the paper's tables and figures from this folder's own data."""
+        # Pages and figures are a tenth of all modules, and no other asset needs them.
+        from resources.report.files import report_html_path, write_report
+        from resources.report.inputs import ReportNames, read_report_data
+
+        titles = {one.name: one.title for one in derived.values()}
+        runs = [one.name for one in experiments]
+        names = ReportNames(sources, benchmarks, systems, runs, titles)
         read = read_report_data(data_folder, names)
         sections = write_report(data_folder.path, read, config.traces)
         page = report_html_path(data_folder.path)

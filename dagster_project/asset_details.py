@@ -33,7 +33,9 @@ def detailed(
     assets: Sequence[dg.AssetsDefinition], details: "Details"
 ) -> list[dg.AssetsDefinition]:
     """The same assets with all that ``details`` knows about them."""
-    return [asset.map_asset_specs(partial(details.added_to, asset)) for asset in assets]
+    made = [asset.map_asset_specs(partial(details.added_to, asset)) for asset in assets]
+    details.code.keep()
+    return made
 
 
 def automation_sensor() -> dg.AutomationConditionSensorDefinition:

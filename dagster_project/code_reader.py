@@ -3,14 +3,22 @@
 It follows names through modules of the domain and the assets, so a changed step changes the hash
 of its stage and of no other. Docstrings and lines of comments do not count. A definition is what
 stands from one unindented line to the next; Python's own parser would cost a second of each load.
+Hashes of unchanged files are kept beside Python's compiled modules, and read in place of the files.
 """
 
 import hashlib
+import json
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import cache_from_source
 from pathlib import Path
+
+from resources.store.temporary import replace_file
 
 ROOT = Path(__file__).resolve().parent.parent
 _FOLLOWED = (
@@ -51,30 +59,58 @@ class _Module:
 class CodeReader:
     """Reads definitions in a folder that holds this project's packages, each file once."""
 
-    def __init__(self, root: Path = ROOT) -> None:
-        """``root`` is this project's folder."""
-        self._root = root
+    def __init__(self, root: Path = ROOT, kept: Path | None = None) -> None:
+        """``root`` is this project's folder; ``kept`` a file for the digests of its files."""
+        self._root, self._kept = root, kept
         self._module = cache(self._read)
         self._used = cache(self._used_by)
+        self._defined = cache(self._is_defined)
+        self._state = "" if kept is None else _state(root)
+        self._known = self._read_kept()
+        self._read_before = len(self._known)
 
     def digest(self, symbols: Iterable[Symbol]) -> str:
         """8 hex digits over the definitions of ``symbols`` and of all that they use."""
+        named = sorted(symbols)
+        key = " ".join(f"{module}:{name}" for module, name in named)
+        if key not in self._known:
+            self._known[key] = self._digest(named)
+        return self._known[key]
+
+    def keep(self) -> None:
+        """Write the digests for the next process, where compiled modules are written too."""
+        if self._kept is None or len(self._known) == self._read_before or sys.dont_write_bytecode:
+            return
+        text = json.dumps({"state": self._state, "digests": self._known})
+        with suppress(OSError):  # a folder that may not be written
+            replace_file(self._kept, lambda path: path.write_text(text, "utf-8"))
+
+    def _read_kept(self) -> dict[str, str]:
+        """The digests of files as they are now; none where one changed or none were kept."""
+        if self._kept is None:
+            return {}
+        try:
+            kept = json.loads(self._kept.read_text("utf-8"))
+            return dict(kept["digests"]) if kept["state"] == self._state else {}
+        except (OSError, ValueError, LookupError, TypeError):
+            return {}
+
+    def _digest(self, symbols: Iterable[Symbol]) -> str:
+        waiting = set(symbols)
         seen: set[Symbol] = set()
-        waiting = list(symbols)
         while waiting:
             symbol = waiting.pop()
-            if symbol not in seen:
-                seen.add(symbol)
-                waiting += self._used(symbol)
+            seen.add(symbol)
+            waiting |= self._used(symbol) - seen
         texts = (self._module(module).defined.get(name, "") for module, name in sorted(seen))
         return short_digest(*texts)
 
-    def _used_by(self, symbol: Symbol) -> list[Symbol]:
+    def _used_by(self, symbol: Symbol) -> frozenset[Symbol]:
         """The symbols that one definition names; of a package, what its ``__init__`` passes on."""
         own, name = symbol
         module = self._module(own)
         if name not in module.defined:
-            return [module.imported[name]] if name in module.imported else []
+            return frozenset([module.imported[name]] if name in module.imported else [])
         text = _TEXT.sub("", module.defined[name])
         arguments = set(_ARGUMENT.findall(text))
         used = {(own, "")}
@@ -83,7 +119,7 @@ class CodeReader:
                 continue
             target = module.imported.get(first, (own, first))
             used.add(target if target[1] else (target[0], second))
-        return [one for one in used if self._is_defined(one)]
+        return frozenset(filter(self._defined, used))
 
     def _is_defined(self, symbol: Symbol) -> bool:
         if not _follows(symbol[0]):
@@ -109,15 +145,25 @@ class CodeReader:
                 yield other or name, (inner, "") if whole else (package, name)
 
     def _path(self, name: str) -> Path | None:
-        base = self._root / name.replace(".", "/")
-        found = (base.with_suffix(".py"), base / "__init__.py")
-        return next((path for path in found if path.is_file()), None)
+        # Not with pathlib, which would take as long as all the rest.
+        base = f"{self._root}/{name.replace('.', '/')}"
+        found = (f"{base}.py", f"{base}/__init__.py")
+        return next((Path(path) for path in found if os.path.isfile(path)), None)  # noqa: PTH113
 
 
 @cache
 def this_code() -> CodeReader:
-    """Of this project; its files are read once for all profiles of a process."""
-    return CodeReader()
+    """Of this project; its files are read once for all profiles of a process, or not at all."""
+    return CodeReader(kept=Path(cache_from_source(__file__)).with_suffix(".json"))
+
+
+def _state(root: Path) -> str:
+    """Name, size and time of change of every file that may be read, and of this one."""
+    folders = [root / one.replace(".", "/") for one in _FOLLOWED]
+    files = [Path(__file__), *(one.with_suffix(".py") for one in folders)]
+    files += [file for one in folders for file in one.rglob("*.py")]
+    stats = [(str(file), file.stat()) for file in sorted(files) if file.is_file()]
+    return short_digest(*(f"{name} {one.st_size} {one.st_mtime_ns}" for name, one in stats))
 
 
 @cache

@@ -23,7 +23,6 @@ from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
 from assets.training_studies import training_study_asset
 from assets.trick_study import trick_signs, tricks, tricks_found
-from dagster_project import run_errors
 from dagster_project.asset_details import Details, automation_sensor, detailed
 from dagster_project.code_reader import CodeReader, this_code
 from dagster_project.jobs import jobs_over
@@ -37,7 +36,6 @@ from dagster_project.profiles import (
 )
 from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
 from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
-from dagster_project.terminal import guard_dagster_run
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import TINY_BASES
@@ -146,9 +144,13 @@ def _prediction_pool(profile: Profile, evaluated: Sequence[System]) -> str | Non
     return profile.engines.pools.get("predictions") or ("gpu" if own else None)
 
 
-if run_errors.is_graph_command(sys.argv):
-    run_errors.install()
-guard_dagster_run()
+if {"asset", "job"} & set(sys.argv[1:2]):  # a command that may run the graph, and print
+    from dagster_project import run_errors
+    from dagster_project.terminal import guard_dagster_run
+
+    if run_errors.is_graph_command(sys.argv):
+        run_errors.install()
+    guard_dagster_run()
 defs = build_definitions(profile_from_environment())
 selection = typed_selection(sys.argv)
 if selection is not None:

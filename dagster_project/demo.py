@@ -29,6 +29,7 @@ from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import systems as all_systems
 from decomposerl.reports.training_report import duration
 from resources.report.files import report_html_path
+from resources.store.event_log import kept_open
 from resources.store.parquet import DataFolder
 
 RECIPE = "tiny"
@@ -48,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
     again = parser.parse_args(words).again
     load_env_file()
     profile = dataclasses.replace(profile_from_environment(), corpora=None)
-    with dg.DagsterInstance.get() as instance:
+    with dg.DagsterInstance.get() as plain, kept_open(plain) as instance:
         return show(profile, instance, again=again)
 
 

@@ -4,7 +4,7 @@ A job's launchpad opens with the settings of its assets and their defaults, and 
 field; its page has an example.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import dagster as dg
@@ -126,12 +126,18 @@ def jobs_over(assets: Sequence[dg.AssetsDefinition], *, prefilled: bool = True) 
 
     Some of a job's assets run only without: Dagster refuses defaults of assets that do not run.
     """
+    from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
+
+    # Resolved once: a selection over a list of assets builds the graph again.
+    graph = AssetGraph.from_assets(assets) if prefilled else None
     return [
         dg.define_asset_job(
             name,
             selection=selection,
             description=_described(name, description),
-            config={"ops": ops} if prefilled and (ops := _defaults(selection, assets)) else None,
+            config={"ops": ops}
+            if graph and (ops := _defaults(selection.resolve(graph), assets))
+            else None,
         )
         for name, (selection, description) in _SELECTIONS.items()
     ]
@@ -145,13 +151,12 @@ def _described(name: str, description: str) -> str:
 
 
 def _defaults(
-    selection: dg.AssetSelection, assets: Sequence[dg.AssetsDefinition]
+    keys: Container[dg.AssetKey], assets: Sequence[dg.AssetsDefinition]
 ) -> dict[str, dict[str, Any]]:
-    """The settings of the selected assets with their defaults, by the name of the asset's op.
+    """The settings of the assets with these keys and their defaults, by the name of the op.
 
     None for several partitioned assets: the UI would send all of them with a run of one.
     """
-    keys = selection.resolve(assets)
     chosen = [asset for asset in assets if asset.key in keys]
     if len(chosen) > 1 and any(asset.partitions_def for asset in chosen):
         return {}

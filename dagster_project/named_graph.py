@@ -79,10 +79,12 @@ class NamedGraph:
         from dagster_project.job_runs import JobRuns
         from dagster_project.profiles import use_instance
         from dagster_project.run_progress import RunProgress
+        from resources.store.event_log import kept_open
 
         use_instance()
         with (
-            dg.DagsterInstance.get() as instance,
+            dg.DagsterInstance.get() as plain,
+            kept_open(plain) as instance,
             RunProgress(self.profile.data, verbose=verbose, messages=messages) as progress,
         ):
             yield StartedGraph(JobRuns(self.profile, instance, progress), progress)

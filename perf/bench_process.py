@@ -1,8 +1,8 @@
-"""Fresh processes: memory of a deduplication, and the compile time of a first run.
+"""Fresh processes: memory of a deduplication, and what a first run of the funnel compiles.
 
 The bar of a memory row is a maximum: its ratio is ``MOST_MB`` over the peak. The ratio of the
-cold start is ``MOST_COLD_S`` over the extra CPU time of the first run; imports take part in
-both runs and cancel out.
+cold start is ``MOST_COLD_S`` over the extra CPU time of the first run after an installation, which
+compiles the loops; imports take part in both runs and cancel out.
 """
 
 import json
@@ -20,7 +20,7 @@ from perf.inputs import synthetic_claims
 from perf.sizes import Sizes
 from perf.timing import Row
 
-MOST_MB, MOST_COLD_S = 450.0, 10.0
+MOST_MB, MOST_COLD_S = 450.0, 5.0
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -54,6 +54,7 @@ def process_rows(sizes: Sizes) -> Iterator[Row]:
         note=f"{cost['peak_mb']:.0f} MB; {cost['rows']:,} removed",
     )
     with tempfile.TemporaryDirectory() as cache:
+        made = run_fresh("perf.one_process", "installation", cache=cache)
         cold, warm = (run_fresh("perf.one_process", "funnel", cache=cache) for _ in range(2))
     extra = cold["cpu_s"] - warm["cpu_s"]
     yield Row(
@@ -61,7 +62,7 @@ def process_rows(sizes: Sizes) -> Iterator[Row]:
         cold["seconds"],
         "the same, compiled before",
         warm["seconds"],
-        MOST_COLD_S / max(extra, 1e-9),
+        MOST_COLD_S / max(extra, 0.1),
         1.0,
-        note=f"compiling: {extra:.1f} s, once",
+        note=f"compiling: {extra:.1f} s, at installation {made['cpu_s']:.1f} s",
     )

@@ -1,13 +1,15 @@
 """The cost of a fresh process, for the bench's memory and cold-start rows.
 
 ``python -m perf.one_process duplicates claims.parquet`` reads claims and finds duplicates;
-``python -m perf.one_process funnel`` runs every stage on a few rows. Each prints one line of
-JSON: rows, seconds since this module was loaded, CPU seconds and peak memory.
+``python -m perf.one_process funnel`` runs every stage on a few rows, and ``installation``
+compiles what they need. Each prints one line of JSON: rows, seconds since this module was loaded,
+CPU seconds and peak memory.
 """
 
 import json
 import sys
 import time
+from collections.abc import Callable
 
 STARTED = time.perf_counter()
 ROWS, DIMENSIONS = 300, 64
@@ -51,9 +53,22 @@ def funnel() -> int:
     return catalogue.select_diverse(frame, few, vectors).kept.height
 
 
+def installation() -> int:
+    """Compile the loops as an installation does; no rows."""
+    from decomposerl.kernels.ahead_of_time import compile_loops
+
+    compile_loops()
+    return 0
+
+
 def main() -> None:
     """Run the program named by the first argument and print its cost."""
-    rows = duplicates(sys.argv[2]) if sys.argv[1] == "duplicates" else funnel()
+    programs: dict[str, Callable[..., int]] = {
+        "duplicates": duplicates,
+        "funnel": funnel,
+        "installation": installation,
+    }
+    rows = programs[sys.argv[1]](*sys.argv[2:])
     cost = {"rows": rows, "seconds": time.perf_counter() - STARTED, "cpu_s": time.process_time()}
     from perf.machine import peak_mb
 

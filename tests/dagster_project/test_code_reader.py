@@ -1,5 +1,6 @@
 """What counts as the code of a function, and what does not."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,24 @@ def test_a_decorator_is_part_of_what_it_decorates(project: Path):
     path = project / "decomposerl/step.py"
     path.write_text(STEP.replace("UNUSED = 7", "UNUSED = 8"), "utf-8")
     assert before != CodeReader(project).digest([("decomposerl.step", "unrelated")])
+
+
+def test_digests_are_kept_until_a_file_changes(project: Path):
+    """The next process reads them in place of the files; damaged ones are computed again."""
+    kept, symbol = project / "kept.json", [("decomposerl.step", "step")]
+    first = CodeReader(project, kept)
+    before = first.digest(symbol)
+    first.keep()
+    path = project / "decomposerl/limits.py"
+    written = path.stat()
+    path.write_text(FILES["limits"].replace("1", "7"), "utf-8")
+    now = CodeReader(project).digest(symbol)
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))  # as if it had not changed
+    assert before == CodeReader(project, kept).digest(symbol)
+    os.utime(path)
+    assert now == CodeReader(project, kept).digest(symbol) != before
+    kept.write_text('{"state": ', "utf-8")
+    assert now == CodeReader(project, kept).digest(symbol)
 
 
 def test_a_symbol_that_is_not_there_has_an_empty_text(tmp_path: Path):
