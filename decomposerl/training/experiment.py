@@ -23,7 +23,9 @@ BASE_POLICY = "base_policy"
 """``Experiment.model`` of the tiny model that the project warm-starts itself."""
 CLEAN_POLICY, SMALL_POLICY = "base_policy_clean", "base_policy_small"
 """The same, warm-started on traces without planted flaws; and a smaller one, also without."""
-TINY_BASES = (BASE_POLICY, CLEAN_POLICY, SMALL_POLICY)
+THREE_WAY_POLICY = "base_policy_three_way"
+"""The clean one, warm-started further until it writes the third verdict."""
+TINY_BASES = (BASE_POLICY, CLEAN_POLICY, SMALL_POLICY, THREE_WAY_POLICY)
 """Each is an asset of this name, a folder of the data folder."""
 
 
