@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from decomposerl.prompts.template import VerdictRule
+from decomposerl.errors import ConfigError
+from decomposerl.prompts.template import THREE_WAY, VerdictRule
 from decomposerl.rewards.settings import RewardSettings
 
 ClaimsTable = Literal["training_claims", "training_claims_random"]
@@ -126,7 +127,11 @@ class Experiment:
     claims that keep their label (section 3.3). ``paper`` names the row of the paper that it
     reproduces. ``shuffle_rewards`` permutes reward vectors within each group: a control that must
     not learn. ``judge_thinking`` None keeps the profile's. ``verdict_rule`` is what the
-    policy's prompt calls Refuted.
+    policy's prompt calls Refuted; under ``three_way`` it may end with a third verdict, and learns
+    from claims that were read with ``label_rule = keep_middle``.
+
+    Raises:
+        ConfigError: a reading of the rewards contradicts the verdict rule.
     """
 
     name: str
@@ -147,6 +152,14 @@ class Experiment:
     evidence_view: EvidenceView | None = None
     held_out: HeldOut = field(default_factory=HeldOut)
     shuffle_rewards: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse to read silence as a refutation where it is a verdict."""
+        if self.verdict_rule == THREE_WAY and self.rewards.silence != "literal":
+            raise ConfigError(
+                f"recipe '{self.name}': silence = {self.rewards.silence} reads an open part as "
+                f"Refuted, and verdict_rule = {THREE_WAY} has a verdict for it; choose one"
+            )
 
     @property
     def on_tiny_base(self) -> bool:
