@@ -18,9 +18,11 @@ from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.leaderboard import leaderboard as arranged
 from decomposerl.evaluation.leaderboard import mean_scores
 from decomposerl.evaluation.published import MEANS
+from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System, system_named
+from decomposerl.evaluation.three_way import CLASSES
 from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
 from decomposerl.reports.leaderboard_report import (
     EDITED,
@@ -35,6 +37,7 @@ from decomposerl.reports.system_report import (
     scores_markdown,
     verdicts_markdown,
 )
+from decomposerl.schemas import LABELS
 from resources.evaluation.generation import Generated
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.offered import system_partitions
@@ -110,6 +113,8 @@ def evaluation_assets(
     derived = derived_from(names)
     bases = dict(zip(names, names, strict=True)) | {one.name: one.base for one in derived.values()}
     titles = names | {one.name: one.title for one in derived.values()}
+    if any(one.labels.middle for one in benchmarks):
+        bases[THREE_WAY_SET] = THREE_WAY_SET
     predicted = [_predictions(name, bases[name], systems, parts, pool) for name in bases]
     scored = [_scores(name, bases[name], parts) for name in bases]
     return [*predicted, *scored, _leaderboard(titles, systems), _comparison(names, systems)]
@@ -126,7 +131,7 @@ def _predictions(
         key=["predictions", name],
         partitions_def=parts,
         deps=[dg.AssetKey(["benchmark", base]), "calibrations", policy_dep(systems)],
-        group_name=_GROUP,
+        group_name=_group(name),
         kinds={"parquet"},
         pool=pool,
         description="A system's verdict on each claim, with every call it made.",
@@ -141,11 +146,15 @@ def _predictions(
     ) -> _Output:
         system = system_named(context.partition_key, systems)
         subset = evaluation_subset(read_test_claims(data_folder, name), config.limit)
+        three_way = name == THREE_WAY_SET
         engine = evaluation_model.opened(
-            system, data_folder, verifier, config.checkpoint, config.samples
+            system, data_folder, verifier, config.checkpoint, config.samples, three_way=three_way
         )
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
-        result = engine.predict(name, subset.claims, config.most_failed, context.log.info)
+        log = context.log.info  # a calibration is of two labels
+        result = engine.predict(
+            name, subset.claims, config.most_failed, log, calibrated=not three_way
+        )
         page = {
             **_shown(result, subset.claims),
             **prediction_facts(system, subset, result.predictions, result.calls),
@@ -155,6 +164,10 @@ def _predictions(
         return stage.evaluated(result.predictions, subset.usable, status, page, calls=result.calls)
 
     return predictions
+
+
+def _group(name: str) -> str:
+    return THREE_WAY_SET if name == THREE_WAY_SET else _GROUP
 
 
 def _shown(result: Generated, claims: pl.DataFrame) -> dict[str, object]:
@@ -171,7 +184,7 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         key=["scores", name],
         partitions_def=parts,
         deps=[dg.AssetKey(["predictions", name]), dg.AssetKey(["benchmark", base])],
-        group_name=_GROUP,
+        group_name=_group(name),
         kinds={"parquet"},
         description="Every metric of a system's predictions, with intervals, overall and by slice.",
     )
@@ -187,7 +200,8 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
         doubtful = read_doubtful(data_folder, name)
-        frame = score_predictions(predictions, claims, config, doubtful)
+        classes = CLASSES if name == THREE_WAY_SET else len(LABELS)
+        frame = score_predictions(predictions, claims, config, doubtful, classes)
         page = {**score_facts(frame), "scores": dg.MetadataValue.md(scores_markdown(frame))}
         return stage.evaluated(frame, predictions.height, status, page)
 

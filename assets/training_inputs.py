@@ -9,7 +9,12 @@ from pydantic import Field
 
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.claim_draws import random_claims
-from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
+from decomposerl.training.experiment import (
+    BASE_POLICY,
+    CLEAN_POLICY,
+    SMALL_POLICY,
+    THREE_WAY_POLICY,
+)
 from resources.policy_tiny.folder import CHECKPOINTS, base_policy_facts, load_base_policy
 from resources.store.mirror import send_folder
 from resources.store.parquet import DataFolder, StageOutput
@@ -21,6 +26,8 @@ _BASES = {
     BASE_POLICY: "A Qwen2 of 0.4 million parameters, warm-started on the invented world, for two "
     "cores; its traces have planted flaws.",
     CLEAN_POLICY: "The same without planted flaws: the base of the embedded ablations.",
+    THREE_WAY_POLICY: "The clean one, taught the third verdict in some minutes; one that was made "
+    "before is kept.",
     SMALL_POLICY: "A smaller one, also without flaws: the other size of the scale study. Its warm "
     "start takes a quarter of an hour; one that was made before is kept.",
 }

@@ -19,6 +19,7 @@ from assets.funnel import funnel_assets
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
 from assets.selection_study import selectors
+from assets.three_way import three_way_assets
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
 from assets.training_studies import training_study_asset
@@ -121,6 +122,7 @@ def _assets(
         *JUDGE_ASSETS,
         tiny_judge_heads_asset(pools.get("policy")),
         *evaluation_assets(benchmarks, evaluated, pool, last),
+        *three_way_assets(benchmarks, evaluated),
         calibrations_asset(evaluated, pool, last),
         attrition_asset(sources),
         chat_replies,

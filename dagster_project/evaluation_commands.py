@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from decomposerl.evaluation.systems import System
 
 _PREDICTIONS = "predictions/"
+THREE_WAY_SET = "three_way"
+"""The test set of three labels: it has separate jobs and is evaluated only where it is named."""
+_ENDINGS = {
+    "": lambda name: name != THREE_WAY_SET,
+    "_three_way": lambda name: name == THREE_WAY_SET,
+}
+"""Of the jobs that evaluate and rank, and the test sets that each is for."""
 TestSetsOption = Annotated[str, typer.Option(help="Comma-separated test sets; default: all.")]
 LimitOption = Annotated[
     int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
@@ -84,15 +91,18 @@ def evaluate(  # noqa: PLR0913 - each is one option of the command
     if list_systems:
         _print_systems(systems_for(graph.profile))
         return
-    every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
+    known = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
+    every = [name for name in known if name != THREE_WAY_SET]
     own = [entry.name for entry in entries_for(graph.profile)]
     keys = systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
-    sets = test_sets_named(benchmarks, every) or every
+    sets = test_sets_named(benchmarks, known) or every
     _require_claims(sets, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
-    if done:
+    if done and any(name != THREE_WAY_SET for name in sets):
         _print_board(graph, done)
+    if done and THREE_WAY_SET in sets:
+        _print_three_way(graph, done)
     if done != keys:
         raise typer.Exit(1)
 
@@ -120,16 +130,29 @@ def _evaluated(
 ) -> list[str]:
     """The systems that were evaluated and ranked; why others were not is printed."""
     wanted = {f"{table}/{name}" for table in ("predictions", "scores") for name in sets}
+    endings = [ending for ending, chosen in _ENDINGS.items() if any(map(chosen, sets))]
     done = []
     with graph.started(verbose=verbose) as started:
         for key in systems:
             print_note(key)
-            result = started.runs.execute("evaluate", config, key, wanted=wanted.__contains__)
-            done += [key] if started.succeeded(result) else []
-        if done and not started.succeeded(started.runs.execute("rank")):
+            results = [
+                started.runs.execute(f"evaluate{one}", config, key, wanted=wanted.__contains__)
+                for one in endings
+            ]
+            done += [key] if all(map(started.succeeded, results)) else []
+        ranks = [started.runs.execute(f"rank{one}") for one in endings if done]
+        if not all(map(started.succeeded, ranks)):
             return []
         print_note(f"Dagster's logs: {started.progress.folder}")
     return done
+
+
+def _print_three_way(graph: "NamedGraph", systems: Sequence[str]) -> None:
+    from decomposerl.reports.three_way_report import three_way_markdown
+
+    board = graph.folder.read("leaderboard_three_way")
+    shown = board.filter(board["system"].is_in(list(systems)))
+    print_text(three_way_markdown(shown, titles_for(graph.profile)))
 
 
 def systems_named(words: Sequence[str], partitions: Sequence[str], own: Sequence[str]) -> list[str]:

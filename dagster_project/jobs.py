@@ -34,12 +34,20 @@ _SELECTIONS = {
         "One system's calibration (a partition), on claims that no training used.",
     ),
     "evaluate": (
-        _SELECT.key_prefixes("predictions", "scores"),
+        _SELECT.key_prefixes("predictions", "scores") - _SELECT.groups("three_way"),
         "One system (a partition) on every test set. The test sets must be on disk.",
+    ),
+    "evaluate_three_way": (
+        _SELECT.groups("three_way") & _SELECT.key_prefixes("predictions", "scores"),
+        "One system (a partition) on the claims of three labels, benchmark/three_way.",
     ),
     "rank": (
         _SELECT.assets("leaderboard", "comparison"),
         "Leaderboard and comparison of all systems evaluated so far.",
+    ),
+    "rank_three_way": (
+        _SELECT.assets("leaderboard_three_way"),
+        "The board of all systems evaluated on the claims of three labels.",
     ),
     "studies": (
         _SELECT.groups("studies"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from decomposerl.traces.claim_records import ClaimRecord
 
 STANDARD_INPUT = "-"
-REFUTED, NO_VERDICT = 1, 3
+REFUTED, NO_VERDICT, OPEN = 1, 3, 4
 """Exit codes beside 0; 2 is a wrong use, as in all commands."""
 RerankOption = Annotated[
     bool, typer.Option("--rerank", help="Rank what --retrieve finds by the embedder, too.")
@@ -63,9 +63,10 @@ def verify(  # noqa: PLR0913 - each is one option
 ) -> None:
     """Verify a claim, or a file of claims, and show the questions, answers and evidence behind it.
 
-    Exit codes: 0 Supported, 1 Refuted, 2 wrong use, 3 no verdict; with FILE 0 if every claim got a
-    verdict. Claims come in the order of the file, each as soon as it is done. One that was answered
-    before costs no call. See docs/how-to/verify.md.
+    Exit codes: 0 Supported, 1 Refuted, 2 wrong use, 3 no verdict, 4 Not Enough Information (of a
+    three-way system); with FILE 0 if every claim got a verdict. Claims come in the order of the
+    file, each as soon as it is done. One that was answered before costs no call. See
+    docs/how-to/verify.md.
     """
     records = _records(file, claim, evidence, searched=retrieve is not None)
     profile = _profile(data, systems_file)
@@ -155,7 +156,8 @@ def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:
     """The exit code for these verdicts; of ``many`` claims it says only whether all have one."""
     if None in verdicts:
         return NO_VERDICT
-    return REFUTED if not many and verdicts == ["Refuted"] else 0
+    codes = {"Refuted": REFUTED, "NotEnoughInfo": OPEN}
+    return 0 if many else codes.get(str(verdicts[0]), 0)
 
 
 def _records(
@@ -200,15 +202,16 @@ def _name(path: Path) -> str:
 
 def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
     """Print a claim's trace; the last ``hidden`` warnings were printed before."""
+    from decomposerl.schemas import WRITTEN
+
     print_block(f"{one.claim_id}: {one.claim}" if one.claim_id else one.claim, "bold")
     for number, question in enumerate(one.questions, start=1):
         print_block(question.question, "cyan", indent=5, lead=f"{number}. ")
         print_block(question.answer, indent=5)
         for text, style in _evidence(question):
             print_block(text, style, indent=5)
-    print_block(
-        one.verdict or "No verdict", _COLOURS.get(one.verdict or "", "bold yellow"), indent=2
-    )
+    word = WRITTEN[one.verdict] if one.verdict else "No verdict"
+    print_block(word, _COLOURS.get(one.verdict or "", "bold yellow"), indent=2)
     if one.verdict is not None:
         print_block(_confidence(one.confidence), "dim", indent=2)
     for warning in one.warnings[: len(one.warnings) - hidden]:

@@ -1,6 +1,6 @@
 """The type of a table: named columns in a fixed order, and the check of a frame against them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import polars as pl
@@ -22,13 +22,14 @@ class Column:
 class Table:
     """A named set of columns in a fixed order, with the columns that identify a row.
 
-    ``row`` says what one row is.
+    ``row`` says what one row is, ``rule`` what is wrong between its columns, or an empty text.
     """
 
     name: str
     columns: tuple[Column, ...]
     unique: tuple[str, ...] = ()
     row: str = ""
+    rule: Callable[[pl.DataFrame], str] | None = None
 
     @property
     def schema(self) -> pl.Schema:
@@ -41,12 +42,16 @@ class Table:
 
     def extended(self, name: str, row: str, *columns: Column) -> "Table":
         """The same table under another name, with further columns at the end."""
-        return Table(name, (*self.columns, *columns), self.unique, row)
+        return Table(name, (*self.columns, *columns), self.unique, row, self.rule)
 
     def without(self, names: Collection[str]) -> "Table":
-        """The same table without some of its columns, for a frame that has only the others."""
+        """The same table without some of its columns, for a frame that has only the others.
+
+        Without any of its columns it has no rule, which may need them.
+        """
         columns = tuple(column for column in self.columns if column.name not in names)
-        return Table(self.name, columns, self.unique, self.row)
+        rule = self.rule if columns == self.columns else None
+        return Table(self.name, columns, self.unique, self.row, rule)
 
     def conform(self, frame: pl.DataFrame, *, unique: bool = True) -> pl.DataFrame:
         """Return ``frame`` with this table's column order after checking it.
@@ -55,7 +60,7 @@ class Table:
 
         Raises:
             SchemaError: a column is missing, unknown, of another type, null where it may
-                not be, or two rows share the identifying columns.
+                not be, two rows share the identifying columns, or the rule is broken.
         """
         expected = self.schema
         problems = [f"column '{n}' is missing" for n in expected if n not in frame.columns]
@@ -76,6 +81,8 @@ class Table:
             duplicated = frame.height - frame.select(self.unique).n_unique()
             if duplicated:
                 problems.append(f"{duplicated} rows repeat {', '.join(self.unique)}")
+        if not problems and self.rule and (wrong := self.rule(frame)):
+            problems.append(wrong)
         if problems:
             raise SchemaError(f"table '{self.name}': " + "; ".join(problems))
         return frame.select(list(expected))

@@ -8,7 +8,8 @@ not show what they compare; rows outside the view are not marked.
 A clean trace has the right verdict. Of those with two parts, half ask about each once and half
 about one of them twice in other words; those with one part ask twice, since fewer than two
 questions are a fault. The rewards teach which is better. Flawed traces (``policy_flaws``) give the
-policy habits that training can remove.
+policy habits that training can remove. Where a share ``unknown`` is asked for, those claims stand
+over the evidence of another claim, and the trace ends with the third verdict.
 """
 
 import random
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from decomposerl.claims.passages import table_passages
-from decomposerl.traces.trace import Verdict
+from decomposerl.schemas import LABELS, WRITTEN, Verdict
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from sample.planting import FORMS_ORDINARY, KINDS_OF, WIKI
@@ -64,19 +65,33 @@ class _ClaimPart:
 
     ``part`` is verbatim from the claim, except for an "it" where the claim names the subject
     elsewhere; ``named`` are the things it names, in order, each with whether it is right;
-    ``lines`` are the deciding sentences.
+    ``lines`` are the deciding sentences. ``holds`` is None where the evidence does not say.
+    ``subject`` is what the part is about.
     """
 
     part: str
     named: tuple[tuple[str, bool], ...]
-    holds: bool
+    holds: bool | None
     lines: tuple[str, ...]
+    subject: str = ""
 
     def shown(self, claim: str, seen: str) -> bool:
         """Whether part and sentences are visible, and the part names what is wrong with it."""
-        right = all(right for name, right in self.named if name in self.part)
         verbatim = self.part.removeprefix("it ") in claim
+        if self.holds is None:
+            return verbatim and not any(name in seen for name, _ in self.named)
+        right = all(right for name, right in self.named if name in self.part)
         return verbatim and self.holds == right and all(line in seen for line in self.lines)
+
+    def with_subject(self) -> "_ClaimPart":
+        """The part that also names its subject: absent evidence lacks it, false parts do not."""
+        known = not self.subject or any(name == self.subject for name, _ in self.named)
+        return self if known else replace(self, named=((self.subject, True), *self.named))
+
+    def unknown(self) -> "_ClaimPart":
+        """The part over evidence that does not say."""
+        named = tuple((name, False) for name, _ in self.named)
+        return replace(self, named=named, holds=None, lines=())
 
     def checks(self) -> str:
         """The part, with a mark after each thing it names."""
@@ -88,13 +103,19 @@ class _ClaimPart:
         return f"{marked}{rest}."
 
     def answer(self) -> str:
-        """Yes or no, in the claim's words."""
+        """Yes or no, in the claim's words; not known where the evidence does not say."""
+        if self.holds is None:
+            return "I don't know."
         holds = "Yes, it is true" if self.holds else "No, it is not true"
         return f"{holds} that {self.part}."
 
 
-def lessons(seed: int, view: EvidenceView, flaws: float = 0.0) -> Iterator[Lesson]:
+def lessons(
+    seed: int, view: EvidenceView, flaws: float = 0.0, unknown: float = 0.0
+) -> Iterator[Lesson]:
     """Endless lessons; ``flaws`` is the share with a flawed trace, 0..1.
+
+    ``unknown`` is the share of claims over evidence that does not say.
 
     The same arguments give the same lessons. Claims on prose have both labels about equally often;
     claims on tables are true. A claim on prose is redrawn where the view hides one of its facts, or
@@ -103,31 +124,51 @@ def lessons(seed: int, view: EvidenceView, flaws: float = 0.0) -> Iterator[Lesso
     rng = random.Random(seed)  # noqa: S311 - an invented world needs no secrets
     world = World(random.Random(rng.random()))  # noqa: S311 - the same
     while True:
-        label: Verdict = rng.choice(("Supported", "Refuted"))
+        label: Verdict = rng.choice(LABELS)
+        if unknown and rng.random() < unknown:
+            label = "NotEnoughInfo"
         lesson = None
         while lesson is None:
             world.keep_names()
-            lesson = _lesson(world, rng, label, view, flaws)
+            lesson = _lesson(world, rng, label, view, flaws, subjects=unknown > 0)
             world.release_names()
         yield lesson
 
 
-def _lesson(
-    world: World, rng: random.Random, label: Verdict, view: EvidenceView, flaws: float
+def _lesson(  # noqa: PLR0913 - what a lesson is drawn from
+    world: World,
+    rng: random.Random,
+    label: Verdict,
+    view: EvidenceView,
+    flaws: float,
+    *,
+    subjects: bool,
 ) -> Lesson | None:
-    worded = _table(world, rng, view) if rng.random() < _TABLES else _prose(world, rng, label)
+    worded = _worded(world, rng, label, view)
+    if subjects:
+        worded = replace(worded, points=[point.with_subject() for point in worded.points])
+    if label == "NotEnoughInfo":  # over the evidence of another claim
+        other = _prose(world, rng, "Supported").evidence
+        worded = replace(worded, evidence=other, points=[one.unknown() for one in worded.points])
     seen = evidence_view(worded.claim, worded.evidence, view)
     numbered = _numbered(worded.claim, worded.points)
     if not numbered or not all(point.shown(worded.claim, seen) for point in worded.points):
         return None
-    supported = all(point.holds for point in worded.points)
-    verdict: Verdict = "Supported" if supported else "Refuted"
+    verdict = _verdict(worded.points)
     blocks = [TraceBlock("think", numbered), *_blocks(rng, worded.points, verdict)]
     flaw = ""
     if rng.random() < flaws:
         flaw, blocks = flawed(rng, blocks)
     trace = "\n".join(f"<{b.kind}>{b.text}{b.end}" for b in blocks)
     return Lesson(worded.claim, seen, trace, verdict, flaw)
+
+
+def _verdict(points: Sequence[_ClaimPart]) -> Verdict:
+    """Supported if every part holds, Refuted if one does not, else not known."""
+    held = [point.holds for point in points]
+    if False in held:
+        return "Refuted"
+    return "NotEnoughInfo" if None in held else "Supported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +178,12 @@ class _WordedClaim:
     claim: str
     evidence: str
     points: list[_ClaimPart]
+
+
+def _worded(world: World, rng: random.Random, label: Verdict, view: EvidenceView) -> _WordedClaim:
+    if label == "NotEnoughInfo":
+        return _prose(world, rng, "Supported")
+    return _table(world, rng, view) if rng.random() < _TABLES else _prose(world, rng, label)
 
 
 def _prose(world: World, rng: random.Random, label: Verdict) -> _WordedClaim:
@@ -202,7 +249,7 @@ def _points(true: ClaimDraft, stated: ClaimDraft, claim: str, wording: int) -> l
         named += [(said.values[slot], fact.values[slot]) for slot in said.slots(wording)]
         right = tuple((name, name == held) for name, held in named)
         part = _part(said, claim, wording, first=not made)
-        made.append(_ClaimPart(part, right, fact == said, (fact.sentence(),)))
+        made.append(_ClaimPart(part, right, fact == said, (fact.sentence(),), said.subject))
     return made
 
 
@@ -239,4 +286,4 @@ def _blocks(rng: random.Random, points: list[_ClaimPart], label: Verdict) -> lis
             TraceBlock("answer", point.answer()),
         ]
     blocks.append(TraceBlock("think", "All is checked."))
-    return [*blocks, TraceBlock("verification", label)]
+    return [*blocks, TraceBlock("verification", WRITTEN[label])]

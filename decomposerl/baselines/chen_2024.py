@@ -132,4 +132,5 @@ METHOD = decomposing(
     calls="q + k + 2: q writings (at most 3) of k questions (at most 10); q if k = 0",
     formula=_formula,
     revision=2,
+    three_way=True,
 )

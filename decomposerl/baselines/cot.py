@@ -20,4 +20,5 @@ METHOD = Method(
     prompt="cot",
     decomposes=False,
     revision=2,
+    three_way=True,
 )

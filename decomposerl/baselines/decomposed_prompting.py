@@ -241,4 +241,5 @@ METHOD = decomposing(
     calls="2k + 1 + e: k steps (at most 9), e = 1 for the call that ends",
     formula=lambda ended: 2 * len(ended.cycles) + 1 + (ended.notes["stopped"] != "cap"),
     revision=2,
+    three_way=True,
 )

@@ -20,4 +20,5 @@ METHOD = Method(
     formula=lambda _: 1,
     prompt="few_shot",
     decomposes=False,
+    three_way=True,
 )

@@ -155,4 +155,5 @@ METHOD = decomposing(
     calls="2 + S: S sub-claims (at most 10); 1 if none was read",
     formula=lambda ended: 2 + int(ended.notes["sub_claims"]) if ended.notes["split"] else 1,
     revision=2,
+    three_way=True,
 )

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from decomposerl.chat import Token
+from decomposerl.schemas import LABELS
 from decomposerl.traces.trace import Cycle, Verdict
 
 Operation = Literal[
@@ -86,13 +87,15 @@ class ModelReply:
     """The model's reply. ``text`` continues where ``ModelCall.continues`` ended.
 
     ``truncated``: the token limit ended it. ``failure`` gives the reason where there is no reply,
-    else it is empty. ``tokens`` is filled where the engine gives log-probabilities.
+    else it is empty. ``tokens`` is filled where the engine gives log-probabilities. ``labels`` are
+    the verdicts that its prompt offered (``offering``).
     """
 
     text: str
     truncated: bool = False
     failure: str = ""
     tokens: tuple[Token, ...] = ()
+    labels: tuple[Verdict, ...] = LABELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +159,9 @@ class Method:
     the faithful number of calls per claim as a formula, without the calls that were repeated
     because a reply could not be read; ``formula`` computes it from how a claim ended faithfully,
     without counting calls. ``engine`` is the port behind it: a chat model, or a verifier
-    (MiniCheck). ``revision`` is raised whenever a change of the method's code
-    may change a verdict, its trace or its calls, so that earlier results are not reused.
+    (MiniCheck). ``three_way``: its model may end with the third verdict where the prompt offers it;
+    a method whose rules decide has two. ``revision`` is raised whenever a change of the method's
+    code may change a verdict, its trace or its calls, so that earlier results are not reused.
     """
 
     name: str
@@ -170,6 +174,7 @@ class Method:
     decomposes: bool = True
     engine: Literal["chat", "verifier"] = "chat"
     revision: int = 1
+    three_way: bool = False
 
     def expected_calls(self, ended: Verification, protocol: Protocol = "faithful") -> int:
         """How many calls a claim that ended this way has cost, the repeated ones included."""
@@ -239,6 +244,23 @@ def noting_repeats(procedure: Procedure) -> Procedure:
                 return replace(ended, notes={**ended.notes, AGAIN: repeats})
 
     return noting
+
+
+def offering(labels: tuple[Verdict, ...], procedure: Procedure) -> Procedure:
+    """The procedure, whose replies are read as answers to prompts that offer ``labels``."""
+
+    def offered(given: ClaimInput) -> Steps:
+        steps = procedure(given)
+        calls = next(steps)
+        while True:
+            replies = yield calls
+            try:
+                calls = steps.send(tuple(replace(one, labels=labels) for one in replies))
+            except StopIteration as end:
+                ended: Verification = end.value
+                return ended
+
+    return offered
 
 
 def status_of(verdict: Verdict | None, *replies: ModelReply) -> ParseStatus:

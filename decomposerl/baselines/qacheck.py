@@ -196,4 +196,5 @@ METHOD = decomposing(
     "1 more if the questions end, 1 in all without any",
     formula=_formula,
     revision=2,
+    three_way=True,
 )

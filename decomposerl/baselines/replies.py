@@ -80,8 +80,8 @@ def whole_text(reply: ModelReply) -> str:
 
 
 def read_verdict(reply: ModelReply) -> Verdict | None:
-    """The verdict of a reply."""
-    return verdicts.read_verdict(reply.text, truncated=reply.truncated)
+    """The verdict of a reply, among those that its prompt offered."""
+    return verdicts.read_verdict(reply.text, truncated=reply.truncated, labels=reply.labels)
 
 
 def ask_verdict(

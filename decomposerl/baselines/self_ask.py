@@ -134,7 +134,8 @@ def _read_turn(reply: ModelReply) -> _Turn | None:
     """The turn in a reply; None also where its final line holds no verdict."""
     lines = _lines(reply)
     final = _final_line(lines)
-    verdict = read_verdict(ModelReply("\n".join(lines) if final is None else final))
+    last = "\n".join(lines) if final is None else final
+    verdict = read_verdict(ModelReply(last, labels=reply.labels))
     if final is not None:
         return _Turn("final line", verdict=verdict) if verdict else None
     labelled = [line for line in lines if _FOLLOW_UP.fullmatch(line)]
@@ -177,4 +178,5 @@ METHOD = decomposing(
         2 * len(ended.cycles) + 1 + (ended.notes["stopped"] in {"none", "repeat", "unread"})
     ),
     revision=3,
+    three_way=True,
 )

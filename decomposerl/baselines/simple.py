@@ -20,4 +20,5 @@ METHOD = Method(
     prompt="simple",
     decomposes=False,
     revision=2,
+    three_way=True,
 )

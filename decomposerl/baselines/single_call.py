@@ -60,6 +60,7 @@ def decomposing(  # noqa: PLR0913 - the parts of a method
     calls: str,
     formula: Callable[[Verification], int],
     revision: int = 1,
+    three_way: bool = False,
 ) -> Method:
     """A method in both protocols, prompted from the file of its name; ``opening`` begins traces."""
     return Method(
@@ -71,4 +72,5 @@ def decomposing(  # noqa: PLR0913 - the parts of a method
         formula=formula,
         prompt=name,
         revision=revision,
+        three_way=three_way,
     )

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from decomposerl.schemas import Verdict
+
 EvidenceKind = Literal["text", "table"]
-LabelRule = Literal["drop_middle", "middle_is_refuted"]
+LabelRule = Literal["drop_middle", "middle_is_refuted", "keep_middle"]
+KEEP_MIDDLE: LabelRule = "keep_middle"
 Side = Literal["Supported", "Refuted", "middle", "no_verdict"]
 
 RejectReason = Literal[
@@ -117,10 +120,15 @@ class LabelMap:
         return "middle" if key in self.middle else None
 
 
-def apply_rule(side: Side, rule: LabelRule) -> str | None:
-    """The binary label of a side under a rule; None means the row is dropped."""
+_MIDDLE: Mapping[LabelRule, Verdict | None] = {
+    "drop_middle": None,
+    "middle_is_refuted": "Refuted",
+    "keep_middle": "NotEnoughInfo",
+}
+
+
+def apply_rule(side: Side, rule: LabelRule) -> Verdict | None:
+    """The label of a side under a rule; None means the row is dropped."""
     if side == "no_verdict":
         return None
-    if side != "middle":
-        return side
-    return "Refuted" if rule == "middle_is_refuted" else None
+    return _MIDDLE[rule] if side == "middle" else side

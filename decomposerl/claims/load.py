@@ -15,7 +15,7 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.claims.checks import Candidate, check_draft
-from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
+from decomposerl.claims.claim import KEEP_MIDDLE, Draft, LabelRule, Reject, apply_rule
 from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink
 from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
@@ -39,7 +39,9 @@ class LoadSettings(Settings):
     """How corpora are read (paper, "Source Aggregation")."""
 
     label_rule: LabelRule = Field(
-        "drop_middle", description="what happens to the third class of labels"
+        "drop_middle",
+        description="what happens to the third class of labels; keep_middle: a third label of "
+        "training claims",
     )
     holdout_share: float = Field(
         0.2, ge=0, le=1, description="share of documents kept for a benchmark without own files"
@@ -129,14 +131,17 @@ def load_benchmark(
     """Read a test set; ``source`` is the training corpus it shares files with, if any.
 
     Rows of the middle class, of no verdict and without a label have a null ``label``, rows without
-    evidence text a null ``evidence``: they still count for decontamination.
+    evidence text a null ``evidence``: they still count for decontamination. A test set keeps the
+    paper's two labels under ``keep_middle``, too: three are scored on ``three_way`` (see
+    ``evaluation.three_way``).
 
     Raises:
         TooManyRejects, SourceFileError, ConservationError, ConfigError: as for ``load_source``.
     """
     benchmark = read_as(benchmark, settings.readings)
     source = source and read_as(source, settings.readings)
-    collector = ClaimCollector(benchmark.name, f"benchmark/{benchmark.name}", settings.label_rule)
+    rule: LabelRule = "drop_middle" if settings.label_rule == KEEP_MIDDLE else settings.label_rule
+    collector = ClaimCollector(benchmark.name, f"benchmark/{benchmark.name}", rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
     rows = _NativeRows(files)

@@ -75,7 +75,7 @@ def _label_lines(sides: Mapping[Side, Sequence[str]], counts: Mapping[str, int])
     notes: dict[Side, str] = {
         "supported": numbers,
         "refuted": numbers,
-        "middle": "neither; dropped or Refuted by label_rule",
+        "middle": "neither; dropped, Refuted or the third label by label_rule",
         "drop": "not recognised: move each to its side, or leave it out of training",
     }
     for side, note in notes.items():

@@ -5,9 +5,9 @@ columns), from which metrics and their percentile intervals follow. Seeded, exac
 Python loop over draws.
 
 A cluster is a document with all its claims. Clusters with only Supported claims, with only Refuted
-ones, and with both are drawn separately, each as often as there are of them, which keeps the
-labels' shares. With one claim a document this is the bootstrap within labels. Intervals are
-percentiles without a bias correction.
+ones, and with both (and so on for three labels) are drawn separately, each as often as there are of
+them, which keeps the labels' shares. With one claim a document this is the bootstrap within labels.
+Intervals are percentiles without a bias correction.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.evaluation.metrics import Codes, Counts, Numbers
+from decomposerl.schemas import VERDICTS
 
 DRAWS = 10_000
 LEVEL = 0.95
@@ -73,13 +74,14 @@ def clusters_of(labels: Codes, documents: Sequence[Hashable | None] | None = Non
             for row, document in enumerate(documents)
         )
         first = np.fromiter((numbers.setdefault(name, len(numbers)) for name in named), np.int64)
-    has_label = np.zeros((int(first.max(initial=-1)) + 1, 2), dtype=np.bool_)
+    has_label = np.zeros((int(first.max(initial=-1)) + 1, len(VERDICTS)), dtype=np.bool_)
     has_label[first, labels] = True
-    strata = has_label @ np.array([1, 2])  # 1: Supported only, 2: Refuted only, 3: both
+    # 1: Supported only, 2: Refuted only, 3: both; three-way 4 to 7 with the third label
+    strata = has_label @ np.array([1, 2, 4])
     order = np.argsort(strata, kind="stable")
     renumbered = np.empty(len(order), dtype=np.int64)
     renumbered[order] = np.arange(len(order))
-    sizes = np.bincount(strata, minlength=4)
+    sizes = np.bincount(strata)
     return Clusters(renumbered[first], np.concatenate([[0], np.cumsum(sizes[sizes > 0])]))
 
 

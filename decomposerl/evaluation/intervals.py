@@ -21,25 +21,26 @@ counts) have bootstrap intervals.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, combinations
 
 import numpy as np
 
 from decomposerl.evaluation.bootstrap import LEVEL, Clusters
 from decomposerl.evaluation.metrics import (
-    COUNT_METRICS,
-    SUPPORTED,
+    AS_REFUTED,
     Codes,
     Counts,
     Numbers,
+    count_metrics,
     indicators,
 )
 
 Bounds = tuple[float, float]
 _Cells = tuple[int, ...]
-_SS, _SR, _SN, _RS, _RR, _RN = range(6)  # label and verdict, as ``metrics.indicators``
+_NAMES = ("supported", "refuted", "not_enough_info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +52,32 @@ class Share:
     f1: bool = False
 
 
-_RECALLS = Share((_SS,), (_SS, _SR, _SN)), Share((_RR,), (_RS, _RR, _RN))
-_LENIENT = Share((_RR, _RN), (_RS, _RR, _RN))
-_F1S = Share((_SS,), (_SS, _SR, _SN, _RS), f1=True), Share((_RR,), (_RR, _RS, _RN, _SR), f1=True)
-SHARES: Mapping[str, tuple[Share, ...]] = {
-    "balanced_accuracy": _RECALLS,
-    "balanced_accuracy_as_refuted": (_RECALLS[0], _LENIENT),
-    "recall_supported": _RECALLS[:1],
-    "recall_refuted": _RECALLS[1:],
-    "precision_supported": (Share((_SS,), (_SS, _RS)),),
-    "precision_refuted": (Share((_RR,), (_RR, _SR)),),
-    "f1_supported": _F1S[:1],
-    "f1_refuted": _F1S[1:],
-    "macro_f1": _F1S,
-    "accuracy": (Share((_SS, _RR), tuple(range(6))),),
-}
-"""Every metric of ``metrics.COUNT_METRICS`` as the mean of one or two shares."""
+@lru_cache(maxsize=64)
+def shares_of(metric: str, classes: int = 2) -> tuple[Share, ...]:
+    """A metric of ``metrics.COUNT_METRICS``, or of the third label's, as the mean of shares.
+
+    One share, or one a label: cells are numbered by label and verdict as in ``indicators``.
+    """
+    labels = range(classes)
+    rows = [tuple(label * (classes + 1) + verdict for verdict in (*labels, classes))
+            for label in labels]  # fmt: skip
+    columns = [tuple(row[label] for row in rows) for label in labels]
+    hits = [(rows[label][label],) for label in labels]
+    kinds = {
+        "recall": [Share(hit, row) for hit, row in zip(hits, rows, strict=True)],
+        "precision": [Share(hit, column) for hit, column in zip(hits, columns, strict=True)],
+        "f1": [
+            Share(hit, tuple({*row, *column}), f1=True)
+            for hit, row, column in zip(hits, rows, columns, strict=True)
+        ],
+    }
+    means = {"balanced_accuracy": kinds["recall"], "macro_f1": kinds["f1"]}
+    lenient = Share((*hits[1], rows[1][-1]), rows[1])
+    means[AS_REFUTED] = [lenient if label == 1 else kinds["recall"][label] for label in labels]
+    means["accuracy"] = [Share(tuple(chain(*hits)), tuple(chain(*rows)))]
+    for kind, shares in kinds.items():
+        means |= {f"{kind}_{_NAMES[label]}": [share] for label, share in enumerate(shares)}
+    return tuple(means[metric])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,19 +94,26 @@ class _ShareEstimate:
     sizes: Numbers
 
 
-def metric_interval(
-    metric: str, labels: Codes, verdicts: Codes, clusters: Clusters, level: float = LEVEL
+def metric_interval(  # noqa: PLR0913, PLR0917 - outcomes, and how they are read
+    metric: str,
+    labels: Codes,
+    verdicts: Codes,
+    clusters: Clusters,
+    level: float = LEVEL,
+    classes: int = 2,
 ) -> Bounds:
-    """The interval of a metric of ``SHARES``; NaN where the metric is not defined."""
-    sums = clusters.sums(indicators(labels, verdicts))
-    if np.isnan(COUNT_METRICS[metric](sums.sum(axis=0).reshape(2, 3))):
+    """The interval of a metric that ``shares_of`` has; NaN where the metric is not defined."""
+    sums = clusters.sums(indicators(labels, verdicts, classes))
+    table = sums.sum(axis=0).reshape(classes, classes + 1)
+    if np.isnan(count_metrics(classes)[metric](table)):
         return math.nan, math.nan
+    shares = shares_of(metric, classes)
     parts = [
         _share(sums[:, list(one.hits)].sum(axis=1), sums[:, list(one.of)].sum(axis=1), level)
-        for one in SHARES[metric]
+        for one in shares
     ]
     return _mean(
-        [_as_f1(part) if one.f1 else part for part, one in zip(parts, SHARES[metric], strict=True)]
+        [_as_f1(part) if one.f1 else part for part, one in zip(parts, shares, strict=True)]
     )
 
 
@@ -105,16 +123,21 @@ def share_interval(hits: Counts, of: Counts, clusters: Clusters, level: float = 
     return _mean([_share(sums[:, 0], sums[:, 1], level)])
 
 
-def difference_interval(
-    labels: Codes, verdicts: Codes, others: Codes, clusters: Clusters, level: float = LEVEL
+def difference_interval(  # noqa: PLR0913, PLR0917 - two outcomes, and how they are read
+    labels: Codes,
+    verdicts: Codes,
+    others: Codes,
+    clusters: Clusters,
+    level: float = LEVEL,
+    classes: int = 2,
 ) -> Bounds:
     """The interval of one balanced accuracy minus another on the same claims."""
-    if len(np.unique(labels)) < 2:  # noqa: PLR2004 - both labels, or no balanced accuracy
+    if len(np.unique(labels)) < classes:  # without a label there is no balanced accuracy
         return math.nan, math.nan
     better = (verdicts == labels) & (others != labels)
     worse = (others == labels) & (verdicts != labels)
     parts = []
-    for side in (labels == SUPPORTED, labels != SUPPORTED):
+    for side in (labels == label for label in range(classes)):
         sums = clusters.sums(np.stack([better & side, worse & side, side], axis=1))
         parts.append(_paired(sums[:, 0], sums[:, 1], sums[:, 2], level))
     return _mean(parts, -1.0)
@@ -132,18 +155,19 @@ def mean_interval(scores: Sequence[float], lows: Sequence[float], highs: Sequenc
 
 
 def _mean(parts: Sequence[_ShareEstimate], least: float = 0.0) -> Bounds:
-    """MOVER over one or two parts on the same clusters."""
+    """MOVER over parts on the same clusters."""
     if any(math.isnan(part.estimate) for part in parts):
         return math.nan, math.nan
-    correlation = _correlation(*parts) if len(parts) > 1 else 0.0
+    correlations = [_correlation(*pair) for pair in combinations(parts, 2)]
     estimate = sum(part.estimate for part in parts) / len(parts)
-    below = _distance([part.estimate - part.low for part in parts], correlation)
-    above = _distance([part.high - part.estimate for part in parts], correlation)
+    below = _distance([part.estimate - part.low for part in parts], correlations)
+    above = _distance([part.high - part.estimate for part in parts], correlations)
     return max(least, estimate - below), min(1.0, estimate + above)
 
 
-def _distance(sides: Sequence[float], correlation: float) -> float:
-    mixed = 2 * correlation * math.prod(sides) * len(sides[1:])  # 0 for a single side
+def _distance(sides: Sequence[float], correlations: Sequence[float]) -> float:
+    pairs = zip(combinations(sides, 2), correlations, strict=True)
+    mixed = sum(2 * correlation * (one * other) for (one, other), correlation in pairs)
     square = sum(side * side for side in sides) + mixed
     return math.sqrt(max(square, 0.0)) / len(sides)
 

@@ -1,7 +1,8 @@
 """Metrics of verdicts and of confidences, all 0..1.
 
-Metrics of verdicts take tables of counts, shape (..., 2, 3): labels Supported and Refuted by
-verdicts Supported, Refuted and none. They give an array of shape (...), so thousands of resampled
+Metrics of verdicts take tables of counts, shape (..., k, k + 1): the k labels by those verdicts and
+none. The paper's k is 2, Supported and Refuted; a three-way test set has Not Enough Information,
+too, which two-way is no verdict. They give an array of shape (...), so thousands of resampled
 tables cost one call. A missing verdict counts as wrong; ``as_refuted`` gives the lenient reading.
 An undefined metric (a label without claims) is NaN, never 0.
 """
@@ -12,7 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.schemas import LABELS
+
 SUPPORTED, REFUTED, NONE = 0, 1, 2
+"""Codes; no verdict is 2 two-way, and k in general (three-way 2 is Not Enough Information)."""
 BINS = 15
 Codes = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -21,35 +25,37 @@ Unread = Literal["opposite", "class", "leave-out"]
 """What a missing verdict counts as: the opposite of the claim's label, a third verdict (means stay
 over the two labels), or a claim to leave out."""
 CountMetric = Callable[[Counts], Numbers]
-_CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, None: NONE}
+_CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, "NotEnoughInfo": 2, None: 3}
 
 
-def codes_of(verdicts: Sequence[str | None]) -> Codes:
-    """Labels or verdicts as numbers; None is NONE.
+def codes_of(verdicts: Sequence[str | None], classes: int = 2) -> Codes:
+    """Labels or verdicts as numbers; None is ``classes``, as is a verdict beyond them.
 
     Raises:
         KeyError: another word.
     """
-    return np.fromiter((_CODES[verdict] for verdict in verdicts), np.int64, len(verdicts))
+    codes = np.fromiter((_CODES[verdict] for verdict in verdicts), np.int64, len(verdicts))
+    return np.minimum(codes, classes)
 
 
-def indicators(labels: Codes, verdicts: Codes) -> Codes:
-    """One row per claim with a single 1, shape (n, 6): sums of rows are flattened tables."""
-    cells = np.zeros((len(labels), 6), dtype=np.int64)
-    cells[np.arange(len(labels)), labels * 3 + verdicts] = 1
+def indicators(labels: Codes, verdicts: Codes, classes: int = 2) -> Codes:
+    """One row per claim with a single 1, shape (n, k (k + 1)): their sums are flattened tables."""
+    cells = np.zeros((len(labels), classes * (classes + 1)), dtype=np.int64)
+    cells[np.arange(len(labels)), labels * (classes + 1) + verdicts] = 1
     return cells
 
 
-def outcome_table(labels: Codes, verdicts: Codes) -> Codes:
-    """Counts of label by verdict, shape (2, 3)."""
-    return np.bincount(labels * 3 + verdicts, minlength=6).reshape(2, 3)
+def outcome_table(labels: Codes, verdicts: Codes, classes: int = 2) -> Codes:
+    """Counts of label by verdict, shape (k, k + 1)."""
+    cells = np.bincount(labels * (classes + 1) + verdicts, minlength=classes * (classes + 1))
+    return cells.reshape(classes, classes + 1)
 
 
 def as_refuted(table: Counts) -> Counts:
     """The same outcomes with every missing verdict read as Refuted."""
     lenient = table.copy()
-    lenient[..., REFUTED] += table[..., NONE]
-    lenient[..., NONE] = 0
+    lenient[..., REFUTED] += table[..., -1]
+    lenient[..., -1] = 0
     return lenient
 
 
@@ -78,19 +84,27 @@ def f1(table: Counts, label: int) -> Numbers:
 
 
 def balanced_accuracy(table: Counts) -> Numbers:
-    """Mean of the two recalls."""
-    return (recall(table, SUPPORTED) + recall(table, REFUTED)) / 2
+    """Mean of the labels' recalls."""
+    return _mean_over_labels(recall, table)
 
 
 def macro_f1(table: Counts) -> Numbers:
-    """Mean of the two F1."""
-    return (f1(table, SUPPORTED) + f1(table, REFUTED)) / 2
+    """Mean of the labels' F1."""
+    return _mean_over_labels(f1, table)
 
 
 def accuracy(table: Counts) -> Numbers:
     """Share of the claims whose verdict is their label."""
-    right = table[..., SUPPORTED, SUPPORTED] + table[..., REFUTED, REFUTED]
+    right = np.trace(table, axis1=-2, axis2=-1)
     return _ratio(right, table.sum(axis=(-1, -2)))
+
+
+def _mean_over_labels(metric: Callable[[Counts, int], Numbers], table: Counts) -> Numbers:
+    labels = table.shape[-2]
+    total = metric(table, 0)
+    for label in range(1, labels):
+        total = total + metric(table, label)
+    return total / labels
 
 
 AS_REFUTED = "balanced_accuracy_as_refuted"
@@ -107,6 +121,16 @@ COUNT_METRICS: Mapping[str, CountMetric] = {
     "accuracy": accuracy,
 }
 """Name in ``SCORES`` to metric; ``balanced_accuracy`` is the paper's."""
+_THIRD_METRICS: Mapping[str, CountMetric] = {
+    "recall_not_enough_info": lambda table: recall(table, 2),
+    "precision_not_enough_info": lambda table: precision(table, 2),
+    "f1_not_enough_info": lambda table: f1(table, 2),
+}
+
+
+def count_metrics(classes: int = 2) -> Mapping[str, CountMetric]:
+    """``COUNT_METRICS``, three-way with those of the third label."""
+    return COUNT_METRICS if classes == len(LABELS) else {**COUNT_METRICS, **_THIRD_METRICS}
 
 
 def auroc(scores: Numbers, positive: NDArray[np.bool_]) -> float:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from decomposerl.evaluation.bootstrap import DRAWS, Clusters, resampled_sums
 from decomposerl.evaluation.intervals import difference_interval, mean_interval
 from decomposerl.evaluation.metrics import (
-    SUPPORTED,
     Codes,
     Numbers,
     balanced_accuracy,
@@ -68,18 +67,20 @@ def compare(  # noqa: PLR0913, PLR0917 - two systems, and how to draw
     clusters: Clusters,
     rng: np.random.Generator,
     draws: int = DRAWS,
+    classes: int = 2,
 ) -> tuple[Difference, Numbers]:
     """The difference of two systems on the same claims, and its draws, shape (draws,)."""
-    ours, theirs = outcome_table(labels, verdicts), outcome_table(labels, others)
+    ours, theirs = (outcome_table(labels, one, classes) for one in (verdicts, others))
     difference = float(balanced_accuracy(ours) - balanced_accuracy(theirs))
-    both = np.hstack([indicators(labels, verdicts), indicators(labels, others)])
-    tables = resampled_sums(both, clusters, rng, draws).reshape(draws, 2, 2, 3)
+    both = np.hstack([indicators(labels, one, classes) for one in (verdicts, others)])
+    drawn_sums = resampled_sums(both, clusters, rng, draws)
+    tables = drawn_sums.reshape(draws, 2, classes, classes + 1)
     drawn = balanced_accuracy(tables[:, 0]) - balanced_accuracy(tables[:, 1])
-    differing, of_a_label = _documents(labels, verdicts, others, clusters)
+    differing, of_a_label = _documents(labels, verdicts, others, clusters, classes)
     outcome = Difference(
         len(labels),
         difference,
-        *difference_interval(labels, verdicts, others, clusters),
+        *difference_interval(labels, verdicts, others, clusters, classes=classes),
         max(p_two_sided(drawn), _least_p(differing)),
         mcnemar(verdicts == labels, others == labels),
         differing,
@@ -89,13 +90,13 @@ def compare(  # noqa: PLR0913, PLR0917 - two systems, and how to draw
 
 
 def _documents(
-    labels: Codes, verdicts: Codes, others: Codes, clusters: Clusters
+    labels: Codes, verdicts: Codes, others: Codes, clusters: Clusters, classes: int
 ) -> tuple[int, int]:
     """On how many clusters the systems differ, and how many have a claim of the rarer label."""
     gained = (verdicts == labels).astype(np.int64) - (others == labels)
-    supported = labels == SUPPORTED
-    sides = np.stack([gained * supported, gained * ~supported], axis=1)
-    return int(clusters.sums(sides).any(axis=1).sum()), clusters.fewest(supported)
+    of_label = [labels == label for label in range(classes)]
+    sides = np.stack([gained * own for own in of_label], axis=1)
+    return int(clusters.sums(sides).any(axis=1).sum()), min(map(clusters.fewest, of_label))
 
 
 def _least_p(differing: int) -> float:

@@ -15,12 +15,15 @@ from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import Clusters, clusters_of
 from decomposerl.evaluation.derived import states_rating
 from decomposerl.evaluation.metrics import Codes, codes_of
+from decomposerl.schemas import VERDICTS
 
 SLICES = ("subset", "hops", "evidence_words", "source", "states_rating")
 WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)
 """Lower ends of the bands of evidence length, in white-space separated words."""
 SHARED_EVIDENCE = pl.coalesce("document_id", "evidence")
 """Claims with the same value share evidence and are resampled together; null is shared by none."""
+THREE_WAY_SET = "three_way"
+"""The test set of every claim with one of three labels, by the middle classes of test sets."""
 BEYOND_CONTEXT = "beyond_context"
 """The note of a claim that did not fit the model's context: what was done with it."""
 BeyondContext = Literal["best_sentences", "wrong", "drop"]
@@ -75,10 +78,20 @@ def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFra
     return about.join(predictions, on="claim_id", how="left", maintain_order="left")
 
 
-def codes_and_clusters(frame: pl.DataFrame) -> tuple[Codes, Codes, Clusters]:
-    """Labels, verdicts and clusters of ``scored_claims``, as ``paired.compare`` takes them."""
-    labels = codes_of(frame["label"].to_list())
-    verdicts = codes_of(frame["verdict"].to_list())
+def codes_and_clusters(frame: pl.DataFrame, classes: int = 2) -> tuple[Codes, Codes, Clusters]:
+    """Labels, verdicts and clusters of ``scored_claims``, as ``paired.compare`` takes them.
+
+    Raises:
+        EvaluationError: a claim has a label beyond the first ``classes`` of ``VERDICTS``.
+    """
+    labels = codes_of(frame["label"].to_list(), classes)
+    verdicts = codes_of(frame["verdict"].to_list(), classes)
+    if beyond := int((labels >= classes).sum()):
+        known = ", ".join(VERDICTS[:classes])
+        raise EvaluationError(
+            f"{beyond:,} claims have a label that this test set does not have: it has {known}. The "
+            f"middle class is scored on the test set {THREE_WAY_SET}"
+        )
     return labels, verdicts, clusters_of(labels, frame["document"].to_list())
 
 

@@ -40,7 +40,6 @@ from decomposerl.evaluation.intervals import (
 from decomposerl.evaluation.metrics import (
     AS_REFUTED,
     BINS,
-    COUNT_METRICS,
     Codes,
     Numbers,
     auroc,
@@ -48,6 +47,7 @@ from decomposerl.evaluation.metrics import (
     bin_numbers,
     brier,
     calibration_error,
+    count_metrics,
     outcome_table,
     treated,
 )
@@ -58,7 +58,7 @@ from decomposerl.evaluation.scored_claims import (
     slices,
     without_dropped,
 )
-from decomposerl.schemas import SCORES
+from decomposerl.schemas import LABELS, SCORES
 from decomposerl.settings import Settings
 
 CONFIDENCES = {
@@ -107,6 +107,7 @@ class _Slice:
     verdicts: Codes
     clusters: Clusters
     settings: ScoreSettings
+    classes: int
 
     def generator(self, *names: str) -> np.random.Generator:
         """The generator for one metric of this slice, system and benchmark."""
@@ -126,53 +127,58 @@ def score_predictions(
     claims: pl.DataFrame,
     settings: ScoreSettings | None = None,
     doubtful: Collection[str] = (),
+    classes: int = len(LABELS),
 ) -> pl.DataFrame:
     """``SCORES`` of one system's predictions of one benchmark; empty where no claim has a label.
 
     ``doubtful`` are ids of claims with a doubtful label; where there are some, there is a metric
-    over the others.
+    over the others. ``classes`` counts the test set's labels: 3 for a three-way one, where means
+    are over three and a verdict that was not read is wrong for its label and nobody else's.
 
     Raises:
-        EvaluationError: predictions and claims do not match, or predictions are of several
-            systems.
+        EvaluationError: predictions and claims do not match, predictions are of several systems, or
+            a claim has another label.
     """
     frame = scored_claims(predictions, claims)
     if not frame.height:
         return SCORES.empty()
     chosen = settings or ScoreSettings()
-    beyond = _ratios(_part(frame, "all", "", chosen), _BEYOND)
+    beyond = _ratios(_part(frame, "all", "", chosen, classes), _BEYOND)
     frame = without_dropped(frame)
     if not frame.height:
         return SCORES.empty()
-    part = _part(frame, "all", "", chosen)
+    part = _part(frame, "all", "", chosen, classes)
     lines = [*_counted(part), *_subset_mean(part), *_without(part, doubtful)]
     lines += [*_ratios(part), *beyond, *_confidences(part)]
     for name, value, rows in slices(frame):
-        sliced = _part(rows, name, value, part.settings)
+        sliced = _part(rows, name, value, part.settings, classes)
         lines += [*_counted(sliced), *_ratios(sliced)]
     head = [frame["benchmark"][0], frame["system"][0], frame["engine"][0]]
     whole = pl.DataFrame([head + line for line in lines], SCORES.schema, orient="row")
     return SCORES.conform(whole)
 
 
-def _part(frame: pl.DataFrame, name: str, value: str, settings: ScoreSettings) -> _Slice:
-    return _Slice(frame, name, value, *codes_and_clusters(frame), settings)
+def _part(
+    frame: pl.DataFrame, name: str, value: str, settings: ScoreSettings, classes: int
+) -> _Slice:
+    return _Slice(frame, name, value, *codes_and_clusters(frame, classes), settings, classes)
 
 
 def _counted(part: _Slice) -> Iterator[list[Any]]:
-    for name, metric in COUNT_METRICS.items():
-        table = outcome_table(part.labels, _read(part, name))
+    for name, metric in count_metrics(part.classes).items():
+        table = outcome_table(part.labels, _read(part, name), part.classes)
         yield part.row(name, float(metric(table)), _bounds(part, name), part.labels >= 0)
 
 
 def _bounds(part: _Slice, metric: str) -> Bounds:
     level = part.settings.level
-    return metric_interval(metric, part.labels, _read(part, metric), part.clusters, level)
+    read = _read(part, metric)
+    return metric_interval(metric, part.labels, read, part.clusters, level, part.classes)
 
 
 def _read(part: _Slice, metric: str) -> Codes:
     """The verdicts as a metric reads them: a missing one counts as wrong."""
-    if metric == AS_REFUTED:
+    if metric == AS_REFUTED or part.classes > len(LABELS):
         return part.verdicts
     return treated(part.labels, part.verdicts, "opposite")
 
@@ -180,12 +186,12 @@ def _read(part: _Slice, metric: str) -> Codes:
 def _subset_mean(part: _Slice) -> Iterator[list[Any]]:
     """The mean over the benchmark's subsets; claims without a subset are not in it."""
     parts = [
-        _part(rows, name, value, part.settings)
+        _part(rows, name, value, part.settings, part.classes)
         for name, value, rows in slices(part.frame)
         if name == "subset"
     ]
     if parts:
-        tables = [outcome_table(one.labels, one.verdicts) for one in parts]
+        tables = [outcome_table(one.labels, one.verdicts, one.classes) for one in parts]
         scores = [float(balanced_accuracy(table)) for table in tables]
         lows, highs = zip(*(_bounds(one, BALANCED) for one in parts), strict=True)
         bounds = mean_interval(scores, lows, highs)
@@ -197,8 +203,9 @@ def _without(part: _Slice, doubtful: Collection[str]) -> Iterator[list[Any]]:
     """Balanced accuracy over the claims whose label is not doubtful."""
     rows = part.frame.filter(~pl.col("claim_id").is_in(list(doubtful)))
     if 0 < rows.height < part.frame.height:
-        kept = _part(rows, "all", "", part.settings)
-        score = float(balanced_accuracy(outcome_table(kept.labels, _read(kept, BALANCED))))
+        kept = _part(rows, "all", "", part.settings, part.classes)
+        table = outcome_table(kept.labels, _read(kept, BALANCED), kept.classes)
+        score = float(balanced_accuracy(table))
         yield kept.row(WITHOUT_DOUBTFUL, score, _bounds(kept, BALANCED), kept.labels >= 0)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from decomposerl.schemas import LABELS
+from decomposerl.schemas import VERDICTS
 
 NO_LABEL, NO_EVIDENCE = "no_label", "no_evidence"
 _HAS_EVIDENCE = pl.col("evidence").fill_null("").str.strip_chars() != ""
@@ -32,7 +32,7 @@ class EvaluationSubset:
 def evaluation_subset(claims: pl.DataFrame, limit: int | None = None) -> EvaluationSubset:
     """The claims of ``BENCHMARK_CLAIMS`` with a label and evidence, at most ``limit`` of them.
 
-    A limited run takes half of either label, ordered by id. Ids are hashes, so this is a random
+    A limited run takes as many of each label, ordered by id. Ids are hashes, so this is a random
     draw that every run repeats, and a larger limit keeps the claims of a smaller one.
     A claim without a label and without evidence counts as without a label.
     """
@@ -48,15 +48,16 @@ def evaluation_subset(claims: pl.DataFrame, limit: int | None = None) -> Evaluat
 
 
 def _first_by_id(usable: pl.DataFrame, limit: int) -> pl.DataFrame:
-    """Half of either label, the first by id; where one has too few, more of the other."""
-    supported, refuted = (
-        usable.filter(pl.col("label") == label).sort("claim_id")["claim_id"].to_list()
-        for label in LABELS
+    """The first by id of each label in turn; where one has too few, more of the others."""
+    turns = usable.sort("claim_id").select(
+        "claim_id", turn=pl.int_range(pl.len()).over("label"), label=_in_order()
     )
-    half = limit - limit // 2
-    first = max(min(len(supported), half), min(len(supported), limit - len(refuted)))
-    chosen = [*supported[:first], *refuted[: limit - first]]
-    return usable.filter(pl.col("claim_id").is_in(chosen))
+    chosen = turns.sort("turn", "label").head(limit)
+    return usable.join(chosen, on="claim_id", how="semi", maintain_order="left")
+
+
+def _in_order() -> pl.Expr:
+    return pl.col("label").cast(pl.Enum(VERDICTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def dev_split(pool: pl.DataFrame, used: Iterable[pl.Series], count: int, seed: i
         free.with_columns(_hash=pl.Series(hashes, dtype=pl.String))
         .sort("_hash")
         .with_columns(_turn=pl.int_range(pl.len()).over("label"))
-        .sort("_turn", pl.col("label").cast(pl.Enum(LABELS)))
+        .sort("_turn", _in_order())
         .head(count)
         .drop("_hash", "_turn")
     )

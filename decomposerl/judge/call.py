@@ -8,9 +8,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, get_args
+from typing import Literal, Protocol, Self
 
 from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
+from decomposerl.schemas import VERDICTS
 
 __all__ = [
     "CRITERIA",
@@ -25,7 +26,6 @@ __all__ = [
 
 Task = Literal["answerability", "atomicity", "correctness", "coverage"]
 JudgeValue = bool | tuple[bool, ...] | AnswersVerdict
-VERDICTS: tuple[AnswersVerdict, ...] = get_args(AnswersVerdict)
 _TRUTH = {"0": False, "1": True}
 
 

@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.prompts.escape import escaped
@@ -34,12 +34,14 @@ from decomposerl.replies.rulings import (
     read_word,
     worded,
 )
+from decomposerl.schemas import Verdict
 
 TASKS = ("answerability", "atomicity", "correctness", "coverage")
 """The names of the four prompt files."""
 SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
 """Greedy, with room for reasons and a short thought (paper: seed 42, 4k to 8k tokens)."""
-AnswersVerdict = Literal["Supported", "Refuted", "NotEnoughInfo"]
+AnswersVerdict = Verdict
+"""What the answers alone lead to: any of the three."""
 CRITERIA = ("is_question", "single_focus", "no_conjunctions", "verifiable", "grounded")
 """The atomicity checklist: the names in the prompt, in the order of a ruling's values."""
 

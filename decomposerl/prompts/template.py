@@ -6,25 +6,28 @@ placeholders, so evidence that contains ``{claim}`` stays unchanged.
 ``with_shared_text`` resolves two placeholders before any filling: ``{question_rule}``, the meaning
 of the labels, and ``{demonstrations}`` of a section S, the worked examples of the section
 ``S_demonstrations``, split by lines ``<!-- example -->``. The digest is then that of the resolved
-text.
+text. ``with_labels`` puts the verdicts to choose from into the text of a file as it is read.
 """
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from decomposerl.chat import Template
 from decomposerl.errors import ConfigError
+from decomposerl.schemas import LABELS, VERDICTS, WRITTEN, Verdict
 
 _SECTION = re.compile(r"^<!-- section: ([a-z_]+) -->$\n?", re.MULTILINE)
 _EXAMPLE = "\n<!-- example -->\n"
 _DEMONSTRATIONS = "_demonstrations"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
-VerdictRule = Literal["evidence", "paper"]
-"""When a claim is Refuted: also where the evidence is silent, or only where it contradicts."""
+VerdictRule = Literal["evidence", "paper", "three_way"]
+"""When a claim is Refuted: also where the evidence is silent, or only where it contradicts. Under
+``three_way`` also the latter, and a claim that is neither is a third verdict's."""
+THREE_WAY: VerdictRule = "three_way"
 QUESTION = "question"
 """The prompt file with the shared text: a section for each verdict rule, and ``examples``."""
 
@@ -69,6 +72,36 @@ class PromptFile:
                 f"{sorted(placeholders)}, and values came for {sorted(values)}"
             )
         return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+
+
+def labels_of(rule: VerdictRule) -> tuple[Verdict, ...]:
+    """The verdicts that a rule admits."""
+    return VERDICTS if rule == THREE_WAY else LABELS
+
+
+def with_labels(text: str, rule: VerdictRule) -> str:
+    """A prompt file's text with the verdicts that ``rule`` admits in its placeholders.
+
+    ``{labels}`` names them, ``{number}`` counts them, ``{word}`` is what one of them is,
+    ``{verdict_lines}`` and ``{verdict_quotes}`` are the last lines to choose from, and ``{silent}``
+    is the verdict of an example whose evidence is silent on a part.
+    """
+    names = [WRITTEN[label] for label in labels_of(rule)]
+    lines = [f"Verdict: {name}" for name in names]
+    three = rule == THREE_WAY
+    words = {
+        "labels": _listed(names),
+        "number": "three" if three else "two",
+        "word": "label" if three else "word",
+        "verdict_lines": "\n".join(lines),
+        "verdict_quotes": _listed([f'"{line}"' for line in lines]),
+        "silent": names[-1],
+    }
+    return _PLACEHOLDER.sub(lambda match: words.get(match[1], match[0]), text)
+
+
+def _listed(items: Sequence[str]) -> str:
+    return f"{', '.join(items[:-1])} or {items[-1]}"
 
 
 def placeholders_of(text: str) -> set[str]:

@@ -4,21 +4,26 @@ Final statements decide, if they agree with each other and with a closing line; 
 they agree with each other and with a closing line; then the closing line, if
 no other line is the other word; then the sentences
 and the first line's word, if no other line denies them. Everything else is no verdict: a wrong one
-is worse than none.
+is worse than none. That nothing can be decided is a verdict only where ``labels`` has it.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 from decomposerl.replies.lines import lines_of
 from decomposerl.replies.statements import Statement, Truth, joined, statements
+from decomposerl.schemas import LABELS, Verdict
 
-VERDICTS: dict[Truth, Literal["Supported", "Refuted"]] = {"true": "Supported", "false": "Refuted"}
-"""The verdict of each truth; unknown has none."""
+_OF_TRUTH: dict[Truth, Verdict] = {
+    "true": "Supported",
+    "false": "Refuted",
+    "unknown": "NotEnoughInfo",
+}
 
 
-def read_verdict(text: str, *, truncated: bool = False) -> Literal["Supported", "Refuted"] | None:
-    """The verdict of a reply; None where it holds none, or two that disagree.
+def read_verdict(
+    text: str, *, truncated: bool = False, labels: Sequence[Verdict] = LABELS
+) -> Verdict | None:
+    """The verdict of a reply; None where it holds none of ``labels``, or two that disagree.
 
     Of a truncated reply the last line, which may be half a line, counts only where it opens with
     the verdict and goes on with a reason, or is the whole reply. Linear in the length; never
@@ -28,7 +33,8 @@ def read_verdict(text: str, *, truncated: bool = False) -> Literal["Supported", 
     whole = len(lines) - (truncated and len(lines) > 1)
     found = [one for one in statements(lines, step=False) if one.line < whole or one.reason]
     statement = _decided(found, last=len(lines) - 1)
-    return VERDICTS.get(statement.truth) if statement else None
+    verdict = _OF_TRUTH[statement.truth] if statement else None
+    return verdict if verdict in labels else None
 
 
 def read_step(text: str, *, truncated: bool = False) -> tuple[Truth | None, str]:

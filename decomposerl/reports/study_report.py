@@ -11,13 +11,14 @@ import polars as pl
 from decomposerl.evaluation.published import ablation_of, domain_means
 from decomposerl.reports.cost import judge_cost
 from decomposerl.reports.tables import markdown_table
-from decomposerl.training.curves import measure_named
+from decomposerl.training.curves import Split, measure_named
 from decomposerl.training.estimate import PAPER_CLAIMS, estimate_run
 from decomposerl.training.experiments import experiment
 from decomposerl.training.studies import Study
-from decomposerl.training.study_table import ACCURACY, GREEDY, SAMPLED, SCORED
+from decomposerl.training.study_table import ACCURACY, GREEDY, RECALLS, SAMPLED, SCORED
 
 _DOMAINS = {"in_domain": "in domain", "out_of_domain": "out of domain"}
+_RECALLED = {name: f"{name.replace('_', ' ').capitalize()}, greedy" for name in RECALLS}
 _Row = Mapping[str, object]
 _SIGNIFICANT = 0.05
 
@@ -122,19 +123,21 @@ def _moved_table(study: Study, table: pl.DataFrame) -> str:
 def _reward_table(study: Study, table: pl.DataFrame) -> str:
     """Sampled traces: the first variant at both ends, the others' differences to it after training.
 
-    ``*`` is resolved.
+    ``*`` is resolved. Where claims have three labels, each one's recall by greedy traces follows.
     """
-    sampled = table.filter(split=SAMPLED)
+    measures: list[tuple[str, Split]] = [(name, SAMPLED) for name in (ACCURACY, *SCORED)]
+    measures += [(name, GREEDY) for name in RECALLS if name in table["measure"]]
     rows = []
-    for measure in (ACCURACY, *SCORED):
-        chosen, places = sampled.filter(measure=measure), 1 if measure == ACCURACY else 3
+    for measure, split in measures:
+        chosen = table.filter(measure=measure, split=split)
+        places = 1 if measure == ACCURACY else 3
         first, *rest = (_one(chosen, variant.title, study) for variant in study.variants)
         cells = [
             f"{_number(row['difference'], places, '+')}{'*' if row['resolved'] else ''}"
             for row in rest
         ]
         unit = ", %" if measure == ACCURACY else ""
-        title = measure_named(measure).title + unit
+        title = _RECALLED.get(measure) or measure_named(measure).title + unit
         ends = [_number(first[end], places) for end in ("before", "mean")]
         rows.append([title, *ends, *cells])
     head = ["sampled", f"{study.against.title}, before", "after"]

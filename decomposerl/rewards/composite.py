@@ -54,10 +54,16 @@ def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
     return [reward for reward in rewards if weights[reward.name]]
 
 
-def judge_roles(active: Sequence[Reward], settings: RewardSettings) -> set[Role]:
-    """The roles of the judge calls whose rulings the rewards ``active`` read."""
+def judge_roles(
+    active: Sequence[Reward], settings: RewardSettings, *, three_way: bool = False
+) -> set[Role]:
+    """The roles of the judge calls whose rulings the rewards ``active`` read.
+
+    ``three_way``: a trace may end with the third verdict, which coverage pays by its answers.
+    """
     roles = {role for reward in active for role in reward.judge_roles}
-    return roles | {"question"} if "full" in roles and settings.reads_answers else roles
+    answers = settings.reads_answers or three_way
+    return roles | {"question"} if "full" in roles and answers else roles
 
 
 def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> dict[str, float]:

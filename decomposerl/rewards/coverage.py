@@ -3,15 +3,17 @@
     R_cov = 1 if the judge's verdict from claim and answers is the label, else 0
 
 Without a label the group's majority replaces it (section 3.3, ``rewards.votes``); a tie gives 0.
-The judge may also rule that the answers do not suffice, which matches no label. No answer: 0,
-without a call. ``grounding = required`` pays the share of answers that the document bears out
+The judge may also rule that the answers do not suffice. That matches no label of the paper's two;
+where a claim's label is the third, it matches if an answer shows what the document leaves open
+(``readings.matches``), so a trace that answers nothing is never paid. No answer: 0, without a call.
+``grounding = required`` pays the share of answers that the document bears out
 in place of 1, and ``silence = refutes`` reads an abstention about a part as a refutation
 (``rewards.readings``).
 """
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.readings import grounded, verdict
+from decomposerl.rewards.readings import grounded, matches, shows_open, verdict
 from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.votes import pseudo_label
@@ -25,10 +27,11 @@ def coverage(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Rewa
 
 
 def _result(case: RewardCase, majority: Verdict | None, settings: RewardSettings) -> RewardResult:
-    found, pays = verdict(case, settings), grounded(case, settings)
+    label = case.rollout.label if case.rollout.label is not None else majority
+    found = matches(verdict(case, settings), label, shows_open(case))
+    pays = grounded(case, settings)
     if found is None or None in pays:
         return RewardResult(None, "failed")
-    label = case.rollout.label if case.rollout.label is not None else majority
-    if found != label or not pays:
-        return RewardResult(float(found == label))
+    if not found or not pays:
+        return RewardResult(float(found))
     return RewardResult(sum(map(bool, pays)) / len(pays))

@@ -32,7 +32,7 @@ CONDITIONS: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
     ("a thought follows each cycle", lambda trace: bool(trace.cycles) and _thought_over(trace)),
     ("two complete cycles or more", lambda trace: len(trace.cycles) >= FEWEST_CYCLES),
     ("exactly one closed verdict, and it is last", _one_verdict),
-    ("the verdict is one of the two labels", lambda t: t.verdict is not None and _known_label(t)),
+    ("the verdict is one of the labels", lambda t: t.verdict is not None and _known_label(t)),
     ("well-formed tags, no text outside", lambda trace: bool(trace.blocks) and _well_formed(trace)),
 )
 """Name and test of each condition. A trace without blocks meets none."""

@@ -7,6 +7,9 @@ With a label, by the judge's verdict from all answers and from all but the i-th:
     full wrong,  without wrong      0    neutral
     full wrong,  without right     -1    harmful
 
+Right is as in coverage: where the label is "not enough information", an answer left in must show
+what the document leaves open, so the one answer that shows it is necessary.
+
 Without a label (section 3.3): 1 if the two verdicts differ (changed), else 0 (unchanged).
 R_nec is the minimum over the questions, so no good question hides a harmful one; the mean
 is a setting. No question: 0. A single question: without it there is no answer, which counts as
@@ -19,10 +22,15 @@ reads an abstention about a part as a refutation (``rewards.readings``).
 from collections.abc import Sequence
 
 from decomposerl.judge.call import AnswersVerdict
-from decomposerl.rewards.readings import grounded, verdict, verdicts_without
+from decomposerl.rewards.readings import (
+    grounded,
+    matches,
+    shows_open,
+    verdict,
+    verdicts_without,
+)
 from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.traces.trace import Verdict
 
 _FAILED = QuestionResult(None, "failed")
 _NECESSARY, _REDUNDANT = QuestionResult(1.0, "necessary"), QuestionResult(0.5, "redundant")
@@ -38,8 +46,16 @@ def necessity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Rew
 
 def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
     label, full = case.rollout.label, verdict(case, settings)
-    left = zip(verdicts_without(case, settings), grounded(case, settings), strict=True)
-    questions = tuple(_paid(_question(full, without, label), pays) for without, pays in left)
+    left, open_ = verdicts_without(case, settings), shows_open(case)
+    if label is None:
+        asked = [_changed(full, without) for without in left]
+    else:
+        right = matches(full, label, open_)
+        asked = [
+            _question(right, matches(without, label, open_[:index] + open_[index + 1 :]))
+            for index, without in enumerate(left)
+        ]
+    questions = tuple(map(_paid, asked, grounded(case, settings)))
     values = [question.value for question in questions if question.value is not None]
     if len(values) < len(questions):
         return RewardResult(None, "failed", questions)
@@ -57,13 +73,16 @@ def _paid(question: QuestionResult, pays: bool | None) -> QuestionResult:  # noq
     return _UNGROUNDED if earns and not pays else question
 
 
-def _question(
-    full: AnswersVerdict | None, without: AnswersVerdict | None, label: Verdict | None
-) -> QuestionResult:
+def _changed(full: AnswersVerdict | None, without: AnswersVerdict | None) -> QuestionResult:
     if full is None or without is None:
         return _FAILED
-    if label is None:
-        return _UNCHANGED if full == without else _CHANGED
-    if full == label:
-        return _REDUNDANT if without == label else _NECESSARY
-    return _HARMFUL if without == label else _NEUTRAL
+    return _UNCHANGED if full == without else _CHANGED
+
+
+def _question(right: bool | None, without: bool | None) -> QuestionResult:  # noqa: FBT001 - rulings
+    """The cell of the table, by whether each verdict is right."""
+    if right is None or without is None:
+        return _FAILED
+    if right:
+        return _REDUNDANT if without else _NECESSARY
+    return _HARMFUL if without else _NEUTRAL

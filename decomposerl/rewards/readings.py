@@ -6,12 +6,14 @@ Functions take a case and give truth values by cycle, or the judge's verdict as 
 means that a ruling is missing.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from decomposerl.judge.call import AnswersVerdict
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.text.words import parse, stem, word_set
+from decomposerl.traces.trace import Verdict
 
 RESTATES = 0.8
 """Least share of the claim's content words in a question that restates it."""
@@ -76,6 +78,36 @@ def grounded(case: RewardCase, settings: RewardSettings) -> tuple[bool | None, .
             marked(case, settings), signals.abstained, honest(case), signals.correct, strict=True
         )
     )
+
+
+def shows_open(case: RewardCase) -> tuple[bool | None, ...]:
+    """For each cycle: an abstention about the claim or a part that the document leaves open."""
+    claim, signals = case.rollout.claim, case.signals
+    return tuple(
+        _not(answerable) if silent and _about(claim, cycle.question) else False
+        for cycle, silent, answerable in zip(
+            case.rollout.trace.cycles, signals.abstained, signals.answerable, strict=True
+        )
+    )
+
+
+def _about(claim: str, question: str) -> bool:
+    return asks_about_part(claim, question) or restates(claim, question)
+
+
+def matches(
+    given: AnswersVerdict | None, label: Verdict | None, open_: Sequence[bool | None]
+) -> bool | None:
+    """Whether the judge's verdict on some answers is the label; ``open_``: their ``shows_open``.
+
+    "Not enough information" matches only where one of the answers shows what the document leaves
+    open: from nothing answered nothing follows, and that alone is no finding.
+    """
+    if given is None or given != label or label != "NotEnoughInfo":
+        return None if given is None else given == label
+    if any(open_):
+        return True
+    return None if None in open_ else False
 
 
 def verdict(case: RewardCase, settings: RewardSettings) -> AnswersVerdict | None:

@@ -21,6 +21,8 @@ class RewardSettings:
     ``votes`` says whose verdicts make the pseudo-label of an unlabelled claim.
     ``failures`` says what a reward without a ruling does to the sum.
 
+    Whether a trace may end with a third verdict is said where it is read (``traces.grammar``).
+
     Three readings beyond the paper, whose formulas are ``literal``. ``grounding`` required:
     coverage and necessity pay only for answers that the document bears out. ``silence``
     refutes: "not enough information" beside an honest abstention about a part of the claim is

@@ -10,6 +10,7 @@ from decomposerl.schemas.evaluation import (
     LEADERBOARD,
     PREDICTIONS,
     SCORES,
+    THREE_WAY,
     TRACE,
 )
 from decomposerl.schemas.funnel import (
@@ -32,6 +33,9 @@ from decomposerl.schemas.funnel import (
     SILVER_DECOMPOSED,
     STAGE_RUNS,
     TRAINING_CLAIMS,
+    VERDICTS,
+    WRITTEN,
+    Verdict,
 )
 from decomposerl.schemas.judging import JUDGE_AGREEMENT, JUDGE_EXAMPLES, JUDGE_STUDY
 from decomposerl.schemas.studies import SELECTOR_STUDY, TRAINING_STUDY
@@ -80,10 +84,14 @@ __all__ = [
     "SELECTOR_STUDY",
     "SILVER_DECOMPOSED",
     "STAGE_RUNS",
+    "THREE_WAY",
     "TRACE",
     "TRAINING_CLAIMS",
     "TRAINING_STUDY",
     "TRICKS_FOUND",
     "TRICK_SIGNS",
     "TRICK_STUDY",
+    "VERDICTS",
+    "WRITTEN",
+    "Verdict",
 ]

@@ -23,7 +23,12 @@ PREDICTIONS = Table(
         Column("model", _S, "key of the model, or the experiment whose policy it is"),
         Column("protocol", _S, "faithful, single_call or trace"),
         Column("engine", _S, "program and model that answered"),
-        Column("verdict", _S, "Supported, Refuted, or null: none was read", nullable=True),
+        Column(
+            "verdict",
+            _S,
+            "Supported, Refuted, NotEnoughInfo where it is offered; null: none was read",
+            nullable=True,
+        ),
         Column("parse_status", _S, "parsed, unparsed, truncated or failed"),
         Column("support_score", _F, "P(Supported) where the method gives one, 0..1", nullable=True),
         Column(
@@ -155,6 +160,24 @@ LEADERBOARD = Table(
     ),
     unique=("table", "place", "benchmark"),
     row="a system's score on a test set, or its place in the paper's table",
+)
+THREE_WAY = Table(
+    "leaderboard_three_way",
+    (
+        Column("title", _S, "the system's name for a reader"),
+        Column("system", _S, "partition of predictions and scores"),
+        Column("engine", _S, "program and model that answered"),
+        Column("third", pl.Boolean(), "it may end with Not Enough Information; else recall 0"),
+        Column("limited", pl.Boolean(), "a short run: no measurement"),
+        Column("test_set", _S, "test set, all (every claim) or mean (uniform, of the test sets)"),
+        Column("metric", _S, "as in scores, over three labels"),
+        Column("score", _F, "percent; null: not defined here", nullable=True),
+        Column("low", _F, "lower bound of its 95 % interval; null: none", nullable=True),
+        Column("high", _F, "upper bound", nullable=True),
+        Column("rows", _I, "claims it is computed from"),
+    ),
+    unique=("system", "test_set", "metric"),
+    row="a metric of a system over claims of three labels",
 )
 COMPARISON = Table(
     "comparison",

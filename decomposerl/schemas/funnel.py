@@ -1,10 +1,39 @@
 """Tables of the funnel: claims at every stage, drops, and the replies of its engines."""
 
+from collections.abc import Mapping
+from typing import Literal, get_args
+
 import polars as pl
 
 from decomposerl.table import Column, Table
 
-LABELS = ("Supported", "Refuted")
+Verdict = Literal["Supported", "Refuted", "NotEnoughInfo"]
+"""Every verdict and gold label; the third only where a three-way setting admits it."""
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+LABELS: tuple[Verdict, ...] = VERDICTS[:2]
+"""The two of the paper."""
+WRITTEN: Mapping[Verdict, str] = {
+    "Supported": "Supported",
+    "Refuted": "Refuted",
+    "NotEnoughInfo": "Not Enough Information",
+}
+"""A verdict as traces and pages write it."""
+
+
+def label_problem(frame: pl.DataFrame) -> str:
+    """What is wrong with ``label`` beside ``label_rule``; empty where nothing is."""
+    label, kept = pl.col("label"), pl.col("label_rule") == "keep_middle"
+    unknown = frame.filter(~label.is_in(VERDICTS))["label"]
+    if len(unknown):
+        return f"{len(unknown)} labels such as {unknown[0]!r} are none of {', '.join(VERDICTS)}"
+    third = frame.filter(~label.is_in(LABELS) & ~kept).height
+    if third:
+        return (
+            f"{third} claims have the label {VERDICTS[2]}, which only label_rule = keep_middle "
+            "gives; read the corpora again under one label rule"
+        )
+    return ""
+
 
 _S, _I, _F = pl.String(), pl.Int64(), pl.Float64()
 _LIST = pl.List(pl.String())
@@ -18,9 +47,9 @@ CLAIM_COLUMNS = (
     Column("evidence", _S, "the passages joined by line breaks"),
     Column("passages", _LIST, "evidence units: paragraphs, sentences or table rows"),
     Column("evidence_kind", _S, "text or table"),
-    Column("label", _S, "Supported or Refuted"),
+    Column("label", _S, "Supported or Refuted; NotEnoughInfo under keep_middle alone"),
     Column("native_label", _S, "the corpus's own label"),
-    Column("label_rule", _S, "drop_middle or middle_is_refuted"),
+    Column("label_rule", _S, "drop_middle, middle_is_refuted or keep_middle"),
     Column("document_id", _S, "the document(s) behind the evidence", nullable=True),
     Column("subset", _S, "part of the corpus, where it has parts", nullable=True),
     Column("num_hops", _I, "reasoning hops, where the corpus states them", nullable=True),
@@ -30,6 +59,7 @@ CLAIMS = Table(
     CLAIM_COLUMNS,
     unique=("claim_id",),
     row="a claim of a training corpus, as read from its native files",
+    rule=label_problem,
 )
 
 _NULLABLE_IN_BENCHMARK = {"label", "native_label", "evidence"}
@@ -41,6 +71,7 @@ BENCHMARK_CLAIMS = Table(
     ),
     unique=("claim_id",),
     row="a claim of a test set, as read from its native files",
+    rule=CLAIMS.rule,
 )
 
 RULE_FILTERED = CLAIMS.extended(
@@ -89,9 +120,7 @@ DROPS = Table(
     (
         Column("claim_id", _S, "the claim that left"),
         Column("source", _S, "its corpus"),
-        Column(
-            "label", _S, "its label, null where the corpus gives none of the two", nullable=True
-        ),
+        Column("label", _S, "its label, null where the corpus gives none of them", nullable=True),
         Column("stage", _S, "asset that dropped it"),
         Column("step", _S, "step inside the stage"),
         Column("reason", _S, "why; each step has a fixed list of reasons"),
@@ -121,7 +150,7 @@ SELECTION_CELLS = Table(
     "selection_cells",
     (
         Column("bucket", _S, "the cell: label|source"),
-        Column("label", _S, "Supported or Refuted"),
+        Column("label", _S, "that of its claims"),
         Column("source", _S, "corpus"),
         Column("available", _I, "claims in the cell, n"),
         Column("budget", _I, "claims wanted from the cell"),
@@ -193,7 +222,7 @@ ATTRITION = Table(
         Column("stage", _S, "asset"),
         Column("stage_order", _I, "position in the funnel, 0 is the sources"),
         Column("source", _S, "corpus"),
-        Column("label", _S, "Supported, Refuted, or none"),
+        Column("label", _S, "as in claims, or none"),
         Column("outcome", _S, "kept, dropped or rejected"),
         Column("step", _S, "step that dropped the rows, empty where kept"),
         Column("reason", _S, "drop reason, empty where kept"),

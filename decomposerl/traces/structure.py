@@ -9,7 +9,7 @@ their order. Each condition of the format reward has faults of its own:
     thinking after each cycle              no_thought_after_answer
     two cycles or more                     too_few_cycles
     one closed verdict, and it is last     no_verdict, several_verdicts, not_last
-    the label is one of the two            unknown_verdict (or no verdict at all)
+    the label is one of those asked for    unknown_verdict (or no verdict at all)
     well-formed tags, no text outside      unclosed, stray_close, malformed_tag, empty,
                                            text_outside
 """
@@ -18,17 +18,19 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from decomposerl.replies.verdicts import read_verdict
+from decomposerl.schemas import LABELS
 from decomposerl.traces.trace import Block, Cycle, Fault, Verdict
 
 FEWEST_CYCLES = 2
 _LONGEST_DETAIL = 80
+_Labels = tuple[Verdict, ...]
 _ZERO_WIDTH = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
 
 
-def verdict_of(blocks: Sequence[Block]) -> Verdict | None:
-    """The one verdict of all closed verification blocks that hold one; else None."""
-    labels = {_verdict(block) for block in _closed_verdicts(blocks)} - {None}
-    return labels.pop() if len(labels) == 1 else None
+def verdict_of(blocks: Sequence[Block], labels: _Labels = LABELS) -> Verdict | None:
+    """The one of ``labels`` in all closed verification blocks that hold one; else None."""
+    found = {_verdict(block, labels) for block in _closed_verdicts(blocks)} - {None}
+    return found.pop() if len(found) == 1 else None
 
 
 def opening_of(blocks: Sequence[Block]) -> str | None:
@@ -48,13 +50,13 @@ def cycles_of(blocks: Sequence[Block]) -> tuple[Cycle, ...]:
     )
 
 
-def structure_faults(blocks: Sequence[Block], length: int) -> list[Fault]:
+def structure_faults(blocks: Sequence[Block], length: int, labels: _Labels = LABELS) -> list[Fault]:
     """What is missing, misplaced or repeated. Something missing has no width, or all of it.
 
-    ``length`` is the number of characters of the text.
+    ``length`` is the number of characters of the text, ``labels`` the verdicts it may end with.
     """
     indices = _cycle_indices(blocks)
-    faults = [*_pair_faults(blocks, set(indices)), *_verdict_faults(blocks, length)]
+    faults = [*_pair_faults(blocks, set(indices)), *_verdict_faults(blocks, length, labels)]
     if opening_of(blocks) is None:
         start = blocks[0].start if blocks else 0
         faults.append(Fault("no_opening_thought", start, start))
@@ -103,14 +105,14 @@ def _pair_faults(blocks: Sequence[Block], indices: set[int]) -> Iterator[Fault]:
                 yield Fault("answer_without_question", block.start, block.end)
 
 
-def _verdict_faults(blocks: Sequence[Block], length: int) -> Iterator[Fault]:
+def _verdict_faults(blocks: Sequence[Block], length: int, labels: _Labels) -> Iterator[Fault]:
     closed = _closed_verdicts(blocks)
     if not closed:
         yield Fault("no_verdict", length, length)
     for block in [block for block in blocks if block.kind == "verification"][1:]:
         yield Fault("several_verdicts", block.start, block.end)
     for block in closed:
-        if _verdict(block) is None:
+        if _verdict(block, labels) is None:
             detail = block.text[:_LONGEST_DETAIL]
             yield Fault("unknown_verdict", block.start, block.end, detail)
     after = [block for block in blocks if closed and block.start >= closed[0].end]
@@ -118,9 +120,9 @@ def _verdict_faults(blocks: Sequence[Block], length: int) -> Iterator[Fault]:
         yield Fault("not_last", after[0].start, after[-1].end)
 
 
-def _verdict(block: Block) -> Verdict | None:
+def _verdict(block: Block, labels: _Labels) -> Verdict | None:
     """The verdict that a block states; characters without width are passed over."""
-    return read_verdict(block.text.translate(_ZERO_WIDTH))
+    return read_verdict(block.text.translate(_ZERO_WIDTH), labels=labels)
 
 
 def _closed_verdicts(blocks: Sequence[Block]) -> list[Block]:

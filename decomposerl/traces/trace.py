@@ -5,12 +5,26 @@ A trace is an opening thought, cycles of question, answer and thought, and a ver
     <think>…</think>
     <question>…</question> <answer>…</answer> <think>…</think>   n times
     <verification>Supported</verification>
+
+A three-way trace may end with Not Enough Information, too: which verdicts it may end with is said
+where it is read (``labels``), and what its text holds beyond those is no verdict.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["Supported", "Refuted"]
+from decomposerl.schemas import LABELS, Verdict
+
+__all__ = [
+    "Block",
+    "BlockKind",
+    "Cycle",
+    "Fault",
+    "FaultKind",
+    "Trace",
+    "Verdict",
+]
+
 BlockKind = Literal["think", "question", "answer", "verification"]
 FaultKind = Literal[
     "text_outside",  # text between or after blocks that is not white space
@@ -27,7 +41,7 @@ FaultKind = Literal[
     "repeated_question",  # the very text of an earlier question
     "no_verdict",
     "several_verdicts",
-    "unknown_verdict",  # neither of the two labels
+    "unknown_verdict",  # none of the labels
     "not_last",  # blocks follow the verdict
 ]
 
@@ -72,7 +86,7 @@ class Trace:
 
     ``cycles`` are the complete question-answer pairs in order; a question that no answer
     follows is in ``blocks`` alone. ``verdict`` is None unless all closed verification
-    blocks that hold a label hold the same one.
+    blocks that hold a label hold the same one. ``labels`` are the verdicts it may end with.
     """
 
     blocks: tuple[Block, ...]
@@ -80,3 +94,4 @@ class Trace:
     opening: str | None
     cycles: tuple[Cycle, ...]
     verdict: Verdict | None
+    labels: tuple[Verdict, ...] = LABELS

@@ -8,7 +8,7 @@ import hashlib
 
 import polars as pl
 
-from decomposerl.schemas import LABELS, TRAINING_CLAIMS
+from decomposerl.schemas import TRAINING_CLAIMS, VERDICTS
 
 ORIGIN = "random"
 _GAINED = {"selection_rank": pl.Int64, "selection_gain": pl.Float64}
@@ -36,8 +36,8 @@ def held_out_claims(
 ) -> pl.DataFrame:
     """At most ``count`` claims of ``silver`` that no frame of ``training`` holds.
 
-    Each label gets half, the first one more where ``count`` is odd; where one label has too
-    few the other fills up. Rows and columns are the pool's. Beyond the paper: these claims
+    Labels take turns, Supported first, so that each gets as many; where one has too few the
+    others fill up. Rows and columns are the pool's. Beyond the paper: these claims
     measure the progress of a run.
     """
     used = pl.concat([silver.clear().select("claim_id"), *(t.select("claim_id") for t in training)])
@@ -47,7 +47,7 @@ def held_out_claims(
     ).sort("rank", "claim_id")
     turns = ranks.with_columns(
         turn=pl.int_range(pl.len()).over("label"),
-        label=pl.col("label").cast(pl.Enum(LABELS)),
+        label=pl.col("label").cast(pl.Enum(VERDICTS)),
     )
     chosen = turns.sort("turn", "label").head(count)
     return free.join(chosen, on="claim_id", how="semi", maintain_order="left")

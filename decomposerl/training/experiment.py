@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from decomposerl.prompts.template import VerdictRule
+from decomposerl.errors import ConfigError
+from decomposerl.prompts.template import THREE_WAY, VerdictRule
 from decomposerl.rewards.settings import RewardSettings
 
 ClaimsTable = Literal["training_claims", "training_claims_random"]
@@ -23,7 +24,9 @@ BASE_POLICY = "base_policy"
 """``Experiment.model`` of the tiny model that the project warm-starts itself."""
 CLEAN_POLICY, SMALL_POLICY = "base_policy_clean", "base_policy_small"
 """The same, warm-started on traces without planted flaws; and a smaller one, also without."""
-TINY_BASES = (BASE_POLICY, CLEAN_POLICY, SMALL_POLICY)
+THREE_WAY_POLICY = "base_policy_three_way"
+"""The clean one, warm-started further until it writes the third verdict."""
+TINY_BASES = (BASE_POLICY, CLEAN_POLICY, SMALL_POLICY, THREE_WAY_POLICY)
 """Each is an asset of this name, a folder of the data folder."""
 
 
@@ -124,7 +127,11 @@ class Experiment:
     claims that keep their label (section 3.3). ``paper`` names the row of the paper that it
     reproduces. ``shuffle_rewards`` permutes reward vectors within each group: a control that must
     not learn. ``judge_thinking`` None keeps the profile's. ``verdict_rule`` is what the
-    policy's prompt calls Refuted.
+    policy's prompt calls Refuted; under ``three_way`` it may end with a third verdict, and learns
+    from claims that were read with ``label_rule = keep_middle``.
+
+    Raises:
+        ConfigError: a reading of the rewards contradicts the verdict rule.
     """
 
     name: str
@@ -145,6 +152,14 @@ class Experiment:
     evidence_view: EvidenceView | None = None
     held_out: HeldOut = field(default_factory=HeldOut)
     shuffle_rewards: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse to read silence as a refutation where it is a verdict."""
+        if self.verdict_rule == THREE_WAY and self.rewards.silence != "literal":
+            raise ConfigError(
+                f"recipe '{self.name}': silence = {self.rewards.silence} reads an open part as "
+                f"Refuted, and verdict_rule = {THREE_WAY} has a verdict for it; choose one"
+            )
 
     @property
     def on_tiny_base(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import SEED_MARK
+from decomposerl.prompts.template import THREE_WAY
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.settings import STRICT, UNGUARDED
 from decomposerl.training.experiment import (
@@ -16,6 +17,7 @@ from decomposerl.training.experiment import (
     CLEAN_POLICY,
     DEFAULT_SEED,
     SMALL_POLICY,
+    THREE_WAY_POLICY,
     EvidenceView,
     Experiment,
     Grpo,
@@ -144,8 +146,11 @@ BEYOND: tuple[Experiment, ...] = (
     _read("necessity_mean", "necessity is the mean over questions", necessity="mean"),
     _read("literal", "abstentions paid as the paper prints it", abstention="literal"),
     _read("consistency", "consistency as an eighth reward", weights={"consistency": 1.0}),
+    _tiny("three_way", "three verdicts", model=THREE_WAY_POLICY, verdict_rule=THREE_WAY),
+    _tiny("two_way", "two verdicts, from the base of three", model=THREE_WAY_POLICY),
 )
-"""Readings beyond the paper's run; ``tiny_vote_policy`` stands beside ``tiny_supervision_10``."""
+"""Readings beyond the paper's run; ``tiny_vote_policy`` stands beside ``tiny_supervision_10``, and
+``tiny_two_way`` beside ``tiny_three_way``, whose claims have three labels."""
 
 
 RECIPES: tuple[Experiment, ...] = (

@@ -13,6 +13,7 @@ import polars as pl
 
 from decomposerl import schemas
 from decomposerl.evaluation.derived import derived_from
+from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.reports.attrition import STAGES
 from decomposerl.table import Column, Table
@@ -40,7 +41,7 @@ class Current:
     def evaluated(self) -> frozenset[str] | None:
         """The test sets of predictions and scores: benchmarks and those derived from them."""
         names = self.benchmarks
-        return names if names is None else names | derived_from(names).keys()
+        return names if names is None else names | derived_from(names).keys() | {THREE_WAY_SET}
 
     def patterns(self, data: Path, folder: str) -> list[str]:
         """Glob patterns relative to ``data``, each of which matches a Parquet file.

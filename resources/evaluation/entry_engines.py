@@ -11,12 +11,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from decomposerl.baselines.method import ClaimInput, ModelCall, Procedure, Steps, Verification
+from decomposerl.baselines.method import (
+    ClaimInput,
+    ModelCall,
+    Procedure,
+    Steps,
+    Verification,
+    offering,
+)
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.entries import TRACE, SystemEntry, is_path
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
-from decomposerl.prompts.template import PromptSettings, VerdictRule
+from decomposerl.prompts.template import PromptSettings, labels_of
 from decomposerl.training.experiments import experiment
 from resources.chat.settings import thinking_style_of
 from resources.evaluation.caller import MethodCaller
@@ -25,7 +32,7 @@ from resources.evaluation.generation import Task
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.opened_system import Details
-from resources.evaluation.rule_systems import method_task, task_of
+from resources.evaluation.rule_systems import method_task, rule_of, task_of
 from resources.evaluation.served_policy import Closers, ServedModels
 from resources.evaluation.trained_policy import (
     PROMPT,
@@ -80,7 +87,7 @@ class EntryEngines:
         return self._method(system, entry)
 
     def _method(self, system: System, entry: SystemEntry) -> Opened:
-        task = method_task(system, entry.seed)
+        task = method_task(system, entry.seed, labels_of(entry.verdict_rule))
         settings = {name: value for name, value in _overrides(entry).items() if value is not None}
         if settings:
             written = json.dumps(settings, sort_keys=True)
@@ -98,13 +105,14 @@ class EntryEngines:
         if entry.recipe:
             decoding = decoding_of(experiment(entry.recipe), samples)
         decoding = replace(decoding, max_tokens=entry.max_tokens or decoding.max_tokens)
-        prompts_dir = entry.prompts or self.prompts_dir
-        wording = PromptSettings(_verdict_rule(entry))
+        prompts_dir, rule = entry.prompts or self.prompts_dir, rule_of(entry)
+        wording = PromptSettings(rule)
         file = load_policy_prompt(entry.model, prompts_dir, wording)
         caller, details = self._caller(entry, MethodPrompts(given={PROMPT: file}))
+        procedure = resampled(policy_procedure(decoding), entry)
         settings = [asdict(replace(decoding, samples=0)), _overrides(entry)]
         task = task_of(
-            *(system, resampled(policy_procedure(decoding), entry), PROMPT, entry.seed),
+            *(system, offering(labels_of(rule), procedure), PROMPT, entry.seed),
             settings=json.dumps(settings, sort_keys=True),
             samples=samples,
             revision=REVISION,
@@ -186,12 +194,6 @@ class EntryEngines:
     def locks(self) -> ModelLocks:
         """The locked commits of the data folder."""
         return ModelLocks(models_lock(self.data))
-
-
-def _verdict_rule(entry: SystemEntry) -> VerdictRule:
-    """The entry's, else its recipe's."""
-    given = "verdict_rule" in entry.model_fields_set or not entry.recipe
-    return entry.verdict_rule if given else experiment(entry.recipe).verdict_rule
 
 
 def resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:

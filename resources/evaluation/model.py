@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from decomposerl.baselines.method import offering
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.checkpoint import CheckpointRule
-from decomposerl.evaluation.entries import VERIFIER, SystemEntry
+from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
-from decomposerl.prompts.template import PromptSettings, VerdictRule
+from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule, labels_of
 from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import experiment
 from resources.evaluation.chat_caller import ChatCaller
@@ -40,7 +41,12 @@ from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.offered import unavailable
 from resources.evaluation.opened_system import OpenedSystem
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.rule_systems import method_task, task_of, verifier_task
+from resources.evaluation.rule_systems import (
+    answers_third,
+    method_task,
+    task_of,
+    verifier_task,
+)
 from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.trained_policy import (
     PROMPT,
@@ -87,7 +93,8 @@ class EvaluationModelResource(StoredResource):
     prompts_dir: str = Field(default="", description="folder of your own prompt files")
     verdict_rule: VerdictRule = Field(
         default="evidence",
-        description="baselines: Refuted also where the evidence is silent, or as in the paper",
+        description="baselines: Refuted also where the evidence is silent, or as in the paper; "
+        "three_way offers a third verdict",
     )
     demonstrations: int = Field(
         default=-1, ge=-1, description="baselines: worked examples in each prompt; -1: all"
@@ -108,15 +115,20 @@ class EvaluationModelResource(StoredResource):
 
     _server: SharedServer = PrivateAttr(default_factory=SharedServer)
 
-    def opened(
+    def opened(  # noqa: PLR0913 - what to open, and how it is asked
         self,
         system: System,
         data: DataFolder,
         verifier: VerifierResource,
         checkpoint: CheckpointRule = "final",
         samples: int = 0,
+        *,
+        three_way: bool = False,
     ) -> OpenedSystem:
         """The system, ready to predict; ``checkpoint`` and ``samples`` are for policies.
+
+        ``three_way``: for claims of three labels. Baselines whose model may end with the third
+        verdict are prompted for it; a policy keeps its recipe's rule, an entry its own.
 
         Raises:
             ConfigError: the profile has no engine for it, or its policy was not trained.
@@ -125,15 +137,18 @@ class EvaluationModelResource(StoredResource):
             raise ConfigError(why)
         port = system.model.port
         if system.entry is not None:
-            task, caller, details, guard = self._entry(
-                system, system.entry, data, verifier, samples
-            )
+            entry = system.entry
+            if three_way and entry.method not in {TRACE, VERIFIER} and answers_third(system):
+                entry = entry.model_copy(update={"verdict_rule": THREE_WAY})
+            task, caller, details, guard = self._entry(system, entry, data, verifier, samples)
         elif port == "policy":
             task, caller, details, guard = self._policy(system, data, checkpoint, samples)
         elif port == "verifier":
             task, caller, details, guard = self._verifier(system, verifier)
         else:
-            task, caller, details, guard = self._prompted(system, data, verifier)
+            rule = THREE_WAY if three_way else self.verdict_rule
+            rule = "evidence" if rule == THREE_WAY and not answers_third(system) else rule
+            task, caller, details, guard = self._prompted(system, data, verifier, rule)
         return OpenedSystem(task, caller, data.path, details, guard)
 
     def _entry(
@@ -162,10 +177,12 @@ class EvaluationModelResource(StoredResource):
             return opened_verifier(engines, system, entry)
         return engines.opened(system, entry, samples)
 
-    def _prompted(self, system: System, data: DataFolder, verifier: VerifierResource) -> Opened:
-        task = method_task(system, self.seed)
+    def _prompted(
+        self, system: System, data: DataFolder, verifier: VerifierResource, rule: VerdictRule
+    ) -> Opened:
+        task = method_task(system, self.seed, labels_of(rule))
         shown = None if self.demonstrations < 0 else self.demonstrations
-        wording = PromptSettings(self.verdict_rule, shown)
+        wording = PromptSettings(rule, shown)
         prompts = MethodPrompts(self.prompts_dir, settings=wording)
         if system.model.port == "rules":
             stored = verifier.open()
@@ -217,7 +234,9 @@ class EvaluationModelResource(StoredResource):
         prompts = MethodPrompts(given={PROMPT: policy_prompt})
         loaded = self._base_revision(data, RunFolder(chosen.folder), base)
         weights = Weights(base, str(chosen.adapter), loaded or MAIN, self.device, recipe.lora.dtype)
-        procedure = policy_procedure(decoding_of(recipe, samples))
+        procedure = offering(
+            labels_of(recipe.verdict_rule), policy_procedure(decoding_of(recipe, samples))
+        )
         task = task_of(
             *(system, procedure, PROMPT, self.seed),
             settings=json.dumps([asdict(decoding_of(recipe)), weights.name], sort_keys=True),

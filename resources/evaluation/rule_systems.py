@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS
-from decomposerl.baselines.method import Method, Procedure, Protocol
+from decomposerl.baselines.method import Method, Procedure, Protocol, offering
 from decomposerl.errors import ConfigError
+from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.systems import System
+from decomposerl.prompts.template import THREE_WAY, VerdictRule
+from decomposerl.schemas import LABELS, Verdict
+from decomposerl.training.experiments import experiment
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.generation import Task
 from resources.evaluation.method_prompts import MethodPrompts
@@ -38,8 +42,8 @@ def task_of(
     return Task(*names, procedure, prompt, seed=seed, **fields)
 
 
-def method_task(system: System, seed: int = _SEED) -> Task:
-    """The task of a method with a chat model.
+def method_task(system: System, seed: int = _SEED, labels: tuple[Verdict, ...] = LABELS) -> Task:
+    """The task of a method with a chat model, whose prompts offer ``labels``.
 
     Raises:
         ConfigError: there is no such method, or it has no such protocol.
@@ -47,12 +51,28 @@ def method_task(system: System, seed: int = _SEED) -> Task:
     method = _method(system)
     return task_of(
         system,
-        method.procedures[_protocol(system, method)],
+        offering(labels, method.procedures[_protocol(system, method)]),
         method.prompt,
         seed,
         decomposes=method.decomposes,
         revision=method.revision,
     )
+
+
+def answers_third(system: System) -> bool:
+    """Whether a system may end with the third verdict where it is asked for it."""
+    entry, port = system.entry, system.model.port
+    if entry is not None and entry.method in {TRACE, VERIFIER}:
+        return rule_of(entry) == THREE_WAY
+    if port == "policy":
+        return experiment(system.model.key).verdict_rule == THREE_WAY
+    return port != "verifier" and _method(system).three_way
+
+
+def rule_of(entry: SystemEntry) -> VerdictRule:
+    """The entry's verdict rule, else its recipe's."""
+    given = "verdict_rule" in entry.model_fields_set or not entry.recipe
+    return entry.verdict_rule if given else experiment(entry.recipe).verdict_rule
 
 
 def verifier_task(system: System, seed: int = _SEED) -> Task:

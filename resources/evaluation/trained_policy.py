@@ -128,13 +128,13 @@ def policy_procedure(decoding: PolicyDecoding) -> Procedure:
         warm = replace(greedy, temperature=decoding.temperature)
         samples = [replace(warm, sample=number) for number in range(1, decoding.samples + 1)]
         answer, *others = yield from ask(greedy, *samples)
-        return _read(answer, [parse_trace(other.text).verdict for other in others])
+        return _read(answer, [parse_trace(other.text, other.labels).verdict for other in others])
 
     return procedure
 
 
 def _read(answer: ModelReply, sampled: list[Verdict | None]) -> Verification:
-    trace = parse_trace(answer.text)
+    trace = parse_trace(answer.text, answer.labels)
     notes: dict[str, str | int | float | bool] = {"faults": len(trace.faults)}
     if sampled and trace.verdict is not None:
         notes[AGREEMENT] = sum(one == trace.verdict for one in sampled) / len(sampled)

@@ -65,7 +65,9 @@ def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the ca
     """
     active = active_rewards(settings, rewards)
     planned = plan([_within(rollout, most_cycles) for rollout in rollouts])
-    rulings, distinct_calls = _rulings(planned, judge, judge_roles(active, settings))
+    three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
+    roles = judge_roles(active, settings, three_way=three_way)
+    rulings, distinct_calls = _rulings(planned, judge, roles)
     signals = [
         read if len(read.without) == len(rollout.trace.cycles) else _zero_signals(rollout)
         for read, rollout in zip(planned.signals(rulings), rollouts, strict=True)

@@ -16,10 +16,15 @@ from typing import Any
 
 from decomposerl.errors import ConfigError
 from decomposerl.extras import require
-from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
+from decomposerl.training.experiment import (
+    BASE_POLICY,
+    CLEAN_POLICY,
+    SMALL_POLICY,
+    THREE_WAY_POLICY,
+)
 from resources.policy_tiny.circuit import Words, wire_copying
 from resources.policy_tiny.examples import Example, batches, encoded
-from resources.policy_tiny.folder import PROMPT, SETTINGS_FILE, VIEW
+from resources.policy_tiny.folder import CHECKPOINTS, PROMPT, SETTINGS_FILE, VIEW
 from resources.policy_tiny.tokenizer import CLAIM, EVIDENCE, START, train_tokenizer
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from sample.policy_lessons import HELD, MISSING, lessons
@@ -61,10 +66,24 @@ class WarmStart:
     seed: int = 20
 
 
+@dataclass(frozen=True, slots=True)
+class ThirdVerdict(WarmStart):
+    """Goes on from the project's checkpoint of ``start``, which cannot write the third verdict.
+
+    Of its lessons the share ``unknown`` ends with it; the others keep what was learned before.
+    """
+
+    start: str = CLEAN_POLICY
+    unknown: float = 1 / 3
+
+
 SETTINGS: Mapping[str, WarmStart] = {
     BASE_POLICY: WarmStart(),
     CLEAN_POLICY: WarmStart(flawed_share=0.0),
     SMALL_POLICY: WarmStart(hidden=72, intermediate=144, flawed_share=0.0),
+    THREE_WAY_POLICY: ThirdVerdict(
+        pool=6_000, steps=300, learning_rate=1e-3, warmup=30, flawed_share=0.0
+    ),
 }
 """How each base is made. The project's clean one is the control of ``BASE_POLICY``'s warm start,
 which draws its last batches in another order."""
@@ -91,6 +110,8 @@ def warm_start(
         ConfigError: the vocabulary is too small to hold the marks.
     """
     with _deterministic_torch():
+        if isinstance(settings, ThirdVerdict):
+            return _continue(settings, folder, progress)
         return _train(settings, folder, progress, control)
 
 
@@ -125,6 +146,20 @@ def _train(settings: WarmStart, folder: Path, progress: Progress, control: Path 
         _save(trainer.model, tokenizer, settings, control)
     trainer.restore(middle)
     trainer.train(encoded(flawed, tokenizer), settings.steps - first)
+    return _save(trainer.model, tokenizer, settings, folder)
+
+
+def _continue(settings: ThirdVerdict, folder: Path, progress: Progress) -> Path:
+    from transformers import AutoTokenizer, Qwen2ForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    tokenizer: Any = AutoTokenizer.from_pretrained(CHECKPOINTS[settings.start])
+    model: Any = Qwen2ForCausalLM.from_pretrained(CHECKPOINTS[settings.start])
+    model = model.float()
+    pool = list(islice(lessons(settings.seed, VIEW, unknown=settings.unknown), settings.pool))
+    trainer = _Trainer(settings, model, tokenizer, progress)
+    trainer.train(encoded(pool, tokenizer), settings.steps)
     return _save(trainer.model, tokenizer, settings, folder)
 
 

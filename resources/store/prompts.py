@@ -15,6 +15,7 @@ from decomposerl.prompts.template import (
     PromptFile,
     PromptSettings,
     parse_prompt,
+    with_labels,
     with_shared_text,
 )
 
@@ -31,7 +32,7 @@ def load_prompt(name: str, folder: str = "", settings: PromptSettings = _DEFAULT
         ConfigError: the folder does not exist or holds a prompt that nothing uses, or the file
             is malformed or not UTF-8 text.
     """
-    return _resolved(_read(name, folder), folder, settings)
+    return _resolved(_read(name, folder, settings), folder, settings)
 
 
 def load_policy_prompt(
@@ -47,7 +48,8 @@ def load_policy_prompt(
     """
     bundled = Path(base) / f"{POLICY}.md"
     if bundled.is_file() and not (folder and (Path(folder) / f"{POLICY}.md").is_file()):
-        own = parse_prompt(POLICY, bundled.read_text("utf-8"))
+        text = with_labels(bundled.read_text("utf-8"), settings.verdict_rule)
+        own = parse_prompt(POLICY, text)
         return _resolved(own, folder, settings)
     return load_prompt(POLICY, folder, settings)
 
@@ -55,11 +57,11 @@ def load_policy_prompt(
 def _resolved(prompt: PromptFile, folder: str, settings: PromptSettings) -> PromptFile:
     if prompt.name == QUESTION:
         return prompt
-    return with_shared_text(prompt, _read(QUESTION, folder), settings)
+    return with_shared_text(prompt, _read(QUESTION, folder, settings), settings)
 
 
-def _read(name: str, folder: str) -> PromptFile:
-    """The file as it is written."""
+def _read(name: str, folder: str, settings: PromptSettings) -> PromptFile:
+    """The file as it is written, with the verdicts to choose from."""
     package = resources.files("decomposerl.prompts")
     file = package / f"{name}.md"
     if folder:
@@ -71,7 +73,7 @@ def _read(name: str, folder: str) -> PromptFile:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"prompt '{name}': {file} cannot be read as UTF-8 text") from error
-    return parse_prompt(name, text)
+    return parse_prompt(name, with_labels(text, settings.verdict_rule))
 
 
 def _refuse_strange_folder(folder: Path, known: set[str]) -> None:

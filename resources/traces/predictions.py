@@ -12,7 +12,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.reports.trace_page.items import TraceItem, TraceOrigin
 from decomposerl.reports.verified import VerdictConfidence
 from decomposerl.schemas import PREDICTIONS
-from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.results_folder import read_test_claims
 from resources.store.mirror import pull
@@ -130,7 +130,8 @@ def prediction_files(
 def _item(row: Mapping[str, Any], claim: Mapping[str, Any], file: str) -> TraceItem:
     trace = row["trace"] or {"opening": "", "cycles": []}
     warnings = () if claim else (f"claim {row['claim_id']} is not in the test set on disk",)
-    parsed = parse_trace(row["reply"]) if row["method"] == _POLICY else None
+    own = row["method"] == _POLICY
+    parsed = parse_trace(row["reply"], labels_behind(row["verdict"])) if own else None
     return TraceItem(
         claim_id=row["claim_id"],
         claim=claim.get("claim") or f"(claim {row['claim_id']}, whose text is not on disk)",

@@ -26,7 +26,7 @@ from decomposerl.reports.trace_page.items import (
 )
 from decomposerl.rewards.table import TOTAL
 from decomposerl.schemas import JUDGE_CALLS, REWARDS, ROLLOUTS
-from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.training.curves import Split
 from resources.store.mirror import pull
 from resources.traces.tables import Warn, naming, no_warning, read_named, readable
@@ -149,8 +149,8 @@ class RunSplit:
 
     def _item(self, row: Mapping[str, Any], said: _Rows, evidence: str) -> TraceItem:
         key = (row["step"], row["group"], row["rollout"])
-        trace = parse_trace(row["completion"])
         verdict = row["verdict"]
+        trace = parse_trace(row["completion"], labels_behind(verdict))
         unread = "truncated" if row["truncated"] else "unparsed"
         status = cast("ParseStatus", "parsed" if verdict else unread)
         recipe = self.folder.name

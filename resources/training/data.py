@@ -17,6 +17,7 @@ from decomposerl.errors import TrainingError
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.template import PromptFile, PromptSettings
 from decomposerl.rewards.supervision import is_labelled
+from decomposerl.schemas import LABELS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict
@@ -134,7 +135,10 @@ def _row(
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One sampled completion and its claim. ``tokens`` include the end token, if there is one."""
+    """One sampled completion and its claim. ``tokens`` include the end token, if there is one.
+
+    ``labels`` are the verdicts that it may end with.
+    """
 
     claim_id: str
     claim: str
@@ -148,14 +152,19 @@ class Completion:
     tokens: tuple[int, ...]
     text: str
     truncated: bool
+    labels: tuple[Verdict, ...] = LABELS
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionReader:
-    """Decodes sampled tokens. ``ends`` are the token ids that end a completion."""
+    """Decodes sampled tokens. ``ends`` are the token ids that end a completion.
+
+    ``labels`` are the verdicts that it may end with.
+    """
 
     tokenizer: "PreTrainedTokenizerBase"
     ends: frozenset[int]
+    labels: tuple[Verdict, ...] = LABELS
 
     def read(
         self, columns: Mapping[str, Sequence[Any]], tokens: Sequence[Sequence[int]]
@@ -167,6 +176,7 @@ class CompletionReader:
                 tokens=tuple(ids),
                 text=self.text(ids),
                 truncated=not ids or ids[-1] not in self.ends,
+                labels=self.labels,
             )
             for row, ids in enumerate(tokens)
         ]
@@ -181,7 +191,9 @@ class CompletionReader:
 
 
 def completion_reader(
-    tokenizer: "PreTrainedTokenizerBase", ends: Sequence[int]
+    tokenizer: "PreTrainedTokenizerBase",
+    ends: Sequence[int],
+    labels: tuple[Verdict, ...] = LABELS,
 ) -> CompletionReader:
     """A reader that takes a padding token for an end, as TRL's mask of truncated ones does.
 
@@ -189,7 +201,7 @@ def completion_reader(
         TrainingError: decoding would drop a tag of the trace.
     """
     padding: Any = tokenizer.pad_token_id
-    reader = CompletionReader(tokenizer, frozenset({*ends, padding}))
+    reader = CompletionReader(tokenizer, frozenset({*ends, padding}), labels)
     tags = "<think><question><answer><verification>"
     ids: Any = tokenizer(tags, add_special_tokens=False)["input_ids"]
     if "".join(reader.text(ids).split()) != tags:
@@ -223,7 +235,7 @@ def _rollout(one: Completion, number: int) -> Rollout:
         number=number,
         claim=one.claim,
         evidence=one.evidence,
-        trace=parse_trace(one.text),
+        trace=parse_trace(one.text, one.labels),
         label=one.label if one.labelled else None,
         n_star=one.n_star,
         truncated=one.truncated,

@@ -16,7 +16,9 @@ import polars as pl
 from decomposerl.errors import TrainingError
 from decomposerl.judge.call import Ruling
 from decomposerl.judge.plan import rulings_from_frame
+from decomposerl.prompts.template import labels_of
 from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import LABELS, Verdict
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import TRAIN, Split
@@ -41,11 +43,15 @@ class LoggedBatch:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """One run's folder. ``rewards`` and ``most_cycles`` are what its rewards were computed with."""
+    """One run's folder. ``rewards`` and ``most_cycles`` are what its rewards were computed with.
+
+    ``labels`` are the verdicts that its traces may end with.
+    """
 
     folder: Path
     rewards: RewardSettings
     most_cycles: int
+    labels: tuple[Verdict, ...] = LABELS
 
     def batches(self, splits: Sequence[Split] = SPLITS) -> Iterator[LoggedBatch]:
         """Every batch of these splits, by step."""
@@ -54,7 +60,8 @@ class JudgedRun:
             log = read_log(self.folder, "rollouts", split)
             for (step,), rows in log.group_by("step", maintain_order=True):
                 rollouts = tuple(
-                    _rollout(row, evidence[row["group"]]) for row in rows.iter_rows(named=True)
+                    _rollout(row, evidence[row["group"]], self.labels)
+                    for row in rows.iter_rows(named=True)
                 )
                 yield LoggedBatch(split, int(str(step)), rollouts)
 
@@ -109,8 +116,9 @@ def rulings_of(runs: Sequence[JudgedRun], teacher: str) -> tuple[str, Mapping[st
 
 def _run(folder: Path) -> JudgedRun:
     config = json.loads(RunFolder(folder).config.read_text("utf-8"))
-    rewards = from_plain(config["experiment"]).rewards
-    return JudgedRun(folder, rewards, config["limits"]["most_cycles"])
+    recipe = from_plain(config["experiment"])
+    labels = labels_of(recipe.verdict_rule)
+    return JudgedRun(folder, recipe.rewards, config["limits"]["most_cycles"], labels)
 
 
 def _evidence(folder: Path) -> dict[str, str]:
@@ -120,13 +128,13 @@ def _evidence(folder: Path) -> dict[str, str]:
     return {name: text for frame in frames for name, text in frame.iter_rows()}
 
 
-def _rollout(row: Mapping[str, Any], evidence: str) -> Rollout:
+def _rollout(row: Mapping[str, Any], evidence: str, labels: tuple[Verdict, ...]) -> Rollout:
     return Rollout(
         group=row["group"],
         number=row["rollout"],
         claim=row["claim"],
         evidence=evidence,
-        trace=parse_trace(row["completion"]),
+        trace=parse_trace(row["completion"], labels),
         label=row["label"] if row["labelled"] else None,
         n_star=row["n_star"],
         truncated=row["truncated"],

@@ -12,14 +12,13 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.judge.signals import Signals
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
 from decomposerl.rewards.votes import pseudo_label
-from decomposerl.schemas import LABELS
+from decomposerl.schemas import VERDICTS
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import TRAIN, CurvePoint, Split, curve_point, curve_rows, history
 from decomposerl.training.trick_signs import Observed
@@ -179,25 +178,18 @@ def _failures(rewards: RewardedBatch) -> list[float]:
 
 def _agreements(batch: StepBatch, settings: RewardSettings) -> list[float]:
     """For each unlabelled group, whether the vote gives the label that was withheld."""
-    calls = batch.judged.judge_calls.filter(pl.col("role") == "full")
-    verdicts = {
-        (group, number): value
-        for group, number, value in calls.select("group", "rollout", "value").iter_rows()
-    }
     cases: dict[str, list[RewardCase]] = {}
     labels: dict[str, str] = {}
-    for one, rollout in zip(batch.completions, batch.judged.rewards.rollouts, strict=True):
+    for one, case in zip(batch.completions, batch.judged.cases, strict=True):
         if not one.labelled:
-            full = verdicts.get((rollout.group, rollout.number))
-            case = RewardCase(rollout, Signals(full, (), (), (), (), ()))
-            cases.setdefault(rollout.group, []).append(case)
-            labels[rollout.group] = one.label
+            cases.setdefault(case.rollout.group, []).append(case)
+            labels[case.rollout.group] = one.label
     return [float(pseudo_label(each, settings) == labels[group]) for group, each in cases.items()]
 
 
 def _balanced_accuracy(rewards: RewardedBatch, completions: Sequence[Completion]) -> CurvePoint:
     """The mean over the labels that occur; a trace without a verdict is wrong."""
-    right: dict[str, list[float]] = {label: [] for label in LABELS}
+    right: dict[str, list[float]] = {label: [] for label in VERDICTS}
     for one, rollout in zip(completions, rewards.rollouts, strict=True):
         right[one.label].append(float(rollout.trace.verdict == one.label))
     shares = [sum(each) / len(each) for each in right.values() if each]

@@ -19,9 +19,10 @@ from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.progress import bar
+from decomposerl.prompts.template import labels_of
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
-from decomposerl.schemas import CURVES, LABELS
+from decomposerl.schemas import CURVES, LABELS, Verdict
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import Split
@@ -211,15 +212,15 @@ class _Ruler:
     embedder: Embedder
     most_cycles: int
 
-    def scores(self, traces: pl.DataFrame) -> pl.DataFrame:
-        """The columns ``SCORED`` of traces with ``evidence``."""
+    def scores(self, traces: pl.DataFrame, labels: tuple[Verdict, ...]) -> pl.DataFrame:
+        """The columns ``SCORED`` of traces with ``evidence``, which may end with ``labels``."""
         rollouts = [
             Rollout(
                 group=row["group"],
                 number=row["rollout"],
                 claim=row["claim"],
                 evidence=row["evidence"],
-                trace=parse_trace(row["completion"]),
+                trace=parse_trace(row["completion"], labels),
                 label=row["label"],
                 n_star=row["n_star"],
                 truncated=row["truncated"],
@@ -245,7 +246,7 @@ def _of_split(one: StudyRun, ruler: _Ruler, split: Split, end: str, step: int) -
         .join(claims, on="group", maintain_order="left")
     )
     if split == SAMPLED:
-        scores = ruler.scores(traces)
+        scores = ruler.scores(traces, labels_of(one.run.experiment.verdict_rule))
     else:
         scores = pl.DataFrame(schema=dict.fromkeys(SCORED, pl.Float64())).clear(traces.height)
     return traces.select("document", "label", "verdict", claim_id="group").with_columns(

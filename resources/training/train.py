@@ -17,6 +17,7 @@ from decomposerl.errors import EngineError, RewardError, TrainingError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.progress import bar
+from decomposerl.prompts.template import labels_of
 from decomposerl.rewards.composite import active_rewards, weights_of
 from decomposerl.training.experiment import Grpo, plain_values
 from resources.training.data import (
@@ -111,7 +112,8 @@ def load_policy(run: TrainingRun) -> LoadedPolicy:
     dtype = getattr(torch, run.experiment.lora.dtype)
     model = AutoModelForCausalLM.from_pretrained(run.base, dtype=dtype, **run.base_revision)
     grow_in_place(model)
-    reader = completion_reader(tokenizer, end_tokens(model, tokenizer))
+    labels = labels_of(run.experiment.verdict_rule)
+    reader = completion_reader(tokenizer, end_tokens(model, tokenizer), labels)
     prompts = training_prompts(run, tokenizer), held_out_prompts(run, tokenizer)
     return LoadedPolicy(model, tokenizer, reader, *prompts)
 

@@ -220,6 +220,7 @@ def _assets() -> Iterator[str]:
         "funnel",
         "training",
         "evaluation",
+        "three_way",
         "catalog",
         "studies",
         "report",

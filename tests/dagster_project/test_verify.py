@@ -158,6 +158,7 @@ def test_exit_codes():
     assert [0, 1, 3] == [exit_code([v], many=False) for v in ("Supported", "Refuted", None)]
     assert [0, 0, 3] == [exit_code([v], many=True) for v in ("Supported", "Refuted", None)]
     assert 3 == exit_code(["Supported", None], many=True)
+    assert [4, 0] == [exit_code(["NotEnoughInfo"], many=many) for many in (False, True)]
 
 
 def at_endpoint(folder: Path, served: FaultServer, *claims: str) -> Result:

@@ -10,10 +10,9 @@ from decomposerl.baselines.method import ParseStatus
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.trace_page.items import TraceItem, TraceOrigin
 from decomposerl.reports.verified import VerdictConfidence, VerifiedClaim
+from decomposerl.schemas import VERDICTS
 from decomposerl.traces.records import group_of, json_object
 from decomposerl.traces.trace import Cycle, Verdict
-
-_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 def verified_item(one: VerifiedClaim) -> TraceItem:
@@ -136,8 +135,8 @@ def _status(values: Mapping[str, Any], verdict: Verdict | None) -> ParseStatus:
 
 def _verdict(values: Mapping[str, Any], name: str) -> Verdict | None:
     value = values.get(name)
-    if value is not None and value not in _VERDICTS:
-        raise SourceFileError(f"field '{name}': {value!r} is neither Supported nor Refuted")
+    if value is not None and value not in VERDICTS:
+        raise SourceFileError(f"field '{name}': {value!r} is none of {', '.join(VERDICTS)}")
     return cast("Verdict | None", value)
 
 

@@ -10,6 +10,7 @@ verifier. A method's procedure runs unchanged; only the model is replaced.
     next_question     a question that was not asked yet, or NONE
     answer            the sentences that answer, or unknown
     verify            Supported or Refuted; or Unknown, where a template other than a verdict has it
+                      or a verdict's offers the third label
     judge_sufficient  Yes or No
     program           a program of checks that must all hold
     select            numbers of passages, or NONE
@@ -21,6 +22,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 
 from decomposerl.baselines.method import ModelCall, ModelReply, Operation
 from decomposerl.ports import Verifier
+from decomposerl.schemas import WRITTEN
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.rule_chat import checks, texts
@@ -28,6 +30,8 @@ from resources.evaluation.rule_chat.checks import Weighing
 
 RULES = 4
 """Raised whenever the rules change, so that stored claims are not mixed."""
+
+_THIRD = WRITTEN["NotEnoughInfo"].lower()
 
 
 class RuleChat:
@@ -74,15 +78,18 @@ _SERVES: Mapping[Operation, Callable[[ModelCall, str], str | Weighing]] = {
     "next_question": lambda call, _: texts.next_question(call.variables),
     "answer": lambda call, _: checks.answer(call.variables),
     "verify": lambda call, words: checks.check(
-        call.variables, may_be_unknown=call.template != "verdict" and "unknown" in words
+        call.variables,
+        may_be_unknown=_THIRD in words or (call.template != "verdict" and "unknown" in words),
     ),
     "judge_sufficient": lambda call, _: texts.sufficient(call.variables),
     "program": lambda call, _: texts.program(call.variables),
     "select": lambda call, _: texts.select(call.variables),
     "summarise": lambda call, _: texts.summarise(call.variables),
     "state": lambda call, _: texts.state(call.variables),
-    "procedure": lambda call, _: checks.written_out(
-        call.variables, with_verdict=call.template == "single_call"
+    "procedure": lambda call, words: checks.written_out(
+        call.variables,
+        with_verdict=call.template == "single_call",
+        may_be_unknown=_THIRD in words,
     ),
 }
 

@@ -34,7 +34,7 @@ _MOST = 5
 
 
 def check(variables: Mapping[str, str], *, may_be_unknown: bool) -> Weighing:
-    """``Supported``, ``Refuted``, or ``Unknown`` where the template offers it.
+    """``Supported``, ``Refuted``, or ``Unknown`` where the template offers it or a third verdict.
 
     Earlier answers decide where they support or refute the statement, else the evidence. Where
     neither does, a check with two labels gives Refuted. A predicate is decided by the answer to
@@ -64,7 +64,9 @@ def answer(variables: Mapping[str, str]) -> Weighing:
     return " ".join(answering(asked, variables["question"])) or UNKNOWN
 
 
-def written_out(variables: Mapping[str, str], *, with_verdict: bool) -> Weighing:
+def written_out(
+    variables: Mapping[str, str], *, with_verdict: bool, may_be_unknown: bool = False
+) -> Weighing:
     """Questions about the claim with their answers, then the verdict where it is asked for."""
     claim, evidence = variables["claim"], evidence_in(variables) or ""
     lines: list[str] = []
@@ -75,8 +77,10 @@ def written_out(variables: Mapping[str, str], *, with_verdict: bool) -> Weighing
         lines.append(f"Q{number}: {question}\nA{number}: {reply}")
     if with_verdict:
         ruled = verdict(claim, [one for one in answers if one != UNKNOWN])
-        known = ruled != "NotEnoughInfo"
-        label = str(ruled) if known else (yield from _verified(evidence, claim))
+        label = str(ruled)
+        if ruled == "NotEnoughInfo":
+            is_open = may_be_unknown and not _covers(evidence, claim)
+            label = "Unknown" if is_open else (yield from _verified(evidence, claim))
         lines.append(f"Verdict: {label}")
     return "\n".join(lines)
 

@@ -249,19 +249,18 @@ def test_too_many_rejects_name_source_share_reasons_and_places(tmp_path: Path):
 
 
 def test_label_rule_and_absent_evidence_are_drops(tmp_path: Path):
-    """The middle class goes or is Refuted by the rule; a row without passages is no fault."""
+    """The middle class goes, is Refuted or is kept by the rule; no passages are no fault."""
     write(tmp_path, TRAIN, [row(1), row(2, label=" MAYBE "), row(3, evidence=[])])
-    dropped = load(tmp_path, toy_source(TRAIN))
-    refuted = load(
-        tmp_path,
-        toy_source(TRAIN),
-        LoadSettings(max_reject_share=1, label_rule="middle_is_refuted"),
-    )
+    rules = ("drop_middle", "middle_is_refuted", "keep_middle")
+    every = (LoadSettings(max_reject_share=1, label_rule=rule) for rule in rules)
+    dropped, refuted, kept = (load(tmp_path, toy_source(TRAIN), settings) for settings in every)
     assert {"middle_class": 1, "evidence_unavailable": 1} == reasons_of(dropped)
     assert ["Supported", "Refuted"] == refuted.claims["label"].to_list()
     assert {"middle_is_refuted"} == set(refuted.claims["label_rule"])
-    assert_conserved(dropped)
-    assert_conserved(refuted)
+    assert ["Supported", "NotEnoughInfo"] == kept.claims["label"].to_list()
+    assert {"evidence_unavailable": 1} == reasons_of(kept)
+    for loaded in (dropped, refuted, kept):
+        assert_conserved(loaded)
 
 
 def test_a_row_repeated_in_a_later_file_is_dropped_once_each(tmp_path: Path):
@@ -298,6 +297,9 @@ def test_a_benchmark_keeps_every_claim_for_decontamination(tmp_path: Path):
     assert ["Supported", None, "Supported", None] == loaded.claims["label"].to_list()
     assert ["yes", "maybe", "yes", None] == loaded.claims["native_label"].to_list()
     assert [False, False, True, True] == loaded.claims["evidence"].is_null().to_list()
+    three = LENIENT.model_copy(update={"label_rule": "keep_middle"})
+    same = load_benchmark(toy_benchmark(TEST, lists=(LIST,)), None, FolderCorpora(tmp_path), three)
+    assert loaded.claims.equals(same.claims)
     assert {"toy"} == set(loaded.claims["source"])
     assert_conserved(loaded)
 

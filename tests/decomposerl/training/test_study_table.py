@@ -12,7 +12,7 @@ from decomposerl.evaluation.paired_seeds import SeedDifference, compare_means, m
 from decomposerl.evaluation.published import ABLATIONS, UNEQUAL_MEANS, ablation_of, domain_means
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.training.studies import STUDIES, studied, study_named
-from decomposerl.training.study_table import ACCURACY, GREEDY, SAMPLED, study_table
+from decomposerl.training.study_table import ACCURACY, GREEDY, RECALLS, SAMPLED, study_table
 from study_outcomes import CLAIMS, outcomes
 
 REWARDS_STUDY = study_named("rewards")
@@ -78,6 +78,29 @@ def test_every_pair_is_compared_in_accuracy_and_has_the_papers_order():
     assert "not resolved" == quiet["order_in_domain"]
     alone = one(table, "without format", ACCURACY, **own)
     assert (None, None) == (alone["order_in_domain"], alone["paper_in_domain"])
+
+
+def test_three_labels_have_a_recall_each_and_an_accuracy_over_three():
+    """A variant that never gives the third verdict loses its recall alone, and a third in all."""
+    study = study_named("three_way")
+    three = study.variants[1].title
+    third = pl.col("claim_id").str.slice(1).cast(pl.Int64) % 3 == 0
+    open_ = pl.when(third & (pl.col("variant") == three)).then(pl.lit("NotEnoughInfo"))
+    made = outcomes(study, {}).with_columns(
+        label=pl.when(third).then(pl.lit("NotEnoughInfo")).otherwise("label"),
+        verdict=open_.otherwise("label"),
+    )
+    table = study_table(study, made, "rules")
+    found = {
+        row["measure"]: row["difference"]
+        for row in table.filter(variant=three, split=GREEDY).iter_rows(named=True)
+    }
+    assert found[ACCURACY] == pytest.approx(100 / 3)
+    recalls = {name: found[name] for name in RECALLS}
+    assert recalls == pytest.approx(dict(zip(RECALLS, (0.0, 0.0, 1.0), strict=True)))
+    assert not set(RECALLS) & set(
+        study_table(REWARDS_STUDY, outcomes(REWARDS_STUDY, {}), "x")["measure"]
+    )
 
 
 def test_one_seed_has_no_interval_over_seeds_and_resolves_nothing():

@@ -193,3 +193,24 @@ def test_the_base_is_the_one_that_the_run_recorded(data: DataFolder):
     run.path.mkdir(parents=True)
     run.config.write_text(json.dumps({"base": "hub/another"}), "utf-8")
     assert "hub/another" == base_of(data, recipe)
+
+
+def test_a_policy_learns_from_claims_whose_label_it_may_give(data: DataFolder):
+    """Two labels leave the third out, three need it; held-out claims are the same for both."""
+    live = data.path / "training_claims.parquet"
+    two = gathered(data)
+    assert live.read_bytes() == two.claims.read_bytes()
+    with pytest.raises(TrainingError, match=r"no claim of training_claims .* keep_middle"):
+        gathered(data, verdict_rule="three_way")
+    frame = pl.read_parquet(live)
+    third = pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("NotEnoughInfo"))
+    kept = frame.with_columns(label=third.otherwise("label"), label_rule=pl.lit("keep_middle"))
+    write_parquet(TRAINING_CLAIMS.conform(kept), live)
+    narrowed = gathered(data)
+    assert kept[1:].equals(pl.read_parquet(narrowed.claims))
+    assert narrowed.held_out is not None
+    held_out = narrowed.held_out.read_bytes()
+    whole = gathered(data, verdict_rule="three_way")  # its copies replace the others
+    assert live.read_bytes() == whole.claims.read_bytes()
+    assert whole.held_out is not None
+    assert held_out == whole.held_out.read_bytes()

@@ -2,7 +2,12 @@
 import { decimal, html } from "trace-page/html.js";
 import { CONFIDENT, hasFlag } from "trace-page/state.js";
 
-const VERDICTS = { S: ["supported", "Supported"], R: ["refuted", "Refuted"], "": ["none", "No verdict"] };
+const VERDICTS = {
+  S: ["supported", "Supported"],
+  R: ["refuted", "Refuted"],
+  N: ["open", "Not enough information"],
+  "": ["none", "No verdict"],
+};
 
 /** A verdict: shape and word, and a colour. */
 export function Verdict({ value }) {
@@ -13,6 +18,7 @@ export function Verdict({ value }) {
 const SHAPES = {
   supported: "M6 1.5 11 10.5H1Z",
   refuted: "M6 10.5 1 1.5H11Z",
+  open: "M6 1.5 10.5 6 6 10.5 1.5 6Z",
   none: "M1.5 5H10.5V7H1.5Z",
 };
 

@@ -194,6 +194,7 @@ function clear() {
 }
 
 const RESULTS = [["right", "Right"], ["wrong", "Wrong"], ["unknown", "No gold label"]];
+const OPEN = ["open", "Not enough information"];
 const VERDICTS = [["supported", "Supported"], ["refuted", "Refuted"], ["none", "No verdict"]];
 const MARKED = [["any", "Marked"], ["none", "Not marked"], ["agree", "Agree"], ["disagree", "Disagree"], ["unclear", "Unclear"]];
 
@@ -208,7 +209,7 @@ function Filters() {
       <${Flags} all=${all} />
       <${Band} all=${all} />
       ${all.gold.some(Boolean) && html`<${Choice} name="result" title="Result" options=${RESULTS} />`}
-      <${Choice} name="verdict" title="Verdict" options=${VERDICTS} />
+      <${Choice} name="verdict" title="Verdict" options=${all.verdict.includes("N") ? [...VERDICTS, OPEN] : VERDICTS} />
       <${Choice} name="system" title="System" options=${all.systems.map((one) => [one.key, one.title])} />
       <${Choice} name="benchmark" title="Benchmark" options=${all.benchmarks.map((name) => [name, name])} />
       <${Choice} name="step" title="Training step" options=${all.steps.map((one) => [String(one), String(one)])} />

@@ -200,7 +200,7 @@ function tests(all, parts) {
   const benchmark = all.benchmarks.indexOf(parts.benchmark);
   const low = Number(parts.low ?? 0) / 100;
   const high = Number(parts.high ?? 100) / 100;
-  const verdict = { supported: "S", refuted: "R", none: "" }[parts.verdict];
+  const verdict = { supported: "S", refuted: "R", open: "N", none: "" }[parts.verdict];
   const result = { right: 1, wrong: 0, unknown: -1 }[parts.result];
   const marked = MARKED[parts.mark];
   return [

@@ -1,0 +1,58 @@
+"""The three-way board for a reader: Markdown, and one sentence on it."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from decomposerl.evaluation.three_way import MEAN, MEASURES, POOLED
+from decomposerl.reports.tables import markdown_table
+
+_HEADS = {
+    "balanced_accuracy": "Balanced accuracy",
+    "macro_f1": "Macro-F1",
+    "recall_supported": "Recall: Supported",
+    "recall_refuted": "Refuted",
+    "recall_not_enough_info": "Not Enough Information",
+}
+_CANNOT = "two labels only: recall 0 on the third"
+NOTE = (
+    "Percent, over three labels, with 95 % intervals; no measurement of the paper, which drops the "
+    "middle class. * a short run over some of the claims."
+)
+
+
+def three_way_markdown(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
+    """A ``THREE_WAY`` table by test set, over all claims first; ``titles`` are of test sets."""
+    named = {POOLED: "All claims", MEAN: "Mean of the test sets", **titles}
+    parts = []
+    for (name,), rows in board.group_by("test_set", maintain_order=True):
+        lines = [_line(part) for _, part in rows.group_by("system", maintain_order=True)]
+        head = ["System", *_HEADS.values(), "Claims", "Engine", ""]
+        parts.append(f"**{named.get(str(name), name)}**\n\n{markdown_table(head, lines)}")
+    return "\n\n".join([*parts, NOTE])
+
+
+def three_way_sentence(board: pl.DataFrame) -> str:
+    """Which system is best over all claims, and how many cannot give the third verdict."""
+    pooled = board.filter(test_set=POOLED, metric=MEASURES[0]).drop_nulls("score")
+    best = pooled.row(0, named=True)
+    cannot = pooled.filter(~pl.col("third")).height
+    return (
+        f"Over {best['rows']:,} claims of three labels {best['title']} is best with a balanced "
+        f"accuracy of {best['score']:.1f}; {cannot} of {pooled.height} systems have two labels."
+    )
+
+
+def _line(part: pl.DataFrame) -> list[str]:
+    first = part.row(0, named=True)
+    by_metric = {row["metric"]: row for row in part.iter_rows(named=True)}
+    cells = [_cell(by_metric.get(metric)) for metric in MEASURES]
+    title = first["title"] + "*" * first["limited"]
+    return [title, *cells, f"{first['rows']:,}", first["engine"], "" if first["third"] else _CANNOT]
+
+
+def _cell(row: Mapping[str, object] | None) -> str:
+    if row is None or row["score"] is None:
+        return "–"
+    bounds = "" if row["low"] is None else f" [{row['low']:.1f}, {row['high']:.1f}]"
+    return f"{row['score']:.1f}{bounds}"
