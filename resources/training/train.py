@@ -28,6 +28,7 @@ from resources.training.data import (
     training_prompts,
 )
 from resources.training.distributed import broadcast_from_main
+from resources.training.growing_cache import use_growing_cache
 from resources.training.metrics_log import MetricsLog, judge_usage, seconds_spent
 from resources.training.monitor import TrainingMonitor, step_callback
 from resources.training.process import Report, TrainingOutcome, TrainingRun
@@ -109,6 +110,8 @@ def load_policy(run: TrainingRun) -> LoadedPolicy:
         tokenizer.pad_token = tokenizer.eos_token
     dtype = getattr(torch, run.experiment.lora.dtype)
     model = AutoModelForCausalLM.from_pretrained(run.base, dtype=dtype, **run.base_revision)
+    if run.device == "cpu":
+        use_growing_cache(model)
     reader = completion_reader(tokenizer, end_tokens(model, tokenizer))
     prompts = training_prompts(run, tokenizer), held_out_prompts(run, tokenizer)
     return LoadedPolicy(model, tokenizer, reader, *prompts)
