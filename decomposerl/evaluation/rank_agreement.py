@@ -14,7 +14,7 @@ from decomposerl.evaluation.intervals import Bounds
 from decomposerl.evaluation.metrics import Numbers
 
 LEAST_VARIANTS = 4
-"""Fewer have no order to speak of: of three, one in six orders agrees by chance."""
+"""Of fewer, an order of chance agrees too often: of three, one in six."""
 _DRAWS = 2_000
 _PERMUTATIONS = 50_000  # exact for up to eight variants
 

@@ -90,7 +90,7 @@ def _rank_agreement(table: pl.DataFrame) -> Iterator[str]:
     for measure, where in zip(TAUS.values(), _DOMAINS.values(), strict=True):
         for row in table.filter(measure=measure).drop_nulls("mean").iter_rows(named=True):
             tau = _bounded(row["mean"], row["low"], row["high"], 2, "+")
-            found.append(f"{tau}, exact p {_number(row['p'], 3)}, {where}")
+            found.append(f"{tau}, exact p {_p_value(row['p'])}, {where}")
     if found:
         yield f"Kendall's tau with the paper's order (95 % over seeds): {'; '.join(found)}."
 
@@ -126,7 +126,7 @@ def _accuracy_table(study: Study, table: pl.DataFrame) -> str:
         ]
         rows.append(cells + (_paper_cells(study, row) if published else []))
     head = ["variant", "before", "accuracy, %", "difference (claims)", "(seeds)", "p (Holm)"]
-    head += ["paper in domain", "out of domain", "the paper's order"] if published else []
+    head += ["paper in domain", "out of domain", "order"] if published else []
     return markdown_table(head, rows)
 
 
@@ -137,7 +137,7 @@ def _difference_cells(row: _Row, places: int) -> list[str]:
     return [
         _bounded(*over_claims, places, "+"),
         _range(row["seeds_low"], row["seeds_high"], places),
-        _number(row["p_holm"], 3),
+        _p_value(row["p_holm"]),
     ]
 
 
@@ -241,6 +241,11 @@ def _one(table: pl.DataFrame, title: str, study: Study) -> _Row:
 
 def _number(value: object, places: int, sign: str = "") -> str:
     return f"{value:{sign}.{places}f}" if isinstance(value, float) else "–"
+
+
+def _p_value(value: object) -> str:
+    least = 0.001  # 0.000 would say that nothing is left to chance
+    return f"< {least}" if isinstance(value, float) and value < least else _number(value, 3)
 
 
 def _range(low: object, high: object, places: int) -> str:

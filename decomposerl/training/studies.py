@@ -198,7 +198,7 @@ def finished_part(study: Study, seeds: Mapping[str, Collection[int]]) -> tuple[S
     """The most runs that can be compared: the first variant and others, all with the same seeds.
 
     ``seeds`` are those of the finished runs by variant's title. Of parts of equal size the one with
-    more seeds. The study that is returned has fewer than two variants where nothing can be compared.
+    more seeds. The study has no variants where nothing can be compared.
     """
     known = sorted(seeds.get(study.against.title, ()))
     drawn = chain.from_iterable(combinations(known, size) for size in range(1, len(known) + 1))

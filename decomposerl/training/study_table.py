@@ -228,7 +228,10 @@ def _order_rows(study: Study, runs: _Runs) -> Iterator[dict[str, Any]]:
             "split": GREEDY,
             "recipe": "",
             "steps": max(runs.steps.values()),
-            **{"mean": found.tau, "low": low, "high": high, "p": found.p},
+            "mean": found.tau,
+            "low": low,
+            "high": high,
+            "p": found.p,
             "own_measure": False,
         }
 

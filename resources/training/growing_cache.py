@@ -50,7 +50,7 @@ def _layer() -> "type[DynamicLayer]":
             self._buffers: list[torch.Tensor] = []
 
         def update(
-            self, key_states: "torch.Tensor", value_states: "torch.Tensor", *_: Any, **__: Any
+            self, key_states: "torch.Tensor", value_states: "torch.Tensor", *_: object, **__: object
         ) -> tuple["torch.Tensor", "torch.Tensor"]:
             """Append the states of new tokens, (batch, heads, tokens, width); returns all."""
             known, states = self.get_seq_length(), (key_states, value_states)

@@ -256,7 +256,7 @@ def test_each_variant_is_a_partition_of_the_policy():
 
 
 def test_the_miniature_trains_for_real(data: Path):
-    """Two seeds from the clean base: the project's own worker and engines train one of each variant.
+    """Two seeds from the clean base: the project's own worker and engines train one run a variant.
 
     The other seed of each is a stand-in's, so that a table needs two real runs and not four. What
     the real ones logged is measured as theirs is.

@@ -71,7 +71,7 @@ def test_the_page_has_each_study_and_says_what_was_not_run(data: Path):
 
 
 def test_the_figures_are_those_of_the_tables(data: Path):
-    """Copied beside the page; a figure whose table is gone goes, and a second run changes nothing."""
+    """Copied beside the page; a figure without a table goes; a second run changes nothing."""
     page = written(data)
     assert "![One reward removed](study_rewards.png)" in page
     assert PNG == (data / "study_rewards.png").read_bytes()
