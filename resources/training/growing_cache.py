@@ -42,11 +42,11 @@ def _layer() -> "type[DynamicLayer]":
     """The class of a layer, whose base takes seconds to import."""
     from transformers.cache_utils import DynamicLayer
 
-    class GrowingLayer(DynamicLayer):
+    class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call] # as transformers has it
         """``keys`` and ``values`` are the first tokens of buffers that have room for more."""
 
         def __init__(self) -> None:
-            super().__init__()
+            super().__init__()  # type: ignore[no-untyped-call] # as transformers has it
             self._buffers: list[torch.Tensor] = []
 
         def update(
