@@ -28,6 +28,7 @@ from resources.training.resource import PolicyTrainerResource, TrainedRun, polic
 from resources.training.study_runs import (
     StudyRun,
     finished,
+    finished_runs,
     held_out_outcomes,
     plan_run,
     train_runs,
@@ -51,6 +52,11 @@ class TrainingStudyConfig(dg.Config):
     )
     held_out_claims: int | None = Field(
         default=None, ge=2, description="held-out claims; null: the recipes'"
+    )
+    train: bool = Field(
+        default=True,
+        description="train what is missing; false: the table of what is trained, of as many "
+        "variants and seeds as can be compared",
     )
     at_once: int = Field(default=1, ge=1, description="runs that train at the same time")
 
@@ -92,20 +98,26 @@ def training_study_asset(study: Study, tokens_per_s: float, pool: str | None) ->
         policy_trainer: PolicyTrainerResource,
     ) -> dg.MaterializeResult[StageOutput]:
         recorder, embedder = StageRecorder(context, config), question_embedder.open()
-        runs = [
+        planned = [
             plan_run(data_folder, judge, embedder, policy_trainer, variant.title, one)
             for variant in study.variants
             for one in studied(variant, config.seeds, config.steps, config.held_out_claims)
         ]
         ruler = judge.open()
-        trained = train_runs(policy_trainer, runs, config.at_once, f"run {context.run.run_id}")
-        _report_policies(context, trained)
+        part, runs, trained = study, planned, list[StudyRun]()
+        if config.train:
+            title = f"run {context.run.run_id}"
+            trained = train_runs(policy_trainer, planned, config.at_once, title)
+            _report_policies(context, trained)
+        else:
+            part, runs = finished_runs(study, planned)
         outcomes = held_out_outcomes(runs, ruler, embedder, policy_trainer.most_cycles)
         engines = (ruler.engine, embedder.engine, ", ".join(bases))
-        table = study_table(study, outcomes, "; ".join(engines))
+        table = study_table(part, outcomes, "; ".join(engines))
         shown = _figures(data_folder, study, table, runs)
         form = folded(paper_form_markdown(study, tokens_per_s))
-        more = {"in the paper's form": form, "runs trained now": len(trained)}
+        left = ", ".join(one.name for one in planned if one not in runs) or "none"
+        more = {"in the paper's form": form, "runs trained now": len(trained), "runs left": left}
         return recorder.table(table, shown | more)
 
     return training_study

@@ -35,6 +35,7 @@ figure { margin: 1rem 0; } figure img { background: #fff; max-width: 100%; heigh
 table { border-collapse: collapse; font-size: .8125rem; }
 th, td { padding: .2rem .6rem; text-align: left; white-space: nowrap;
   border-bottom: 1px solid var(--line); }
+.table th:first-child, .table td:first-child { position: sticky; left: 0; background: Canvas; }
 .right { text-align: right; font-variant-numeric: tabular-nums; }
 summary { cursor: pointer; } nav li { margin: .15rem 0; }
 @media print { details > * { display: block; } h2 { break-after: avoid; } }

@@ -70,8 +70,9 @@ class StudyPicture:
 class ReportData:
     """What a data folder has; a table is None where it is not there.
 
-    ``verdicts`` and ``calls`` are as ``report_data`` takes them, ``runs`` is ``STAGE_RUNS``. The
-    names of sources, test sets and systems are shown by ``titles``.
+    ``verdicts`` and ``calls`` are as ``report_data`` takes them, ``runs`` is ``STAGE_RUNS``.
+    ``study_tables`` are those of ``reports.study_tables`` by study. The names of sources, test sets
+    and systems are shown by ``titles``.
     """
 
     attrition: pl.DataFrame | None = None
@@ -87,6 +88,7 @@ class ReportData:
     runs: pl.DataFrame | None = None
     trained: tuple[TrainedRun, ...] = ()
     studies: tuple[StudyPicture, ...] = ()
+    study_tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     source_titles: Mapping[str, str] = field(default_factory=dict)
     benchmark_titles: Mapping[str, str] = field(default_factory=dict)
     system_titles: Mapping[str, str] = field(default_factory=dict)

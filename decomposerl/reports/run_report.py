@@ -5,7 +5,7 @@ says what is missing and which command makes it.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -27,10 +27,12 @@ from decomposerl.reports.report_parts import (
     Picture,
     ReportData,
     Section,
+    StudyPicture,
     TrainedRun,
     picture,
     slug,
 )
+from decomposerl.reports.study_tables import PAPER_SECTIONS, STUDY_TABLES, study_engine
 from decomposerl.reports.tables import frame_markdown, one_line, share
 from decomposerl.reports.training_figure import training_figure
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
@@ -45,6 +47,7 @@ _REASONS = ["stage", "step", "reason", TOTAL]
 _COUNTS = "the funnel's counts"
 _COUNT = f"{RUN} attrition --upstream"
 _STUDY = f"{RUN} study/selectors"
+_CURVES = "_curves"  # the second figure of a study of trained policies
 _HELD_OUT = ("held_out_greedy/balanced_accuracy", "held_out_sampled/total")
 
 
@@ -170,23 +173,36 @@ def _training(run: TrainedRun) -> Section:
 
 
 def study_sections(data: ReportData) -> list[Section]:
-    """The figures of studies; one section without any names what writes one."""
-    if not data.studies:
-        return [replace(_STUDIES, missing="figures of studies", command=_STUDY)]
-    pictures = [
-        Picture(f"study-{number}-{slug(one.name)}", "a study", one.drawn)
-        for number, one in enumerate(data.studies, 1)
-    ]
+    """Each study with its figures, sentence and table; one section without any names a command."""
+    figures: dict[str, list[StudyPicture]] = {}
+    for one in data.studies:
+        of = one.name.removesuffix(_CURVES)
+        figures.setdefault(of if of in data.study_tables else one.name, []).append(one)
+    known = [name for name in STUDY_TABLES if name in {*figures, *data.study_tables}]
+    names = dict.fromkeys([*known, *figures])
+    if not names:
+        return [replace(_STUDIES, missing="results of studies", command=_STUDY)]
     return [
-        Section(
-            key=one.name,
-            title=f"Study: {one_line(study.name)}",
-            sentence=one_line(study.sentence) or "Drawn by a study; its page in docs/ explains it.",
-            engine="that of the study",
-            pictures=(one,),
-        )
-        for one, study in zip(pictures, data.studies, strict=True)
+        _study(f"study-{number}", name, figures.get(name, []), data.study_tables.get(name))
+        for number, name in enumerate(names, 1)
     ]
+
+
+def _study(
+    key: str, name: str, figures: Sequence[StudyPicture], table: pl.DataFrame | None
+) -> Section:
+    said = one_line(figures[0].sentence) if figures else ""
+    return Section(
+        key=f"{key}-{slug(name)}",
+        title=f"Study: {one_line(name)}",
+        sentence=said or "Made by a study; its page in docs/ explains it.",
+        engine="that of the study" if table is None else study_engine(table),
+        paper=PAPER_SECTIONS.get(name, ""),
+        pictures=tuple(
+            Picture(f"{key}-{slug(one.name)}", one_line(one.name), one.drawn) for one in figures
+        ),
+        table="" if table is None else STUDY_TABLES[name](table),
+    )
 
 
 def _step_engines(runs: pl.DataFrame | None) -> str:

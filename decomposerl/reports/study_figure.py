@@ -37,8 +37,10 @@ def study_figure(study: Study, table: pl.DataFrame) -> "Figure":
     """A row for each variant, panels for accuracy here and in the paper, and for its own measure.
 
     Points are means over seeds with 95 % intervals over seeds; a filled point of the last panel
-    differs from the first variant beyond claims and seeds. A line marks the first variant.
+    differs from the first variant beyond claims and seeds. A line marks the first variant. Variants
+    that the table lacks are left out.
     """
+    study = study.only(set(table["variant"]))
     own = table.filter("own_measure", split=SAMPLED, against=study.against.title)
     panels = [*(_PAPER if study.section else ())]
     count = 1 + len(panels) + (not own.is_empty())

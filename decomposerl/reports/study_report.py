@@ -15,7 +15,7 @@ from decomposerl.training.curves import Split, measure_named
 from decomposerl.training.estimate import PAPER_CLAIMS, estimate_run
 from decomposerl.training.experiments import experiment
 from decomposerl.training.studies import Study
-from decomposerl.training.study_table import ACCURACY, GREEDY, RECALLS, SAMPLED, SCORED
+from decomposerl.training.study_table import ACCURACY, GREEDY, RECALLS, SAMPLED, SCORED, TAUS
 
 _DOMAINS = {"in_domain": "in domain", "out_of_domain": "out of domain"}
 _RECALLED = {name: f"{name.replace('_', ' ').capitalize()}, greedy" for name in RECALLS}
@@ -24,14 +24,25 @@ _SIGNIFICANT = 0.05
 
 
 def study_sentence(study: Study, table: pl.DataFrame) -> str:
-    """Size and engine of the study, what differs, and how many of the paper's orders show."""
+    """Size and engine of the study, what differs, and how many of the paper's orders show.
+
+    Variants of ``study`` that the table lacks are named.
+    """
     first = table.row(0, named=True)
+    there = study.only(set(table["variant"]))
     steps = sorted({int(one) for one in table["steps"]})
     runs = (
         f"{study.title}: {_seeds(first['seeds'])}, {' or '.join(map(str, steps))} steps, "
         f"{first['claims']} held-out claims; engine: {first['engine']}."
     )
-    return " ".join([runs, _differing(study, table), *_order_counts(table)])
+    said = [runs, *_missing(study, there), _differing(study, table), *_lowered(there, table)]
+    return " ".join([*said, *_order_counts(table), *_rank_agreement(table)])
+
+
+def _missing(study: Study, there: Study) -> Iterator[str]:
+    titles = [one.title for one in study.variants if one not in there.variants]
+    if titles:
+        yield f"Not compared, because runs are missing: {', '.join(titles)}."
 
 
 def _differing(study: Study, table: pl.DataFrame) -> str:
@@ -42,6 +53,24 @@ def _differing(study: Study, table: pl.DataFrame) -> str:
     ]
     said = "; ".join(moved) or "none"
     return f"Differs in accuracy from {study.against.title} (p < {_SIGNIFICANT} by Holm): {said}."
+
+
+def _lowered(study: Study, table: pl.DataFrame) -> Iterator[str]:
+    """Which variants lower the measure that they should."""
+    rows = _against_first(study, table).filter("own_measure", split=SAMPLED)
+    lower = [row["variant"] for row in rows.iter_rows(named=True) if _lowers(row)]
+    titles = rows["variant"].unique(maintain_order=True)
+    others = [one for one in titles if one not in lower]
+    if lower or others:
+        yield (
+            f"Lower what they should, on sampled traces: {', '.join(lower) or 'none'}; "
+            f"not shown: {', '.join(others) or 'none'}."
+        )
+
+
+def _lowers(row: _Row) -> bool:
+    difference = row["difference"]
+    return bool(row["resolved"]) and isinstance(difference, float) and difference < 0
 
 
 def _order_counts(table: pl.DataFrame) -> Iterator[str]:
@@ -56,11 +85,31 @@ def _order_counts(table: pl.DataFrame) -> Iterator[str]:
             )
 
 
+def _rank_agreement(table: pl.DataFrame) -> Iterator[str]:
+    """Kendall's tau with the paper's order."""
+    found = []
+    for measure, where in zip(TAUS.values(), _DOMAINS.values(), strict=True):
+        for row in table.filter(measure=measure).drop_nulls("mean").iter_rows(named=True):
+            tau = _bounded(row["mean"], row["low"], row["high"], 2, "+")
+            found.append(f"{tau}, exact p {_p_value(row['p'])}, {where}")
+    if found:
+        yield f"Kendall's tau with the paper's order (95 % over seeds): {'; '.join(found)}."
+
+
 def study_markdown(study: Study, table: pl.DataFrame) -> str:
-    """The variants with the paper's rows, what each should move, and every reward's difference."""
-    parts = [_accuracy_table(study, table)]
+    """``compared_markdown``, and every reward's difference."""
+    there = study.only(set(table["variant"]))
+    return f"{compared_markdown(study, table)}\n\n{_reward_table(there, table)}"
+
+
+def compared_markdown(study: Study, table: pl.DataFrame) -> str:
+    """The variants with the paper's rows, and what each should move.
+
+    Variants of ``study`` that the table lacks are left out.
+    """
+    study = study.only(set(table["variant"]))
     moved = _moved_table(study, table)
-    return "\n\n".join([*parts, *([moved] if moved else []), _reward_table(study, table)])
+    return "\n\n".join([_accuracy_table(study, table), *([moved] if moved else [])])
 
 
 def _accuracy_table(study: Study, table: pl.DataFrame) -> str:
@@ -78,7 +127,7 @@ def _accuracy_table(study: Study, table: pl.DataFrame) -> str:
         ]
         rows.append(cells + (_paper_cells(study, row) if published else []))
     head = ["variant", "before", "accuracy, %", "difference (claims)", "(seeds)", "p (Holm)"]
-    head += ["paper in domain", "out of domain"] if published else []
+    head += ["paper in domain", "out of domain", "order"] if published else []
     return markdown_table(head, rows)
 
 
@@ -89,12 +138,15 @@ def _difference_cells(row: _Row, places: int) -> list[str]:
     return [
         _bounded(*over_claims, places, "+"),
         _range(row["seeds_low"], row["seeds_high"], places),
-        _number(row["p_holm"], 3),
+        _p_value(row["p_holm"]),
     ]
 
 
 def _paper_cells(study: Study, row: _Row) -> list[str]:
-    """The paper's means, with their differences to its first run."""
+    """The paper's means with their differences to its first run, and whether ours has their signs.
+
+    One word where both are alike, else one for each domain.
+    """
     printed = ablation_of(study.name)
     first = dict(zip(_DOMAINS, domain_means(printed[study.against.paper]), strict=True))
     cells = []
@@ -105,17 +157,17 @@ def _paper_cells(study: Study, row: _Row) -> list[str]:
             continue
         moved = "" if row["against"] is None else f" ({round(mean - whole, 2):+.1f})"
         cells.append(f"{mean:.1f}{moved}")
-    return cells
+    orders = [row[f"order_{column}"] or "–" for column in first]
+    return [*cells, "; ".join(map(str, dict.fromkeys(orders)))]
 
 
 def _moved_table(study: Study, table: pl.DataFrame) -> str:
     """Whether each variant lowers the measure that it should; empty where none should."""
     rows = []
     for row in _against_first(study, table).filter("own_measure").iter_rows(named=True):
-        lower = bool(row["resolved"]) and float(row["difference"] or 0) < 0
         name = measure_named(str(row["measure"])).title
         cells = [row["variant"], name, *_difference_cells(row, 3)]
-        rows.append([*cells, "yes" if lower else "no"])
+        rows.append([*cells, "yes" if _lowers(row) else "no"])
     head = ["variant", "its measure", "difference (claims)", "(seeds)", "p (Holm)", "lower"]
     return markdown_table(head, rows) if rows else ""
 
@@ -192,6 +244,11 @@ def _one(table: pl.DataFrame, title: str, study: Study) -> _Row:
 
 def _number(value: object, places: int, sign: str = "") -> str:
     return f"{value:{sign}.{places}f}" if isinstance(value, float) else "–"
+
+
+def _p_value(value: object) -> str:
+    least = 0.001  # 0.000 would say that nothing is left to chance
+    return f"< {least}" if isinstance(value, float) and value < least else _number(value, 3)
 
 
 def _range(low: object, high: object, places: int) -> str:

@@ -41,11 +41,12 @@ TRAINING_STUDY = Table(
     "training_study",
     (
         Column("study", _S, "name of the study"),
-        Column("variant", _S, "what was trained"),
+        Column("variant", _S, "what was trained; all variants: of a tau"),
         Column("against", _S, "the variant it is compared with; null: the first", nullable=True),
-        Column("measure", _S, "balanced_accuracy (percent), a reward, total or questions"),
+        Column("measure", _S, "balanced_accuracy (percent), a reward, total, questions; or "
+               "tau_in_domain, tau_out_of_domain: Kendall's tau-b with the paper's order"),
         Column("split", _S, "held_out_sampled or held_out_greedy"),
-        Column("recipe", _S, "recipe that was trained, without its seed"),
+        Column("recipe", _S, "recipe that was trained, without its seed; empty for a tau"),
         Column("engine", _S, "judge, embedder and policy"),
         Column("seeds", _I, "runs of each variant, one per seed"),
         Column("claims", _I, "held-out claims that every run answered"),

@@ -4,8 +4,9 @@ A study compares its first variant with every other one. To add one: a line in `
 asset, table and figure follow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, combinations
 
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.catalogue import REWARDS
@@ -44,6 +45,10 @@ class Study:
     def against(self) -> Variant:
         """What the other variants are compared with."""
         return self.variants[0]
+
+    def only(self, titles: Collection[str]) -> "Study":
+        """The study with the variants of these titles alone."""
+        return replace(self, variants=tuple(one for one in self.variants if one.title in titles))
 
 
 _FULL = Variant("all seven rewards", "tiny_clean", "paper_7b")
@@ -196,6 +201,27 @@ def studied(
         raise ConfigError(f"{seeds} seeds: there are 1 to {MOST_SEEDS} (SEEDS in experiments.py)")
     recipe = experiment(variant.embedded)
     return [_shortened(with_seed(recipe, seed), steps, claims) for seed in _ALL_SEEDS[:seeds]]
+
+
+def finished_part(study: Study, seeds: Mapping[str, Collection[int]]) -> tuple[Study, list[int]]:
+    """The most runs that can be compared: the first variant and others, all with the same seeds.
+
+    ``seeds`` are those of the finished runs by variant's title. Of parts of equal size the one with
+    more seeds. The study has no variants where nothing can be compared.
+    """
+    known = sorted(seeds.get(study.against.title, ()))
+    drawn = chain.from_iterable(combinations(known, size) for size in range(1, len(known) + 1))
+    parts = [
+        (study.only({title for title, done in seeds.items() if set(chosen) <= {*done}}), [*chosen])
+        for chosen in drawn
+    ]
+    compared = [part for part in parts if len(part[0].variants) > 1]
+    return max(compared, key=_size, default=(study.only(()), []))
+
+
+def _size(part: tuple[Study, list[int]]) -> tuple[int, int]:
+    study, seeds = part
+    return len(study.variants) * len(seeds), len(seeds)
 
 
 def _shortened(recipe: Experiment, steps: int | None, claims: int | None) -> Experiment:

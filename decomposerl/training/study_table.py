@@ -25,6 +25,7 @@ from decomposerl.evaluation.paired_seeds import (
     mean_over_seeds,
 )
 from decomposerl.evaluation.published import ablation_of, domain_means
+from decomposerl.evaluation.rank_agreement import LEAST_VARIANTS, rank_agreement
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import LABELS, TRAINING_STUDY, VERDICTS
 from decomposerl.training.curves import Split
@@ -44,6 +45,10 @@ OUTCOMES = pl.Schema(
 )
 """``variant`` is a title, ``end`` is before or after, ``steps`` are a run's optimizer steps; the
 greedy split has no rewards."""
+ALL_VARIANTS = "all variants"
+TAUS = {"paper_in_domain": "tau_in_domain", "paper_out_of_domain": "tau_out_of_domain"}
+"""The measure of the rows ``ALL_VARIANTS``, by the paper's column: Kendall's tau-b of the greedy
+accuracies with the paper's means, over the variants that it has; ``p`` is exact."""
 _BEFORE, _AFTER = "before", "after"
 _PERCENT = 100.0
 _MEASURES: tuple[tuple[str, Split], ...] = (
@@ -96,7 +101,8 @@ def study_table(study: Study, outcomes: pl.DataFrame, engine: str) -> pl.DataFra
     """The rows of ``schemas.TRAINING_STUDY``: by measure, each variant, then the other pairs.
 
     Claims and seeds that not every variant has are left out. P-values are corrected by Holm over
-    the variants of a measure. Pairs without the first variant are compared in accuracy alone.
+    the variants of a measure. Pairs without the first variant are compared in accuracy alone. At
+    the end ``TAUS``, where the paper has enough of the variants to be in an order.
 
     Raises:
         ValueError: a variant has no run.
@@ -104,6 +110,7 @@ def study_table(study: Study, outcomes: pl.DataFrame, engine: str) -> pl.DataFra
     runs = _runs(study, outcomes)
     measures = [*_MEASURES, *((name, GREEDY) for name in RECALLS if runs.classes > len(LABELS))]
     rows = [row for measure, split in measures for row in _rows(study, runs, measure, split)]
+    rows += _order_rows(study, runs)
     fixed = {"study": study.name, "engine": engine, "seeds": runs.seeds, "claims": len(runs.labels)}
     frame = pl.DataFrame([fixed | row for row in rows], schema=TRAINING_STUDY.schema)
     return TRAINING_STUDY.conform(frame.with_columns(pl.selectors.float().fill_nan(None)))
@@ -213,6 +220,31 @@ def _orders(
         name.replace("paper", "order"): found.order(round(ours[name] - theirs[name], 2))
         for name in ours
     }
+
+
+def _order_rows(study: Study, runs: _Runs) -> Iterator[dict[str, Any]]:
+    printed = {one.title: _published(study, one, ACCURACY) for one in study.variants}
+    titles = [title for title, means in printed.items() if means]
+    if len(titles) < LEAST_VARIANTS:
+        return
+    greedy = [runs.by_seed((title, _AFTER, GREEDY), ACCURACY) for title in titles]
+    for column, measure in TAUS.items():
+        rng = generator(0, "study", study.name, measure)
+        means = [printed[title][column] for title in titles]
+        found = rank_agreement(np.stack(greedy, axis=1), means, rng)
+        low, high = found.over_seeds
+        yield {
+            "variant": ALL_VARIANTS,
+            "measure": measure,
+            "split": GREEDY,
+            "recipe": "",
+            "steps": max(runs.steps.values()),
+            "mean": found.tau,
+            "low": low,
+            "high": high,
+            "p": found.p,
+            "own_measure": False,
+        }
 
 
 def _corrected(p_values: Sequence[float]) -> list[float]:

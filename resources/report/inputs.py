@@ -13,6 +13,7 @@ from decomposerl.errors import SchemaError, SourceFileError
 from decomposerl.evaluation.scored_claims import without_dropped
 from decomposerl.evaluation.systems import System
 from decomposerl.reports.report_parts import ReportData, TrainedRun
+from decomposerl.reports.study_tables import STUDY_TABLES
 from decomposerl.schemas import CURVES, SELECTION_CELLS, STAGE_RUNS
 from decomposerl.table import Table
 from resources.evaluation.results_folder import read_test_claims
@@ -70,6 +71,7 @@ def read_report_data(folder: DataFolder, names: ReportNames) -> ReportData:
         runs=_runs(folder.path),
         trained=tuple(_trained(folder, names.runs)),
         studies=tuple(read_studies(folder.path)),
+        study_tables=dict(_study_tables(folder)),
         source_titles={one.name: one.title for one in names.sources},
         benchmark_titles={**{one.name: one.title for one in names.benchmarks}, **names.derived},
         system_titles={one.key: one.reader_title for one in names.systems},
@@ -87,6 +89,13 @@ def _table(folder: DataFolder, key: str, table: Table | None = None) -> pl.DataF
     except (OSError, pl.exceptions.PolarsError, SchemaError) as error:
         path = folder.path / f"{key}.parquet"
         raise SourceFileError(f"{path} cannot be read ({error}); make '{key}' again") from error
+
+
+def _study_tables(folder: DataFolder) -> Iterator[tuple[str, pl.DataFrame]]:
+    for name in STUDY_TABLES:
+        table = _table(folder, f"study/{name}")
+        if table is not None:
+            yield name, table
 
 
 def _files(folder: DataFolder, names: ReportNames) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import Split
 from decomposerl.training.experiment import Experiment
+from decomposerl.training.studies import Study, finished_part
 from decomposerl.training.study_table import GREEDY, OUTCOMES, SAMPLED, SCORED
 from resources.judge.resource import JudgeResource
 from resources.judge.scoring import reward_rollouts
@@ -167,6 +168,28 @@ def _failure(one: StudyRun, status: int) -> list[str]:
     if finished_outcome(one.run) is None:
         return [f"{one.name} stopped early: see the end of {log}"]
     return []
+
+
+def finished_runs(study: Study, runs: Sequence[StudyRun]) -> tuple[Study, list[StudyRun]]:
+    """The part of a study that is trained (``finished_part``), and its runs.
+
+    Raises:
+        TrainingError: no two variants can be compared yet.
+    """
+    done = [one for one in runs if finished_outcome(one.run) is not None]
+    seeds: dict[str, list[int]] = {}
+    for one in done:
+        seeds.setdefault(one.variant, []).append(one.run.experiment.seed)
+    part, chosen = finished_part(study, seeds)
+    if not part.variants:
+        raise TrainingError(
+            f"study/{study.name} compares nothing yet: it needs '{study.against.title}' and one "
+            f"more variant with the same seed; finished runs: {len(done)} of {len(runs)}"
+        )
+    titles = {variant.title for variant in part.variants}
+    return part, [
+        one for one in done if one.variant in titles and one.run.experiment.seed in chosen
+    ]
 
 
 def finished(one: StudyRun) -> TrainingOutcome:

@@ -14,20 +14,28 @@ import pytest
 from assets.report import report_asset
 from chromium import needs_chromium, opened_browser
 from dagster_project.cli import app
+from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.report_parts import ReportData
 from decomposerl.reports.run_report import report_sections
+from decomposerl.reports.study_report import study_markdown
+from decomposerl.reports.study_tables import STUDY_TABLES
 from decomposerl.schemas import LEADERBOARD
+from decomposerl.training.studies import study_named
+from decomposerl.training.study_table import study_table
 from evaluation_files import SYSTEMS, write_evaluation
 from evaluation_graph import TEST_SETS, write_tests
 from project import ROOT
 from report_parts_made import PNG, run_data
 from resources.report.files import FOLDER, HTML, MARKDOWN, TRACES, report_html_path
 from resources.report.inputs import ReportNames, read_report_data
-from resources.store.parquet import DataFolder, StageRun, run_path, write_parquet
+from resources.store.parquet import DataFolder, StageRun, run_path, table_of, write_parquet
+from study_outcomes import outcomes
 
 RUNS = ("tiny",)
+REWARDS = study_named("rewards")
+STUDY_ENGINE = "rule_judge:3; minilm; base_policy_clean"
 
 
 def in_chromium(test: Callable[..., None]) -> Callable[..., None]:
@@ -74,6 +82,11 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (data / "studies/growth.svg").write_bytes(b"<svg/>")
     (data / "studies/growth.txt").write_text("It grows.\nThe rest is not shown.", "utf-8")
     (data / "studies/no_figure.png").write_text("no PNG", "utf-8")
+    for name in ("rewards", "rewards_curves"):
+        (data / f"studies/{name}.png").write_bytes(PNG)
+        (data / f"studies/{name}.txt").write_text(f"Said of {name}.", "utf-8")
+    table = study_table(REWARDS, outcomes(REWARDS, {}, seeds=(42, 1)), STUDY_ENGINE)
+    write_parquet(table, data / "study/rewards.parquet")
     assert materialize(data).success
     return data
 
@@ -90,7 +103,7 @@ def test_the_report_shows_what_the_folder_has(evaluated: Path):
     figures = {path.name for path in (evaluated / FOLDER / "figures").iterdir()}
     drawn = {"leaderboard", "comparison", "reliability", "cost"}
     assert {f"{name}.{end}" for name in drawn for end in ("svg", "png")} <= figures
-    assert {"study-1-growth.png", "study-1-growth.svg"} <= figures
+    assert {"study-2-growth.png", "study-2-growth.svg"} <= figures
     assert not [name for name in figures if "no_figure" in name]
     for text in (page, shown):
         assert "It grows." in text
@@ -99,6 +112,36 @@ def test_the_report_shows_what_the_folder_has(evaluated: Path):
         assert "decomposerl train RECIPE" in text
         assert TRACES in text
     assert "2026-01-02 03:04 UTC" in page
+
+
+def test_a_study_is_one_part_with_all_its_figures_and_its_whole_table(evaluated: Path):
+    """Curves beside the figure; every variant with its numbers, and the engine of the table."""
+    folder = DataFolder(base_dir=str(evaluated))
+    read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
+    sections = {one.title: one for one in report_sections(read)}
+    shown = sections["Study: rewards"]
+    assert ["study-1-rewards", "study-1-rewards_curves"] == [one.name for one in shown.pictures]
+    assert ("Said of rewards.", STUDY_ENGINE) == (shown.sentence, shown.engine)
+    assert "Study: rewards_curves" not in sections
+    assert ("", "that of the study") == (
+        sections["Study: growth"].table, sections["Study: growth"].engine
+    )  # fmt: skip
+    table = folder.read("study/rewards")
+    assert study_markdown(REWARDS, table) == shown.table
+    page = report_html_path(evaluated).read_text("utf-8")
+    for row in table.filter(measure="balanced_accuracy", split="held_out_greedy").to_dicts():
+        first = row["against"] in {None, REWARDS.against.title}
+        for number in ("mean", "low", "claims_low", "seeds_low") if first else ():
+            assert row[number] is None or f"{row[number]:.1f}" in page, (row["variant"], number)
+    assert STUDY_ENGINE in page
+
+
+def test_every_study_has_its_table_in_the_report():
+    """A new study is shown too; each table is one that the store knows."""
+    keys = defs.resolve_asset_graph().get_all_asset_keys()
+    assert {key.path[1] for key in keys if key.path[0] == "study"} == set(STUDY_TABLES)
+    for name in STUDY_TABLES:
+        assert "engine" in table_of(f"study/{name}").schema
 
 
 def test_numbers_of_the_report_are_those_of_the_tables(evaluated: Path):
@@ -165,7 +208,8 @@ def test_figures_are_previewed_on_the_assets_page(evaluated: Path):
     """Each as an image in the materialization; without traces the page says how to make them."""
     (made,) = materialize(evaluated, traces=0).asset_materializations_for_node("report")
     pictures = {name for name, one in made.metadata.items() if "data:image/png" in str(one.value)}
-    assert {"leaderboard", "comparison", "reliability", "cost", "study-1-growth"} == pictures
+    studies = {"study-1-rewards", "study-1-rewards_curves", "study-2-growth"}
+    assert {"leaderboard", "comparison", "reliability", "cost"} | studies == pictures
     assert not (evaluated / FOLDER / TRACES).exists()
     assert "No traces yet" in report_html_path(evaluated).read_text("utf-8")
     assert materialize(evaluated).success
@@ -208,7 +252,10 @@ def test_what_is_shown_of_training_is_its_run(tmp_path: Path):
 @in_chromium
 @pytest.mark.parametrize("width", [480, 1280])
 def test_a_browser_shows_the_page_from_disk(evaluated: Path, width: int):
-    """Its own policy blocks nothing of it, every figure is drawn, and nothing is cut off."""
+    """Its own policy blocks nothing of it, every figure is drawn, and nothing is cut off.
+
+    A study's table, which is wider than a telephone, is read whole by scrolling within it.
+    """
     said: list[str] = []
     with opened_browser() as browser:
         page = browser.new_page(viewport={"width": width, "height": 900})
@@ -219,9 +266,16 @@ def test_a_browser_shows_the_page_from_disk(evaluated: Path, width: int):
         widths = page.evaluate("[...document.images].map(one => one.naturalWidth)")
         wide = page.evaluate("document.documentElement.scrollWidth")
         right = page.evaluate("getComputedStyle(document.querySelector('td.right')).textAlign")
+        study = page.locator("#study-1-rewards .table").first
+        names = study.locator("tr > :first-child").all_inner_texts()
+        study.evaluate("one => { one.scrollLeft = one.scrollWidth }")
+        end = study.locator("td").last.bounding_box()
         page.click("text=Every question, answer and verdict")
         page.get_by_text("traces", exact=False).first.wait_for()
     assert [] == said
     assert widths[:4] == [one for one in widths[:4] if one > 0]
     assert wide <= width
     assert right == "right"
+    assert [one.title for one in REWARDS.variants] == names[1:]
+    assert end is not None
+    assert end["x"] + end["width"] <= width

@@ -1,5 +1,6 @@
 """The studies of trained policies: which runs are trained, and what their table and figures are."""
 
+import json
 import os
 import signal
 import sys
@@ -164,6 +165,35 @@ def test_a_run_that_fails_stops_no_other_and_is_trained_by_the_next_start(data: 
     assert ["tiny_clean"] == started(data)[2:]
 
 
+def test_what_is_trained_makes_a_table_before_the_rest_is(data: Path):
+    """Nothing is trained; the variants without a run are named, as are their runs."""
+    (data / "fail").write_text("tiny_no_diversity tiny_clean-seed_1")
+    assert not materialize(REWARDS, data, seeds=2).success
+    before = started(data)
+    shown = metadata(materialize(REWARDS, data, seeds=2, train=False), REWARDS)
+    assert before == started(data)
+    assert "Not compared, because runs are missing: without diversity." in shown["study"]
+    table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/rewards.parquet"))
+    assert {"all seven rewards", "without verification"} == set(table["variant"])
+    assert {1} == set(table["seeds"])
+    left = set(shown["runs left"].split(", "))
+    assert {"tiny_no_diversity", "tiny_clean-seed_1", "tiny_no_diversity-seed_1"} < left
+    (data / "fail").write_text("")
+    whole = metadata(materialize(REWARDS, data, seeds=2), REWARDS)
+    assert "missing" not in whole["study"]
+    assert "none" == whole["runs left"]
+
+
+def test_a_study_with_nothing_to_compare_says_what_it_needs(data: Path):
+    """One variant alone is no comparison; the message counts the finished runs."""
+    (data / "fail").write_text("tiny_one_epoch")
+    assert not materialize(EPOCHS, data, seeds=1).success
+    (failure,) = materialize(EPOCHS, data, seeds=1, train=False).get_step_failure_events()
+    said = str(failure.step_failure_data.error)
+    assert "compares nothing yet: it needs 'whole budget' and one more variant" in said
+    assert "finished runs: 1 of 2" in said
+
+
 def test_an_interrupted_study_ends_every_process_that_it_started(data: Path):
     """Each run is asked to end, so that it saves a checkpoint; the next start goes on."""
     names = ("tiny_clean", "tiny_one_epoch")
@@ -226,18 +256,29 @@ def test_each_variant_is_a_partition_of_the_policy():
 
 
 def test_the_miniature_trains_for_real(data: Path):
-    """Two seeds, two steps, from the clean base with the project's own worker and engines."""
+    """Two seeds from the clean base: the project's own worker and engines train one run a variant.
+
+    The other seed of each is a stand-in's, so that a table needs two real runs and not four. What
+    the real ones logged is measured as theirs is.
+    """
     load_base_policy(data / "base_policy_clean", "base_policy_clean")
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
     settings = [f"DECOMPOSERL_DATA={data}", f"PYTHONPATH={PYTHONPATH}", sys.executable]
     worker = resources_for(profile)["policy_trainer"].model_copy(
         update={"python": "env", "launch": settings}
     )
-    short = {"seeds": 2, "steps": 2, "held_out_claims": 4, "at_once": 2}
+    short = {"seeds": 2, "steps": 1, "held_out_claims": 4, "at_once": 2}
+    real = ["tiny_clean-steps_1-claims_4", "tiny_one_epoch-seed_1-steps_1-claims_4"]
+    (data / "fail").write_text(" ".join(real))
+    assert not materialize(EPOCHS, data, **short).success
     result = materialize(EPOCHS, data, worker, **short)
     assert result.success, result.get_step_failure_events()
+    assert 2 == metadata(result, EPOCHS)["runs trained now"]
     table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/epochs.parquet"))
-    assert {1, 2} == set(table["steps"])
     assert {(2, 4)} == set(table.select("seeds", "claims").rows())
     assert table.filter(split="held_out_sampled")["mean"].null_count() == 0
-    assert table.filter(measure="format")["before"].min() > 0.5
+    for name in real:
+        outcome = json.loads((data / "policy" / name / "outcome.json").read_text("utf-8"))
+        assert 1 == outcome["steps"]
+        assert outcome["before"]["held_out_sampled/format"] > 0.5
+        assert outcome["seconds"]["update"] > 0

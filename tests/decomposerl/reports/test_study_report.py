@@ -22,7 +22,7 @@ from decomposerl.training.studies import STUDIES, Study, study_named
 from decomposerl.training.study_table import study_table
 from study_outcomes import outcomes
 
-REWARDS, LEARNING = study_named("rewards"), study_named("learning")
+REWARDS, LEARNING, EPOCHS = (study_named(name) for name in ("rewards", "learning", "epochs"))
 RATE = 2_150.0
 
 
@@ -53,6 +53,36 @@ def test_the_sentence_names_engine_and_size_and_counts_orders(table: pl.DataFram
         assert int(same) > 0
 
 
+def test_the_sentence_says_what_is_lowered_and_how_the_order_agrees(table: pl.DataFrame):
+    """Only joint quality falls; Kendall's tau has its interval and p, in domain and out of it."""
+    said = study_sentence(REWARDS, table)
+    found = re.search(r"Lower what they should, on sampled traces: (.*?); not shown: (.*?)\.", said)
+    assert found
+    lower, others = found.groups()
+    assert "without joint quality" == lower
+    assert 6 == others.count("without")
+    assert re.search(
+        r"Kendall's tau with the paper's order \(95 % over seeds\): [+-]\d\.\d\d \(.*? to .*?\), "
+        r"exact p \d\.\d{3}, in domain; .*, out of domain\.", said
+    )  # fmt: skip
+    for absent in ("tau", "Lower what"):
+        assert absent not in study_sentence(EPOCHS, study_table(EPOCHS, outcomes(EPOCHS, {}), "r"))
+
+
+def test_variants_that_are_not_trained_are_named_and_left_out():
+    """The table, the figure and the sentence are those of the part that is there."""
+    part = REWARDS.only({"all seven rewards", "without coverage"})
+    made = study_table(part, outcomes(part, {}), "rules")
+    said = study_sentence(REWARDS, made)
+    assert "because runs are missing: without necessity, without diversity" in said
+    assert "missing" not in study_sentence(part, made)
+    assert study_markdown(REWARDS, made) == study_markdown(part, made)
+    assert ["all seven rewards", "without coverage"] == list(
+        cells(study_markdown(REWARDS, made), "variant | before")
+    )
+    assert drawn(study_figure(REWARDS, made)) == drawn(study_figure(part, made))
+
+
 def test_nothing_that_is_not_resolved_is_called_a_difference():
     """Variants that differ by chance alone."""
     quiet = study_table(REWARDS, outcomes(REWARDS, {}), "rules")
@@ -66,9 +96,10 @@ def test_the_tables_have_ours_the_papers_and_what_each_variant_lowers(table: pl.
     shown = study_markdown(REWARDS, table)
     rows = cells(shown, "variant | before")
     assert [one.title for one in REWARDS.variants] == list(rows)
-    assert ["86.3", "69.8"] == rows["all seven rewards"][-2:]
-    assert ["85.6 (-0.7)", "67.8 (-2.0)"] == rows["without joint quality"][-2:]
-    assert ["–", "–"] == rows["without format"][-2:]
+    assert ["86.3", "69.8", "–"] == rows["all seven rewards"][-3:]
+    assert ["85.6 (-0.7)", "67.8 (-2.0)", "same"] == rows["without joint quality"][-3:]
+    assert ["–", "–", "–"] == rows["without format"][-3:]
+    assert "not resolved" == rows["without coverage"][-1]
     moved = cells(shown, "variant | its measure")
     assert {"without joint quality"} == {name for name, row in moved.items() if row[-1] == "yes"}
     rewards = cells(shown, "sampled")

@@ -11,8 +11,16 @@ import pytest
 from decomposerl.evaluation.paired_seeds import SeedDifference, compare_means, mean_over_seeds
 from decomposerl.evaluation.published import ABLATIONS, UNEQUAL_MEANS, ablation_of, domain_means
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.training.studies import STUDIES, studied, study_named
-from decomposerl.training.study_table import ACCURACY, GREEDY, RECALLS, SAMPLED, study_table
+from decomposerl.training.studies import STUDIES, finished_part, studied, study_named
+from decomposerl.training.study_table import (
+    ACCURACY,
+    ALL_VARIANTS,
+    GREEDY,
+    RECALLS,
+    SAMPLED,
+    TAUS,
+    study_table,
+)
 from study_outcomes import CLAIMS, outcomes
 
 REWARDS_STUDY = study_named("rewards")
@@ -101,6 +109,52 @@ def test_three_labels_have_a_recall_each_and_an_accuracy_over_three():
     assert not set(RECALLS) & set(
         study_table(REWARDS_STUDY, outcomes(REWARDS_STUDY, {}), "x")["measure"]
     )
+
+
+def test_the_order_of_all_variants_is_compared_with_the_papers():
+    """Kendall's tau over the paper's six runs: 1 where accuracies fall as its own do out of domain.
+
+    A study of fewer than four of its runs has none.
+    """
+    falls = {"without necessity": 0.9, "without coverage": 0.7, "without diversity": 0.5,
+             "without joint quality": 0.35, "without question count": 0.2}  # fmt: skip
+    table = study_table(REWARDS_STUDY, outcomes(REWARDS_STUDY, falls), "rules")
+    taus = {row["measure"]: row for row in table.filter(variant=ALL_VARIANTS).to_dicts()}
+    assert {*TAUS.values()} == set(taus)
+    outside = taus["tau_out_of_domain"]
+    assert 1.0 == outside["mean"]
+    assert outside["p"] == pytest.approx(2 / math.factorial(6))
+    inside = taus["tau_in_domain"]
+    assert inside["low"] <= inside["mean"] <= inside["high"]
+    assert inside["mean"] < 0.5
+    epochs = study_named("epochs")
+    short = study_table(epochs, outcomes(epochs, {}, seeds=(42, 1)), "rules")
+    assert ALL_VARIANTS not in set(short["variant"])
+
+
+@pytest.mark.parametrize(
+    ("seeds", "variants", "chosen"),
+    [
+        ([5, 5, 5], 3, 5),
+        ([5, 5, 2], 2, 5),
+        ([5, 4, 4], 3, 4),
+        ([5, 2, 0], 2, 2),
+        ([2, 5, 5], 3, 2),
+        ([5, 0, 0], 0, 0),
+        ([0, 5, 5], 0, 0),
+    ],
+)
+def test_the_part_that_is_trained_is_the_most_that_can_be_compared(
+    seeds: list[int], variants: int, chosen: int
+):
+    """The first variant is in it; a variant with few seeds takes none from the others."""
+    study = study_named("supervision")
+    titles = [variant.title for variant in study.variants]
+    done = {title: [42, 1, 2, 3, 4][:count] for title, count in zip(titles, seeds, strict=False)}
+    part, common = finished_part(study, done)
+    assert (variants, chosen) == (len(part.variants), len(common))
+    assert all({*common} <= {*done[one.title]} for one in part.variants)
+    assert not part.variants or study.against == part.against
 
 
 def test_one_seed_has_no_interval_over_seeds_and_resolves_nothing():

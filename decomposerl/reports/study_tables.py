@@ -1,0 +1,44 @@
+"""The table of every study for a reader, by its name: ``study/<name>.parquet`` as Markdown."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+import polars as pl
+
+from decomposerl.reports.judge_figure import rewards_markdown
+from decomposerl.reports.selector_report import selectors_markdown
+from decomposerl.reports.study_report import study_markdown
+from decomposerl.reports.trick_found import found_markdown, health_markdown
+from decomposerl.reports.trick_report import signs_markdown, tricks_markdown
+from decomposerl.training.studies import STUDIES
+
+
+def _found(table: pl.DataFrame) -> str:
+    return f"{found_markdown(table)}\n\nHealth rules:\n\n{health_markdown(table)}"
+
+
+STUDY_TABLES: Mapping[str, Callable[[pl.DataFrame], str]] = MappingProxyType(
+    {
+        **{study.name: partial(study_markdown, study) for study in STUDIES},
+        "judge_rewards": rewards_markdown,
+        "selectors": selectors_markdown,
+        "tricks": tricks_markdown,
+        "trick_signs": signs_markdown,
+        "tricks_found": _found,
+    }
+)
+"""How each study's table is shown; the report has the studies in this order."""
+PAPER_SECTIONS: Mapping[str, str] = MappingProxyType(
+    {study.name: study.section for study in STUDIES if study.section}
+    | {"selectors": "G.1", "judge_rewards": "G.6"}
+)
+"""Where the paper has a study."""
+
+
+def study_engine(table: pl.DataFrame) -> str:
+    """The engines that a study's table names, but for the paper's in its rows."""
+    own = table.filter(pl.col("origin") != "paper") if "origin" in table.columns else table
+    columns = [name for name in ("engine", "teacher") if name in own.columns]
+    named = [one for name in columns for one in own[name].unique(maintain_order=True)]
+    return "; ".join(dict.fromkeys(named))

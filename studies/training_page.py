@@ -1,0 +1,59 @@
+"""The trained studies of ``docs/results/studies.md``, from the tables of a data folder.
+
+``python -m studies.training_page --data DATA`` writes, between the page's markers, a part for each
+study of trained policies and for the rewards by the tiny judge: figure, engine, seeds, steps, what
+shows, and the table. A study without a table says so.
+"""
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl.reports.study_report import compared_markdown, study_sentence
+from decomposerl.reports.study_tables import PAPER_SECTIONS, STUDY_TABLES, study_engine
+from decomposerl.reports.tables import markdown_text
+from decomposerl.training.studies import STUDIES, Study
+from perf.pages import write_between_markers
+from resources.report import studies
+from resources.store.parquet import table_of
+
+_PAGE = Path("docs/results/studies.md")
+_JUDGE = "judge_rewards"
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Write the parts of all studies."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("data"), help="data folder")
+    parser.add_argument("--report", type=Path, default=_PAGE, help="Markdown file with markers")
+    options = parser.parse_args(words)
+    parts = [_part(options.data, options.report, one.name, one.title) for one in STUDIES]
+    parts.append(_part(options.data, options.report, _JUDGE, "Rewards by the tiny judge"))
+    write_between_markers(options.report, "trained studies", "\n\n".join(parts))
+
+
+def _part(data: Path, page: Path, name: str, title: str) -> str:
+    section = f" ({PAPER_SECTIONS[name]})" if name in PAPER_SECTIONS else ""
+    head = f"### {title}{section}"
+    figure, path = page.with_name(f"study_{name}.png"), data / "study" / f"{name}.parquet"
+    if not path.is_file():
+        figure.unlink(missing_ok=True)
+        return f"{head}\n\n`study/{name}` was not run."
+    shutil.copyfile(data / studies.STUDIES / f"{name}.png", figure)
+    table = table_of(f"study/{name}").conform(pl.read_parquet(path))
+    study = next((one for one in STUDIES if one.name == name), None)
+    return f"{head}\n\n![{title}]({figure.name})\n\n{_shown(name, study, table)}"
+
+
+def _shown(name: str, study: Study | None, table: pl.DataFrame) -> str:
+    if study is None:
+        engine = markdown_text(study_engine(table))
+        return f"Engine: {engine}. 95 % intervals over claims.\n\n{STUDY_TABLES[name](table)}"
+    return f"{markdown_text(study_sentence(study, table))}\n\n{compared_markdown(study, table)}"
+
+
+if __name__ == "__main__":
+    main()

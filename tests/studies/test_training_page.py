@@ -1,0 +1,88 @@
+"""The trained studies of the results page: made from the tables alone, and none is left out."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from decomposerl.reports.study_report import compared_markdown
+from decomposerl.reports.tables import markdown_text
+from decomposerl.schemas import JUDGE_STUDY
+from decomposerl.training.studies import STUDIES, study_named
+from decomposerl.training.study_table import study_table
+from project import ROOT
+from report_parts_made import PNG
+from resources.store.parquet import write_parquet
+from studies.training_page import main
+from study_outcomes import outcomes
+
+REWARDS = study_named("rewards")
+PART = REWARDS.only({"all seven rewards", "without coverage", "without diversity"})
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A part of one study, the rewards by the tiny judge, and a page with the markers."""
+    table = study_table(PART, outcomes(PART, {}, seeds=(42, 1)), "rule_judge:3; base_policy_clean")
+    write_parquet(table, tmp_path / "study/rewards.parquet")
+    judged = {
+        "reward": "joint", "metric": "rank_correlation", "value": 0.5, "low": 0.25, "high": 0.75,
+        "rollouts": 40, "groups": 10, "engine": "tiny:1", "teacher": "r:3",
+    }  # fmt: skip
+    made = pl.DataFrame([judged], schema=JUDGE_STUDY.schema)
+    write_parquet(made, tmp_path / "study/judge_rewards.parquet")
+    (tmp_path / "studies").mkdir()
+    for name in ("rewards", "judge_rewards"):
+        (tmp_path / f"studies/{name}.png").write_bytes(PNG)
+    marks = "<!-- trained studies report: begin -->\n<!-- trained studies report: end -->"
+    (tmp_path / "page.md").write_text(f"Before.\n{marks}\nAfter.\n", "utf-8")
+    return tmp_path
+
+
+def written(data: Path) -> str:
+    main(["--data", str(data), "--report", str(data / "page.md")])
+    return (data / "page.md").read_text("utf-8")
+
+
+def test_the_page_has_each_study_and_says_what_was_not_run(data: Path):
+    """A table with its engine, size and intervals; every other study by name; the text around."""
+    page = written(data)
+    parts = {part.partition("\n")[0]: part for part in page.split("\n### ")[1:]}
+    assert len(STUDIES) + 1 == len(parts)
+    shown = parts["One reward removed (Table 3 and G.4)"]
+    table = pl.read_parquet(data / "study/rewards.parquet")
+    assert compared_markdown(PART, table) in shown
+    for said in (
+        "2 seeds, 30 steps, 60 held-out claims; engine: rule_judge:3; base_policy_clean.",
+        "Not compared, because runs are missing: without necessity, without joint quality",
+        "Differs in accuracy from all seven rewards",
+        "Lower what they should, on sampled traces",
+    ):
+        assert markdown_text(said) in shown
+    judged = parts["Rewards by the tiny judge (G.6)"]
+    assert "Engine: tiny:1; r:3." in judged
+    assert "0.50 \\[0.25, 0.75\\]" in judged
+    for study in STUDIES:
+        if study != REWARDS:
+            (part,) = [one for head, one in parts.items() if head.startswith(study.title)]
+            assert f"`study/{study.name}` was not run." in part
+    assert page.startswith("Before.\n")
+    assert page.endswith("After.\n")
+
+
+def test_the_figures_are_those_of_the_tables(data: Path):
+    """Copied beside the page; a figure without a table goes; a second run changes nothing."""
+    page = written(data)
+    assert "![One reward removed](study_rewards.png)" in page
+    assert PNG == (data / "study_rewards.png").read_bytes()
+    assert page == written(data)
+    (data / "study/rewards.parquet").unlink()
+    assert "study_rewards.png" not in written(data)
+    assert not (data / "study_rewards.png").exists()
+
+
+def test_the_committed_page_has_every_study():
+    """With its table or without, so that none is forgotten when a study is added."""
+    page = (ROOT / "docs/results/studies.md").read_text("utf-8")
+    for study in STUDIES:
+        assert f"### {study.title}" in page, "write it again: python -m studies.training_page"
