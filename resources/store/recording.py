@@ -5,7 +5,7 @@ Rows in, kept, dropped by reason and source, labels, tokens, engines, settings, 
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -114,8 +114,9 @@ class StageRecorder:
         engines = out.engines if engines is None else engines
         kept, drops = out.finish()
         tally, names = out.tally, self._engine_names()
-        texts = _texts(out.inputs, tally.closest)
-        page = tallied_page(self._key, tally, self._settings, texts=texts, engines=names)
+        page = tallied_page(
+            self._key, tally, self._settings, texts=out.close_texts(), engines=names
+        )
         run = self._run(tally.rows_in, tally.rows_kept, tally.rows_dropped)
         run = replace(run, step_engines=json.dumps(dict(engines)))
         output = StageOutput(kept, run, drops, **beside)
@@ -284,13 +285,6 @@ def folded(markdown: str) -> dg.MarkdownMetadataValue:
 def picture(png: bytes) -> dg.MarkdownMetadataValue:
     """A PNG as metadata that the UI shows inline."""
     return dg.MetadataValue.md(figures.data_uri(png))
-
-
-def _texts(inputs: Sequence[StoredRows], closest: pl.DataFrame) -> pl.DataFrame:
-    """The claims that close calls name, as far as they are among the rows that entered."""
-    named = pl.concat([closest["claim_id"], closest["matched_claim_id"].drop_nulls()]).to_list()
-    empty = closest.select("claim_id", claim="claim_id").clear()
-    return pl.concat([empty, *(one.texts_of(named) for one in inputs)]) if named else empty
 
 
 def _first_rejects(rejects: pl.DataFrame, most: int = 3) -> str:

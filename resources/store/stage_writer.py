@@ -76,6 +76,13 @@ class StageWriter:
         self._tallies = [StageTally.total(self._tallies)]
         return self._tallies[0]
 
+    def close_texts(self) -> pl.DataFrame:
+        """``claim_id`` and ``claim`` of what close calls name, where it is among rows that enter."""
+        closest = self.tally.closest
+        named = pl.concat([closest["claim_id"], closest["matched_claim_id"].drop_nulls()]).to_list()
+        empty = closest.select("claim_id", claim="claim_id").clear()
+        return pl.concat([empty, *(one.texts_of(named) for one in self.inputs)]) if named else empty
+
     def batches(self) -> Iterator[pl.DataFrame]:
         """The rows that enter, in batches; at least one, which may be empty."""
         return batches_of(self.inputs, self._key, self._most_bytes)
