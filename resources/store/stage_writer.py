@@ -77,7 +77,7 @@ class StageWriter:
         return self._tallies[0]
 
     def close_texts(self) -> pl.DataFrame:
-        """``claim_id`` and ``claim`` of what close calls name, where it is among rows that enter."""
+        """``claim_id`` and ``claim`` of the claims that enter and that close calls name."""
         closest = self.tally.closest
         named = pl.concat([closest["claim_id"], closest["matched_claim_id"].drop_nulls()]).to_list()
         empty = closest.select("claim_id", claim="claim_id").clear()
