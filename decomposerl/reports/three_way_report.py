@@ -16,6 +16,7 @@ _HEADS = {
     "recall_not_enough_info": "Not Enough Information",
 }
 _HEAD = ["System", *_HEADS.values(), "Claims", "Engine", "Note"]
+_NOTHING = "no test set on disk has a middle class with evidence, or no system was evaluated"
 _CANNOT = "two labels only: recall 0 on the third"
 NOTE = (
     "Percent, over three labels, with 95 % intervals; no measurement of the paper, which drops the "
@@ -28,7 +29,7 @@ def three_way_markdown(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
     parts = [
         f"**{title}**\n\n{markdown_table(_HEAD, lines)}" for title, lines in _tables(board, titles)
     ]
-    return "\n\n".join([*parts, NOTE])
+    return "\n\n".join([*(parts or [_NOTHING]), NOTE])
 
 
 def three_way_text(board: pl.DataFrame, titles: Mapping[str, str], width: int = 100) -> str:
@@ -37,7 +38,7 @@ def three_way_text(board: pl.DataFrame, titles: Mapping[str, str], width: int = 
         f"{title}\n\n{frame_text(pl.DataFrame(lines, schema=_HEAD, orient='row'))}"
         for title, lines in _tables(board, titles)
     ]
-    return "\n\n".join([*parts, fill(NOTE, width)])
+    return "\n\n".join([*(parts or [_NOTHING]), fill(NOTE, width)])
 
 
 def _tables(
