@@ -127,6 +127,8 @@ def _predictions(
     parts: dg.StaticPartitionsDefinition,
     pool: str | None,
 ) -> dg.AssetsDefinition:
+    three_way = name == THREE_WAY_SET
+
     @dg.asset(
         key=["predictions", name],
         partitions_def=parts,
@@ -146,15 +148,11 @@ def _predictions(
     ) -> _Output:
         system = system_named(context.partition_key, systems)
         subset = evaluation_subset(read_test_claims(data_folder, name), config.limit)
-        three_way = name == THREE_WAY_SET
-        engine = evaluation_model.opened(
-            system, data_folder, verifier, config.checkpoint, config.samples, three_way=three_way
-        )
+        opened = (system, data_folder, verifier, config.checkpoint, config.samples)
+        engine = evaluation_model.opened(*opened, three_way=three_way)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
-        log = context.log.info  # a calibration is of two labels
-        result = engine.predict(
-            name, subset.claims, config.most_failed, log, calibrated=not three_way
-        )
+        asked = (name, subset.claims, config.most_failed, context.log.info)
+        result = engine.predict(*asked, calibrated=not three_way)  # a calibration is of two labels
         page = {
             **_shown(result, subset.claims),
             **prediction_facts(system, subset, result.predictions, result.calls),

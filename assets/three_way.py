@@ -5,16 +5,17 @@ one more test set, whose prompts offer the third verdict where its model may giv
 job, and in no mean or table of the paper.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
+from decomposerl.claims.claim import LabelMap
 from decomposerl.claims.source import Benchmark
 from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.evaluation.systems import System
 from decomposerl.evaluation.three_way import TITLE, middle_maps, three_way_board, three_way_claims
 from decomposerl.reports.three_way_report import three_way_markdown
-from resources.evaluation.results_folder import LIMITED, SCORES, EvaluationFiles, read_required
+from resources.evaluation.results_folder import SCORES, EvaluationFiles, read_required
 from resources.evaluation.rule_systems import answers_third
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, folded
@@ -29,7 +30,10 @@ def three_way_assets(
     """The claims, and the board; none where no test set has a middle class."""
     maps = middle_maps({one.name: one.labels for one in benchmarks})
     titles = {one.name: one.title for one in benchmarks}
+    return [_claims(maps), _board(systems, titles)] if maps else []
 
+
+def _claims(maps: Mapping[str, LabelMap]) -> dg.AssetsDefinition:
     @dg.asset(
         key=["benchmark", THREE_WAY_SET],
         deps=[dg.AssetKey(["benchmark", name]) for name in maps],
@@ -43,14 +47,20 @@ def three_way_assets(
         context: dg.AssetExecutionContext, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context)
-        read = [
+        made = three_way_claims(
             (labels, read_required(data_folder, f"benchmark/{name}"))
             for name, labels in maps.items()
-        ]
-        made = three_way_claims(read)
+        )
         counts = made["label"].value_counts(sort=True).iter_rows()
         sets = made["source"].unique(maintain_order=True).to_list()
         return stage.table(made, {"test sets": sets, **dict(counts)})
+
+    return claims
+
+
+def _board(systems: Sequence[System], titles: Mapping[str, str]) -> dg.AssetsDefinition:
+    third = {one.key for one in systems if answers_third(one)}
+    digests = {one.key: one.entry_digest for one in systems}
 
     @dg.asset(
         deps=[dg.AssetKey([SCORES, THREE_WAY_SET])],
@@ -64,17 +74,10 @@ def three_way_assets(
         context: dg.AssetExecutionContext, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context)
-        digests = {one.key: one.entry_digest for one in systems}
         files = EvaluationFiles(data_folder, [THREE_WAY_SET], digests)
-        third = {one.key for one in systems if answers_third(one)}
-        short = {
-            one.key
-            for one in systems
-            if data_folder.exists(path := f"{SCORES}/{THREE_WAY_SET}/{one.key}")
-            and data_folder.run(path)["status"] == LIMITED
-        }
+        short = {system for system, _ in files.runs().limited}
         board = three_way_board(files.scores(), systems, third, short)
         text = three_way_markdown(board, titles)
         return stage.table(board, {"systems": board["system"].n_unique(), "board": folded(text)})
 
-    return [claims, leaderboard_three_way] if maps else []
+    return leaderboard_three_way

@@ -11,6 +11,7 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
+from decomposerl.prompts.template import THREE_WAY
 from decomposerl.reports.figure_style import drawn
 from decomposerl.reports.study_figure import study_curves, study_figure
 from decomposerl.reports.study_report import paper_form_markdown, study_markdown, study_sentence
@@ -71,6 +72,12 @@ def _bases(study: Study) -> list[str]:
     return [base for base in TINY_BASES if base in models]
 
 
+def _group(study: Study) -> str:
+    """A study of three verdicts needs claims of three labels, which the others' folders lack."""
+    rules = {experiment(variant.embedded).verdict_rule for variant in study.variants}
+    return THREE_WAY if THREE_WAY in rules else "studies"
+
+
 def _description(study: Study) -> str:
     paper = f" (paper, {study.section})" if study.section else ""
     return f"{study.title}: trained on the tiny policy with several seeds{paper}."
@@ -83,7 +90,7 @@ def training_study_asset(study: Study, tokens_per_s: float, pool: str | None) ->
     @dg.asset(
         key=["study", study.name],
         deps=[*_CLAIMS, *bases, *_judges(study)],
-        group_name="studies",
+        group_name=_group(study),
         kinds={"pytorch", "parquet"},
         pool=pool,
         description=_description(study),

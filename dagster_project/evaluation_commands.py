@@ -92,17 +92,14 @@ def evaluate(  # noqa: PLR0913 - each is one option of the command
         _print_systems(systems_for(graph.profile))
         return
     known = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
-    every = [name for name in known if name != THREE_WAY_SET]
+    every = [one for one in known if one != THREE_WAY_SET]
     own = [entry.name for entry in entries_for(graph.profile)]
     keys = systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
     sets = test_sets_named(benchmarks, known) or every
     _require_claims(sets, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
-    if done and any(name != THREE_WAY_SET for name in sets):
-        _print_board(graph, done)
-    if done and THREE_WAY_SET in sets:
-        _print_three_way(graph, done)
+    _print_boards(graph, done, sets)
     if done != keys:
         raise typer.Exit(1)
 
@@ -147,12 +144,16 @@ def _evaluated(
     return done
 
 
-def _print_three_way(graph: "NamedGraph", systems: Sequence[str]) -> None:
-    from decomposerl.reports.three_way_report import three_way_markdown
+def _print_boards(graph: "NamedGraph", systems: Sequence[str], sets: Sequence[str]) -> None:
+    """The board of each kind of test set among ``sets``, if a system was evaluated."""
+    if systems and any(name != THREE_WAY_SET for name in sets):
+        _print_board(graph, systems)
+    if systems and THREE_WAY_SET in sets:
+        from decomposerl.reports.three_way_report import three_way_text
 
-    board = graph.folder.read("leaderboard_three_way")
-    shown = board.filter(board["system"].is_in(list(systems)))
-    print_text(three_way_markdown(shown, titles_for(graph.profile)))
+        board = graph.folder.read("leaderboard_three_way")
+        shown = board.filter(board["system"].is_in(list(systems)))
+        print_text(three_way_text(shown, titles_for(graph.profile)))
 
 
 def systems_named(words: Sequence[str], partitions: Sequence[str], own: Sequence[str]) -> list[str]:

@@ -65,8 +65,7 @@ def verify(  # noqa: PLR0913 - each is one option
 
     Exit codes: 0 Supported, 1 Refuted, 2 wrong use, 3 no verdict, 4 Not Enough Information (of a
     three-way system); with FILE 0 if every claim got a verdict. Claims come in the order of the
-    file, each as soon as it is done. One that was answered before costs no call. See
-    docs/how-to/verify.md.
+    file, each as soon as it is done; an answered one costs no call. See docs/how-to/verify.md.
     """
     records = _records(file, claim, evidence, searched=retrieve is not None)
     profile = _profile(data, systems_file)

@@ -1,11 +1,12 @@
 """The three-way board for a reader: Markdown, and one sentence on it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from textwrap import fill
 
 import polars as pl
 
 from decomposerl.evaluation.three_way import MEAN, MEASURES, POOLED
-from decomposerl.reports.tables import markdown_table
+from decomposerl.reports.tables import frame_text, markdown_table
 
 _HEADS = {
     "balanced_accuracy": "Balanced accuracy",
@@ -14,6 +15,8 @@ _HEADS = {
     "recall_refuted": "Refuted",
     "recall_not_enough_info": "Not Enough Information",
 }
+_HEAD = ["System", *_HEADS.values(), "Claims", "Engine", "Note"]
+_NOTHING = "no test set on disk has a middle class with evidence, or no system was evaluated"
 _CANNOT = "two labels only: recall 0 on the third"
 NOTE = (
     "Percent, over three labels, with 95 % intervals; no measurement of the paper, which drops the "
@@ -23,13 +26,29 @@ NOTE = (
 
 def three_way_markdown(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
     """A ``THREE_WAY`` table by test set, over all claims first; ``titles`` are of test sets."""
+    parts = [
+        f"**{title}**\n\n{markdown_table(_HEAD, lines)}" for title, lines in _tables(board, titles)
+    ]
+    return "\n\n".join([*(parts or [_NOTHING]), NOTE])
+
+
+def three_way_text(board: pl.DataFrame, titles: Mapping[str, str], width: int = 100) -> str:
+    """The same as aligned text."""
+    parts = [
+        f"{title}\n\n{frame_text(pl.DataFrame(lines, schema=_HEAD, orient='row'))}"
+        for title, lines in _tables(board, titles)
+    ]
+    return "\n\n".join([*(parts or [_NOTHING]), fill(NOTE, width)])
+
+
+def _tables(
+    board: pl.DataFrame, titles: Mapping[str, str]
+) -> Iterator[tuple[str, list[list[str]]]]:
+    """Title and lines of each test set."""
     named = {POOLED: "All claims", MEAN: "Mean of the test sets", **titles}
-    parts = []
     for (name,), rows in board.group_by("test_set", maintain_order=True):
         lines = [_line(part) for _, part in rows.group_by("system", maintain_order=True)]
-        head = ["System", *_HEADS.values(), "Claims", "Engine", ""]
-        parts.append(f"**{named.get(str(name), name)}**\n\n{markdown_table(head, lines)}")
-    return "\n\n".join([*parts, NOTE])
+        yield named.get(str(name), str(name)), lines
 
 
 def three_way_sentence(board: pl.DataFrame) -> str:

@@ -5,10 +5,12 @@ contains a smaller one, and a claim that leaves the pool changes no other claim'
 """
 
 import hashlib
+from collections.abc import Sequence
 
 import polars as pl
 
-from decomposerl.schemas import TRAINING_CLAIMS, VERDICTS
+from decomposerl.errors import TrainingError
+from decomposerl.schemas import LABELS, TRAINING_CLAIMS, VERDICTS, Verdict
 
 ORIGIN = "random"
 _GAINED = {"selection_rank": pl.Int64, "selection_gain": pl.Float64}
@@ -51,6 +53,22 @@ def held_out_claims(
     )
     chosen = turns.sort("turn", "label").head(count)
     return free.join(chosen, on="claim_id", how="semi", maintain_order="left")
+
+
+def claims_of_labels(claims: pl.DataFrame, labels: Sequence[Verdict]) -> pl.DataFrame:
+    """The claims whose label a policy may give, ``labels``; ``claims`` needs ``label``.
+
+    Raises:
+        TrainingError: it may give the third label, and no claim has it.
+    """
+    present = set(claims["label"])
+    if missing := set(labels) - present - set(LABELS):
+        raise TrainingError(
+            f"the policy may end with {', '.join(missing)}, and no training claim has that label. "
+            "Read corpora with a middle class under label_rule = keep_middle: decomposerl run "
+            "funnel -c configs/three_way.yaml"
+        )
+    return claims if present <= set(labels) else claims.filter(pl.col("label").is_in(labels))
 
 
 def _hash_ranks(claim_ids: pl.Series, purpose: str, seed: int) -> pl.Series:

@@ -21,6 +21,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from decomposerl.errors import ConfigError
+from resources.policy_tiny.tokenizer import CLAIM, EVIDENCE, START
+from sample.policy_lessons import HELD, MISSING
+
+_MARKED = (START, EVIDENCE, CLAIM, f" {HELD}", f" {MISSING}")
+"""The tokens that steer the circuit."""
 _FAST = 0.004
 """Radians per token: faster rotations serve distances, slower ones contents."""
 _BACK = 10.0
@@ -245,3 +251,17 @@ def _carry(attention: Any, head: slice, read: Any, written: Any) -> None:  # noq
     attention.v_proj.weight[head.start : head.start + len(read)] = read
     attention.o_proj.weight[:, head] = 0
     attention.o_proj.weight[:, head.start : head.start + len(read)] = written.T
+
+
+def words_of(tokenizer: Any) -> Words:  # noqa: ANN401 - a transformers tokenizer
+    """The ids that the circuit needs.
+
+    Raises:
+        ConfigError: the vocabulary is too small: a mark is not one token.
+    """
+    pieces = {mark: tokenizer.encode(mark, add_special_tokens=False) for mark in _MARKED}
+    if several := [mark.strip() for mark, ids in pieces.items() if len(ids) > 1]:
+        marks = " and ".join(several)
+        raise ConfigError(f"a vocabulary of {len(tokenizer)} is too small: no token for {marks}")
+    opening, evidence, claim, held, missing = (ids[0] for ids in pieces.values())
+    return Words(opening=opening, evidence=evidence, claim=claim, held=held, missing=missing)

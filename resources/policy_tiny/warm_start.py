@@ -14,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from decomposerl.errors import ConfigError
 from decomposerl.extras import require
 from decomposerl.training.experiment import (
     BASE_POLICY,
@@ -22,10 +21,10 @@ from decomposerl.training.experiment import (
     SMALL_POLICY,
     THREE_WAY_POLICY,
 )
-from resources.policy_tiny.circuit import Words, wire_copying
+from resources.policy_tiny.circuit import wire_copying, words_of
 from resources.policy_tiny.examples import Example, batches, encoded
 from resources.policy_tiny.folder import CHECKPOINTS, PROMPT, SETTINGS_FILE, VIEW
-from resources.policy_tiny.tokenizer import CLAIM, EVIDENCE, START, train_tokenizer
+from resources.policy_tiny.tokenizer import train_tokenizer
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from sample.policy_lessons import HELD, MISSING, lessons
 
@@ -33,8 +32,6 @@ Progress = Callable[[int, float], None]
 """Called with the step and the running mean of the loss."""
 _TOKENIZED = 8_000
 """Lessons that the tokenizer is trained on."""
-_MARKED = (START, EVIDENCE, CLAIM, f" {HELD}", f" {MISSING}")
-"""The tokens that steer the circuit."""
 _DECAY = 0.01
 """Weight decay."""
 
@@ -200,22 +197,8 @@ def _model(settings: WarmStart, tokenizer: Any) -> Any:  # noqa: ANN401 - transf
             pad_token_id=tokenizer.pad_token_id,
         )
     )
-    wire_copying(model, _words(tokenizer))
+    wire_copying(model, words_of(tokenizer))
     return model
-
-
-def _words(tokenizer: Any) -> Words:  # noqa: ANN401 - a transformers tokenizer
-    """The ids that the circuit needs.
-
-    Raises:
-        ConfigError: the vocabulary is too small: a mark is not one token.
-    """
-    pieces = {mark: tokenizer.encode(mark, add_special_tokens=False) for mark in _MARKED}
-    if several := [mark.strip() for mark, ids in pieces.items() if len(ids) > 1]:
-        marks = " and ".join(several)
-        raise ConfigError(f"a vocabulary of {len(tokenizer)} is too small: no token for {marks}")
-    opening, evidence, claim, held, missing = (ids[0] for ids in pieces.values())
-    return Words(opening=opening, evidence=evidence, claim=claim, held=held, missing=missing)
 
 
 class _Trainer:

@@ -19,8 +19,7 @@ import polars as pl
 from decomposerl.errors import TrainingError
 from decomposerl.prompts.policy import NAME as POLICY
 from decomposerl.prompts.template import QUESTION, PromptSettings, labels_of
-from decomposerl.schemas import LABELS
-from decomposerl.training.claim_draws import held_out_claims
+from decomposerl.training.claim_draws import claims_of_labels, held_out_claims
 from decomposerl.training.experiment import BASE_POLICY, Experiment
 from resources.hub.locks import ModelLocks, at_commit, models_lock
 from resources.judge.resource import JudgeResource
@@ -262,10 +261,15 @@ def _sources(data: DataFolder, experiment: Experiment) -> dict[str, Path]:
 def _copy(
     data: DataFolder, experiment: Experiment, sources: dict[str, Path], prompts: str, aside: Path
 ) -> None:
-    _copy_claims(experiment, sources[experiment.claims], aside / _CLAIMS)
+    live = pl.read_parquet(sources[experiment.claims])
+    kept = claims_of_labels(live, labels_of(experiment.verdict_rule))
+    if kept.height == live.height:
+        shutil.copyfile(sources[experiment.claims], aside / _CLAIMS)
+    else:
+        write_parquet(kept, aside / _CLAIMS)
     if _SILVER in sources:
         others = [one for one in _TRAINING if one != experiment.claims and data.exists(one)]
-        training = [pl.read_parquet(aside / _CLAIMS), *(data.read(name) for name in others)]
+        training = [live, *(data.read(name) for name in others)]
         count = experiment.held_out.claims
         chosen = held_out_claims(data.read(_SILVER), *training, count=count, seed=_SEED)
         write_parquet(chosen, aside / _HELD_OUT)
@@ -275,26 +279,6 @@ def _copy(
         if prompts and prompt.is_file():
             (aside / _PROMPTS).mkdir(exist_ok=True)
             shutil.copyfile(prompt, aside / _PROMPTS / prompt.name)
-
-
-def _copy_claims(experiment: Experiment, live: Path, target: Path) -> None:
-    """The claims whose label the policy may give; all of them where every claim has such a one.
-
-    Raises:
-        TrainingError: it may give a label that no claim has.
-    """
-    admitted = labels_of(experiment.verdict_rule)
-    labels = pl.read_parquet(live, columns=["label"])["label"]
-    if missing := sorted(set(admitted) - set(labels) - set(LABELS)):
-        raise TrainingError(
-            f"recipe '{experiment.name}' may end with {missing[0]}, and no claim of "
-            f"{experiment.claims} has that label. Read corpora with a middle class with "
-            "label_rule = keep_middle: decomposerl run funnel -c configs/three_way.yaml"
-        )
-    if set(labels) <= set(admitted):
-        shutil.copyfile(live, target)
-    else:
-        write_parquet(pl.read_parquet(live).filter(pl.col("label").is_in(admitted)), target)
 
 
 def _copy_model(live: Path, target: Path) -> None:

@@ -8,7 +8,13 @@ import pytest
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.errors import ConfigError
-from decomposerl.prompts.template import PromptFile, PromptSettings, parse_prompt, with_shared_text
+from decomposerl.prompts.template import (
+    PromptFile,
+    PromptSettings,
+    parse_prompt,
+    with_labels,
+    with_shared_text,
+)
 from decomposerl.text.sentences import split_sentences
 from project import ROOT
 from resources.store.prompts import load_policy_prompt, load_prompt
@@ -68,8 +74,9 @@ def resolved(rule: str = "evidence", shown: int | None = None, text: str = FILE)
 
 
 def examples(prompt: str) -> dict[str, list[str]]:
-    """The worked examples of a prompt file as they are written, by section."""
+    """The worked examples of a prompt file by section, with two labels to choose from."""
     text = (ROOT / f"decomposerl/prompts/{prompt}.md").read_text("utf-8")
+    text = with_labels(text, "evidence")
     sections = parse_prompt(prompt, text).sections
     return {
         name.removesuffix("_demonstrations"): body.split("\n<!-- example -->\n")

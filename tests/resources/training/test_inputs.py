@@ -200,7 +200,7 @@ def test_a_policy_learns_from_claims_whose_label_it_may_give(data: DataFolder):
     live = data.path / "training_claims.parquet"
     two = gathered(data)
     assert live.read_bytes() == two.claims.read_bytes()
-    with pytest.raises(TrainingError, match=r"no claim of training_claims .* keep_middle"):
+    with pytest.raises(TrainingError, match=r"no training claim has that label.* keep_middle"):
         gathered(data, verdict_rule="three_way")
     frame = pl.read_parquet(live)
     third = pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("NotEnoughInfo"))
@@ -210,6 +210,7 @@ def test_a_policy_learns_from_claims_whose_label_it_may_give(data: DataFolder):
     assert kept[1:].equals(pl.read_parquet(narrowed.claims))
     assert narrowed.held_out is not None
     held_out = narrowed.held_out.read_bytes()
+    assert not set(pl.read_parquet(narrowed.held_out)["claim_id"]) & set(kept["claim_id"])
     whole = gathered(data, verdict_rule="three_way")  # its copies replace the others
     assert live.read_bytes() == whole.claims.read_bytes()
     assert whole.held_out is not None
