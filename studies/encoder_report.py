@@ -67,26 +67,26 @@ def results_of(frame: pl.DataFrame) -> dict[str, Any]:
 def section(results: Mapping[str, Any]) -> str:
     """The tables of all variants, the best by mean AUC first."""
     order = sorted(results, key=lambda name: -_main(results[name])["encoder"])
-    best = results[order[0]]
+    named = [(name, results[name]) for name in order]
+    title = f"By corpus, `{order[0]}`:"
     return "\n\n".join(
-        [
-            _variants([(name, results[name]) for name in order]),
-            f"By corpus, `{order[0]}`:",
-            _by_corpus(best),
-        ]
+        [_aucs_table(named), _uses_table(named), title, _by_corpus(results[order[0]])]
     )
 
 
 def _with_stack(frame: pl.DataFrame) -> pl.DataFrame:
-    """With ``stack``, ``chance_temperature`` and ``chance_isotonic``, fitted fold by fold."""
-    return pl.concat(
-        _with_fold_fits(frame, fold)
-        for fold in FOLDS
-        if not frame.filter(corpus=fold, part="held out").is_empty()
-    )
+    """With ``stack`` and ``chance_<curve>``, fitted fold by fold; the same curves for all folds."""
+    held_out = frame.filter(part="held out")
+    fewest = int(held_out["corpus"].value_counts()["count"].min())  # type: ignore[arg-type]
+    methods: list[CalibrationMethod] = ["temperature"]
+    methods += ["isotonic"] if fewest >= LEAST_ISOTONIC else []
+    folds = [fold for fold in FOLDS if fold in held_out["corpus"]]
+    return pl.concat(_with_fold_fits(frame, fold, methods) for fold in folds)
 
 
-def _with_fold_fits(frame: pl.DataFrame, fold: str) -> pl.DataFrame:
+def _with_fold_fits(
+    frame: pl.DataFrame, fold: str, methods: Sequence[CalibrationMethod]
+) -> pl.DataFrame:
     from sklearn.linear_model import LogisticRegression
 
     inside = frame.filter(corpus=fold, part="held out")
@@ -96,14 +96,14 @@ def _with_fold_fits(frame: pl.DataFrame, fold: str) -> pl.DataFrame:
     both = LogisticRegression()
     both.fit(inside.select(_STACKED).to_numpy(), inside["supported"].to_numpy())
     stacked = both.decision_function(rows.select(_STACKED).to_numpy())
-    chances = _calibrated(inside, rows)
+    chances = _calibrated(inside, rows, methods)
     return rows.with_columns(stack=pl.Series(stacked), **chances)
 
 
-def _calibrated(inside: pl.DataFrame, rows: pl.DataFrame) -> dict[str, pl.Series]:
+def _calibrated(
+    inside: pl.DataFrame, rows: pl.DataFrame, methods: Sequence[CalibrationMethod]
+) -> dict[str, pl.Series]:
     """The encoder's probabilities through curves fitted on the held-out documents."""
-    methods: list[CalibrationMethod] = ["temperature"]
-    methods += ["isotonic"] if inside.height >= LEAST_ISOTONIC else []
     found = {"chance_raw": pl.Series(_chance(rows["encoder"].to_numpy()))}
     for method in methods:
         fitted = fit_calibration(
@@ -192,46 +192,53 @@ def _main(result: Mapping[str, Any]) -> Mapping[str, Any]:
     return means
 
 
-def _variants(named: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+def _aucs_table(named: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     head = (
         "variant",
+        "trained on",
         "AUC",
         "95 %",
-        "lead over lexical",
+        "lead",
         "stack",
         "lexical",
         "overlap",
-        "held-out documents",
-        "ECE raw",
-        "temperature",
-        "isotonic",
-        "pairs/s",
-        "lexical pairs/s",
-        "traces: encoder",
-        "lexical",
-        "rules",
+        "held out",
     )
-    return markdown_table(head, [_variant(name, one) for name, one in named])
+    rows = []
+    for name, one in named:
+        mean = _main(one)
+        row = (
+            name,
+            f"{_over_folds(one['folds'], 'train'):,.0f}",
+            f"{mean['encoder']:.3f}",
+            _between(mean["interval"]),
+            _between(mean["lead"], signed=True),
+            *(f"{mean[verifier]:.3f}" for verifier in ("stack", "lexical", "overlap")),
+            f"{_over_folds(one['held_out'], 'encoder'):.3f}",
+        )
+        rows.append(row)
+    return markdown_table(head, rows)
 
 
-def _variant(name: str, result: Mapping[str, Any]) -> tuple[str, ...]:
-    mean, traces = _main(result), result["traces"]
-    inside = np.mean([one["encoder"] for one in result["held_out"].values()])
-    speed = [
-        np.mean([fold[kind] for fold in result["folds"].values()])
-        for kind in ("encoder_pairs_s", "lexical_pairs_s")
+def _uses_table(named: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    errors = ("raw", "temperature", "isotonic", "lexical")
+    judges = ("encoder", "lexical", "rules", "always Supported")
+    speeds = ("encoder_pairs_s", "lexical_pairs_s")
+    head = ("variant", *(f"ECE {one}" for one in errors), "pairs/s", "lexical pairs/s")
+    rows = [
+        (
+            name,
+            *(f"{_main(one)['ece'].get(kind, np.nan):.3f}" for kind in errors),
+            *(f"{_over_folds(one['folds'], kind):,.0f}" for kind in speeds),
+            *(f"{one['traces'][judge]:.2f}" for judge in judges),
+        )
+        for name, one in named
     ]
-    return (
-        name,
-        f"{mean['encoder']:.3f}",
-        _between(mean["interval"]),
-        _between(mean["lead"], signed=True),
-        *(f"{mean[one]:.3f}" for one in ("stack", "lexical", "overlap")),
-        f"{inside:.3f}",
-        *(f"{mean['ece'].get(k, np.nan):.3f}" for k in ("raw", "temperature", "isotonic")),
-        *(f"{one:,.0f}" for one in speed),
-        *(f"{traces[one]:.2f}" for one in ("encoder", "lexical", "rules")),
-    )
+    return markdown_table((*head, *(f"traces: {one}" for one in judges)), rows)
+
+
+def _over_folds(folds: Mapping[str, Mapping[str, Any]], what: str) -> float:
+    return float(np.mean([one[what] for one in folds.values()]))
 
 
 def _by_corpus(result: Mapping[str, Any]) -> str:
@@ -240,7 +247,7 @@ def _by_corpus(result: Mapping[str, Any]) -> str:
         "claims",
         "AUC",
         "95 %",
-        "lead over lexical",
+        "lead",
         "stack",
         "lexical",
         "overlap",

@@ -35,6 +35,8 @@ from studies.verifier_data import (
 from studies.weak_claims import weak_claims
 from tiny_models import tiny_modernbert
 
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
+
 PAGE = ROOT / "docs/results/studies.md"
 SMALL = FoldSettings(per_corpus=24, scored=12, held_out=0.3, dev=0.2)
 TOWNS = ("Ashby", "Brora", "Corwen", "Dunoon", "Epping", "Frome")
@@ -127,10 +129,10 @@ def scores(*, flip: bool = False) -> pl.DataFrame:
     chance = np.random.default_rng(3)
     frames = []
     for corpus_, part, rows in (
-        ("hover", "held out", 80),
+        ("hover", "held out", 520),
         ("hover", "left out", 90),
         ("hover", "traces", 12),
-        ("wice", "held out", 80),
+        ("wice", "held out", 540),
         ("wice (drop_middle)", "left out", 60),
         ("wice (middle_is_refuted)", "left out", 70),
         ("scitab", "left out", 50),
@@ -155,6 +157,7 @@ def test_figures_are_those_of_scikit_learn():
         for verifier in ("encoder", "lexical", "overlap"):
             expected = roc_auc_score(rows["supported"].to_numpy(), rows[verifier].to_numpy())
             assert one[verifier] == pytest.approx(expected, abs=1e-4)
+        assert {"raw", "temperature", "isotonic", "lexical"} == set(one["ece"])
         low, high = one["interval"]
         assert low < one["encoder"] < high
     whole = found["means"]["all corpora, WiCE once"]
