@@ -150,21 +150,38 @@ def _trained(
     run: HeadsRun, head: Head, examples: HeadExamples, aside: Path, note: Note
 ) -> Mapping[str, float]:
     """Train one adapter and save its best epoch; its macro-F1 over dev, epochs and texts cut."""
+    model = head_model(run)
+    learnt = fit_head(run, model, head, examples, note)
+    model.save_pretrained(aside, save_embedding_layers=False)
+    (aside / "README.md").unlink(missing_ok=True)  # peft's empty model card
+    return learnt
+
+
+def fit_head(
+    run: HeadsRun,
+    model: Any,  # noqa: ANN401 - transformers' or peft's
+    head: Head,
+    examples: HeadExamples,
+    note: Note,
+) -> Mapping[str, float]:
+    """Train a classifier in place, up to its best epoch by macro-F1 over dev.
+
+    Gives that ``macro_f1``, the ``epochs`` run, and ``shortened``, the texts that were cut.
+    Checkpoints are in the run's folder meanwhile, and are removed.
+    """
     from transformers import (
         DataCollatorWithPadding,
         EarlyStoppingCallback,
         PrinterCallback,
         Trainer,
-        set_seed,
     )
 
-    set_seed(run.settings.seed)
-    model = _with_adapter(run)
+    work = folder_aside(run.folder / "checkpoints")
     train, cut = _rows(run.shared, head, examples.train)
     dev, cut_dev = _rows(run.shared, head, examples.dev)
     trainer = Trainer(
         model=model,
-        args=_arguments(run, aside / "checkpoints"),
+        args=_arguments(run, work),
         train_dataset=train,
         eval_dataset=dev,
         data_collator=DataCollatorWithPadding(run.shared.tokenizer),
@@ -173,9 +190,7 @@ def _trained(
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train()
-    shutil.rmtree(aside / "checkpoints", ignore_errors=True)
-    model.save_pretrained(aside, save_embedding_layers=False)
-    (aside / "README.md").unlink(missing_ok=True)  # peft's empty model card
+    shutil.rmtree(work, ignore_errors=True)
     return {
         _SCORE: float(trainer.state.best_metric or 0.0),
         "epochs": round(float(trainer.state.epoch), 2),
@@ -183,11 +198,13 @@ def _trained(
     }
 
 
-def _with_adapter(run: HeadsRun) -> Any:  # noqa: ANN401 - peft carries no types
-    """The encoder with a new adapter on every linear layer, and a classifier."""
+def head_model(run: HeadsRun) -> Any:  # noqa: ANN401 - peft carries no types
+    """The encoder with a new adapter on every linear layer, and a classifier; seeded."""
     from peft import LoraConfig, TaskType, get_peft_model
+    from transformers import set_seed
 
     settings = run.settings
+    set_seed(settings.seed)
     lora = LoraConfig(
         task_type=TaskType.SEQ_CLS,
         r=settings.rank,
