@@ -91,8 +91,8 @@ class StageRecorder:
 
     def writing(self, *inputs: StoredRows, drops: bool = True) -> StageWriter:
         """Where a stage writes what it makes of the rows of ``inputs``."""
-        base, key = data_folder_of(self._context), self._key
-        return StageWriter(base, key, table_of(key), inputs, drops=drops)
+        base = data_folder_of(self._context)
+        return StageWriter(base, self._key, table_of(self._key), inputs, drops=drops)
 
     def tasks(self, mapper: Mapper) -> AbstractContextManager[Tasks]:
         """What a stage that compares all claims needs to split its work, for a ``with`` block."""
@@ -113,10 +113,8 @@ class StageRecorder:
         """
         engines = out.engines if engines is None else engines
         kept, drops = out.finish()
-        tally, names = out.tally, self._engine_names()
-        page = tallied_page(
-            self._key, tally, self._settings, texts=out.close_texts(), engines=names
-        )
+        tally, texts, names = out.tally, out.close_texts(), self._engine_names()
+        page = tallied_page(self._key, tally, self._settings, texts=texts, engines=names)
         run = self._run(tally.rows_in, tally.rows_kept, tally.rows_dropped)
         run = replace(run, step_engines=json.dumps(dict(engines)))
         output = StageOutput(kept, run, drops, **beside)

@@ -1,10 +1,9 @@
 """The trainer as a Dagster resource, and a trained policy as a materialization.
 
-A run is trained in a separate process that reports through Dagster Pipes; its lines appear in
-the run's log as they come. The process frees a GPU's memory when it ends, may have another Python
-environment, and never outlives its starter (``resources.process.child``), or is a Ray job
-(``ray_jobs``). Dagster's ``PipesSubprocessClient`` is not used: it abandons a child that takes
-longer than its grace period, and shows nothing of what a dead one printed.
+A run is trained in a separate process, or as a Ray job (``ray_jobs``), that reports through Dagster
+Pipes; its lines appear in the run's log as they come. The process frees a GPU's memory when it
+ends, may have another Python environment, and never outlives its starter, unlike one of Dagster's
+``PipesSubprocessClient``, which also shows nothing of what a dead process printed.
 """
 
 import hashlib
@@ -294,9 +293,7 @@ def _version(outcome: TrainingOutcome) -> str:
 
 
 def _config(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    return dict(json.loads(path.read_text("utf-8")))
+    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
 
 
 def _plain(values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
