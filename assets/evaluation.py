@@ -61,6 +61,7 @@ from resources.verifier.resource import VerifierResource
 
 _GROUP = "evaluation"
 _WIDE = 6  # columns of scores that fit into Dagster's dialog
+_Parts = dg.StaticPartitionsDefinition
 _Output = dg.MaterializeResult[StageOutput]
 
 
@@ -121,11 +122,7 @@ def evaluation_assets(
 
 
 def _predictions(
-    name: str,
-    base: str,
-    systems: Sequence[System],
-    parts: dg.StaticPartitionsDefinition,
-    pool: str | None,
+    name: str, base: str, systems: Sequence[System], parts: _Parts, pool: str | None
 ) -> dg.AssetsDefinition:
     three_way = name == THREE_WAY_SET
 

@@ -5,6 +5,7 @@ same held-out claims, and writes its table and figures with the paper's rows bes
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -105,16 +106,15 @@ def training_study_asset(study: Study, tokens_per_s: float, pool: str | None) ->
         policy_trainer: PolicyTrainerResource,
     ) -> dg.MaterializeResult[StageOutput]:
         recorder, embedder = StageRecorder(context, config), question_embedder.open()
-        planned = [
-            plan_run(data_folder, judge, embedder, policy_trainer, variant.title, one)
-            for variant in study.variants
-            for one in studied(variant, config.seeds, config.steps, config.held_out_claims)
-        ]
+        plan = partial(plan_run, data_folder, judge, embedder, policy_trainer)
+        sizes = config.seeds, config.steps, config.held_out_claims
+        planned = [plan(one.title, run) for one in study.variants for run in studied(one, *sizes)]
         ruler = judge.open()
         part, runs, trained = study, planned, list[StudyRun]()
         if config.train:
-            title = f"run {context.run.run_id}"
-            trained = train_runs(policy_trainer, planned, config.at_once, title)
+            trained = train_runs(
+                policy_trainer, planned, config.at_once, f"run {context.run.run_id}"
+            )
             _report_policies(context, trained)
         else:
             part, runs = finished_runs(study, planned)

@@ -105,8 +105,7 @@ def load_source(
     collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule, sink)
     if not _training_on(source, settings):
         return _loaded(collector, (), "off_by_terms", settings)
-    plan = plan_split(source, benchmark, files, training_on=True)
-    rows = _NativeRows(files)
+    plan, rows = plan_split(source, benchmark, files, training_on=True), _NativeRows(files)
     holdout = _holdout(plan, source, benchmark, rows, settings)
     split = {*plan.extra, *(plan.training if plan.mode == "split" else ())}
 

@@ -122,6 +122,18 @@ def object_server() -> Iterator[ObjectServer]:
         moto.stop()
 
 
+def _asked(
+    server: str, method: str, path: str, headers: Mapping[str, str], body: bytes
+) -> tuple[int, dict[str, str], bytes]:
+    """What the server answers: status, headers and body."""
+    connection = http.client.HTTPConnection(server)
+    connection.request(method, path, body, dict(headers))
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    return answer.status, dict(answer.getheaders()), data
+
+
 def _handler(state: ObjectServer) -> type[BaseHTTPRequestHandler]:
     class Proxy(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -134,16 +146,12 @@ def _handler(state: ObjectServer) -> type[BaseHTTPRequestHandler]:
                 return
             if fault == "slow":
                 time.sleep(_SLOW_S)
-            connection = http.client.HTTPConnection(state.server)
             headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
-            connection.request(self.command, self.path, body, headers)
-            answer = connection.getresponse()
-            data, said = answer.read(), dict(answer.getheaders())
-            connection.close()
+            status, said, data = _asked(state.server, self.command, self.path, headers, body)
             if fault == "lost":
                 self.close_connection = True
                 return
-            self._answer(answer.status, said, data, cut=fault == "cut")
+            self._answer(status, said, data, cut=fault == "cut")
 
         def _answer(
             self, status: int, headers: Mapping[str, str], body: bytes, *, cut: bool = False
