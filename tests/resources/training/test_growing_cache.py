@@ -1,5 +1,7 @@
 """The cache with room samples what transformers' own does."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,8 @@ from transformers.cache_utils import DynamicLayer
 
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.training.growing_cache import growing_cache, use_growing_cache
+from resources.training.train import load_policy
+from training_parts import run_of, tiny_policy
 
 TOKENS = 300
 """More than the cache has room for at first."""
@@ -61,3 +65,13 @@ def test_a_layer_holds_what_transformers_holds(policy: Any):  # noqa: ANN401
             plain.crop(-3)
     assert 3 == moved
     assert plain.get_seq_length() == roomy.get_seq_length()
+
+
+@pytest.mark.parametrize(("device", "kind"), [("cpu", "GrowingLayer"), ("cuda", "DynamicLayer")])
+def test_a_run_on_a_cpu_samples_with_it(tmp_path: Path, device: str, kind: str):
+    """On a card, where it was not tried, transformers' own stays."""
+    run = replace(run_of(tmp_path / "run", tiny_policy(tmp_path / "base")), device=device)
+    found = load_policy(run).model.generate(
+        torch.tensor([[3, 4]]), max_new_tokens=2, return_dict_in_generate=True
+    )
+    assert {kind} == {type(one).__name__ for one in found.past_key_values.layers}
