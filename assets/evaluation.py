@@ -113,11 +113,23 @@ def evaluation_assets(
     derived = derived_from(names)
     bases = dict(zip(names, names, strict=True)) | {one.name: one.base for one in derived.values()}
     titles = names | {one.name: one.title for one in derived.values()}
-    if any(one.labels.middle for one in benchmarks):
-        bases[THREE_WAY_SET] = THREE_WAY_SET
     predicted = [_predictions(name, bases[name], systems, parts, pool) for name in bases]
     scored = [_scores(name, bases[name], parts) for name in bases]
     return [*predicted, *scored, _leaderboard(titles, systems), _comparison(names, systems)]
+
+
+def three_way_evaluation(
+    benchmarks: Sequence[Benchmark],
+    systems: Sequence[System],
+    pool: str | None,
+    last: Container[str] = frozenset(),
+) -> list[dg.AssetsDefinition]:
+    """Predictions and scores of ``three_way``; none where no test set has a middle class."""
+    if not any(one.labels.middle for one in benchmarks):
+        return []
+    parts = system_partitions(systems, last)
+    predicted = _predictions(THREE_WAY_SET, THREE_WAY_SET, systems, parts, pool)
+    return [predicted, _scores(THREE_WAY_SET, THREE_WAY_SET, parts)]
 
 
 def _predictions(
