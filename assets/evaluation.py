@@ -139,8 +139,6 @@ def _predictions(
     parts: dg.StaticPartitionsDefinition,
     pool: str | None,
 ) -> dg.AssetsDefinition:
-    three_way = name == THREE_WAY_SET
-
     @dg.asset(
         key=["predictions", name],
         partitions_def=parts,
@@ -161,10 +159,11 @@ def _predictions(
         system = system_named(context.partition_key, systems)
         subset = evaluation_subset(read_test_claims(data_folder, name), config.limit)
         opened = (system, data_folder, verifier, config.checkpoint, config.samples)
-        engine = evaluation_model.opened(*opened, three_way=three_way)
+        engine = evaluation_model.opened(*opened, three_way=name == THREE_WAY_SET)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         asked = (name, subset.claims, config.most_failed, context.log.info)
-        result = engine.predict(*asked, calibrated=not three_way)  # a calibration is of two labels
+        # A calibration is of two labels.
+        result = engine.predict(*asked, calibrated=name != THREE_WAY_SET)
         page = {
             **_shown(result, subset.claims),
             **prediction_facts(system, subset, result.predictions, result.calls),
