@@ -114,18 +114,28 @@ def evaluation_assets(
     derived = derived_from(names)
     bases = dict(zip(names, names, strict=True)) | {one.name: one.base for one in derived.values()}
     titles = names | {one.name: one.title for one in derived.values()}
-    if any(one.labels.middle for one in benchmarks):
-        bases[THREE_WAY_SET] = THREE_WAY_SET
     predicted = [_predictions(name, bases[name], systems, parts, pool) for name in bases]
     scored = [_scores(name, bases[name], parts) for name in bases]
     return [*predicted, *scored, _leaderboard(titles, systems), _comparison(names, systems)]
 
 
+def three_way_evaluation(
+    benchmarks: Sequence[Benchmark],
+    systems: Sequence[System],
+    pool: str | None,
+    last: Container[str] = frozenset(),
+) -> list[dg.AssetsDefinition]:
+    """Predictions and scores of ``three_way``; none where no test set has a middle class."""
+    if not any(one.labels.middle for one in benchmarks):
+        return []
+    parts = system_partitions(systems, last)
+    predicted = _predictions(THREE_WAY_SET, THREE_WAY_SET, systems, parts, pool)
+    return [predicted, _scores(THREE_WAY_SET, THREE_WAY_SET, parts)]
+
+
 def _predictions(
     name: str, base: str, systems: Sequence[System], parts: _Parts, pool: str | None
 ) -> dg.AssetsDefinition:
-    three_way = name == THREE_WAY_SET
-
     @dg.asset(
         key=["predictions", name],
         partitions_def=parts,
@@ -146,10 +156,11 @@ def _predictions(
         system = system_named(context.partition_key, systems)
         subset = evaluation_subset(read_test_claims(data_folder, name), config.limit)
         opened = (system, data_folder, verifier, config.checkpoint, config.samples)
-        engine = evaluation_model.opened(*opened, three_way=three_way)
+        engine = evaluation_model.opened(*opened, three_way=name == THREE_WAY_SET)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         asked = (name, subset.claims, config.most_failed, context.log.info)
-        result = engine.predict(*asked, calibrated=not three_way)  # a calibration is of two labels
+        # A calibration is of two labels.
+        result = engine.predict(*asked, calibrated=name != THREE_WAY_SET)
         page = {
             **_shown(result, subset.claims),
             **prediction_facts(system, subset, result.predictions, result.calls),

@@ -13,7 +13,7 @@ from assets.calibrations import calibrations_asset
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
 from assets.corpora import benchmark_assets, source_assets
-from assets.evaluation import evaluation_assets
+from assets.evaluation import evaluation_assets, three_way_evaluation
 from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
@@ -122,6 +122,7 @@ def _assets(
         *JUDGE_ASSETS,
         tiny_judge_heads_asset(pools.get("policy")),
         *evaluation_assets(benchmarks, evaluated, pool, last),
+        *three_way_evaluation(benchmarks, evaluated, pool, last),
         *three_way_assets(benchmarks, evaluated),
         calibrations_asset(evaluated, pool, last),
         attrition_asset(sources),

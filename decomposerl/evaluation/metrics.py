@@ -101,7 +101,7 @@ def accuracy(table: Counts) -> Numbers:
 
 def _mean_over_labels(metric: Callable[[Counts, int], Numbers], table: Counts) -> Numbers:
     labels = table.shape[-2]
-    total = metric(table, 0)
+    total: Numbers = metric(table, 0)
     for label in range(1, labels):
         total = total + metric(table, label)
     mean: Numbers = total / labels

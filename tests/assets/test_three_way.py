@@ -6,7 +6,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from assets.evaluation import evaluation_assets
+from assets.evaluation import evaluation_assets, three_way_evaluation
 from assets.three_way import three_way_assets
 from dagster_project.jobs import jobs_over
 from decomposerl.claims.catalogue import BENCHMARKS
@@ -22,7 +22,8 @@ OPEN = "Nothing is written here. A dog ran over the hill. The rain fell in the n
 
 
 def made_assets() -> list[dg.AssetsDefinition]:
-    return [*evaluation_assets(TESTS, SYSTEMS, None), *three_way_assets(TESTS, SYSTEMS)]
+    scored = three_way_evaluation(TESTS, SYSTEMS, None)
+    return [*evaluation_assets(TESTS, SYSTEMS, None), *scored, *three_way_assets(TESTS, SYSTEMS)]
 
 
 @pytest.fixture(scope="module")
@@ -99,5 +100,4 @@ def test_without_a_middle_class_there_is_nothing_three_way():
     two = [one for one in TESTS if not one.labels.middle]
     assert two
     assert [] == three_way_assets(two, SYSTEMS)
-    keys = {asset.key.to_user_string() for asset in evaluation_assets(two, SYSTEMS, None)}
-    assert f"predictions/{THREE_WAY_SET}" not in keys
+    assert [] == three_way_evaluation(two, SYSTEMS, None)
