@@ -22,6 +22,7 @@ Training = Mapping[str, Sequence[Examples]]
 _FOR = {"overlap", "overlap_all", "near"}
 _LEAST = {"doubt": -2.0}
 """Made claims overstate the one remark of doubt that they plant; documents are milder."""
+_LEAST_SCALE = 1e-6
 _RIDGE, _RIDGE_RARE = 0.3, 1e-4
 _MADE, _MADE_RARE = 0.1, 5.0
 """Weight of a corpus's made claims beside its own, in the first and the second part."""
@@ -43,7 +44,8 @@ def fit(training: Training) -> VerifierWeights:
     return VerifierWeights(
         features=FEATURES,
         means=_rounded([*means, *np.zeros(pad)]),
-        scales=_rounded([*scales, *np.ones(pad)]),
+        # Rounded, the scale of a feature that never varies would be 0.
+        scales=_rounded([*np.maximum(scales, _LEAST_SCALE), *np.ones(pad)]),
         weights=_rounded([*first[:-1], *second[:-1]]),
         intercept=round(float(first[-1]), 6),
         rules=RULES,
