@@ -45,8 +45,8 @@ class Actors:
             num_cpus=share.cpus, num_gpus=share.gpus, scheduling_strategy="SPREAD"
         )
         self._pickled, self._share = pickled, share
-        self.load: dict[Any, int] = {}
-        """The batches of each actor that runs."""
+        self.load: dict[Any, list[int]] = {}
+        """The batches of each actor that runs; it works on the first."""
         self.starting: dict[Any, Any] = {}
         """The others, by the reference that is there when they run."""
         self._failed_starts, self._since = 0, time.monotonic()
@@ -75,12 +75,14 @@ class Actors:
             if not self.load and self._failed_starts >= MOST_LOSSES * self.workers:
                 raise EngineError(f"no worker starts on the Ray cluster: {error}") from error
         else:
-            self.load[actor], self._failed_starts = 0, 0
+            self.load[actor], self._failed_starts = [], 0
 
-    def lose(self, actor: Any) -> None:  # noqa: ANN401 - a Ray object
-        """An actor is gone, or cannot be reached."""
-        if self.load.pop(actor, None) is not None:
+    def lose(self, actor: Any) -> list[int]:  # noqa: ANN401 - a Ray object
+        """An actor is gone, or cannot be reached: the batch that it worked on, once."""
+        had = self.load.pop(actor, None)
+        if had is not None:
             end_actor(self.ray, actor)
+        return had[:1] if had else []
 
     def warn(self) -> None:
         """Say so, once in a while, where nothing has started."""
@@ -141,12 +143,12 @@ class _Run:
     def _send(self) -> None:
         """Give batches to the actors that have room."""
         load = self._actors.load
-        while load and load[free := min(load, key=load.__getitem__)] < _IN_A_WORKER:
+        while load and len(load[free := min(load, key=lambda one: len(load[one]))]) < _IN_A_WORKER:
             following = self._next()
             if following is None:
                 return
             number, batch = following
-            load[free] += 1
+            load[free].append(number)
             self._sent[free.run.remote(batch)] = (free, number, batch)
 
     def _next(self) -> tuple[int, Any] | None:
@@ -181,13 +183,16 @@ class _Run:
             name_batch(failed, number)
             raise failed from error
         except errors.RayError as error:  # the worker, its node, or the result on it is gone
-            self._actors.lose(actor)
-            self._losses[number] += 1
+            self._lost.append((number, batch))
+            self._count_loss(self._actors.lose(actor), error)
+        else:
+            if actor in self._actors.load:
+                self._actors.load[actor].remove(number)
+
+    def _count_loss(self, worked_on: list[int], error: Exception) -> None:
+        self._losses.update(worked_on)
+        for number in worked_on:
             if self._losses[number] >= MOST_LOSSES:
                 raise EngineError(
                     f"batch {number} lost {MOST_LOSSES} workers, the last one so: {error}"
                 ) from error
-            self._lost.append((number, batch))
-        else:
-            if actor in self._actors.load:
-                self._actors.load[actor] -= 1

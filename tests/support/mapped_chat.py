@@ -1,6 +1,6 @@
 """A chat client over a mapper, for the tests and for the process that they kill.
 
-``python mapped_chat.py <address> <url> <data> <requests>`` asks one batch through the Ray cluster.
+``python mapped_chat.py <url> <data> <requests>`` asks one batch through the cluster of RAY_ADDRESS.
 """
 
 import sys
@@ -28,6 +28,6 @@ def mapped_chat(
 
 
 if __name__ == "__main__":
-    address, url, data, count = sys.argv[1:]
-    with mapped_chat(url, Path(data), RayMapper(address)) as chat:
+    url, data, count = sys.argv[1:]
+    with mapped_chat(url, Path(data), RayMapper()) as chat:
         chat.complete([request(number) for number in range(int(count))])
