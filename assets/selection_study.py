@@ -4,8 +4,8 @@ No part of the funnel: it selects from the same cells again with every selector.
 """
 
 import dagster as dg
-import polars as pl
 
+from decomposerl.funnel.catalogue import COMPARED
 from decomposerl.funnel.selector_comparison import compare_selectors
 from decomposerl.funnel.settings import SelectorStudySettings
 from decomposerl.kernels.cosine_filter import unit_rows

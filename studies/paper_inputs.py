@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -34,7 +35,7 @@ from resources.store.temporary import replace_file
 from studies.paper_plan import COUNTS, TESTS, PoolPlan, plan_pool
 
 DIMENSIONS = 3_072
-UNLIKE = {"copied": 0.0, "covered": 0.5}  # only the plan makes claims similar
+UNLIKE: dict[str, Any] = {"copied": 0.0, "covered": 0.5}  # only the plan makes claims similar
 TIGHTNESS = (1.0, 1.6)  # no two claims of a cluster reach 0.70 unless planted
 ENOUGH_WORDS, SHORT_SENTENCES = 160, 5
 NEAR, BELOW = (0.74, 0.95), (0.45, 0.62)

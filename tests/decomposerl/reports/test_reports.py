@@ -171,13 +171,8 @@ def test_guard_warns_above_the_share_and_size():
 
     rows_in = pl.concat([claims("struck", 50), claims("near", 50), claims("small", 49)])
     kept = pl.concat([claims("struck", 9), claims("near", 10)])
-    drops = rows_in.join(kept, on="claim_id", how="anti").with_columns(
-        step=pl.lit("s"),
-        reason=pl.lit("r"),
-        engine=pl.lit(None, pl.String()),
-        value=pl.lit(0.0),
-        threshold=pl.lit(1.0),
-    )
+    left = rows_in.join(kept, on="claim_id", how="anti").with_columns(reason=pl.lit("r"))
+    drops = pl.concat([schemas.DROPS.empty(), left], how="diagonal")
     page = stage_page("rule_filtered", rows_in, kept, drops, {})
     assert ("struck",) == page.struck
     assert "struck" in page.guard_md
@@ -216,15 +211,13 @@ def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
     texts = pl.DataFrame(
         {"claim_id": ["far", "near", "leak", "kept"], "claim": ["a", HOSTILE, "b", "the | kept"]}
     )
-    closest = StageTally.of(drops=drops).closest
-    rows = close_calls(closest, texts).splitlines()
+    rows = close_calls(StageTally.of(drops=drops).closest, texts).splitlines()
     assert ["near", "leak", "far"] == [row.split("`")[-2] for row in rows]
     assert "the \\| kept" in rows[0]
     assert "<img" not in rows[0]
     assert "elsewhere of benchmark/fever" in rows[1]
-    assert "" == close_calls(closest.clear(), texts)
-    without = stage_page("deduplicated", world.claims.drop("claim"), world.claims, drops, {})
-    assert "" == without.close_md
+    assert "" == close_calls(StageTally.of().closest, texts)
+    assert "" == stage_page("s", world.claims.drop("claim"), world.claims, drops, {}).close_md
 
 
 @settings(deadline=None)
