@@ -123,7 +123,7 @@ def deduplicated(
     stage = StageRecorder(context, config, vectors)
     with stage.writing(difficulty_band) as out:
         claims = out.read(catalogue.COMPARED)
-        with stage.tasks(mapper.open()) as tasks:
+        with out.tasks(mapper.open()) as tasks:
             done = catalogue.deduplicate(claims, config, vectors, tasks)
         out.add_decided(claims, done)
         return stage.result(out, _close(out), pairs=done.pairs)
@@ -152,7 +152,7 @@ def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg
         holdouts = pl.concat([rows.read(catalogue.COMPARED) for rows in tests.values()])
         with stage.writing(deduplicated) as out:
             claims = out.read(catalogue.COMPARED)
-            with stage.tasks(mapper.open()) as tasks:
+            with out.tasks(mapper.open()) as tasks:
                 done = catalogue.decontaminate(claims, holdouts, config, vectors, tasks)
             out.add_decided(claims, done)
             extra = {
@@ -195,7 +195,7 @@ def diversity_selected(
     stage = StageRecorder(context, config, vectors)
     with stage.writing(silver_decomposed, drops=False) as out:
         claims = out.read(catalogue.COMPARED)
-        with stage.tasks(mapper.open()) as tasks:
+        with out.tasks(mapper.open()) as tasks:
             chosen = catalogue.select_diverse(claims, config, vectors, tasks)
         out.add_decided(claims, StageResult(chosen.kept, DROPS.empty()))
         extra: dict[str, Any] = {

@@ -45,6 +45,7 @@ SELECTED = 5_000
 DIMENSIONS, TESTS = 3_072, 50_000
 BLOCK, WARM = 20_000, 2_000
 TASK_MB, EXACT_CELL = 1_000, 5_000
+WARM_MB, WARM_JOIN_MB = 20, 1  # of a task in the warm-up run, which is split too
 
 
 @dataclass
@@ -143,7 +144,7 @@ def lexical_pool(pool: int) -> StageCost:
 def lexical_pool_tasks(pool: int) -> StageCost:
     """The same, exact, in tasks."""
     claims = pl.DataFrame({"claim": synthetic_claims(pool)})
-    given = settings.DedupSettings(task_memory_mb=_memory(pool))
+    given = settings.DedupSettings(task_memory_mb=_memory(pool, WARM_JOIN_MB))
     with _tasks() as tasks:
         clock = Clock()
         judged = lexical_duplicates_step(given, tasks).judge(
@@ -169,9 +170,8 @@ def _tasks() -> Iterator[Tasks]:
         yield tasks
 
 
-def _memory(pool: int) -> int:
-    """MB of a task: so little in the warm-up run that it is split too."""
-    return TASK_MB if pool > WARM else 1
+def _memory(pool: int, warm: int = WARM_MB) -> int:
+    return TASK_MB if pool > WARM else warm
 
 
 STAGES: dict[str, Callable[[int], StageCost]] = {

@@ -6,7 +6,6 @@ Rows in, kept, dropped by reason and source, labels, tokens, engines, settings, 
 import json
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -18,7 +17,6 @@ from pydantic import BaseModel
 from decomposerl.claims.claim_collector import unknown_labels
 from decomposerl.claims.doubtful import without_effect
 from decomposerl.claims.load import LoadedClaims
-from decomposerl.ports import Mapper, Tasks
 from decomposerl.printable import printable
 from decomposerl.reports import figures
 from decomposerl.reports.stage_page import StagePage, tallied_page
@@ -27,7 +25,6 @@ from decomposerl.reports.tables import markdown_table
 from resources.store.parquet import StageOutput, StageRun, table_of
 from resources.store.rows import StoredRows
 from resources.store.run_lock import data_folder_of
-from resources.store.shared_arrays import shared_tasks
 from resources.store.stage_writer import StageWriter
 
 _DECIMALS = 4
@@ -93,11 +90,6 @@ class StageRecorder:
         """Where a stage writes what it makes of the rows of ``inputs``."""
         base = data_folder_of(self._context)
         return StageWriter(base, self._key, table_of(self._key), inputs, drops=drops)
-
-    def tasks(self, mapper: Mapper) -> AbstractContextManager[Tasks]:
-        """What a stage that compares all claims needs to split its work, for a ``with`` block."""
-        folder = data_folder_of(self._context) / ".tasks" / self._key
-        return shared_tasks(mapper, folder)
 
     def result(
         self,

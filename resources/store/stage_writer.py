@@ -1,7 +1,7 @@
 """What a funnel stage keeps and drops, written as it comes and counted for the stage's page."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -9,10 +9,12 @@ from typing import Self
 import polars as pl
 
 from decomposerl.funnel.step import StageResult, with_decided
+from decomposerl.ports import Mapper, Tasks
 from decomposerl.reports.stage_tally import StageTally
 from decomposerl.schemas import DROPS
 from decomposerl.table import Table
 from resources.store.rows import BATCH_BYTES, RowsWriter, StoredRows, batches_of
+from resources.store.shared_arrays import shared_tasks
 from resources.store.temporary import temporary_of
 
 _MANY = 64
@@ -42,7 +44,7 @@ class StageWriter:
         """
         self.inputs, self._key, self._drops = inputs, key, drops
         self._most_bytes = most_bytes
-        folder = data / "drops"
+        folder, self._folder = data / "drops", data / ".tasks" / key
         self._kept = RowsWriter(temporary_of(data / f"{key}.parquet"), table)
         self._arrived = RowsWriter(temporary_of(folder / f"{key}.arrived.parquet"), DROPS)
         self._ordered = RowsWriter(temporary_of(folder / f"{key}.parquet"), DROPS)
@@ -53,6 +55,10 @@ class StageWriter:
         self.close_calls: dict[str, int] = {}
         """Per step that compares rounded numbers, the rows decided by less than rounding."""
         self._open = ExitStack()
+
+    def tasks(self, mapper: Mapper) -> AbstractContextManager[Tasks]:
+        """What a stage that compares all claims needs to split its work, for a ``with`` block."""
+        return shared_tasks(mapper, self._folder)
 
     def __enter__(self) -> Self:
         """The writer."""

@@ -42,7 +42,8 @@ def settings_models() -> dict[str, type[BaseModel]]:
 
 def test_the_page_lists_every_threshold_with_its_default():
     """``curate.md`` has the numbers that decide, by stage, as the settings give them."""
-    technical = {"candidate_budget", "num_perm", "pairs_floor", "seed", "task_memory_mb", "threads"}
+    technical = {"candidate_budget", "num_perm", "pairs_floor", "seed", "threads"}
+    technical |= {"task_memory_mb", "exact_cell", "probes", "recall_sample"}
     stages = {
         match[1]: model
         for model in settings_models().values()
