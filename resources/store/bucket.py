@@ -160,12 +160,13 @@ class Bucket:
                         max_concurrency=_PARALLEL_PARTS,
                     )
                     return stored["e_tag"] or ""
-            except StorageError:
-                # The answer may be lost of an upload that was stored.
+            except (StorageError, FileNotFoundError) as error:
+                # The answer may be lost of an upload that was stored; its completion, repeated, is
+                # then of an upload that does not exist.
                 if (tag := self._tag_with(key, digest)) is not None:
                     return tag
                 if attempt == _ATTEMPTS - 1:
-                    raise
+                    raise StorageError(str(error)) from None
         raise AssertionError
 
     def _tag_with(self, key: str, digest: str) -> str | None:

@@ -86,6 +86,7 @@ class _Lease:
     expiry_s: float
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     version: Version = field(default_factory=dict)
+    puts: int = 0
     lost: bool = False
 
     def take(self, deadline: float) -> None:
@@ -134,7 +135,8 @@ class _Lease:
 
         A refusal or an error may follow a request that was stored, so the object decides.
         """
-        body = json.dumps(self.who | {"token": self.token}).encode()
+        self.puts += 1  # equal contents would have equal versions
+        body = json.dumps(self.who | {"token": self.token, "puts": self.puts}).encode()
         try:
             self.version = self.bucket.put_small(self.key, body, expected)
         except (Changed, StorageError) as error:

@@ -106,7 +106,7 @@ def object_server() -> Iterator[ObjectServer]:
     moto.start()
     host, port = moto.get_host_and_port()
     state = ObjectServer(f"{host}:{port}")
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), _handler(state))
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), type("Proxy", (_Proxy,), {"state": state}))
     proxy.daemon_threads = True
     state.port = proxy.server_address[1]
     serving = threading.Thread(target=proxy.serve_forever, daemon=True)
@@ -122,55 +122,45 @@ def object_server() -> Iterator[ObjectServer]:
         moto.stop()
 
 
-def _asked(
-    server: str, method: str, path: str, headers: Mapping[str, str], body: bytes
-) -> tuple[int, dict[str, str], bytes]:
-    """What the server answers: status, headers and body."""
-    connection = http.client.HTTPConnection(server)
-    connection.request(method, path, body, dict(headers))
-    answer = connection.getresponse()
-    data = answer.read()
-    connection.close()
-    return answer.status, dict(answer.getheaders()), data
+class _Proxy(BaseHTTPRequestHandler):
+    state: ObjectServer  # of the subclass that a server has
+    protocol_version = "HTTP/1.1"
 
+    def _serve(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault = self.state.next_fault(self.command, self.path)
+        if fault == "503":
+            self._answer(503, {}, b"<Error><Code>SlowDown</Code></Error>")
+            return
+        if fault == "slow":
+            time.sleep(_SLOW_S)
+        connection = http.client.HTTPConnection(self.state.server)
+        headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
+        connection.request(self.command, self.path, body, headers)
+        answer = connection.getresponse()
+        data, said = answer.read(), dict(answer.getheaders())
+        connection.close()
+        if fault == "lost":
+            self.close_connection = True
+            return
+        self._answer(answer.status, said, data, cut=fault == "cut")
 
-def _handler(state: ObjectServer) -> type[BaseHTTPRequestHandler]:
-    class Proxy(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def _answer(
+        self, status: int, headers: Mapping[str, str], body: bytes, *, cut: bool = False
+    ) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            if name.lower() not in _HOP:
+                self.send_header(name, value)
+        length = headers.get("Content-Length", "0") if self.command == "HEAD" else len(body)
+        self.send_header("Content-Length", str(length))
+        with suppress(ConnectionError):  # the client was killed
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body[: len(body) // 2] if cut else body)
+        self.close_connection = self.close_connection or cut
 
-        def _serve(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            fault = state.next_fault(self.command, self.path)
-            if fault == "503":
-                self._answer(503, {}, b"<Error><Code>SlowDown</Code></Error>")
-                return
-            if fault == "slow":
-                time.sleep(_SLOW_S)
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
-            status, said, data = _asked(state.server, self.command, self.path, headers, body)
-            if fault == "lost":
-                self.close_connection = True
-                return
-            self._answer(status, said, data, cut=fault == "cut")
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve  # noqa: N815 - http.server's names
 
-        def _answer(
-            self, status: int, headers: Mapping[str, str], body: bytes, *, cut: bool = False
-        ) -> None:
-            self.send_response_only(status)
-            for name, value in headers.items():
-                if name.lower() not in _HOP:
-                    self.send_header(name, value)
-            length = headers.get("Content-Length", "0") if self.command == "HEAD" else len(body)
-            self.send_header("Content-Length", str(length))
-            with suppress(ConnectionError):  # the client was killed
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body[: len(body) // 2] if cut else body)
-            self.close_connection = self.close_connection or cut
-
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve  # noqa: N815 - http.server's names
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's
-            """Say nothing."""
-
-    return Proxy
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's
+        """Say nothing."""

@@ -53,9 +53,19 @@ def test_a_dead_holders_lock_expires_and_a_living_ones_does_not(machines: tuple[
 def test_a_lock_whose_answer_is_lost_is_taken_once(
     machines: tuple[Path, Path], server: ObjectServer, fault: Fault
 ):
-    """The repeated conditional request is refused, and the holder still knows that it holds."""
+    """The repeated conditional request is refused, and the holder still knows that it holds.
+
+    So does the holder that renews it.
+    """
     one, two = (lock_path(folder, "x") for folder in machines)
     server.fail(fault, "PUT", ".locks/x.lock")
     with lease(one, "x"), pytest.raises(DecomposeRLError, match="being written"), lease(two, "x"):
         pytest.fail("two machines hold it")
     assert {} == server.objects()
+    short = Expiry(1.5, 0.3)
+    with lease(one, "x", expiry=short):
+        server.fail(fault, "PUT", ".locks/x.lock")
+        time.sleep(3.5)
+        assert not server.faults
+        with pytest.raises(DecomposeRLError, match="being written"), lease(two, "x", expiry=short):
+            pytest.fail("two machines hold it")
