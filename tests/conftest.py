@@ -16,12 +16,16 @@ settings.register_profile("house", deadline=None)  # a slow example on a busy ma
 settings.load_profile("house")
 
 LONGEST_FIRST = (
+    "tests/project/test_first_pages.py",
+    "tests/assets/test_training_studies.py",
+    "tests/dagster_project/test_rehearsal.py",
     "tests/project/test_real_funnel.py",
     "tests/project/test_page_commands.py",
     "tests/project/test_pipeline.py",
     "tests/project/test_evaluation_page.py",
     "tests/project/test_resume.py",
     "tests/resources/training/test_worker.py",
+    "tests/resources/training/test_judge_heads.py",
     "tests/decomposerl/kernels/test_compiling.py",
     "tests/resources/process/test_interrupt.py",
     "tests/resources/training/test_processes.py",
