@@ -110,14 +110,7 @@ def training_study_asset(study: Study, tokens_per_s: float, pool: str | None) ->
         sizes = config.seeds, config.steps, config.held_out_claims
         planned = [plan(one.title, run) for one in study.variants for run in studied(one, *sizes)]
         ruler = judge.open()
-        part, runs, trained = study, planned, list[StudyRun]()
-        if config.train:
-            trained = train_runs(
-                policy_trainer, planned, config.at_once, f"run {context.run.run_id}"
-            )
-            _report_policies(context, trained)
-        else:
-            part, runs = finished_runs(study, planned)
+        part, runs, trained = _trained(context, config, policy_trainer, study, planned)
         outcomes = held_out_outcomes(runs, ruler, embedder, policy_trainer.most_cycles)
         engines = (ruler.engine, embedder.engine, ", ".join(bases))
         table = study_table(part, outcomes, "; ".join(engines))
@@ -128,6 +121,21 @@ def training_study_asset(study: Study, tokens_per_s: float, pool: str | None) ->
         return recorder.table(table, shown | more)
 
     return training_study
+
+
+def _trained(
+    context: dg.AssetExecutionContext,
+    config: TrainingStudyConfig,
+    trainer: PolicyTrainerResource,
+    study: Study,
+    planned: list[StudyRun],
+) -> tuple[Study, list[StudyRun], list[StudyRun]]:
+    """What is compared: a study and its runs; and the runs that were trained now."""
+    if not config.train:
+        return *finished_runs(study, planned), []
+    trained = train_runs(trainer, planned, config.at_once, f"run {context.run.run_id}")
+    _report_policies(context, trained)
+    return study, planned, trained
 
 
 def _figures(
