@@ -159,7 +159,6 @@ def _predictions(
         engine = evaluation_model.opened(*opened, three_way=name == THREE_WAY_SET)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         asked = (name, subset.claims, config.most_failed, context.log.info)
-        # A calibration is of two labels.
         result = engine.predict(*asked, calibrated=name != THREE_WAY_SET)
         page = {
             **_shown(result, subset.claims),

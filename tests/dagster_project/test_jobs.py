@@ -41,7 +41,11 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
         "study__tricks": TrickStudyConfig(),
         "study__trick_signs": TrickStudyConfig(),
         "study__tricks_found": FoundTricksConfig(),
-        **{f"study__{study.name}": TrainingStudyConfig() for study in STUDIES},
+        **{  # the study of three verdicts needs claims of three labels
+            f"study__{study.name}": TrainingStudyConfig()
+            for study in STUDIES
+            if study.name != "three_way"
+        },
         "judge_distillation": DistillationConfig(),
         "tiny_judge_heads": HeadConfig(),
         "tiny_judge_agreement": AgreementConfig(),
