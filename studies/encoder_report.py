@@ -228,13 +228,17 @@ def _uses_table(named: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     rows = [
         (
             name,
-            *(f"{_main(one)['ece'].get(kind, np.nan):.3f}" for kind in errors),
+            *(_number(_main(one)["ece"].get(kind)) for kind in errors),
             *(f"{_over_folds(one['folds'], kind):,.0f}" for kind in speeds),
             *(f"{one['traces'][judge]:.2f}" for judge in judges),
         )
         for name, one in named
     ]
     return markdown_table((*head, *(f"traces: {one}" for one in judges)), rows)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
 
 
 def _over_folds(folds: Mapping[str, Mapping[str, Any]], what: str) -> float:

@@ -79,7 +79,7 @@ def main() -> None:
     results = json.loads(chosen.results.read_text("utf-8")) if chosen.results.is_file() else {}
     facts = {fold: _record(run.folder / fold) for fold in chosen.folds}
     results[chosen.name] = {"folds": facts, **results_of(frame)}
-    chosen.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", "utf-8")
+    chosen.results.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     text = section(results)
     print(text)
     if chosen.report:
