@@ -16,6 +16,7 @@ settings.register_profile("house", deadline=None)  # a slow example on a busy ma
 settings.load_profile("house")
 
 LONGEST_FIRST = (
+    "tests/project/test_ray.py",
     "tests/project/test_real_funnel.py",
     "tests/project/test_page_commands.py",
     "tests/project/test_pipeline.py",
