@@ -16,6 +16,7 @@ settings.register_profile("house", deadline=None)  # a slow example on a busy ma
 settings.load_profile("house")
 
 LONGEST_FIRST = (
+    "tests/project/test_ray.py",
     "tests/project/test_first_pages.py",
     "tests/assets/test_training_studies.py",
     "tests/dagster_project/test_rehearsal.py",
