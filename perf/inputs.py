@@ -207,12 +207,16 @@ def synthetic_evidence(
         evidence_lengths(rows, seed, median) + ends[starts - 1]
     )  # the text is doubled: wrap around
     stops = np.searchsorted(ends, np.where(starts == 0, wanted - ends[-1], wanted)) + 1
-    for start, stop, row in zip(starts.tolist(), stops.tolist(), rng.random(rows), strict=True):
-        text = accented if row < ACCENTED_ROWS else plain
-        yield [
-            " ".join(text[first : min(first + SENTENCES_A_PASSAGE, stop)])
-            for first in range(start, stop, SENTENCES_A_PASSAGE)
-        ]
+    has_accents = rng.random(rows) < ACCENTED_ROWS
+    for first_row in range(0, rows, BLOCK):  # Python's numbers of all rows would fill the memory
+        block = slice(first_row, first_row + BLOCK)
+        columns = (starts[block].tolist(), stops[block].tolist(), has_accents[block].tolist())
+        for start, stop, accents in zip(*columns, strict=True):
+            text = accented if accents else plain
+            yield [
+                " ".join(text[first : min(first + SENTENCES_A_PASSAGE, stop)])
+                for first in range(start, stop, SENTENCES_A_PASSAGE)
+            ]
 
 
 @cache

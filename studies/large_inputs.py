@@ -22,7 +22,7 @@ from resources.store.rows import RowsWriter, StoredRows
 from resources.store.temporary import aside, put_in_place, replace_file
 from studies.paper_plan import COUNTS, PAPER_ROWS, TESTS
 
-BLOCK = 20_000
+BLOCK = 5_000
 SENTENCES, MEDIAN_WORDS = 400, 650  # evidence of about 6 KB a row that compresses well
 
 

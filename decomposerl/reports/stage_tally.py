@@ -64,9 +64,9 @@ class StageTally:
     @classmethod
     def total(cls, parts: Sequence["StageTally"]) -> "StageTally":
         """The tally of the rows of all parts."""
-        none = StageTally.of()
-        parts = parts or [none]
-        samples = [part.sample for part in parts if part.sample.height] or [none.sample]
+        parts = parts or [StageTally.of()]
+        widest = max((part.sample for part in parts), key=lambda sample: sample.width)
+        samples = [part.sample for part in parts if part.sample.height] or [widest]
         return cls(
             _counted(pl.concat([part.entered for part in parts]), _KEPT),
             _counted(pl.concat([part.kept for part in parts]), _KEPT),

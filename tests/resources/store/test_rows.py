@@ -176,7 +176,7 @@ def test_tallies_of_parts_add_up_to_the_tally_of_the_whole(frame: pl.DataFrame, 
         for name in ("entered", "kept", "dropped"):
             one, other = getattr(whole, name), getattr(added, name)
             assert_frame_equal(one, other, check_row_order=False)
-        assert whole.sample.rows() == added.sample.rows()
+        assert_frame_equal(whole.sample, added.sample)
         assert whole.closest.equals(added.closest)
 
 
