@@ -77,7 +77,10 @@ class Mirror:
         found = {one: tag for one, tag in self.bucket.tags(prefix).items() if _matches(one, key)}
         stale = [one for one, tag in found.items() if self._tag(one) != tag]
         if stale:
-            self._fetch_all(stale)
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(_PARALLEL) as threads:
+                list(threads.map(self._fetch, stale))
         for copy in (self.folder / _TAGS).glob(key):
             known = copy.relative_to(self.folder / _TAGS).as_posix()
             if known not in found and copy.is_file() and not copy.name.startswith("."):
@@ -127,12 +130,6 @@ class Mirror:
                 state = _state_of(fetched)
                 fetched.replace(target)
                 self.note(key, tag, state)
-
-    def _fetch_all(self, keys: Sequence[str]) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(_PARALLEL) as threads:
-            list(threads.map(self._fetch, keys))
 
     def _unpack(self, packed: Path, key: str, tag: str) -> None:
         import tarfile
