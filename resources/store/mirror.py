@@ -12,10 +12,8 @@ time, so a file that a killed process left is downloaded again.
 import hashlib
 import json
 import re
-import tarfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -78,8 +76,11 @@ class Mirror:
         prefix = "/".join(takewhile(lambda part: not has_magic(part), key.split("/")))
         found = {one: tag for one, tag in self.bucket.tags(prefix).items() if _matches(one, key)}
         stale = [one for one, tag in found.items() if self._tag(one) != tag]
-        with ThreadPoolExecutor(_PARALLEL) as threads:
-            list(threads.map(self._fetch, stale))
+        if stale:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(_PARALLEL) as threads:
+                list(threads.map(self._fetch, stale))
         for copy in (self.folder / _TAGS).glob(key):
             known = copy.relative_to(self.folder / _TAGS).as_posix()
             if known not in found and copy.is_file() and not copy.name.startswith("."):
@@ -102,6 +103,8 @@ class Mirror:
         key = self.key(folder)
         if key is None:
             return
+        import tarfile
+
         with _aside(folder) as packed:
             with tarfile.open(packed, "w") as tar:
                 for path in sorted(folder.iterdir()):
@@ -129,6 +132,8 @@ class Mirror:
                 self.note(key, tag, state)
 
     def _unpack(self, packed: Path, key: str, tag: str) -> None:
+        import tarfile
+
         folder = self.folder / key.removesuffix(_TAR)
         with _aside(folder, "writing") as written, tarfile.open(packed) as tar:
             tar.extractall(written, filter="data")
