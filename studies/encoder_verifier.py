@@ -28,11 +28,11 @@ from decomposerl.judge.distillation import head_examples
 from decomposerl.judge.heads import HeadSettings
 from perf.pages import write_between_markers
 from resources.decomposer.rule_engine import questions_of
-from resources.judge.encoder import MINILM, Encoder, length_batches
+from resources.judge.encoder import MINILM, Encoder
 from resources.judge.rule_document import answering
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import write_parquet
-from resources.training.judge_heads import HeadsRun, Note, fit_head, head_model
+from resources.training.judge_heads import HeadsRun, Note, fit_head, head_logits, head_model
 from resources.verifier.evidence_match import feature_matrix
 from resources.verifier.lexical import VerifierWeights
 from studies.encoder_report import SCORED, results_of, section
@@ -60,7 +60,6 @@ _TRACES = 12
 """Held-back claims of a fold that are judged through a trace."""
 _MADE = 700
 _TIMED = 200
-_PASS_TOKENS = 8_192
 Pairs = Sequence[tuple[str, str]]
 """Evidence and claim."""
 Floats = NDArray[np.float64]
@@ -125,16 +124,8 @@ def lexical_weights(train: pl.DataFrame) -> VerifierWeights:
 
 def log_odds(encoder: Encoder, model: Any, pairs: Pairs) -> Floats:  # noqa: ANN401 - peft's
     """Log odds of "supported", shape (n,)."""
-    import torch
-
-    rows = encoder.encoded([(claim, evidence) for evidence, claim in pairs]).rows
-    found = np.zeros(len(rows))
-    model.eval()
-    for batch in length_batches(rows, _PASS_TOKENS):
-        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-            logits = model(**encoder.padded([rows[row] for row in batch])).logits.float()
-        found[batch] = (logits[:, 1] - logits[:, 0]).numpy()
-    return found
+    logits = head_logits(encoder, model, [(claim, evidence) for evidence, claim in pairs])
+    return np.asarray(logits[:, 1] - logits[:, 0], dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -10,28 +10,30 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from decomposerl.errors import TrainingError
 from decomposerl.evaluation.agreement import macro_f1
 from decomposerl.judge.distillation import HeadExamples, head_examples
-from decomposerl.judge.heads import HEADS, Head, HeadSettings
+from decomposerl.judge.heads import HEADS, MOST_CLASSES, Head, HeadSettings
 from decomposerl.reports.tables import markdown_table
 from decomposerl.settings import Settings
 from resources.hub.locks import ModelLocks, models_lock
-from resources.judge.encoder import MINILM, Encoder
+from resources.judge.encoder import MINILM, Encoder, length_batches
 from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, read_head
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.run_store import write_json
 
 Note = Callable[[str], None]
 _SCORE = "macro_f1"
+_PASS_TOKENS = 8_192
 _EVALUATED = 64  # examples of dev at a time
 _EXAMPLES = ("text", "context", "label")
 
@@ -213,6 +215,24 @@ def head_model(run: HeadsRun) -> Any:  # noqa: ANN401 - peft carries no types
         target_modules="all-linear",
     )
     return get_peft_model(run.shared.model(), lora)
+
+
+def head_logits(
+    encoder: Encoder,
+    model: Any,  # noqa: ANN401 - transformers' or peft's
+    pairs: Sequence[tuple[str, str]],
+) -> NDArray[np.float32]:
+    """A trained classifier's outputs, shape (n, ``MOST_CLASSES``), in bfloat16 on the processor."""
+    import torch
+
+    rows = encoder.encoded(pairs).rows
+    found = np.zeros((len(rows), MOST_CLASSES), dtype=np.float32)
+    model.eval()
+    for batch in length_batches(rows, _PASS_TOKENS):
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+            logits = model(**encoder.padded([rows[row] for row in batch])).logits
+        found[batch] = logits.float().numpy()
+    return found
 
 
 def _arguments(run: HeadsRun, folder: Path) -> Any:  # noqa: ANN401 - transformers', loaded lazily
