@@ -62,7 +62,8 @@ class LoadSettings(Settings):
 class LoadedClaims:
     """The rows of one corpus.
 
-    ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark),
+    ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark) and no row
+    where a ``sink`` got the claims as they were read,
     ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read and
     ``unread`` other forms of the same rows beside them, by the file that was read instead.
     ``doubtful`` are the ``DOUBTFUL`` lists of a benchmark that has some.
@@ -88,8 +89,6 @@ def load_source(
     sink: Sink | None = None,
 ) -> LoadedClaims:
     """Read a training corpus; ``benchmark`` is the test set drawn from it, if there is one.
-
-    With a ``sink``, which gets the claims as they are read, those of the result are empty.
 
     Raises:
         TooManyRejects: more rows were quarantined than ``max_reject_share``, or a file
