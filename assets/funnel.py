@@ -198,7 +198,7 @@ def diversity_selected(
         with out.tasks(mapper.open()) as tasks:
             chosen = catalogue.select_diverse(claims, config, vectors, tasks)
         out.add_decided(claims, StageResult(chosen.kept, DROPS.empty()))
-        extra = {
+        extra: dict[str, Any] = {
             **selection_totals(chosen.cells),
             "selection cells": dg.MetadataValue.md(cells_markdown(chosen.cells)),
             "cover per cell": picture(selection_curve_png(chosen.kept, chosen.cells)),
