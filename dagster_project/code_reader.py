@@ -78,8 +78,8 @@ class CodeReader:
         return self._known[key]
 
     def keep(self) -> None:
-        """Write the digests for the next process, where compiled modules are written too."""
-        if self._kept is None or len(self._known) == self._read_before or sys.dont_write_bytecode:
+        """Write the digests for the next process."""
+        if self._kept is None or len(self._known) == self._read_before:
             return
         text = json.dumps({"state": self._state, "digests": self._known})
         with suppress(OSError):  # a folder that may not be written
@@ -153,8 +153,12 @@ class CodeReader:
 
 @cache
 def this_code() -> CodeReader:
-    """Of this project; its files are read once for all profiles of a process, or not at all."""
-    return CodeReader(kept=Path(cache_from_source(__file__)).with_suffix(".json"))
+    """Of this project; its files are read once for all profiles of a process, or not at all.
+
+    Digests are kept where compiled modules are.
+    """
+    beside = Path(cache_from_source(__file__)).with_suffix(".json")
+    return CodeReader(kept=None if sys.dont_write_bytecode else beside)
 
 
 def _state(root: Path) -> str:

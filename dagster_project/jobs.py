@@ -12,6 +12,7 @@ import dagster as dg
 from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY
 
 _SELECT = dg.AssetSelection
+_THREE_WAY = "three_way"
 _SELECTIONS = {
     "funnel": (
         _SELECT.groups("sources", "benchmarks", "funnel", "catalog"),
@@ -48,6 +49,10 @@ _SELECTIONS = {
     "rank_three_way": (
         _SELECT.assets("leaderboard_three_way"),
         "The board of all systems evaluated on the claims of three labels.",
+    ),
+    "three_way": (
+        _SELECT.assets("base_policy_three_way", ["benchmark", _THREE_WAY], ["study", _THREE_WAY]),
+        "Claims of three labels, and the study of them; reads corpora with label_rule keep_middle.",
     ),
     "studies": (
         _SELECT.groups("studies"),
@@ -117,6 +122,18 @@ ops:
   scores__fever:
     config:
       draws: 2000
+""",
+    "evaluate_three_way": """\
+ops:
+  predictions__three_way:
+    config:
+      limit: 100
+""",
+    "three_way": """\
+ops:
+  study__three_way:
+    config:
+      seeds: 2
 """,
     "rank": """\
 ops:

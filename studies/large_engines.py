@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perf.inputs import Vectors, scaled_to_one, unit_noise
-from resources.store.profile_defaults import ProfileDefaults
+from resources.profile_defaults import ProfileDefaults
 
 Pair = tuple[str, str]
 UNNAMED, IN_BAND, UNASKED = 0.20, 0.215, 0.05

@@ -21,6 +21,7 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.funnel.catalogue import STAGES
 from perf.machine import peak_mb
 from perf.memory_watch import MemoryWatch
+from resources.mapper.resource import MapperResource
 from resources.store.parquet import DataFolder, ParquetTables
 from resources.store.replay import replay_resources
 from resources.tokens.resource import TokensResource
@@ -83,6 +84,7 @@ def funnel_definitions(folder: Path, engines: Mapping[str, Any]) -> dg.Definitio
             "io_manager": ParquetTables(base_dir=str(folder)),
             "data_folder": DataFolder(base_dir=str(folder)),
             "tokens": TokensResource(),
+            "mapper": MapperResource(),
             **engines,
         },
         jobs=[dg.define_asset_job(JOB, dg.AssetSelection.all())],

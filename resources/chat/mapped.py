@@ -25,7 +25,7 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
 from resources.chat.client import Access, ChatClient, failure_summary
 from resources.chat.settings import Ceilings, ChatSettings
 from resources.mapper.pools import AHEAD, PoolMapper
-from resources.mapper.resource import for_workers
+from resources.mapper.ray_mapper import for_workers
 
 _LOG = logging.getLogger(__name__)
 Outcome = ChatReply[Any] | ChatFailure

@@ -15,6 +15,7 @@ from typing import Any
 
 from decomposerl.errors import EngineError
 from decomposerl.extras import require
+from decomposerl.ports import Mapper
 from resources.mapper.pools import PoolMapper, picklable
 from resources.mapper.ray_actors import Actors, Share, end_actor
 
@@ -139,3 +140,17 @@ def _connect(ray: Any, address: str) -> None:  # noqa: ANN401 - the library
     finally:  # Ray replaces the handler that ends a run cleanly
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler or signal.SIG_DFL)
+
+
+def for_workers(mapper: Mapper, thing: Any) -> Any:  # noqa: ANN401 - of any type
+    """``thing`` as the workers of a mapper may use it: a store that is shared by all of them.
+
+    On a cluster it stays on this node, and workers call its methods from theirs.
+    """
+    return mapper.beside(thing) if isinstance(mapper, RayMapper) else thing
+
+
+def close_mapper(mapper: Mapper) -> None:
+    """End the workers that a mapper keeps for the next map."""
+    if isinstance(mapper, PoolMapper):
+        mapper.close()

@@ -1,14 +1,11 @@
 """Where batches run, as settings of a Dagster resource: this process, several, a Ray cluster."""
 
-from typing import Any
-
 import dagster as dg
 from pydantic import Field
 
 from decomposerl.ports import Mapper
 from resources.mapper import MapperName
 from resources.mapper.in_process import InProcessMapper
-from resources.mapper.pools import PoolMapper
 from resources.mapper.processes import ProcessMapper
 from resources.mapper.ray_actors import Share
 from resources.mapper.ray_mapper import RayMapper
@@ -51,17 +48,3 @@ class MapperResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
     def open(self) -> Mapper:
         """As ``MapperChoice.open``."""
         return self.choice.open()
-
-
-def for_workers(mapper: Mapper, thing: Any) -> Any:  # noqa: ANN401 - of any type
-    """``thing`` as the workers of a mapper may use it: a store that is shared by all of them.
-
-    On a cluster it stays on this node, and workers call its methods from theirs.
-    """
-    return mapper.beside(thing) if isinstance(mapper, RayMapper) else thing
-
-
-def close_mapper(mapper: Mapper) -> None:
-    """End the workers that a mapper keeps for the next map."""
-    if isinstance(mapper, PoolMapper):
-        mapper.close()

@@ -10,7 +10,8 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from decomposerl.ports import Mapper
-from resources.mapper.resource import MapperChoice, close_mapper
+from resources.mapper.ray_mapper import close_mapper
+from resources.mapper.resource import MapperChoice
 from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath
 from resources.store.result_store import ResultStores

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import Mapper, Tasks
-from resources.mapper.ray_mapper import RayMapper
-from resources.mapper.resource import close_mapper, for_workers
+from resources.mapper.ray_mapper import RayMapper, close_mapper, for_workers
 from resources.store.temporary import aside
 
 _WRITING = ".writing"

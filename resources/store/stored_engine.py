@@ -20,7 +20,7 @@ from decomposerl.ports import Mapper
 from decomposerl.progress import bar
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import PoolMapper
-from resources.mapper.resource import for_workers
+from resources.mapper.ray_mapper import for_workers
 from resources.store.result_store import ResultStore, ResultStores, key_of
 
 Item = TypeVar("Item")

@@ -8,7 +8,8 @@ from pydantic import Field, PrivateAttr
 from decomposerl.ports import Mapper
 from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.mapper.pools import PoolMapper
-from resources.mapper.resource import MapperChoice, close_mapper
+from resources.mapper.ray_mapper import close_mapper
+from resources.mapper.resource import MapperChoice
 from resources.profile_defaults import ProfileDefaults
 from resources.tokens.counting import TalliedTokens
 from resources.tokens.model_tokens import ModelTokens

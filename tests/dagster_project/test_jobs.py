@@ -35,13 +35,17 @@ PREFILLED: dict[str, dict[str, BaseModel]] = {
     "train": {"policy": PolicyConfig()},
     "calibrate": {"calibrations": CalibrationConfig()},
     "rank": {"comparison": ComparisonConfig()},
+    "three_way": {
+        "base_policy_three_way": BasePolicyConfig(),
+        "study__three_way": TrainingStudyConfig(),
+    },
     "studies": {
         "study__selectors": settings.SelectorStudySettings(),
         SMALL_POLICY: BasePolicyConfig(),
         "study__tricks": TrickStudyConfig(),
         "study__trick_signs": TrickStudyConfig(),
         "study__tricks_found": FoundTricksConfig(),
-        **{  # the study of three verdicts needs claims of three labels
+        **{
             f"study__{study.name}": TrainingStudyConfig()
             for study in STUDIES
             if study.name != "three_way"

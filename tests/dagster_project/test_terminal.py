@@ -250,6 +250,12 @@ def _init(folder: Path) -> Iterator[Result]:
     yield run(("init", "corpus", f"own{IN_A_NAME}", *words[3:]))
 
 
+def _pull(folder: Path) -> Iterator[Result]:
+    """A file's name and the data folder's, which is in no bucket, or in one of an odd name."""
+    yield run(("pull", EVIL), {"DECOMPOSERL_DATA": str(folder / IN_A_NAME)})
+    yield run(("pull", EVIL), {"DECOMPOSERL_DATA": f"s3://{IN_A_NAME}/claims"})
+
+
 def _train(folder: Path) -> Iterator[Result]:
     """A recipe, and the name of a configuration; nothing runs."""
     home = {"DECOMPOSERL_DATA": str(folder)}
@@ -296,6 +302,7 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "evaluate": _evaluate,
     "init": _init,
     "run": _run,
+    "pull": _pull,
     "train": _train,
     "verify": _verify,
     "view": _view,

@@ -17,7 +17,8 @@ from mapped_work import Noting, gone, noted, squares, unpicklable
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper
-from resources.mapper.resource import MapperChoice, close_mapper
+from resources.mapper.ray_mapper import close_mapper
+from resources.mapper.resource import MapperChoice
 from resources.tokens.counting import TalliedTokens
 from resources.tokens.word_tokens import WordTokens
 
@@ -172,7 +173,7 @@ next(RayMapper().map(len, [[1]]))
 
 def test_a_counter_counts_elsewhere_what_it_counts_here(processes: ProcessMapper) -> None:
     """The same counts in order over several batches, none for no text, and one tally."""
-    texts = [" ".join(["word"] * (number % 7)) for number in range(9_000)]
+    texts = [" ".join([f"w{number}"] * (number % 7 + 1)) for number in range(9_000)]
     here, there = TalliedTokens(WordTokens()), TalliedTokens(WordTokens(), processes)
     assert here.count(texts).tolist() == there.count(texts).tolist()
     assert there.count([]).tolist() == []
