@@ -14,7 +14,8 @@ from project import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PACKAGES = ("decomposerl", "resources", "assets", "dagster_project", "sample")
-OF_DEPENDENCIES = {"dagster-pipes", "dagster-shared", "upath", "PIL"}  # of dagster and matplotlib
+OF_DEPENDENCIES = {"dagster-pipes", "dagster-shared", "sqlalchemy", "upath"} | {"PIL"}
+"""Of dagster, and of matplotlib."""
 
 
 def name_of(text: str) -> str:
