@@ -37,7 +37,8 @@ from mapped_work import (
 from project import PYTHONPATH, SUPPORT
 from ray_parts import RayNodes, two_nodes
 from resources.chat.client import ChatClient
-from resources.chat.reply_store import REPLIES_FILE, replies_in
+from resources.chat.reply_store import REPLIES_FILE
+from resources.chat.shared_replies import replies_in
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.decomposer.stored import StoredDecomposer
 from resources.embedder.minilm import MiniLM
