@@ -17,7 +17,14 @@ from dagster_project.profiles import Profile, entries_for
 from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.extras import install_command
 from decomposerl.prompts.minicheck import Use
-from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
+from decomposerl.reports.cost import (
+    BENCHMARK_CLAIMS,
+    PAPER,
+    CostLine,
+    EngineCost,
+    Workload,
+    estimate,
+)
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
 from resources.corpora.status import corpora_checks
 from resources.hub.locks import MAIN, ModelLocks, locked_models, models_lock, read_model_lock
@@ -193,9 +200,14 @@ def estimates_for(profile: Profile) -> tuple[CostEstimate, ...]:
     )
     workloads.append((basis, PAPER))
     return tuple(
-        CostEstimate(basis, work, tuple(estimate(work, _costs(profile.engines, work))))
+        CostEstimate(basis, work, tuple(funnel_costs(profile.engines, work)))
         for basis, work in workloads
     )
+
+
+def funnel_costs(engines: EngineChoices, work: Workload) -> list[CostLine]:
+    """What the funnel's engines cost for ``work``, a line per port."""
+    return estimate(work, _costs(engines, work))
 
 
 def _costs(engines: EngineChoices, work: Workload) -> Iterator[EngineCost]:

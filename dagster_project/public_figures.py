@@ -10,8 +10,8 @@ from decomposerl.chat import Price
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
-    """Throughput of one GPU and where it was published."""
+class Figure:
+    """A throughput of one processor or a price, and where it was published."""
 
     amount: float
     source: str
@@ -25,16 +25,29 @@ PRICES = {
 """US dollars per million tokens, by model."""
 PRICES_SOURCE = "list prices of api.openai.com as quoted in 2026: check before you rely on them"
 
-MINICHECK_DOCUMENTS_A_MINUTE = Speed(500.0, "model card of Bespoke-MiniCheck-7B, 'more than'")
-QWEN3_32B_TOKENS_A_SECOND = Speed(
+MINICHECK_DOCUMENTS_A_MINUTE = Figure(500.0, "model card of Bespoke-MiniCheck-7B, 'more than'")
+QWEN3_32B_TOKENS_A_SECOND = Figure(
     2_150.0,
     "gpustack's performance lab: Qwen3-32B, stock vLLM, one H100, 2,150 to 4,000 in total; "
     "the lower end",
 )
-TINY_JUDGE_TOKENS_A_SECOND = Speed(
+TINY_JUDGE_TOKENS_A_SECOND = Figure(
     0.3 * 989e12 / (2 * 395e6),
     "computed, not measured: 30 % of an H100's 989 dense TFLOPS in bfloat16 (NVIDIA's data sheet), "
     "two operations for each of ModernBERT-large's 395 million parameters and token",
+)
+SPACY_TRF_WORDS_A_SECOND = Figure(
+    3_768.0, "spaCy's facts and figures: en_core_web_trf on a GPU of 2021"
+)
+SPACY_LG_WORDS_A_SECOND = Figure(
+    10_014.0, "spaCy's facts and figures: en_core_web_lg on a CPU; en_core_sci_lg is as large"
+)
+H100_DOLLARS_AN_HOUR = Figure(
+    3.0,
+    "specialised clouds on demand, May 2026: 2.50 to 3.50 (mercatus-ai.com/blog/cloud-gpu-pricing)",
+)
+VCPU_DOLLARS_AN_HOUR = Figure(
+    0.714 / 16, "AWS c7i.4xlarge on demand, us-east-1: 0.714 for 16 vCPUs; check the list price"
 )
 
 SILVER_PROMPT_TOKENS = 300.0
