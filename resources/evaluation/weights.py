@@ -19,7 +19,8 @@ from resources.hub.access import cached_model
 from resources.training.growing_cache import grow_in_place
 
 DataType = Literal["float32", "bfloat16", "float16"]
-_ADAPTER = "adapter_model.safetensors"
+_ADAPTER, _ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+_BASE = "base_model_name_or_path"
 _READ = frozenset({".safetensors", ".json", ".jinja", ".txt", ".model"})
 _SHOWN = 12
 
@@ -136,10 +137,25 @@ def context_of(base: str, revision: str = "main") -> int:
 
 
 def weights_digest(folder: Path) -> str:
-    """12 hex digits of SHA-256 over weights, config, tokenizer and chat template."""
+    """12 hex digits of SHA-256 over weights, config, tokenizer and chat template.
+
+    An adapter has the same digest wherever its base lies.
+    """
     digest = hashlib.sha256()
     for path in sorted(one for one in folder.iterdir() if one.suffix in _READ):
+        digest.update(path.name.encode() + b"\0")
+        if path.name == _ADAPTER_CONFIG:
+            digest.update(_adapter_config(path))
+            continue
         with path.open("rb") as handle:
-            digest.update(path.name.encode() + b"\0")
             digest.update(hashlib.file_digest(handle, "sha256").digest())
     return digest.hexdigest()[:_SHOWN]
+
+
+def _adapter_config(path: Path) -> bytes:
+    """What peft wrote, without the base's path and the order of a set of modules."""
+    config: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    config.pop(_BASE, None)
+    modules = config.get("target_modules")
+    config["target_modules"] = sorted(modules) if isinstance(modules, list) else modules
+    return json.dumps(config, sort_keys=True).encode()

@@ -1,5 +1,6 @@
 """A policy at inference: in this process and at an endpoint, and how sure it is."""
 
+import json
 import math
 import shutil
 import warnings
@@ -27,7 +28,7 @@ from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
-from resources.evaluation.weights import Weights
+from resources.evaluation.weights import Weights, weights_digest
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.prompts import load_policy_prompt, load_prompt
 from sample.policy_lessons import lessons
@@ -231,10 +232,25 @@ def test_an_adapter_that_is_replaced_after_it_was_named_is_refused(adapter: str)
     """Answers are stored by the name, so those of other weights must not come under it."""
     changed = LocalModel(Weights(str(CHECKPOINT), adapter), PROMPTS)
     assert "adapter:" in changed.engine
-    settings = Path(adapter) / "adapter_config.json"
-    settings.write_text(settings.read_text("utf-8") + "\n", "utf-8")
+    configure(Path(adapter), lora_alpha=3)
     with pytest.raises(EngineError, match="was replaced while it was read: start again"):
         changed.answer("policy", calls(8)[:1])
+
+
+def configure(adapter: Path, **changes: object) -> None:
+    settings = adapter / "adapter_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text("utf-8")), **changes}))
+
+
+def test_an_adapter_has_one_name_wherever_its_base_lies(adapter: str):
+    """The folder of a run and the order in which peft writes a set of modules are no part of it."""
+    before = weights_digest(Path(adapter))
+    modules = json.loads((Path(adapter) / "adapter_config.json").read_text())["target_modules"]
+    for order in (sorted(modules), sorted(modules, reverse=True)):
+        configure(Path(adapter), target_modules=order, base_model_name_or_path="/elsewhere")
+        assert before == weights_digest(Path(adapter))
+    configure(Path(adapter), target_modules=modules[:1])
+    assert before != weights_digest(Path(adapter))
 
 
 def test_whatever_changes_what_a_base_reads_changes_its_name(tmp_path: Path):
