@@ -27,8 +27,10 @@ NAME = "scaling costs"
 WORDS_A_TOKEN = 1 / 1.3
 PAIRS_A_CORE_SECOND = {384: 1.4e9, 3_072: 285e6}
 """Exact cosines of one core in int8, by numbers of a vector (docs/results/benchmarks.md)."""
+OWN_DECOMPOSER = "Qwen3-32B on the cards, in place of gpt-5-mini"
 COSINES = {"deduplicated": "cosines among claims", "decontaminated": "cosines to test claims"}
-BYTES_A_TOKEN, GB, CENTS = 6, 1e9, 10
+BYTES_A_TOKEN, GB = 6, 1e9
+EXACT_BELOW, LEAST_HOURS = 10, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,12 @@ def report(measured: Mapping[str, Any]) -> str:
     columns = [parts(pool, measured) for pool in POOLS]
     lines: list[list[str]] = [["Hardware", *map(_hardware, POOLS)]]
     lines += [[row[0].name, *map(_cell, row)] for row in zip(*columns, strict=True)]
-    lines.append(["**All**", *map(_total, POOLS, columns)])
+    lines.append(["All of it", *map(_total, POOLS, columns)])
+    lines.append([OWN_DECOMPOSER, *(_cell(_own_decomposer(pool)) for pool in POOLS)])
     lines.append(["Memory of a process, at most", *(_memory(pool, measured) for pool in POOLS)])
     lines.append(["Evidence before compression", *map(_evidence, POOLS)])
     head = ["", *(f"{pool.claims:,} claims" for pool in POOLS)]
-    return markdown_table(head, lines).replace("\\*\\*", "**")
+    return markdown_table(head, lines)
 
 
 def parts(pool: Pool, measured: Mapping[str, Any]) -> list[Part]:
@@ -106,6 +109,12 @@ def parts(pool: Pool, measured: Mapping[str, Any]) -> list[Part]:
         for name, count in zip(COSINES.values(), pairs, strict=True)
     ]
     return [entities, *paid, stages, *cosines]
+
+
+def _own_decomposer(pool: Pool) -> Part:
+    profile = profile_from_environment({"DECOMPOSERL_PROFILE": "local"})
+    lines = funnel_costs(profile.engines, scaled(pool.claims))
+    return next(_engine(line) for line in lines if line.port == "decomposer")
 
 
 def scaled(claims: int) -> Workload:
@@ -154,7 +163,7 @@ def _at(claims: int, points: Sequence[tuple[int, float]]) -> float:
     if claims in known:
         return known[claims]
     (small, low), (large, high) = points[-2:]
-    slope = exponent([small, large], [low, high])
+    slope = exponent([small, large], [low, high]) if low > 0 and high > 0 else 1.0
     return float(high * (claims / large) ** max(slope, 1.0))
 
 
@@ -179,19 +188,21 @@ def _evidence(pool: Pool) -> str:
 
 
 def _cell(part: Part) -> str:
-    hours = [
-        f"{amount:,.1f} {unit}"
-        for amount, unit in ((part.gpu_hours, "GPU-h"), (part.core_hours, "core-h"))
-        if amount
-    ]
-    return ", ".join(
-        [*hours, f"${part.money():,.2f}" if part.money() < CENTS else f"${part.money():,.0f}"]
-    )
+    """Hours from 0.05 on, and dollars."""
+    amounts = ((part.gpu_hours, "GPU-h"), (part.core_hours, "vCPU-h"))
+    hours = [f"{_number(amount)} {unit}" for amount, unit in amounts if amount >= LEAST_HOURS]
+    money = part.money()
+    shown = f"{money:,.0f}" if money >= EXACT_BELOW else f"{money:,.2f}"
+    return ", ".join([*hours, f"${shown}"])
+
+
+def _number(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= EXACT_BELOW else f"{hours:,.1f}"
 
 
 def _total(pool: Pool, lines: Sequence[Part]) -> str:
     hours, money = sum(line.hours(pool) for line in lines), sum(line.money() for line in lines)
-    return f"{hours:,.1f} h, ${money:,.0f}"
+    return f"{_number(hours)} h, ${money:,.0f}"
 
 
 if __name__ == "__main__":
