@@ -11,7 +11,6 @@ from decomposerl.reports.cost import PAPER, cost_totals
 from studies import scaling_costs
 from studies.scaling_costs import MEASURED, PAGE, POOLS, Part, Pool, parts, report, scaled
 
-
 COSTS = {
     str(size): [
         {"step": "pool", "rows_in": None, "cpu_s": 1e9, "peak_mb": 1e9},
