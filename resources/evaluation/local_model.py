@@ -129,7 +129,7 @@ class LocalModel:
         ids, mask = _padded(batch, loaded.padding, self._weights.device)
         recorder = TopLogprobs(self._batching.top_logprobs)
         devices = [] if self._weights.device == "cpu" else [self._weights.device]
-        with torch.inference_mode(), torch.random.fork_rng(devices):
+        with loaded.threads(), torch.inference_mode(), torch.random.fork_rng(devices):
             torch.manual_seed(self._batching.seed + call.sample)
             whole = loaded.model.generate(
                 input_ids=ids,

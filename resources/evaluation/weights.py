@@ -23,6 +23,8 @@ _ADAPTER, _ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 _BASE = "base_model_name_or_path"
 _READ = frozenset({".safetensors", ".json", ".jinja", ".txt", ".model"})
 _SHOWN = 12
+SMALL = 10_000_000
+"""Parameters below which a matrix product is too short to be shared by threads."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Weights:
 
             with quiet_about_checkpointing():
                 model = PeftModel.from_pretrained(model, self.adapter)
+            if self.dtype == "float32":  # in fewer bits the sum would lose some of the adapter
+                model = model.merge_and_unload()
             if f"adapter:{weights_digest(Path(self.adapter))}" not in self.name:
                 raise EngineError(f"{self.adapter} was replaced while it was read: start again")
         return LoadedModel(model.to(self.device).eval(), tokenizer, tuple(ends), padding)
@@ -101,6 +105,19 @@ class LoadedModel:
     tokenizer: Any
     ends: tuple[int, ...]
     padding: int
+
+    @contextmanager
+    def threads(self) -> Iterator[None]:
+        """One thread of the processor for a small model, for which more only wait for another."""
+        import torch
+
+        before = torch.get_num_threads()
+        small = sum(one.numel() for one in self.model.parameters()) < SMALL
+        torch.set_num_threads(1 if small else before)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     @property
     def context(self) -> int:

@@ -5,6 +5,7 @@ import math
 import shutil
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -28,7 +29,7 @@ from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
-from resources.evaluation.weights import Weights, weights_digest
+from resources.evaluation.weights import SMALL, Weights, weights_digest
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.prompts import load_policy_prompt, load_prompt
 from sample.policy_lessons import lessons
@@ -226,6 +227,23 @@ def test_an_adapter_is_applied_and_named(adapter: str):
     assert changed.engine.startswith(f"transformers:{CHECKPOINT.name}:")
     with pytest.raises(EngineError, match="train the policy first"):
         _ = LocalModel(Weights(str(CHECKPOINT), str(CHECKPOINT)), PROMPTS).engine
+
+
+def test_a_small_model_generates_on_one_thread_and_an_adapter_is_part_of_it(adapter: str):
+    """Threads that share products of a few rows only wait; adapters cost a product each."""
+    loaded = Weights(str(CHECKPOINT), adapter).load()
+    assert not any("lora" in name for name, _ in loaded.model.named_parameters())
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with loaded.threads():
+            assert 1 == torch.get_num_threads()
+        assert 2 == torch.get_num_threads()
+        large = replace(loaded, model=torch.nn.Embedding(SMALL, 1))
+        with large.threads():
+            assert 2 == torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_an_adapter_that_is_replaced_after_it_was_named_is_refused(adapter: str):
