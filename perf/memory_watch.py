@@ -4,6 +4,7 @@ Peaks are in MB of 10^6 bytes. Memory-mapped files count as far as their pages a
 """
 
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,14 +12,21 @@ from types import TracebackType
 from typing import Self
 
 INTERVAL_S = 0.02
+OVER = 70
 _STATM = Path("/proc/self/statm")
 
 
 class MemoryWatch:
     """Samples during a ``with`` block; without ``/proc`` there are no samples."""
 
-    def __init__(self) -> None:
-        """Nothing is sampled before the block is entered."""
+    def __init__(self, most_mb: float = float("inf")) -> None:
+        """Nothing is sampled before the block is entered.
+
+        The process ends with status ``OVER`` once it holds more than ``most_mb`` that is not a
+        file's. A limit of the system's (``RLIMIT_DATA``) would also count what allocators reserve
+        and never use, gigabytes of it.
+        """
+        self._most_mb = most_mb
         self._samples: list[tuple[float, float]] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
@@ -47,5 +55,8 @@ class MemoryWatch:
     def _sample(self) -> None:
         page = os.sysconf("SC_PAGE_SIZE")
         while not self._ended.wait(INTERVAL_S):
-            pages = int(_STATM.read_text().split()[1])
-            self._samples.append((time.time(), pages * page / 1e6))
+            resident, shared = (int(size) * page / 1e6 for size in _STATM.read_text().split()[1:3])
+            self._samples.append((time.time(), resident))
+            if resident - shared > self._most_mb:
+                print(f"over the limit of {self._most_mb:,.0f} MB", file=sys.stderr, flush=True)
+                os._exit(OVER)

@@ -2,7 +2,7 @@
 
 ``python -m studies.large_run --claims 10000000 --folder DIR [--memory-gb 8] [--discard]
 [--report PAGE]`` writes the pool, then materializes each stage with its checks through the real
-assets, each in a process of its own that may not allocate more than the limit. A step that is done
+assets, each in a process of its own that ends if it holds more than the limit. A step that is done
 is not done again, so a run that was ended goes on. ``--discard`` empties the evidence of a table
 once the stage after it is complete. The costs are ``large_run.json`` in a folder for each pool, and
 a table; of several pools (``--claims 100000,400000``) also how they grow. ``--report`` also
@@ -11,7 +11,6 @@ writes ``large_run.json`` beside the page, which ``studies.scaling_costs`` reads
 
 import argparse
 import json
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -95,11 +94,8 @@ def _all_steps(pool: int, options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _step(options: argparse.Namespace) -> dict[str, Any]:
     """One step in this process, and its cost."""
-    most = int(options.memory_gb * 1e9)
-    # Memory of its own, not the pages of mapped files, which the system takes back as it needs.
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     started = time.perf_counter()
-    with MemoryWatch() as watch:
+    with MemoryWatch(options.memory_gb * 1e3) as watch:
         failed: list[str] = []
         if options.step == POOL:
             write_pool(options.folder, int(options.claims))

@@ -8,6 +8,7 @@ import pytest
 
 from decomposerl.funnel.catalogue import STAGES
 from perf.bench_process import run_fresh
+from perf.memory_watch import OVER
 from resources.store.parquet import DataFolder
 from studies.large_inputs import write_pool
 from studies.large_run import discard, materialize
@@ -36,10 +37,11 @@ def test_every_stage_runs_and_no_later_one_misses_the_evidence_given_back(tmp_pa
     assert (kept["passages"].list.len() > 0).all()
 
 
-def test_a_step_may_not_allocate_more_than_the_limit(tmp_path: Path):
-    """The limit is one of the process: with too little, a step fails instead of swapping."""
+def test_a_step_may_not_hold_more_than_the_limit(tmp_path: Path):
+    """The limit is one of the process: with too little, a step ends instead of swapping."""
     words = ["--claims", "300", "--folder", str(tmp_path), "--step", "pool", "--memory-gb"]
     assert "pool" == run_fresh("studies.large_run", *words, "4")["step"]
     assert pl.read_parquet(tmp_path / "claims/hover.parquet").height
-    with pytest.raises(subprocess.CalledProcessError):
+    with pytest.raises(subprocess.CalledProcessError) as caught:
         run_fresh("studies.large_run", *words, "0.15")
+    assert OVER == caught.value.returncode
