@@ -52,9 +52,15 @@ def _tables(
 
 
 def three_way_sentence(board: pl.DataFrame) -> str:
-    """Which system is best over all claims, and how many cannot give the third verdict."""
+    """Which system is best over all claims, and how many cannot give the third verdict.
+
+    A short run is the best one only where there is no other.
+    """
     pooled = board.filter(test_set=POOLED, metric=MEASURES[0]).drop_nulls("score")
-    best = pooled.row(0, named=True)
+    if pooled.is_empty():
+        return "No run so far has claims of all three labels."
+    whole = pooled.filter(~pl.col("limited"))
+    best = (whole if whole.height else pooled).row(0, named=True)
     cannot = pooled.filter(~pl.col("third")).height
     return (
         f"Over {best['rows']:,} claims of three labels {best['title']} is best with a balanced "

@@ -133,3 +133,16 @@ def test_the_board_has_every_test_set_and_says_who_has_two_labels(board: pl.Data
     lines = {line for line in text.splitlines() if line.endswith("recall 0 on the third |")}
     assert 4 == sum(KNOWN[TWO_WAY].reader_title in line for line in lines) == len(lines)
     assert "1 of 2 systems have two labels" in three_way_sentence(board)
+
+
+def test_a_short_run_is_best_only_alone_and_may_lack_a_label(board: pl.DataFrame):
+    """The whole run is named although its score is lower; two claims have no third label."""
+    short = board.with_columns(limited=pl.col("system") == SYSTEM)
+    assert f"labels {KNOWN[TWO_WAY].reader_title} is best" in three_way_sentence(short)
+    alone = short.filter(system=SYSTEM)
+    assert f"labels {KNOWN[SYSTEM].reader_title} is best" in three_way_sentence(alone)
+    claims = evaluation_subset(three_way_claims([(LABELS, made_set("toy", 9))]), 2).claims
+    predicted = said(claims, SYSTEM, claims["label"].to_list())
+    scores = score_predictions(predicted, claims, QUICK, classes=len(VERDICTS))
+    few = three_way_board(scores, KNOWN.values(), {SYSTEM}, {SYSTEM})
+    assert "No run so far has claims of all three labels." == three_way_sentence(few)
