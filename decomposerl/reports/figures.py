@@ -25,6 +25,7 @@ from decomposerl.reports.figure_style import (
 )
 from decomposerl.reports.funnel_figure import funnel_png
 from decomposerl.reports.stage_tally import counts_by
+from decomposerl.schemas import LABELS, VERDICTS, WRITTEN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +43,7 @@ __all__ = [
 _KEPT = PALETTE[-1]
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", ".")
 """One for each colour of the palette, and the last for what has no colour."""
+_LINES: Mapping[str, str] = dict(zip(VERDICTS, ("-", "--", ":"), strict=True))
 
 
 def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> bytes:
@@ -145,7 +147,8 @@ def selection_figure(
     ``selected`` needs ``bucket``, ``selection_rank`` and ``selection_gain``; rows without a rank
     are left out. ``cells`` (``SELECTION_CELLS``) has the size n of each cell, so that cells of all
     sizes share one axis: f(S) / n is the mean cosine of the cell's claims to their nearest pick.
-    Colours and markers are sources, shown by ``titles``; dashed lines are Refuted cells.
+    Colours and markers are sources, shown by ``titles``; dashed lines are Refuted cells,
+    dotted ones those of the third label.
     """
     curves = _cover_curves(selected, cells)
     sources = list(counts_by(curves, "source"))
@@ -157,7 +160,7 @@ def selection_figure(
         axes.plot(
             cell["picked"].to_list(),
             cell["cover"].to_list(),
-            linestyle="--" if label == "Refuted" else "-",
+            linestyle=_LINES[str(label)],
             marker=_MARKERS[place],
             color=colours[str(source)],
             linewidth=1.6,
@@ -167,8 +170,8 @@ def selection_figure(
     for (name, colour), marker in zip(source_legend(sources).items(), _MARKERS, strict=False):
         shown = label_text((titles or {}).get(name, name))
         axes.plot([], [], marker=marker, color=colour, linewidth=3, label=shown)
-    axes.plot([], [], "-", color=INK, label="Supported")
-    axes.plot([], [], "--", color=INK, label="Refuted")
+    for label in [one for one in VERDICTS if one in LABELS or one in set(curves["label"])]:
+        axes.plot([], [], _LINES[label], color=INK, label=WRITTEN[label])
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(thousands)
     axes.set_xlabel("claims picked in the cell, logarithmic")

@@ -15,6 +15,7 @@ from decomposerl.reports.tables import (
     one_line,
     share,
 )
+from decomposerl.schemas import LABELS, VERDICTS
 
 SAMPLE_CHARACTERS = 120
 GUARD_SHARE = 0.8
@@ -267,7 +268,7 @@ def _by_source(counts: pl.DataFrame) -> str:
 def _label_balance(tally: StageTally) -> str:
     before, after = counts_by(tally.entered, "label"), counts_by(tally.kept, "label")
     rows: list[list[object]] = []
-    for label in ("Supported", "Refuted"):
+    for label in (*LABELS, *(one for one in VERDICTS if one in before and one not in LABELS)):
         entered, kept = before.get(label, 0), after.get(label, 0)
         rows.append([label, share(entered, tally.rows_in), kept, share(kept, tally.rows_kept)])
     return markdown_table(["label", "share of rows in", "kept", "share of kept"], rows)

@@ -23,6 +23,7 @@ from decomposerl.reports.tables import (
     one_line,
     text_table,
 )
+from decomposerl.schemas import LABELS, VERDICTS
 
 _Number = int | float | str
 _CLAIM, _CYCLE, _REPLY = 200, 110, 400
@@ -111,15 +112,12 @@ def verdicts_markdown(predictions: pl.DataFrame, claims: pl.DataFrame) -> str:
     ``claims`` has ``claim_id`` and ``label``.
     """
     rows = predictions.join(claims.select("claim_id", "label"), on="claim_id")
+    right = pl.col("verdict") == pl.col("label")
     counted = [
-        [
-            label,
-            part.filter(pl.col("verdict") == pl.col("label")).height,
-            part.filter(pl.col("verdict") != pl.col("label")).height,
-            part["verdict"].null_count(),
-        ]
-        for label in ("Supported", "Refuted")
+        [label, part.filter(right).height, part.filter(~right).height, part["verdict"].null_count()]
+        for label in VERDICTS
         for part in [rows.filter(label=label)]
+        if label in LABELS or part.height
     ]
     return markdown_table(["label", "right", "wrong", "unread"], counted)
 

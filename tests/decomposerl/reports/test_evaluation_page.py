@@ -56,6 +56,9 @@ def test_verdicts_are_counted_by_label():
     labels = ["Supported"] * 3 + ["Refuted"]
     shown = verdicts_markdown(predictions, pl.DataFrame({"claim_id": list(said), "label": labels}))
     assert ["| Supported | 1 | 1 | 1 |", "| Refuted | 1 | 0 | 0 |"] == shown.splitlines()[2:]
+    labels[1:3] = ["NotEnoughInfo"] * 2
+    shown = verdicts_markdown(predictions, pl.DataFrame({"claim_id": list(said), "label": labels}))
+    assert "| NotEnoughInfo | 0 | 1 | 1 |" == shown.splitlines()[-1]
 
 
 def test_scores_are_rounded_and_slices_named():
