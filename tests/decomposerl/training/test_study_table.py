@@ -193,6 +193,19 @@ def test_a_reward_without_a_value_is_left_out_pair_by_pair():
     assert not nothing.resolved
 
 
+def test_documents_without_a_value_do_not_narrow_an_interval():
+    """A label's recall is that of its claims alone: all others add no degree of freedom."""
+    rng = np.random.default_rng(3)
+    values, others = rng.random((3, 4)), rng.random((3, 4))
+    alone = compare_means(values, others, list("abcd"))
+    nothing = np.full((3, 60), np.nan)
+    documents = [*"abcd", *(f"e{n}" for n in range(60))]
+    padded = compare_means(np.hstack([values, nothing]), np.hstack([others, nothing]), documents)
+    assert alone == padded
+    seeds = compare_means(np.vstack([values, np.full(4, np.nan)]), rng.random((4, 4)), list("abcd"))
+    assert not math.isnan(seeds.p), "a seed without a value is none"
+
+
 def test_the_interval_over_seeds_is_students():
     """Of 1, 2, 3: mean 2, half-width 4.303 times 1 / sqrt(3); a NaN is no value."""
     assert math.isnan(mean_over_seeds(np.array([2.0, 2.0]))[1][0]), "equal seeds show no spread"
