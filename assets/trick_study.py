@@ -18,7 +18,8 @@ from decomposerl.reports.trick_report import (
     tricks_figure,
     tricks_markdown,
 )
-from decomposerl.training.claim_draws import random_claims
+from decomposerl.schemas import LABELS
+from decomposerl.training.claim_draws import claims_of_labels, random_claims
 from decomposerl.training.experiments import experiment
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
@@ -108,7 +109,8 @@ def _scripted(
     question_embedder: EmbedderResource,
 ) -> ScriptedTraces:
     ruling = judge.open()
-    claims = known_claims(random_claims(silver, config.claims, config.seed), ruling)
+    two_way = claims_of_labels(silver, LABELS)  # scripts state or deny a claim
+    claims = known_claims(random_claims(two_way, config.claims, config.seed), ruling)
     return scripted_traces(claims, ruling, question_embedder.open())
 
 

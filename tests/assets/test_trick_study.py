@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import dagster as dg
+import polars as pl
 import pytest
 
 from assets.trick_study import trick_signs, tricks, tricks_found
@@ -79,6 +80,23 @@ def test_each_study_is_a_table_that_names_its_engine(data: Path):
     found = TRICKS_FOUND.conform(read("study/tricks_found"))
     assert {"tiny_long"} == set(found["experiment"])
     assert {0, 1, 2, 3} == set(found.filter(split="train")["step"])
+
+
+def test_claims_of_a_third_label_are_not_played(tmp_path: Path):
+    """No script can state or deny them; their traces would end without a verdict."""
+    claims = pool()
+    third = claims.with_columns(
+        label=pl.when(pl.col("label") == "Refuted")
+        .then(pl.lit("NotEnoughInfo"))
+        .otherwise("label"),
+        label_rule=pl.lit("keep_middle"),
+    )
+    write_parquet(third, tmp_path / "silver_decomposed.parquet")
+    assert materialize(
+        tmp_path, trick_signs, study__trick_signs=SCRIPTED["study__trick_signs"]
+    ).success
+    signs = DataFolder(base_dir=str(tmp_path)).read("study/trick_signs")
+    assert {claims.filter(label="Supported").height} == set(signs["claims"])
 
 
 def test_figures_lie_where_the_report_looks(data: Path):
