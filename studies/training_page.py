@@ -1,8 +1,9 @@
-"""The trained studies of ``docs/results/studies.md``, from the tables of a data folder.
+"""The trained studies of ``docs/results/studies.md``, from the tables of data folders.
 
 ``python -m studies.training_page --data DATA`` writes, between the page's markers, a part for each
 study of trained policies and for the rewards by the tiny judge: figure, engine, seeds, steps, what
-shows, and the table. A study without a table says so.
+shows, and the table. Of several folders (claims of three labels have one for themselves) the first
+with a study's table counts. A study without a table says so.
 """
 
 import argparse
@@ -27,7 +28,7 @@ _JUDGE = "judge_rewards"
 def main(words: Sequence[str] | None = None) -> None:
     """Write the parts of all studies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path("data"), help="data folder")
+    parser.add_argument("--data", type=Path, nargs="+", default=[Path("data")], help="data folders")
     parser.add_argument("--report", type=Path, default=_PAGE, help="Markdown file with markers")
     options = parser.parse_args(words)
     parts = [_part(options.data, options.report, one.name, one.title) for one in STUDIES]
@@ -35,15 +36,16 @@ def main(words: Sequence[str] | None = None) -> None:
     write_between_markers(options.report, "trained studies", "\n\n".join(parts))
 
 
-def _part(data: Path, page: Path, name: str, title: str) -> str:
+def _part(folders: Sequence[Path], page: Path, name: str, title: str) -> str:
     section = f" ({PAPER_SECTIONS[name]})" if name in PAPER_SECTIONS else ""
     head = f"### {title}{section}"
-    figure, path = page.with_name(f"study_{name}.png"), data / "study" / f"{name}.parquet"
-    if not path.is_file():
+    figure, place = page.with_name(f"study_{name}.png"), Path("study") / f"{name}.parquet"
+    data = next((one for one in folders if (one / place).is_file()), None)
+    if data is None:
         figure.unlink(missing_ok=True)
         return f"{head}\n\n`study/{name}` was not run."
     shutil.copyfile(data / studies.STUDIES / f"{name}.png", figure)
-    table = table_of(f"study/{name}").conform(pl.read_parquet(path))
+    table = table_of(f"study/{name}").conform(pl.read_parquet(data / place))
     study = next((one for one in STUDIES if one.name == name), None)
     return f"{head}\n\n![{title}]({figure.name})\n\n{_shown(name, study, table)}"
 

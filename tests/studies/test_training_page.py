@@ -81,6 +81,23 @@ def test_the_figures_are_those_of_the_tables(data: Path):
     assert not (data / "study_rewards.png").exists()
 
 
+def test_a_study_may_lie_in_another_data_folder(
+    data: Path, tmp_path_factory: pytest.TempPathFactory
+):
+    """Three verdicts need claims of their own; that folder takes no other study off the page."""
+    study, other = study_named("three_way"), tmp_path_factory.mktemp("three_way")
+    table = study_table(study, outcomes(study, {}, seeds=(42, 1)), "rules of three")
+    write_parquet(table, other / "study/three_way.parquet")
+    (other / "studies").mkdir()
+    (other / "studies/three_way.png").write_bytes(PNG)
+    main(["--data", str(data), str(other), "--report", str(data / "page.md")])
+    page = (data / "page.md").read_text("utf-8")
+    for name in ("rewards", "three_way", "judge_rewards"):
+        assert f"`study/{name}` was not run." not in page
+        assert PNG == (data / f"study_{name}.png").read_bytes()
+    assert "engine: rules of three." in page
+
+
 def test_the_committed_page_has_every_study():
     """With its table or without, so that none is forgotten when a study is added."""
     page = (ROOT / "docs/results/studies.md").read_text("utf-8")
