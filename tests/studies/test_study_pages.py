@@ -2,6 +2,7 @@
 
 import re
 
+from assets.training_studies import TrainingStudyConfig
 from decomposerl.evaluation.published import ABLATIONS
 from decomposerl.training.experiments import RECIPES
 from decomposerl.training.studies import STUDIES
@@ -22,10 +23,17 @@ def test_the_commands_of_the_page_are_those_of_the_code():
     assert sorted(one.name for one in RECIPES if one.paper) == sorted(commands)
 
 
-def test_every_study_of_the_paper_is_on_the_page():
-    """With its asset, beside the section that the paper has it in."""
+def test_every_study_is_on_the_page():
+    """With its asset, beside the section that the paper has it in, if it has one."""
     lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
     for study in STUDIES:
-        if study.section:
-            assert any(f"`study/{study.name}`" in line for line in lines), study.name
+        assert any(f"`study/{study.name}`" in line for line in lines), study.name
     assert {row.study for row in ABLATIONS} <= {study.name for study in STUDIES}
+
+
+def test_the_page_counts_the_runs_of_the_job():
+    """A recipe of several studies is trained once a seed; three verdicts have another job."""
+    own = [one for one in STUDIES if one.name != "three_way"]
+    recipes = {variant.embedded for study in own for variant in study.variants}
+    runs = len(recipes) * TrainingStudyConfig().seeds
+    assert f"all of them are {runs} runs of about six minutes" in " ".join(PAGE.split())
