@@ -99,16 +99,16 @@ def compare_accuracy(  # noqa: PLR0913, PLR0917 - two recipes, and how to draw
 def compare_means(values: Numbers, others: Numbers, documents: Sequence[str]) -> SeedDifference:
     """The difference of means of a reward; both (seeds, claims), NaN where it has no value.
 
-    Over claims by the linearized variance over documents. A pair with a NaN is left out, and so
-    is a document or a seed without any other: it adds no degree of freedom.
+    Over claims by the linearized variance over documents. A pair with a NaN is left out, and a
+    document or a seed without any pair adds no degree of freedom.
     """
     both = values - others
     known = ~np.isnan(both)
     if not known.any():
         return SeedDifference(math.nan, _NO_BOUNDS, _NO_BOUNDS, math.nan)
-    seen = known.any(axis=0)
-    compared = [one for one, has in zip(documents, seen, strict=True) if has]
-    both, known = (one[known.any(axis=1)][:, seen] for one in (both, known))
+    seeds, claims = (np.flatnonzero(known.any(axis=axis)) for axis in (1, 0))
+    both, known = (one[np.ix_(seeds, claims)] for one in (both, known))
+    compared = [documents[claim] for claim in claims.tolist()]
     middle = float(both[known].mean())
     clusters = clusters_of(np.full(both.shape[1], SUPPORTED), compared)
     sums = clusters.sums(np.where(known, both - middle, 0.0).T).sum(axis=1)
