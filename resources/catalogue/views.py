@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl import schemas
+from decomposerl.claims.claim import KEEP_MIDDLE
 from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.funnel.lineage import STAGE_TABLES
@@ -24,6 +25,7 @@ _FILE_PARTS = ("benchmark", "system")
 _OF_BENCHMARKS = ("benchmark", "predictions", "scores")
 _OF_SYSTEMS = "calibrations"
 _STAGE_DROPS, _PAIRS, _CELLS = "drops", "pairs", "selection_cells"
+_TWO_WAY = f"label_rule IS DISTINCT FROM '{KEEP_MIDDLE}'"
 _STAGE_TABLES = {table.name: table for table in STAGE_TABLES.values()}.values()
 
 
@@ -74,14 +76,19 @@ def _parquet(folder: str, names: Iterable[str] | None, file: str = ".parquet") -
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view over the Parquet files of ``folders``, or over the file of its name."""
+    """A view over the Parquet files of ``folders``, or over the file of its name.
+
+    ``where``, if any, is what its rows fulfil.
+    """
 
     name: str
     table: Table
     folders: tuple[str, ...] = ()
+    where: str = ""
 
     def select(self, data: Path, current: Current) -> str:
-        return rows_of(self._patterns(data, current), self.table.columns)
+        rows = rows_of(self._patterns(data, current), self.table.columns)
+        return f"SELECT * FROM ({rows}) WHERE {self.where}" if self.where else rows  # noqa: S608 - constants of this package
 
     def _patterns(self, data: Path, current: Current) -> list[str]:
         if self.folders:
@@ -125,7 +132,8 @@ class _SystemsView(_View):
 
 _VIEWS = (
     _View("claims", schemas.CLAIMS, ("claims",)),
-    _View("benchmarks", schemas.BENCHMARK_CLAIMS, ("benchmark",)),
+    # Claims of three labels are those of other test sets again; joined by id they would be two.
+    _View("benchmarks", schemas.BENCHMARK_CLAIMS, ("benchmark",), _TWO_WAY),
     # A row that a test set leaves to training is not dropped from training: a separate view.
     _View("drops", schemas.DROPS, (_STAGE_DROPS, "drops/claims")),
     _View("benchmark_drops", schemas.DROPS, ("drops/benchmark",)),

@@ -16,6 +16,7 @@ import pytest
 from assets.catalog import attrition_asset, catalog_asset
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
+from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.reports.attrition import STAGES, attrition
 from fixture_data import BENCHMARK, SIZES, SPLIT, World, build
 from project import ROOT
@@ -27,7 +28,7 @@ from resources.catalogue.database import (
     read_stages,
     read_table,
 )
-from resources.store.parquet import DataFolder, ParquetTables
+from resources.store.parquet import DataFolder, ParquetTables, write_parquet
 
 BROWSING = ROOT / "docs/how-to/query.md"
 MORE = Path(__file__).with_name("more_queries.sql").read_text("utf-8").partition("\n\n")[2]
@@ -69,6 +70,20 @@ def test_documented_queries_run(world: World, query: str):
     with open_catalogue(world.data) as connection:
         rows = connection.sql(query).fetchall()
     assert rows or any(word in query for word in MAY_BE_EMPTY)
+
+
+def test_a_claim_of_three_labels_is_one_test_claim(tmp_path: Path):
+    """The set of three labels repeats claims of others: queries that join by id see each once."""
+    world = build(tmp_path)
+    third = world.benchmark.with_columns(label_rule=pl.lit("keep_middle"))
+    write_parquet(third, world.data / f"benchmark/{THREE_WAY_SET}.parquet")
+    for corpora in ((), (SOURCES, BENCHMARKS)):
+        build_catalogue(world.data, *corpora)
+        with open_catalogue(world.data) as connection:
+            (row,) = connection.sql(
+                "SELECT count(*), count(DISTINCT claim_id) FROM benchmarks"
+            ).fetchall()
+        assert (world.benchmark.height, world.benchmark.height) == row
 
 
 def test_the_claims_nearest_to_a_threshold_are_not_exact_matches(tmp_path: Path):
