@@ -147,8 +147,7 @@ def selection_figure(
     ``selected`` needs ``bucket``, ``selection_rank`` and ``selection_gain``; rows without a rank
     are left out. ``cells`` (``SELECTION_CELLS``) has the size n of each cell, so that cells of all
     sizes share one axis: f(S) / n is the mean cosine of the cell's claims to their nearest pick.
-    Colours and markers are sources, shown by ``titles``; dashed lines are Refuted cells,
-    dotted ones those of the third label.
+    Colours and markers are sources, shown by ``titles``; Refuted is dashed, a third label dotted.
     """
     curves = _cover_curves(selected, cells)
     sources = list(counts_by(curves, "source"))
