@@ -15,7 +15,15 @@ from decomposerl.training.curves import Split, measure_named
 from decomposerl.training.estimate import PAPER_CLAIMS, estimate_run
 from decomposerl.training.experiments import experiment
 from decomposerl.training.studies import Study
-from decomposerl.training.study_table import ACCURACY, GREEDY, RECALLS, SAMPLED, SCORED, TAUS
+from decomposerl.training.study_table import (
+    ACCURACY,
+    GREEDY,
+    RECALLS,
+    SAMPLED,
+    SCORED,
+    TAUS,
+    UNTRAINED,
+)
 
 _DOMAINS = {"in_domain": "in domain", "out_of_domain": "out of domain"}
 _RECALLED = {name: f"{name.replace('_', ' ').capitalize()}, greedy" for name in RECALLS}
@@ -35,7 +43,8 @@ def study_sentence(study: Study, table: pl.DataFrame) -> str:
         f"{study.title}: {_seeds(first['seeds'])}, {' or '.join(map(str, steps))} steps, "
         f"{first['claims']} held-out claims; engine: {first['engine']}."
     )
-    said = [runs, *_missing(study, there), _differing(study, table), *_lowered(there, table)]
+    said = [runs, *_missing(study, there), _gained(table), _differing(study, table)]
+    said += _lowered(there, table)
     return " ".join([*said, *_order_counts(table), *_rank_agreement(table)])
 
 
@@ -43,6 +52,23 @@ def _missing(study: Study, there: Study) -> Iterator[str]:
     titles = [one.title for one in study.variants if one not in there.variants]
     if titles:
         yield f"Not compared, because runs are missing: {', '.join(titles)}."
+
+
+def _gained(table: pl.DataFrame) -> str:
+    """What training moves against each variant's own start."""
+    parts = []
+    for name, measure, split in (
+        ("greedy accuracy", ACCURACY, GREEDY),
+        ("the sum of rewards on sampled traces", "total", SAMPLED),
+    ):
+        rows = table.filter(pl.col("resolved"), against=UNTRAINED, measure=measure, split=split)
+        places = 1 if measure == ACCURACY else 2
+        moved = [
+            f"{row['variant']} {row['difference']:+.{places}f}"
+            for row in rows.iter_rows(named=True)
+        ]
+        parts.append(f"{name}: {', '.join(moved) or 'of none'}")
+    return f"Training moves {'; '.join(parts)}."
 
 
 def _differing(study: Study, table: pl.DataFrame) -> str:
@@ -113,7 +139,7 @@ def compared_markdown(study: Study, table: pl.DataFrame) -> str:
 
 
 def _accuracy_table(study: Study, table: pl.DataFrame) -> str:
-    """Greedy accuracy; differences with their intervals over claims, then over seeds."""
+    """Greedy accuracy; what training gained; differences, intervals over claims, then seeds."""
     rows = []
     chosen = table.filter(measure=ACCURACY, split=GREEDY)
     published = bool(study.section)
@@ -123,12 +149,20 @@ def _accuracy_table(study: Study, table: pl.DataFrame) -> str:
             variant.title,
             _number(row["before"], 1),
             _bounded(row["mean"], row["low"], row["high"], 1),
+            _gain_cell(chosen, variant.title),
             *_difference_cells(row, 1),
         ]
         rows.append(cells + (_paper_cells(study, row) if published else []))
-    head = ["variant", "before", "accuracy, %", "difference (claims)", "(seeds)", "p (Holm)"]
+    head = ["variant", "before", "accuracy, %", "gain", "difference (claims)", "(seeds)"]
+    head += ["p (Holm)"]
     head += ["paper in domain", "out of domain", "order"] if published else []
     return markdown_table(head, rows)
+
+
+def _gain_cell(table: pl.DataFrame, title: str) -> str:
+    """What training moved, ``*`` where it is resolved."""
+    row = table.filter(variant=title, against=UNTRAINED).row(0, named=True)
+    return f"{_number(row['difference'], 1, '+')}{'*' if row['resolved'] else ''}"
 
 
 def _difference_cells(row: _Row, places: int) -> list[str]:

@@ -42,7 +42,8 @@ TRAINING_STUDY = Table(
     (
         Column("study", _S, "name of the study"),
         Column("variant", _S, "what was trained; all variants: of a tau"),
-        Column("against", _S, "the variant it is compared with; null: the first", nullable=True),
+        Column("against", _S, "the variant it is compared with, or before training: its own start; "
+               "null: the first variant", nullable=True),
         Column("measure", _S, "balanced_accuracy (percent), a reward, total, questions; or "
                "tau_in_domain, tau_out_of_domain: Kendall's tau-b with the paper's order"),
         Column("split", _S, "held_out_sampled or held_out_greedy"),

@@ -46,9 +46,13 @@ OUTCOMES = pl.Schema(
 """``variant`` is a title, ``end`` is before or after, ``steps`` are a run's optimizer steps; the
 greedy split has no rewards."""
 ALL_VARIANTS = "all variants"
+UNTRAINED = "before training"
+"""``against`` of the rows that compare a variant with its own start."""
 TAUS = {"paper_in_domain": "tau_in_domain", "paper_out_of_domain": "tau_out_of_domain"}
 """The measure of the rows ``ALL_VARIANTS``, by the paper's column: Kendall's tau-b of the greedy
 accuracies with the paper's means, over the variants that it has; ``p`` is exact."""
+GAINS = (ACCURACY, "total")
+"""Measures of which a variant's end is compared with its start."""
 _BEFORE, _AFTER = "before", "after"
 _PERCENT = 100.0
 _MEASURES: tuple[tuple[str, Split], ...] = (
@@ -70,7 +74,7 @@ class _Runs:
     steps: Mapping[str, int]
     verdicts: Mapping[_Key, Codes]
     values: Mapping[_Key, Mapping[str, Numbers]]
-    differences: dict[tuple[str, str, str, str], SeedDifference] = field(default_factory=dict)
+    differences: dict[tuple[_Key, _Key, str], SeedDifference] = field(default_factory=dict)
 
     def by_seed(self, key: _Key, measure: str) -> Numbers:
         """The measure's value of each seed; an accuracy in percent."""
@@ -80,29 +84,33 @@ class _Runs:
         return np.array([row[~np.isnan(row)].mean() if (~np.isnan(row)).any() else math.nan
                          for row in values])  # fmt: skip
 
-    def difference(self, one: str, other: str, measure: str, split: str) -> SeedDifference:
-        """After training, one variant less another; an accuracy in percent."""
-        known = (one, other, measure, split)
+    def difference(self, one: _Key, other: _Key, measure: str) -> SeedDifference:
+        """One variant at one end less another; an accuracy in percent."""
+        known = (one, other, measure)
         if known not in self.differences:
-            ours, theirs = (one, _AFTER, split), (other, _AFTER, split)
             if measure == ACCURACY:
-                rng = generator(0, "study", *known)
-                verdicts = self.verdicts[ours], self.verdicts[theirs]
+                rng = generator(0, "study", one[0], _named(other), measure, one[2])
+                verdicts = self.verdicts[one], self.verdicts[other]
                 found = compare_accuracy(self.labels, *verdicts, self.documents, rng, self.classes)
                 found = _in_percent(found)
             else:
-                values = self.values[ours][measure], self.values[theirs][measure]
+                values = self.values[one][measure], self.values[other][measure]
                 found = compare_means(*values, self.documents)
             self.differences[known] = found
         return self.differences[known]
+
+
+def _named(key: _Key) -> str:
+    return key[0] if key[1] == _AFTER else UNTRAINED
 
 
 def study_table(study: Study, outcomes: pl.DataFrame, engine: str) -> pl.DataFrame:
     """The rows of ``schemas.TRAINING_STUDY``: by measure, each variant, then the other pairs.
 
     Claims and seeds that not every variant has are left out. P-values are corrected by Holm over
-    the variants of a measure. Pairs without the first variant are compared in accuracy alone. At
-    the end ``TAUS``, where the paper has enough of the variants to be in an order.
+    the variants of a measure. Pairs without the first variant are compared in accuracy alone, and
+    accuracy and the sum of rewards also with their start (``UNTRAINED``). At the end ``TAUS``,
+    where the paper has enough of the variants to be in an order.
 
     Raises:
         ValueError: a variant has no run.
@@ -154,27 +162,50 @@ def _runs(study: Study, outcomes: pl.DataFrame) -> _Runs:
 
 def _rows(study: Study, runs: _Runs, measure: str, split: str) -> Iterator[dict[str, Any]]:
     first, *rest = study.variants
-    yield _row(study, runs, first, None, measure, split)
-    found = [runs.difference(one.title, first.title, measure, split) for one in rest]
-    corrected = _corrected([one.p for one in found])
-    for variant, p in zip(rest, corrected, strict=True):
-        yield _row(study, runs, variant, first, measure, split) | {"p_holm": p}
+    yield _row(study, runs, first, measure, split)
+    yield from _compared(study, runs, [(one, first) for one in rest], measure, split)
     if measure == ACCURACY:
         for other, variant in combinations(rest, 2):
-            yield _row(study, runs, variant, other, measure, split)
+            yield from _compared(study, runs, [(variant, other)], measure, split, few=False)
+    if measure in GAINS:
+        own = [(variant, None) for variant in study.variants]
+        yield from _compared(study, runs, own, measure, split)
 
 
-def _row(  # noqa: PLR0913, PLR0917 - the place of a row
-    study: Study, runs: _Runs, variant: Variant, other: Variant | None, measure: str, split: str
-) -> dict[str, Any]:
+def _compared(  # noqa: PLR0913 - the place of the rows
+    study: Study,
+    runs: _Runs,
+    pairs: Sequence[tuple[Variant, Variant | None]],
+    measure: str,
+    split: str,
+    *,
+    few: bool = True,
+) -> Iterator[dict[str, Any]]:
+    """A row per pair; the second is None for the variant's own start. ``few``: Holm over them."""
+    found = []
+    for variant, other in pairs:
+        title, end = (variant.title, _BEFORE) if other is None else (other.title, _AFTER)
+        ours, theirs = (variant.title, _AFTER, split), (title, end, split)
+        found.append(runs.difference(ours, theirs, measure))
+    corrected = _corrected([one.p for one in found]) if few else [None] * len(found)
+    for (variant, other), one, p in zip(pairs, found, corrected, strict=True):
+        row = _row(study, runs, variant, measure, split) | _differences(one) | {"p_holm": p}
+        if other is None:
+            yield row | {"against": UNTRAINED, "own_measure": False}
+        else:
+            orders = _orders(study, variant, other, measure, one)
+            yield row | {"against": other.title} | orders
+
+
+def _row(study: Study, runs: _Runs, variant: Variant, measure: str, split: str) -> dict[str, Any]:
+    """What a variant reached, compared with nothing."""
     title = variant.title
     mean, (low, high) = mean_over_seeds(runs.by_seed((title, _AFTER, split), measure))
     if measure == ACCURACY:
         low, high = max(low, 0.0), min(high, _PERCENT)
     before, _ = mean_over_seeds(runs.by_seed((title, _BEFORE, split), measure))
-    row: dict[str, Any] = {
+    return {
         "variant": title,
-        "against": None if other is None else other.title,
         "measure": measure,
         "split": split,
         "recipe": variant.embedded,
@@ -186,10 +217,6 @@ def _row(  # noqa: PLR0913, PLR0917 - the place of a row
         "own_measure": measure == variant.moves,
         **_published(study, variant, measure),
     }
-    if other is None:
-        return row
-    found = runs.difference(title, other.title, measure, split)
-    return row | _differences(found) | _orders(study, variant, other, measure, found)
 
 
 def _differences(found: SeedDifference) -> dict[str, Any]:

@@ -53,6 +53,17 @@ def test_the_sentence_names_engine_and_size_and_counts_orders(table: pl.DataFram
         assert int(same) > 0
 
 
+def test_the_sentence_says_what_training_moved(table: pl.DataFrame):
+    """Greedy accuracy and the sum of rewards against each variant's own start."""
+    said = study_sentence(REWARDS, table)
+    assert re.search(
+        r"Training moves greedy accuracy: without joint quality -\d+\.\d; the sum of rewards on "
+        r"sampled traces: ", said
+    )  # fmt: skip
+    moved = cells(study_markdown(REWARDS, table), "variant | before")["without joint quality"][2]
+    assert re.fullmatch(r"-\d+\.\d\*", moved)
+
+
 def test_the_sentence_says_what_is_lowered_and_how_the_order_agrees(table: pl.DataFrame):
     """Only joint quality falls; Kendall's tau has its interval and p, in domain and out of it."""
     said = study_sentence(REWARDS, table)

@@ -19,6 +19,7 @@ from decomposerl.training.study_table import (
     RECALLS,
     SAMPLED,
     TAUS,
+    UNTRAINED,
     study_table,
 )
 from study_outcomes import CLAIMS, outcomes
@@ -62,6 +63,23 @@ def test_what_a_variant_loses_is_found_and_nothing_else():
     assert (5, CLAIMS, 30) == tuple(table.select("seeds", "claims", "steps").row(0))
 
 
+def test_each_variant_is_compared_with_its_own_start():
+    """What training moved, in accuracy and in the sum; a start that is kept is no difference."""
+    made = outcomes(REWARDS_STUDY, {"without joint quality": 0.35})
+    table = study_table(REWARDS_STUDY, made, "rules").filter(against=UNTRAINED)
+    assert {(ACCURACY, GREEDY), (ACCURACY, SAMPLED), ("total", SAMPLED)} == {
+        *table.select("measure", "split").unique().rows()
+    }
+    assert {variant.title for variant in REWARDS_STUDY.variants} == {*table["variant"]}
+    lost = one(table, "without joint quality", ACCURACY, against=UNTRAINED, split=GREEDY)
+    assert lost["resolved"]
+    assert lost["difference"] == pytest.approx(lost["mean"] - lost["before"])
+    assert lost["claims_high"] < 0
+    assert lost["p"] <= lost["p_holm"] < 0.05
+    assert not one(table, "without coverage", ACCURACY, against=UNTRAINED)["resolved"]
+    assert not table["own_measure"].any()
+
+
 def test_every_pair_is_compared_in_accuracy_and_has_the_papers_order():
     """Each pair of printed runs once: the sign beside the paper's, or not resolved; null for a tie.
 
@@ -69,7 +87,7 @@ def test_every_pair_is_compared_in_accuracy_and_has_the_papers_order():
     """
     made = outcomes(REWARDS_STUDY, {"without necessity": 0.5, "without joint quality": 0.3})
     table = study_table(REWARDS_STUDY, made, "rules").filter(measure=ACCURACY, split=GREEDY)
-    pairs = table.drop_nulls("against").select("variant", "against").rows()
+    pairs = table.filter(pl.col("against") != UNTRAINED).select("variant", "against").rows()
     names = [variant.title for variant in REWARDS_STUDY.variants]
     assert {frozenset(pair) for pair in pairs} == {
         frozenset((a, b)) for a in names for b in names if a != b
@@ -101,7 +119,9 @@ def test_three_labels_have_a_recall_each_and_an_accuracy_over_three():
     table = study_table(study, made, "rules")
     found = {
         row["measure"]: row["difference"]
-        for row in table.filter(variant=three, split=GREEDY).iter_rows(named=True)
+        for row in table.filter(variant=three, split=GREEDY, against=study.against.title).iter_rows(
+            named=True
+        )
     }
     assert found[ACCURACY] == pytest.approx(100 / 3)
     recalls = {name: found[name] for name in RECALLS}
