@@ -48,6 +48,11 @@ def squares(batch: list[int]) -> list[int]:
     return [number**2 for number in batch]
 
 
+def process_of(_: int) -> int:
+    """The worker's number."""
+    return os.getpid()
+
+
 def unpicklable(batch: list[int]) -> list[int]:
     """Never returns."""
     raise UnpicklableError(*batch)

@@ -13,7 +13,7 @@ import pytest
 from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
-from mapped_work import Noting, gone, noted, squares, unpicklable
+from mapped_work import Noting, gone, noted, process_of, squares, unpicklable
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper
@@ -146,6 +146,28 @@ def test_workers_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
     workers = noted(tmp_path, "load")
     assert len(workers) == 2
     assert all(gone(process) for process in workers)
+
+
+def test_a_worker_that_dies_between_batches_ends_the_map(processes: ProcessMapper) -> None:
+    """With a sentence, whether it is noticed when a batch is sent or when its result is read."""
+    with pytest.raises(EngineError, match="a worker process died in batch 1 or"):
+        for worker in processes.map(process_of, range(20)):
+            end_process(worker)
+
+
+def test_a_worker_that_dies_between_maps_is_replaced(processes: ProcessMapper) -> None:
+    """No batch was lost, so nothing failed."""
+    before = [*processes.map(process_of, range(4))]
+    end_process(before[0])
+    after = [*processes.map(process_of, range(4))]
+    assert not set(before) & set(after)
+
+
+def end_process(process: int) -> None:
+    """Kill it as the system does when memory is short, and wait until its pool has noticed."""
+    os.kill(process, signal.SIGKILL)
+    assert gone(process)
+    time.sleep(0.5)
 
 
 def test_engines_say_where_they_run() -> None:
