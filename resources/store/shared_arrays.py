@@ -4,6 +4,7 @@ Workers on other nodes of a cluster read and write them through this one. The fo
 when the step ends; what a killed step left is removed by the next one.
 """
 
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ class FolderArrays:
     def write(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write each array under a temporary name and rename it.
 
-        A task that ran twice writes the same bytes twice, so readers never meet a difference.
+        A task that ran twice writes the same bytes twice, even at once, so readers never meet a
+        difference.
 
         Raises:
             OSError: it cannot be written.
@@ -37,7 +39,7 @@ class FolderArrays:
         group = self.folder / name
         group.mkdir(parents=True, exist_ok=True)
         for key, array in arrays.items():
-            temporary = group / f"{key}{_WRITING}"
+            temporary = group / f"{key}-{uuid.uuid4().hex}{_WRITING}"
             with temporary.open("wb") as file:
                 np.save(file, array, allow_pickle=False)
             temporary.replace(group / f"{key}.npy")

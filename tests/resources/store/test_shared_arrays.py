@@ -1,5 +1,6 @@
 """Arrays in a folder that the workers of a step share."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def test_groups_are_written_replaced_mapped_and_removed(tmp_path: Path):
     assert [] == list(tmp_path.iterdir())
     with pytest.raises(FileNotFoundError, match="no arrays are stored there"):
         arrays.read("a")
+
+
+def test_a_task_and_its_repetition_may_write_at_once(tmp_path: Path):
+    """A node that seemed lost may still write what another one writes in its place."""
+    arrays, same = FolderArrays(tmp_path), {"x": np.arange(1_000)}
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(arrays.write, "a", same) for _ in range(400)]:
+            done.result()
+    assert ["x.npy"] == [path.name for path in (tmp_path / "a").iterdir()]
+    assert same["x"].tolist() == arrays.read("a")["x"].tolist()
 
 
 def test_the_folder_goes_with_the_step_also_after_an_error(tmp_path: Path):
