@@ -150,9 +150,10 @@ def test_workers_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
 
 def test_a_worker_that_dies_between_batches_ends_the_map(processes: ProcessMapper) -> None:
     """With a sentence, whether it is noticed when a batch is sent or when its result is read."""
+    results = processes.map(process_of, range(20))
+    end_process(next(results))
     with pytest.raises(EngineError, match="a worker process died in batch 1 or"):
-        for worker in processes.map(process_of, range(20)):
-            end_process(worker)
+        next(results)
 
 
 def test_a_worker_that_dies_between_maps_is_replaced(processes: ProcessMapper) -> None:
