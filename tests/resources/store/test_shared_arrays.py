@@ -65,6 +65,14 @@ def test_the_folder_goes_with_the_step_also_after_an_error(tmp_path: Path):
     assert [] == list((tmp_path / "tasks").iterdir())
 
 
+def test_a_step_without_tasks_needs_no_cluster(tmp_path: Path):
+    """One that fits into this process runs although its profile names a cluster that is away."""
+    with shared_tasks(RayMapper("127.0.0.1:9"), tmp_path) as tasks:
+        tasks.arrays.write("a", {"x": np.arange(5)})
+        assert [0, 1, 2, 3, 4] == tasks.arrays.read("a")["x"].tolist()
+        tasks.arrays.remove("a")
+
+
 def test_mapped_files_serve_all_searches(tmp_path: Path):
     """Joins, cosines and selection over arrays on disk; each removes what it has stored."""
     claims, vectors = synthetic_claims(3_000), clustered_vectors(600, 48)
