@@ -17,7 +17,7 @@ from mapped_work import Noting, gone, noted, process_of, squares, unpicklable
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper
-from resources.mapper.ray_mapper import close_mapper
+from resources.mapper.ray_mapper import RayMapper, close_mapper
 from resources.mapper.resource import MapperChoice
 from resources.tokens.counting import TalliedTokens
 from resources.tokens.word_tokens import WordTokens
@@ -192,6 +192,16 @@ next(RayMapper().map(len, [[1]]))
     assert done.returncode
     (said,) = done.stderr.splitlines()[-1:]
     assert "ray is not installed: pip install 'decomposerl[ray]'" in said
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "auto"])
+def test_no_cluster_at_an_address_is_said_at_once(address: str) -> None:
+    """Ray itself tries for seven minutes."""
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    before = time.monotonic()
+    with pytest.raises(EngineError, match=f"no Ray cluster can be used at '{address}'"):
+        next(RayMapper(address).map(len, [[1]]))
+    assert time.monotonic() - before < 60
 
 
 def test_a_counter_counts_elsewhere_what_it_counts_here(processes: ProcessMapper) -> None:
