@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 10.0
 _TABLES = ("decomposerl.duckdb", "*.parquet", "*/*.parquet", "*/*/*.parquet", "policy/*")
+_AS_IN = "name files as the data folder does, such as 'claims/*.parquet'"
 
 
 class LeaderboardFormat(StrEnum):
@@ -184,7 +185,14 @@ def pull(
     profile = profile_from_environment()
     if not profile.bucket:
         raise ConfigError(f"nothing to copy: the data folder is on this machine, {profile.data}")
-    print_text(str(pull_files(profile.data, *(patterns or _TABLES))))
+    for pattern in patterns or ():
+        if not pattern or Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            raise ConfigError(f"'{pattern}' is not inside the data folder: {_AS_IN}")
+    folder = pull_files(profile.data, *(patterns or _TABLES))
+    for pattern in patterns or ():
+        if not any(folder.glob(pattern)):
+            raise ConfigError(f"{profile.bucket} has nothing named '{pattern}': {_AS_IN}")
+    print_text(str(folder))
 
 
 def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":

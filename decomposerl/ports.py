@@ -106,8 +106,9 @@ class Mapper(Protocol):
 
         Lazy: a batch is taken from ``batches`` when a worker will soon be free, so a bounded
         number is in memory. ``function`` must be picklable, and is unpickled once a worker: what
-        it opens, such as a model, stays open between batches. The first exception ends the map;
-        it is raised here with a note that has the number of its batch, from 0.
+        it opens, such as a model, stays open between batches. A batch may run twice, as where
+        its first result is lost. The first exception ends the map; it is raised here with a note
+        that has the number of its batch, from 0.
         """
         ...
 

@@ -81,11 +81,14 @@ def spread_rows_of(
     ranks[np.lexsort((words.hashes, words.counts))] = np.arange(len(ranks), dtype=np.int32)
     arrays.write("order", {"hashes": words.hashes, "ranks": ranks})
     prefixed = np.zeros(len(ranks), np.int64)
-    for tokens, counts in run(_Rank(arrays, threshold), range(len(parts))):
+    # What a task read goes once its result is here: lost with a node, the task is run again.
+    for number, (tokens, counts) in enumerate(run(_Rank(arrays, threshold), range(len(parts)))):
         prefixed[tokens] += counts
+        arrays.remove(f"packed-{number}")
     bounds = _ranges(prefixed, postings)
     arrays.write("order", {"shared": (prefixed > 1).astype(np.uint8)})
-    list(run(_Copy(arrays, threshold, bounds), range(len(parts))))
+    for number, _ in enumerate(run(_Copy(arrays, threshold, bounds), range(len(parts)))):
+        arrays.remove(f"ranked-{number}")
     arrays.remove("order")
     return Join(arrays, firsts, bounds, threshold), firsts[-1]
 
@@ -133,7 +136,6 @@ class _Rank:
         starts = row_starts(sizes)
         rank_rows(tokens, starts, rank)
         self.arrays.write(f"ranked-{number}", {"tokens": tokens, "starts": starts})
-        self.arrays.remove(f"packed-{number}")
         prefixes = prefix_lengths(sizes.astype(np.int64), self.threshold)
         in_row = np.arange(len(tokens)) - np.repeat(starts[:-1], sizes)
         return np.unique(tokens[in_row < np.repeat(prefixes, sizes)], return_counts=True)
@@ -164,7 +166,6 @@ class _Copy:
         for place, (row, token) in enumerate(zip(*_slices(starts_of, ends), strict=True)):
             arrays = {"rows": rows[row], "sizes": sizes[row], "tokens": copies[token]}
             self.arrays.write(_copies_name(number, place), arrays)
-        self.arrays.remove(f"ranked-{number}")
 
 
 def _slices(starts: Longs, ends: Longs) -> list[list[slice]]:

@@ -26,6 +26,11 @@ class Pool(Protocol):
         """The results, in order."""
         ...
 
+    @property
+    def usable(self) -> bool:
+        """Whether its workers can take another map."""
+        ...
+
     def close(self) -> None:
         """End the workers; idempotent."""
         ...
@@ -85,10 +90,10 @@ class _Idle:
         self._kept: tuple[PoolMapper, bytes, Pool] | None = None
 
     def take(self, mapper: PoolMapper, pickled: bytes) -> Pool | None:
-        """The idle pool of this function, if there is one; another is closed."""
+        """The idle pool of this function, if there is a usable one; another is closed."""
         with self._lock:
             kept, self._kept = self._kept, None
-        if kept is not None and (kept[0], kept[1]) == (mapper, pickled):
+        if kept is not None and (kept[0], kept[1]) == (mapper, pickled) and kept[2].usable:
             return kept[2]
         if kept is not None:
             kept[2].close()

@@ -64,19 +64,25 @@ class _Processes:
         """The results, in order; ``AHEAD`` batches a worker are submitted before they are read."""
         source, sent, number = iter(batches), deque[Future[Outcome]](), 0
         while True:
-            for batch in islice(source, self._ahead - len(sent)):
-                sent.append(self._pool.submit(_run, batch))
-            if not sent:
-                return
             try:
-                outcome = sent.popleft().result()
+                for batch in islice(source, self._ahead - len(sent)):
+                    sent.append(self._pool.submit(_run, batch))
+                if not sent:
+                    return
+                outcome = sent[0].result()
             except BrokenProcessPool as error:
                 raise EngineError(
-                    f"a worker process died in batch {number} or one of the {len(sent)} after it: "
-                    "it was killed, or the system ran out of memory"
+                    f"a worker process died in batch {number} or in one of the next "
+                    f"{self._ahead}: it was killed, or the system ran out of memory"
                 ) from error
+            sent.popleft()
             yield outcome.result(number)
             number += 1
+
+    @property
+    def usable(self) -> bool:
+        """Whether no process died since the last map."""
+        return not self._pool._broken  # noqa: SLF001 - only ``submit`` would say so
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""

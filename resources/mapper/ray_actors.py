@@ -39,6 +39,8 @@ class Share:
 class Actors:
     """The actors of one function."""
 
+    usable = True  # lost ones are replaced
+
     def __init__(self, ray: Any, pickled: bytes, workers: int, share: Share) -> None:  # noqa: ANN401
         self.ray, self.workers = ray, workers
         self._kind = ray.remote(Worker).options(

@@ -7,6 +7,7 @@ process. If this process dies, Ray ends its workers.
 
 import pickle
 import signal
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from resources.mapper.pools import PoolMapper, picklable
 from resources.mapper.ray_actors import Actors, Share, end_actor
 
 _CALLS_AT_ONCE = 32  # of workers, to an object beside them
+_REACHED_WITHIN_S = 10.0
 
 
 class RayMapper(PoolMapper):
@@ -128,13 +130,16 @@ def _connect(ray: Any, address: str) -> None:  # noqa: ANN401 - the library
     """
     handler = signal.getsignal(signal.SIGTERM)
     try:
+        if address:  # Ray would wait for minutes
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), _REACHED_WITHIN_S).close()
         ray.init(
             address or None,
             include_dashboard=None if address else False,
             log_to_driver=False,
             configure_logging=False,
         )
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         where = f"at '{address}'" if address else "on this machine"
         raise EngineError(f"no Ray cluster can be used {where}: {error}") from error
     finally:  # Ray replaces the handler that ends a run cleanly

@@ -57,7 +57,7 @@ def lease(
         yield
         return
     who = {"pid": os.getpid(), "host": socket.gethostname(), "run": run}
-    who |= {"machine": f"{machine()} {mirror.folder}"}
+    who |= {"machine": f"{machine()} {_boot()} {mirror.folder}"}
     mine = _Lease(mirror.bucket, f"{LOCKS}/{file.name}", what, who, expiry.after_s)
     mine.take(time.monotonic() + wait_s)
     stop = threading.Event()
@@ -148,6 +148,12 @@ class _Lease:
                 raise
             return False
         return True
+
+
+def _boot() -> str:
+    """The running system's id: machines made from one image have one name."""
+    file = Path("/proc/sys/kernel/random/boot_id")
+    return file.read_text("ascii").strip() if file.is_file() else ""
 
 
 def _holder(held: Held) -> dict[str, Any]:

@@ -30,16 +30,11 @@ from resources.store.temporary import aside, publish_folder
 SCRATCH = "DECOMPOSERL_SCRATCH"
 _TAGS = ".objects"
 _TAR = ".tar"
-_LOCAL = frozenset({"policy_runs", "tiny_judge_runs", "rehearsal", "sample", "logs"}) | {
-    "marks.jsonl",
-    "systems.toml",
-    "demo.json",
-}
+_LOCAL_FOLDERS = frozenset({"policy_runs", "tiny_judge_runs", "rehearsal", "sample", "logs"})
+_LOCAL = _LOCAL_FOLDERS | {"marks.jsonl", "systems.toml", "demo.json"}
 """First parts of paths that stay on this machine, as everything does with a dot before it."""
-_WHOLE: Mapping[str, int] = {"policy": 2, "tiny_judge": 1, "base_policy": 1} | {
-    "base_policy_clean": 1,
-    "base_policy_small": 1,
-}
+_BASES = ("base_policy", "base_policy_clean", "base_policy_small")
+_WHOLE: Mapping[str, int] = {"policy": 2, "tiny_judge": 1, **dict.fromkeys(_BASES, 1)}
 """Folders that are one object each, with the number of parts of their paths."""
 _NOT_SENT = frozenset({"checkpoints", "superseded"})
 _PARALLEL = 8
@@ -68,10 +63,9 @@ class Mirror:
     def pull(self, pattern: str) -> None:
         """Make the files that match a glob pattern (``*`` within a part) equal to their objects."""
         key = self.key(self.folder / pattern)
-        if key is None:
-            return
-        if not has_magic(key):
-            self._fetch(key)
+        if key is None or not has_magic(key):
+            if key is not None:
+                self._fetch(key)
             return
         prefix = "/".join(takewhile(lambda part: not has_magic(part), key.split("/")))
         found = {one: tag for one, tag in self.bucket.tags(prefix).items() if _matches(one, key)}
@@ -170,8 +164,7 @@ _mirrors: list[Mirror] = []
 def attach(url: str, scratch: Path, options: Mapping[str, Any] | None = None) -> Path:
     """Let a folder below ``scratch`` mirror the bucket's URL in this process; returns the folder.
 
-    Nothing is downloaded. ``options`` are keywords of obstore's ``from_url``; by default it reads
-    the environment.
+    Nothing is downloaded. ``options`` are keywords of obstore's ``from_url``.
 
     Raises:
         ConfigError: the folder cannot be created.
@@ -241,8 +234,7 @@ def send_files(folder: Path) -> None:
         return
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in paths:
-        with _publishing(path, path):
-            pass
+        temporary.rename(path, path)
     name = folder.relative_to(mirror.folder).as_posix()
     for key in mirror.bucket.tags(name).keys() - {mirror.key(path) for path in paths}:
         discard(mirror.folder / key)
@@ -254,33 +246,42 @@ def discard(path: Path) -> None:
     Raises:
         StorageError: the object cannot be removed.
     """
-    mirror = mirror_of(path)
-    key = mirror.key(path) if mirror else None
-    if mirror is not None and key is not None and not key.endswith(_TAR):
+    if (held := _object_of(path)) is not None:
+        mirror, key = held
         mirror.bucket.delete(key)
         (mirror.folder / _TAGS / key).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
+
+
+def is_unsent(path: Path) -> bool:
+    """Whether a file should be an object and never was one: a worker wrote it."""
+    held = _object_of(path)
+    return held is not None and not (held[0].folder / _TAGS / held[1]).exists()
 
 
 def location(path: Path) -> str:
     """The URL of a file: that of its object, else a ``file:`` URL."""
     mirror = mirror_of(path)
     key = mirror.key(path) if mirror else None
-    return (
-        path.absolute().as_uri() if mirror is None or key is None else f"{mirror.bucket.url}/{key}"
-    )
+    return f"{mirror.bucket.url}/{key}" if mirror and key else path.absolute().as_uri()
 
 
 @contextmanager
 def _publishing(target: Path, content: Path) -> Iterator[None]:
-    mirror = mirror_of(target)
-    key = mirror.key(target) if mirror else None
-    if mirror is None or key is None or key.endswith(_TAR):
+    if (held := _object_of(target)) is None:
         yield
         return
+    mirror, key = held
     tag, state = mirror.bucket.put(key, content), _state_of(content)
     yield
     mirror.note(key, tag, state)
+
+
+def _object_of(path: Path) -> tuple[Mirror, str] | None:
+    """The mirror and the key of a file that is an object by itself."""
+    mirror = mirror_of(path)
+    key = mirror.key(path) if mirror else None
+    return None if mirror is None or key is None or key.endswith(_TAR) else (mirror, key)
 
 
 def _state_of(file: Path) -> list[int]:

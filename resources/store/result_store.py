@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from resources.store.mirror import discard, pull
-from resources.store.temporary import replace_file
+from resources.store.mirror import discard, is_unsent, pull
+from resources.store.temporary import rename, replace_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,6 +126,17 @@ class ResultStore:
             self._refresh()
         self._check_width(_width(values.type), None)
         self._put(pa.table({"key": pa.array(keys, pa.string()), "value": values}))
+
+    def send(self) -> None:
+        """Store the shards that workers wrote in the bucket: workers know only the folder.
+
+        Raises:
+            StorageError: one cannot be stored.
+        """
+        for path in self._folder.glob("*.parquet"):
+            if is_unsent(path):
+                with contextlib.suppress(FileNotFoundError):  # another process merged it
+                    rename(path, path)
 
     def compact(self) -> None:
         """Merge small shards once there are more than ``MANY_SHARDS`` of them."""

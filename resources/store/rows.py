@@ -60,8 +60,13 @@ class StoredRows:
             return int(file.metadata.num_rows)
 
     def read(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """All rows, or some of their columns."""
-        return pl.read_parquet(self.path, columns=None if columns is None else list(columns))
+        """All rows, or some of their columns.
+
+        Raises:
+            SchemaError: a row is null where it may not be.
+        """
+        table = self._table_of(columns)
+        return table.conform(pl.read_parquet(self.path, columns=list(table.schema)), unique=False)
 
     def batches(
         self, columns: Sequence[str] | None = None, most_bytes: int = BATCH_BYTES
@@ -85,11 +90,14 @@ class StoredRows:
 
         Equal texts lie in a file once, so its own sizes say little.
         """
-        names = list(self.table.schema if columns is None else columns)
-        table = self.table.without(self.table.schema.keys() - set(names))
+        table = self._table_of(columns)
         with self._open() as file:
-            for batch in file.iter_batches(_READ_ROWS, columns=names, use_threads=False):
+            for batch in file.iter_batches(_READ_ROWS, columns=[*table.schema], use_threads=False):
                 yield table.conform(pl.DataFrame(pl.from_arrow(batch)), unique=False)
+
+    def _table_of(self, columns: Sequence[str] | None) -> Table:
+        others = set[str]() if columns is None else self.table.schema.keys() - set(columns)
+        return self.table.without(others)
 
     def _open(self) -> "pq.ParquetFile":
         import pyarrow.parquet as pq

@@ -4,9 +4,11 @@ Workers on other nodes of a cluster read and write them through this one. The fo
 when the step ends; what a killed step left is removed by the next one.
 """
 
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,8 @@ class FolderArrays:
     def write(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write each array under a temporary name and rename it.
 
-        A task that ran twice writes the same bytes twice, so readers never meet a difference.
+        A task that ran twice writes the same bytes twice, even at once, so readers never meet a
+        difference.
 
         Raises:
             OSError: it cannot be written.
@@ -37,7 +40,7 @@ class FolderArrays:
         group = self.folder / name
         group.mkdir(parents=True, exist_ok=True)
         for key, array in arrays.items():
-            temporary = group / f"{key}{_WRITING}"
+            temporary = group / f"{key}-{uuid.uuid4().hex}{_WRITING}"
             with temporary.open("wb") as file:
                 np.save(file, array, allow_pickle=False)
             temporary.replace(group / f"{key}.npy")
@@ -66,6 +69,28 @@ def _mapped(path: Path) -> NDArray[Any]:
     return header
 
 
+class _OfMapper:
+    """Arrays of this machine's folder, which workers use through their mapper.
+
+    A cluster is joined when they are first sent to a worker.
+    """
+
+    def __init__(self, mapper: Mapper, arrays: FolderArrays) -> None:
+        self._mapper, self._arrays = mapper, arrays
+        self.write, self.read, self.remove = arrays.write, arrays.read, arrays.remove
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _as_it_is, (self._for_workers,)
+
+    @cached_property
+    def _for_workers(self) -> Any:  # noqa: ANN401 - as ``for_workers``
+        return for_workers(self._mapper, self._arrays)
+
+
+def _as_it_is(arrays: Any) -> Any:  # noqa: ANN401 - the same
+    return arrays
+
+
 @contextmanager
 def shared_tasks(mapper: Mapper, folder: Path) -> Iterator[Tasks]:
     """Tasks by ``mapper``, with arrays in a new folder inside ``folder``, which only they use.
@@ -73,11 +98,12 @@ def shared_tasks(mapper: Mapper, folder: Path) -> Iterator[Tasks]:
     A task may start a thread per core that its process may use; on Ray, which does not bind
     workers to cores, one. The mapper is closed at the end.
 
-    Nothing is created before the first array is written.
+    Nothing is created before the first array is written, and no cluster joined before the first
+    task.
     """
     with aside(folder / "arrays", "writing") as arrays:
         try:
             threads = 1 if isinstance(mapper, RayMapper) else 0
-            yield Tasks(mapper, for_workers(mapper, FolderArrays(arrays)), threads)
+            yield Tasks(mapper, _OfMapper(mapper, FolderArrays(arrays)), threads)
         finally:
             close_mapper(mapper)

@@ -72,10 +72,10 @@ class TrainingJobs(dg.Config):
         if not self.address:
             return run_watched(words, log, grace_s, title)
         client, job = self._submitted(words, grace_s)
-        if launched is not None:
-            ours = {"ray_job_id": job, "ray_address": client.get_address()}
-            launched({"extras": ours})
         try:
+            if launched is not None:
+                ours = {"ray_job_id": job, "ray_address": client.get_address()}
+                launched({"extras": ours})
             status = _ended(client, job)
         except BaseException:
             with more_time("the training job is saving a checkpoint"):
@@ -83,7 +83,7 @@ class TrainingJobs(dg.Config):
                 _ended(client, job, grace_s + _STOP_S)
             raise
         finally:
-            _append(log, title, client.get_job_logs(job))
+            _append(log, title, _output(client, job))
         return status
 
     def _submitted(self, words: Sequence[str], grace_s: float) -> "tuple[JobSubmissionClient, str]":
@@ -123,6 +123,14 @@ def _info(client: "JobSubmissionClient", job: str) -> Any:  # noqa: ANN401 - Ray
             if time.monotonic() > until:
                 raise
             time.sleep(_POLL_S)
+
+
+def _output(client: "JobSubmissionClient", job: str) -> str:
+    """What a job printed; why not, where the cluster does not say: its results are files."""
+    try:
+        return str(client.get_job_logs(job))
+    except (OSError, RuntimeError) as error:
+        return f"the output of Ray job {job} cannot be read: {error}"
 
 
 def _append(log: Path, title: str, output: str) -> None:

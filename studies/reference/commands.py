@@ -47,7 +47,7 @@ EXAMPLES: Mapping[str, Example] = {
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
     "export-inspect": Example("export-inspect cot-rules-faithful --out logs"),
     "pull": Example(
-        "pull decomposerl.duckdb claims/*.parquet",
+        "pull decomposerl.duckdb 'claims/*.parquet'",
         "See [the data folder in a bucket](../how-to/object-storage.md).",
     ),
     "attrition": Example("attrition --against paper --format markdown"),

@@ -11,11 +11,13 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.corpora import benchmark_assets, source_assets
 from assets.funnel import funnel_assets
 from assets.training_inputs import base_policy_asset
+from dagster_project.cli import app
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile, profile_from_environment, resources_for
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
@@ -211,6 +213,19 @@ def test_a_scratch_folder_that_cannot_be_made_is_named(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="set DECOMPOSERL_SCRATCH to a folder"):
         attach(URL, tmp_path / "file")
+
+
+@pytest.mark.usefixtures("both")
+@pytest.mark.parametrize("pattern", ["claims/hoover.parquet", "/etc/hosts", "../hosts", ""])
+def test_a_pattern_that_names_nothing_is_an_error(
+    server: ObjectServer, tmp_path: Path, pattern: str
+):
+    """In one sentence with the pattern: a script would go on in a folder without the files."""
+    folders = {"DECOMPOSERL_DATA": URL, "DECOMPOSERL_SCRATCH": str(tmp_path)}
+    done = CliRunner(env={**server.variables, **folders}).invoke(app, ["pull", pattern])
+    assert done.exit_code == 2, done.output
+    assert f"'{pattern}'" in done.output
+    assert "name files as the data folder does" in " ".join(done.output.split())
 
 
 @pytest.mark.usefixtures("both")

@@ -44,7 +44,7 @@ def test_variables_and_their_values_are_those_of_the_project():
     named = set(re.findall(r"DECOMPOSERL_[A-Z_]+", PAGE))
     assert named <= known_variables()
     values = re.findall(r"DECOMPOSERL_MAPPER=[\"]?([\w:.$]+)", PAGE)
-    assert len(values) == 4
+    assert len(values) == 5
     for value in values:
         mapper({"MAPPER": value.replace("$HEAD", "head")}, "MAPPER", "in_process")
 

@@ -187,7 +187,10 @@ class MemoryArrays:
 
 
 class ShuffledMapper:
-    """A ``Mapper`` that runs batches in a random order and gives results in the batches' order."""
+    """A ``Mapper`` that runs batches in a random order and gives results in the batches' order.
+
+    One batch is run again after all the others, as where its node is lost with its result.
+    """
 
     engine = "shuffled"
 
@@ -199,5 +202,5 @@ class ShuffledMapper:
         """As the port's, though not lazy."""
         every = [*batches]
         order = self._random.sample(range(len(every)), len(every))
-        done = {number: function(every[number]) for number in order}
+        done = {number: function(every[number]) for number in [*order, *order[:1]]}
         return (done[number] for number in range(len(every)))

@@ -30,6 +30,10 @@ SENTENCES = [
 ]
 
 
+SILENCE = ""
+"""A text that ``WordsOf`` refuses."""
+
+
 class UnpicklableError(Exception):
     """An exception that cannot be read again: its argument is not that of its constructor."""
 
@@ -42,6 +46,11 @@ def squares(batch: list[int]) -> list[int]:
     if not batch:
         raise ValueError("an empty batch")
     return [number**2 for number in batch]
+
+
+def process_of(_: int) -> int:
+    """The worker's number."""
+    return os.getpid()
 
 
 def unpicklable(batch: list[int]) -> list[int]:
@@ -98,6 +107,8 @@ class WordsOf:
     def words(self, texts: list[str]) -> list[list[str]]:
         """Of each text."""
         note(self.folder, "asked")
+        if SILENCE in texts:
+            raise ValueError("no words")
         return [text.split() for text in texts]
 
     def shared_among(self, workers: int) -> "WordsOf":

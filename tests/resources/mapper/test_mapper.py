@@ -13,11 +13,11 @@ import pytest
 from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
-from mapped_work import Noting, gone, noted, squares, unpicklable
+from mapped_work import Noting, gone, noted, process_of, squares, unpicklable
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper
-from resources.mapper.ray_mapper import close_mapper
+from resources.mapper.ray_mapper import RayMapper, close_mapper
 from resources.mapper.resource import MapperChoice
 from resources.tokens.counting import TalliedTokens
 from resources.tokens.word_tokens import WordTokens
@@ -148,6 +148,29 @@ def test_workers_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
     assert all(gone(process) for process in workers)
 
 
+def test_a_worker_that_dies_between_batches_ends_the_map(processes: ProcessMapper) -> None:
+    """With a sentence, whether it is noticed when a batch is sent or when its result is read."""
+    results = processes.map(process_of, range(20))
+    end_process(next(results))
+    with pytest.raises(EngineError, match="a worker process died in batch 1 or"):
+        next(results)
+
+
+def test_a_worker_that_dies_between_maps_is_replaced(processes: ProcessMapper) -> None:
+    """No batch was lost, so nothing failed."""
+    before = [*processes.map(process_of, range(4))]
+    end_process(before[0])
+    after = [*processes.map(process_of, range(4))]
+    assert not set(before) & set(after)
+
+
+def end_process(process: int) -> None:
+    """Kill it as the system does when memory is short, and wait until its pool has noticed."""
+    os.kill(process, signal.SIGKILL)
+    assert gone(process)
+    time.sleep(0.5)
+
+
 def test_engines_say_where_they_run() -> None:
     """The name has the number of workers."""
     assert (InProcessMapper().engine, ProcessMapper(3).engine) == ("in process", "processes (3)")
@@ -169,6 +192,16 @@ next(RayMapper().map(len, [[1]]))
     assert done.returncode
     (said,) = done.stderr.splitlines()[-1:]
     assert "ray is not installed: pip install 'decomposerl[ray]'" in said
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "auto"])
+def test_no_cluster_at_an_address_is_said_at_once(address: str) -> None:
+    """Ray itself tries for seven minutes."""
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    before = time.monotonic()
+    with pytest.raises(EngineError, match=f"no Ray cluster can be used at '{address}'"):
+        next(RayMapper(address).map(len, [[1]]))
+    assert time.monotonic() - before < 60
 
 
 def test_a_counter_counts_elsewhere_what_it_counts_here(processes: ProcessMapper) -> None:

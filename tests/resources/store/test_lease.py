@@ -10,7 +10,10 @@ import pytest
 from decomposerl.errors import DecomposeRLError
 from object_server import Fault, ObjectServer
 from resources.store.lease import Expiry, lease
+from resources.store.mirror import mirror_of
 from resources.store.run_lock import file_lock, lock_path
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def test_an_assets_lock_holds_on_another_machine(machines: tuple[Path, Path]):
@@ -47,6 +50,20 @@ def test_a_dead_holders_lock_expires_and_a_living_ones_does_not(machines: tuple[
     holding.__enter__()
     with lease(one, "x", expiry=short):  # the file lock on this machine says that it is dead
         pass
+
+
+@pytest.mark.skipif(not BOOT.is_file(), reason="this system has no id of its start")
+def test_a_machine_of_the_same_name_is_another_one(machines: tuple[Path, Path]):
+    """Copies of one image have one name and one folder; a lock of theirs is not taken over."""
+    one, mirror = lock_path(machines[0], "x"), mirror_of(machines[0])
+    assert mirror is not None
+    with lease(one, "x"):
+        held = mirror.bucket.read_small(".locks/x.lock")
+    assert held is not None
+    other = held.data.replace(BOOT.read_bytes().strip(), b"another")
+    mirror.bucket.put_small(".locks/x.lock", other, None)
+    with pytest.raises(DecomposeRLError, match="being written"), lease(one, "x"):
+        pytest.fail("two machines hold it")
 
 
 @pytest.mark.parametrize("fault", ["503", "lost"])

@@ -121,6 +121,9 @@ def test_a_file_with_nulls_is_refused_as_it_is_read(tmp_path: Path):
     rows = StoredRows.checked(tmp_path / "a", CLAIMS)
     with pytest.raises(SchemaError, match="column 'claim' has 3 nulls"):
         list(rows.batches())
+    with pytest.raises(SchemaError, match="column 'claim' has 3 nulls"):
+        rows.read(["claim_id", "claim"])
+    assert 3 == rows.read(["claim_id"]).height
     write_parquet(claims(3).drop("claim"), tmp_path / "b")
     with pytest.raises(SchemaError, match="column 'claim' is missing"):
         StoredRows.checked(tmp_path / "b", CLAIMS)

@@ -1,5 +1,6 @@
 """Arrays in a folder that the workers of a step share."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -40,6 +41,16 @@ def test_groups_are_written_replaced_mapped_and_removed(tmp_path: Path):
         arrays.read("a")
 
 
+def test_a_task_and_its_repetition_may_write_at_once(tmp_path: Path):
+    """A node that seemed lost may still write what another one writes in its place."""
+    arrays, same = FolderArrays(tmp_path), {"x": np.arange(1_000)}
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(arrays.write, "a", same) for _ in range(400)]:
+            done.result()
+    assert ["x.npy"] == [path.name for path in (tmp_path / "a").iterdir()]
+    assert same["x"].tolist() == arrays.read("a")["x"].tolist()
+
+
 def test_the_folder_goes_with_the_step_also_after_an_error(tmp_path: Path):
     """Nothing stays on disk; in this process a task may use every core."""
 
@@ -52,6 +63,14 @@ def test_the_folder_goes_with_the_step_also_after_an_error(tmp_path: Path):
     with pytest.raises(KeyError):
         fails()
     assert [] == list((tmp_path / "tasks").iterdir())
+
+
+def test_a_step_without_tasks_needs_no_cluster(tmp_path: Path):
+    """One that fits into this process runs although its profile names a cluster that is away."""
+    with shared_tasks(RayMapper("127.0.0.1:9"), tmp_path) as tasks:
+        tasks.arrays.write("a", {"x": np.arange(5)})
+        assert [0, 1, 2, 3, 4] == tasks.arrays.read("a")["x"].tolist()
+        tasks.arrays.remove("a")
 
 
 def test_mapped_files_serve_all_searches(tmp_path: Path):

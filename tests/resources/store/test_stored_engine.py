@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from mapped_work import SENTENCES, WordsOf, answer_words, noted
+from mapped_work import SENTENCES, SILENCE, PaidWords, WordsOf, answer_words, noted
 from resources.decomposer.stored import StoredDecomposer
 from resources.embedder.stored import StoredEmbedder
 from resources.entities.stored import StoredEntities
+from resources.mapper.processes import ProcessMapper
 from resources.store import result_store
 from resources.store.result_store import ResultStores, UnreadableShardWarning, key_of
 from resources.store.stored_engine import AskEngine, Mapped
@@ -223,6 +224,21 @@ def test_a_paid_batch_that_is_run_again_asks_for_the_rest_alone(tmp_path: Path):
     assert (first.asked, again.asked, more.asked) == (6, 0, 2)
     assert words_of(first) == words_of(again) == words_of(more)[:6]
     assert 2 == len(noted(tmp_path, "asked"))
+
+
+def test_what_workers_paid_for_is_in_the_bucket(machines: tuple[Path, Path], tmp_path: Path):
+    """Workers know the folder alone, so the process that maps sends it, also after a failure."""
+    one, two = (ResultStores(folder / "engine_results") for folder in machines)
+    mapper = ProcessMapper(1)
+    unread = [*SENTENCES[:4], SILENCE]
+    with pytest.raises(ValueError, match="no words"):
+        PaidWords(WordsOf(tmp_path), one, 2, mapper).ask(unread)
+    for asked in (4, 6):
+        there = PaidWords(WordsOf(tmp_path), two, 2)
+        assert [text.split() for text in SENTENCES[:asked]] == there.ask(SENTENCES[:asked])
+        assert 0 == there.calls
+        PaidWords(WordsOf(tmp_path), one, 2, mapper).ask(SENTENCES[:6])
+    mapper.close()
 
 
 def words_of(mapped: Mapped) -> list[list[str]]:
