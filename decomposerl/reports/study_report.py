@@ -64,10 +64,10 @@ def _gained(table: pl.DataFrame) -> str:
         rows = table.filter(pl.col("resolved"), against=UNTRAINED, measure=measure, split=split)
         places = 1 if measure == ACCURACY else 2
         moved = [
-            f"{row['variant']} {row['difference']:+.{places}f}"
+            f"{row['variant']} by {row['difference']:+.{places}f}"
             for row in rows.iter_rows(named=True)
         ]
-        parts.append(f"{name}: {', '.join(moved) or 'of none'}")
+        parts.append(f"{name} of {', '.join(moved) or 'none'}")
     return f"Training moves {'; '.join(parts)}."
 
 

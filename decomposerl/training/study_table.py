@@ -166,7 +166,7 @@ def _rows(study: Study, runs: _Runs, measure: str, split: str) -> Iterator[dict[
     yield from _compared(study, runs, [(one, first) for one in rest], measure, split)
     if measure == ACCURACY:
         for other, variant in combinations(rest, 2):
-            yield from _compared(study, runs, [(variant, other)], measure, split, few=False)
+            yield from _compared(study, runs, [(variant, other)], measure, split, correct=False)
     if measure in GAINS:
         own = [(variant, None) for variant in study.variants]
         yield from _compared(study, runs, own, measure, split)
@@ -179,15 +179,15 @@ def _compared(  # noqa: PLR0913 - the place of the rows
     measure: str,
     split: str,
     *,
-    few: bool = True,
+    correct: bool = True,
 ) -> Iterator[dict[str, Any]]:
-    """A row per pair; the second is None for the variant's own start. ``few``: Holm over them."""
+    """A row per pair; the second is None for the variant's own start; ``correct`` p by Holm."""
     found = []
     for variant, other in pairs:
         title, end = (variant.title, _BEFORE) if other is None else (other.title, _AFTER)
         ours, theirs = (variant.title, _AFTER, split), (title, end, split)
         found.append(runs.difference(ours, theirs, measure))
-    corrected = _corrected([one.p for one in found]) if few else [None] * len(found)
+    corrected = _corrected([one.p for one in found]) if correct else [None] * len(found)
     for (variant, other), one, p in zip(pairs, found, corrected, strict=True):
         row = _row(study, runs, variant, measure, split) | _differences(one) | {"p_holm": p}
         if other is None:

@@ -157,6 +157,9 @@ def weights_digest(folder: Path) -> str:
     """12 hex digits of SHA-256 over weights, config, tokenizer and chat template.
 
     An adapter has the same digest wherever its base lies.
+
+    Raises:
+        EngineError: an adapter's configuration cannot be read.
     """
     digest = hashlib.sha256()
     for path in sorted(one for one in folder.iterdir() if one.suffix in _READ):
@@ -171,7 +174,10 @@ def weights_digest(folder: Path) -> str:
 
 def _adapter_config(path: Path) -> bytes:
     """What peft wrote, without the base's path and the order of a set of modules."""
-    config: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    try:
+        config: dict[str, Any] = dict(json.loads(path.read_text("utf-8")))
+    except (ValueError, TypeError) as error:
+        raise EngineError(f"{path} is no adapter's configuration: {error}") from error
     config.pop(_BASE, None)
     modules = config.get("target_modules")
     config["target_modules"] = sorted(modules) if isinstance(modules, list) else modules

@@ -269,6 +269,9 @@ def test_an_adapter_has_one_name_wherever_its_base_lies(adapter: str):
         assert before == weights_digest(Path(adapter))
     configure(Path(adapter), target_modules=modules[:1])
     assert before != weights_digest(Path(adapter))
+    (Path(adapter) / "adapter_config.json").write_text("{")
+    with pytest.raises(EngineError, match=r"adapter_config\.json is no adapter's configuration"):
+        weights_digest(Path(adapter))
 
 
 def test_whatever_changes_what_a_base_reads_changes_its_name(tmp_path: Path):
