@@ -3,7 +3,8 @@
 ``python -m studies.training_page --data DATA`` writes, between the page's markers, a part for each
 study of trained policies and for the rewards by the tiny judge: figure, engine, seeds, steps, what
 shows, and the table. Of several folders (claims of three labels have one for themselves) the first
-with a study's table counts. A study without a table says so.
+with a study's table counts. Table and figure are kept beside the page, so that studies may be run
+on different machines; a study that no folder has is shown as kept, or said not to be run.
 """
 
 import argparse
@@ -39,15 +40,18 @@ def main(words: Sequence[str] | None = None) -> None:
 def _part(folders: Sequence[Path], page: Path, name: str, title: str) -> str:
     section = f" ({PAPER_SECTIONS[name]})" if name in PAPER_SECTIONS else ""
     head = f"### {title}{section}"
-    figure, place = page.with_name(f"study_{name}.png"), Path("study") / f"{name}.parquet"
+    figure, kept = (page.with_name(f"study_{name}.{kind}") for kind in ("png", "parquet"))
+    place = Path("study") / f"{name}.parquet"
     data = next((one for one in folders if (one / place).is_file()), None)
-    if data is None:
-        figure.unlink(missing_ok=True)
+    if data is not None:
+        shutil.copyfile(data / studies.STUDIES / f"{name}.png", figure)
+        shutil.copyfile(data / place, kept)
+    elif not kept.is_file():
         return f"{head}\n\n`study/{name}` was not run."
-    shutil.copyfile(data / studies.STUDIES / f"{name}.png", figure)
-    table = table_of(f"study/{name}").conform(pl.read_parquet(data / place))
+    table = table_of(f"study/{name}").conform(pl.read_parquet(kept))
     study = next((one for one in STUDIES if one.name == name), None)
-    return f"{head}\n\n![{title}]({figure.name})\n\n{_shown(name, study, table)}"
+    links = f"![{title}]({figure.name})\n\n[All figures as Parquet]({kept.name})."
+    return f"{head}\n\n{links} {_shown(name, study, table)}"
 
 
 def _shown(name: str, study: Study | None, table: pl.DataFrame) -> str:

@@ -70,15 +70,23 @@ def test_the_page_has_each_study_and_says_what_was_not_run(data: Path):
     assert page.endswith("After.\n")
 
 
-def test_the_figures_are_those_of_the_tables(data: Path):
-    """Copied beside the page; a figure without a table goes; a second run changes nothing."""
+def test_tables_and_figures_are_kept_beside_the_page(data: Path):
+    """A later run without the data changes nothing; a new table replaces the kept one."""
     page = written(data)
     assert "![One reward removed](study_rewards.png)" in page
+    assert "(study_rewards.parquet)" in page
     assert PNG == (data / "study_rewards.png").read_bytes()
     assert page == written(data)
-    (data / "study/rewards.parquet").unlink()
-    assert "study_rewards.png" not in written(data)
-    assert not (data / "study_rewards.png").exists()
+    source, kept = data / "study/rewards.parquet", data / "study_rewards.parquet"
+    assert source.read_bytes() == kept.read_bytes()
+    source.unlink()
+    assert page == written(data)
+    table = study_table(PART, outcomes(PART, {}, seeds=(42, 1)), "another judge")
+    write_parquet(table, source)
+    assert "engine: another judge." in written(data)
+    source.unlink()
+    kept.unlink()
+    assert "study_rewards" not in written(data)
 
 
 def test_a_study_may_lie_in_another_data_folder(
