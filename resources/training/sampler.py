@@ -122,6 +122,35 @@ def _padded(
     return pad_sequence(list(rows), True, value, side).to(device)
 
 
+@contextmanager
+def merged_adapter(model: Any) -> Iterator[None]:  # noqa: ANN401 - peft carries no types
+    """Generate with the adapter added to its base, a third faster on a processor.
+
+    Only in float32 in one process's memory, where it moves a logit by rounding alone; otherwise
+    nothing is merged. Afterwards every bit of the base is as before, which subtracting the adapter
+    again would not give.
+    """
+    import torch
+    from peft import PeftModel
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    plain = isinstance(model, PeftModel) and all(
+        each.device.type == "cpu" and each.dtype == torch.float32 for each in model.parameters()
+    )
+    layers = [each for each in model.modules() if isinstance(each, BaseTunerLayer)] if plain else []
+    weights = [each.get_base_layer().weight for each in layers]
+    before = [weight.detach().clone() for weight in weights]
+    if layers:
+        model.merge_adapter()
+    try:
+        yield
+    finally:
+        if layers:
+            model.unmerge_adapter()
+        for weight, own in zip(weights, before, strict=True):
+            weight.data.copy_(own)
+
+
 def sample_completions(
     trainer: "GRPOTrainer",
     reader: CompletionReader,

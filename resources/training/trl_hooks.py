@@ -6,7 +6,7 @@ Loss, advantages, clipping, masking and optimizer are TRL's, unchanged.
 import atexit
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +20,7 @@ from resources.training.data import CompletionReader
 from resources.training.distributed import gather_rewards
 from resources.training.reward_scoring import ComputeRewards, SharedRewards
 from resources.training.run_store import Checkpoints
-from resources.training.sampler import SamplerCheck
+from resources.training.sampler import SamplerCheck, merged_adapter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -134,6 +134,13 @@ class PolicyHooks(_Grpo):  # type: ignore[misc] # the checker sees Any
         if sampled is not None:
             self.parts.sampler.check(self, prompt_ids, completion_ids, sampled)
         return generated
+
+    def _generate_single_turn(self, *args: object, **named: object) -> Any:  # noqa: ANN401 - TRL's
+        """TRL's, with the adapter merged where that changes nothing but the time."""
+        alone = self.accelerator.num_processes == 1 and not self.use_vllm
+        model = self.accelerator.unwrap_model(self.model)
+        with merged_adapter(model) if alone else nullcontext():
+            return super()._generate_single_turn(*args, **named)
 
     def _calculate_rewards(
         self,

@@ -1,5 +1,6 @@
 """A sampler with other weights than the policy's is found, whatever sampled; a fresh one is not."""
 
+import contextlib
 import json
 import math
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from resources.training.monitor import TrainingMonitor
 from resources.training.process import Generation
 from resources.training.rollout_log import read_log
 from resources.training.run_store import RunFolder
-from resources.training.sampler import SamplerCheck, sampler_gaps
+from resources.training.sampler import SamplerCheck, merged_adapter, sampler_gaps
 from resources.training.train import load_policy, prepare
 from resources.training.trl_hooks import closing_trainer
 from studies.sampler_gaps import sample_with_copy
@@ -176,3 +177,63 @@ def test_checks_are_at_the_first_rollouts_and_every_few_steps(base: Path, tmp_pa
         check.check(monitor.trainer, PROMPTS, COMPLETIONS, [[-1.0] * 4, [-1.0]])
         measured += [step] * bool(check.points_at(step))
     assert [4, 7, 10] == measured
+
+
+def logits(model: Any) -> torch.Tensor:  # noqa: ANN401 - peft carries no types
+    with torch.no_grad():
+        every: torch.Tensor = model(input_ids=torch.tensor([PROMPTS[0]])).logits
+    return every
+
+
+def with_adapter(monitor: TrainingMonitor) -> Any:  # noqa: ANN401 - peft carries no types
+    """The run's policy with an adapter that moves it."""
+    torch.manual_seed(3)
+    model = monitor.trainer.model.eval()
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.02)
+    return model
+
+
+def test_a_merged_adapter_moves_rounding_alone_and_leaves_every_bit(base: Path, tmp_path: Path):
+    """The base forgets it again, also after an error, and the adapter stays trainable."""
+    model = with_adapter(prepared(tmp_path / "run", base))
+    before, policy = {name: one.clone() for name, one in model.state_dict().items()}, logits(model)
+    with model.disable_adapter():
+        assert (logits(model) - policy).abs().max() > 1e-2
+    with contextlib.suppress(KeyboardInterrupt), merged_adapter(model):
+        assert any((one != before[name]).any() for name, one in model.state_dict().items())
+        assert (logits(model) - policy).abs().max() < 1e-4
+        raise KeyboardInterrupt
+    assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
+    assert torch.equal(policy, logits(model))
+    assert any(weight.requires_grad for weight in model.parameters())
+
+
+def test_a_policy_in_half_precision_is_not_merged(base: Path, tmp_path: Path):
+    """Its weights would round the adapter away."""
+    model = with_adapter(prepared(tmp_path / "run", base)).to(torch.bfloat16)
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    with merged_adapter(model):
+        assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
+
+
+def test_rollouts_and_held_out_traces_are_sampled_merged(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Each generation of a run, at both ends and at every step."""
+    merged: list[bool] = []
+    run = run_of(tmp_path / "run", base, optimization=STEEP)
+    monitor = prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
+    kind = type(monitor.trainer.model)
+    generate = kind.generate
+
+    def noticed(self: Any, *args: object, **named: object) -> object:  # noqa: ANN401 - peft's
+        merged.append(bool(self.base_model.model.model.layers[0].self_attn.q_proj.merged))
+        return generate(self, *args, **named)
+
+    monkeypatch.setattr(kind, "generate", noticed)
+    with closing_trainer(monitor.trainer):
+        monitor.trainer.train()
+    assert len(merged) >= STEEP.steps
+    assert all(merged)
