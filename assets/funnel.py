@@ -205,7 +205,7 @@ def diversity_selected(
         }
         if chosen.certified:
             ratios = dg.MetadataValue.json(dict(chosen.certified))
-            extra["least share of the best f(S), cells picked in two rounds"] = ratios
+            extra["least share of the best f(S), cells picked in parts"] = ratios
         engines = {"diversity_selection": f"{config.selector} of {vectors.engine}"}
         return stage.result(out, extra, engines, cells=chosen.cells)
 

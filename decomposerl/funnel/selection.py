@@ -27,7 +27,7 @@ class SelectedClaims:
 
     ``kept`` is in input order with ``bucket``, ``selection_rank`` and ``selection_gain``
     added; ``cells`` (``SELECTION_CELLS``) has one row per cell, by label and source.
-    ``certified`` has, per bucket that was picked in two rounds, the least share of the best
+    ``certified`` has, per bucket that was picked in parts, the least share of the best
     possible f(S) that its picks are proved to reach.
     """
 
@@ -112,7 +112,7 @@ def _chosen(
     embedder: Embedder,
     tasks: Tasks | None,
 ) -> tuple[list[Selection], dict[int, float]]:
-    """What is picked in each cell, and the certified ratio of each that took two rounds."""
+    """What is picked in each cell, and the certified ratio of each that was picked in parts."""
     large = max((len(rows) for rows, _ in quota), default=0) > settings.exact_cell
     large = large and settings.selector == "facility_location"
     if tasks is None or not (large or embeds_in_blocks(settings, len(claims), tasks)):

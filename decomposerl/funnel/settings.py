@@ -133,13 +133,13 @@ class SelectionSettings(TaskSettings):
     budget_per_label: int = Field(2_500, ge=0, description="claims selected per label")
     selector: Method = Field("facility_location", description="how a cell's claims are chosen")
     exact_cell: int = Field(
-        200_000,
+        23_000,
         ge=1,
         description="claims of the largest cell that one greedy picks from; facility location of "
-        "a larger one takes two rounds, with a certificate of its share of the optimum",
+        "a larger one picks in parts and then among them, with a certified share of the optimum",
     )
     seed: int = Field(
-        42, ge=0, description="seed of the k-means and random selectors, and of two rounds"
+        42, ge=0, description="seed of the k-means and random selectors, and of the parts"
     )
     threads: int = Field(0, ge=0, description="cells worked on at a time; 0 for one a core")
 

@@ -1,13 +1,16 @@
-"""Facility location of a cell that no machine holds: two rounds of greedy, and a certificate.
+"""Facility location of a cell too large for one greedy: rounds of greedy, and a certificate.
 
 Randomised GreeDi (Mirzasoleiman et al. 2016; Barbosa et al. 2015): the rows are dealt at random to
 parts, a greedy picks within each, and a second greedy picks among all that were picked, measured on
 a sample of the rows, if a matrix of at least as many rows fits into memory. What is compared with
-it: the parts' first picks, an equal share of each. The better of the two by f over all rows is the
-answer. With one part it is the greedy itself.
+it: the parts' first picks, an equal share of each. The better of the two by f over all rows is S.
 
 The certificate is proved, not estimated: f is submodular, so no k rows reach more than f(S) plus
-the k largest gains over S (Leskovec et al. 2007).
+the k largest gains over S (Leskovec et al. 2007). The rows of the largest gains are also those that
+the parts missed: a last greedy picks among them and the earlier candidates, and its choice is the
+answer where it is better. The bound on any choice holds for it, too.
+
+With one part it is the greedy itself.
 """
 
 from collections.abc import Sequence
@@ -61,44 +64,60 @@ def greedi(  # noqa: PLR0913 - what is picked, and in how large tasks
     ``facility_location``. A task holds the rows of one of ``parts``, or two blocks.
     """
     k = min(k, blocks.rows)
-    chosen, evaluations = _two_rounds(blocks, k, parts, tasks, seed, matrix_bytes)
-    valued = [_valued(blocks, picks, tasks) for picks in chosen]
-    best = max(range(len(chosen)), key=lambda number: (valued[number][0].sum(), -number))
-    (gains, cover), picks = valued[best], chosen[best]
-    rest = _gains_over(blocks, cover, tasks)
-    rest[picks] = 0
-    bound = gains.sum() + np.sort(rest)[len(rest) - k :].sum()
-    ratio = float(gains.sum() / bound) if bound else 1.0
-    return Certified(Greedy(picks, gains, evaluations + len(rest), cover), ratio)
-
-
-def _two_rounds(  # noqa: PLR0913, PLR0917 - as ``greedi``
-    blocks: VectorBlocks, k: int, parts: int, tasks: Tasks, seed: int, matrix_bytes: int
-) -> tuple[list[Rows], int]:
-    """The choices to compare, each (k,), and how many gains were computed for them."""
     dealt = np.random.default_rng(seed).permutation(blocks.rows)
     shares = [np.sort(share) for share in np.array_split(dealt, parts) if len(share)]
     wanted = min(k, -(-OVERSAMPLED * k // len(shares)))
     first = list(tasks.mapper.map(_Part(blocks, wanted, tasks.threads, matrix_bytes), shares))
-    evaluations = sum(greedy.evaluations for greedy in first)
     ranked = [share[greedy.picks] for share, greedy in zip(shares, first, strict=True)]
-    if len(shares) == 1:
-        return ranked, evaluations
-    candidates, shared = np.sort(np.concatenate(ranked)), _interleaved(ranked)[:k]
-    fits = matrix_bytes // (len(candidates) * 4)
-    if fits < min(len(candidates), blocks.rows):  # on fewer rows than candidates it would guess
-        return [shared], evaluations
-    picks, evaluated = _among(blocks, candidates, np.sort(dealt[:fits]), k)
-    return [picks, shared], evaluations + evaluated
+    rounds = _Rounds(blocks, k, tasks, dealt, matrix_bytes)
+    best = rounds.valued(_interleaved(ranked)[:k], sum(greedy.evaluations for greedy in first))
+    candidates = np.sort(np.concatenate(ranked))
+    if len(shares) > 1:
+        best = rounds.better(best, candidates)
+    rest = _gains_over(blocks, best.cover, tasks)
+    rest[best.picks] = 0
+    bound = best.gains.sum() + np.sort(rest)[len(rest) - k :].sum()
+    best = best._replace(evaluations=best.evaluations + len(rest))
+    if len(shares) > 1:
+        missed = np.argsort(-rest, kind="stable")[: OVERSAMPLED * k]
+        best = rounds.better(best, np.union1d(candidates, missed))
+    ratio = float(best.gains.sum() / bound) if bound else 1.0
+    return Certified(best, min(ratio, 1.0))
 
 
-def _among(blocks: VectorBlocks, candidates: Rows, sample: Rows, k: int) -> tuple[Rows, int]:
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """The rounds after the first; ``dealt`` is the order in which rows are sampled."""
+
+    blocks: VectorBlocks
+    k: int
+    tasks: Tasks
+    dealt: Rows
+    matrix_bytes: int
+
+    def valued(self, picks: Rows, evaluations: int) -> Greedy:
+        """These picks with their gains over all rows."""
+        gains, cover = _valued(self.blocks, picks, self.tasks)
+        return Greedy(picks, gains, evaluations, cover)
+
+    def better(self, best: Greedy, candidates: Rows) -> Greedy:
+        """The greedy among ascending candidates if it is better by f over all rows, else best."""
+        fits = self.matrix_bytes // (len(candidates) * 4)
+        if fits < min(len(candidates), self.blocks.rows):  # on fewer rows it would guess
+            return best
+        found = _among(self.blocks, candidates, np.sort(self.dealt[:fits]), self.k)
+        evaluations = best.evaluations + found.evaluations
+        other = self.valued(candidates[found.picks], evaluations)
+        better = other.gains.sum() > best.gains.sum()
+        return other if better else best._replace(evaluations=evaluations)
+
+
+def _among(blocks: VectorBlocks, candidates: Rows, sample: Rows, k: int) -> Greedy:
     """The greedy among candidates that represents the sampled rows best; both ascend."""
     similarity = blocks.take(candidates) @ blocks.take(sample).T
     _, own, column = np.intersect1d(candidates, sample, True, return_indices=True)
     similarity[own, column] = 1  # as in ``coverage_gains``
-    greedy = lazy_greedy(similarity, k)
-    return candidates[greedy.picks], greedy.evaluations
+    return lazy_greedy(similarity, k)
 
 
 def _interleaved(ranked: Sequence[Rows]) -> Rows:
@@ -203,6 +222,8 @@ def _strip(
     sides: Sequence[tuple[Vectors, Vectors]], start: int, *, same: bool
 ) -> tuple[Gains, Gains]:
     """The gains of some rows of one side over all of the other, and the other way round."""
+    from decomposerl.kernels.facility_loops import add_gains
+
     one, other = sides
     rows, covered = (array[start : start + TILE] for array in one)
     mine, theirs = np.zeros(len(rows)), np.zeros(len(other[0]))
@@ -211,6 +232,5 @@ def _strip(
         products = rows @ other[0][columns].T
         if same:
             _set_own(products, np.arange(start, start + len(rows)), first)
-        mine += np.maximum(products - other[1][columns], 0).sum(axis=1, dtype=np.float64)
-        theirs[columns] = np.maximum(products - covered[:, None], 0).sum(axis=0, dtype=np.float64)
+        add_gains(products, (covered, other[1][columns]), mine, theirs[columns])
     return mine, theirs
