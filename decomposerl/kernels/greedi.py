@@ -74,7 +74,7 @@ def greedi(  # noqa: PLR0913 - what is picked, and in how large tasks
     candidates = np.sort(np.concatenate(ranked))
     if len(shares) > 1:
         best = rounds.better(best, candidates)
-    rest = _gains_over(blocks, best.cover, tasks)
+    rest = _gains_over(blocks, np.asarray(best.cover, np.float32), tasks)
     rest[best.picks] = 0
     bound = best.gains.sum() + np.sort(rest)[len(rest) - k :].sum()
     best = best._replace(evaluations=best.evaluations + len(rest))
