@@ -58,7 +58,7 @@ DOMAIN_IMPORTS = {
 ENTRY_IMPORTS = {"api.py": {"dagster_project"}}
 """What the Python entry point alone imports: the wiring opens its engines, inside a function."""
 FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES = 300, 400, 40
-LOAD_SECONDS = 3.0
+LOAD_RATIO = 2.6
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -101,18 +101,19 @@ def public_definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple
             yield from public_definitions(node.body, f"{node.name}.")
 
 
-def load_definitions(*, block: bool) -> tuple[set[str], float]:
+def load_definitions(
+    *, block: bool, modules: str = "dagster_project.definitions"
+) -> tuple[set[str], float]:
     """Import the definitions in a fresh process: heavy modules loaded, processor seconds.
 
-    ``block`` makes every heavy module look as if it were not installed. Processor time is
-    what the load takes on an idle machine, whatever else this one is doing.
+    ``block`` makes every heavy module look as if it were not installed.
     """
     code = f"""
 import sys, time
 heavy = {HEAVY!r}
 if {block}:
     sys.modules.update(dict.fromkeys(heavy))
-import dagster_project.definitions
+import {modules}
 print("\\n" + str(time.process_time()))
 print(*(name for name in heavy if sys.modules.get(name) is not None))
 """
@@ -137,8 +138,13 @@ def test_definitions_load_without_any_engine():
 
 
 def test_definitions_load_fast_where_no_engine_is_installed():
-    """With every engine library missing, the best of three loads takes under three seconds."""
-    assert any(LOAD_SECONDS > load_definitions(block=True)[1] for _ in range(3))
+    """Processor time next to that of the libraries they need; the best of three, as others work."""
+
+    def ratio() -> float:
+        _, libraries = load_definitions(block=True, modules="dagster, polars, pyarrow")
+        return load_definitions(block=True)[1] / libraries
+
+    assert any(ratio() < LOAD_RATIO for _ in range(3))
 
 
 def test_files_and_functions_stay_within_the_budget():

@@ -218,22 +218,19 @@ def test_a_policy_in_half_precision_is_not_merged(base: Path, tmp_path: Path):
         assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
 
 
-def test_rollouts_and_held_out_traces_are_sampled_merged(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Each generation of a run, at both ends and at every step."""
-    merged: list[bool] = []
+def test_rollouts_and_held_out_traces_are_sampled_merged(base: Path, tmp_path: Path):
+    """Every token of every generation of a run; what has gradients is not."""
     run = run_of(tmp_path / "run", base, optimization=STEEP)
     monitor = prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
-    kind = type(monitor.trainer.model)
-    generate = kind.generate
+    model: Any = monitor.trainer.model
+    seen: set[tuple[bool, bool]] = set()
 
-    def noticed(self: Any, *args: object, **named: object) -> object:  # noqa: ANN401 - peft's
-        merged.append(bool(self.base_model.model.model.layers[0].self_attn.q_proj.merged))
-        return generate(self, *args, **named)
+    def notice(*_: object) -> None:
+        layer = model.base_model.model.model.layers[0].self_attn.q_proj
+        seen.add((torch.is_grad_enabled(), bool(layer.merged)))
 
-    monkeypatch.setattr(kind, "generate", noticed)
+    model.register_forward_pre_hook(notice)
+    model.base_model.model.model.register_forward_pre_hook(notice)
     with closing_trainer(monitor.trainer):
         monitor.trainer.train()
-    assert len(merged) >= STEEP.steps
-    assert all(merged)
+    assert {(False, True), (True, False)} == seen
