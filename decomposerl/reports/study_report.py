@@ -58,8 +58,8 @@ def _gained(table: pl.DataFrame) -> str:
     """What training moves against each variant's own start."""
     parts = []
     for name, measure, split in (
-        ("greedy accuracy", ACCURACY, GREEDY),
-        ("the sum of rewards on sampled traces", "total", SAMPLED),
+        ("Greedy accuracy", ACCURACY, GREEDY),
+        ("Sum of rewards on sampled traces", "total", SAMPLED),
     ):
         rows = table.filter(pl.col("resolved"), against=UNTRAINED, measure=measure, split=split)
         places = 1 if measure == ACCURACY else 2
@@ -67,8 +67,8 @@ def _gained(table: pl.DataFrame) -> str:
             f"{row['variant']} by {row['difference']:+.{places}f}"
             for row in rows.iter_rows(named=True)
         ]
-        parts.append(f"{name} of {', '.join(moved) or 'none'}")
-    return f"Training moves {'; '.join(parts)}."
+        parts.append(f"{name}, moved by training: {', '.join(moved) or 'none'}.")
+    return " ".join(parts)
 
 
 def _differing(study: Study, table: pl.DataFrame) -> str:

@@ -57,8 +57,8 @@ def test_the_sentence_says_what_training_moved(table: pl.DataFrame):
     """Greedy accuracy and the sum of rewards against each variant's own start."""
     said = study_sentence(REWARDS, table)
     assert re.search(
-        r"Training moves greedy accuracy of without joint quality by -\d+\.\d; the sum of rewards "
-        r"on sampled traces of ", said
+        r"Greedy accuracy, moved by training: without joint quality by -\d+\.\d\. "
+        r"Sum of rewards on sampled traces, moved by training: ", said
     )  # fmt: skip
     moved = cells(study_markdown(REWARDS, table), "variant | before")["without joint quality"][2]
     assert re.fullmatch(r"-\d+\.\d\*", moved)
