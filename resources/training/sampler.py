@@ -140,12 +140,12 @@ def merged_adapter(model: Any) -> Iterator[None]:  # noqa: ANN401 - peft carries
     layers = [each for each in model.modules() if isinstance(each, BaseTunerLayer)] if plain else []
     weights = [each.get_base_layer().weight for each in layers]
     before = [weight.detach().clone() for weight in weights]
-    if layers:
-        model.merge_adapter()
     try:
+        if layers:
+            model.merge_adapter()
         yield
     finally:
-        if layers:
+        if any(each.merged for each in layers):  # not all, where an interrupt stopped the merging
             model.unmerge_adapter()
         for weight, own in zip(weights, before, strict=True):
             weight.data.copy_(own)
