@@ -17,13 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagster_project.profiles import profile_from_environment
-from dagster_project.score import check_settings, opened_engines, rollouts_of_records
+from dagster_project.score import (
+    ALL_LABELS,
+    Labels,
+    check_settings,
+    opened_engines,
+    rollouts_of_records,
+)
 from decomposerl.errors import ConfigError, DecomposeRLError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.rewards.composite import active_rewards
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import reward_objects
+from decomposerl.schemas import WRITTEN, Verdict
 from decomposerl.traces.record_fields import shown_name
 from decomposerl.traces.records import Problem, TraceRecord, json_object, read_trace_rows
 from resources.chat.engine import ChatEngine
@@ -41,7 +48,6 @@ Reply = dict[str, object]
 class RewardService:
     """Scores requests; threads may share one.
 
-    ``labelled_share`` is the share of claims that keep their label, None for all of them.
     ``most_cycles`` is as in ``reward_rollouts``.
     """
 
@@ -49,7 +55,7 @@ class RewardService:
     judge: Judge
     embedder: Embedder
     settings: RewardSettings
-    labelled_share: float | None = None
+    labels: Labels = ALL_LABELS
     most_cycles: int = MOST_CYCLES
     _embedding: Lock = field(default_factory=Lock)
 
@@ -73,13 +79,14 @@ class RewardService:
                 for one in active
             ],
             "readings": readings,
-            "labelled_share": self.labelled_share,
+            "labelled_share": self.labels.share,
             "most_cycles": self.most_cycles,
+            "verdicts": [WRITTEN[label] for label in self.labels.names],
         }
 
     def answer(self, body: bytes) -> tuple[HTTPStatus, Reply]:
         """Status and reply of a request; only a fault of this program raises."""
-        given = _groups_of(body)
+        given = _groups_of(body, self.labels.names)
         if not isinstance(given, _Groups):
             return HTTPStatus.BAD_REQUEST, given
         try:
@@ -99,7 +106,7 @@ class RewardService:
     def _judged(self, records: Sequence[TraceRecord]) -> JudgedBatch:
         judge = self.judge.renewed() if isinstance(self.judge, ChatEngine) else self.judge
         return reward_rollouts(
-            rollouts_of_records(records, self.labelled_share),
+            rollouts_of_records(records, self.labels.share),
             judge,
             _InTurn(self.embedder, self._embedding),
             self.settings,
@@ -131,7 +138,7 @@ class _Groups:
     notes: Sequence[str]
 
 
-def _groups_of(body: bytes) -> _Groups | Reply:
+def _groups_of(body: bytes, labels: tuple[Verdict, ...]) -> _Groups | Reply:
     """The groups of a request, or the reply that refuses it."""
     values = json_object(body.decode("utf-8", "surrogateescape"))
     if isinstance(values, str):
@@ -141,7 +148,7 @@ def _groups_of(body: bytes) -> _Groups | Reply:
         return _refusal("'rollouts' must be a list of at least one object")
     if size is not None and (type(size) is not int or size < 1):
         return _refusal("'group_size' must be a whole number from 1 on")
-    records, problems = read_trace_rows(rows, "rollouts")
+    records, problems = read_trace_rows(rows, "rollouts", labels)
     wrong = [one for one in problems if one.dropped] or _incomplete(records, size)
     if wrong:
         more = f" (and {len(wrong) - 1:,} further problems)" if len(wrong) > 1 else ""
@@ -178,7 +185,7 @@ def _incomplete(records: Sequence[TraceRecord], size: int | None) -> list[Proble
 @contextmanager
 def opened_service(
     settings: RewardSettings,
-    labelled_share: float | None,
+    labels: Labels = ALL_LABELS,
     most_cycles: int = MOST_CYCLES,
     *,
     recorded: Path | None = None,
@@ -192,9 +199,9 @@ def opened_service(
         ConfigError: as ``check_settings``, or the environment is wrong.
         EngineError: ``recorded`` is no table of rulings.
     """
-    check_settings(settings, labelled_share)
+    check_settings(settings, labels)
     profile = profile_from_environment().name
     with opened_engines(recorded, most_calls) as (judge, embedder):
         if recorded is not None:
             judge.judge([])  # reads the table
-        yield RewardService(profile, judge, embedder, settings, labelled_share, most_cycles)
+        yield RewardService(profile, judge, embedder, settings, labels, most_cycles)

@@ -19,6 +19,7 @@ from decomposerl.errors import ConfigError, DecomposeRLError, SourceFileError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import LABELS, Verdict
 from decomposerl.traces.records import Problem, TraceRecord, read_trace_records, read_trace_rows
 from decomposerl.traces.rollout import Rollout
 
@@ -28,6 +29,20 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 _SHOWN = 20
 _LONG = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of claims and verdicts of traces, and the share of claims that keep theirs.
+
+    ``share`` is as in a semi-supervised run, None where every claim keeps its label.
+    """
+
+    share: float | None = None
+    names: tuple[Verdict, ...] = LABELS
+
+
+ALL_LABELS = Labels()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +84,12 @@ class ScoreRun:
 def score_file(
     traces: Path,
     settings: RewardSettings,
-    labelled_share: float | None = None,
+    labels: Labels = ALL_LABELS,
     recorded: Path | None = None,
     out: Path | None = None,
 ) -> ScoreRun:
     """Score a file of traces and write its tables.
 
-    ``labelled_share`` is the share of claims that keep their label, as in a semi-supervised run;
     ``recorded`` is a ``judge_calls`` table to use instead of the judge; ``out`` is the path of the
     reward table, by default next to the traces. Lines that cannot be read are written next to the
     table, with their problems.
@@ -86,12 +100,12 @@ def score_file(
     """
     from resources.judge.scoring import reward_rollouts
 
-    check_settings(settings, labelled_share)
+    check_settings(settings, labels)
     outputs = _Outputs.next_to(_target(traces, out))
     outputs.refuse_overwriting(traces)
     lines = _lines(traces)
-    records, problems = _records(lines, _name(traces))
-    rollouts = rollouts_of_records(records, labelled_share)
+    records, problems = _records(lines, _name(traces), labels.names)
+    rollouts = rollouts_of_records(records, labels.share)
     with opened_engines(recorded) as (judge, embedder):
         scoring = reward_rollouts(rollouts, judge, embedder, settings)
         engines = judge.engine, embedder.engine
@@ -102,7 +116,7 @@ def score_file(
 
 
 def scored_rows(
-    rows: Sequence[dict[str, object]], settings: RewardSettings
+    rows: Sequence[dict[str, object]], settings: RewardSettings, labels: tuple[Verdict, ...]
 ) -> list[dict[str, object]]:
     """The rewards of traces given as JSON objects; nothing is written.
 
@@ -113,8 +127,8 @@ def scored_rows(
     from decomposerl.rewards.table import reward_objects
     from resources.judge.scoring import reward_rollouts
 
-    check_settings(settings, None)
-    records, problems = read_trace_rows(rows, "traces")
+    check_settings(settings, Labels(names=labels))
+    records, problems = read_trace_rows(rows, "traces", labels)
     wrong = [str(problem) for problem in problems if problem.dropped]
     if wrong:
         raise SourceFileError("; ".join(wrong))
@@ -154,24 +168,6 @@ def opened_engines(
         yield judge(), resource("question_embedder").open()
 
 
-def parse_weights(pairs: Sequence[str]) -> dict[str, float]:
-    """``NAME=NUMBER`` words as weights.
-
-    Raises:
-        ConfigError: a word has another form.
-    """
-    weights = {}
-    for pair in pairs:
-        name, equals, number = pair.partition("=")
-        try:
-            weights[name.strip()] = float(number)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise ConfigError(f"--weight is '{pair}'; it must be NAME=NUMBER, such as diversity=0")
-    return weights
-
-
 def _name(traces: Path) -> str:
     return "standard input" if str(traces) == STANDARD_INPUT else str(traces)
 
@@ -185,25 +181,33 @@ def _lines(traces: Path) -> list[str]:
     return content.decode("utf-8", "surrogateescape").split("\n")
 
 
-def _records(lines: Sequence[str], name: str) -> tuple[list[TraceRecord], list[Problem]]:
-    records, problems = read_trace_records(lines, name)
+def _records(
+    lines: Sequence[str], name: str, labels: tuple[Verdict, ...]
+) -> tuple[list[TraceRecord], list[Problem]]:
+    records, problems = read_trace_records(lines, name, labels)
     if not records:
         listed = "".join(f"\n  {problem}" for problem in problems[:10])
         raise SourceFileError(f"{name} holds no trace that can be scored{listed}")
     return records, problems
 
 
-def check_settings(settings: RewardSettings, labelled_share: float | None) -> None:
+def check_settings(settings: RewardSettings, labels: Labels) -> None:
     """Refuse what would fail later, before anything is spent.
 
     Raises:
-        ConfigError: a weight names no reward, or the share is not between 0 and 1.
+        ConfigError: a weight names no reward, the share is not between 0 and 1, or silence
+            refutes although there is a verdict for it.
     """
     from decomposerl.rewards.composite import weights_of
 
     weights_of(settings)
-    if labelled_share is not None and not 0.0 <= labelled_share <= 1.0:
-        raise ConfigError(f"--labelled-share is {labelled_share}; it must be between 0 and 1")
+    if labels.share is not None and not 0.0 <= labels.share <= 1.0:
+        raise ConfigError(f"--labelled-share is {labels.share}; it must be between 0 and 1")
+    if labels.names != LABELS and settings.silence != "literal":
+        raise ConfigError(
+            f"--silence {settings.silence} reads an open part as Refuted, and --three-way has a "
+            "verdict for it; choose one"
+        )
 
 
 def rollouts_of_records(

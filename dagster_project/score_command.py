@@ -14,9 +14,11 @@ from dagster_project.terminal import (
     print_text,
     report_errors,
 )
+from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
     from dagster_project.score import ScoreRun
+    from decomposerl.schemas import Verdict
 
 
 UNREADABLE = 3
@@ -65,6 +67,10 @@ Votes = Annotated[
     Literal["judge", "policy"], typer.Option(help="Whose majority replaces a missing label.")
 ]
 
+ThreeWay = Annotated[
+    bool, typer.Option("--three-way", help="Not Enough Information is a verdict and a label, too.")
+]
+
 
 @report_errors
 def score(  # noqa: PLR0913 - each is one option
@@ -80,6 +86,7 @@ def score(  # noqa: PLR0913 - each is one option
     grounding: Grounding = "literal",
     silence: Silence = "literal",
     restating: Restating = "literal",
+    three_way: ThreeWay = False,
     labelled_share: Share = None,
     judge_calls: Recorded = None,
     allow_unreadable: Unreadable = False,
@@ -93,13 +100,14 @@ def score(  # noqa: PLR0913 - each is one option
     read go to the rejects file, the others are scored, and the exit code is 3.
     """
     from dagster_project.progress_display import shown_progress
-    from dagster_project.score import score_file
+    from dagster_project.score import Labels, score_file
     from decomposerl.rewards.settings import RewardSettings
 
     paper = RewardSettings(_weights(weight), necessity, abstention, atomicity, votes, failures)
     settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
+    labels = Labels(labelled_share, _verdicts(three_way))
     with shown_progress():
-        run = score_file(traces, settings, labelled_share, judge_calls, out)
+        run = score_file(traces, settings, labels, judge_calls, out)
     _print_scores(run, output, questions=questions)
     if run.unreadable and not allow_unreadable:
         raise typer.Exit(UNREADABLE)
@@ -123,6 +131,7 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     grounding: Grounding = "literal",
     silence: Silence = "literal",
     restating: Restating = "literal",
+    three_way: ThreeWay = False,
     labelled_share: Share = None,
     judge_calls: Recorded = None,
 ) -> None:
@@ -135,20 +144,40 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     """
     from dagster_project.reward_server import serve_at
     from dagster_project.reward_service import opened_service
+    from dagster_project.score import Labels
     from decomposerl.rewards.settings import RewardSettings
 
     paper = RewardSettings(_weights(weight), necessity, abstention, atomicity, votes, failures)
     settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
+    labels = Labels(labelled_share, _verdicts(three_way))
     service = opened_service(
-        settings, labelled_share, most_cycles, recorded=judge_calls, most_calls=most_calls
+        settings, labels, most_cycles, recorded=judge_calls, most_calls=most_calls
     )
     serve_at(host, port, service, at_once, most_megabytes * 1_000_000)
 
 
-def _weights(pairs: list[str] | None) -> dict[str, float]:
-    from dagster_project.score import parse_weights
+def _verdicts(three_way: bool) -> "tuple[Verdict, ...]":  # noqa: FBT001 - the option
+    from decomposerl.schemas import LABELS, VERDICTS
 
-    return parse_weights(pairs or [])
+    return VERDICTS if three_way else LABELS
+
+
+def _weights(pairs: list[str] | None) -> dict[str, float]:
+    """``NAME=NUMBER`` words as weights.
+
+    Raises:
+        ConfigError: a word has another form.
+    """
+    weights = {}
+    for pair in pairs or []:
+        name, equals, number = pair.partition("=")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ConfigError(f"--weight is '{pair}'; it must be NAME=NUMBER, such as diversity=0")
+    return weights
 
 
 def _print_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:

@@ -71,7 +71,10 @@ def verify_claims(
 
 
 def score_traces(
-    traces: Sequence[Mapping[str, object]], settings: RewardSettings | None = None
+    traces: Sequence[Mapping[str, object]],
+    settings: RewardSettings | None = None,
+    *,
+    three_way: bool = False,
 ) -> list[dict[str, object]]:
     """The rewards of traces by the profile's judge, in order.
 
@@ -79,16 +82,20 @@ def score_traces(
     ``trace``; optionally ``label``, ``n_star`` or ``questions``, ``group``, ``rollout`` and
     ``truncated``. The result has ``group``, ``rollout``, ``total`` and ``rewards``; each of those
     has ``value`` (None unless ``state`` is scored), ``state``, ``weight``, ``counted`` and, where
-    it has values by question, ``questions``.
+    it has values by question, ``questions``. ``three_way``: Not Enough Information is a verdict
+    and a label, too.
 
     Raises:
         SourceFileError: a trace lacks a field, or has a wrong one; nothing is scored.
-        ConfigError: a weight names no reward, or the environment is wrong.
+        ConfigError: a weight names no reward, the environment is wrong, or ``settings.silence``
+            refutes under ``three_way``.
         EngineError: an engine failed as a whole.
     """
     from dagster_project.score import scored_rows
+    from decomposerl.schemas import LABELS, VERDICTS
 
-    return scored_rows([dict(trace) for trace in traces], settings or RewardSettings())
+    labels = VERDICTS if three_way else LABELS
+    return scored_rows([dict(trace) for trace in traces], settings or RewardSettings(), labels)
 
 
 def _plain(evidence: Evidence) -> str | list[str]:

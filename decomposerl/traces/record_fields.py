@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from decomposerl.printable import printable
-from decomposerl.traces.trace import Verdict
+from decomposerl.schemas import LABELS, WRITTEN, Verdict
 
 FIELDS = (
     "claim", "evidence", "trace", "label", "n_star", "questions", "group", "rollout", "truncated",
 )  # fmt: skip
 """Every field that is read."""
-_LABELS: dict[str, Verdict] = {"supported": "Supported", "refuted": "Refuted"}
 MOST_BYTES = {"claim": 16_000, "evidence": 2_000_000, "trace": 256_000}
 """The longest text of a field, in bytes of UTF-8."""
 MOST_QUESTIONS = 1_000
@@ -31,11 +30,13 @@ _LONGEST = 80
 class Fields:
     """The fields of one line; a value that cannot be read is None and a problem.
 
-    Without ``trace_limits`` a trace may have any size, as a rollout of a trainer.
+    Without ``trace_limits`` a trace may have any size, as a rollout of a trainer. ``labels`` are
+    those that a claim may have.
     """
 
     values: Mapping[str, object]
     trace_limits: bool = True
+    labels: tuple[Verdict, ...] = LABELS
     bad: list[tuple[str, str]] = field(default_factory=list)
 
     def fail(self, name: str, reason: str) -> None:
@@ -114,10 +115,13 @@ class Fields:
         value = self.values.get("label")
         if value is None:
             return None
-        label = _LABELS.get(value.strip().casefold()) if isinstance(value, str) else None
-        if label is None:
-            self.fail("label", f"{_shown(value)} is neither Supported nor Refuted")
-        return label
+        word = value.strip().casefold() if isinstance(value, str) else None
+        for label in self.labels:
+            if word in {label.casefold(), WRITTEN[label].casefold()}:
+                return label
+        *names, last = (WRITTEN[label] for label in self.labels)
+        self.fail("label", f"{_shown(value)} is neither {', '.join(names)} nor {last}")
+        return None
 
     def truncated(self) -> bool:
         """Whether the token budget ended before the trace; not where nothing is said."""

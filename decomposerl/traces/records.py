@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
+from decomposerl.schemas import LABELS, Verdict
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.record_fields import FIELDS, Fields, kind_of, shown_name
 from decomposerl.traces.rollout import Rollout
-from decomposerl.traces.trace import Verdict
 
 Unit = Literal["line", "row"]
 _DIGITS = 16
@@ -40,6 +40,8 @@ class TraceRecord:
     group: str
     number: int
     truncated: bool
+    labels: tuple[Verdict, ...] = LABELS
+    """The verdicts that the trace may end with."""
 
     def rollout(self) -> Rollout:
         """The record with its trace parsed."""
@@ -48,7 +50,7 @@ class TraceRecord:
             number=self.number,
             claim=self.claim,
             evidence=self.evidence,
-            trace=parse_trace(self.text),
+            trace=parse_trace(self.text, self.labels),
             label=self.label,
             n_star=self.n_star,
             truncated=self.truncated,
@@ -80,34 +82,38 @@ class Problem:
         )
 
 
-def read_trace_records(lines: Iterable[str], file: str) -> tuple[list[TraceRecord], list[Problem]]:
+def read_trace_records(
+    lines: Iterable[str], file: str, labels: tuple[Verdict, ...] = LABELS
+) -> tuple[list[TraceRecord], list[Problem]]:
     """Read JSONL lines; blank ones are no records but count as lines.
 
     Without ``group``, equal claim and evidence make one group; a number is a name too. Without
     ``rollout``, a record takes the least number that no earlier one of its group has.
     ``n_star`` is at least 1; where only ``questions`` are given it is the number of different
     ones. A group holds one claim with one evidence, label and n*, and each number once. Labels
-    are ``Supported`` and ``Refuted`` in any letter case. A list of passages becomes one text
-    with line breaks.
+    and verdicts are ``labels``, those of a claim in any letter case. A list of passages becomes one
+    text with line breaks.
 
     Every problem of a line is reported, in line order; a field that is not read is reported
     once, where it first stands. Bytes that are not UTF-8 come as surrogates ("surrogateescape"
     of Python) and make a bad line. Never raises on any content.
     """
-    reader = _Reader(file)
+    reader = _Reader(file, labels)
     for number, text in enumerate(lines, start=1):
         if text.strip():
             reader.read(number, text.removeprefix("\ufeff") if number == 1 else text)
     return reader.records, reader.problems
 
 
-def read_trace_rows(rows: Sequence[object], place: str) -> tuple[list[TraceRecord], list[Problem]]:
+def read_trace_rows(
+    rows: Sequence[object], place: str, labels: tuple[Verdict, ...] = LABELS
+) -> tuple[list[TraceRecord], list[Problem]]:
     """The same for JSON values, numbered from 0 as in their list; ``place`` is what holds them.
 
     They come from a trainer, whose rollouts have no limits: neither have traces here. The scorer
     bounds what a judge is asked (``most_cycles``).
     """
-    reader = _Reader(place, "row", trace_limits=False)
+    reader = _Reader(place, labels, "row", trace_limits=False)
     for number, values in enumerate(rows):
         reader.take(number, values)
     return reader.records, reader.problems
@@ -137,6 +143,7 @@ class _Reader:
     """Records and problems so far, and the fields and groups that were met."""
 
     file: str
+    labels: tuple[Verdict, ...]
     unit: Unit = "line"
     trace_limits: bool = True
     records: list[TraceRecord] = field(default_factory=list)
@@ -158,7 +165,7 @@ class _Reader:
             self._drop(line, "", f"is {kind_of(values)} instead of an object")
             return
         self._report_unread(line, values)
-        fields = Fields(values, self.trace_limits)
+        fields = Fields(values, self.trace_limits, self.labels)
         record = self._record(line, fields)
         bad = fields.bad or list(self._clashes(record))
         for name, reason in bad:
@@ -177,8 +184,8 @@ class _Reader:
             taken = self.groups.get(group, {})
             number = next(free for free in count(self.free.get(group, 0)) if free not in taken)
             self.free[group] = number
-        cut = fields.truncated()
-        return TraceRecord(line, claim, evidence, text, label, n_star, group, number, cut)
+        prompt = claim, evidence, text, label, n_star, group
+        return TraceRecord(line, *prompt, number, fields.truncated(), self.labels)
 
     def _clashes(self, record: TraceRecord) -> Iterator[tuple[str, str]]:
         """Where a record disagrees with the first one of its group, or repeats another."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from chat_parts import settings as chat_settings
 from dagster_project.reward_service import MOST_CYCLES, RewardService
+from dagster_project.score import Labels
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.rewards.settings import RewardSettings
@@ -98,7 +99,7 @@ def test_the_values_are_the_trainers(*, labelled: bool, judge: Judge, tmp_path: 
 def test_weights_and_readings_are_those_of_the_service():
     """A weight of 0 leaves a reward out; half of the claims may keep their label."""
     strict = RewardSettings({"joint": 2.5, "diversity": 0}, necessity="mean")
-    one = service(settings=strict, labelled_share=0.0)
+    one = service(settings=strict, labels=Labels(0.0))
     (first, *_) = scored(one, *rows(TRACES[:2]))
     assert "diversity" not in first["rewards"]
     assert 2.5 == first["rewards"]["joint"]["weight"]
@@ -112,8 +113,8 @@ def test_weights_and_readings_are_those_of_the_service():
     )
     assert summed == pytest.approx(first["total"])
     health = one.health()
-    assert ("embedded", "rule_judge:3", 0.0) == (
-        *(health[name] for name in ("profile", "judge", "labelled_share")),
+    assert ("embedded", "rule_judge:3", 0.0, ["Supported", "Refuted"]) == (
+        *(health[name] for name in ("profile", "judge", "labelled_share", "verdicts")),
     )
     assert {"joint": 2.5, "format": 1.0} == {
         reward["name"]: reward["weight"]

@@ -92,6 +92,33 @@ def test_the_strict_readings_are_options(tmp_path: Path):
     assert [plain] == rows(score(path, *LEAN, *others, "--format", "json"))
 
 
+def test_a_third_verdict_is_read_where_it_is_offered(tmp_path: Path):
+    """Label and verdict; it pays by an honest abstention about the open part, not by silence."""
+    verdict = "<verification>Not Enough Information</verification>"
+    line = {
+        "claim": "The Ilva ferry was designed by Oskar Lund.",
+        "evidence": "Boats cross the Osk.",
+        "label": "not enough information",
+    }
+    asked = "<question>Who designed the Ilva ferry?</question><answer>I don't know.</answer>"
+    traces = [
+        f"<think>One.</think>{part}{verdict}" for part in (f"{asked}<think>Open.</think>", "")
+    ]
+    path = tmp_path / "open.jsonl"
+    path.write_text("".join(json.dumps(line | {"trace": one}) + "\n" for one in traces), "utf-8")
+    refused = score(path, *LEAN)
+    assert 2 == refused.exit_code
+    assert "'not enough information' is neither Supported nor Refuted" in refused.stderr
+    honest, silent = rows(score(path, *LEAN, "--three-way", "--format", "json"))
+    assert "NotEnoughInfo" == honest["label"]
+    assert [7 / 8, 1.0, 1.0] == [honest[name] for name in ("format", "verification", "coverage")]
+    assert (1.0, 0.0) == (silent["verification"], silent["coverage"])
+    given = [line | {"trace": one} for one in traces]
+    settings = RewardSettings(weights={"diversity": 0})
+    totals = [one["total"] for one in score_traces(given, settings, three_way=True)]
+    assert [honest["total"], silent["total"]] == totals
+
+
 def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
     """The same numbers without a judge; other readings of the same rulings cost nothing."""
     first = rows(score(file, *LEAN, "--format", "json"))
@@ -200,6 +227,7 @@ def test_quotations_are_located_in_the_evidence(tmp_path: Path):
         (["--weight", "joint"], "it must be NAME=NUMBER, such as diversity=0"),
         (["--weight", "joint=nan"], "must be a finite number"),
         (["--labelled-share", "1.5"], "must be between 0 and 1"),
+        (["--three-way", "--silence", "refutes"], "--three-way has a verdict for it; choose one"),
         (["--judge-calls", "nowhere.parquet"], "nowhere.parquet"),
         (["--necessity", "max"], "'max' is not one of 'min', 'mean'"),
     ],

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from decomposerl.schemas import VERDICTS
 from decomposerl.traces.record_fields import FIELDS
 from decomposerl.traces.records import (
     Problem,
@@ -119,6 +120,19 @@ def test_label_spellings(spelling: str):
 def test_no_label_by_substring(value: str):
     """Anything but the two labels is refused by name, never read as the nearest one."""
     assert refusal(label=value) == ("label", f"'{value}' is neither Supported nor Refuted")
+
+
+def test_a_third_label_is_read_where_it_is_offered():
+    """In both spellings; the trace may end with it, too, and the refusal names all three."""
+    third = TRACE.replace("Refuted", "Not Enough Information")
+    for spelling in (" not enough INFORMATION", "NotEnoughInfo"):
+        text = line(label=spelling, trace=third)
+        (record,), problems = read_trace_records([text], "t.jsonl", VERDICTS)
+        assert (problems, record.label) == ([], "NotEnoughInfo")
+        assert "NotEnoughInfo" == record.rollout().trace.verdict
+    assert one(trace=third).rollout().trace.verdict is None
+    _, (problem,) = read_trace_records([line(label="NEI")], "t.jsonl", VERDICTS)
+    assert "'NEI' is neither Supported, Refuted nor Not Enough Information" == problem.reason
 
 
 def test_silver_questions_give_n_star():
