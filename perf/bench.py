@@ -36,7 +36,7 @@ from perf import (
     peers,
 )
 from perf.busy import load_beside
-from perf.older_processor import is_emulated, program
+from perf.older_processor import program
 from perf.pages import write_between_markers
 from perf.sizes import PAPER, QUICK, Sizes
 from perf.timing import Row
@@ -81,7 +81,7 @@ def main() -> None:
     print(f"{machine.description()}; {_rates()}")
     rows: list[Row] = []
     for name in options.only or BENCHES:
-        left_s = TOTAL_S + started - time.perf_counter()
+        left_s = max(TOTAL_S + started - time.perf_counter(), 0.0)
         command = [sys.executable, "-m", *program("perf.bench"), "--rows-of", name]
         command += ["--quick"] if options.quick else []
         for row in rows_within(command, name, min(left_s, BENCH_S)):
@@ -91,7 +91,8 @@ def main() -> None:
     text = report(rows)
     print(f"\n{text}")
     if options.report:
-        write_between_markers(options.report, "bench avx2" if is_emulated() else "bench", text)
+        part = "bench avx2" if machine.is_older() else "bench"
+        write_between_markers(options.report, part, text)
     if options.strict and any(row.missed for row in rows):
         sys.exit(1)
 
@@ -102,14 +103,15 @@ def rows_within(command: Sequence[str], name: str, limit_s: float) -> Iterator[R
         command, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as child:
         stop = partial(os.killpg, child.pid, signal.SIGKILL)
-        clock = threading.Timer(max(limit_s, 0.0), stop)
+        clock = threading.Timer(limit_s, stop)
         clock.start()
         try:
             for line in child.stdout or ():
                 if line.startswith(ROW):
                     yield Row(**json.loads(line.removeprefix(ROW)))
             if child.wait() != 0:
-                ended = f"ended after {limit_s:.0f} s" if child.returncode < 0 else "failed"
+                late = f"ended after {limit_s:.0f} s; run --only {name}"
+                ended = late if child.returncode < 0 else "failed"
                 yield Row(f"{name}, the rest", None, "", None, None, 1.0, note=ended)
         finally:
             clock.cancel()

@@ -8,7 +8,7 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -120,13 +120,26 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
-def description() -> str:
-    """Cores, processor, memory, Python and libraries in one paragraph."""
+def is_older() -> bool:
+    """Whether this processor multiplies no bytes (no VNNI), or is kept to AVX2."""
+    return is_emulated() or "avx512_vnni" not in _vector_units(_processor())
+
+
+def _processor() -> dict[str, str]:
     info = Path("/proc/cpuinfo")
     rows = info.read_text().splitlines() if info.is_file() else []
-    facts = {row.split(":")[0].strip(): row.split(":")[1].strip() for row in rows if ":" in row}
+    return {row.split(":")[0].strip(): row.split(":")[1].strip() for row in rows if ":" in row}
+
+
+def _vector_units(facts: Mapping[str, str]) -> list[str]:
     wanted = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
-    units = [unit for unit in wanted if unit in facts.get("flags", "").split()]
+    return [unit for unit in wanted if unit in facts.get("flags", "").split()]
+
+
+def description() -> str:
+    """Cores, processor, memory, Python and libraries in one paragraph."""
+    facts = _processor()
+    units = _vector_units(facts)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     pools = sorted({f"{pool['internal_api']} {pool['version']}" for pool in threadpool_info()})
     emulated = ", restricted to AVX2 to emulate an older one" if is_emulated() else ""

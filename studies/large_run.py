@@ -5,7 +5,8 @@
 assets, each in a process of its own that ends if it holds more than the limit. A step that is done
 is not done again, so a run that was ended goes on. ``--discard`` empties the evidence of a table
 once the stage after it is complete. The costs are ``large_run.json`` in a folder for each pool, and
-a table; of several pools (``--claims 100000,400000``) also how they grow.
+a table; of several pools (``--claims 100000,400000``) also how they grow. ``--report`` also
+writes ``large_run.json`` beside the page, which ``studies.scaling_costs`` reads.
 """
 
 import argparse
@@ -67,6 +68,8 @@ def main() -> None:
     print(text)
     if options.report:
         write_between_markers(options.report, "large-run", text)
+        measured = {"dimensions": options.dimensions, "pools": costs}
+        options.report.with_name("large_run.json").write_text(json.dumps(measured, indent=1) + "\n")
 
 
 def _all_steps(pool: int, options: argparse.Namespace) -> list[dict[str, Any]]:
