@@ -2,8 +2,9 @@
 
 An example is a head's two texts and the class that the large judge's ruling states. Examples are
 split by document: documents that share a claim, and claims that share a document, are on one side.
-For training each class has equally many: those of a rarer class are repeated, and what that cannot
-balance is left out.
+Where no dev document of a head holds one of its classes, some training documents that do become dev
+for this head: a constant head would score best over dev otherwise. For training each class has
+equally many: those of a rarer class are repeated, and what that cannot balance is left out.
 """
 
 import hashlib
@@ -32,7 +33,9 @@ class DistillationSettings(Settings):
         8, ge=1, description="how often the examples of a rarer class are repeated at most"
     )
     per_class: int = Field(0, ge=0, description="most training examples of a class; 0: no limit")
-    most_dev: int = Field(1_000, ge=1, description="most examples of a head for early stopping")
+    most_dev: int = Field(
+        1_000, ge=3, description="most examples of a head for early stopping, shared by its classes"
+    )
     seed: int = Field(42, ge=0, description="part of the hash that splits the documents")
 
 
@@ -74,8 +77,8 @@ def judge_examples(
 ) -> pl.DataFrame:
     """``JUDGE_EXAMPLES``: one row per head and distinct call, sorted by head and call key.
 
-    ``selected`` are the training rows that repeating can balance, a sample of dev, and every test
-    row.
+    ``selected`` are the training rows that repeating can balance, at most an equal share of
+    ``most_dev`` of each class of dev, and every test row.
     """
     calls = {one.call.key: one for one in ruled}
     documents = _documents([(one.claim, one.document) for one in calls.values()])
@@ -91,6 +94,7 @@ def judge_examples(
         split=pl.col("document").replace_strict(split, return_dtype=pl.String()),
         teacher=pl.lit(teacher),
     )
+    frame = _with_each_class_in_dev(frame, settings)
     return JUDGE_EXAMPLES.conform(_selected(frame, settings).sort("head", "call_key"))
 
 
@@ -123,17 +127,42 @@ def example_counts(examples: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _with_each_class_in_dev(frame: pl.DataFrame, settings: DistillationSettings) -> pl.DataFrame:
+    """Moves training documents of a head to dev, whole, where dev lacks one of its classes.
+
+    As many of those that hold the class as dev's share of documents, at least one; the last one
+    stays. Names of documents are hashes, so that the least ones are a draw.
+    """
+    share, cell = settings.dev_share / (1 - settings.test_share), ("head", "label")
+    documents = pl.len().over(cell)
+    most = pl.max_horizontal((documents * share).floor(), 1)
+    moved = (
+        frame.filter(split="train")
+        .select(*cell, "document")
+        .unique()
+        .join(frame.filter(split="dev"), on=cell, how="anti")
+        .filter(
+            pl.col("document").rank("ordinal").over(cell) <= pl.min_horizontal(most, documents - 1)
+        )
+        .select("head", "document", moves=pl.lit(True))
+        .unique()
+    )
+    joined = frame.join(moved, on=("head", "document"), how="left", maintain_order="left")
+    split = pl.when("moves", split="train").then(pl.lit("dev")).otherwise("split")
+    return joined.with_columns(split=split).drop("moves")
+
+
 def _selected(frame: pl.DataFrame, settings: DistillationSettings) -> pl.DataFrame:
     """With ``selected``. Call keys are hashes, so that their order is a draw."""
     cell = ("head", "split", "label")
     spread = frame.sort("call_key").with_columns(  # every document once before any twice
         turn=pl.int_range(pl.len()).over(*cell, "document"),
-        drawn=pl.int_range(pl.len()).over("head", "split"),
         size=pl.len().over(*cell),
     )
     placed = spread.sort("turn", "call_key").with_columns(
         place=pl.int_range(pl.len()).over(*cell),
         rarest=pl.col("size").min().over("head", "split"),
+        classes=pl.col("label").n_unique().over("head", "split"),
     )
     most = pl.col("rarest") * settings.repeats
     if settings.per_class:
@@ -142,10 +171,10 @@ def _selected(frame: pl.DataFrame, settings: DistillationSettings) -> pl.DataFra
         pl.when(split="train")
         .then(pl.col("place") < most)
         .when(split="dev")
-        .then(pl.col("drawn") < settings.most_dev)
+        .then(pl.col("place") < settings.most_dev // pl.col("classes"))
         .otherwise(pl.lit(True))
     )
-    return placed.with_columns(selected=chosen).drop("turn", "drawn", "size", "place", "rarest")
+    return placed.with_columns(selected=chosen).drop("turn", "size", "place", "rarest", "classes")
 
 
 def _documents(pairs: Sequence[tuple[str, str]]) -> list[str]:

@@ -84,6 +84,28 @@ def test_the_split_of_a_document_stays_when_others_come():
     assert joined["split"].equals(joined["split_2"].rename("split"))
 
 
+@given(st.integers(0, 200), st.integers(2, 6))
+def test_dev_has_each_class_that_two_training_documents_hold(seed: int, rare: int):
+    """Otherwise a constant head is the best over dev; its documents move whole, test stays."""
+    calls = [
+        about(f"claim {n}", f"document {n}", of, "0" if n < rare and of == 0 else "1")
+        for n in range(40)
+        for of in (0, 1)
+    ]
+    settings = DistillationSettings(test_share=0.2, dev_share=0.05, seed=seed, most_dev=10)
+    made = judge_examples(calls, "t", settings)
+    same = judge_examples([replace(one, ruling="1") for one in calls], "t", settings)
+    sides = made.filter(label="0")["split"].to_list()
+    if sides.count("train") + sides.count("dev") > 1:
+        assert sides.count("dev") >= 1
+    assert {1} == {*made.group_by("document").agg(pl.n_unique("split"))["split"]}
+    first, second = (one.filter(split="test")["call_key"] for one in (made, same))
+    assert first.equals(second)
+    dev = made.filter("selected", split="dev")
+    assert 10 >= dev.height
+    assert min(sides.count("dev"), 5) == dev.filter(label="0").height
+
+
 @pytest.mark.parametrize("limit", [0, 9])
 def test_every_class_is_learned_equally_often(limit: int):
     """Rarer ones by repeating, at most eight times; ``per_class`` limits them all."""
