@@ -1,10 +1,11 @@
 """The trained studies of ``docs/results/studies.md``, from the tables of data folders.
 
 ``python -m studies.training_page --data DATA`` writes, between the page's markers, a part for each
-study of trained policies and for the rewards by the tiny judge: figure, engine, seeds, steps, what
-shows, and the table. Of several folders (claims of three labels have one for themselves) the first
-with a study's table counts. Table and figure are kept beside the page, so that studies may be run
-on different machines; a study that no folder has is shown as kept, or said not to be run.
+study of trained policies, for the heads of the tiny judge and for its rewards: figure, engine,
+seeds, steps, what shows, and the table. Of several folders (claims of three labels have one for
+themselves) the first with a table counts. Table and figure are kept beside the page, so that
+studies may be run on different machines; a study that no folder has is shown as kept, or said not
+to be run.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
+from decomposerl.reports.judge_figure import agreement_markdown
 from decomposerl.reports.study_report import compared_markdown, study_sentence
 from decomposerl.reports.study_tables import PAPER_SECTIONS, STUDY_TABLES, study_engine
 from decomposerl.reports.tables import markdown_text
@@ -23,7 +25,7 @@ from resources.report import studies
 from resources.store.parquet import table_of
 
 _PAGE = Path("docs/results/studies.md")
-_JUDGE = "judge_rewards"
+_JUDGE, _HEADS = "judge_rewards", "tiny_judge_agreement"
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -33,6 +35,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--report", type=Path, default=_PAGE, help="Markdown file with markers")
     options = parser.parse_args(words)
     parts = [_part(options.data, options.report, one.name, one.title) for one in STUDIES]
+    parts.append(_heads(options.data, options.report))
     parts.append(_part(options.data, options.report, _JUDGE, "Rewards by the tiny judge"))
     write_between_markers(options.report, "trained studies", "\n\n".join(parts))
 
@@ -41,17 +44,35 @@ def _part(folders: Sequence[Path], page: Path, name: str, title: str) -> str:
     section = f" ({PAPER_SECTIONS[name]})" if name in PAPER_SECTIONS else ""
     head = f"### {title}{section}"
     figure, kept = (page.with_name(f"study_{name}.{kind}") for kind in ("png", "parquet"))
-    place = Path("study") / f"{name}.parquet"
-    data = next((one for one in folders if (one / place).is_file()), None)
+    data = _keep(folders, f"study/{name}", kept)
     if data is not None:
         shutil.copyfile(data / studies.STUDIES / f"{name}.png", figure)
-        shutil.copyfile(data / place, kept)
     elif not kept.is_file():
         return f"{head}\n\n`study/{name}` was not run."
     table = table_of(f"study/{name}").conform(pl.read_parquet(kept))
     study = next((one for one in STUDIES if one.name == name), None)
     links = f"![{title}]({figure.name})\n\n[All figures as Parquet]({kept.name})."
     return f"{head}\n\n{links} {_shown(name, study, table)}"
+
+
+def _heads(folders: Sequence[Path], page: Path) -> str:
+    """How each head of the tiny judge agrees with its teacher; the figure is the next part's."""
+    head, kept = "### Heads of the tiny judge (G.6)", page.with_name("study_heads.parquet")
+    if _keep(folders, _HEADS, kept) is None and not kept.is_file():
+        return f"{head}\n\n`{_HEADS}` was not run."
+    table = table_of(_HEADS).conform(pl.read_parquet(kept))
+    engine, cut = markdown_text(study_engine(table)), table.unique("head")["shortened"].sum()
+    said = f"[All figures as Parquet]({kept.name}). Engine: {engine}. 95 % intervals over documents"
+    return f"{head}\n\n{said}; {cut:,} texts were shortened.\n\n{agreement_markdown(table)}"
+
+
+def _keep(folders: Sequence[Path], table: str, kept: Path) -> Path | None:
+    """Copy the first folder's table beside the page; that folder, if any has it."""
+    place = f"{table}.parquet"
+    data = next((one for one in folders if (one / place).is_file()), None)
+    if data is not None:
+        shutil.copyfile(data / place, kept)
+    return data
 
 
 def _shown(name: str, study: Study | None, table: pl.DataFrame) -> str:

@@ -5,9 +5,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from decomposerl.reports.judge_figure import agreement_markdown
 from decomposerl.reports.study_report import compared_markdown
 from decomposerl.reports.tables import markdown_text
-from decomposerl.schemas import JUDGE_STUDY
+from decomposerl.schemas import JUDGE_AGREEMENT, JUDGE_STUDY
 from decomposerl.training.studies import STUDIES, study_named
 from decomposerl.training.study_table import study_table
 from project import ROOT
@@ -22,7 +23,7 @@ PART = REWARDS.only({"all seven rewards", "without coverage", "without diversity
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A part of one study, the rewards by the tiny judge, and a page with the markers."""
+    """A part of one study, the tiny judge's heads and rewards, and a page with the markers."""
     table = study_table(PART, outcomes(PART, {}, seeds=(42, 1)), "rule_judge:3; base_policy_clean")
     write_parquet(table, tmp_path / "study/rewards.parquet")
     judged = {
@@ -31,6 +32,12 @@ def data(tmp_path: Path) -> Path:
     }  # fmt: skip
     made = pl.DataFrame([judged], schema=JUDGE_STUDY.schema)
     write_parquet(made, tmp_path / "study/judge_rewards.parquet")
+    one = {"metric": "kappa", "value": 0.5, "rows": 40, "documents": 10, "shortened": 3,
+           "engine": "tiny:1", "teacher": "r:3"}  # fmt: skip
+    heads = [{**one, "head": head} for head in ("answerability", "coverage")]
+    heads.append({**one, "head": "coverage", "metric": "agreement", "low": 0.25, "high": 0.75})
+    agreed = pl.DataFrame(heads, schema=JUDGE_AGREEMENT.schema)
+    write_parquet(agreed, tmp_path / "tiny_judge_agreement.parquet")
     (tmp_path / "studies").mkdir()
     for name in ("rewards", "judge_rewards"):
         (tmp_path / f"studies/{name}.png").write_bytes(PNG)
@@ -48,7 +55,7 @@ def test_the_page_has_each_study_and_says_what_was_not_run(data: Path):
     """A table with its engine, size and intervals; every other study by name; the text around."""
     page = written(data)
     parts = {part.partition("\n")[0]: part for part in page.split("\n### ")[1:]}
-    assert len(STUDIES) + 1 == len(parts)
+    assert len(STUDIES) + 2 == len(parts)
     shown = parts["One reward removed (Table 3 and G.4)"]
     table = pl.read_parquet(data / "study/rewards.parquet")
     assert compared_markdown(PART, table) in shown
@@ -62,6 +69,10 @@ def test_the_page_has_each_study_and_says_what_was_not_run(data: Path):
     judged = parts["Rewards by the tiny judge (G.6)"]
     assert "Engine: tiny:1; r:3." in judged
     assert "0.50 \\[0.25, 0.75\\]" in judged
+    heads = parts["Heads of the tiny judge (G.6)"]
+    assert "Engine: tiny:1; r:3." in heads
+    assert " 6 texts were shortened." in heads, "each head's once"
+    assert agreement_markdown(pl.read_parquet(data / "tiny_judge_agreement.parquet")) in heads
     for study in STUDIES:
         if study != REWARDS:
             (part,) = [one for head, one in parts.items() if head.startswith(study.title)]
@@ -87,6 +98,11 @@ def test_tables_and_figures_are_kept_beside_the_page(data: Path):
     source.unlink()
     kept.unlink()
     assert "study_rewards" not in written(data)
+
+
+def test_heads_that_were_not_measured_are_said_so(data: Path):
+    (data / "tiny_judge_agreement.parquet").unlink()
+    assert "`tiny_judge_agreement` was not run." in written(data)
 
 
 def test_a_study_may_lie_in_another_data_folder(
