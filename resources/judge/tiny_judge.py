@@ -2,7 +2,7 @@
 
 A folder of trained heads::
 
-    judge.json           encoder, its limit, teacher
+    judge.json           encoder, its limit, teacher, version of the rulings
     <head>/head.json     what the head was trained on and how well; its class where it is constant
     <head>/              adapter and classifier as peft saves them, where it is not
 
@@ -31,8 +31,8 @@ FOLDER = "tiny_judge"
 JUDGE_FILE, HEAD_FILE, WEIGHTS = "judge.json", "head.json", "adapter_model.safetensors"
 ENGINE = "tiny_judge:"
 """Every tiny judge's engine begins with it: none is another one's teacher."""
-RULES = 1
-"""Increase it when the code changes any ruling."""
+RULES = 2
+"""Increase it when the code changes any ruling; heads of another number must be trained again."""
 _DIGITS = 8
 _TRAIN = "decomposerl run judge_distillation tiny_judge_heads"
 
@@ -57,9 +57,15 @@ class TinyJudge:
         """Encoder, and a digest over the encoder's limit and every head.
 
         Raises:
-            EngineMissing: the folder holds no trained heads, or they are another encoder's.
+            EngineMissing: the folder holds no trained heads, or they are another encoder's or an
+                earlier version's.
         """
         trained_on, now = self.record["identity"], self._encoder.identity
+        if self.record.get("rules") != RULES:
+            raise EngineMissing(
+                f"the tiny judge in {self.folder} was trained by another version, which reads its "
+                f"encoder differently: {_TRAIN}"
+            )
         if now != trained_on:
             raise EngineMissing(
                 f"the tiny judge in {self.folder} was trained on the encoder {trained_on}, and "

@@ -27,7 +27,7 @@ from decomposerl.reports.tables import markdown_table
 from decomposerl.settings import Settings
 from resources.hub.locks import ModelLocks, models_lock
 from resources.judge.encoder import MINILM, Encoder, length_batches
-from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, read_head
+from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, RULES, read_head
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.run_store import write_json
 
@@ -92,6 +92,7 @@ def train_heads(run: HeadsRun, note: Note) -> None:
         "encoder": run.encoder,
         "revision": run.revision,
         "identity": run.shared.identity,
+        "rules": RULES,
         "most_tokens": run.settings.most_tokens,
         "teacher": frame["teacher"][0],
         "settings": run.settings.model_dump(),
@@ -116,7 +117,7 @@ def _key(run: HeadsRun, examples: HeadExamples) -> str:
     """16 hex digits over all that decides a head."""
     rows = [part.select(_EXAMPLES).rows() for part in (examples.train, examples.dev)]
     settings = run.settings.model_dump()
-    parts = [run.shared.identity, settings, run.dtype, examples.constant, rows]
+    parts = [RULES, run.shared.identity, settings, run.dtype, examples.constant, rows]
     return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -12,9 +12,10 @@ from decomposerl.judge.call import JudgeCall
 from decomposerl.judge.heads import HEADS, texts_of
 from decomposerl.judge.plan import plan
 from judge_parts import QUICK, WordJudge, heads_run, rollouts, trained_heads
+from resources.embedder.minilm import wheel_folder
 from resources.judge.encoder import MINILM, Encoder, length_batches
 from resources.judge.resource import JudgeResource
-from resources.judge.tiny_judge import TinyJudge
+from resources.judge.tiny_judge import RULES, TinyJudge
 from resources.store.parquet import write_parquet
 from resources.training.judge_heads import train_heads
 from resources.training.rollout_log import read_log
@@ -84,6 +85,31 @@ def test_a_mixed_pass_applies_each_rows_own_adapter(made: Path, judge: TinyJudge
             assert torch.allclose(mixed[row], logits, atol=1e-4), name
 
 
+def test_minilm_is_read_by_the_mean_over_its_tokens(tmp_path: Path):
+    """As it was trained, padding left out; a BERT that says nothing of it, by its own pooler."""
+    import torch
+
+    pairs = [("Is it so?", "It is so, said the cat on the mat."), ("Is it?", "No.")]
+    encoder = Encoder(MINILM)
+    rows, model = encoder.encoded(pairs).rows, encoder.model().eval()
+    with torch.inference_mode():
+        both = model(**encoder.padded(rows)).logits
+        for fields, logits in zip(rows, both, strict=True):
+            alone = encoder.padded([fields])
+            last = model.base_model(**alone).last_hidden_state
+            wanted = model.classifier(last.mean(1))[0]
+            assert torch.allclose(logits, wanted, atol=1e-5)
+        copied = tmp_path / "bert"
+        shutil.copytree(wheel_folder(), copied, ignore=shutil.ignore_patterns("1_Pooling"))
+        plain = Encoder(str(copied)).model().eval()
+        alone = encoder.padded(rows[:1])
+        first = plain.base_model(**alone).last_hidden_state[:, 0]
+        dense = plain.base_model.pooler.dense(first)
+        wanted = plain.classifier(torch.tanh(dense))
+        assert torch.allclose(plain(**alone).logits, wanted, atol=1e-5)
+        assert not torch.allclose(both[0], wanted[0], atol=1e-3)
+
+
 def test_what_does_not_fit_keeps_the_nearest_sentences_and_is_counted(made: Path):
     """The sentence that a question is about is read, wherever it stands in the document."""
     encoder = Encoder(str(made / "encoder"), most_tokens=40)
@@ -128,6 +154,9 @@ def test_the_engine_names_encoder_and_heads(made: Path, judge: TinyJudge, tmp_pa
     with pytest.raises(EngineMissing, match="lacks head 'answerability'"):
         TinyJudge(copied).judge(calls()[:1])
     record = json.loads((copied / "judge.json").read_text("utf-8"))
+    (copied / "judge.json").write_text(json.dumps(record | {"rules": RULES - 1}), "utf-8")
+    with pytest.raises(EngineMissing, match="trained by another version"):
+        _ = TinyJudge(copied).engine
     (copied / "judge.json").write_text(json.dumps(record | {"identity": "encoder-0"}), "utf-8")
     with pytest.raises(EngineMissing, match="was trained on the encoder encoder-0"):
         _ = TinyJudge(copied).engine
@@ -142,7 +171,7 @@ def test_the_resource_opens_it_on_its_device(made: Path, tmp_path: Path):
     )
     opened = resource.open()
     assert isinstance(opened, TinyJudge)
-    assert opened.engine.endswith(":float32 r1")
+    assert opened.engine.endswith(f":float32 r{RULES}")
     on_gpu = resource.model_copy(update={"device": "cuda:1"}).tiny_judge(made)
     assert ("cuda:1", "bfloat16") == (on_gpu.device, on_gpu.dtype)
 
