@@ -32,7 +32,7 @@ from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.run_store import write_json
 
 Note = Callable[[str], None]
-_SCORE = "macro_f1"
+_SCORE, _GIVEN = "macro_f1", "classes_given"
 _PASS_TOKENS = 8_192
 _EVALUATED = 64  # examples of dev at a time
 _EXAMPLES = ("text", "context", "label")
@@ -172,12 +172,7 @@ def fit_head(
     Gives that ``macro_f1``, the ``epochs`` run, and ``shortened``, the texts that were cut.
     Checkpoints are in the run's folder meanwhile, and are removed.
     """
-    from transformers import (
-        DataCollatorWithPadding,
-        EarlyStoppingCallback,
-        PrinterCallback,
-        Trainer,
-    )
+    from transformers import DataCollatorWithPadding, PrinterCallback, Trainer
 
     work = folder_aside(run.folder / "checkpoints")
     train, cut = _rows(run.shared, head, examples.train)
@@ -189,7 +184,7 @@ def fit_head(
         eval_dataset=dev,
         data_collator=DataCollatorWithPadding(run.shared.tokenizer),
         compute_metrics=_scored(head),
-        callbacks=[EarlyStoppingCallback(run.settings.patience), _noting(head, note)],
+        callbacks=[_stopping(run.settings.patience), _noting(head, note)],
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -282,9 +277,27 @@ def _scored(head: Head) -> Callable[[Any], dict[str, float]]:
         given = np.asarray(predicted.predictions)[:, :classes].argmax(axis=1)
         cells = np.asarray(predicted.label_ids) * classes + given
         table = np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
-        return {_SCORE: float(macro_f1(table))}
+        return {_SCORE: float(macro_f1(table)), _GIVEN: float(table.any(axis=0).sum())}
 
     return scored
+
+
+def _stopping(patience: int) -> Any:  # noqa: ANN401 - transformers', loaded lazily
+    """Early stopping that counts from the first epoch whose head gives more than one class.
+
+    An adapter starts at nothing, so that a hard head may be constant for some epochs.
+    """
+    from transformers import EarlyStoppingCallback
+
+    class Stopping(EarlyStoppingCallback):
+        learning = False
+
+        def on_evaluate(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - theirs
+            self.learning |= kwargs["metrics"][f"eval_{_GIVEN}"] > 1
+            if self.learning:
+                super().on_evaluate(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    return Stopping(patience)
 
 
 def _noting(head: Head, note: Note) -> Any:  # noqa: ANN401 - transformers', loaded lazily

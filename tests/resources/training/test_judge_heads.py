@@ -6,11 +6,19 @@ import polars as pl
 import pytest
 
 from decomposerl.errors import TrainingError
+from decomposerl.judge.distillation import head_examples
 from decomposerl.judge.heads import HEADS
 from judge_parts import heads_run
 from resources.judge.tiny_judge import TinyJudge, read_head
 from resources.store.parquet import file_sha256, write_parquet
-from resources.training.judge_heads import HeadsRun, heads_markdown, train_heads
+from resources.training.judge_heads import (
+    HeadsRun,
+    fit_head,
+    head_logits,
+    head_model,
+    heads_markdown,
+    train_heads,
+)
 from tiny_models import tiny_modernbert
 
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
@@ -76,6 +84,21 @@ def test_a_head_is_trained_again_where_its_examples_changed(run: HeadsRun):
         notes.append,
     )
     assert not [note for note in notes if "trained before" in note]
+
+
+def test_patience_counts_from_the_first_epoch_that_gives_more_than_one_class(run: HeadsRun):
+    """Neither head learns: the one that gives one class to everything is not given up."""
+    head = HEADS[-1]
+    data = head_examples(pl.read_parquet(run.examples), head, run.settings.least)
+    changes = {"epochs": 4, "patience": 1, "learning_rate": 1e-12}
+    mine = run.model_copy(update={"settings": run.settings.model_copy(update=changes)})
+    pairs = data.dev.select("text", "context").rows()
+    for always, epochs in ((0.0, 2), (100.0, 4)):
+        model = head_model(mine)
+        bias = model.base_model.model.classifier.modules_to_save["default"].bias.data
+        bias -= bias.new_tensor(head_logits(mine.shared, model, pairs).mean(0))
+        bias[0] += always
+        assert epochs == fit_head(mine, model, head, data, str)["epochs"]
 
 
 def test_a_one_sided_head_is_constant_and_says_so(run: HeadsRun):
