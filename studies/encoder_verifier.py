@@ -32,7 +32,8 @@ from resources.judge.encoder import MINILM, Encoder
 from resources.judge.rule_document import answering
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import write_parquet
-from resources.training.judge_heads import HeadsRun, Note, fit_head, head_logits, head_model
+from resources.training.head_callbacks import Note
+from resources.training.judge_heads import HeadsRun, fit_head, head_logits, head_model
 from resources.verifier.evidence_match import feature_matrix
 from resources.verifier.lexical import VerifierWeights
 from studies.encoder_report import SCORED, results_of, section

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.errors import TrainingError
-from decomposerl.evaluation.agreement import macro_f1
 from decomposerl.judge.distillation import HeadExamples, head_examples
 from decomposerl.judge.heads import HEADS, MOST_CLASSES, Head, HeadSettings
 from decomposerl.reports.tables import markdown_table
@@ -29,10 +28,9 @@ from resources.hub.locks import ModelLocks, models_lock
 from resources.judge.encoder import MINILM, Encoder, length_batches
 from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, RULES, read_head
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
+from resources.training.head_callbacks import SCORE, Note, noting, scoring, stopping
 from resources.training.run_store import write_json
 
-Note = Callable[[str], None]
-_SCORE, _GIVEN = "macro_f1", "classes_given"
 _PASS_TOKENS = 8_192
 _EVALUATED = 64  # examples of dev at a time
 _EXAMPLES = ("text", "context", "label")
@@ -67,7 +65,7 @@ def locked_encoder(encoder: str, data: Path) -> str:
 
 def heads_markdown(folder: Path) -> str:
     """A row per trained head: its examples, epochs, macro-F1 on dev, seconds."""
-    names = ("train", "dev", "epochs", _SCORE, "shortened", "constant", "seconds")
+    names = ("train", "dev", "epochs", SCORE, "shortened", "constant", "seconds")
     records = {head.name: read_head(folder / head.name) for head in HEADS}
     rows = [(name, *(one.get(field, "") for field in names)) for name, one in records.items()]
     return markdown_table(("head", *names), rows)
@@ -183,14 +181,14 @@ def fit_head(
         train_dataset=train,
         eval_dataset=dev,
         data_collator=DataCollatorWithPadding(run.shared.tokenizer),
-        compute_metrics=_scored(head),
-        callbacks=[_stopping(run.settings.patience), _noting(head, note)],
+        compute_metrics=scoring(head),
+        callbacks=[stopping(run.settings.patience), noting(head, note)],
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     shutil.rmtree(work, ignore_errors=True)
     return {
-        _SCORE: float(trainer.state.best_metric or 0.0),
+        SCORE: float(trainer.state.best_metric or 0.0),
         "epochs": round(float(trainer.state.epoch), 2),
         "shortened": cut + cut_dev,
     }
@@ -249,7 +247,7 @@ def _arguments(run: HeadsRun, folder: Path) -> Any:  # noqa: ANN401 - transforme
         save_strategy="epoch",
         save_total_limit=1,
         load_best_model_at_end=True,
-        metric_for_best_model=_SCORE,
+        metric_for_best_model=SCORE,
         greater_is_better=True,
         label_names=["labels"],
         seed=settings.seed,
@@ -268,45 +266,3 @@ def _rows(encoder: Encoder, head: Head, frame: pl.DataFrame) -> tuple[list[dict[
     labels = [head.classes.index(label) for label in frame["label"]]
     rows = zip(encoded.rows, labels, strict=True)
     return [{**fields, "labels": label} for fields, label in rows], encoded.shortened
-
-
-def _scored(head: Head) -> Callable[[Any], dict[str, float]]:
-    classes = len(head.classes)
-
-    def scored(predicted: Any) -> dict[str, float]:  # noqa: ANN401 - transformers' EvalPrediction
-        given = np.asarray(predicted.predictions)[:, :classes].argmax(axis=1)
-        cells = np.asarray(predicted.label_ids) * classes + given
-        table = np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
-        return {_SCORE: float(macro_f1(table)), _GIVEN: float(table.any(axis=0).sum())}
-
-    return scored
-
-
-def _stopping(patience: int) -> Any:  # noqa: ANN401 - transformers', loaded lazily
-    """Early stopping that counts from the first epoch whose head gives more than one class.
-
-    An adapter starts at nothing, so that a hard head may be constant for some epochs.
-    """
-    from transformers import EarlyStoppingCallback
-
-    class Stopping(EarlyStoppingCallback):
-        learning = False
-
-        def on_evaluate(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - theirs
-            self.learning |= kwargs["metrics"][f"eval_{_GIVEN}"] > 1
-            if self.learning:
-                super().on_evaluate(*args, **kwargs)  # type: ignore[no-untyped-call]
-
-    return Stopping(patience)
-
-
-def _noting(head: Head, note: Note) -> Any:  # noqa: ANN401 - transformers', loaded lazily
-    """A callback that notes the macro-F1 of every epoch."""
-    from transformers import TrainerCallback
-
-    class Noting(TrainerCallback):
-        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - theirs
-            score = kwargs["metrics"][f"eval_{_SCORE}"]
-            note(f"{head.name}: epoch {state.epoch:.0f}, macro-F1 {score:.3f}")
-
-    return Noting()

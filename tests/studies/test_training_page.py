@@ -101,6 +101,7 @@ def test_tables_and_figures_are_kept_beside_the_page(data: Path):
 
 
 def test_heads_that_were_not_measured_are_said_so(data: Path):
+    """Without the asset's table the part says what to run."""
     (data / "tiny_judge_agreement.parquet").unlink()
     assert "`tiny_judge_agreement` was not run." in written(data)
 
