@@ -39,7 +39,7 @@ from resources.training.judge_measures import (
     reward_frame,
     rewards_of_both,
 )
-from resources.training.judged_runs import judged_runs, rulings_of
+from resources.training.judged_runs import judged_runs, ruled_by, rulings_of
 from resources.training.resource import PolicyTrainerResource
 
 Result = dg.MaterializeResult[StageOutput]
@@ -181,8 +181,9 @@ def judges(  # noqa: PLR0913, PLR0917 - four of them are resources
     recorder = StageRecorder(context, config)
     held_out = judge_distillation.filter(split="test")
     claims = held_out["claim_id"].unique().to_list()
-    runs = judged_runs(data_folder, config.runs)
-    teacher, rulings = rulings_of(runs, held_out["teacher"][0])
+    known = judged_runs(data_folder, config.runs)
+    teacher, rulings = rulings_of(known, held_out["teacher"][0])
+    runs = ruled_by(known, teacher)
     student = judge.tiny_judge(data_folder.path / FOLDER)
     both = rewards_of_both(runs, rulings, student, question_embedder.open(), claims)
     study = reward_frame(both, student.engine, teacher, config.seed)

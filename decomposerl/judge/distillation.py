@@ -130,26 +130,37 @@ def example_counts(examples: pl.DataFrame) -> pl.DataFrame:
 def _with_each_class_in_dev(frame: pl.DataFrame, settings: DistillationSettings) -> pl.DataFrame:
     """Moves training documents of a head to dev, whole, where dev lacks one of its classes.
 
-    As many of those that hold the class as dev's share of documents, at least one; the last one
-    stays. Names of documents are hashes, so that the least ones are a draw.
+    As many of those that hold the class as dev's share of documents, at least one; each class keeps
+    one for training. Names of documents are hashes, so that the least ones are a draw.
     """
-    share, cell = settings.dev_share / (1 - settings.test_share), ("head", "label")
-    documents = pl.len().over(cell)
-    most = pl.max_horizontal((documents * share).floor(), 1)
-    moved = (
-        frame.filter(split="train")
-        .select(*cell, "document")
-        .unique()
-        .join(frame.filter(split="dev"), on=cell, how="anti")
-        .filter(
-            pl.col("document").rank("ordinal").over(cell) <= pl.min_horizontal(most, documents - 1)
-        )
-        .select("head", "document", moves=pl.lit(True))
-        .unique()
-    )
-    joined = frame.join(moved, on=("head", "document"), how="left", maintain_order="left")
+    share = settings.dev_share / (1 - settings.test_share)
+    moved = [
+        (name, document)
+        for (name,), own in frame.group_by("head", maintain_order=True)
+        for document in _moved(own, share)
+    ]
+    schema = {"head": pl.String(), "document": pl.String()}
+    moves = pl.DataFrame(moved, schema, orient="row").with_columns(moves=pl.lit(True))
+    joined = frame.join(moves, on=("head", "document"), how="left", maintain_order="left")
     split = pl.when("moves", split="train").then(pl.lit("dev")).otherwise("split")
     return joined.with_columns(split=split).drop("moves")
+
+
+def _moved(own: pl.DataFrame, share: float) -> set[str]:
+    """The training documents of one head that become dev."""
+    train, dev = own.filter(split="train"), own.filter(split="dev")
+    holders: dict[str, set[str]] = {}
+    for label, document in train.select("label", "document").rows():
+        holders.setdefault(label, set()).add(document)
+    moved: set[str] = set()
+    for label in sorted(holders.keys() - set(dev["label"])):
+        left = max(int(len(holders[label]) * share), 1)
+        for document in sorted(holders[label]):
+            held = [one - moved for one in holders.values() if document in one]
+            if left and (document in moved or min(map(len, held)) > 1):
+                moved.add(document)
+                left -= 1
+    return moved
 
 
 def _selected(frame: pl.DataFrame, settings: DistillationSettings) -> pl.DataFrame:

@@ -84,8 +84,10 @@ def train_heads(run: HeadsRun, note: Note) -> None:
         key = _key(run, data[head.name])
         if _finished(run.folder / head.name, key):
             note(f"{head.name}: trained before, on the same examples")
-        else:
-            _make(run, head, data[head.name], key, note)
+            continue
+        # Without this file nothing judges with some heads of this training and some of the last.
+        (run.folder / JUDGE_FILE).unlink(missing_ok=True)
+        _make(run, head, data[head.name], key, note)
     record = {
         "encoder": run.encoder,
         "revision": run.revision,

@@ -114,6 +114,11 @@ def rulings_of(runs: Sequence[JudgedRun], teacher: str) -> tuple[str, Mapping[st
     return exact[0], rulings_from_frame(own.unique("call_key", keep="first", maintain_order=True))
 
 
+def ruled_by(runs: Sequence[JudgedRun], engine: str) -> list[JudgedRun]:
+    """The runs that this judge scored: another judge's rulings cannot be replayed."""
+    return [run for run in runs if engine in run.rulings()["engine"]]
+
+
 def _run(folder: Path) -> JudgedRun:
     config = json.loads(RunFolder(folder).config.read_text("utf-8"))
     recipe = from_plain(config["experiment"])

@@ -36,9 +36,11 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with one run, judged by words."""
-    folder = tmp_path_factory.mktemp("data")
+    """A data folder with a run judged by words, and one by a tiny judge, which has no teacher."""
+    folder, tiny = tmp_path_factory.mktemp("data"), WordJudge()
+    tiny.engine = "tiny_judge:x"
     write_run(folder, WordJudge(), rollouts(), RECIPE)
+    write_run(folder, tiny, rollouts(each=3), Experiment(name="mine_classifiers", title=""))
     return folder
 
 

@@ -106,6 +106,26 @@ def test_dev_has_each_class_that_two_training_documents_hold(seed: int, rare: in
     assert min(sides.count("dev"), 5) == dev.filter(label="0").height
 
 
+@given(st.lists(st.sets(st.sampled_from(VERDICTS), min_size=1), min_size=2, max_size=6))
+def test_no_class_loses_its_last_training_document_to_dev(held: list[set[str]]):
+    """Also where a document that moves for one class is one of two that hold another."""
+    calls = [
+        RuledCall(
+            JudgeCall("coverage", claim=f"{n} {of}", answers=("a",)), of, f"{n}", f"{n}", f"{n}"
+        )
+        for n, verdicts in enumerate(held)
+        for of in verdicts
+    ]
+    settings = DistillationSettings(test_share=1e-9, dev_share=1e-9)
+    made = judge_examples(calls, "t", settings)
+    assert {*made["label"]} == {*made.filter(split="train")["label"]}
+    for label in {*made["label"]}:
+        of = made.filter(label=label)
+        others = of.join(made.filter(pl.col("label") != label), on="document", how="anti")
+        if others["document"].n_unique() > 1:
+            assert "dev" in of["split"], "it has a document to spare"
+
+
 @pytest.mark.parametrize("limit", [0, 9])
 def test_every_class_is_learned_equally_often(limit: int):
     """Rarer ones by repeating, at most eight times; ``per_class`` limits them all."""

@@ -5,12 +5,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from decomposerl.errors import TrainingError
+from decomposerl.errors import EngineMissing, TrainingError
 from decomposerl.judge.distillation import head_examples
-from decomposerl.judge.heads import HEADS
+from decomposerl.judge.heads import HEADS, Head
 from judge_parts import heads_run
 from resources.judge.tiny_judge import TinyJudge, read_head
 from resources.store.parquet import file_sha256, write_parquet
+from resources.training.head_callbacks import Note
 from resources.training.judge_heads import (
     HeadsRun,
     fit_head,
@@ -28,6 +29,16 @@ class Cut(Exception):  # noqa: N818 - stands for a killed process
     """The process ends here."""
 
 
+def cut_at(head: Head) -> Note:
+    """Ends the process with this head's first epoch."""
+
+    def cut(text: str) -> None:
+        if text.startswith(head.name):
+            raise Cut
+
+    return cut
+
+
 def weights(folder: Path) -> dict[str, str]:
     return {path.parent.name: file_sha256(path) for path in folder.glob("*/*.safetensors")}
 
@@ -42,16 +53,10 @@ def test_a_run_that_was_stopped_goes_on_with_the_next_head(run: HeadsRun, tmp_pa
     """Done heads stay as they are, a half-trained one leaves nothing, the end is the same."""
     notes: list[str] = []
 
-    def cut(text: str) -> None:
-        notes.append(text)
-        if text.startswith(HEADS[3].name):
-            raise Cut
-
     with pytest.raises(Cut):
-        train_heads(run, cut)
+        train_heads(run, cut_at(HEADS[3]))
     first = weights(run.folder)
     assert [head.name for head in HEADS[:3]] == sorted(first, key=[h.name for h in HEADS].index)
-    notes.clear()
     train_heads(run, notes.append)
     again = [note for note in notes if "trained before" in note]
     assert [f"{head.name}: trained before, on the same examples" for head in HEADS[:3]] == again
@@ -63,7 +68,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_next_head(run: HeadsRun, tmp_pa
 
 
 def test_a_head_is_trained_again_where_its_examples_changed(run: HeadsRun):
-    """Only that one; and all of them with other settings."""
+    """Only that one; all of them with other settings, and until then nothing judges with them."""
     train_heads(run, str)
     before = weights(run.folder)
     frame = pl.read_parquet(run.examples)
@@ -78,12 +83,16 @@ def test_a_head_is_trained_again_where_its_examples_changed(run: HeadsRun):
     assert 7 == sum("trained before" in note for note in notes)
     changed = {name for name, digest in weights(run.folder).items() if digest != before[name]}
     assert {"correctness"} == changed
+    other = run.model_copy(update={"settings": run.settings.model_copy(update={"seed": 1})})
+    assert TinyJudge(run.folder).engine
+    with pytest.raises(Cut):
+        train_heads(other, cut_at(HEADS[1]))
+    with pytest.raises(EngineMissing, match="no trained tiny judge"):
+        assert TinyJudge(run.folder).engine
     notes.clear()
-    train_heads(
-        run.model_copy(update={"settings": run.settings.model_copy(update={"seed": 1})}),
-        notes.append,
-    )
-    assert not [note for note in notes if "trained before" in note]
+    train_heads(other, notes.append)
+    assert 1 == sum("trained before" in note for note in notes)
+    assert TinyJudge(run.folder).engine
 
 
 def test_patience_counts_from_the_first_epoch_that_gives_more_than_one_class(run: HeadsRun):
