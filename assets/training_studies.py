@@ -15,7 +15,12 @@ from pydantic import Field
 from decomposerl.prompts.template import THREE_WAY
 from decomposerl.reports.figure_style import drawn
 from decomposerl.reports.study_figure import study_curves, study_figure
-from decomposerl.reports.study_report import paper_form_markdown, study_markdown, study_sentence
+from decomposerl.reports.study_report import (
+    JudgeSpeeds,
+    paper_form_markdown,
+    study_markdown,
+    study_sentence,
+)
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS, experiment
 from decomposerl.training.studies import MOST_SEEDS, Study, studied
@@ -84,8 +89,8 @@ def _description(study: Study) -> str:
     return f"{study.title}: trained on the tiny policy with several seeds{paper}."
 
 
-def training_study_asset(study: Study, tokens_per_s: float, pool: str | None) -> _Asset:
-    """The asset of a study; ``tokens_per_s`` is the paper's judge's, for the paper's form."""
+def training_study_asset(study: Study, speeds: JudgeSpeeds, pool: str | None) -> _Asset:
+    """The asset of a study; ``speeds`` are of the paper's judges, for the paper's form."""
     bases = _bases(study)
 
     @dg.asset(
@@ -115,7 +120,7 @@ def training_study_asset(study: Study, tokens_per_s: float, pool: str | None) ->
         engines = (ruler.engine, embedder.engine, ", ".join(bases))
         table = study_table(part, outcomes, "; ".join(engines))
         shown = _figures(data_folder, study, table, runs)
-        form = folded(paper_form_markdown(study, tokens_per_s))
+        form = folded(paper_form_markdown(study, speeds))
         left = ", ".join(one.name for one in planned if one not in runs) or "none"
         more = {"in the paper's form": form, "runs trained now": len(trained), "runs left": left}
         return recorder.table(table, shown | more)

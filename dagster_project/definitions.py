@@ -35,7 +35,7 @@ from dagster_project.profiles import (
     sources_for,
     systems_for,
 )
-from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
+from dagster_project.public_figures import JUDGE_TOKENS_A_SECOND
 from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
@@ -109,8 +109,9 @@ def _assets(
     last: Container[str],
 ) -> list[dg.AssetsDefinition]:
     pool, pools = _prediction_pool(profile, evaluated), profile.engines.pools
-    speed = QWEN3_32B_TOKENS_A_SECOND.amount
-    training_studies = [training_study_asset(one, speed, pools.get("policy")) for one in STUDIES]
+    training = pools.get("policy")
+    speeds = JUDGE_TOKENS_A_SECOND
+    training_studies = [training_study_asset(one, speeds, training) for one in STUDIES]
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     return [
@@ -118,9 +119,9 @@ def _assets(
         *benchmark_assets(benchmarks, sources),
         *funnel_assets(source_names, benchmark_names, pools),
         *(training_claims_random, *map(base_policy_asset, TINY_BASES)),
-        policy_asset(EXPERIMENTS, pools.get("policy")),
+        policy_asset(EXPERIMENTS, training),
         *JUDGE_ASSETS,
-        tiny_judge_heads_asset(pools.get("policy")),
+        tiny_judge_heads_asset(training),
         *evaluation_assets(benchmarks, evaluated, pool, last),
         *three_way_evaluation(benchmarks, evaluated, pool, last),
         *three_way_assets(benchmarks, evaluated),

@@ -4,9 +4,12 @@ None was measured here: check before you rely on one. A variable overrides a pri
 (``.env.example``).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from decomposerl.chat import Price
+from decomposerl.training.experiment import JudgeChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,10 @@ TINY_JUDGE_TOKENS_A_SECOND = Figure(
     "computed, not measured: 30 % of an H100's 989 dense TFLOPS in bfloat16 (NVIDIA's data sheet), "
     "two operations for each of ModernBERT-large's 395 million parameters and token",
 )
+JUDGE_TOKENS_A_SECOND: Mapping[JudgeChoice, float] = MappingProxyType(
+    {"profile": QWEN3_32B_TOKENS_A_SECOND.amount, "tiny": TINY_JUDGE_TOKENS_A_SECOND.amount}
+)
+"""Of the paper's judges, by what a recipe calls them."""
 SPACY_TRF_WORDS_A_SECOND = Figure(
     3_768.0, "spaCy's facts and figures: en_core_web_trf on a GPU of 2021"
 )

@@ -18,6 +18,7 @@ from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.estimate import (
     PAPER_CLAIMS,
+    TINY_JUDGE_TOKENS,
     ClaimFacts,
     JudgeTokens,
     RunEstimate,
@@ -66,12 +67,9 @@ def _basis(recipe: Experiment, facts: ClaimFacts | None) -> str:
 
 
 def judge_tokens(engines: EngineChoices, recipe: Experiment) -> JudgeTokens:
-    """Lengths of the judge's calls; a recipe's thinking takes the place of the profile's.
-
-    A tiny judge reads no prompt around the texts and writes no reply.
-    """
+    """Lengths of the judge's calls; a recipe's thinking takes the place of the profile's."""
     if recipe.judge == "tiny":
-        return JudgeTokens(around=0.0, reply=0.0)
+        return TINY_JUDGE_TOKENS
     switched = {"off": False, "on": True, "default": True}[engines.judge_thinking]
     thinks = switched if recipe.judge_thinking is None else recipe.judge_thinking
     return JudgeTokens().thinking(engines.judge_thinking_tokens) if thinks else JudgeTokens()

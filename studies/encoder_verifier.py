@@ -3,7 +3,8 @@
 ``python -m studies.encoder_verifier --corpora FOLDER --work FOLDER [--report PAGE]``
 trains an adapter for each fold of ``studies.verifier_data``, scores the corpora that it never saw,
 adds the variant to the results file, and writes all variants between the markers of the page.
-A fold that is in the work folder, made with the same options, is not trained again.
+A fold that is in the work folder, made with the same options, encoder and rules, is not trained
+again.
 
 The trainer, its settings and the choice of the evidence sentences that fit are the tiny judge's.
 The lexical verifier is fitted again for each fold, on the same claims. Calibration and the stack of
@@ -31,6 +32,7 @@ from resources.decomposer.rule_engine import questions_of
 from resources.judge.encoder import MINILM, Encoder
 from resources.judge.rule_document import answering
 from resources.judge.rule_judge import RuleJudge
+from resources.judge.tiny_judge import RULES
 from resources.store.parquet import write_parquet
 from resources.training.head_callbacks import Note
 from resources.training.judge_heads import HeadsRun, fit_head, head_logits, head_model
@@ -72,7 +74,7 @@ def main() -> None:
     run = _run(chosen)
     claims = {name: evaluation_claims(chosen.corpora, name) for name in EVALUATED}
     for fold in chosen.folds:
-        if _record(run.folder / fold).get("settings") != _facts(chosen):
+        if _record(run.folder / fold).get("settings") != _facts(chosen, run):
             print(f"{fold}: training", flush=True)
             _make(run, fold, claims, chosen)
     frame = pl.concat(pl.read_parquet(run.folder / fold / _SCORES) for fold in chosen.folds)
@@ -199,7 +201,7 @@ def _make(
     frame, facts = fold_scores(mine, fold, claims, settings, note)
     write_parquet(frame, folder / _SCORES)
     spent = round(time.process_time() - started)
-    record = {**facts, "core_seconds": spent, "settings": _facts(chosen)}
+    record = {**facts, "core_seconds": spent, "settings": _facts(chosen, run)}
     (folder / _RECORD).write_text(json.dumps(record), "utf-8")
 
 
@@ -244,9 +246,10 @@ def _run(chosen: argparse.Namespace) -> HeadsRun:
     )
 
 
-def _facts(chosen: argparse.Namespace) -> dict[str, object]:
+def _facts(chosen: argparse.Namespace, run: HeadsRun) -> dict[str, object]:
     paths = ("corpora", "work", "results", "report", "name", "folds")
-    return {name: value for name, value in vars(chosen).items() if name not in paths}
+    own = {name: value for name, value in vars(chosen).items() if name not in paths}
+    return own | {"identity": run.shared.identity, "rules": RULES}
 
 
 def options(words: Sequence[str]) -> argparse.Namespace:

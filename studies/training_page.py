@@ -17,7 +17,12 @@ import polars as pl
 
 from decomposerl.reports.judge_figure import agreement_markdown
 from decomposerl.reports.study_report import compared_markdown, study_sentence
-from decomposerl.reports.study_tables import PAPER_SECTIONS, STUDY_TABLES, study_engine
+from decomposerl.reports.study_tables import (
+    HEADS_TABLE,
+    PAPER_SECTIONS,
+    STUDY_TABLES,
+    study_engine,
+)
 from decomposerl.reports.tables import markdown_text
 from decomposerl.training.studies import STUDIES, Study
 from perf.pages import write_between_markers
@@ -25,7 +30,7 @@ from resources.report import studies
 from resources.store.parquet import table_of
 
 _PAGE = Path("docs/results/studies.md")
-_JUDGE, _HEADS = "judge_rewards", "tiny_judge_agreement"
+_JUDGE = "judge_rewards"
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -51,18 +56,18 @@ def _part(folders: Sequence[Path], page: Path, name: str, title: str) -> str:
         return f"{head}\n\n`study/{name}` was not run."
     table = table_of(f"study/{name}").conform(pl.read_parquet(kept))
     study = next((one for one in STUDIES if one.name == name), None)
-    links = f"![{title}]({figure.name})\n\n[All figures as Parquet]({kept.name})."
+    links = f"![{title}]({figure.name})\n\n[All numbers as Parquet]({kept.name})."
     return f"{head}\n\n{links} {_shown(name, study, table)}"
 
 
 def _heads(folders: Sequence[Path], page: Path) -> str:
     """How each head of the tiny judge agrees with its teacher; the figure is the next part's."""
     head, kept = "### Heads of the tiny judge (G.6)", page.with_name("study_heads.parquet")
-    if _keep(folders, _HEADS, kept) is None and not kept.is_file():
-        return f"{head}\n\n`{_HEADS}` was not run."
-    table = table_of(_HEADS).conform(pl.read_parquet(kept))
+    if _keep(folders, HEADS_TABLE, kept) is None and not kept.is_file():
+        return f"{head}\n\n`{HEADS_TABLE}` was not run."
+    table = table_of(HEADS_TABLE).conform(pl.read_parquet(kept))
     engine, cut = markdown_text(study_engine(table)), table.unique("head")["shortened"].sum()
-    said = f"[All figures as Parquet]({kept.name}). Engine: {engine}. 95 % intervals over documents"
+    said = f"[All numbers as Parquet]({kept.name}). Engine: {engine}. 95 % intervals over documents"
     return f"{head}\n\n{said}; {cut:,} texts were shortened.\n\n{agreement_markdown(table)}"
 
 

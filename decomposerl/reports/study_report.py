@@ -12,7 +12,13 @@ from decomposerl.evaluation.published import ablation_of, domain_means
 from decomposerl.reports.cost import judge_cost
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.curves import Split, measure_named
-from decomposerl.training.estimate import PAPER_CLAIMS, estimate_run
+from decomposerl.training.estimate import (
+    PAPER_CLAIMS,
+    TINY_JUDGE_TOKENS,
+    JudgeTokens,
+    estimate_run,
+)
+from decomposerl.training.experiment import JudgeChoice
 from decomposerl.training.experiments import experiment
 from decomposerl.training.studies import Study
 from decomposerl.training.study_table import (
@@ -230,33 +236,35 @@ def _reward_table(study: Study, table: pl.DataFrame) -> str:
     return markdown_table([*head, *(one.title for one in study.variants[1:])], rows)
 
 
+JudgeSpeeds = Mapping[JudgeChoice, float]
+"""Tokens a second of each judge on one card."""
 PAPER_FORM_HEAD = ("paper", "variant", "command", "judge calls", "judge GPU-hours")
 
 
-def paper_form_rows(study: Study, tokens_per_s: float) -> list[tuple[str, str, str, str, str]]:
+def paper_form_rows(study: Study, speeds: JudgeSpeeds) -> list[tuple[str, str, str, str, str]]:
     """The study with the paper's policy: each run's command and what its judge takes.
 
-    ``tokens_per_s`` is the judge's on one card. Sampling and updates come on top; with the tiny
-    judge the hours are not known.
+    Sampling and updates come on top.
     """
     rows = []
     for variant in study.variants:
         if not variant.paper:
             continue
         recipe = experiment(variant.paper)
-        found = estimate_run(recipe, PAPER_CLAIMS)
+        lengths = TINY_JUDGE_TOKENS if recipe.judge == "tiny" else JudgeTokens()
+        found = estimate_run(recipe, PAPER_CLAIMS, lengths)
         tokens = (found.judge_prompt_tokens, found.judge_completion_tokens)
-        line = judge_cost(found.judge_calls, tokens, recipe.judge, None, tokens_per_s)
-        hours = "–" if recipe.judge == "tiny" else f"{line.gpu_hours:,.1f}"
-        calls = f"{found.judge_calls:,}"
+        speed = speeds[recipe.judge]
+        line = judge_cost(found.judge_calls, tokens, recipe.judge, None, speed)
+        calls, hours = f"{found.judge_calls:,}", f"{line.gpu_hours:,.1f}"
         command = f"decomposerl train {recipe.name}"
         rows.append((study.section, variant.title, command, calls, hours))
     return rows
 
 
-def paper_form_markdown(study: Study, tokens_per_s: float) -> str:
+def paper_form_markdown(study: Study, speeds: JudgeSpeeds) -> str:
     """``paper_form_rows`` as a table; a sentence where the paper has no such study."""
-    rows = paper_form_rows(study, tokens_per_s)
+    rows = paper_form_rows(study, speeds)
     return markdown_table(PAPER_FORM_HEAD, rows) if rows else "The paper has no such study."
 
 

@@ -1,4 +1,4 @@
-"""The table of every study for a reader, by its name: ``study/<name>.parquet`` as Markdown."""
+"""The table of every study for a reader, by its name: ``<study_key>.parquet`` as Markdown."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -6,12 +6,20 @@ from types import MappingProxyType
 
 import polars as pl
 
-from decomposerl.reports.judge_figure import rewards_markdown
+from decomposerl.reports.judge_figure import agreement_markdown, rewards_markdown
 from decomposerl.reports.selector_report import selectors_markdown
 from decomposerl.reports.study_report import study_markdown
 from decomposerl.reports.trick_found import found_markdown, health_markdown
 from decomposerl.reports.trick_report import signs_markdown, tricks_markdown
 from decomposerl.training.studies import STUDIES
+
+HEADS_TABLE = "tiny_judge_agreement"
+"""The one that is not below ``study/``."""
+
+
+def study_key(name: str) -> str:
+    """The asset that makes a study's table."""
+    return name if name == HEADS_TABLE else f"study/{name}"
 
 
 def _found(table: pl.DataFrame) -> str:
@@ -21,6 +29,7 @@ def _found(table: pl.DataFrame) -> str:
 STUDY_TABLES: Mapping[str, Callable[[pl.DataFrame], str]] = MappingProxyType(
     {
         **{study.name: partial(study_markdown, study) for study in STUDIES},
+        HEADS_TABLE: agreement_markdown,
         "judge_rewards": rewards_markdown,
         "selectors": selectors_markdown,
         "tricks": tricks_markdown,
@@ -31,7 +40,7 @@ STUDY_TABLES: Mapping[str, Callable[[pl.DataFrame], str]] = MappingProxyType(
 """How each study's table is shown; the report has the studies in this order."""
 PAPER_SECTIONS: Mapping[str, str] = MappingProxyType(
     {study.name: study.section for study in STUDIES if study.section}
-    | {"selectors": "G.1", "judge_rewards": "G.6"}
+    | {"selectors": "G.1", HEADS_TABLE: "G.6", "judge_rewards": "G.6"}
 )
 """Where the paper has a study."""
 

@@ -59,6 +59,10 @@ class JudgeTokens:
         return replace(self, reply=self.reply + thought)
 
 
+TINY_JUDGE_TOKENS = JudgeTokens(around=0.0, reply=0.0)
+"""A tiny judge reads no prompt around the texts and writes no reply."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
     """What a run takes. ``hours`` is None where a step's seconds are unknown.

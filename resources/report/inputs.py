@@ -13,7 +13,7 @@ from decomposerl.errors import SchemaError, SourceFileError
 from decomposerl.evaluation.scored_claims import without_dropped
 from decomposerl.evaluation.systems import System
 from decomposerl.reports.report_parts import ReportData, TrainedRun
-from decomposerl.reports.study_tables import STUDY_TABLES
+from decomposerl.reports.study_tables import STUDY_TABLES, study_key
 from decomposerl.schemas import CURVES, SELECTION_CELLS, STAGE_RUNS
 from decomposerl.table import Table
 from resources.evaluation.results_folder import read_test_claims
@@ -93,7 +93,7 @@ def _table(folder: DataFolder, key: str, table: Table | None = None) -> pl.DataF
 
 def _study_tables(folder: DataFolder) -> Iterator[tuple[str, pl.DataFrame]]:
     for name in STUDY_TABLES:
-        table = _table(folder, f"study/{name}")
+        table = _table(folder, study_key(name))
         if table is not None:
             yield name, table
 

@@ -17,6 +17,7 @@ import pytest
 from assets.training import policy_asset
 from assets.training_studies import training_study_asset
 from dagster_project.profiles import profile_from_environment, resources_for
+from decomposerl.reports.study_report import JudgeSpeeds
 from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS, TRAINING_STUDY
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.studies import Study, studied, study_named
@@ -35,7 +36,7 @@ REWARDS = replace(
 )
 """Three of its eight variants."""
 HELD_OUT = 40
-RATE = 2_150.0
+SPEEDS: JudgeSpeeds = {"profile": 2_150.0, "tiny": 375_570.0}
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def materialize(
         "policy_trainer": trainer or stand_in(),
     }
     return dg.materialize(
-        [training_study_asset(study, RATE, None)],
+        [training_study_asset(study, SPEEDS, None)],
         resources=resources,
         run_config={"ops": {f"study__{study.name}": {"config": config}}},
         raise_on_error=False,

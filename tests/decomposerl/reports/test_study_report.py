@@ -12,6 +12,7 @@ from PIL import Image
 from decomposerl.reports.figure_style import PALETTE, drawn
 from decomposerl.reports.study_figure import study_curves, study_figure
 from decomposerl.reports.study_report import (
+    JudgeSpeeds,
     paper_form_markdown,
     paper_form_rows,
     study_markdown,
@@ -23,7 +24,7 @@ from decomposerl.training.study_table import study_table
 from study_outcomes import outcomes
 
 REWARDS, LEARNING, EPOCHS = (study_named(name) for name in ("rewards", "learning", "epochs"))
-RATE = 2_150.0
+SPEEDS: JudgeSpeeds = {"profile": 2_150.0, "tiny": 375_570.0}
 
 
 @pytest.fixture(scope="module")
@@ -123,20 +124,24 @@ def test_a_study_that_the_paper_lacks_has_no_column_for_it():
     """Nor commands in its form."""
     shown = study_markdown(LEARNING, study_table(LEARNING, outcomes(LEARNING, {}), "rules"))
     assert "paper" not in shown
-    assert "The paper has no such study." == paper_form_markdown(LEARNING, RATE)
+    assert "The paper has no such study." == paper_form_markdown(LEARNING, SPEEDS)
 
 
 def test_the_papers_form_has_each_runs_command_and_the_judges_hours():
     """A reward that is not paid takes no judge calls; the hours follow from the speed."""
-    rows = {command: (calls, hours) for *_, command, calls, hours in paper_form_rows(REWARDS, RATE)}
+    rows = {
+        command: (calls, hours) for *_, command, calls, hours in paper_form_rows(REWARDS, SPEEDS)
+    }
     full = rows["decomposerl train paper_7b"]
     assert ("1,027,768", "123.3") == full
     assert 6 == len(rows)
     for name in ("no_necessity", "no_joint"):
         assert float(rows[f"decomposerl train {name}"][1]) < 123.3
     assert full == rows["decomposerl train no_diversity"]
-    halved = paper_form_rows(REWARDS, 2 * RATE)[0][-1]
+    halved = paper_form_rows(REWARDS, {"profile": 4_300.0})[0][-1]
     assert float(halved) == pytest.approx(123.3 / 2, abs=0.06)
+    (_, _, _, calls, hours) = paper_form_rows(study_named("judge"), SPEEDS)[-1]
+    assert ("1,027,768", "0.4") == (calls, hours)
 
 
 def pixels(png: bytes) -> NDArray[np.int64]:
