@@ -14,13 +14,9 @@ from pydantic import Field
 
 from decomposerl.prompts.template import THREE_WAY
 from decomposerl.reports.figure_style import drawn
+from decomposerl.reports.paper_form import JudgeSpeeds, paper_form_markdown
 from decomposerl.reports.study_figure import study_curves, study_figure
-from decomposerl.reports.study_report import (
-    JudgeSpeeds,
-    paper_form_markdown,
-    study_markdown,
-    study_sentence,
-)
+from decomposerl.reports.study_report import study_markdown, study_sentence
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS, experiment
 from decomposerl.training.studies import MOST_SEEDS, Study, studied

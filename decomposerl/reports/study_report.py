@@ -1,4 +1,4 @@
-"""A study of trained policies as tables: ours beside the paper's, and the paper's form of it.
+"""A study of trained policies as tables: ours beside the paper's.
 
 Takes ``schemas.TRAINING_STUDY``. A difference is called one only if neither its interval over
 claims nor that over seeds holds 0.
@@ -9,17 +9,8 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from decomposerl.evaluation.published import ablation_of, domain_means
-from decomposerl.reports.cost import judge_cost
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.curves import Split, measure_named
-from decomposerl.training.estimate import (
-    PAPER_CLAIMS,
-    TINY_JUDGE_TOKENS,
-    JudgeTokens,
-    estimate_run,
-)
-from decomposerl.training.experiment import JudgeChoice
-from decomposerl.training.experiments import experiment
 from decomposerl.training.studies import Study
 from decomposerl.training.study_table import (
     ACCURACY,
@@ -234,38 +225,6 @@ def _reward_table(study: Study, table: pl.DataFrame) -> str:
         rows.append([title, *ends, *cells])
     head = ["sampled", f"{study.against.title}, before", "after"]
     return markdown_table([*head, *(one.title for one in study.variants[1:])], rows)
-
-
-JudgeSpeeds = Mapping[JudgeChoice, float]
-"""Tokens a second of each judge on one card."""
-PAPER_FORM_HEAD = ("paper", "variant", "command", "judge calls", "judge GPU-hours")
-
-
-def paper_form_rows(study: Study, speeds: JudgeSpeeds) -> list[tuple[str, str, str, str, str]]:
-    """The study with the paper's policy: each run's command and what its judge takes.
-
-    Sampling and updates come on top.
-    """
-    rows = []
-    for variant in study.variants:
-        if not variant.paper:
-            continue
-        recipe = experiment(variant.paper)
-        lengths = TINY_JUDGE_TOKENS if recipe.judge == "tiny" else JudgeTokens()
-        found = estimate_run(recipe, PAPER_CLAIMS, lengths)
-        tokens = (found.judge_prompt_tokens, found.judge_completion_tokens)
-        speed = speeds[recipe.judge]
-        line = judge_cost(found.judge_calls, tokens, recipe.judge, None, speed)
-        calls, hours = f"{found.judge_calls:,}", f"{line.gpu_hours:,.1f}"
-        command = f"decomposerl train {recipe.name}"
-        rows.append((study.section, variant.title, command, calls, hours))
-    return rows
-
-
-def paper_form_markdown(study: Study, speeds: JudgeSpeeds) -> str:
-    """``paper_form_rows`` as a table; a sentence where the paper has no such study."""
-    rows = paper_form_rows(study, speeds)
-    return markdown_table(PAPER_FORM_HEAD, rows) if rows else "The paper has no such study."
 
 
 def _seeds(count: int) -> str:

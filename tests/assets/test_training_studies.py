@@ -17,7 +17,7 @@ import pytest
 from assets.training import policy_asset
 from assets.training_studies import training_study_asset
 from dagster_project.profiles import profile_from_environment, resources_for
-from decomposerl.reports.study_report import JudgeSpeeds
+from decomposerl.reports.paper_form import JudgeSpeeds
 from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS, TRAINING_STUDY
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.studies import Study, studied, study_named

@@ -10,14 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from decomposerl.reports.figure_style import PALETTE, drawn
+from decomposerl.reports.paper_form import JudgeSpeeds, paper_form_markdown, paper_form_rows
 from decomposerl.reports.study_figure import study_curves, study_figure
-from decomposerl.reports.study_report import (
-    JudgeSpeeds,
-    paper_form_markdown,
-    paper_form_rows,
-    study_markdown,
-    study_sentence,
-)
+from decomposerl.reports.study_report import study_markdown, study_sentence
 from decomposerl.training.curves import TRAIN, CurvePoint, curve_rows
 from decomposerl.training.studies import STUDIES, Study, study_named
 from decomposerl.training.study_table import study_table
