@@ -149,17 +149,23 @@ def _with_each_class_in_dev(frame: pl.DataFrame, settings: DistillationSettings)
 def _moved(own: pl.DataFrame, share: float) -> set[str]:
     """The training documents of one head that become dev."""
     train, dev = own.filter(split="train"), own.filter(split="dev")
-    holders: dict[str, set[str]] = {}
-    for label, document in train.select("label", "document").rows():
-        holders.setdefault(label, set()).add(document)
+    pairs = train.select("document", "label").unique()
+    labels = dict(pairs.group_by("document").agg("label").rows())
+    holders = dict(pairs.group_by("label").agg(pl.col("document").sort()).rows())
+    stay = {label: len(documents) for label, documents in holders.items()}
     moved: set[str] = set()
     for label in sorted(holders.keys() - set(dev["label"])):
         left = max(int(len(holders[label]) * share), 1)
-        for document in sorted(holders[label]):
-            held = [one - moved for one in holders.values() if document in one]
-            if left and (document in moved or min(map(len, held)) > 1):
+        for document in holders[label]:
+            if document not in moved:
+                if any(stay[one] == 1 for one in labels[document]):
+                    continue  # the last one of a class
                 moved.add(document)
-                left -= 1
+                for one in labels[document]:
+                    stay[one] -= 1
+            left -= 1
+            if not left:
+                break
     return moved
 
 
