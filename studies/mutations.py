@@ -146,7 +146,7 @@ def changes(source: str, statement: ast.stmt) -> Iterator[tuple[str, int, int, s
             span = between(source, node.left, node.comparators[0], new)
         elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
             span = between(source, node.left, node.right, OPERATORS[type(node.op)])
-        elif isinstance(node, ast.BoolOp) and len(node.values) == 2:
+        elif isinstance(node, ast.BoolOp) and not node.values[2:]:
             new = "or" if isinstance(node.op, ast.And) else "and"
             span = between(source, *node.values, new)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -227,13 +227,17 @@ def place(root: Path, mutant: Mutant) -> tuple[Path, int, int]:
     raise LookupError(f"mutant {mutant.number}: {mutant.path}:{mutant.line} is nowhere")
 
 
-def compiled(source: str, function: str) -> bool:
-    """Whether numba compiles this function; a recorder inside would not compile."""
-    outer = function.split(".")[0]
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == outer:
-            return any("jit" in ast.dump(one) or "kernel" in ast.dump(one) for one in node.decorator_list)
-    return False
+def compiled(path: Path, source: str, start: int) -> bool:
+    """Whether numba compiles the function that holds a place; a recorder would not compile."""
+    if not path.stem.endswith("_loops"):
+        return False
+    line = source.count("\n", 0, start) + 1
+    return any(
+        isinstance(node, ast.FunctionDef)
+        and bool(node.decorator_list)
+        and node.lineno <= line <= (node.end_lineno or 0)
+        for node in ast.walk(ast.parse(source))
+    )
 
 
 def plant(mutants: Sequence[Mutant], tree: Path, record: Path) -> list[int]:
@@ -252,20 +256,21 @@ def plant(mutants: Sequence[Mutant], tree: Path, record: Path) -> list[int]:
             for _, node, outside in scopes(ast.parse(source))
             if outside
         }
-        if start in at_import or compiled(source, mutant.function):
+        if start in at_import or compiled(path, source, start):
             left_out.append(mutant.number)
         else:
             spots[path].append((start, mutant.number))
     for path, places in spots.items():
         source = path.read_text("utf-8")
         for start, number in sorted(places, reverse=True):
-            line_start = source.rfind("\n", 0, start) + 1
-            indent = source[line_start:start]
-            call = f"__import__({RECORDER!r}).hit({number})\n"
-            if indent.strip():  # an `elif`: record just before its block's first line instead
-                left_out.append(number)
+            call = f"__import__({RECORDER!r}).hit({number})"
+            if source.startswith("elif", start):  # inside its condition, as it gives None
+                place_at = start + len("elif ")
+                source = f"{source[:place_at]}{call} or {source[place_at:]}"
                 continue
-            source = source[:line_start] + indent + call + source[line_start:]
+            line_start = source.rfind("\n", 0, start) + 1
+            source = f"{source[:start]}{call}\n{source[line_start:start]}{source[start:]}"
+        ast.parse(source)
         path.write_text(source, "utf-8")
     return left_out
 
@@ -283,12 +288,13 @@ def importing_tests(tree: Path, mutant: Mutant) -> set[str]:
                 names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
         return names
 
+    def module(path: Path) -> str:
+        return path.relative_to(tree).as_posix().removesuffix(".py").replace("/", ".")
+
     path, *_ = place(tree, mutant)
-    targets = {path.relative_to(tree).as_posix().removesuffix(".py").replace("/", ".")}
-    for package in PACKAGES:
-        for other in (tree / package).rglob("*.py"):
-            if imports(other) & targets and other != path and len(targets) < 12:
-                targets.add(other.relative_to(tree).as_posix().removesuffix(".py").replace("/", "."))
+    own = {module(path)}
+    others = [other for package in PACKAGES for other in (tree / package).rglob("*.py")]
+    targets = own | {module(other) for other in others if imports(other) & own}
     tests = (tree / "tests").rglob("test_*.py")
     return {test.relative_to(tree).as_posix() for test in tests if imports(test) & targets}
 
@@ -325,9 +331,8 @@ def selection(
     for file, names in tests.items():
         known = {name: cost for name, cost in seconds.items() if name.startswith(f"{file}::")}
         whole = "" in names
-        for address, cost in known.items():
-            if whole or address.partition("::")[2] in names:
-                costs[address] = cost
+        chosen_here = known if whole else {f"{file}::{name}" for name in names}
+        costs |= {address: cost for address, cost in known.items() if address in chosen_here}
     chosen, total = [], 0.0
     for address, cost in sorted(costs.items(), key=lambda item: item[1]):
         total += cost
@@ -376,7 +381,9 @@ def main() -> None:
     for name in ("list", "record", "report", "tree", "out"):
         killing.add_argument(name, type=Path)
     killing.add_argument("--seconds", type=float, default=60)
-    killing.add_argument("--part", default="0/1", help="every n-th mutant: 0/2 and 1/2 side by side")
+    killing.add_argument(
+        "--part", default="0/1", help="every n-th mutant: 0/2 and 1/2 side by side"
+    )
     given = parser.parse_args()
     if given.command == "draw":
         drawn = draw(ROOT, seed=given.seed, count=given.count)

@@ -12,7 +12,10 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from sample import Sample
 
-settings.register_profile("house", deadline=None)  # a slow example on a busy machine is no failure
+# A slow example on a busy machine is no failure: no deadline. The nightly run has
+# `--hypothesis-profile nightly`: three times as many examples, and new ones each night.
+settings.register_profile("house", deadline=None, derandomize=True, max_examples=33)
+settings.register_profile("nightly", deadline=None, print_blob=True)
 settings.load_profile("house")
 
 LONGEST_FIRST = (

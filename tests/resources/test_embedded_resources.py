@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError, EngineMissing
@@ -20,6 +20,7 @@ from resources.entities.resource import EntitiesResource
 from resources.tokens.resource import TokensResource
 from resources.tokens.word_tokens import WordTokens
 from resources.verifier.resource import VerifierResource
+from strategies import law
 
 MODEL, ONE_THREAD = MiniLM(), MiniLM(threads=1)
 
@@ -45,7 +46,7 @@ SENTENCES = st.lists(
 )
 
 
-@settings(max_examples=30)
+@law(30)
 @given(texts=st.lists(SENTENCES.map(" ".join), min_size=1, max_size=6), row=st.integers(0, 5))
 def test_a_vector_depends_on_its_text_alone(texts: list[str], row: int):
     """The texts asked with it, their order and the threads change no bit of a vector."""

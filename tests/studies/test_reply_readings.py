@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from strategies import law
 from studies import reply_shapes
 from studies.reply_drive import drive
 from studies.reply_operations import OPERATIONS, reading
@@ -130,7 +131,7 @@ def test_every_operation_has_a_reply_above():
 
 
 @pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - {"minicheck/user"}))
-@settings(max_examples=12, deadline=None)
+@law(12)
 @given(reply=st.text("NOne yesQA12:.?|[]<>\n{}\"'-") | st.text())
 def test_any_reply_has_a_reading_of_its_operations_shape(operation: str, reply: str):
     """Readers refuse by a ``ValueError``, which becomes a text, never by another exception."""

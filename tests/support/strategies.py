@@ -9,9 +9,19 @@ from hypothesis import strategies as st
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.table import Table
 
-LAW = settings(deadline=None, derandomize=True, max_examples=60)
-EACH_LAW = settings(LAW, max_examples=25)  # of a law that is drawn anew for each of many members
-FRAME_LAW = settings(LAW, max_examples=25)  # frames are slow to generate
+
+def law(examples: int) -> settings:
+    """Settings of a property test: that many examples in the nightly run, a third in `make test`.
+
+    There they are the same each time; the nightly profile (tests/conftest.py) draws new ones.
+    """
+    nightly = settings.get_current_profile_name() == "nightly"
+    return settings(max_examples=examples if nightly else examples // 3)
+
+
+LAW = law(60)
+EACH_LAW = law(25)  # of a law that is drawn anew for each of many members
+FRAME_LAW = law(25)  # frames are slow to generate
 SOURCES = ("hover", "scitab", "wice")
 VOCABULARY = ("Ilva", "Torbeck", "bridge", "opened", "in", "1921", "the", "not", "river", "Ösk")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.claims.claim import Draft
@@ -27,7 +27,6 @@ def reachable(start: str, rows: Sequence[Sequence[str]]) -> set[str]:
         found |= more
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_components_agree_with_a_plain_walk(rows: list[list[str]]):
     """A document's root is the smallest document that can be reached from it."""
@@ -35,7 +34,6 @@ def test_components_agree_with_a_plain_walk(rows: list[list[str]]):
     assert expected == components(rows)
 
 
-@settings(deadline=None)
 @given(ROWS, st.data())
 def test_the_split_does_not_depend_on_order(rows: list[list[str]], data: st.DataObject):
     """Shuffled rows are held out exactly as before."""
@@ -45,7 +43,6 @@ def test_the_split_does_not_depend_on_order(rows: list[list[str]], data: st.Data
     assert [one.is_held_out(d) for d in drafts] == [other.is_held_out(d) for d in drafts]
 
 
-@settings(deadline=None)
 @given(ROWS, ROWS, st.floats(0, 1))
 def test_rows_that_share_a_document_share_a_side(
     shared: list[list[str]], extra: list[list[str]], share: float

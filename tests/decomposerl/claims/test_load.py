@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import corpora_parts
@@ -18,6 +18,7 @@ from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
 from resources.corpora.folder import FolderCorpora
+from strategies import law
 
 LABELS = LabelMap.of("yes", "no", "maybe")
 LENIENT = LoadSettings(max_reject_share=1)
@@ -356,7 +357,7 @@ def both_sides(root: Path, config: LoadSettings) -> tuple[LoadedClaims, LoadedCl
     )
 
 
-@settings(deadline=None, max_examples=60)
+@law(60)
 @given(GRAPHS, st.one_of(st.just([]), GRAPHS), st.sampled_from([0.0, 0.2, 0.5, 1.0]))
 def test_no_document_stands_on_both_sides(
     tmp_path_factory: pytest.TempPathFactory,

@@ -1,13 +1,12 @@
 """The small text tools that turn native evidence into passages."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.claims import passages
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_sentences_keep_every_word(text: str):
     """Splitting loses nothing but white space, and gives no blank sentence."""
@@ -16,7 +15,6 @@ def test_sentences_keep_every_word(text: str):
     assert all(sentence.strip() for sentence in found)
 
 
-@settings(deadline=None)
 @given(st.text(), st.text(alphabet="ab |[]_", max_size=30))
 def test_link_removal_leaves_plain_text_alone(text: str, marks: str):
     """Text without an opening mark is untouched, and nothing fails on odd marks."""

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterable
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.delimited import delimited_records
 from decomposerl.claims.json_elements import array_records, object_records
 from decomposerl.claims.records import Cut, jsonl_records
+from strategies import law
 
 PATH = "corpus/file"
 Outcome = tuple[int, object]
@@ -81,7 +82,7 @@ ROWS = [
 ]
 
 
-@settings(deadline=None, max_examples=200)
+@law(200)
 @given(st.integers(0, 4), st.binary(min_size=1, max_size=12), st.data())
 def test_corrupting_one_line_loses_no_other(victim: int, noise: bytes, data: st.DataObject):
     """Arbitrary bytes written over part of one line never cost another line and never raise."""
@@ -193,7 +194,7 @@ def test_text_after_the_end_is_rejected():
     assert [(1, {"a": 1}), (2, ":malformed_line")] == array(b'[{"a": 1}]]]')
 
 
-@settings(deadline=None, max_examples=300)
+@law(300)
 @given(st.integers(0, 4), st.sampled_from(["text", "id"]), st.binary(min_size=1, max_size=12))
 def test_corrupting_one_element_loses_no_other(victim: int, field: str, noise: bytes):
     """Arbitrary bytes in a string or number of one element never cost another, never raise."""
@@ -206,7 +207,7 @@ def test_corrupting_one_element_loses_no_other(victim: int, field: str, noise: b
     assert all(row in survivors for i, row in enumerate(ROWS) if i != victim)
 
 
-@settings(deadline=None, max_examples=300)
+@law(300)
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(noise: bytes):
     """Every reader ends on every input, with records and rejects only."""
@@ -280,7 +281,7 @@ def test_a_cut_table_gives_one_truncated_file():
         assert [first, (3, ":truncated_file")] == outcomes_of(delimited_records(PATH, stream, ","))
 
 
-@settings(deadline=None, max_examples=200)
+@law(200)
 @given(st.lists(st.tuples(*[st.text(alphabet='ab,"\né ', max_size=6)] * 2), min_size=1, max_size=6))
 def test_quoting_round_trips(rows: list[tuple[str, str]]):
     """Any cells, quoted in full, come back as they were."""

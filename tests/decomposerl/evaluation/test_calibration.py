@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pydantic import ValidationError
@@ -22,6 +22,7 @@ from decomposerl.evaluation.calibration import (
     reliability,
 )
 from decomposerl.evaluation.metrics import calibration_error
+from strategies import law
 
 BOUND = {"model": "paper_7b", "prompt_hash": "ab" * 32}
 
@@ -42,7 +43,7 @@ def fitted(method: CalibrationMethod, rows: int = 2_000) -> Calibration:
     arrays.arrays(np.float64, st.integers(1, 60), elements=st.sampled_from(np.linspace(0, 1, 23))),
     st.integers(0, 999),
 )
-@settings(max_examples=60)
+@law(60)
 def test_the_isotonic_curve_equals_the_reference(values: np.ndarray, seed: int):
     """Predictions at the fitted values, between them and beyond them are scikit-learn's."""
     happened = np.random.default_rng(seed).random(len(values)) < values

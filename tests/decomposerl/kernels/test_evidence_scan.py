@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from decomposerl.kernels.code_points import (
@@ -23,9 +22,9 @@ from decomposerl.kernels.code_points import (
 )
 from decomposerl.kernels.evidence_scan import ROWS_A_BLOCK, Scan, scan
 from decomposerl.kernels.text_scan import best_overlap, evidence_units
-from strategies import LAW, any_text, passages, sentence
+from strategies import any_text, law, passages, sentence
 
-MANY = hypothesis_settings(LAW, max_examples=250)
+MANY = law(250)
 PIECES = (
     *"aBsS1²½٣_.!?…\"'“”‘’«»([{)]}—–-,;: \n\r\t\v\x1c\x85\xa0\u2028\u2000\u3000",
     *"éÉßſΣσςİıКк好𝐀²Ω\u212a\u212bǅⅧⒶ\U00020000\U0002f800\U000e0101\u0301\u0308\u1112\u1161\u11ab",

@@ -4,7 +4,7 @@ import struct
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl import schemas
@@ -23,6 +23,7 @@ from decomposerl.reports.stage_page import close_calls, stage_page
 from decomposerl.reports.stage_tally import StageTally
 from decomposerl.reports.tables import markdown_table, markdown_text, one_line
 from fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
+from strategies import law
 
 TITLES = {"ex_fever": "Ex-FEVER", "hover": "HoVer", "scitab": "SciTab", "wice": "WiCE"}
 
@@ -50,7 +51,7 @@ def test_attrition_counts_every_row_once(world: World):
             assert rows_in == stayed + gone
 
 
-@settings(deadline=None, max_examples=30)
+@law(30)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["Supported", "Refuted", None]))
@@ -220,7 +221,6 @@ def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
     assert "" == stage_page("s", world.claims.drop("claim"), world.claims, drops, {}).close_md
 
 
-@settings(deadline=None)
 @given(st.text() | st.just(HOSTILE))
 def test_untrusted_text_cannot_leave_its_cell(text: str):
     """Escaped text holds no tag, no line break, no control character, no open cell border."""
@@ -232,7 +232,6 @@ def test_untrusted_text_cannot_leave_its_cell(text: str):
     assert 3 == len(re.findall(r"(?<!\\)(?:\\\\)*\|", table.splitlines()[2]))
 
 
-@settings(deadline=None)
 @given(st.text(), st.integers(min_value=1, max_value=50))
 def test_one_line_is_bounded_and_stable(text: str, limit: int):
     """One line is no longer than its limit, and shortening it again changes nothing."""

@@ -4,16 +4,16 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from decomposerl.traces.alignment import edit_distance, nearest_window
 from decomposerl.traces.citations import MOST_QUOTATIONS, Citation, citations
 from decomposerl.traces.normal_text import normal_form, normal_text
 from decomposerl.traces.quotations import quotations
-from strategies import LAW
+from strategies import law
 
-MANY = settings(LAW, max_examples=200)
+MANY = law(200)
 EVIDENCE = (
     "George Brown re\u00adorganised the Old Guard (Whig) Party in 1857 — and asked, among other"
     " things,\nfor the separation of school and state. He did not found it. Marko Dmitrović keeps"

@@ -4,15 +4,15 @@ import time
 from typing import get_args
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from decomposerl.traces.blocks import KINDS
 from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
 from decomposerl.traces.trace import Block, Cycle, FaultKind, Trace
-from strategies import LAW
+from strategies import LAW, law
 
-MUTATED = settings(LAW, max_examples=300)
+MUTATED = law(300)
 BOOKS = """<think>
 Two things must hold: one person wrote both books, and that person won the prize.
 1. who wrote the first book  2. who wrote the second  3. the prize

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as law
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
@@ -22,6 +21,7 @@ from fault_server import Answer, FaultServer, well_text
 from resources.chat.budget import Counts, batch_progress
 from resources.chat.client import ChatClient
 from resources.chat.settings import effort_of
+from strategies import law
 
 
 def client(url: str, data: Path | None, **changes: object) -> ChatClient:
@@ -41,7 +41,7 @@ def test_outcomes_are_in_order_and_equal_requests_share_one_call(tmp_path: Path,
     known: set[int] = set()
     with FaultServer() as served, client(served.url, tmp_path if stored else None) as chat:
 
-        @law(max_examples=40, deadline=None)
+        @law(40)
         @given(st.lists(st.integers(0, 30), max_size=12))
         def holds(numbers: list[int]) -> None:
             served.asked.clear()

@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as law
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -29,6 +28,7 @@ from resources.chat.endpoints import (
     retry_after_s,
 )
 from resources.chat.settings import Ceilings
+from strategies import law
 
 ADDRESSES = ("http://a/v1", "http://b/v1", "http://c/v1")
 
@@ -335,7 +335,7 @@ def test_a_ceiling_stops_the_run_and_keeps_what_was_paid(
         assert 20 == len(served.asked)
 
 
-@law(max_examples=60)
+@law(60)
 @given(
     st.integers(0, 400),
     st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), min_size=1, max_size=30),

@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 import polars as pl
 import pytest
 from hypothesis import given
-from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from chat_parts import TEMPLATE, frame_of, replies, reply, request, requests, settings
@@ -16,6 +15,7 @@ from resources.chat import reply_store as module
 from resources.chat.client import ChatClient
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore, ReplyStoreError, StoredReply
 from resources.chat.wire import request_key
+from strategies import law
 
 KEY, OTHER = "1" * 64, "2" * 64
 
@@ -33,7 +33,7 @@ def test_models_and_revisions_have_keys_of_their_own(one: ChatRequest):
     assert 4 == len({request_key(one, model, revision) for model in "ab" for revision in "ab"})
 
 
-@law(max_examples=50, deadline=None)
+@law(50)
 @given(st.lists(replies, min_size=1, max_size=5))
 def test_a_reply_comes_back_as_it_was(made: list[ChatReply]):
     """All fields survive, before and after writing, and the reply is marked as cached."""

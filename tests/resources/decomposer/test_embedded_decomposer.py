@@ -1,10 +1,11 @@
 """Rule decomposition: one question a fact, each readable alone."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.decomposer.rule_engine import MOST, RuleDecomposer, questions_of
+from strategies import law
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ _CLAIM_WORDS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(words=st.lists(_CLAIM_WORDS, max_size=25), text=st.text(max_size=30))
 def test_any_claim_gives_distinct_questions(words: list[str], text: str):
     """At most twenty, distinct, ending in one question mark, none exactly where no text is."""

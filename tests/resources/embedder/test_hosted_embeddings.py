@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import SecretStr
@@ -23,6 +23,7 @@ from decomposerl.errors import ConfigError, EngineError
 from resources.embedder.hosted import BYTES_PER_TOKEN, EmbeddingsStopped, HostedEmbedder
 from resources.embedder.stored import StoredEmbedder
 from resources.store.result_store import ResultStores
+from strategies import law
 
 MODEL, WIDTH, KEY = "text-embedding-tiny", 6, "sk-secret-5501"
 
@@ -153,7 +154,7 @@ def test_vectors_are_unit_float32_in_the_order_asked(endpoint: Endpoint):
     assert (0, 0) == embedder(endpoint).embed([]).shape
 
 
-@settings(deadline=None, max_examples=25)
+@law(25)
 @given(st.data())
 def test_any_texts_in_any_batches(data: st.DataObject):
     """Batches hold all texts in order, within both bounds; only a long text exceeds one, alone."""

@@ -1,10 +1,11 @@
 """Rule entities: what counts as a name, a number, a term, and in which form."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.entities.rule_engine import RuleEntities, normalise
+from strategies import law
 
 ENGINE = RuleEntities()
 
@@ -59,7 +60,7 @@ def test_normal_form():
     assert "red river" == normalise(" The  Red River's ")
 
 
-@settings(deadline=None, max_examples=50)
+@law(50)
 @given(texts=st.lists(st.text(max_size=40), max_size=4))
 def test_any_text_is_answered(texts: list[str]):
     """Any text gets distinct, non-empty, normal forms, the same ones every time and alone."""

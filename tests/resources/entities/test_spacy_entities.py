@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import spacy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from spacy.training import Example
 
@@ -18,6 +18,7 @@ from decomposerl.errors import ConfigError, EngineMissing
 from resources.entities.rule_engine import distinct_forms
 from resources.entities.spacy_engine import SpacyEntities
 from resources.entities.spacy_models import SpacyModel, install_hint
+from strategies import law
 
 WORDS = ["Aspirin", "Paris", "the WHO", "fever", "New York", "York", "helps", "in", "."]
 TRAINED_ON = [
@@ -117,7 +118,7 @@ def engines(models: dict[str, str]) -> dict[str, SpacyEntities]:
     }
 
 
-@settings(deadline=None, max_examples=30)
+@law(30)
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join), max_size=6))
 def test_the_union_holds_what_each_model_finds(engines: dict[str, SpacyEntities], texts: list[str]):
     """Union of the single models' forms, no more, in any order of the models and any batch."""

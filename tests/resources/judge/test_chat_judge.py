@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as law
 from hypothesis import strategies as st
 
 import fault_server as server
@@ -20,6 +19,7 @@ from decomposerl.prompts.template import parse_prompt
 from fault_server import Answer, FaultServer, replying
 from resources.chat.client import ChatClient
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
+from strategies import law
 
 PROMPTS = load_judge_prompts()
 DOCUMENT = "Ilva Marrek opened the bridge in 1921."
@@ -92,7 +92,7 @@ def test_every_task_is_ruled_on_in_order(tmp_path: Path):
     ):
         judge: Judge = ChatJudge(client, PROMPTS)
 
-        @law(max_examples=25, deadline=None, derandomize=True)
+        @law(25)
         @given(st.lists(st.sampled_from(list(rulings)), max_size=9))
         def holds(calls: list[JudgeCall]) -> None:
             assert [rulings[call] for call in calls] == judge.judge(calls)
@@ -233,7 +233,7 @@ def test_rulings_are_stored(tmp_path: Path):
         assert second.served.asked
 
 
-@law(max_examples=25, deadline=None, derandomize=True)
+@law(25)
 @given(batches=st.lists(st.lists(st.integers(0, 4), max_size=8), max_size=4))
 def test_a_ruling_is_asked_for_once_and_a_failure_again(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]

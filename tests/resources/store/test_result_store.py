@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
 from resources.store.result_store import MANY_SHARDS, ResultStore, key_of
+from strategies import law
 
 KEY = "2d10748499b7086409b9203c5dd83ebf"
 """Of ("evidence", "claim"), since the first version."""
@@ -37,7 +38,7 @@ def stored(store: ResultStore, keys: list[str], width: int) -> NDArray[np.float3
     return out
 
 
-@settings(deadline=None, max_examples=60)
+@law(60)
 @given(vectors=VECTORS, again=st.booleans())
 def test_vectors_come_back_bit_for_bit(
     tmp_path_factory: pytest.TempPathFactory,
@@ -68,7 +69,7 @@ def test_a_shard_names_its_model_and_dimension(tmp_path: Path):
     assert (b"model:1", b"3") == (metadata[b"engine"], metadata[b"dimension"])
 
 
-@settings(deadline=None, max_examples=20)
+@law(20)
 @given(st.integers(1, 6), st.integers(0, 6))
 def test_a_store_of_one_dimension_refuses_another(
     tmp_path_factory: pytest.TempPathFactory, first: int, second: int
@@ -179,7 +180,7 @@ def test_keys_with_the_same_first_half_are_kept_apart(tmp_path: Path):
     assert {half + "1" * 16: 1.0} == numbers(store, [half + "1" * 16, half + "2" * 16])
 
 
-@settings(deadline=None, max_examples=40)
+@law(40)
 @given(written=st.lists(st.integers(0, 40), max_size=30), asked=st.sets(st.integers(0, 60)))
 def test_exactly_the_stored_keys_are_found(
     tmp_path_factory: pytest.TempPathFactory, written: list[int], asked: set[int]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -30,7 +30,7 @@ from resources.store.rows import (
     row_sizes,
 )
 from resources.store.stage_writer import StageWriter
-from strategies import FRAME_LAW, example_row, frame_of, frames
+from strategies import FRAME_LAW, example_row, frame_of, frames, law
 
 RULES = RuleSettings(min_tokens=6, max_tokens=25, min_entities=1)
 
@@ -150,7 +150,7 @@ def staged(
     return kept.read(), drops.read()
 
 
-@settings(FRAME_LAW, max_examples=5)
+@law(5)
 @given(frames(CLAIMS))
 def test_a_stage_writes_what_it_makes_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory, frame: pl.DataFrame

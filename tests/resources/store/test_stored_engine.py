@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -21,6 +21,7 @@ from resources.store import result_store
 from resources.store.result_store import ResultStores, UnreadableShardWarning, key_of
 from resources.store.stored_engine import AskEngine, Mapped
 from resources.verifier.stored import StoredVerifier
+from strategies import law
 
 
 class Engines:
@@ -74,7 +75,7 @@ PAIRS = st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), max_size=1
 NUMBERED = [("evidence", f"claim {n}") for n in range(10)]
 
 
-@settings(deadline=None, max_examples=40)
+@law(40)
 @given(texts=TEXTS, pairs=PAIRS, batch=st.integers(1, 5))
 def test_stored_answers_equal_direct_answers(
     tmp_path_factory: pytest.TempPathFactory,
@@ -93,7 +94,7 @@ def test_stored_answers_equal_direct_answers(
         assert direct.decompose(pairs) == StoredDecomposer(Engines(), store, batch).decompose(pairs)
 
 
-@settings(deadline=None, max_examples=40)
+@law(40)
 @given(pairs=PAIRS, batch=st.integers(1, 5))
 def test_a_second_pass_calls_nothing(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]], batch: int

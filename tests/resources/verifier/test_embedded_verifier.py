@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EngineError
 from decomposerl.text.sentences import split_sentences
 from resources.verifier.evidence_match import FEATURES, match
 from resources.verifier.lexical import LexicalVerifier, load_weights
+from strategies import law
 
 EVIDENCE = (
     "Maria Keller was a Norwegian painter of the early school.\n"
@@ -95,7 +96,7 @@ def test_weights_have_the_signs_of_their_meaning():
     assert all(weights[name] <= 0 for name in against)
 
 
-@settings(deadline=None, max_examples=60)
+@law(60)
 @given(evidence=st.text(max_size=80), claim=st.text(max_size=40))
 def test_any_pair_gets_a_probability(evidence: str, claim: str):
     """Any text gives a finite probability, and features within a fixed range."""
@@ -103,7 +104,7 @@ def test_any_pair_gets_a_probability(evidence: str, claim: str):
     assert np.all(np.abs(match(evidence, claim)) <= 1.0)
 
 
-@settings(deadline=None, max_examples=20)
+@law(20)
 @given(order=st.permutations(range(len(SUPPORTED + REFUTED))))
 def test_the_batch_does_not_matter(order: list[int]):
     """A pair's probability depends on the pair alone."""
