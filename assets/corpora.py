@@ -77,7 +77,7 @@ def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDe
     )
 
 
-def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
+def _corpus_asset(
     corpus: Source | Benchmark,
     load: Callable[[CorpusFiles, LoadSettings, Sink], LoadedClaims],
     *,

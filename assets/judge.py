@@ -168,7 +168,7 @@ def tiny_judge_agreement(
 
 @dg.asset(key=["study", "judge_rewards"], group_name="studies", kinds={"parquet"})
 @locked_asset
-def judges(  # noqa: PLR0913, PLR0917 - four of them are resources
+def judges(
     context: dg.AssetExecutionContext,
     config: JudgesConfig,
     data_folder: DataFolder,

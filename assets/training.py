@@ -130,7 +130,7 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         output_required=False,
     )
     @locked_asset
-    def policy(  # noqa: PLR0913, PLR0917 - four of them are resources
+    def policy(
         context: dg.AssetExecutionContext,
         config: PolicyConfig,
         data_folder: DataFolder,

@@ -98,7 +98,7 @@ def training_study_asset(study: Study, speeds: JudgeSpeeds, pool: str | None) ->
         description=_description(study),
     )
     @locked_asset
-    def training_study(  # noqa: PLR0913, PLR0917 - four of them are resources
+    def training_study(
         context: dg.AssetExecutionContext,
         config: TrainingStudyConfig,
         data_folder: DataFolder,

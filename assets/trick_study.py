@@ -59,7 +59,7 @@ class FoundTricksConfig(dg.Config):
 
 @dg.asset(key=["study", "tricks"], group_name=_GROUP, kinds={"parquet"})
 @locked_asset
-def tricks(  # noqa: PLR0913, PLR0917 - three of them are resources
+def tricks(
     context: dg.AssetExecutionContext,
     config: TrickStudyConfig,
     silver_decomposed: pl.DataFrame,
@@ -121,7 +121,7 @@ def _scripted(
     kinds={"pytorch", "parquet"},
 )
 @locked_asset
-def tricks_found(  # noqa: PLR0913, PLR0917 - four of them are resources
+def tricks_found(
     context: dg.AssetExecutionContext,
     config: FoundTricksConfig,
     data_folder: DataFolder,

@@ -17,7 +17,7 @@ ByReason = Annotated[bool, typer.Option("--by-reason", help="Dropped rows by rea
 
 
 @report_errors
-def attrition(  # noqa: PLR0913 - each is one option
+def attrition(
     *,
     data: DataOption = None,
     by_reason: ByReason = False,

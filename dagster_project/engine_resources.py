@@ -34,7 +34,7 @@ _CLIENTS, _CLIENT_CPUS = 8, 0.25  # on Ray: of the 256 requests in flight each s
 _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
-def engine_resources(  # noqa: PLR0913 - what a profile knows beside its choices
+def engine_resources(
     choices: EngineChoices,
     results: str,
     locks: str = "",

@@ -62,7 +62,7 @@ def _systems_like(beginning: str) -> list[str]:
 
 
 @report_errors
-def evaluate(  # noqa: PLR0913 - each is one option of the command
+def evaluate(
     systems: Annotated[
         list[str] | None,
         typer.Argument(

@@ -79,7 +79,7 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     _from_file(name, file, folder, columns=columns, given=given, preview=preview)
 
 
-def _from_file(  # noqa: PLR0913 - what the command was given
+def _from_file(
     name: str,
     file: Path,
     folder: Path,

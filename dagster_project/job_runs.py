@@ -55,7 +55,7 @@ class JobRuns:
         self.failure = failure_of(result)
         return result.success
 
-    def execute(  # noqa: PLR0913 - each is one option of a run
+    def execute(
         self,
         job: str,
         config: Mapping[str, Any] | None = None,

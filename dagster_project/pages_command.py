@@ -22,7 +22,7 @@ _SHOWN_TITLES = 5
 
 
 @report_errors
-def build_pages(  # noqa: PLR0913 - each is one option of the command
+def build_pages(
     corpus: Annotated[str, typer.Argument(help="hover, ex_fever, fever or feverous.")],
     *,
     dump: Annotated[

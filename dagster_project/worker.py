@@ -135,7 +135,7 @@ def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcom
     return outcome
 
 
-def _dry_run(  # noqa: PLR0913, PLR0917 - two of them are engines
+def _dry_run(
     run: TrainingRun,
     judge: Judge,
     embedder: Embedder,

@@ -60,7 +60,7 @@ class Paired(Generic[Ours, Peer]):
     ours: Ours
     peer: Peer
 
-    def row(  # noqa: PLR0913 - the columns that the times do not give
+    def row(
         self,
         name: str,
         peer: str,

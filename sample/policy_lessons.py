@@ -135,7 +135,7 @@ def lessons(
         yield lesson
 
 
-def _lesson(  # noqa: PLR0913 - what a lesson is drawn from
+def _lesson(
     world: World,
     rng: random.Random,
     label: Verdict,

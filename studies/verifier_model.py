@@ -96,7 +96,7 @@ def _bounds(features: Sequence[str]) -> list[tuple[float | None, float | None]]:
     return [(0.0, None) if name in _FOR else (_LEAST.get(name), 0.0) for name in features]
 
 
-def _logistic(  # noqa: PLR0913 - the parts of one optimisation
+def _logistic(
     features: Floats,
     supported: Floats,
     weight: Floats,

@@ -118,7 +118,7 @@ class Verification:
     notes: Notes = field(default_factory=dict)
 
     @classmethod
-    def of_reply(  # noqa: PLR0913 - the parts of a verification
+    def of_reply(
         cls,
         verdict: Verdict | None,
         reply: ModelReply,

@@ -128,7 +128,7 @@ def git_files(table: str) -> dict[str, tuple[Download, ...]]:
     return found
 
 
-def _git_file(  # noqa: PLR0913, PLR0917 - the words of two lines
+def _git_file(
     repository: str, origin: str, folder: str, blob: str, name: str, size: str = ""
 ) -> Download:
     owner, commit = repository.split("@")

@@ -156,7 +156,7 @@ class NativeRow(JsonObject):
     record: Record
     file: NativeFile
 
-    def draft(  # noqa: PLR0913 - the parts of a claim
+    def draft(
         self,
         *,
         native_id: str,
@@ -183,7 +183,7 @@ class NativeRow(JsonObject):
             num_hops=num_hops,
         )
 
-    def table_draft(  # noqa: PLR0913 - the fields of a claim about a table
+    def table_draft(
         self, *, native_id: str, document: str, table: str, caption: str, header: str, rows: str
     ) -> Draft:
         """The draft of ``claim`` and ``label`` about one table; the arguments are field paths.

@@ -265,7 +265,7 @@ class Benchmark(Corpus):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_source(  # noqa: PLR0913 - the fields of a benchmark
+    def from_source(
         cls,
         source: Source,
         *files: NativeFile,

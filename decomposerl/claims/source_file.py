@@ -13,7 +13,7 @@ from decomposerl.printable import printable
 _EXAMPLE_CHARS = 70
 
 
-def source_toml(  # noqa: PLR0913, PLR0917 - each is a part of the file
+def source_toml(
     name: str,
     file: str,
     split: Split,

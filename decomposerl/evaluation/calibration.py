@@ -115,7 +115,7 @@ class _Curve(NamedTuple):
         return interpolated
 
 
-def fit_calibration(  # noqa: PLR0913 - the data, and what the calibration is valid for
+def fit_calibration(
     confidences: Numbers,
     right: NDArray[np.bool_],
     method: CalibrationMethod,

@@ -94,7 +94,7 @@ class _ShareEstimate:
     sizes: Numbers
 
 
-def metric_interval(  # noqa: PLR0913, PLR0917 - outcomes, and how they are read
+def metric_interval(
     metric: str,
     labels: Codes,
     verdicts: Codes,
@@ -123,7 +123,7 @@ def share_interval(hits: Counts, of: Counts, clusters: Clusters, level: float = 
     return _mean([_share(sums[:, 0], sums[:, 1], level)])
 
 
-def difference_interval(  # noqa: PLR0913, PLR0917 - two outcomes, and how they are read
+def difference_interval(
     labels: Codes,
     verdicts: Codes,
     others: Codes,

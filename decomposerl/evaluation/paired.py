@@ -60,7 +60,7 @@ class Difference:
         return ""
 
 
-def compare(  # noqa: PLR0913, PLR0917 - two systems, and how to draw
+def compare(
     labels: Codes,
     verdicts: Codes,
     others: Codes,

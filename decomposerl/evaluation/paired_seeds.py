@@ -72,7 +72,7 @@ def accuracies(labels: Codes, verdicts: Codes, classes: int = 2) -> Numbers:
     return np.array([balanced_accuracy(outcome_table(labels, row, classes)) for row in verdicts])
 
 
-def compare_accuracy(  # noqa: PLR0913, PLR0917 - two recipes, and how to draw
+def compare_accuracy(
     labels: Codes,
     verdicts: Codes,
     others: Codes,

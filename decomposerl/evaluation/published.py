@@ -46,7 +46,7 @@ class PublishedRow:
     scores: Mapping[str, float]
 
 
-def _row(  # noqa: PLR0913, PLR0917 - a line of the table
+def _row(
     table: int, line: int, family: str, title: str, method: str, model: str, printed: str
 ) -> PublishedRow:
     figures = (float(figure) for figure in printed.split())

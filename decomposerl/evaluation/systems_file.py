@@ -19,7 +19,7 @@ _OURS = "DECOMPOSE"  # variables that begin so are ours, and unknown ones are re
 _RANGE = "..."  # of partitions, for Dagster
 
 
-def parse_systems_toml(  # noqa: PLR0913, PLR0917 - the file, and the names that it may use
+def parse_systems_toml(
     text: str,
     where: str,
     folder: Path,

@@ -236,7 +236,7 @@ def _runs(
         yield _Run(picks, row)
 
 
-def _timed(  # noqa: PLR0913, PLR0917 - what a selection takes, and the clocks
+def _timed(
     vectors: Vectors,
     method: Method,
     threads: int,

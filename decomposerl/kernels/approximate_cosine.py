@@ -59,7 +59,7 @@ class Recall:
         )
 
 
-def keep_first_approximate(  # noqa: PLR0913 - what is searched, and how well
+def keep_first_approximate(
     blocks: VectorBlocks,
     threshold: float,
     tasks: Tasks,
@@ -140,7 +140,7 @@ def _near_in(index: Any, blocks: VectorBlocks, vectors: Vectors, threshold: floa
     return matches
 
 
-def _recall(  # noqa: PLR0913, PLR0917 - as ``keep_first_approximate``
+def _recall(
     blocks: VectorBlocks,
     matches: Matches,
     threshold: float,

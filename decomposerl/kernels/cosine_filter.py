@@ -48,7 +48,7 @@ def unit_rows(vectors: Vectors, rows: int) -> Vectors:
     return checked
 
 
-def keep_first_cosine(  # noqa: PLR0913 - what is searched, and how it may be
+def keep_first_cosine(
     vectors: Vectors,
     threshold: float,
     *,
@@ -75,7 +75,7 @@ def keep_first_cosine(  # noqa: PLR0913 - what is searched, and how it may be
         return keep_first(Side.of(vectors, engine, team), threshold, engine, team, given)
 
 
-def best_cross_cosine(  # noqa: PLR0913 - what is searched, and how it may be
+def best_cross_cosine(
     left: Vectors,
     right: Vectors,
     threshold: float,
@@ -96,7 +96,7 @@ def best_cross_cosine(  # noqa: PLR0913 - what is searched, and how it may be
         return best_across(Side.of(left, engine, team), right, threshold, engine, team)
 
 
-def cosine_pairs(  # noqa: PLR0913 - what is searched, and how it may be
+def cosine_pairs(
     vectors: Vectors,
     floor: float,
     *,

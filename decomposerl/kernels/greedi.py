@@ -49,7 +49,7 @@ class Certified(NamedTuple):
     ratio: float
 
 
-def greedi(  # noqa: PLR0913 - what is picked, and in how large tasks
+def greedi(
     blocks: VectorBlocks,
     k: int,
     parts: int,

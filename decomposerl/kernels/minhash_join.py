@@ -73,7 +73,7 @@ def minhash_matches(
     return matches
 
 
-def verified_matches(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
+def verified_matches(
     sets: PackedSets, rights: int, threshold: float, num_perm: int, shingle: Shingle, threads: int
 ) -> Matches:
     """Per left row the nearest of the first ``rights`` rows among its MinHash candidates.
@@ -86,7 +86,7 @@ def verified_matches(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
     return Matches(both.matched[rights:], both.similarity[rights:], both.engine)
 
 
-def _verified(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
+def _verified(
     sets: PackedSets, indexed: int, threshold: float, num_perm: int, shingle: Shingle, threads: int
 ) -> Matches:
     """Match each row with the first ``indexed`` rows, or, if 0, with the rows kept before it."""

@@ -36,7 +36,7 @@ ROWS_A_BLOCK, PARTS_OF_A_BLOCK = 8_192, 8
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 
-def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
+def keep_first_duplicates(
     texts: Sequence[str],
     threshold: float,
     *,
@@ -91,7 +91,7 @@ def _keep_first(
     return Matches(matched, shared / united, engine)
 
 
-def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
+def cross_matches(
     left: Sequence[str],
     right: Sequence[str],
     threshold: float,

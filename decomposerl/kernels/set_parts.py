@@ -33,7 +33,7 @@ from decomposerl.ports import Tasks
 POSTINGS, PAIRS = 4_000_000, 4_000_000
 
 
-def keep_first_in_parts(  # noqa: PLR0913 - what is searched, and in how large tasks
+def keep_first_in_parts(
     parts: Sequence[TextPart],
     threshold: float,
     tasks: Tasks,

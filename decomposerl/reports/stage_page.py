@@ -58,7 +58,7 @@ class StagePage:
     numeric: dict[str, float]
 
 
-def stage_page(  # noqa: PLR0913 - a stage's frames, and how it ran
+def stage_page(
     stage: str,
     rows_in: pl.DataFrame,
     kept: pl.DataFrame,

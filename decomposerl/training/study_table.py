@@ -172,7 +172,7 @@ def _rows(study: Study, runs: _Runs, measure: str, split: str) -> Iterator[dict[
         yield from _compared(study, runs, own, measure, split)
 
 
-def _compared(  # noqa: PLR0913 - the place of the rows
+def _compared(
     study: Study,
     runs: _Runs,
     pairs: Sequence[tuple[Variant, Variant | None]],

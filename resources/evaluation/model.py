@@ -115,7 +115,7 @@ class EvaluationModelResource(StoredResource):
 
     _server: SharedServer = PrivateAttr(default_factory=SharedServer)
 
-    def opened(  # noqa: PLR0913 - what to open, and how it is asked
+    def opened(
         self,
         system: System,
         data: DataFolder,

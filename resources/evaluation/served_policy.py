@@ -78,7 +78,7 @@ class ServedModels(ServerFields):
         description="how context is set, {} for the number, only for messages",
     )
 
-    def caller(  # noqa: PLR0913 - the model, its prompts, and where replies are stored
+    def caller(
         self,
         requested: str,
         prompts: MethodPrompts,
@@ -105,7 +105,7 @@ class ServedModels(ServerFields):
         width, price, asked = self.concurrency, self.price, self.call_settings(seed)
         return ChatCaller(chat, asked, prompts=prompts, claims_at_once=width, price=price), chat
 
-    def client(  # noqa: PLR0913 - as ``caller``
+    def client(
         self,
         requested: str,
         *,

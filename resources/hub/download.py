@@ -52,7 +52,7 @@ class _Repository(Protocol):
     def download(self, file: str, revision: str) -> Path: ...
 
 
-def fetch(  # noqa: PLR0913 - nothing is read from the environment
+def fetch(
     location: HubLocation,
     root: Path,
     lock: Path,

@@ -53,7 +53,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
 
     _port = "judge"
 
-    def __init__(  # noqa: PLR0913 - each is a setting of the judge
+    def __init__(
         self,
         chat: StoringChat,
         prompts: Mapping[str, PromptFile],

@@ -44,7 +44,7 @@ class JudgedBatch:
     cases: tuple[RewardCase, ...]
 
 
-def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the catalogue
+def reward_rollouts(
     rollouts: Sequence[Rollout],
     judge: Judge,
     embedder: Embedder,

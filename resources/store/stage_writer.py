@@ -28,7 +28,7 @@ class StageWriter:
     which removes the files if it fails.
     """
 
-    def __init__(  # noqa: PLR0913 - where from, where to, and how much at a time
+    def __init__(
         self,
         data: Path,
         key: str,

@@ -64,7 +64,7 @@ class StudyRun:
         return self.run.experiment.name
 
 
-def plan_run(  # noqa: PLR0913, PLR0917 - four are resources
+def plan_run(
     data: DataFolder,
     judge: JudgeResource,
     embedder: Embedder,

@@ -37,7 +37,7 @@ class StepOrder:
     repeated ``group_size`` times in a row.
     """
 
-    def __init__(  # noqa: PLR0913 - the layout of a run, by name
+    def __init__(
         self,
         *,
         claims: int,

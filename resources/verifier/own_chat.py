@@ -50,7 +50,7 @@ class OwnChatVerifier(ChatEngine[Pair]):
 
     _port = "verifier"
 
-    def __init__(  # noqa: PLR0913 - each is a setting of the verifier
+    def __init__(
         self,
         chat: StoringChat,
         form: Callable[[], tuple[str, VerifierForm]],

@@ -49,7 +49,7 @@ SYSTEMS: tuple[System, ...] = systems(
 )
 
 
-def score(  # noqa: PLR0913 - a row
+def score(
     system: str,
     benchmark: str,
     value: float | None,

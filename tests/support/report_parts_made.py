@@ -35,7 +35,7 @@ _CALLS = {
 }
 
 
-def board_row(  # noqa: PLR0913 - a row
+def board_row(
     system: str,
     score: float | None,
     *,

@@ -29,7 +29,7 @@ def outcomes(study: Study, worse: dict[str, float], seeds: tuple[int, ...] = SEE
     return pl.DataFrame(rows, schema=OUTCOMES)
 
 
-def row(  # noqa: PLR0913, PLR0917 - the place of a row
+def row(
     variant: Variant,
     seed: int,
     end: str,

@@ -25,7 +25,7 @@ def coarse_vectors(rows: int, seed: int) -> Vectors:
     return np.clip(np.round(numbers * 2) / 8, -1, 1).astype(np.float32)
 
 
-def picked(  # noqa: PLR0913 - what is varied
+def picked(
     vectors: Vectors,
     k: int,
     parts: int,
