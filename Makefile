@@ -1,7 +1,9 @@
 # The commands of this project. Each makes its own .venv; nothing is installed outside it.
 #   make demo     funnel, training, evaluation on the bundled sample; ends with a leaderboard
-#   make check    the fast checks, about a minute: format, lint, types, contracts, fast tests
-#   make test     every check, in the order named below
+#   make check    under a minute: format, lint, types, contracts, fast tests, the ledger's fast rows
+#   make test     every check and test of the product: 15 minutes on two quiet cores
+#   make workshop-test  the tests of studies, sample and perf
+#   make ledger   every row of the ledger: what the project gives today (tests/ledger), some minutes
 #   make bench    the kernels beside their peers, under 15 minutes (docs/results/benchmarks.md)
 #   make real     the paper's profile in miniature on real vLLM, without a GPU (docs/results/rehearsal.md)
 #   make docs     the documentation as a site with search: docs/_build/index.html
@@ -23,9 +25,13 @@ PIP_ARGS ?=
 # A race with a real browser or server may be lost on a busy machine: a failed test runs once more,
 # and the summary lists it as RERUN.
 PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder --reruns 1 -r aR
-# A minute of processor time that notices most mistakes: structure, contracts, documents, methods.
-FAST_TESTS := $(addprefix tests/project/test_,house.py architecture.py contracts.py) \
-	$(addprefix tests/decomposerl/,baselines judge reports)
+# What makes committed figures and files, beside the product: in the nightly workflow.
+WORKSHOP_TESTS := $(addprefix tests/,studies sample perf)
+# Some seconds that notice most mistakes: structure, contracts, methods, the judge.
+FAST_TESTS := $(addprefix tests/project/test_,areas.py architecture.py contracts.py house.py) \
+	$(addprefix tests/decomposerl/,baselines judge)
+# More examples of each property test, and new ones: PROPERTIES="--hypothesis-profile nightly"
+PROPERTIES ?=
 # --again makes everything again, also what was made before and did not change.
 DEMO_ARGS ?=
 # For example -p 3001 for another port.
@@ -56,23 +62,13 @@ export OMP_NUM_THREADS ?= 1
 HERMETIC := env -u PYTHONDONTWRITEBYTECODE -u DAGSTER_HOME -u DECOMPOSERL_PROFILE -u DECOMPOSERL_CORPORA -u DECOMPOSERL_DATA
 step = @printf '\n== %s\n' "$(1)"
 
-# Every check but the tests; `make check` and `make test` run the same ones.
-define gates
-$(call step,format)
-@$(BIN)/ruff format --check .
-$(call step,lint)
-@$(BIN)/ruff check .
-$(call step,types)
-@$(BIN)/mypy
-$(call step,import contracts)
-@$(BIN)/lint-imports --no-logo
-$(call step,definitions)
-@env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
-$(call step,documentation)
-@$(BUILD_DOCS)
-endef
+# Every check but the tests, two at a time; `make check` and `make test` run the same ones.
+GATES := format lint types contracts definitions documentation
+gates = @$(MAKE) --no-print-directory -j 2 --output-sync=target $(addprefix gate-,$(GATES))
+pytest = @$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS) $(PROPERTIES)
 
-.PHONY: help demo check test bench real docs reference ui format clean
+.PHONY: help demo check test workshop-test ledger bench real docs reference ui format clean \
+	$(addprefix gate-,$(GATES))
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -86,12 +82,44 @@ ui: $(STAMPS)/demo .dagster_home/dagster.yaml
 check: $(STAMPS)/dev .dagster_home/dagster.yaml
 	$(gates)
 	$(call step,fast tests)
-	@$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS) $(FAST_TESTS)
+	$(pytest) $(FAST_TESTS)
+	$(call step,ledger)
+	@$(HERMETIC) $(BIN)/python -m tests.support.ledger --check --fast
 
 test: $(STAMPS)/dev .dagster_home/dagster.yaml
 	$(gates)
 	$(call step,tests)
-	@$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(pytest) tests $(addprefix --ignore=,$(WORKSHOP_TESTS))
+
+workshop-test: $(STAMPS)/dev
+	$(pytest) $(WORKSHOP_TESTS)
+
+ledger: $(STAMPS)/dev
+	@$(HERMETIC) $(BIN)/python -m tests.support.ledger --check
+
+gate-format:
+	$(call step,format)
+	@$(BIN)/ruff format --check .
+
+gate-lint:
+	$(call step,lint)
+	@$(BIN)/ruff check .
+
+gate-types:
+	$(call step,types)
+	@$(BIN)/mypy
+
+gate-contracts:
+	$(call step,import contracts)
+	@$(BIN)/lint-imports --no-logo
+
+gate-definitions:
+	$(call step,definitions)
+	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
+
+gate-documentation:
+	$(call step,documentation)
+	@$(BUILD_DOCS)
 
 # Peers keep the threads they come with.
 bench: $(STAMPS)/bench
