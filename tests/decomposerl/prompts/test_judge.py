@@ -96,21 +96,18 @@ def test_a_request_carries_its_prompt_and_settings():
         assert schemas.get(task, DIGIT_SCHEMA) == request.schema
     for request in requests_of(TAGS, DOCUMENT, "C.", "Q?").values():
         assert request.schema is None
-        assert (0.0, 42, 4_096) == (
-            request.sampling.temperature,
-            request.sampling.seed,
-            request.sampling.max_tokens,
-        )
+        sampling = request.sampling
+        assert (0.0, 42, 4_096) == (sampling.temperature, sampling.seed, sampling.max_tokens)
 
 
-@pytest.mark.parametrize("schema", [DIGIT_SCHEMA, CRITERIA_SCHEMA, VERDICT_SCHEMA])
-def test_a_schema_is_canonical_and_asks_for_reasons_first(schema: str):
+def test_a_schema_is_canonical_and_asks_for_reasons_first():
     """Servers write fields in the schema's order, and a result before its reasons has none."""
-    parsed = json.loads(schema)
-    assert schema == json.dumps(parsed, separators=(",", ":"), sort_keys=True)
-    assert "analysis" == next(iter(parsed["properties"]))
-    assert sorted(parsed["properties"]) == parsed["required"]
-    assert parsed["additionalProperties"] is False
+    for schema in (DIGIT_SCHEMA, CRITERIA_SCHEMA, VERDICT_SCHEMA):
+        parsed = json.loads(schema)
+        assert schema == json.dumps(parsed, separators=(",", ":"), sort_keys=True)
+        assert "analysis" == next(iter(parsed["properties"]))
+        assert sorted(parsed["properties"]) == parsed["required"]
+        assert parsed["additionalProperties"] is False
 
 
 def test_the_criteria_are_those_of_the_judge():
@@ -126,9 +123,8 @@ def test_the_policy_prompt_states_the_grammar_and_the_abstention():
     for kind in KINDS:
         assert f"<{kind}>" in message.content
         assert f"</{kind}>" in message.content
-    for words in ("Supported", "Refuted", '"I don\'t know"', "two rounds"):
+    for words in ("Supported", "Refuted", '"I don\'t know"'):
         assert words in message.content
-    assert message.content.rstrip().endswith("your reply ends with </verification>.")
 
 
 def test_no_prompt_shows_material_in_the_tag_of_the_reply():
