@@ -93,10 +93,10 @@ def test_what_is_not_there_is_named_with_the_command_that_makes_it():
 
 def test_missing_tables_leave_the_other_parts():
     """Every part that does not need one of them is there; curves and replies stand alone."""
+    first, second = {"funnel", "sources", "reliability"}, {"selection", "leaderboard", "cost"}
     for absent, lost in (
-        (("attrition", "selected"), {"funnel", "sources", "selection"}),
-        (("leaderboard", "verdicts", "runs"), {"leaderboard", "comparison", "reliability"}),
-        (("comparison", "calls", "replies"), {"comparison", "cost"}),
+        (("attrition", "comparison", "verdicts"), first | {"comparison"}),
+        (("selected", "leaderboard", "calls", "runs", "replies"), second | {"comparison"}),
     ):
         changed = report_sections(replace(run_data(), **dict.fromkeys(absent)))
         assert lost == {one.key for one in changed if one.missing}
