@@ -159,6 +159,7 @@ def test_the_part_that_is_trained_is_the_most_that_can_be_compared():
     for seeds, expected in {
         (5, 5, 5): (3, 5),
         (5, 5, 2): (2, 5),
+        (5, 5, 4): (3, 4),
         (5, 4, 4): (3, 4),
         (5, 2, 0): (2, 2),
         (2, 5, 5): (3, 2),
