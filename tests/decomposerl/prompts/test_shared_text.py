@@ -260,8 +260,9 @@ def shared_with(root: Path) -> set[str]:
     for path in filter(Path.is_file, root.rglob("*")):
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8", "replace")
-        found |= set(pl.Series([text]).str.extract_many(sentences, overlapping=True).explode())
-    return found - {None}
+        (matched,) = pl.Series([text]).str.extract_many(sentences, overlapping=True).to_list()
+        found.update(matched)
+    return found
 
 
 def test_no_example_is_in_the_bundled_sample(sample: Sample, tmp_path: Path):
