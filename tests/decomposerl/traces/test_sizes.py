@@ -1,6 +1,6 @@
 """Traces of any shape are scored in time that grows with their length, not with its square.
 
-Four times the text takes less than ten times the processor time; three seconds are allowed.
+Four times the text takes less than ten times the processor time; a second is allowed.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def seconds(act: Callable[[], object]) -> float:
 
 
 def assert_linear(small: Callable[[], object], large: Callable[[], object]) -> None:
-    spent, allowed = seconds(large), 3  # a busy machine, not a quadratic reader
+    spent, allowed = seconds(large), 1  # a busy machine, not a quadratic reader
     if spent >= allowed:  # otherwise the small one cannot matter
         assert spent < 10 * min(seconds(small), seconds(small)) + allowed
 
@@ -80,7 +80,7 @@ def assert_linear(small: Callable[[], object], large: Callable[[], object]) -> N
 @pytest.mark.parametrize("place", ["answer", "question", "thought", "trace", "evidence", "claim"])
 def test_scoring_takes_linear_time(place: str):
     """Whatever is repeated, wherever it stands."""
-    short = 4_000 if place == "claim" else 16_000
+    short = 2_000 if place == "claim" else 8_000
     scored(rollout(place, "a", 1_000))
     for unit in UNITS:
         small, large = (rollout(place, unit, length) for length in (short, 4 * short))
@@ -99,7 +99,7 @@ def asked(cycles: int) -> Rollout:
 def test_many_questions_are_judged_in_seconds():
     """Every answer is left out once, so texts grow with the square; what is said is read once."""
     scored(asked(10))
-    assert seconds(lambda: scored(asked(1_000))) < 60
+    assert seconds(lambda: scored(asked(500))) < 15
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_long_answer_about_long_evidence_takes_linear_time(unit: str):
     """Both grow; the answer says the evidence in another order, or half of it."""
     small, large = (
         replace(rollout("answer", unit, length), evidence=text(unit, length)[length // 3 :])
-        for length in (12_000, 48_000)
+        for length in (8_000, 32_000)
     )
     assert_linear(lambda: scored(small), lambda: scored(large))
 
@@ -118,6 +118,6 @@ def test_a_long_answer_about_long_evidence_takes_linear_time(unit: str):
 def test_quotations_are_located_in_linear_time():
     """``--questions`` looks up at most so many quotations, each in bounded stretches."""
     for unit in ('"Ilva opened w{i}" ', '"', "“a ", "w{i}q "):
-        answers = [text(unit, length) for length in (16_000, 64_000)]
+        answers = [text(unit, length) for length in (8_000, 32_000)]
         small, large = (lambda one=one: citations(one, one[::-1] + one) for one in answers)
         assert_linear(small, large)
