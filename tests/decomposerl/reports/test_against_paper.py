@@ -104,9 +104,11 @@ def test_a_source_stands_beside_the_papers_row():
 
 def test_what_the_paper_has_not_and_what_has_not_run_says_so():
     """A corpus of the user has no number there, a later stage none here; no reason is empty."""
-    frame = compared({"bridge_notes": 3, "hover": 1})
-    assert (3, None, None) == cell(frame, "bridge_notes", "Raw")[:3]
-    assert (None, 2_533, None) == cell(frame, "hover", "Diff.")[:3]
+    frame = compared({"bridge_notes": 3, "hover": 1, "scitab": 868})
+    cells = [("bridge_notes", "Raw"), ("hover", "Diff."), ("scitab", "Raw"), ("hover", "Raw")]
+    rows = [cell(frame, *named) for named in cells]
+    assert [(3, None, None), (None, 2_533, None), (868, 868, 0)] == [row[:3] for row in rows[:3]]
+    assert len(cells) == len({row[3] for row in rows}), "each has a reason of its own"
     assert 0 == frame.filter(pl.col("reason").str.strip_chars() == "").height
 
 

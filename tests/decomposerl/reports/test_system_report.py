@@ -100,7 +100,8 @@ def test_one_of_each_kind_is_shown_the_first_by_id():
         prediction(3, "Refuted", 2),
         prediction(4, None, None),
     )
-    assert "claim 0000000000000002" in shown["a right trace"]
+    for words in ("label Supported", "verdict Supported", "claim 0000000000000002"):
+        assert words in shown["a right trace"]
     assert "1. Who \\| 0? **&lt;b&gt;Ada" in shown["a right trace"]
     assert "verdict Refuted, claim 0000000000000003" in shown["a wrong trace"]
     assert "2. Who" in shown["a wrong trace"]
