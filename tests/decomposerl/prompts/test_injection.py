@@ -388,10 +388,10 @@ def test_every_shape_that_unicode_has_of_a_letter_is_a_look_alike():
 
 def test_time_grows_with_the_text_and_no_faster():
     """Hostile repetitions of what the pattern skips and of names that do not end."""
-    started = time.perf_counter()
+    started = time.process_time()
     for unit in ("<", "< ", "</ ", "<\u0345", "\u0345", "<questι", "<veriﬁ", "&amp;", "<a ", "ι"):
         escaped(unit * 50_000)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_each_bracket_goes_one_level_deeper():

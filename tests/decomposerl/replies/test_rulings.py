@@ -86,7 +86,7 @@ def test_a_reply_is_read_or_refused(reply: str, form: str):
 
 def test_time_grows_with_the_reply_and_no_faster():
     """Hostile repetitions of what the patterns skip."""
-    started = time.perf_counter()
+    started = time.process_time()
     marks = ("<answer>", "<answer>1</answer>", " ", "*", "- ", "answer: 1 ", "<result> ")
     for unit in (*marks, "<result>a", "\\<", "is_question: ", "("):
         long = unit * 20_000
@@ -94,4 +94,4 @@ def test_time_grows_with_the_reply_and_no_faster():
             for read in READERS.values():
                 with suppress(ValueError):
                     read(f"{text}?")
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20

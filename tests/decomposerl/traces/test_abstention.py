@@ -90,6 +90,6 @@ def test_time_grows_with_length_and_no_faster():
     units = ("I don't know ", "sorry ", "(", "'", ".", " \n", "a", "from the,", "\ud800")
     starts = ("", "I don't know. ", "I don't know. It is not ")
     for start, unit in product(starts, (*units, "*a", ",a ", "if")):
-        started = time.perf_counter()
+        started = time.process_time()
         abstains(start + unit * (100_000 // len(unit)))
-        assert time.perf_counter() - started < 3, (start, unit)
+        assert time.process_time() - started < 3, (start, unit)

@@ -253,6 +253,6 @@ def test_no_more_than_the_first_quotations_are_looked_up():
 )
 def test_time_is_bounded(answer: str, evidence: str):
     """Ten thousand words of evidence and any answer take seconds at worst."""
-    started = time.perf_counter()
+    started = time.process_time()
     citations(answer, evidence)
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
