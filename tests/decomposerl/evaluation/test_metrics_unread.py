@@ -198,7 +198,7 @@ def test_rows_are_filtered_by_fields(parts: Path, tmp_path: Path):
         (["set=y"], 8),
         (["set=y", "set=x"], 24),
         (["set=y", "hops=1"], 4),
-        (["set=y", "hops=1.0"], 4),
+        (["hops=1.0"], 12),
         (["set!=y"], 16),
         (["model=null"], 4),
         (["model="], 4),
@@ -207,13 +207,15 @@ def test_rows_are_filtered_by_fields(parts: Path, tmp_path: Path):
         (["id=7"], 1),
     ):
         asked = [word for one in words for word in ("--where", one)]
+        ways = [(parts,)]
+        if len(words) > 1:
+            ways += [(said,), (said, "--by-order"), (parts, "--by-order")]
         pages = []
-        for predictions in ((parts,), (said,), (said, "--by-order"), (parts, "--by-order")):
-            file, *more = predictions
+        for file, *more in ways:
             result = metrics(file, parts, "--verdict", "v", *more, *asked, "--json")
             pages.append(json.loads(result.stdout)["metrics"])
         assert {claims} == {row["claims"] for page in pages for row in page}, words
-        assert [pages[0]] * 4 == pages, words
+        assert all(page == pages[0] for page in pages), words
 
 
 def test_a_filter_tells_runs_of_one_file_apart(tmp_path: Path):
