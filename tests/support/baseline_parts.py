@@ -84,6 +84,20 @@ def saying(*texts: str | ModelReply, again: Sequence[str | ModelReply] = ()) -> 
     return model
 
 
+def said(method: Method, *replies: str | ModelReply) -> Driven:
+    """A faithful run of the method by a model that says these in order."""
+    return drive(faithful(method), saying(*replies))
+
+
+def outcome(ended: Verification) -> tuple[str | None, str]:
+    return ended.verdict, ended.status
+
+
+def notes(ended: Verification, *names: str) -> tuple[object, ...]:
+    """The notes of these names."""
+    return tuple(ended.notes[name] for name in names)
+
+
 def always(text: str, *, truncated: bool = False) -> Model:
     return lambda _call, _number: ModelReply(text, truncated=truncated)
 

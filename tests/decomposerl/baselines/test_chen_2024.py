@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-
-from baseline_parts import QUESTION, Driven, drive, faithful, saying
+from baseline_parts import QUESTION, drive, faithful, notes, outcome, said, saying
 from decomposerl.baselines.chen_2024 import ENOUGH, METHOD, MOST_WRITINGS, TEMPERATURE
 from decomposerl.baselines.method import ModelReply, Verification
 
@@ -13,20 +11,15 @@ ASKED = ["Did the bridge open in 1871?", "Is the bridge made of granite?"]
 PASSAGES = "\n".join(f"{place}. {text}" for place, text in enumerate(QUESTION.passages, start=1))
 
 
-def said(*replies: str | ModelReply) -> Driven:
-    return drive(faithful(METHOD), saying(*replies))
-
-
-def outcome(ended: Verification) -> tuple[str | None, str]:
-    return ended.verdict, ended.status
+def asked(ended: Verification) -> list[str]:
+    return [cycle.question for cycle in ended.cycles]
 
 
 def test_the_call_graph():
     """Questions until nothing is added, a selection for each, one summary, the verdict by it."""
-    driven = said(TWO, TWO, "1", "NONE", "It opened in 1871.", "Refuted")
-    assert ["decompose", "decompose", "select", "select", "summarise", "verify"] == (
-        driven.operations()
-    )
+    driven = said(METHOD, TWO, TWO, "1", "NONE", "It opened in 1871.", "Refuted")
+    operations = ["decompose", "decompose", "select", "select", "summarise", "verify"]
+    assert operations == driven.operations()
     _, _, first, second, summary, verdict = driven.calls
     assert [{"passages": PASSAGES, "question": text} for text in ASKED] == [
         first.variables,
@@ -44,36 +37,30 @@ def test_the_call_graph():
 def test_writings_are_sampled_after_the_first_and_stop_when_nothing_is_added():
     """The first is greedy; a later one follows while the one before added a question."""
     more = "1. Is the mill older?\n2. Is it new?"
-    driven = said(TWO, more, f"1. {ASKED[0]}", *["1"] * 4, "Summary.", "Supported")
+    driven = said(METHOD, TWO, more, f"1. {ASKED[0]}", *["1"] * 4, "Summary.", "Supported")
     writings = driven.calls[:MOST_WRITINGS]
     assert [(0.0, 0), (TEMPERATURE, 1), (TEMPERATURE, 2)] == [
         (call.temperature, call.sample) for call in writings
     ]
-    assert (3, 4) == (driven.ended.notes["writings"], driven.ended.notes["questions"])
+    assert (3, 4) == notes(driven.ended, "writings", "questions")
 
 
 def test_ten_questions_are_enough():
     """A first writing with ten or more is the only one, and the eleventh is not asked."""
     many = "\n".join(f"{number}. Is it {number}?" for number in range(1, 13))
-    driven = said(many, *["NONE"] * ENOUGH, "Summary.", "Supported")
-    assert (1, ENOUGH) == (driven.ended.notes["writings"], driven.ended.notes["questions"])
+    driven = said(METHOD, many, *["NONE"] * ENOUGH, "Summary.", "Supported")
+    assert (1, ENOUGH) == notes(driven.ended, "writings", "questions")
     assert 1 + ENOUGH + 2 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
-@pytest.mark.parametrize(
-    "dropped",
-    ["Who built it?", "In which year did it open?", "How old is it?", "It is old.", "WHEN was it?"],
-)
-def test_open_questions_and_statements_are_dropped(dropped: str):
-    """Only what yes or no can answer is asked."""
-    driven = said(f"1. {dropped}\n2. {ASKED[0]}", "NONE", "1", "Summary.", "Supported")
-    assert [ASKED[0]] == [cycle.question for cycle in driven.ended.cycles]
-
-
-def test_questions_are_distinct():
-    """A question that was written before, in any letter case, is not asked again."""
-    driven = said(f"1. {ASKED[0]}\n2. {ASKED[0].upper()}", "NONE", "1", "Summary.", "Supported")
-    assert 1 == driven.ended.notes["questions"]
+def test_only_what_yes_or_no_can_answer_is_asked_once():
+    """Open questions and statements are dropped, repeated ones too, and remarks behind them."""
+    open_ = ("Who built it?", "In which year did it open?", "How old is it?", "It is old.")
+    for dropped in (*open_, "WHEN was it?", ASKED[0].upper()):
+        listed = f"1. {ASKED[0]}\n2. {dropped}"
+        assert [ASKED[0]] == asked(said(METHOD, listed, "NONE", "1", "So.", "Supported").ended)
+    listed = f"1. {ASKED[0]} (the first part)\n2. {ASKED[1]} (the second)"
+    assert ASKED == asked(said(METHOD, listed, listed, "1", "1", "So.", "Supported").ended)
 
 
 def test_passages_are_those_of_any_question_in_their_own_order():
@@ -83,27 +70,16 @@ def test_passages_are_those_of_any_question_in_their_own_order():
     driven = drive(faithful(METHOD), saying(*replies), longer)
     shown = driven.calls[-2].variables["passages"]
     assert "1. Passage 2.\n2. Passage 4.\n3. Passage 33." == shown
-    assert (3, 0, False) == tuple(
-        driven.ended.notes[name] for name in ("selected", "unread", "whole")
-    )
+    assert (3, 0, False) == notes(driven.ended, "selected", "unread", "whole")
 
 
-@pytest.mark.parametrize(
-    ("selection", "unread"),
-    [("NONE", 0), ("3", 1), ("0", 1), ("the first one", 1), ("", 1), ("1, 2 or so", 1)],
-)
-def test_nothing_selected_is_the_whole_evidence(selection: str, unread: int):
-    """A number that no passage has selects nothing; then all is summarised, and noted."""
-    driven = said(f"1. {ASKED[0]}", "NONE", selection, "Summary.", "Supported")
-    assert PASSAGES == driven.calls[-2].variables["passages"]
-    assert (unread, True) == (driven.ended.notes["unread"], driven.ended.notes["whole"])
-
-
-def test_a_cut_selection_is_not_read():
-    """Its last number may be half a number."""
-    cut = ModelReply("1", truncated=True)
-    driven = said(f"1. {ASKED[0]}", "NONE", cut, "Summary.", "Supported")
-    assert 1 == driven.ended.notes["unread"]
+def test_nothing_selected_is_the_whole_evidence():
+    """A number that no passage has selects nothing, nor a cut one; all is summarised, and noted."""
+    unread = ("3", "0", "the first one", "", "1, 2 or so", ModelReply("1", truncated=True))
+    for selection in ("NONE", *unread):
+        driven = said(METHOD, f"1. {ASKED[0]}", "NONE", selection, "Summary.", "Supported")
+        assert PASSAGES == driven.calls[-2].variables["passages"]
+        assert (int(selection != "NONE"), True) == notes(driven.ended, "unread", "whole"), selection
 
 
 def test_evidence_without_passages_is_one_passage():
@@ -115,16 +91,16 @@ def test_evidence_without_passages_is_one_passage():
     assert ("Supported", "parsed") == outcome(driven.ended)
 
 
-@pytest.mark.parametrize("reply", ["Unknown", "Mostly supported", ""])
-def test_a_verdict_of_neither_word_is_unparsed(reply: str):
+def test_a_verdict_of_neither_word_is_unparsed():
     """Half true and not stated are no verdicts."""
-    ended = said(f"1. {ASKED[0]}", "NONE", "1", "Summary.", reply).ended
-    assert (None, "unparsed") == outcome(ended)
+    for reply in ("Unknown", "Mostly supported", ""):
+        ended = said(METHOD, f"1. {ASKED[0]}", "NONE", "1", "Summary.", reply).ended
+        assert (None, "unparsed") == outcome(ended), reply
 
 
 def test_no_question_is_no_verdict():
     """The first writing is repeated, the second adds nothing either: three calls, unparsed."""
-    driven = said("It is about a bridge.", "1. Who built it?")
+    driven = said(METHOD, "It is about a bridge.", "1. Who built it?")
     assert (None, "unparsed") == outcome(driven.ended)
     assert "1. Who built it?" == driven.ended.reply
     assert ["", "questions", ""] == [call.form for call in driven.calls]

@@ -1,30 +1,27 @@
 """ClaimDecomp: oriented yes-no questions and the share of answers that support the claim."""
 
 import itertools
+import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baseline_parts import QUESTION, Driven, drive, faithful, saying
+from baseline_parts import QUESTION, drive, faithful, notes, outcome, said, saying
 from decomposerl.baselines.claimdecomp import METHOD, Count, claimdecomp
-from decomposerl.baselines.method import ModelReply, Verification
+from decomposerl.baselines.method import ModelReply
 from strategies import LAW
 
+FOLDER = Path(__file__).parent
+FORMS = json.loads((FOLDER / "forms.json").read_text("utf-8"))
+SILENT = json.loads((FOLDER / "readers.json").read_text("utf-8"))["silent answers"]
 THREE = "1. Is it granite? | yes\n2. Was the mill first? | yes\n3. Is it the mill's bridge? | no"
-
-
-def said(*replies: str | ModelReply) -> Driven:
-    return drive(faithful(METHOD), saying(*replies))
-
-
-def outcome(ended: Verification) -> tuple[str | None, str]:
-    return ended.verdict, ended.status
 
 
 def test_the_call_graph():
     """Questions from the claim alone, then all answers at once, and no call for the verdict."""
-    driven = said(THREE, "Yes", "No, it came later.", "No.")
+    driven = said(METHOD, THREE, "Yes", "No, it came later.", "No.")
     written, *answered = driven.calls
     assert ["decompose", "verify", "verify", "verify"] == driven.operations()
     assert ["questions", "answer", "answer", "answer"] == driven.templates()
@@ -34,7 +31,7 @@ def test_the_call_graph():
         call.variables for call in answered
     ]
     assert ("Supported", "parsed") == outcome(driven.ended)
-    assert (2, 1) == (driven.ended.notes["agreeing"], driven.ended.notes["against"])
+    assert (2, 1) == notes(driven.ended, "agreeing", "against")
     assert questions == [cycle.question for cycle in driven.ended.cycles]
     assert 4 == METHOD.expected_calls(driven.ended)
 
@@ -42,48 +39,49 @@ def test_the_call_graph():
 def test_questions_are_oriented():
     """Where "no" supports the claim a yes speaks against it, and the other way round."""
     implied = "1. Has it been rebuilt? | no\n2. Has it been moved? | no"
-    assert ("Supported", "parsed") == outcome(said(implied, "No", "No").ended)
-    assert ("Refuted", "parsed") == outcome(said(implied, "Yes", "Yes").ended)
+    assert ("Supported", "parsed") == outcome(said(METHOD, implied, "No", "No").ended)
+    assert ("Refuted", "parsed") == outcome(said(METHOD, implied, "Yes", "Yes").ended)
 
 
-@pytest.mark.parametrize(
-    ("line", "text", "unoriented"),
-    [
-        ("Is it new? | no", "Is it new?", 0),
-        ("Is it new? (No)", "Is it new?", 0),
-        ("Is it new? [no].", "Is it new?", 0),
-        ("Is it new? → no", "Is it new?", 0),
-        ("Is it new? - No", "Is it new?", 0),
-        ("Is it new?", "Is it new?", 1),
-        ("Did they say no", "Did they say no", 1),
-        ("Is it new? | N", "Is it new?", 0),
-        ("Is it new? | no | implied", "Is it new?", 0),
-        ("Is it new? ｜ no", "Is it new?", 0),
-        ("Is it new? |", "Is it new?", 1),
-    ],
-)
-def test_how_the_supporting_answer_is_written(line: str, text: str, unoriented: int):
+def test_how_the_supporting_answer_is_written():
     """Each listed form is read; without one a yes supports, and it is noted."""
-    driven = said(f"1. {line}", "No")
-    assert text == driven.calls[1].variables["question"]
-    assert unoriented == driven.ended.notes["unoriented"]
-    assert ("Refuted" if unoriented else "Supported", "parsed") == outcome(driven.ended)
+    oriented = ("| no", "(No)", "[no].", "→ no", "- No", "| N", "| no | implied", "｜ no")
+    for line, text, unoriented in (
+        *((f"Is it new? {form}", "Is it new?", 0) for form in oriented),
+        ("Is it new?", "Is it new?", 1),
+        ("Is it new? |", "Is it new?", 1),
+        ("Did they say no", "Did they say no", 1),
+    ):
+        driven = said(METHOD, f"1. {line}", "No")
+        assert text == driven.calls[1].variables["question"]
+        assert unoriented == driven.ended.notes["unoriented"], line
+        assert ("Refuted" if unoriented else "Supported", "parsed") == outcome(driven.ended), line
+    for text in FORMS["oriented"]:
+        ended = said(METHOD, text, "Yes", "No").ended
+        assert ["Is it old?", "Is it new?"] == [cycle.question for cycle in ended.cycles], text
+        assert (2, 0, 0) == notes(ended, "agreeing", "against", "unoriented"), text
 
 
-@pytest.mark.parametrize("field", ["perhaps", "yes/no", "yes or no", "1871", "depends | no"])
-def test_a_field_without_yes_or_no_is_asked_for_again(field: str):
+def test_a_field_without_yes_or_no_is_asked_for_again():
     """A supporting answer that is there but cannot be read never counts as yes."""
-    listed = f"1. Is it old? | yes\n2. Is it new? | {field}"
-    assert said(listed, "No").ended.notes["questions"] == 0
-    again = ["1. Is it old? | yes\n2. Is it new? | no"]
-    model = saying(listed, "Yes", "No", again=again)
-    ended = drive(faithful(METHOD), model).ended
-    assert (2, 1) == (ended.notes["agreeing"], ended.notes["asked_again"])
+    for field in ("perhaps", "yes/no", "yes or no", "1871", "depends | no"):
+        listed = f"1. Is it old? | yes\n2. Is it new? | {field}"
+        assert said(METHOD, listed, "No").ended.notes["questions"] == 0, field
+        again = ["1. Is it old? | yes\n2. Is it new? | no"]
+        ended = drive(faithful(METHOD), saying(listed, "Yes", "No", again=again)).ended
+        assert (2, 1) == notes(ended, "agreeing", "asked_again"), field
+
+
+def test_silence_never_votes():
+    """Where "no" would support the claim, a silent answer does not."""
+    for text in SILENT:
+        ended = said(METHOD, "1. Was it rebuilt? | no", text).ended
+        assert ("Refuted", 0, 1) == (ended.verdict, *notes(ended, "agreeing", "unknown")), text
 
 
 def test_an_empty_row_is_read_at_once():
     """A row of a hundred thousand blanks holds no question; the reading is linear."""
-    ended = said("|" + " " * 100_000 + "\n1. Is it old? | yes", "Yes").ended
+    ended = said(METHOD, "|" + " " * 100_000 + "\n1. Is it old? | yes", "Yes").ended
     assert ["Is it old?"] == [cycle.question for cycle in ended.cycles]
 
 
@@ -91,9 +89,9 @@ def test_the_rows_of_a_table_are_questions():
     """The first field behind the question orients it; number and rules are dropped."""
     rows = "| # | Question | Answer |\n|---|---|---|\n| 1 | Is it old? | yes |\n"
     rows += "| 2 | Is it new? | no | implied |"
-    ended = said(rows, "Yes", "No").ended
+    ended = said(METHOD, rows, "Yes", "No").ended
     assert ["Is it old?", "Is it new?"] == [cycle.question for cycle in ended.cycles]
-    assert (2, 0) == (ended.notes["agreeing"], ended.notes["unoriented"])
+    assert (2, 0) == notes(ended, "agreeing", "unoriented")
 
 
 @pytest.mark.parametrize(
@@ -109,19 +107,19 @@ def test_the_rows_of_a_table_are_questions():
 )
 def test_half_of_the_decisive_answers_support(answers: tuple[str, ...], verdict: str):
     """Unknown answers have no vote, half is enough, and none decisive is Refuted."""
-    assert (verdict, "parsed") == outcome(said(THREE, *answers).ended)
+    assert (verdict, "parsed") == outcome(said(METHOD, THREE, *answers).ended)
 
 
 def test_an_answer_that_cannot_be_read_leaves_the_verdict_open():
     """Unless it could not change it; the limit's cut shows in the status."""
     odd = "One would have to look at the stones."
-    open_ = said(THREE, "Yes", "No", odd).ended
+    open_ = said(METHOD, THREE, "Yes", "No", odd).ended
     assert (None, "unparsed", 1) == (*outcome(open_), open_.notes["unread"])
-    assert (None, "unparsed") == outcome(said(THREE, odd, odd, odd).ended)
-    assert ("Supported", "parsed") == outcome(said(THREE, "Yes", "Yes", odd).ended)
-    assert ("Refuted", "parsed") == outcome(said(THREE, "No", "No", odd).ended)
+    assert (None, "unparsed") == outcome(said(METHOD, THREE, odd, odd, odd).ended)
+    assert ("Supported", "parsed") == outcome(said(METHOD, THREE, "Yes", "Yes", odd).ended)
+    assert ("Refuted", "parsed") == outcome(said(METHOD, THREE, "No", "No", odd).ended)
     assert (None, "truncated") == outcome(
-        said(THREE, "Yes", "No", ModelReply("It", truncated=True)).ended
+        said(METHOD, THREE, "Yes", "No", ModelReply("It", truncated=True)).ended
     )
 
 
@@ -144,10 +142,10 @@ def test_the_verdict_is_what_all_readings_agree_on(agreeing: int, against: int, 
 
 def test_duplicates_are_asked_once_and_runaway_lists_are_cut():
     """Letter case makes no new question, and beyond twenty a model repeats itself."""
-    driven = said("1. Is it new? | no\n2. IS IT NEW? | no", "No")
+    driven = said(METHOD, "1. Is it new? | no\n2. IS IT NEW? | no", "No")
     assert 1 == driven.ended.notes["questions"]
     many = "\n".join(f"{number}. Is it {number}? | yes" for number in range(1, 41))
-    driven = said(many, *["Yes"] * 20)
+    driven = said(METHOD, many, *["Yes"] * 20)
     assert 20 == driven.ended.notes["questions"]
     assert 21 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
@@ -155,14 +153,14 @@ def test_duplicates_are_asked_once_and_runaway_lists_are_cut():
 def test_no_question_is_no_verdict():
     """A reply without a list, or the word none, is repeated once and then ends the claim."""
     for reply in ("It is about a bridge.", "NONE"):
-        driven = said(reply)
+        driven = said(METHOD, reply)
         assert (None, "unparsed") == outcome(driven.ended)
         assert 1 + 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
 def test_a_cut_list_loses_its_last_item_alone():
     """Half a question is not asked; what was whole is."""
-    driven = said(ModelReply("1. Is it new? | no\n2. Is it gra", truncated=True), "No")
+    driven = said(METHOD, ModelReply("1. Is it new? | no\n2. Is it gra", truncated=True), "No")
     assert ["Is it new?"] == [cycle.question for cycle in driven.ended.cycles]
 
 

@@ -1,16 +1,24 @@
-"""FOLK: predicates, their grounding, and a conjunction that is recomputed."""
+"""FOLK: predicates in the forms of models, their grounding, a conjunction that is recomputed."""
 
 import itertools
 
 import pytest
 
-from baseline_parts import QUESTION, Driven, drive, faithful, saying
+from baseline_parts import QUESTION, Driven, notes, outcome, said
 from decomposerl.baselines.folk import METHOD, conjunction
 from decomposerl.baselines.method import ModelReply
+from decomposerl.baselines.predicates import Predicate, read_predicates, read_truths
 
 PREDICATES = (
     "1. Before(mill, bridge) | The mill came before the bridge. | When was the mill built?\n"
     "2. MadeOf(bridge, granite) | The bridge is made of granite. | What is the bridge made of?"
+)
+BORN, PAINTED = "BornIn(Ada, Varn)", "Painted(Ada, Grey Shore)"
+ASKED = ("Where was Ada born?", "Who painted it?")
+BOTH = [f"{BORN} | Ada was born in Varn.", PAINTED]
+FULL = (
+    Predicate(f"{BORN} | Ada was born in Varn.", ASKED[0]),
+    Predicate(f"{PAINTED} | Ada painted it.", "Who painted it?"),
 )
 ANSWERS = ("The mill dates from 1902.", "unknown")
 
@@ -18,7 +26,7 @@ ANSWERS = ("The mill dates from 1902.", "unknown")
 def reasoned(
     *lines: str, predicates: str = PREDICATES, answers: tuple[str, ...] = ANSWERS
 ) -> Driven:
-    return drive(faithful(METHOD), saying(predicates, *answers, "\n".join(lines)))
+    return said(METHOD, predicates, *answers, "\n".join(lines))
 
 
 def test_the_call_graph():
@@ -50,80 +58,62 @@ def test_a_bracket_that_disagrees_is_flagged_and_not_followed():
         ("True", "Refuted", "Supported"),
     ):
         ended = reasoned("1: True - so", f"2: {second} - so", f"[{bracket}]").ended
-        assert (verdict, "parsed") == (ended.verdict, ended.status)
-        assert ended.notes["disagrees"] is True
-        assert bracket == ended.notes["bracket"]
+        assert (verdict, "parsed", True, bracket) == (
+            *outcome(ended),
+            *notes(ended, "disagrees", "bracket"),
+        )
         assert ended.spoken is None, "no token spells the recomputed verdict"
     agreeing = reasoned("1: True - so", "2: True - so", "[Supported]").ended
     assert agreeing.notes["disagrees"] is False
     assert agreeing.spoken is not None
 
 
-@pytest.mark.parametrize("word", ["Open", "Unknown", "**Open**", "open: nothing is said", "False"])
-def test_what_is_not_true_refutes(word: str):
+def test_what_is_not_true_refutes():
     """A predicate that the answers leave open does not hold; the note keeps which it was."""
-    ended = reasoned("1: True", f"2: {word}", "[Supported]").ended
-    assert ("Refuted", True) == (ended.verdict, ended.notes["disagrees"])
+    for word in ("Open", "Unknown", "**Open**", "open: nothing is said", "False"):
+        ended = reasoned("1: True", f"2: {word}", "[Supported]").ended
+        assert ("Refuted", True) == (ended.verdict, ended.notes["disagrees"]), word
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
+def test_ways_to_write_the_values():
+    """Each listed form of a line is read; without a bracket the conjunction stands alone."""
+    for lines in (
         ("Predicate 1: TRUE, since 1902", "Predicate 2: TRUE, as shown", "Conjunction: T", "done"),
         ("1. Before(mill, bridge): True.", "2. MadeOf(bridge, granite): True (it is)", "so"),
         ("- **1: True** - so", "- **2: True** because it is", "[It holds]"),
         ("P1: true; so", "P2: true – so", "end"),
-    ],
-)
-def test_ways_to_write_the_values(lines: tuple[str, ...]):
-    """Each listed form of a line is read; without a bracket the conjunction stands alone."""
-    ended = reasoned(*lines).ended
-    assert ("Supported", "unread", False) == (
-        ended.verdict,
-        ended.notes["bracket"],
-        ended.notes["disagrees"],
-    )
+    ):
+        ended = reasoned(*lines).ended
+        assert ("Supported", "unread", False) == (
+            ended.verdict,
+            *notes(ended, "bracket", "disagrees"),
+        ), lines
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ("Nothing.", "[Refuted]"),
-        ("1: True - so", "[Refuted]"),
-        ("1: True - so", "2: True or False", "[Refuted]"),
-        ("1: True - so", "2: Truely so", "[Refuted]"),
-        ("1: True - so", "2: True - so", "2: False - no", "[Refuted]"),
-        ("1: True - so", "3: False - another", "[Refuted]"),
-    ],
-)
-def test_values_that_do_not_settle_it_leave_the_bracket(lines: tuple[str, ...]):
+def test_values_that_do_not_settle_it_leave_the_bracket():
     """A missing, doubled or unclear value is no value, and then the model's bracket counts."""
-    ended = reasoned(*lines).ended
-    assert ("Refuted", False) == (ended.verdict, ended.notes["disagrees"])
-    assert "unread" in str(ended.notes["truths"])
-    assert "Refuted" == ended.notes["bracket"]
+    for lines in (
+        ("Nothing.",),
+        ("1: True - so",),
+        ("1: True - so", "2: True or False"),
+        ("1: True - so", "2: Truely so"),
+        ("1: True - so", "2: True - so", "2: False - no"),
+        ("1: True - so", "3: False - another"),
+    ):
+        ended = reasoned(*lines, "[Refuted]").ended
+        assert ("Refuted", False, "Refuted") == (
+            ended.verdict,
+            *notes(ended, "disagrees", "bracket"),
+        ), lines
+        assert "unread" in str(ended.notes["truths"]), lines
 
 
 def test_neither_values_nor_bracket_is_unparsed():
-    """Then nothing holds the verdict, and a cut reply is truncated; none is dropped."""
-    assert (None, "unparsed") == (
-        (ended := reasoned("1: True - so", "Who can tell?").ended).verdict,
-        ended.status,
-    )
-    cut = drive(
-        faithful(METHOD),
-        saying(PREDICATES, *ANSWERS, ModelReply("1: True - so\n2: Tr", truncated=True)),
-    )
-    assert (None, "truncated") == (cut.ended.verdict, cut.ended.status)
-
-
-def test_a_false_predicate_settles_a_cut_reply():
-    """One whole line that says False is enough, whatever the limit cut behind it."""
-    cut = drive(
-        faithful(METHOD),
-        saying(PREDICATES, *ANSWERS, ModelReply("1: False - so\n2: Tr", truncated=True)),
-    )
-    assert ("Refuted", "parsed") == (cut.ended.verdict, cut.ended.status)
+    """A cut reply is truncated then, unless one whole line says False; nothing is made up."""
+    assert (None, "unparsed") == outcome(reasoned("1: True - so", "Who can tell?").ended)
+    for value, expected in (("True", (None, "truncated")), ("False", ("Refuted", "parsed"))):
+        cut = ModelReply(f"1: {value} - so\n2: Tr", truncated=True)
+        assert expected == outcome(said(METHOD, PREDICATES, *ANSWERS, cut).ended)
 
 
 @pytest.mark.parametrize(
@@ -144,8 +134,8 @@ def test_predicates_with_parts_missing(line: str, shown: str, question: str):
 
 def test_no_predicate_is_no_verdict():
     """Without predicates there is nothing to be true of all of: one call, repeated, unparsed."""
-    driven = drive(faithful(METHOD), saying("It is a nice claim."))
-    assert (None, "unparsed") == (driven.ended.verdict, driven.ended.status)
+    driven = said(METHOD, "It is a nice claim.")
+    assert (None, "unparsed") == outcome(driven.ended)
     assert 1 + 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
@@ -160,7 +150,120 @@ def test_the_conjunction_is_pythons_all():
         }
         expected = (
             {True: "Supported", False: "Refuted"}[completions.pop()]
-            if (len(completions) == 1)
+            if len(completions) == 1
             else None
         )
         assert expected == conjunction(truths)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            f"1. **{BORN}**\n   - Statement: Ada was born in Varn.\n   - Question: {ASKED[0]}\n"
+            f"2. **{PAINTED}**\n   - Statement: Ada painted it.\n   - Question: Who painted it?"
+        ),
+        (
+            f"Predicate 1: {BORN}\nStatement: Ada was born in Varn.\nQuestion: {ASKED[0]}\n\n"
+            f"Predicate 2: {PAINTED}\nStatement: Ada painted it.\nQuestion: Who painted it?"
+        ),
+        (
+            f"### Predicate 1\n{BORN}\nStatement: Ada was born in Varn.\nQuestion: {ASKED[0]}\n"
+            f"### Predicate 2\n{PAINTED}\nStatement: Ada painted it.\nQuestion: Who painted it?"
+        ),
+        (
+            f"1. {BORN}\n   - Ada was born in Varn.\n   - Where was Ada born?\n"
+            f"2. {PAINTED}\n   - Ada painted it.\n   - Who painted it?"
+        ),
+        (
+            f"- {BORN} | Ada was born in Varn. | Where was Ada born?\n"
+            f"- {PAINTED} | Ada painted it. | Who painted it?"
+        ),
+        (
+            f"{BORN} | Ada was born in Varn. | Where was Ada born?\n"
+            f"{PAINTED} | Ada painted it. | Who painted it?"
+        ),
+        (
+            f"1. {BORN} - Ada was born in Varn. - Where was Ada born?\n"
+            f"2. {PAINTED}: Ada painted it. Who painted it?"
+        ),
+        (
+            "| # | Predicate | Statement | Question |\n|---|---|---|---|\n"
+            f"| 1 | {BORN} | Ada was born in Varn. | Where was Ada born? |\n"
+            f"| 2 | {PAINTED} | Ada painted it. | Who painted it? |"
+        ),
+    ],
+)
+def test_statement_and_question_belong_to_their_predicate(text: str):
+    """On the predicate's line, behind dashes, in a table or on lines of their own."""
+    assert FULL == read_predicates(f"Here are the predicates:\n\n{text}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{BORN}\n{PAINTED}",
+        f"```\n{BORN}\n{PAINTED}\n```",
+        f"- `{BORN}`\n- `{PAINTED}`",
+        f"{BORN} ∧ {PAINTED}",
+        f"{BORN} AND {PAINTED}",
+        f"<think>\n1. Is(it, so)\n</think>\n\n{BORN}\n{PAINTED}",
+    ],
+)
+def test_predicates_alone_are_asked_about_themselves(text: str):
+    """Without numbers each line opens with its form; a conjunction is its parts."""
+    found = read_predicates(text)
+    assert found is not None
+    assert [BORN, PAINTED] == [predicate.text for predicate in found]
+    assert [f"Is it true that {text}?" for text in (BORN, PAINTED)] == [
+        predicate.question for predicate in found
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "The claim says two things.", "It is so (by the text).\nIt is old.", "1. A(b)\n3. C(d)"],
+)
+def test_prose_holds_no_predicate(text: str):
+    """A sentence with brackets in it, and a list with a gap, are no predicates."""
+    assert read_predicates(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Predicate 1 is True because it says so.\nPredicate 2 is False.",
+        f"{BORN}: True\n{PAINTED}: False",
+        f"- {BORN} is true.\n- {PAINTED} is false.",
+        f"{BORN}\nVerdict: True\n\n{PAINTED}\nVerdict: False\n\n[Refuted]",
+        f"1. {BORN}\n   - **True**: it says so\n2. {PAINTED}\n   - **False**",
+        f"Predicate 1 ({BORN}): True - it says so\nPredicate 2 ({PAINTED}): False",
+        "1: True, 2: False",
+        "P1 = True\nP2 = False",
+        "1 - True\n2 - Not true",
+        "1: [True] - it says so\n2: [False]",
+        "Conjunction: True and False\n[Refuted]",
+        "Conjunction: True ∧ False = False",
+        "1: Supported - it says so\n2: Refuted",
+    ],
+)
+def test_truths_in_other_forms(text: str):
+    """By number, by form, under a heading, or in the conjunction alone."""
+    assert ["true", "false"] == read_truths(text, BOTH)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1: True, but only in part\n2: True if it opened",
+        "1: Mostly True - nearly\n2: Partly False",
+        "[Supported]",
+        "1. So it goes\n2. As it were\n[Refuted]",
+        "1: True or False\n2: False or True",
+        "Verdict: True",
+        "Conjunction: True and False and True",
+    ],
+)
+def test_what_is_no_truth(text: str):
+    """A hedge, the claim's own bracket and a conjunction of other length settle no predicate."""
+    assert [None, None] == read_truths(text, BOTH)

@@ -1,9 +1,12 @@
-"""The language of ProgramFC's programs: text to tree and back, and what running one gives."""
+"""The language of ProgramFC's programs: text to tree and back, and what running one gives.
+
+Then programs as chat models write them: quotes inside strings, remarks around, a return.
+"""
 
 import ast
 import itertools
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,7 @@ from decomposerl.baselines.program_parser import (
     ProgramRejectedError,
     parse_program,
 )
+from decomposerl.baselines.program_reply import read_program
 from strategies import LAW
 
 FACTS = ("fact_1", "fact_2", "fact_3")
@@ -40,6 +44,8 @@ GOOD = (
     'fact_1 = Verify("{answer_1} was born in Torbeck.")\n'
     "label = Predict(fact_1)"
 )
+FACT = 'fact_1 = Verify("It is old.")'
+PLAIN = f"{FACT}\nlabel = Predict(fact_1)"
 expressions = st.recursive(
     st.sampled_from(FACTS).map(Name),
     lambda inner: inner.map(Not) | st.builds(Both, st.sampled_from(("and", "or")), inner, inner),
@@ -96,9 +102,9 @@ def truth_tables(names: Sequence[str], choices: Sequence[Truth]) -> Iterator[dic
         yield dict(zip(names, values, strict=True))
 
 
-def rejected(text: str) -> tuple[str, int]:
+def rejected(text: str, read: Callable[[str], Program] = parse_program) -> tuple[str, int]:
     with pytest.raises(ProgramRejectedError) as caught:
-        parse_program(text)
+        read(text)
     return caught.value.reason, caught.value.line
 
 
@@ -160,28 +166,20 @@ def test_steps_wait_for_what_they_refer_to():
         assert f"It is {word}, {word}." == ready_steps(spoken, {"a": value})[0].text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_models_add_is_accepted():
+    """Each listed tolerance reads as the plain program does."""
+    plain, values = parse_program(GOOD), {"answer_1": "Ilva"}
+    for text in (
         f"# The claim is that\ndef program():\n    {GOOD.replace(chr(10), chr(10) + '    ')}\n\n",
         GOOD.replace("\n", "\r\n\r\n").replace('"', "'"),
         GOOD.replace('Verify("', 'Verify(f"').replace("Predict(fact_1)", "Predict(\n fact_1 \n)"),
         GOOD.replace("{answer_1}", "{ answer_1 }").replace(" = ", "="),
         GOOD.replace(")\n", "); \n") + ";",
         GOOD.replace(")\n", ");  # a remark\n"),
-    ],
-    ids=[
-        *("python", "quotes and line ends", "f-string and a break in brackets", "white space"),
-        *("semicolons", "semicolons and remarks"),
-    ],
-)
-def test_what_models_add_is_accepted(text: str):
-    """Each listed tolerance reads as the plain program does."""
-    read, plain = parse_program(text), parse_program(GOOD)
-    assert plain.steps[0] == read.steps[0]
-    assert plain.expression == read.expression
-    values = {"answer_1": "Ilva"}
-    assert ready_steps(plain, values) == ready_steps(read, values)
+    ):
+        read = parse_program(text)
+        assert (plain.steps[0], plain.expression) == (read.steps[0], read.expression), text
+        assert ready_steps(plain, values) == ready_steps(read, values), text
 
 
 def test_the_words_may_be_capitals():
@@ -190,22 +188,19 @@ def test_the_words_may_be_capitals():
     assert "syntax" == rejected(f"{HEAD}label = Predict(fact_1 And fact_2)")[0]
 
 
-@pytest.mark.parametrize(
-    ("written", "plain"),
-    [
-        ("fact_1 & fact_2", "fact_1 and fact_2"),
-        ("fact_1 && (fact_2 or fact_1)", "fact_1 and (fact_2 or fact_1)"),
-        ("fact_1 & fact_2 and not fact_1", "fact_1 and fact_2 and not fact_1"),
-        ("fact_1 == True", "fact_1"),
-        ("fact_1 == True and fact_2 == False", "fact_1 and not fact_2"),
-        ("not fact_1 == False", "not not fact_1"),
-        ("(fact_1 or fact_2) == False", "not (fact_1 or fact_2)"),
-        ("(fact_1 == True) & (fact_2 == False)", "fact_1 and not fact_2"),
-    ],
-)
-def test_the_operators_of_python_read_as_the_words(written: str, plain: str):
+def test_the_operators_of_python_read_as_the_words():
     """Where both mean the same; elsewhere the program is rejected."""
-    assert read_expression(plain) == read_expression(written)
+    for written, plain in {
+        "fact_1 & fact_2": "fact_1 and fact_2",
+        "fact_1 && (fact_2 or fact_1)": "fact_1 and (fact_2 or fact_1)",
+        "fact_1 & fact_2 and not fact_1": "fact_1 and fact_2 and not fact_1",
+        "fact_1 == True": "fact_1",
+        "fact_1 == True and fact_2 == False": "fact_1 and not fact_2",
+        "not fact_1 == False": "not not fact_1",
+        "(fact_1 or fact_2) == False": "not (fact_1 or fact_2)",
+        "(fact_1 == True) & (fact_2 == False)": "fact_1 and not fact_2",
+    }.items():
+        assert read_expression(plain) == read_expression(written), written
 
 
 @pytest.mark.parametrize(
@@ -257,39 +252,21 @@ def test_ten_statements_are_the_most():
     assert ("too_many_statements", MOST_STATEMENTS + 1) == rejected(more)
 
 
-@pytest.mark.parametrize("repeated", ["not ", "(", "fact_1 and ", "fact_1 or not ("])
-def test_a_deep_or_long_expression_is_rejected_early(repeated: str):
+def test_a_deep_or_long_expression_is_rejected_early():
     """No text makes the reader recurse without end, and the longest that passes can be run."""
-    assert "too_long_expression" == rejected(f"{HEAD}label = Predict({repeated * 5_000}fact_1")[0]
+    for repeated in ("not ", "(", "fact_1 and ", "fact_1 or not ("):
+        text = f"{HEAD}label = Predict({repeated * 5_000}fact_1"
+        assert "too_long_expression" == rejected(text)[0], repeated
     longest = "not " * (MOST_FACTORS - 1) + "fact_1"
     assert False is conclusion(read_expression(longest), {"fact_1": True})
 
 
+SPACED = ("a", "=", "Verify", "Predict", "(", ")", '"s"', "and", "not", "{", "#", "def p():", "'")
+PIECES = st.lists(st.sampled_from((*SPACED, "\n")), max_size=25).map(" ".join)
+
+
 @LAW
-@given(
-    st.text(string.printable, max_size=60)
-    | st.lists(
-        st.sampled_from(
-            (
-                "a",
-                "=",
-                "Verify",
-                "Predict",
-                "(",
-                ")",
-                '"s"',
-                "\n",
-                "and",
-                "not",
-                "{",
-                "#",
-                "def p():",
-                "'",
-            )
-        ),
-        max_size=25,
-    ).map(" ".join)
-)
+@given(st.text(string.printable, max_size=60) | PIECES)
 def test_any_text_is_read_or_rejected(text: str):
     """Nothing but a rejection is ever raised, and what is read can be written and read again."""
     lines = range(1, text.count("\n") + 2)
@@ -329,3 +306,87 @@ def test_the_language_uses_none_of_pythons_doors(module: object):
     doors = {"eval", "exec", "compile", "__import__", "getattr", "globals", "locals", "vars"}
     assert set() == used & doors
     assert {"compile"} >= attributes & doors, "re.compile alone"
+
+
+@pytest.mark.parametrize(
+    ("string", "text"),
+    [
+        ('"Who wrote "Grey Shore"?"', 'Who wrote "Grey Shore"?'),
+        ('""Grey Shore" is a film."', '"Grey Shore" is a film.'),
+        ('"She starred in "Grey Shore""', 'She starred in "Grey Shore"'),
+        ('"Who wrote "Grey Shore" (1999)?"', 'Who wrote "Grey Shore" (1999)?'),
+        (
+            '"Were "Grey Shore" and "Blue Shore" films?"',
+            'Were "Grey Shore" and "Blue Shore" films?',
+        ),
+        ("'Who is Ada's father?'", "Who is Ada's father?"),
+        ("'Who owned the Holms' mill?'", "Who owned the Holms' mill?"),
+        ("'Who wrote 'Grey Shore'?'", "Who wrote 'Grey Shore'?"),
+        ('"Is \'Grey Shore\' Ada\'s "best" film?"', "Is 'Grey Shore' Ada's \"best\" film?"),
+        ("“Who wrote it?”", "Who wrote it?"),
+        ('f"Did she say "no"?"', 'Did she say "no"?'),
+        ('"Who wrote \\"Grey Shore\\"?"', 'Who wrote "Grey Shore"?'),
+    ],
+)
+def test_quotes_inside_a_text_are_part_of_it(string: str, text: str):
+    """The text ends at the last quote before the bracket that closes the line."""
+    for end in ("", "  # a remark"):
+        program = f"answer_1 = Question({string}){end}\n{PLAIN}"
+        assert [text, "It is old."] == [step.text for step in parse_program(program).steps]
+
+
+def test_code_between_quotes_is_no_text():
+    """Two strings with an operator, a comma or nothing between them are rejected as before."""
+    for argument in (
+        *('"S." + "T."', '"S." "T."', '"S.", "T."', '"S."; open("x")', '"x" if y else "z"'),
+        *('"{} is".format(a)', '"S." % ("a")', "'S.' + 'T.'", '"a" and "b"', 'open("x").read()'),
+    ):
+        assert rejected(f"fact_1 = Verify({argument})\nlabel = Predict(fact_1)"), argument
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"{FACT}\nPredict(fact_1)",
+        f"{FACT}\nreturn Predict(fact_1)",
+        f"{PLAIN}\nreturn label",
+        f"```python\ndef p():\n    {FACT}\n    label = Predict(fact_1)\n    return label\n```",
+        f"Sure! Here is the program:\n\n{PLAIN}",
+        f"{PLAIN}\n\nThe claim holds if it is old.",
+        f"The program has two statements.\n{FACT}\nThe prediction follows:\nPredict(fact_1)\nDone.",
+        f"1. {FACT}\n2. label = Predict(fact_1)",
+        f"- `{FACT}`\n- `Predict(fact_1)`",
+        f"The claim:\n```\nIt is old.\n```\nThe program:\n```python\n{PLAIN}\n```",
+        f"```python\n{FACT}\n```\nand the prediction:\n```python\nPredict(fact_1)\n```",
+        f"<think>\nPredict(fact_9)\n</think>\n\n{PLAIN}",
+        f"    ```\n    {FACT}\n    Predict(fact_1)\n    ```",
+    ],
+)
+def test_a_program_is_found_in_its_reply(reply: str):
+    """Remarks, list marks and fences go; the label may be missing or returned."""
+    program = read_program(reply)
+    assert ["It is old."] == [step.text for step in program.steps]
+    assert Name("fact_1") == program.expression
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("The claim is about a mill.", "unreadable_character"),
+        (f"{FACT}\nreturn fact_1", "no_predict"),
+        (f"{PLAIN}\nreturn fact_1", "syntax"),
+        (f"{FACT}\nanswer = eval('1')\nPredict(fact_1)", "unknown_function"),
+        (f"{FACT}\nThis one is true.\nPredict(fact_1)", "unreadable_character"),
+        (f"```\n{PLAIN}\n```\n```\n{FACT}\nlabel = Predict(not fact_1)\n```", "syntax"),
+        ("answer_1 = Search('it')\nPredict(answer_1)", "unknown_function"),
+        ("", "no_predict"),
+    ],
+)
+def test_what_is_no_program_stays_rejected(reply: str, reason: str):
+    """Unknown functions, prose between statements, and two different programs."""
+    assert reason == rejected(reply, read_program)[0]
+
+
+def test_a_label_that_a_step_has_is_not_taken_twice():
+    """A prediction without a name gets one that is free."""
+    assert "label_" == read_program('label = Verify("S.")\nPredict(label)').label

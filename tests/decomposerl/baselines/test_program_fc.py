@@ -2,8 +2,8 @@
 
 import pytest
 
-from baseline_parts import QUESTION, Driven, Model, drive, faithful, saying
-from decomposerl.baselines.method import ModelCall, ModelReply, Verification, noting_repeats
+from baseline_parts import QUESTION, Driven, Model, drive, notes, outcome, said, saying
+from decomposerl.baselines.method import ModelCall, ModelReply, noting_repeats
 from decomposerl.baselines.program_fc import GREEDY, MAJORITY, METHOD, ProgramSampling, program_fc
 
 PROGRAM = (
@@ -15,10 +15,6 @@ PROGRAM = (
 NOT_A_PROGRAM = "label = Predict(fact_7)"
 
 
-def greedy(*replies: str | ModelReply) -> Driven:
-    return drive(faithful(METHOD), saying(*replies))
-
-
 def voting(*programs: str, check: str = "True") -> Driven:
     """Each program as its sample writes it; every check says the same."""
 
@@ -28,13 +24,9 @@ def voting(*programs: str, check: str = "True") -> Driven:
     return drive(noting_repeats(program_fc(ProgramSampling(len(programs), 0.7))), model)
 
 
-def outcome(ended: Verification) -> tuple[str | None, str]:
-    return ended.verdict, ended.status
-
-
 def test_the_call_graph():
     """One greedy program from the claim; steps as soon as they can run, with results filled in."""
-    driven = greedy(PROGRAM, "1902.", "True", "False")
+    driven = said(METHOD, PROGRAM, "1902.", "True", "False")
     written, question, second, first = driven.calls
     assert ["program", "answer", "verify", "verify"] == driven.operations()
     assert ["program", "answer", "check", "check"] == driven.templates()
@@ -55,7 +47,7 @@ def test_the_call_graph():
 
 def test_the_trace_follows_the_program():
     """Questions, and checks as questions, in the order of the steps; the transcript has results."""
-    ended = greedy(PROGRAM, "1902", "True", "False").ended
+    ended = said(METHOD, PROGRAM, "1902", "True", "False").ended
     assert [
         ("When did the mill open?", "1902"),
         ("Is it true that The bridge opened after 1902?", "No. The bridge opened after 1902."),
@@ -87,16 +79,14 @@ def test_greedy_once_is_the_default_and_five_samples_a_setting():
 def test_the_prediction_is_computed(expression: str, replies: tuple[str, str], verdict: str):
     """And, or and not over what was checked; what stays unknown is not borne out."""
     program = f'fact_1 = Verify("S.")\nfact_2 = Verify("T.")\nlabel = Predict({expression})'
-    assert (verdict, "parsed") == outcome(greedy(program, *replies).ended)
+    assert (verdict, "parsed") == outcome(said(METHOD, program, *replies).ended)
 
 
 def test_a_program_that_does_not_parse_is_rejected_and_counted():
     """No step of it runs, and without a vote the claim is unparsed; the reason is noted."""
-    driven = greedy(NOT_A_PROGRAM)
+    driven = said(METHOD, NOT_A_PROGRAM)
     assert (None, "unparsed") == outcome(driven.ended)
-    assert (1, "undefined_name", 0) == tuple(
-        driven.ended.notes[name] for name in ("rejected", "rejections", "steps")
-    )
+    assert (1, "undefined_name", 0) == notes(driven.ended, "rejected", "rejections", "steps")
     assert NOT_A_PROGRAM == driven.ended.reply
     assert ["", "program"] == [call.form for call in driven.calls]
     assert 1 + 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
@@ -104,50 +94,49 @@ def test_a_program_that_does_not_parse_is_rejected_and_counted():
 
 def test_a_cut_program_is_no_program():
     """Even where the part before the cut would parse, its last line may be half a line."""
-    ended = greedy(ModelReply(PROGRAM, truncated=True)).ended
+    ended = said(METHOD, ModelReply(PROGRAM, truncated=True)).ended
     assert (None, "truncated", "truncated") == (*outcome(ended), ended.notes["rejections"])
 
 
 def test_a_check_that_cannot_be_read_counts_only_where_it_matters():
     """The prediction decides without it, or there is no verdict; it is never taken for false."""
     odd = "It could be argued either way."
-    assert ("Refuted", "parsed") == outcome(greedy(PROGRAM, "1902", odd, "False").ended)
-    open_ = greedy(PROGRAM, "1902", odd, "True").ended
+    assert ("Refuted", "parsed") == outcome(said(METHOD, PROGRAM, "1902", odd, "False").ended)
+    open_ = said(METHOD, PROGRAM, "1902", odd, "True").ended
     assert (None, "unparsed", 1) == (*outcome(open_), open_.notes["unread"])
-    cut = greedy(PROGRAM, "1902", ModelReply("Tr", truncated=True), "True").ended
+    cut = said(METHOD, PROGRAM, "1902", ModelReply("Tr", truncated=True), "True").ended
     assert (None, "truncated") == outcome(cut)
 
 
 def test_what_is_filled_in_is_never_read_for_names():
     """Braces in an answer are text: they name no step, and nothing in them is run."""
-    driven = greedy(PROGRAM, "{fact_2} {undefined}", "True", "True")
+    driven = said(METHOD, PROGRAM, "{fact_2} {undefined}", "True", "True")
     assert "The bridge opened after {fact_2} {undefined}." == driven.calls[3].variables["statement"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "filled"),
-    [("1902.", "1902"), ("in the U.S.", "in the U.S."), ("**1902**", "1902"), ("", "unknown")],
-)
-def test_an_answer_is_filled_in_without_its_full_stop(answer: str, filled: str):
+def test_an_answer_is_filled_in_without_its_full_stop():
     """What a sentence goes on with has no end of its own; an abbreviation keeps its stop."""
-    driven = greedy(PROGRAM, answer, "True", "True")
-    assert f"The bridge opened after {filled}." == driven.calls[3].variables["statement"]
+    answers = {"1902.": "1902", "in the U.S.": "in the U.S.", "**1902**": "1902", "": "unknown"}
+    for answer, filled in answers.items():
+        driven = said(METHOD, PROGRAM, answer, "True", "True")
+        assert f"The bridge opened after {filled}." == driven.calls[3].variables["statement"]
 
 
-@pytest.mark.parametrize("around", ["```python\n{}\n```", "Here it is:\n\n```\n{}\n```\nDone."])
-def test_a_fenced_program_is_taken_out_of_its_reply(around: str):
+def test_a_fenced_program_is_taken_out_of_its_reply():
     """The one fenced block is the program; so is what stands behind the thinking."""
-    text = around.format(PROGRAM)
-    for reply in (text, f"<think>label = Predict(x)</think>\n{text}"):
-        assert ("Supported", "parsed") == outcome(greedy(reply, "1902", "True", "True").ended)
+    for around in ("```python\n{}\n```", "Here it is:\n\n```\n{}\n```\nDone."):
+        text = around.format(PROGRAM)
+        for reply in (text, f"<think>label = Predict(x)</think>\n{text}"):
+            ended = said(METHOD, reply, "1902", "True", "True").ended
+            assert ("Supported", "parsed") == outcome(ended), reply
 
 
 def test_two_programs_in_one_reply_are_none():
     """Nothing says which of two different fenced programs is meant; the same one twice is one."""
     other = PROGRAM.replace("granite", "brick")
-    ended = greedy("\n".join(f"```\n{text}\n```" for text in (PROGRAM, other))).ended
+    ended = said(METHOD, "\n".join(f"```\n{text}\n```" for text in (PROGRAM, other))).ended
     assert (None, "unparsed", 1) == (*outcome(ended), ended.notes["rejected"])
-    twice = greedy("\n".join(["```\n" + PROGRAM + "\n```"] * 2), "1902", "True", "True").ended
+    twice = said(METHOD, "\n".join(["```\n" + PROGRAM + "\n```"] * 2), "1902", "True", "True").ended
     assert ("Supported", "parsed") == outcome(twice)
 
 

@@ -1,16 +1,14 @@
 """QACheck: rounds of questions, a validator, and a verdict by statements."""
 
-import pytest
+import json
+from pathlib import Path
 
-from baseline_parts import QUESTION, Driven, drive, faithful, saying
-from decomposerl.baselines.method import ModelReply, Verification
+from baseline_parts import QUESTION, notes, said
+from decomposerl.baselines.method import Verification
 from decomposerl.baselines.qacheck import METHOD, MOST_ROUNDS
 
+FORMS = json.loads(Path(__file__).with_name("forms.json").read_text("utf-8"))
 FIRST, SECOND = "When did the bridge open?", "What is the bridge made of?"
-
-
-def said(*replies: str | ModelReply) -> Driven:
-    return drive(faithful(METHOD), saying(*replies))
 
 
 def outcome(ended: Verification) -> tuple[str | None, str, object]:
@@ -20,6 +18,7 @@ def outcome(ended: Verification) -> tuple[str | None, str, object]:
 def test_the_call_graph_where_what_is_known_suffices():
     """Question, answer, does it suffice; then statements and the verdict by them alone."""
     driven = said(
+        METHOD,
         *(FIRST, "It opened in 1871.", "No", SECOND, "It is made of granite.", "Yes"),
         *("The bridge opened in 1871.", "The bridge is made of granite.", "Refuted"),
     )
@@ -49,7 +48,9 @@ def test_five_rounds_are_the_most():
         for number in range(MOST_ROUNDS)
         for reply in (*(["No"] if number else []), f"Is it {number}?", f"It is {number}.")
     ]
-    driven = said(*rounds, *[f"It is {number}." for number in range(MOST_ROUNDS)], "Supported")
+    driven = said(
+        METHOD, *rounds, *[f"It is {number}." for number in range(MOST_ROUNDS)], "Supported"
+    )
     assert ("Supported", "parsed", "rounds") == outcome(driven.ended)
     assert MOST_ROUNDS == len(driven.ended.cycles)
     assert 3 * 5 + 5 == METHOD.expected_calls(driven.ended) == len(driven.calls)
@@ -58,30 +59,31 @@ def test_five_rounds_are_the_most():
 def test_no_further_question_ends_the_rounds():
     """NONE in place of a question ends them, with one question call more than there are answers."""
     driven = said(
-        FIRST, "It opened in 1871.", "No", "NONE", "The bridge opened in 1871.", "Refuted"
+        METHOD, FIRST, "It opened in 1871.", "No", "NONE", "The bridge opened in 1871.", "Refuted"
     )
     assert ("Refuted", "parsed", "no_question") == outcome(driven.ended)
     assert 3 * 1 + 1 + 2 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
-@pytest.mark.parametrize("reply", ["NONE", "I have no questions.", "Who? What?\nWhen?"])
-def test_no_question_at_all_is_unparsed(reply: str):
+def test_no_question_at_all_is_unparsed():
     """Without a first question there is nothing to judge by; what cannot be read is repeated."""
-    driven = said(reply)
-    assert (None, "unparsed", "no_question") == outcome(driven.ended)
-    assert reply == driven.ended.reply
-    calls = 1 + (reply != "NONE")
-    assert calls == METHOD.expected_calls(driven.ended) == len(driven.calls)
+    for reply in ("NONE", "I have no questions.", "Who? What?\nWhen?"):
+        driven = said(METHOD, reply)
+        assert (None, "unparsed", "no_question") == outcome(driven.ended)
+        assert reply == driven.ended.reply
+        calls = 1 + (reply != "NONE")
+        assert calls == METHOD.expected_calls(driven.ended) == len(driven.calls), reply
 
 
 def test_the_validator_leaves_out_what_adds_nothing():
     """An unknown answer and a repeated question stay in the trace and ground nothing."""
     driven = said(
+        METHOD,
         *(FIRST, "unknown", "No", SECOND, "It is made of granite.", "No"),
         *(SECOND.upper(), "Granite.", "Yes", "The bridge is made of granite.", "Refuted"),
     )
     assert ("Refuted", "parsed", "sufficient") == outcome(driven.ended)
-    assert (3, 1) == (driven.ended.notes["rounds"], driven.ended.notes["valid"])
+    assert (3, 1) == notes(driven.ended, "rounds", "valid")
     assert [FIRST, SECOND, SECOND.upper()] == [cycle.question for cycle in driven.ended.cycles]
     enough, following = driven.calls[2], driven.calls[6]
     assert "none" == enough.variables["qa"], "what was not answered is not known"
@@ -92,30 +94,32 @@ def test_the_validator_leaves_out_what_adds_nothing():
 
 def test_nothing_valid_is_judged_as_nothing_known():
     """The reasoner is asked all the same; that nothing is known is what it sees."""
-    driven = said(FIRST, "unknown", "No", "NONE", "Refuted")
+    driven = said(METHOD, FIRST, "unknown", "No", "NONE", "Refuted")
     assert ("Refuted", "parsed", "no_question") == outcome(driven.ended)
     assert {"claim": QUESTION.claim, "known": "none"} == driven.calls[-1].variables
     assert 3 * 1 + 0 + 2 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
-@pytest.mark.parametrize("reply", ["I know enough, or not", "Perhaps", "", "Unknown"])
-def test_only_yes_suffices(reply: str):
-    """Words that hold "yes" or "no" somewhere are neither; the round goes on and it is noted."""
-    driven = said(FIRST, "In 1871.", reply, "NONE", "It opened in 1871.", "Supported")
-    assert ("Supported", "parsed", "no_question") == outcome(driven.ended)
-    assert driven.ended.notes["sufficiency_unread"] == (reply != "Unknown")
+def test_only_yes_suffices():
+    """Enough is yes and not enough is no; words that hold them somewhere are neither, and noted."""
+    for reply in ("I know enough, or not", "Perhaps", "", "Unknown"):
+        ended = said(METHOD, FIRST, "In 1871.", reply, "NONE", "It opened.", "Supported").ended
+        assert ("Supported", "parsed", "no_question") == outcome(ended)
+        assert ended.notes["sufficiency_unread"] == (reply != "Unknown"), reply
+    for text, end in FORMS["enough"].items():
+        rest = ["NONE"] * (end == "no_question")
+        ended = said(METHOD, FIRST, "In 1902.", text, *rest, "It is old.", "Supported").ended
+        assert (end, 0, 0) == notes(ended, "end", "sufficiency_unread", "asked_again"), text
 
 
-@pytest.mark.parametrize(
-    "reply", ["I know it is not known", "Not supported, or is it?", "Unknown", ""]
-)
-def test_a_verdict_of_neither_word_is_unparsed(reply: str):
+def test_a_verdict_of_neither_word_is_unparsed():
     """The word "know" is no "no", and no coin is thrown."""
-    ended = said(FIRST, "In 1871.", "Yes", "It opened in 1871.", reply).ended
-    assert (None, "unparsed", "sufficient") == outcome(ended)
+    for reply in ("I know it is not known", "Not supported, or is it?", "Unknown", ""):
+        ended = said(METHOD, FIRST, "In 1871.", "Yes", "It opened in 1871.", reply).ended
+        assert (None, "unparsed", "sufficient") == outcome(ended), reply
 
 
 def test_a_statement_without_words_is_its_pair():
     """An empty reply loses nothing of what was found out."""
-    driven = said(FIRST, "In 1871.", "Yes", "", "Supported")
+    driven = said(METHOD, FIRST, "In 1871.", "Yes", "", "Supported")
     assert f"1. {FIRST} In 1871." == driven.calls[-1].variables["known"]

@@ -1,14 +1,16 @@
 """Methods of one call, and those that go on with a transcript: what they ask, how they end."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baseline_parts import MARK, QUESTION, drive, faithful, saying
+from baseline_parts import MARK, QUESTION, drive, faithful, notes, outcome, saying
 from decomposerl.baselines import cot, decomposed_prompting, hiss, self_ask, simple
-from decomposerl.baselines.method import CallFailedError, Method, ModelReply
+from decomposerl.baselines.method import CallFailedError, ModelReply
 from decomposerl.baselines.minicheck import METHOD as MINICHECK
 from decomposerl.baselines.minicheck import from_probability
 from strategies import LAW
@@ -16,6 +18,9 @@ from strategies import LAW
 SELF_ASK = faithful(self_ask.METHOD)
 STEPS = faithful(decomposed_prompting.METHOD)
 HISS = faithful(hiss.METHOD)
+FORMS = json.loads(Path(__file__).with_name("forms.json").read_text("utf-8"))
+"""Steps, follow-up questions and lists in the forms that chat models write them in."""
+ASKED = "Who built the mill?"
 TRANSCRIPT = """\
 Are follow-up questions needed here: Yes.
 Follow up: When was the bridge built?
@@ -45,11 +50,11 @@ def test_minicheck_is_cut_at_one_half(probability: float):
     assert 1 == MINICHECK.expected_calls(ended)
 
 
-@pytest.mark.parametrize("score", [math.nan, -0.1, 1.1, math.inf])
-def test_minicheck_makes_no_verdict_of_no_probability(score: float):
+def test_minicheck_makes_no_verdict_of_no_probability():
     """A verifier that gives no probability gave no answer."""
-    with pytest.raises(CallFailedError, match="no probability"):
-        from_probability(score)
+    for score in (math.nan, -0.1, 1.1, math.inf):
+        with pytest.raises(CallFailedError):
+            from_probability(score)
 
 
 def test_self_ask_goes_on_where_the_slot_was_filled():
@@ -128,12 +133,8 @@ def test_a_step_runs_by_its_handler_with_earlier_answers_in_it():
     steps = [call for call in driven.calls if call.operation == "next_question"]
     assert not any(MARK in str(call) for call in steps)
     assert "Step 1: [lookup] Who built the bridge?\n#1: Ada\nStep 2:" == steps[1].continues
-    assert {
-        "stopped": "end",
-        "dangling": 1,
-        "unread_checks": 0,
-        "asked_again": 0,
-    } == driven.ended.notes
+    expected = {"stopped": "end", "dangling": 1, "unread_checks": 0, "asked_again": 0}
+    assert expected == driven.ended.notes
     assert ["Ada", "no", "one"] == [cycle.answer for cycle in driven.ended.cycles]
     assert "Refuted" == driven.ended.verdict
 
@@ -184,9 +185,7 @@ def test_hiss_works_through_the_sub_claims_in_one_transcript():
     assert "Verdict: Refuted" not in driven.calls[2].continues
     assert driven.calls[3].continues.endswith("A2: 1902\n\nVerdict:")
     assert ("Refuted", 3) == (driven.ended.verdict, len(driven.ended.cycles))
-    assert (2, 1, 0) == tuple(
-        driven.ended.notes[name] for name in ("sub_claims", "sure", "without_questions")
-    )
+    assert (2, 1, 0) == notes(driven.ended, "sub_claims", "sure", "without_questions")
 
 
 def test_hiss_keeps_a_claim_whole_or_cuts_the_splitting():
@@ -206,12 +205,95 @@ def test_hiss_drops_the_half_pair_of_a_cut_reply():
     assert ["yes"] == [cycle.answer for cycle in driven.ended.cycles]
 
 
-@pytest.mark.parametrize("method", [self_ask.METHOD, decomposed_prompting.METHOD, hiss.METHOD])
-def test_a_method_in_one_call_keeps_its_pairs_where_it_was_cut(method: Method):
+def test_a_method_in_one_call_keeps_its_pairs_where_it_was_cut():
     """Pairs before the cut stay; the half answer and the missing verdict are not made up."""
     cut = ModelReply("Q1: Is it?\nA1: yes\nQ2: Was it?\nA2: it was buil", truncated=True)
-    ended = drive(method.procedures["single_call"], saying(cut)).ended
-    assert (None, "truncated") == (ended.verdict, ended.status)
-    assert ["yes"] == [cycle.answer for cycle in ended.cycles]
-    step = drive(method.procedures["single_call"], saying("Q1: Is it?\nA1: yes\nNo")).ended
-    assert "unparsed" == step.status
+    for method in (self_ask.METHOD, decomposed_prompting.METHOD, hiss.METHOD):
+        ended = drive(method.procedures["single_call"], saying(cut)).ended
+        assert (None, "truncated") == outcome(ended)
+        assert ["yes"] == [cycle.answer for cycle in ended.cycles]
+        step = drive(method.procedures["single_call"], saying("Q1: Is it?\nA1: yes\nNo")).ended
+        assert "unparsed" == step.status
+
+
+def test_a_step_in_other_forms():
+    """The first step of a reply runs by its handler, whatever stands around it."""
+    for text, expected in FORMS["steps"].items():
+        driven = drive(STEPS, saying(text, "Yes", "NONE", "Supported"))
+        run = driven.calls[1]
+        values = run.variables
+        assert expected == [run.template, values.get("question", values.get("statement"))], text
+        assert ("end", 0) == notes(driven.ended, "stopped", "asked_again"), text
+        (slot,) = driven.calls[0].stop
+        assert slot not in text.partition("\n#1")[0], "an endpoint would cut the step itself"
+
+
+def test_the_steps_end_in_other_words():
+    """NONE with a remark, or a sentence that nothing is left, is the end of the steps."""
+    for text in FORMS["end of the steps"]:
+        driven = drive(STEPS, saying(text, "Supported"))
+        assert ("end", 2) == (driven.ended.notes["stopped"], len(driven.calls)), text
+
+
+def test_an_unreadable_step_is_asked_for_again_with_its_form():
+    """The second reply is read as if it were the first; the formula counts both calls."""
+    method = decomposed_prompting.METHOD
+    model = saying("Let me look.", "Ada", "NONE", "Refuted", again=[f"[lookup] {ASKED}"])
+    driven = drive(STEPS, model)
+    assert ["", "step", "", "", ""] == [call.form for call in driven.calls]
+    assert driven.calls[0].variables == driven.calls[1].variables
+    assert ("Refuted", 1) == (driven.ended.verdict, driven.ended.notes["asked_again"])
+    assert 5 == method.expected_calls(driven.ended) == len(driven.calls)
+
+
+def test_a_check_is_asked_again_and_then_kept_as_it_is():
+    """A readable second reply is the answer; else the text stands in the transcript."""
+    said = ("[check] It is so.", "Hard to say.", "NONE", "Refuted")
+    assert ["no"] == [
+        cycle.answer for cycle in drive(STEPS, saying(*said, again=["No"])).ended.cycles
+    ]
+    kept = drive(STEPS, saying(*said)).ended
+    assert ["Hard to say."] == [cycle.answer for cycle in kept.cycles]
+    assert (1, 1) == (kept.notes["unread_checks"], kept.notes["asked_again"])
+
+
+def test_a_follow_up_in_other_forms():
+    """The first follow-up question is asked, and no answer of the model's own is read."""
+    for text in FORMS["follow-ups"]:
+        driven = drive(SELF_ASK, saying(text, "Ada", "NONE", "Supported"))
+        assert ASKED == driven.calls[1].variables["question"], text
+        assert "none" == driven.ended.notes["stopped"], text
+
+
+def test_the_asking_ends_in_other_words():
+    """Without a question and a verdict, such a sentence asks for the final line."""
+    for text in FORMS["end of the asking"]:
+        driven = drive(SELF_ASK, saying(text, "Refuted"))
+        assert ("none", "Refuted") == (driven.ended.notes["stopped"], driven.ended.verdict), text
+        assert 2 == self_ask.METHOD.expected_calls(driven.ended) == len(driven.calls)
+
+
+def test_a_final_line_in_other_forms():
+    """It ends the transcript with its verdict, without a further call."""
+    for text in FORMS["final lines"]:
+        ended = drive(SELF_ASK, saying(text)).ended
+        assert ("final line", "Refuted") == (ended.notes["stopped"], ended.verdict), text
+
+
+def test_hiss_splits_or_keeps_the_claim():
+    """NONE on a line or one sentence keeps the claim whole; sentences are sub-claims."""
+    for text, parts in FORMS["sub-claims"].items():
+        pairs = ["Q1: Is it?\nA1: yes"] * max(len(parts), 1)
+        driven = drive(HISS, saying(text, *pairs, "Supported"))
+        worked = [one.variables["claim"] for one in driven.calls if one.template == "work_through"]
+        assert (parts or [QUESTION.claim]) == worked, text
+        assert 0 == driven.ended.notes["asked_again"], text
+
+
+def test_a_thought_is_no_part_of_an_answer():
+    """What a model thinks stands neither in the trace nor in the next prompt."""
+    thinking = "<think>\nHm.\n</think>\n\nunknown"
+    for method in (self_ask.METHOD, decomposed_prompting.METHOD):
+        driven = drive(faithful(method), saying(ASKED, thinking, "NONE", "Refuted"))
+        assert ["I don't know."] == [cycle.answer for cycle in driven.ended.cycles]
+        assert "Hm." not in str([call.variables for call in driven.calls])

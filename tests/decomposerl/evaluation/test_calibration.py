@@ -65,7 +65,7 @@ def test_the_temperature_equals_the_reference():
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
 def test_it_calibrates_and_keeps_the_order(method: CalibrationMethod):
-    """The error falls, surer stays at least as sure, everything stays in 0..1, NaN stays."""
+    """The error falls, surer stays at least as sure, in 0..1; NaN stays; it survives JSON."""
     found = fitted(method)
     assert found.error_after < found.error_before / 2
     asked = np.linspace(0, 1, 101)
@@ -73,6 +73,9 @@ def test_it_calibrates_and_keeps_the_order(method: CalibrationMethod):
     assert (np.diff(given_back) >= 0).all()
     assert ((given_back >= 0) & (given_back <= 1)).all()
     assert math.isnan(found.apply(np.array([np.nan]), **BOUND)[0])
+    again = Calibration.model_validate_json(found.model_dump_json())
+    assert found == again
+    assert (given_back == again.apply(asked, **BOUND)).all()
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
@@ -84,12 +87,8 @@ def test_its_worth_is_told_by_verdicts_that_it_was_not_fitted_to(method: Calibra
     after = np.empty(700)
     for fold in range(5):
         held = evidence % 5 == fold
-        rest = fit_calibration(
-            *(np.tile(part[~held], 2) for part in (confidences, right)),
-            method,
-            **BOUND,
-            fitted_on="rest",
-        )
+        others = (np.tile(part[~held], 2) for part in (confidences, right))
+        rest = fit_calibration(*others, method, **BOUND, fitted_on="rest")
         after[held] = rest.apply(confidences[held], **BOUND)
     assert after == pytest.approx(cross_fitted(confidences, right, evidence, method), abs=1e-9)
     assert found.error_after == pytest.approx(calibration_error(after, right))
@@ -98,13 +97,6 @@ def test_its_worth_is_told_by_verdicts_that_it_was_not_fitted_to(method: Calibra
     assert (5, 700) == (found.folds, found.rows)
     itself = found.apply(confidences, **BOUND)
     assert found.brier_after > np.mean((itself - right) ** 2)
-
-
-def test_evidence_that_all_share_is_refused():
-    """Nothing is left outside the fold to fit to."""
-    one = np.zeros(50, dtype=np.int64)
-    with pytest.raises(EvaluationError, match="more than one piece of evidence"):
-        fit_calibration(*overconfident(50), "temperature", **BOUND, fitted_on="dev", evidence=one)
 
 
 def test_reliability_tells_how_often_like_verdicts_were_right():
@@ -120,33 +112,25 @@ def test_reliability_tells_how_often_like_verdicts_were_right():
     assert 0 == reliability(np.empty(0), np.empty(0, dtype=bool)).height
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_it_survives_json(method: CalibrationMethod):
-    """Written and read it is equal and gives the same numbers."""
-    found = fitted(method)
-    again = Calibration.model_validate_json(found.model_dump_json())
-    assert found == again
-    asked = np.linspace(0, 1, 11)
-    assert (found.apply(asked, **BOUND) == again.apply(asked, **BOUND)).all()
-
-
-@pytest.mark.parametrize("changed", [{"model": "tiny"}, {"prompt_hash": "cd" * 32}])
-def test_another_model_or_prompt_is_refused(changed: dict[str, str]):
+def test_another_model_or_prompt_is_refused():
     """What was fitted to one says nothing of another."""
-    with pytest.raises(EvaluationError, match="fitted to"):
-        fitted("temperature").apply(np.array([0.9]), **(BOUND | changed))
+    found = fitted("temperature")
+    for name, other in {"model": "tiny", "prompt_hash": "cd" * 32}.items():
+        with pytest.raises(EvaluationError, match="fitted to"):
+            found.apply(np.array([0.9]), **(BOUND | {name: other}))
 
 
 def test_too_few_verdicts_are_refused():
-    """Isotonic needs five hundred; a temperature twenty; a probability lies in 0..1."""
-    with pytest.raises(EvaluationError, match="499 verdicts are too few"):
+    """Isotonic needs 500, a temperature 20; probabilities lie in 0..1, evidence is not all one."""
+    with pytest.raises(EvaluationError, match="499"):
         fitted("isotonic", 499)
-    with pytest.raises(EvaluationError, match="19 verdicts are too few"):
+    with pytest.raises(EvaluationError, match="19"):
         fitted("temperature", 19)
-    with pytest.raises(EvaluationError, match=r"outside 0\.\.1"):
-        fit_calibration(
-            np.full(30, 1.2), np.ones(30, dtype=bool), "temperature", **BOUND, fitted_on="dev"
-        )
+    right, one = np.ones(30, dtype=bool), np.zeros(50, dtype=np.int64)
+    with pytest.raises(EvaluationError, match=r"0\.\.1"):
+        fit_calibration(np.full(30, 1.2), right, "temperature", **BOUND, fitted_on="dev")
+    with pytest.raises(EvaluationError, match="evidence"):
+        fit_calibration(*overconfident(50), "temperature", **BOUND, fitted_on="dev", evidence=one)
 
 
 def test_where_confidence_says_nothing_or_all_the_temperature_is_bounded():
@@ -159,22 +143,21 @@ def test_where_confidence_says_nothing_or_all_the_temperature_is_bounded():
     assert math.isfinite(sharp.temperature)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_damaged_file_is_no_calibration():
+    """What is no curve, or bound to nothing, is not read."""
+    good = json.loads(fitted("temperature").model_dump_json())
+    curve = {"confidences": [0.4, 0.5], "shares": [0.3, 0.4], "method": "isotonic"}
+    assert Calibration.model_validate_json(json.dumps(good | curve))
+    for change in (
         {"temperature": 0},
         {"shares": [0.1]},
         {"method": "isotonic"},
-        {"confidences": [0.5, 0.4], "shares": [0.1, 0.2], "method": "isotonic"},
-        {"confidences": [0.4, 0.5], "shares": [0.3, 0.2], "method": "isotonic"},
-        {"confidences": [0.4, 0.5], "shares": [0.3, 1.2], "method": "isotonic"},
+        curve | {"confidences": [0.5, 0.4]},
+        curve | {"shares": [0.3, 0.2]},
+        curve | {"shares": [0.3, 1.2]},
         {"confidences": [0.4], "shares": [0.3]},
         {"model": ""},
         {"fitted_to": "dev"},
-    ],
-)
-def test_a_damaged_file_is_no_calibration(change: dict[str, object]):
-    """What is no curve, or bound to nothing, is not read."""
-    good = json.loads(fitted("temperature").model_dump_json())
-    with pytest.raises(ValidationError):
-        Calibration.model_validate_json(json.dumps(good | change))
+    ):
+        with pytest.raises(ValidationError):
+            Calibration.model_validate_json(json.dumps(good | change))

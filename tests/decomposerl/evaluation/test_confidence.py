@@ -48,9 +48,9 @@ def test_a_tag_that_shares_its_token_with_the_verdict():
     assert read.support == pytest.approx(0.25 / 0.75)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "verdict"),
-    [
+def test_a_plain_verdict_is_found():
+    """A named verdict counts wherever it stands, a bare one on the last line with letters."""
+    for tokens, verdict in (
         (["Because.\n", "Verdict", ":", " Supported"], "Supported"),
         (["**Verdict:** ", "Refuted", "**.\n", "That is all"], "Refuted"),
         (["no doubt\n", "Final verdict: ", "supported", "\n```\n"], "Supported"),
@@ -64,22 +64,16 @@ def test_a_tag_that_shares_its_token_with_the_verdict():
         (["So the final answer is:", " Supported"], "Supported"),
         (["Follow up: Who?\n", "So the final answer is: ", "**Refuted**", "."], "Refuted"),
         (["No. So the final answer is ", "refuted", "\nThat is all"], "Refuted"),
-    ],
-)
-def test_a_plain_verdict_is_found(tokens: list[str], verdict: str):
-    """A named verdict counts wherever it stands, a bare one on the last line with letters."""
-    read = read_confidence(plain(*tokens))
-    assert read is not None
-    assert read.verdict == verdict
+    ):
+        read = read_confidence(plain(*tokens))
+        assert read is not None, tokens
+        assert verdict == read.verdict, tokens
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "\n\n",
-        "Not supported",
-        "Verdict: not supported",
+def test_no_verdict_gives_no_confidence():
+    """What does not spell a label has no confidence, whatever its tokens' probabilities."""
+    for text in (
+        *("", "\n\n", "Not supported", "Verdict: not supported", "Unknown", "<verification>"),
         "Supported\nVerdict: unclear",
         "Final answer: none\nSupported",
         "So the final answer is: unclear\nSupported",
@@ -87,18 +81,13 @@ def test_a_plain_verdict_is_found(tokens: list[str], verdict: str):
         "Verdict: Supported or Refuted",
         "Supported, since the text says so.",
         "Supported\nbut unsure",
-        "<verification>",
         "<verification>Unknown</verification>",
         "<verification>Supporters</verification>",
         "<verification>Supp",
         "Supported <verification>yes</verification>",
-        "Unknown",
-    ],
-)
-def test_no_verdict_gives_no_confidence(text: str):
-    """What does not spell a label has no confidence, whatever its tokens' probabilities."""
-    assert read_confidence(plain(*text)) is None
-    assert read_confidence(plain(text)) is None
+    ):
+        assert read_confidence(plain(*text)) is None, text
+        assert read_confidence(plain(text)) is None, text
 
 
 def test_without_alternatives_it_is_unavailable():

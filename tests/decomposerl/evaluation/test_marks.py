@@ -24,17 +24,8 @@ SPAN = {"where": "answer", "cycle": 0, "start": 3, "end": 9, "text": "Odense"}
 
 
 def values(**changed: object) -> dict[str, Any]:
-    plain = {
-        "claim_id": "c1",
-        "system": "one",
-        "step": None,
-        "rollout": None,
-        "reviewer": "ada",
-        "mark": "agree",
-        "note": "",
-        "span": None,
-        "at": "2026-01-02T03:04:05.000+00:00",
-    }
+    plain = {"claim_id": "c1", "system": "one", "step": None, "rollout": None, "reviewer": "ada"}
+    plain |= {"mark": "agree", "note": "", "span": None, "at": "2026-01-02T03:04:05.000+00:00"}
     return plain | changed
 
 
@@ -55,29 +46,29 @@ def test_a_mark_reads_back():
 
 
 @pytest.mark.parametrize(
-    ("changed", "named"),
+    ("field", "value", "named"),
     [
-        ({"mark": "yes"}, "'mark': 'yes' is none of agree, disagree, unclear"),
-        ({"mark": None}, "'mark': is missing"),
-        ({"reviewer": " "}, "'reviewer'"),
-        ({"claim_id": ""}, "'claim_id': is empty"),
-        ({"system": 3}, "'system': is no text"),
-        ({"step": -1}, "'step'"),
-        ({"rollout": True}, "'rollout'"),
-        ({"note": "x" * (MOST_NOTE + 1)}, "'note': is longer than 10,000"),
-        ({"note": "\ud800"}, "'note': holds half"),
-        ({"span": 3}, "'span': is no object"),
-        ({"span": SPAN | {"where": "claim"}}, "'span': 'where'"),
-        ({"span": SPAN | {"cycle": None}}, "'span': 'where'"),
-        ({"span": SPAN | {"end": 3}}, "'span': 'start'"),
-        ({"at": None}, "'at': is missing"),
-        ({"of": 3}, "'of': is no text"),
+        ("mark", "yes", "'yes' .*agree, disagree, unclear"),
+        ("mark", None, "missing"),
+        ("reviewer", " ", ""),
+        ("claim_id", "", "empty"),
+        ("system", 3, "text"),
+        ("step", -1, ""),
+        ("rollout", True, ""),
+        ("note", "x" * (MOST_NOTE + 1), "10,000"),
+        ("note", "\ud800", "half"),
+        ("span", 3, "object"),
+        ("span", SPAN | {"where": "claim"}, "'where'"),
+        ("span", SPAN | {"cycle": None}, "'where'"),
+        ("span", SPAN | {"end": 3}, "'start'"),
+        ("at", None, "missing"),
+        ("of", 3, "text"),
     ],
 )
-def test_what_is_no_mark_is_refused(changed: dict[str, object], named: str):
+def test_what_is_no_mark_is_refused(field: str, value: object, named: str):
     """The message names the field."""
-    with pytest.raises(EvaluationError, match=named):
-        mark_from(values(**changed))
+    with pytest.raises(EvaluationError, match=f"'{field}'.*{named}"):
+        mark_from(values(**{field: value}))
 
 
 def test_the_newest_mark_holds():
@@ -144,18 +135,14 @@ def test_kappa_of_two_reviewers():
     assert ReviewerPair("", "ada", "eva", 10, 0.7, pytest.approx((0.7 - 0.5) / 0.5)) == pair
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [("aaa", "aaa", (1.0, None)), ("aaa", "ddd", (0.0, 0.0)), ("adu", "adu", (1.0, 1.0))],
-)
-def test_where_kappa_is_undefined(first: str, second: str, expected: tuple[object, object]):
-    """One word for everything agrees by chance alone: null, not a number."""
-    (pair,) = reviewer_pairs(words_of(first, second))
-    assert expected == (pair.agreement, pair.kappa)
-
-
-def test_reviewers_without_a_common_trace():
-    """Nothing is compared: both are null. One reviewer makes no pair."""
+def test_where_kappa_is_undefined():
+    """One word for everything agrees by chance alone: null. No common trace: both are null."""
+    for first, second, expected in (
+        *(("aaa", "aaa", (1.0, None)), ("aaa", "ddd", (0.0, 0.0))),
+        ("adu", "adu", (1.0, 1.0)),
+    ):
+        (pair,) = reviewer_pairs(words_of(first, second))
+        assert expected == (pair.agreement, pair.kappa)
     (pair,) = reviewer_pairs([mark(), mark("agree", "eva", "c2")])
     assert (0, None, None) == (pair.traces, pair.agreement, pair.kappa)
     assert [] == list(reviewer_pairs([mark()]))

@@ -1,7 +1,6 @@
 """Sentences that state the rating are found and taken out, and no others."""
 
 import polars as pl
-import pytest
 
 from decomposerl.evaluation.derived import states_rating, without_ratings
 from decomposerl.schemas import BENCHMARK_CLAIMS
@@ -35,32 +34,22 @@ NOT_STATED = (
 )
 
 
-@pytest.mark.parametrize("sentence", STATED)
-def test_a_rating_is_seen(sentence: str):
-    """Alone and among others, in any letter case."""
-    assert states_rating(sentence)
-    assert states_rating(f"Taxes rose in 2009. {sentence.upper()} The end came later.")
-
-
-@pytest.mark.parametrize("sentence", NOT_STATED)
-def test_other_sentences_state_none(sentence: str):
-    """A rate, a court's ruling and the words true and false are no rating."""
-    assert not states_rating(sentence)
+def test_a_rating_is_seen_and_other_sentences_state_none():
+    """In any letter case, among others; a rate, a court's ruling, "true" and "false" are none."""
+    around = "Taxes rose in 2009. {} The end came later."
+    assert [] == [one for one in STATED if not states_rating(one)]
+    assert [] == [one for one in STATED if not states_rating(around.format(one.upper()))]
+    assert [] == [one for one in NOT_STATED if states_rating(one)]
 
 
 def claims(*passages: list[str]) -> pl.DataFrame:
     rows = [
-        example_row(
-            claim_id=f"{number:016x}",
-            native_id=str(number),
-            passages=found,
-            evidence="\n".join(found),
-        )
+        example_row(passages=found, evidence="\n".join(found))
+        | {"claim_id": f"{number:016x}", "native_id": str(number)}
         for number, found in enumerate(passages)
     ]
-    frame = pl.DataFrame(rows).select(
-        pl.col(name).cast(dtype) for name, dtype in BENCHMARK_CLAIMS.schema.items()
-    )
+    columns = BENCHMARK_CLAIMS.schema.items()
+    frame = pl.DataFrame(rows).select(pl.col(name).cast(dtype) for name, dtype in columns)
     return BENCHMARK_CLAIMS.conform(frame)
 
 

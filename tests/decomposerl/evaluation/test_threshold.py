@@ -29,42 +29,20 @@ scored = st.lists(
 )
 
 
-@pytest.mark.parametrize(
-    ("cell", "expected"),
-    [
-        ("SUPPORTS", "Supported"),
-        (" Not_Supported ", "Refuted"),
-        ("not-supported", "Refuted"),
-        (True, "Supported"),
-        (False, "Refuted"),
-        (1, "Supported"),
-        (0.0, "Refuted"),
-        ("1.0", "Supported"),
-        ("1.5", None),
-        (0.5, None),
-        (None, None),
-        ("", None),
-        ([1], None),
-        ("unsure", None),
-        ("-1", None),
-        (-1, None),
-        (-1.0, None),
-        ("1_0", None),
-        ("1-0", None),
-        ("NOT - ENOUGH", None),
-        ("NOT ENOUGH INFO", "left_out"),
-    ],
-)
-def test_cells_spell_labels(cell: object, expected: str | None):
+def test_cells_spell_labels():
     """Case, space, and joints between letters do not matter; what is in no list is none."""
-    assert expected == Spellings.of(left_out=["not_enough_info"]).read(cell)
-
-
-@pytest.mark.parametrize("cell", ["-1", -1, -1.0, " -1.0 "])
-def test_a_negative_number_is_what_it_is_said_to_be(cell: object):
-    """Labels of 1 and -1 are read where -1 is named, and 1 stays the other one."""
-    signed = Spellings.of(["1"], ["-1"])
-    assert ("Refuted", "Supported") == (signed.read(cell), signed.read("1"))
+    spelled: dict[str | None, list[object]] = {
+        "Supported": ["SUPPORTS", True, 1, "1.0"],
+        "Refuted": [" Not_Supported ", "not-supported", False, 0.0],
+        "left_out": ["NOT ENOUGH INFO"],
+        None: ["1.5", 0.5, None, "", [1], "unsure", "-1", -1, -1.0, "1_0", "1-0", "NOT - ENOUGH"],
+    }
+    read = Spellings.of(left_out=["not_enough_info"]).read
+    for expected, cells in spelled.items():
+        assert [] == [cell for cell in cells if read(cell) != expected]
+    signed = Spellings.of(["1"], ["-1"])  # a negative number is what it is said to be
+    assert {"Refuted"} == {signed.read(cell) for cell in ("-1", -1, -1.0, " -1.0 ")}
+    assert "Supported" == signed.read("1")
 
 
 def test_everything_else_is_not_nothing():
@@ -78,7 +56,7 @@ def test_a_spelling_has_one_meaning():
     """What a person gives to one side leaves the usual list of the other."""
     turned = Spellings.of(supported=["false"])
     assert ["Supported", None, "Refuted"] == [turned.read(cell) for cell in ("false", "yes", "no")]
-    with pytest.raises(EvaluationError, match="two meanings"):
+    with pytest.raises(EvaluationError, match="true"):
         Spellings.of(["True"], ["true"])
 
 
@@ -91,7 +69,7 @@ def test_no_threshold_is_better(
     """Among midpoints is one as good as any number; the value is that of its verdicts."""
     scores, labels = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
     if np.isnan(scores).all() or len(set(labels.tolist())) < 2:
-        with pytest.raises(EvaluationError, match="both labels and scores"):
+        with pytest.raises(EvaluationError, match="labels"):
             choose_threshold(scores, labels, by, inclusive=inclusive)
         return
     measure = COUNT_METRICS["f1_supported" if by == "f1" else by]
@@ -103,14 +81,13 @@ def test_no_threshold_is_better(
         assert float(measure(outcome_table(labels, other))) <= value + 1e-12
 
 
-@pytest.mark.parametrize(
-    ("candidates", "expected"), [("scores", 0.2), ("midpoints", 0.4), ("hundredths", 0.2)]
-)
-def test_what_it_is_chosen_from(candidates: Candidates, expected: float):
+def test_what_it_is_chosen_from():
     """The lowest that parts 0.2 from 0.6: a score, the point between, a hundredth."""
     scores, labels = np.array([0.1, 0.2, 0.6, 0.9]), np.array([1, 1, 0, 0])
-    found, value = choose_threshold(scores, labels, "f1", candidates)
-    assert (found.value, value) == (pytest.approx(expected), 1.0)
+    lowest: dict[Candidates, float] = {"scores": 0.2, "midpoints": 0.4, "hundredths": 0.2}
+    for candidates, expected in lowest.items():
+        found, value = choose_threshold(scores, labels, "f1", candidates)
+        assert (found.value, value) == (pytest.approx(expected), 1.0)
 
 
 def test_a_score_at_the_threshold():

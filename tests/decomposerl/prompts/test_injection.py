@@ -7,7 +7,8 @@ import time
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import product
+from itertools import chain, product
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -24,7 +25,6 @@ from decomposerl.prompts.silver import silver_request
 from decomposerl.traces.blocks import KINDS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.trace import Trace
-from injections import INJECTIONS, Injection
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.store.prompts import load_prompt
 from strategies import LAW
@@ -39,7 +39,16 @@ OUR_TAGS = {
     for section in prompt.sections.values()
     for tag in re.findall(r"</?([a-z_]+)>", section)
 } | {*KINDS, "verdict", "sentence", "evidence_document"}  # the last three are the paper's
-each_injection = pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: one.name)
+TEXTS: dict[str, list[str]] = json.loads(
+    Path(__file__).with_name("injections.json").read_text("utf-8")
+)
+"""Texts that try to forge the structure of a prompt, a reply or a trace, by their kind.
+
+They are fit for any place that untrusted text goes: a claim, evidence, a question, an answer.
+"""
+SHUT = {"backwards", "entity", "words", "json"}
+"""Kinds in which not even a generous reader finds a tag of ours or a template token."""
+each_kind = pytest.mark.parametrize("kind", TEXTS)
 
 # What follows reads as a model might, and shares no code with the escaping.
 _TOKENS = r"[|｜]|/?s>|</?sys>>|(?:start|end)_of_turn>|/?tool_call>"
@@ -176,38 +185,34 @@ class Parrot(WorstChat):
         return "\n".join([*(text for _, text in sections), LOWEST[task][0]])
 
 
-def test_the_suite_is_whole():
-    """At least 90 different texts, at least 60 of which would open a tag if let in as they are."""
-    assert len(INJECTIONS) == len({one.text for one in INJECTIONS}) >= 90
-    assert sum(one.opens for one in INJECTIONS) >= 60
+@each_kind
+def test_the_reader_sees_each_forgery_as_it_is_written(kind: str):
+    """The reader of these tests is generous enough: unescaped, each forgery would show."""
+    assert [] == [text for text in TEXTS[kind] if bool(structure(text)) is (kind in SHUT)]
+    assert len(set(chain(*TEXTS.values()))) >= 90
     assert OUR_TAGS <= set(NAMES)
 
 
-@each_injection
-def test_the_reader_sees_each_forgery_as_it_is_written(injection: Injection):
-    """The reader of these tests is generous enough: unescaped, each forgery would show."""
-    assert injection.opens is bool(structure(injection.text))
-
-
-@each_injection
-def test_no_text_changes_the_structure_of_a_prompt(injection: Injection):
+@each_kind
+def test_no_text_changes_the_structure_of_a_prompt(kind: str):
     """In any place: the same tags in the same order, and the instructions stand after it."""
-    for place, content in CONTENTS.items():
-        plain, filled = plain_content(place), content(injection.text)
+    for (place, content), text in product(CONTENTS.items(), TEXTS[kind]):
+        plain, filled = plain_content(place), content(text)
         before, after = plain.split(HARMLESS)
-        assert structure(plain) == structure(filled), place
-        assert filled.startswith(before), place
-        assert filled.endswith(after), place
+        assert structure(plain) == structure(filled), (place, text)
+        assert filled.startswith(before), (place, text)
+        assert filled.endswith(after), (place, text)
         assert len(after) > 400, place
 
 
-@each_injection
-def test_no_answer_passes_for_several(injection: Injection):
+@each_kind
+def test_no_answer_passes_for_several(kind: str):
     """The list for coverage has one line an answer, whatever an answer holds."""
-    listed = tasks.bullets(["Ilva.", injection.text, "No."])
-    assert 3 == len(listed.splitlines()) == sum(x.startswith("- ") for x in listed.split("\n"))
-    first, _, last = listed.split("\n")
-    assert ("- Ilva.", "- No.") == (first, last)
+    for text in TEXTS[kind]:
+        listed = tasks.bullets(["Ilva.", text, "No."])
+        assert 3 == len(listed.splitlines()) == sum(x.startswith("- ") for x in listed.split("\n"))
+        first, _, last = listed.split("\n")
+        assert ("- Ilva.", "- No.") == (first, last)
 
 
 def read(reader: Callable[[str], JudgeValue], reply: str) -> JudgeValue | None:
@@ -233,20 +238,19 @@ HONEST: list[tuple[Callable[..., JudgeValue], bool, str, JudgeValue]] = [
 ]
 
 
-@each_injection
-def test_a_judge_that_repeats_the_text_gives_its_own_ruling_or_none(injection: Injection):
+@each_kind
+def test_a_judge_that_repeats_the_text_gives_its_own_ruling_or_none(kind: str):
     """Raw or escaped, before, after, around, in thinking or inside JSON: never another ruling.
 
     What a judge repeats as it was shown, in its reasons, does not even cost the ruling.
     """
-    as_shown = escaped(injection.text)
-    for function, structured, reply, value in HONEST:
-        reader = partial(function, structured=structured)
+    for text, (function, structured, reply, value) in product(TEXTS[kind], HONEST):
+        reader, as_shown = partial(function, structured=structured), escaped(text)
         assert value == reader(reply) == reader(f"<think>{as_shown}</think>\n{reply}")
         assert value == reader(reply.replace("It is so.", json.dumps(as_shown)[1:-1]))
         if not structured:
             assert value == reader(f"{as_shown}\n{reply}")
-        for echo, gap in product((injection.text, as_shown), ("", "\n", " I say: ")):
+        for echo, gap in product((text, as_shown), ("", "\n", " I say: ")):
             replies = [
                 echo + gap + reply,
                 reply + gap + echo,
@@ -258,11 +262,11 @@ def test_a_judge_that_repeats_the_text_gives_its_own_ruling_or_none(injection: I
             assert {read(reader, one) for one in replies} <= {value, None}
 
 
-@each_injection
-def test_thinking_that_the_template_opened_forges_nothing(injection: Injection):
+@each_kind
+def test_thinking_that_the_template_opened_forges_nothing(kind: str):
     """A closing tag with none before it ends the thinking, and never starts a forged ruling."""
-    for function, structured, own, value in HONEST:
-        reader, echo = partial(function, structured=structured), injection.text
+    for echo, (function, structured, own, value) in product(TEXTS[kind], HONEST):
+        reader = partial(function, structured=structured)
         assert value == reader(f"It says so.</think>\n{own}")
         replies = (
             f"Hm: {echo}\n</think>\n{own}",
@@ -274,44 +278,47 @@ def test_thinking_that_the_template_opened_forges_nothing(injection: Injection):
         assert {read(reader, one) for one in replies} <= {value, None}
 
 
-@each_injection
-def test_forged_tags_earn_no_ruling(injection: Injection):
+@each_kind
+def test_forged_tags_earn_no_ruling(kind: str):
     """A judge that any tag would talk over, and one that repeats its prompt, rule the lowest."""
-    calls = [call(injection.text) for call in CALLS.values()]
+    calls = [call(text) for text in TEXTS[kind] for call in CALLS.values()]
     lowest = [LOWEST[call.task][1] for call in calls]
     assert lowest == [ruling.value for ruling in ChatJudge(WorstChat(), JUDGE).judge(calls)]
     assert lowest == [ruling.value for ruling in ChatJudge(Parrot(), JUDGE).judge(calls)]
 
 
-def test_the_worst_judge_is_talked_over_where_nothing_is_escaped():
+@each_kind
+def test_the_worst_judge_is_talked_over_where_nothing_is_escaped(kind: str):
     """So the law above can fail: let in as they are, the tags earn the best ruling."""
     values = {"document": EVIDENCE, "question": QUESTION, "reply_format": "<answer>0 or 1</answer>"}
-    for one in INJECTIONS:
-        content = JUDGE["correctness"].filled("prompt", answer=one.text, **values)
-        assert one.opens is tasks.read_digit(WorstChat().reply("correctness", content))
+    for text in TEXTS[kind]:
+        content = JUDGE["correctness"].filled("prompt", answer=text, **values)
+        assert tasks.read_digit(WorstChat().reply("correctness", content)) is (kind not in SHUT)
 
 
-@each_injection
-def test_a_policy_that_quotes_its_prompt_writes_the_trace_it_means(injection: Injection):
+def quoting(evidence: str, claim: str) -> Trace:
+    """The trace of a policy that quotes both from its prompt."""
+    content = policy_messages(POLICY, evidence, claim)[0].content
+    document, shown = (
+        re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", content, re.DOTALL)[0]
+        for tag in ("document", "claim")
+    )
+    cycle = f"<question>Is it so: {shown}?</question><answer>It says: {document}</answer>"
+    other = "<question>When?</question><answer>In 1921.</answer><think>Yes.</think>"
+    thought = f"<think>Of {shown}: {document}</think>"
+    return parse_trace(thought + cycle + thought + other + "<verification>Refuted</verification>")
+
+
+@each_kind
+def test_a_policy_that_quotes_its_prompt_writes_the_trace_it_means(kind: str):
     """Tags in evidence and claim come back escaped: no block, fault or verdict changes."""
-
-    def trace_of(evidence: str, claim: str) -> Trace:
-        content = policy_messages(POLICY, evidence, claim)[0].content
-        document, shown = (
-            re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", content, re.DOTALL)[0]
-            for tag in ("document", "claim")
-        )
-        cycle = f"<question>Is it so: {shown}?</question><answer>It says: {document}</answer>"
-        other = "<question>When?</question><answer>In 1921.</answer><think>Yes.</think>"
-        thought = f"<think>Of {shown}: {document}</think>"
-        verdict = "<verification>Refuted</verification>"
-        return parse_trace(thought + cycle + thought + other + verdict)
-
-    plain, found = trace_of(HARMLESS, CLAIM), trace_of(injection.text, injection.text)
-    assert [block.kind for block in plain.blocks] == [block.kind for block in found.blocks]
-    assert () == plain.faults == found.faults
-    assert "Refuted" == found.verdict
-    assert f"It says: {escaped(injection.text)}".strip() == found.cycles[0].answer
+    plain = quoting(HARMLESS, CLAIM)
+    for text in TEXTS[kind]:
+        found = quoting(text, text)
+        assert [block.kind for block in plain.blocks] == [block.kind for block in found.blocks]
+        assert () == plain.faults == found.faults
+        assert "Refuted" == found.verdict
+        assert f"It says: {escaped(text)}".strip() == found.cycles[0].answer
 
 
 PIECES = ["<", "＜", "&lt;", "&amp;", "&", "amp;", "lt;", "&#65308;", "/", " ", "Claim", "s>"]
@@ -335,9 +342,9 @@ def test_no_tag_opens_in_an_escaped_text(text: str):
     assert without_brackets(text) == without_brackets(escaped(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_ordinary_text_stays_as_it_is():
+    """Numbers, tables, code and quotation marks are read as they were written."""
+    texts = (
         "p < 0.05 and n > 30",
         "<5 mg a day, >10 mg a week",
         "a<b, b<c, therefore a<c",
@@ -349,11 +356,9 @@ def test_no_tag_opens_in_an_escaped_text(text: str):
         "«Question», “answer”, ‹peut-être›, 〈山〉",
         "||a|| < |b|",
         "",
-    ],
-)
-def test_ordinary_text_stays_as_it_is(text: str):
-    """Numbers, tables, code and quotation marks are read as they were written."""
-    assert text == escaped(text)
+    )
+    for text in texts:
+        assert text == escaped(text)
 
 
 def test_every_look_alike_counts_in_every_name():
@@ -383,10 +388,10 @@ def test_every_shape_that_unicode_has_of_a_letter_is_a_look_alike():
 
 def test_time_grows_with_the_text_and_no_faster():
     """Hostile repetitions of what the pattern skips and of names that do not end."""
-    started = time.perf_counter()
+    started = time.process_time()
     for unit in ("<", "< ", "</ ", "<\u0345", "\u0345", "<questι", "<veriﬁ", "&amp;", "<a ", "ι"):
         escaped(unit * 50_000)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_each_bracket_goes_one_level_deeper():

@@ -1,31 +1,20 @@
-"""Prompt files, the silver prompt and its replies."""
+"""Prompt files, and the silver prompt."""
 
-import contextlib
 import json
-import string
 from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from decomposerl.chat import Sampling
 from decomposerl.errors import ConfigError
-from decomposerl.prompts.silver import SCHEMA, read_questions, silver_request
+from decomposerl.prompts.silver import SCHEMA, silver_request
 from decomposerl.prompts.template import PromptFile, parse_prompt
 from resources.store.prompts import load_prompt
 from strategies import LAW, any_text
 
 FILE = "<!-- section: one -->\nA {place} and {other}.\n<!-- section: two -->\nB\n"
 SILVER = load_prompt("silver")
-question = st.text(
-    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc"), exclude_characters="<>"),
-    min_size=1,
-).filter(lambda text: bool(text.split()))
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def test_a_file_is_its_sections_and_the_digest_of_its_text():
@@ -47,26 +36,18 @@ def test_filling_is_one_pass(place: str, other: str):
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "no section", "before\n<!-- section: one -->\nA", FILE + FILE],
-    ids=["empty", "plain", "text before", "twice"],
-)
-def test_a_malformed_file_is_refused(text: str):
+def test_a_malformed_file_is_refused():
     """Text outside a section would silently be left out."""
-    with pytest.raises(ConfigError, match="prompt 'p'"):
-        parse_prompt("p", text)
+    for text in ("", "no section", "before\n<!-- section: one -->\nA", FILE + FILE):
+        with pytest.raises(ConfigError, match="'p'"):
+            parse_prompt("p", text)
 
 
-@pytest.mark.parametrize(
-    ("section", "values"),
-    [("three", {}), ("one", {"place": "x"}), ("two", {"place": "x"})],
-    ids=["no such section", "a value lacks", "a value too many"],
-)
-def test_places_and_values_must_match(section: str, values: dict[str, str]):
-    """A prompt that was edited out of step with the code is an error, not a strange question."""
-    with pytest.raises(ConfigError, match="prompt 'p'"):
-        parse_prompt("p", FILE).filled(section, **values)
+def test_places_and_values_must_match():
+    """A section or value that lacks, or a value too many, is an error, no strange question."""
+    for section, values in (("three", {}), ("one", {"place": "x"}), ("two", {"place": "x"})):
+        with pytest.raises(ConfigError, match="'p'"):
+            parse_prompt("p", FILE).filled(section, **values)
 
 
 def test_a_users_file_takes_the_place_of_the_packages(tmp_path: Path):
@@ -74,16 +55,16 @@ def test_a_users_file_takes_the_place_of_the_packages(tmp_path: Path):
     (tmp_path / "silver.md").write_text(FILE, "utf-8")
     assert load_prompt("silver", str(tmp_path)).digest != SILVER.digest
     assert load_prompt("coverage", str(tmp_path)) == load_prompt("coverage")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        load_prompt("other")
 
 
-def test_a_folder_that_would_change_nothing_is_refused(tmp_path: Path):
+def test_a_prompt_that_is_not_there_is_refused(tmp_path: Path):
     """A misspelled file and a folder that is not there are errors, not the package's prompts."""
+    with pytest.raises(ConfigError, match="other"):
+        load_prompt("other")
     (tmp_path / "sliver.md").write_text(FILE, "utf-8")
-    with pytest.raises(ConfigError, match=r"sliver\.md, which no engine asks for.*silver\.md"):
+    with pytest.raises(ConfigError, match=r"sliver\.md.*silver\.md"):
         load_prompt("silver", str(tmp_path))
-    with pytest.raises(ConfigError, match="no folder of prompts"):
+    with pytest.raises(ConfigError, match="none"):
         load_prompt("silver", str(tmp_path / "none"))
 
 
@@ -102,51 +83,6 @@ def test_the_document_stands_first(structured: bool):  # noqa: FBT001 - both for
     assert texts[0][: texts[0].index("One claim.")] == texts[1][: texts[1].index("Another claim.")]
     assert (SCHEMA if structured else None) == made[0].schema
     assert ("JSON" in texts[0]) is structured
-
-
-@LAW
-@given(st.lists(question, max_size=20))
-def test_questions_come_back_from_either_form(questions: list[str]):
-    """Print and parse: JSON, fenced JSON, and tags after thinking give the same list."""
-    tags = "".join(f"<question>{text}</question>\n" for text in questions)
-    plain = json.dumps({"questions": questions}, ensure_ascii=False)
-    thought = "<think>Maybe <questions><question>no</question></questions></think>\n"
-    expected = [one_line(text) for text in questions]
-    for reply in (plain, json.dumps(questions), f"```json\n{plain}\n```"):
-        assert expected == read_questions(reply)
-    assert expected == read_questions(f"{thought}Here:\n<questions>\n{tags}</questions>")
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "",
-        "Who? When?",
-        "1. Ilva opened it.\n2. It is old.",
-        '{"questions": "Who?"}',
-        '{"questions": ["Who?", 3]}',
-        '{"other": []}',
-        "3",
-        "<questions><question>Who?</question> When?",
-        "<questions><question>Who</questions>",
-        "<questions><question>a<question>b</question></question></questions>",
-        "<questions>Who?</questions>",
-        "<questions><question> </question></questions>",
-        "<think><questions><question>Who?</question></questions>",
-    ],
-)
-def test_any_other_reply_is_refused(reply: str):
-    """A reply that was cut or is in a form of its own is asked again, never guessed at."""
-    with pytest.raises(ValueError, match=r"\w"):
-        read_questions(reply)
-
-
-@LAW
-@given(st.text(string.printable))
-def test_a_reply_is_read_or_refused(reply: str):
-    """No text makes the parser fail in any other way."""
-    with contextlib.suppress(ValueError):
-        assert all(read_questions(reply))
 
 
 def test_the_prompt_says_how_many_questions_there_may_be():

@@ -2,8 +2,10 @@
 
 import gzip
 import re
+from functools import cache
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS
@@ -11,6 +13,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import (
     PromptFile,
     PromptSettings,
+    VerdictRule,
     parse_prompt,
     with_labels,
     with_shared_text,
@@ -44,6 +47,7 @@ LABELS = {
     *(("decomposed_prompting", "verdict"), ("self_ask", "transcript")),
 }
 """Sections whose worked examples end with a label."""
+each_prompt = pytest.mark.parametrize("prompt", [method.prompt for method in CHAT])
 FILE = """<!-- section: ask -->
 {demonstrations}
 
@@ -68,11 +72,14 @@ Done.
 """
 
 
-def resolved(rule: str = "evidence", shown: int | None = None, text: str = FILE) -> PromptFile:
-    settings = PromptSettings("paper" if rule == "paper" else "evidence", shown)
+def resolved(
+    rule: VerdictRule = "evidence", shown: int | None = None, text: str = FILE
+) -> PromptFile:
+    settings = PromptSettings(rule, shown)
     return with_shared_text(parse_prompt("p", text), parse_prompt("question", SHARED), settings)
 
 
+@cache
 def examples(prompt: str) -> dict[str, list[str]]:
     """The worked examples of a prompt file by section, with two labels to choose from."""
     text = (ROOT / f"decomposerl/prompts/{prompt}.md").read_text("utf-8")
@@ -112,29 +119,24 @@ def test_settings_decide_wording_and_digest():
     assert plain == with_shared_text(plain, parse_prompt("question", SHARED), settings)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_examples_without_their_place_are_refused():
+    """A misspelled name would leave the examples out, or a placeholder in."""
+    for text in (
         FILE.replace("ask_demonstrations", "plain_demonstrations"),
         FILE.replace("{demonstrations}", "none"),
         FILE.replace("ask_demonstrations", "other"),
-    ],
-    ids=["other section", "no placeholder", "no examples"],
-)
-def test_examples_without_their_place_are_refused(text: str):
-    """A misspelled name would leave the examples out, or a placeholder in."""
-    with pytest.raises(ConfigError, match="prompt 'p'"):
-        resolved(text=text)
+    ):
+        with pytest.raises(ConfigError, match="'p'"):
+            resolved(text=text)
 
 
-@pytest.mark.parametrize(("prompt", "section"), CONCLUDING)
-def test_every_system_is_asked_the_same_question(prompt: str, section: str):
+@pytest.mark.parametrize(("rule", "other"), [("evidence", "paper"), ("paper", "evidence")])
+def test_every_system_is_asked_the_same_question(rule: VerdictRule, other: str):
     """Under either rule its one text stands once in each prompt that asks for the verdict."""
-    for rule, other in (("evidence", "paper"), ("paper", "evidence")):
-        settings = PromptSettings("paper" if rule == "paper" else "evidence")
-        text = load_prompt(prompt, "", settings).sections[section]
-        assert 1 == text.count(QUESTION.sections[rule]), rule
-        assert QUESTION.sections[other] not in text
+    for prompt, section in CONCLUDING:
+        text = load_prompt(prompt, "", PromptSettings(rule)).sections[section]
+        assert 1 == text.count(QUESTION.sections[rule]), (prompt, section)
+        assert QUESTION.sections[other] not in text, (prompt, section)
 
 
 def test_silence_refutes_and_there_is_no_third_answer():
@@ -159,7 +161,7 @@ def test_the_users_wording_replaces_ours(tmp_path: Path):
         assert own.digest != ours.digest
 
 
-@pytest.mark.parametrize("prompt", [method.prompt for method in CHAT])
+@each_prompt
 def test_every_method_has_worked_examples(prompt: str):
     """Two to four in each section that has some, eight of few-shot; the whole method has some."""
     counts = {section: len(ones) for section, ones in examples(prompt).items()}
@@ -171,32 +173,30 @@ def test_every_method_has_worked_examples(prompt: str):
     assert "Example" not in "".join(bare.sections.values())
 
 
-@pytest.mark.parametrize(("prompt", "section"), sorted(LABELS))
-def test_labels_of_the_examples_are_balanced(prompt: str, section: str):
+def test_labels_of_the_examples_are_balanced():
     """As many Supported as Refuted; a silent claim is Refuted, a claim of two hops Supported."""
-    ones = examples(prompt)[section]
-    labels = [ending(one) for one in ones]
-    assert labels.count("Supported") == labels.count("Refuted") == len(labels) / 2
-    silent = [ending(one) for one in ones if "fastest ship" in one or "than any comet" in one]
-    assert ["Refuted"] == silent
-    two = ("painter of Grey Shore", "library while", "engineer under whom")
-    hops = [ending(one) for one in ones if any(words in one for words in two)]
-    assert "Supported" in hops
+    for prompt, section in LABELS:
+        ones = examples(prompt)[section]
+        labels = [ending(one) for one in ones]
+        assert labels.count("Supported") == labels.count("Refuted") == len(labels) / 2, prompt
+        silent = [ending(one) for one in ones if "fastest ship" in one or "than any comet" in one]
+        assert ["Refuted"] == silent, (prompt, section)
+        two = ("painter of Grey Shore", "library while", "engineer under whom")
+        hops = [ending(one) for one in ones if any(words in one for words in two)]
+        assert "Supported" in hops, (prompt, section)
 
 
-EXAMPLES = [
-    pytest.param(f"{prompt}/{protocol}/{section}", one, id=f"{prompt} {section} {number}")
-    for prompt in (method.prompt for method in CHAT)
-    for section, ones in examples(prompt).items()
-    for protocol in ("single_call" if section == "single_call" else "faithful",)
-    for number, one in enumerate(ones, start=1)
-    if "\nReply:\n" in one
-]
-
-
-@pytest.mark.parametrize(("operation", "example"), EXAMPLES)
-def test_the_reply_of_an_example_is_read_by_its_method(operation: str, example: str):
+@each_prompt
+def test_the_replies_of_examples_are_read_by_their_method(prompt: str):
     """Each shown reply is in the form that the code reads: nothing in it is lost or misread."""
+    for section, ones in examples(prompt).items():
+        protocol = "single_call" if section == "single_call" else "faithful"
+        for example in ones:
+            if "\nReply:\n" in example:
+                check_reply(f"{prompt}/{protocol}/{section}", example)
+
+
+def check_reply(operation: str, example: str) -> None:
     shown, reply = example.split("\nReply:\n")
     read = reading(Row(operation, reply, expected=None, prompt=shown))
     prompt, _, section = operation.split("/")
@@ -256,11 +256,12 @@ def written() -> set[str]:
 
 def shared_with(root: Path) -> set[str]:
     """The sentences that stand in some file below a folder."""
-    sentences, found = written(), set[str]()
+    sentences, found = sorted(written()), set[str]()
     for path in filter(Path.is_file, root.rglob("*")):
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8", "replace")
-        found |= {one for one in sentences if one in text}
+        (matched,) = pl.Series([text]).str.extract_many(sentences, overlapping=True).to_list()
+        found.update(matched)
     return found
 
 

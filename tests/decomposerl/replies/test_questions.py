@@ -1,73 +1,102 @@
-"""Lists of questions without tags, or with broken ones: read, or asked again."""
+"""Lists of questions in the forms that models write them in: read exactly, or asked again."""
 
 import json
+import string
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from decomposerl.prompts.silver import read_questions
+from strategies import LAW
 
 TWO = ["Who opened the bridge of Torbeck?", "In which year did it open?"]
-WHO, WHEN = TWO
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f"1. {WHO}\n2. {WHEN}",
-        f"1) {WHO}\n2) {WHEN}",
-        f"(1) {WHO}\n\n(2) {WHEN}",
-        f"1. **{WHO}**\n2. **{WHEN}**",
-        f"**1.** {WHO}\n**2.** {WHEN}",
-        f"Here are the questions:\n\n1. {WHO}\n2. {WHEN}\n\nThese two settle the claim.",
-        f"<think>1. Who?\n2. When?\n3. Where?</think>\n1. {WHO}\n2. {WHEN}",
-        f"- {WHO}\n- {WHEN}",
-        f"* {WHO}\n* {WHEN}",
-        f"• {WHO}\n• {WHEN}",
-        f"**Questions:**\n\n- {WHO}\n- {WHEN}",
-        f"### Questions\n- {WHO} (the mayor)\n- {WHEN} (the date)",
-        f"- “{WHO}”\n- “{WHEN}”",
-        f"```\n- {WHO}\n- {WHEN}\n```",
-        f"Q1: {WHO}\nQ2: {WHEN}",
-        f"**Q1.** {WHO}\n**Q2.** {WHEN}",
-        f"Question 1: {WHO}\nQuestion 2: {WHEN}",
-        f"- Q1: {WHO}\n- Q2: {WHEN}",
-        f"1. Question 1: {WHO}\n2. Question 2: {WHEN}",
-        f"Sub-question 1: {WHO}\nSub-question 2: {WHEN}",
-        f"{WHO}\n{WHEN}",
-        f"1. {WHO} 2. {WHEN}",
-        f"a) {WHO}\nb) {WHEN}",
-        f"- [ ] {WHO}\n- [ ] {WHEN}",
-        f"**Question 1:**\n{WHO}\n\n**Question 2:**\n{WHEN}",
-        f"1. {WHO}\n2. {WHEN}\n\nWould you like me to add more?",
-        f"Two questions settle it.\n{WHO}\n\n{WHEN}",
-        f"<questions>\n1. {WHO}\n2. {WHEN}\n</questions>",
-        f"<questions>\n{WHO}\n{WHEN}\n</questions>",
-        f"<question>{WHO}</question>\n<question>{WHEN}</question>",
-        f"<questions>\n<question>{WHO}</question>\n<question>{WHEN}\n</questions>",
-        f"<questions>\n<question>{WHO}\n<question>{WHEN}</question>\n</questions>",
-        f"<questions><question>{WHO}<question>{WHEN}</question></questions>",
-        f"<questions><question>1. {WHO}</question><question>2. {WHEN}</question></questions>",
-        f"<questions><question>Q1: {WHO}</question><question>Q2: {WHEN}</question></questions>",
-        f'{{"questions": [{{"question": "{WHO}"}}, {{"question": "{WHEN}"}}]}}',
-        f'{{"questions": ["{WHO}", "{WHEN}",]}}',
-        f'```json\n[\n  "{WHO}",\n  "{WHEN}",\n]\n```',
-        f"<Questions><Question>{WHO}</Question><QUESTION>{WHEN}</QUESTION></Questions>",
-        rf"\<questions\>\<question\>{WHO}\</question\>\<question\>{WHEN}\</question\>\</questions\>",
-        f"Two are needed.\n<questions>\n<question>{WHO}</question>\n<question>{WHEN}</question>\n",
-    ],
-    ids=repr,
+FORMS = json.loads(Path(__file__).with_name("questions.json").read_text("utf-8"))
+"""Replies that list these two questions, and replies that are no list of questions."""
+TAGS = "<questions><question>{}</question></questions>"
+words = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1)
+questions = st.lists(
+    words.filter(lambda text: bool(text.split()) and "think>" not in text), min_size=1, max_size=4
 )
-def test_two_questions(reply: str):
+prose = st.text(st.characters(codec="utf-8", exclude_characters='{<"[`'), max_size=40)
+untagged = st.lists(words.filter(lambda text: text.split() and not set(text) & set("<>")))
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def listed(reply: str) -> list[str] | None:
+    """The questions; none where the reply has to be asked for again."""
+    try:
+        return read_questions(reply)
+    except ValueError:
+        return None
+
+
+def test_two_questions():
     """In any list that models make of them, without its marks."""
-    assert TWO == read_questions(reply)
+    assert [] == [reply for reply in FORMS["two questions"] if listed(reply) != TWO]
+
+
+def test_what_is_no_list_of_questions():
+    """Refusals, statements, questions to the reader, cut or doubtful lists: asked again."""
+    nested = [opening * 100_000 for opening in ("[", '{"questions":')]
+    nested.append('Here: {"questions": ' + "[" * 100_000)
+    assert [] == [reply for reply in [*FORMS["no list"], *nested] if listed(reply) is not None]
+    with pytest.raises(ValueError, match=r"\w"):
+        read_questions("")
+
+
+@LAW
+@given(questions, prose, prose)
+def test_json_is_read_out_of_prose(asked: list[str], before: str, after: str):
+    """A thought that the prompt opened, words around, a fence with words behind it."""
+    plain = json.dumps({"questions": asked})
+    for reply in (
+        f"{before}</think>\n{plain}",
+        f"<think>{before}</think>{plain}",
+        f"{plain}\n{after}",
+        f"{before}{plain}{after}",
+        f"```json\n{plain}\n```\n{after}",
+        f"{before}</think>\n```\n{plain}\n```\n{after}",
+    ):
+        assert list(map(one_line, asked)) == read_questions(reply)
+
+
+@LAW
+@given(untagged)
+def test_questions_come_back_from_either_form(asked: list[str]):
+    """Print and parse: JSON, fenced JSON, and tags after thinking give the same list."""
+    tags = "".join(f"<question>{text}</question>\n" for text in asked)
+    plain = json.dumps({"questions": asked}, ensure_ascii=False)
+    thought = "<think>Maybe <questions><question>no</question></questions></think>\n"
+    tagged = f"{thought}Here:\n<questions>\n{tags}</questions>"
+    for reply in (plain, json.dumps(asked), f"```json\n{plain}\n```", tagged):
+        assert list(map(one_line, asked)) == read_questions(reply)
+
+
+@LAW
+@given(st.text(string.printable))
+def test_a_reply_is_read_or_refused(reply: str):
+    """No text makes the parser fail in any other way."""
+    assert all(listed(reply) or [])
+
+
+def test_tags_behind_an_open_thought_are_read():
+    """What was thought does not count, whatever list it held."""
+    tags = TAGS.format("Is {it} so?")
+    thought = '{"questions": ["no"]} <questions><question>no</question></questions></think>'
+    assert ["Is {it} so?"] == read_questions(f"{thought}\n{tags}")
+    assert ['Is {"a": 1} so?'] == read_questions(tags.replace("{it}", '{"a": 1}'))
 
 
 def test_a_number_that_may_be_a_name_stays():
     """Numbers go where the questions are counted: "1. FC Torbeck" is a club."""
-    tags = "<questions><question>{}</question></questions>"
-    assert ["1. FC Torbeck won what?"] == read_questions(tags.format("1. FC Torbeck won what?"))
+    assert ["1. FC Torbeck won what?"] == read_questions(TAGS.format("1. FC Torbeck won what?"))
     assert ["2. FC Torbeck won what?", "1. FC Ilva lost what?"] == read_questions(
-        tags.format("2. FC Torbeck won what?</question><question>1. FC Ilva lost what?")
+        TAGS.format("2. FC Torbeck won what?</question><question>1. FC Ilva lost what?")
     )
 
 
@@ -76,39 +105,3 @@ def test_a_comma_inside_a_question_stays():
     asked = ["Is [1,] a list,}?", 'Who wrote "A,]"?']
     listed = json.dumps(asked)
     assert asked == read_questions(listed) == read_questions(listed.replace('?"]', '?",]'))
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "I'm sorry, but I can't help with that.",
-        "I can't do that. Would you like something else?",
-        "- Could you show the document?\n- What is your claim?",
-        "Can I help with something else?\nWould you like that?",
-        "1. Ilva Marrek opened the bridge.\n2. It opened in 1921.",
-        "- The bridge opened in 1921.\n- Torbeck lies on the Osk.",
-        f"- {WHO}\n- The bridge opened in 1921.",
-        f"1. {WHO}\nIlva Marrek.\n2. {WHEN}",
-        f"{WHEN}\n- {WHO}",
-        WHO,
-        f"{WHO} {WHEN}",
-        f"<questions>\n1. {WHO}\n2. {WHEN}",
-        f"<questions><question>{WHO}</question><question>{WHEN}",
-        f"<questions><question>{WHO}</question>\n{WHEN}",
-        f"<questions><question>{WHO}</question><questions><question>{WHEN}</question>",
-        f'{{"questions": ["{WHO}",, "{WHEN}"]}}',
-        f'{{"questions": ["{WHO}", "{WHEN}",',
-        f"<questions><question>{WHO}</question><question>The year it opened</questions>",
-        f"<questions><question>{WHO}<question>{WHEN}</questions>",
-        f"<questions><question>{WHO}\n{WHEN}</questions>",
-        f"<questions><question>{WHO}</question></question></questions>",
-        "1. \n2. ",
-        "Q1:\nQ2:",
-        "\n".join(f"{number}. Is it {number}?" for number in range(1, 30)),
-    ],
-    ids=repr,
-)
-def test_what_is_no_list_of_questions(reply: str):
-    """Refusals, statements, questions to the reader, cut or doubtful lists: asked again."""
-    with pytest.raises(ValueError, match=r"\w"):
-        read_questions(reply)

@@ -1,4 +1,4 @@
-"""The estimate of what a run will cost."""
+"""The estimate of what a run will cost, and the hours at the rates of a rehearsal."""
 
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from decomposerl.chat import Price
 from decomposerl.reports.cost import (
     BENCHMARK_CLAIMS,
     PAPER,
+    CostLine,
     EngineCost,
     Workload,
     at_least,
@@ -17,9 +18,20 @@ from decomposerl.reports.cost import (
     cost_totals,
     estimate,
 )
+from decomposerl.reports.readiness import CostEstimate
+from decomposerl.reports.rehearsal import (
+    Rehearsal,
+    RehearsedStep,
+    at_measured_rates,
+    rehearsal_markdown,
+    rehearsal_text,
+)
 from strategies import LAW
 
 WORK = Workload(1_000, 500, 200, 100, 20.0, 980.0, measured=True)
+JUDGE = RehearsedStep("judge", "chat", 50.0, calls=100, tokens=20_000, busy_s=40.0)
+LINE = CostLine("judge", "chat", 9_000, 1_700_000, 100_000, None, 7.5)
+ESTIMATE = CostEstimate("some claims", None, (LINE,), "Training x")
 PORTS = ("entities", "verifier", "embedder", "decomposer")
 
 
@@ -82,11 +94,46 @@ def test_a_total_with_an_unknown_part_says_so():
     assert ([], "2.0") == (at_least(measured), cost_rows(measured)[-1][-1])
 
 
-def test_the_papers_verifier_load_follows_from_its_band():
-    """24,355 survivors are what 68.1 % removed leaves."""
+def test_the_papers_loads_follow_from_its_band():
+    """24,355 survivors are what 68.1 % removed leaves; the embedder reads the test sets too."""
     assert PAPER.decomposer / PAPER.verifier == pytest.approx(1 - 0.681, abs=5e-5)
-
-
-def test_the_papers_embedder_reads_the_test_sets_too():
-    """As the one that is measured does: decontamination compares claims with theirs."""
     assert PAPER.decomposer + BENCHMARK_CLAIMS == PAPER.embedder
+
+
+def hours(step: RehearsedStep, line: CostLine = LINE) -> float | None:
+    (one,) = at_measured_rates([CostEstimate("", None, (line,))], {"judge": step})
+    return one.lines[0].gpu_hours
+
+
+def test_rates_are_of_the_time_with_requests_in_flight():
+    """The start of a server is not part of it; without such a time there is no rate."""
+    assert pytest.approx(500.0) == JUDGE.rate(JUDGE.tokens)
+    assert RehearsedStep("rules", "rules", 15.0, calls=8).rate(8) is None
+
+
+def test_hours_follow_from_tokens_and_without_them_from_calls():
+    """1.8 M tokens at 500 a second are an hour; 9,000 calls at 2.5 a second too."""
+    assert pytest.approx(1.0) == hours(JUDGE)
+    assert pytest.approx(1.0) == hours(RehearsedStep("judge", "chat", 50.0, 100, 0, 40.0))
+
+
+def test_a_priced_port_and_one_without_a_rate_have_no_hours():
+    """Money is not time, and what was not measured is not guessed."""
+    paid = CostLine("judge", "api", 9_000, 1_700_000, 100_000, 12.0, None)
+    assert hours(JUDGE, paid) is None
+    assert hours(RehearsedStep("judge", "rules", 1.0, calls=5)) is None
+    (one,) = at_measured_rates([ESTIMATE], {})
+    assert one.lines[0].gpu_hours is None
+
+
+def test_both_pages_end_with_what_failed_or_that_nothing_did():
+    """A failure is the last sentence, and the steps before it are shown."""
+    broken = Rehearsal("paper", "paper_7b", (JUDGE,), failure="the rehearsal failed at policy: x")
+    whole = Rehearsal("paper", "paper_7b", (JUDGE,), (ESTIMATE,), "training: 2 steps")
+    full = replace(whole, estimates=(replace(ESTIMATE, work=PAPER, run="A full run"),))
+    for page in (rehearsal_text, rehearsal_markdown):
+        assert page(broken).rstrip().rstrip(".").endswith("failed at policy: x")
+        assert "failed" not in page(whole).splitlines()[-1]
+        assert "500.0" in page(broken)
+        assert "Judging of x" in page(whole)  # its lines have no hour of training
+        assert "A full run" in page(full)

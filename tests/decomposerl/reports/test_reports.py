@@ -71,9 +71,7 @@ def test_attrition_of_nothing_is_an_empty_table():
     empty = attrition([])
     assert schemas.ATTRITION.schema == empty.schema
     wide = attrition_wide(empty, {}, {})
-    assert ["total"] == wide["source"].to_list()
-    assert [None] == wide["final"].to_list()
-    assert "Total" in attrition_text(wide)
+    assert [("total", None)] == wide.select("source", "final").rows()
 
 
 def test_wide_table_is_the_papers_table(world: World):
@@ -99,21 +97,13 @@ def test_wide_table_says_what_has_not_run(world: World):
 
 
 def test_text_and_markdown_show_the_same_numbers(world: World):
-    """Both renderings hold every number of the wide table, and each text line is aligned."""
+    """Both hold every number of the wide table; sources that were not read are named below it."""
     wide = attrition_wide(world.attrition, {"hover": 18171}, TITLES)
-    text, markdown = attrition_text(wide), attrition_markdown(wide)
-    for value in ("18,171", "HoVer", "Total", "–"):
-        assert value in text
-        assert value in markdown
-    table = [line for line in text.split("\n\n")[0].split("\n") if "─" not in line]
-    assert 1 == len({len(line) for line in table})
     assert (unread := wide.filter(read=0)["title"].to_list())
-    for rows, note in (page.split("\n\n")[:2] for page in (text, markdown)):
+    for page in (attrition_text(wide), attrition_markdown(wide)):
+        assert [] == [value for value in ("18,171", "HoVer", "Total", "–") if value not in page]
+        rows, note = page.split("\n\n")[:2]
         assert all(title in note and title not in rows for title in unread)
-
-
-def test_helper_tables_agree_with_attrition(world: World):
-    """Reasons x sources sum to the rows that left."""
     by_reason = drops_by_reason(world.attrition)
     left = world.attrition.filter(pl.col("outcome") != "kept")["rows"].sum()
     assert left == by_reason["total"].sum()
@@ -147,12 +137,8 @@ def test_the_stage_page_tells_that_minicheck_was_asked_in_our_words(world: World
         empty = schemas.DROPS.empty()
         return stage_page("s", world.claims, world.claims, empty, {}, engines=engines).prompt_md
 
-    assert said("minicheck:chat prompt=own@0123 r2").startswith("**prompt=own: MiniCheck was asked")
-    assert ["", "", ""] == [
-        said("lexical"),
-        said("a prompt=published@01"),
-        said("b prompt=file@0"),
-    ]
+    assert "prompt=own" in said("minicheck:chat prompt=own@0123 r2")
+    assert {""} == {said(name) for name in ("lexical", "a prompt=published@01", "b prompt=file@0")}
 
 
 def test_stage_page_of_nothing():
@@ -161,6 +147,22 @@ def test_stage_page_of_nothing():
     page = stage_page("rule_filtered", empty, empty, schemas.DROPS.empty(), {})
     assert {0.0} == set(page.numeric.values())
     assert 2 == len(page.sample_md.split("\n"))
+
+
+def test_a_third_label_has_its_share_and_its_line(world: World):
+    """Where claims have it; elsewhere the page and the figure have the paper's two."""
+    third = pl.when(pl.col("label") == "Refuted").then(pl.lit("NotEnoughInfo"))
+    claims = world.claims.with_columns(label=third.otherwise("label"))
+    page = stage_page("s", claims, claims, schemas.DROPS.empty(), {})
+    assert "| NotEnoughInfo |" in page.label_balance_md
+    two = stage_page("s", world.claims, world.claims, schemas.DROPS.empty(), {})
+    assert "NotEnoughInfo" not in two.label_balance_md
+    selected = read(world, "diversity_selected")
+    cells = read(world, "selection_cells/diversity_selected")
+    for made, styles in ((cells, {"-", "--"}), (cells.with_columns(label=third), {":"})):
+        axes = figures.selection_figure(selected, made.drop_nulls("label")).axes[0]
+        drawn = {line.get_linestyle() for line in axes.get_lines() if len(line.get_xdata())}
+        assert styles == drawn
 
 
 def test_guard_warns_above_the_share_and_size():
@@ -310,9 +312,9 @@ def test_life_of_a_selected_claim(world: World):
     assert list(STAGES) == [event.stage for event in story.events]
     assert {"passed"} == {event.outcome for event in story.events}
     text = journey_text(story)
-    for words in ("200 tokens", "overlap 0.4", "confidence in its label", "2 questions", "pick 1"):
+    for words in ("200 tokens", "overlap 0.4", "2 questions", "pick 1"):
         assert words in text
-    assert "In the training set (selected)." == story.end
+    assert "selected" in story.end
 
 
 def test_life_of_a_long_evidence_claim(world: World):
@@ -320,7 +322,7 @@ def test_life_of_a_long_evidence_claim(world: World):
     story = claim_journey(found(world, world.with_fate(LONG)))
     assert list(STAGES) == [event.stage for event in story.events]
     assert "unpicked" == story.events[-2].outcome
-    assert "In the training set (long evidence)." == story.end
+    assert "long evidence" in story.end
 
 
 def test_life_of_a_dropped_claim_says_the_numbers(world: World):
@@ -328,10 +330,10 @@ def test_life_of_a_dropped_claim_says_the_numbers(world: World):
     story = claim_journey(found(world, world.dropped("too_few_tokens")))
     last = story.events[-1]
     assert ("rule_filtered", "dropped") == (last.stage, last.outcome)
-    words = "too few tokens: 120 is below 200 (step token_budget, engine words_x1.3)"
-    assert words == last.words
+    named = ("too few tokens", "120", "200", "token_budget", "words_x1.3")
+    assert [] == [word for word in named if word not in last.words]
     assert "words_x1.3" == last.numbers["engine"]
-    assert "Dropped by rule_filtered." == story.end
+    assert "rule_filtered" in story.end
 
 
 def test_life_of_a_duplicate_and_a_leak_shows_the_match(world: World):
@@ -351,7 +353,8 @@ def test_life_names_the_claims_that_left_for_it(world: World):
     story = claim_journey(found(world, world.benchmark["claim_id"][0]))
     assert "benchmark" == story.where
     assert story.displaced
-    assert "never enters training" in journey_text(story)
+    assert story.displaced[0].claim_id in journey_text(story)
+    assert "never" in story.end
 
 
 def test_life_between_stages():
@@ -364,31 +367,29 @@ def test_life_between_stages():
     fresh = claim_journey(ClaimRows("00", "source", rows, frozenset({"claims"})))
     assert "rule_filtered has not run" in fresh.end
     stale = claim_journey(ClaimRows("00", "source", rows, frozenset({"claims", "rule_filtered"})))
-    assert "materialize it again" in stale.end
+    assert "materialize" in stale.end
     silver = rows | {"silver_decomposed": row | {"n_star": 2, "questions": ["a?", "b?"]}}
     waiting = claim_journey(ClaimRows("00", "source", silver, frozenset(STAGES[:-1])))
     assert "training_claims has not run" in waiting.end
 
 
-@pytest.mark.parametrize(
-    ("value", "threshold", "words"),
-    [
-        (0.95, 0.9, "r: 0.95 is at or above 0.9 (step s)"),
-        (0.6999999, 0.7, "r: 0.6999999 is below 0.7 (step s)"),
-        (0.7, 0.7, "r: 0.7 is at or above 0.7 (step s)"),
-        (1.0, 2.0, "r: 1 is below 2 (step s)"),
-        (12_345.0, 10_000.0, "r: 12,345 is at or above 10,000 (step s)"),
-        (3.0, None, "r: 3 (step s)"),
-        (1.0, 1.0, "r (step s)"),
-        (None, None, "r (step s)"),
-    ],
-)
-def test_drop_words(value: float | None, threshold: float | None, words: str):
+def test_drop_words():
     """Numbers are held against their bound in words, and left out where there are none."""
-    drop = {"reason": "r", "step": "s", "value": value, "threshold": threshold}
-    assert words == drop_words(drop)
-    by_engine = words.replace("(step s)", "(step s, engine e)")
-    assert by_engine == drop_words(drop | {"engine": "e"})
+    words: dict[tuple[float | None, float | None], list[str]] = {
+        (0.95, 0.9): ["0.95", "above 0.9"],
+        (0.6999999, 0.7): ["0.6999999", "below 0.7"],
+        (0.7, 0.7): ["0.7", "above 0.7"],
+        (1.0, 2.0): ["1 ", "below 2"],
+        (12_345.0, 10_000.0): ["12,345", "above 10,000"],
+        (3.0, None): ["r: 3 ("],
+        (1.0, 1.0): ["r ("],
+        (None, None): ["r ("],
+    }
+    for (value, threshold), numbers in words.items():
+        drop = {"reason": "r", "step": "s", "value": value, "threshold": threshold}
+        said = drop_words(drop | {"engine": "e"})
+        assert [] == [one for one in [*numbers, "step s", "engine e"] if one not in said], said
+        assert "engine" not in drop_words(drop)
 
 
 def test_terminal_text_holds_no_escape_sequence():

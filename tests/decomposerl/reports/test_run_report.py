@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from decomposerl.reports.figure_style import HATCHES, PALETTE, drawn, label_text, source_hatches
+from decomposerl.reports.figure_style import PALETTE, drawn, label_text, source_hatches
 from decomposerl.reports.report_data import against_best, score_bars
 from decomposerl.reports.report_figures import pairs_figure, scores_figure
 from decomposerl.reports.report_page import (
@@ -54,36 +54,29 @@ class Elements(HTMLParser):
         return (attributes for name, attributes in self.found if name == tag)
 
 
-def test_each_sentence_is_computed_from_the_data(sections: list[Section]):
-    """Numbers of the made-up run, to the digit."""
+def test_each_part_is_computed_from_the_data(sections: list[Section]):
+    """Numbers of the made-up run, to the digit; each has a figure of its own and an engine."""
     said = {one.key: one.sentence for one in sections}
-    assert "Of 10 claims of the sources, 4 (40.0 %) are left at stage 'rules'" in said["funnel"]
-    assert "the largest cut is at stage 'rules', 6 claims" in said["funnel"]
-    assert "a keeps the largest share of its claims (40.0 %)" in said["sources"]
-    assert "2 of 4 claims are picked in 1 cell of" in said["selection"]
-    assert "nearest pick is 0.50" in said["selection"]
-    assert "3 optimizer steps in 1 min 0 s; " in said["training-tiny"]
-    assert "balanced accuracy on held-out claims went from 0.50 to 0.75" in said["training-tiny"]
-    assert "a is best with 60.0 (55.0 to 65.0)" in said["leaderboard"]
-    assert "the intervals of 0 of 1 others reach its own" in said["leaderboard"]
-    assert "a is ahead of 1 of 1 other systems" in said["comparison"]
-    assert "of 1 significantly (p < 0.05" in said["comparison"]
-    assert "80.0 % sure and 50.0 % right over 40 verdicts" in said["reliability"]
-    assert "a calibration error of 30.0 %" in said["reliability"]
-    assert "1 system took 35 calls, 1,000 tokens and 0.50 US dollars" in said["cost"]
-    assert "What a shows." == said["study-1-a"]
-
-
-def test_each_part_has_a_sentence_a_figure_and_an_engine(sections: list[Section]):
-    """What is there is shown whole; figures have names of their own."""
-    names = [one.name for section in sections for one in section.pictures]
+    numbers = {
+        "funnel": ("10 claims", "4 (40.0 %)", "'rules', 6 claims"),
+        "sources": ("a keeps", "40.0 %"),
+        "selection": ("2 of 4 claims", "1 cell", "0.50"),
+        "training-tiny": ("3 optimizer steps in 1 min 0 s", "from 0.50 to 0.75"),
+        "leaderboard": ("a is best with 60.0 (55.0 to 65.0)", "0 of 1 others"),
+        "comparison": ("1 of 1 other systems", "1 significantly (p < 0.05"),
+        "reliability": ("80.0 %", "50.0 %", "40 verdicts", "30.0 %"),
+        "cost": ("1 system", "35 calls", "1,000 tokens", "0.50 US dollars"),
+        "study-1-a": ("What a shows.",),
+    }
+    for key, found in numbers.items():
+        assert [] == [one for one in found if one not in said[key]], said[key]
     for section in sections:
-        assert section.sentence.endswith("."), section.key
         assert section.pictures, section.key
         assert section.engine, section.key
         assert not section.missing, section.key
+    names = [one.name for section in sections for one in section.pictures]
     assert len(names) == len(set(names))
-    assert len(sections) == len({one.key for one in sections})
+    assert len(sections) == len(said)
 
 
 def test_what_is_not_there_is_named_with_the_command_that_makes_it():
@@ -98,23 +91,15 @@ def test_what_is_not_there_is_named_with_the_command_that_makes_it():
         assert all(section.title in page for section in missing)
 
 
-@pytest.mark.parametrize(
-    "absent",
-    ["attrition", "selected", "leaderboard", "comparison", "verdicts", "calls", "runs", "replies"],
-)
-def test_one_missing_table_leaves_the_other_parts(absent: str):
-    """Every part that does not need the table is there."""
-    changed = report_sections(replace(run_data(), **{absent: None}))
-    lost = {one.key for one in changed if one.missing}
-    expected = {
-        "attrition": {"funnel", "sources"},
-        "selected": {"selection"},
-        "leaderboard": {"leaderboard", "comparison"},
-        "comparison": {"comparison"},
-        "verdicts": {"reliability"},
-        "calls": {"cost"},
-    }
-    assert expected.get(absent, set()) == lost
+def test_missing_tables_leave_the_other_parts():
+    """Every part that does not need one of them is there; curves and replies stand alone."""
+    first, second = {"funnel", "sources", "reliability"}, {"selection", "leaderboard", "cost"}
+    for absent, lost in (
+        (("attrition", "comparison", "verdicts"), first | {"comparison"}),
+        (("selected", "leaderboard", "calls", "runs", "replies"), second | {"comparison"}),
+    ):
+        changed = report_sections(replace(run_data(), **dict.fromkeys(absent)))
+        assert lost == {one.key for one in changed if one.missing}
 
 
 def test_names_from_outside_are_text(sections: list[Section]):
@@ -173,15 +158,11 @@ def test_equal_tables_give_equal_bytes(sections: list[Section]):
     assert b"<dc:date>" not in svg
 
 
-def test_a_print_without_colours_tells_sources_apart():
-    """Each colour has a hatch of its own, and smaller sources share the last."""
-    many = [str(number) for number in range(len(PALETTE) + 3)]
-    assert len(PALETTE) + 1 == len(HATCHES) == len(set(HATCHES))
-    assert len(PALETTE) + 1 == len(set(source_hatches(many).values()))
-
-
 def test_a_print_without_colours_tells_runs_and_significance_apart():
-    """A short run is hatched; a marker is filled, open or a cross."""
+    """A short run is hatched, as sources are; a marker is filled, open or a cross."""
+    assert len(PALETTE) + 1 == len(
+        set(source_hatches([*map(str, range(len(PALETTE) + 3))]).values())
+    )
     rows = [board_row(key, 50.0 + n) for n, key in enumerate("abc")]
     bars = score_bars(board([*rows, board_row("short", 90.0, status="limited")]))
     (panel,) = scores_figure(bars, {}).axes
@@ -195,12 +176,12 @@ def test_a_print_without_colours_tells_runs_and_significance_apart():
     assert [("o", True), ("o", False), ("X", False)] == looks[:3]
 
 
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_the_bounds_of_a_mean_over_seeds_are_not_called_an_interval(seeds: int):
+def test_the_bounds_of_a_mean_over_seeds_are_not_called_an_interval():
     """They are its runs' least and greatest score, and the legend says so where there is one."""
-    figure = scores_figure(score_bars(board([board_row("a", 50.0) | {"seeds": seeds}])), {})
-    said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert (seeds > 1) == any("least to greatest" in one for one in said)
+    for seeds in (1, 3):
+        figure = scores_figure(score_bars(board([board_row("a", 50.0) | {"seeds": seeds}])), {})
+        said = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert (seeds > 1) == any("least to greatest" in one for one in said)
 
 
 def test_a_label_is_drawn_as_it_is():
@@ -217,7 +198,7 @@ def test_a_table_is_html_without_the_html_of_its_cells():
     assert ["right"] * 3 == [one["class"] for _, one in page.found if one.get("class") == "right"]
 
 
-@pytest.mark.parametrize("name", ["..", "", "a/b", "<x>", "测", "x" * 300])
-def test_a_name_in_a_path_stays_in_its_folder(name: str):
+def test_a_name_in_a_path_stays_in_its_folder():
     """Only letters, digits, dots, dashes and underscores, and never nothing."""
-    assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}", slug(name))
+    for name in ("..", "", "a/b", "<x>", "测", "x" * 300):
+        assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}", slug(name))

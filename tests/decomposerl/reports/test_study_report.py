@@ -6,7 +6,6 @@ import re
 import numpy as np
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
 from decomposerl.reports.figure_style import PALETTE, drawn
@@ -37,51 +36,34 @@ def cells(markdown: str, head: str) -> dict[str, list[str]]:
     return {first.strip(): [one.strip() for one in rest] for first, *rest in rows}
 
 
-def test_the_sentence_names_engine_and_size_and_counts_orders(table: pl.DataFrame):
-    """Of the fifteen pairs of the paper's six runs, twelve differ in domain and all out of it."""
+def test_the_sentence_counts_orders_and_names_what_moved(table: pl.DataFrame):
+    """Engine and sizes; of the fifteen pairs of the paper's six runs twelve differ in domain.
+
+    Against each variant's own start joint quality falls alone; tau has its interval and p.
+    """
     said = study_sentence(REWARDS, table)
-    assert "5 seeds, 30 steps, 60 held-out claims; engine: rule_judge; minilm" in said
-    assert re.search(r"\(p < 0.05 by Holm\): without joint quality by -\d+\.\d\. ", said)
-    counts = re.findall(r"(\d+) of (\d+); opposite: (\d+); not resolved: (\d+)", said)
-    assert ["12", "15"] == [every for _, every, _, _ in counts]
-    for same, every, opposite, rest in counts:
-        assert int(every) == int(same) + int(opposite) + int(rest)
-        assert int(same) > 0
-
-
-def test_the_sentence_says_what_training_moved(table: pl.DataFrame):
-    """Greedy accuracy and the sum of rewards against each variant's own start."""
-    said = study_sentence(REWARDS, table)
-    assert re.search(
-        r"Greedy accuracy, moved by training: without joint quality by -\d+\.\d\. "
-        r"Sum of rewards on sampled traces, moved by training: ", said
-    )  # fmt: skip
-    moved = cells(study_markdown(REWARDS, table), "variant | before")["without joint quality"][2]
-    assert re.fullmatch(r"-\d+\.\d\*", moved)
-
-
-def test_the_sentence_says_what_is_lowered_and_how_the_order_agrees(table: pl.DataFrame):
-    """Only joint quality falls; Kendall's tau has its interval and p, in domain and out of it."""
-    said = study_sentence(REWARDS, table)
-    found = re.search(r"Lower what they should, on sampled traces: (.*?); not shown: (.*?)\.", said)
+    for words in ("5 seeds", "30 steps", "60 held-out claims", "rule_judge; minilm"):
+        assert words in said
+    counts = [tuple(map(int, one)) for one in re.findall(r"(\d+) of (\d+);\D*(\d+);\D*(\d+)", said)]
+    assert [12, 15] == [every for _, every, _, _ in counts]
+    assert all(every == same + opposite + rest for same, every, opposite, rest in counts)
+    assert all(same > 0 for same, *_ in counts)
+    lost = r"without joint quality by -\d+\.\d\. "
+    assert 2 <= len(re.findall(lost, said)), "from the full run, and moved by training"
+    found = re.search(r"Lower what they should.*?: (.*?); not shown: (.*?)\.", said)
     assert found
-    lower, others = found.groups()
-    assert "without joint quality" == lower
-    assert 6 == others.count("without")
-    assert re.search(
-        r"Kendall's tau with the paper's order \(95 % over seeds\): [+-]\d\.\d\d \(.*? to .*?\), "
-        r"exact p \d\.\d{3}, in domain; .*, out of domain\.", said
-    )  # fmt: skip
-    for absent in ("tau", "Lower what"):
-        assert absent not in study_sentence(EPOCHS, study_table(EPOCHS, outcomes(EPOCHS, {}), "r"))
+    assert ("without joint quality", 6) == (found[1], found[2].count("without"))
+    tau = r"[+-]\d\.\d\d \(.*? to .*?\), exact p \d\.\d{3}, in domain; .*, out of domain\."
+    assert re.search(tau, said)
+    other = study_sentence(EPOCHS, study_table(EPOCHS, outcomes(EPOCHS, {}), "r"))
+    assert not re.search("tau|Lower what", other)
 
 
 def test_variants_that_are_not_trained_are_named_and_left_out():
     """The table, the figure and the sentence are those of the part that is there."""
     part = REWARDS.only({"all seven rewards", "without coverage"})
     made = study_table(part, outcomes(part, {}), "rules")
-    said = study_sentence(REWARDS, made)
-    assert "because runs are missing: without necessity, without diversity" in said
+    assert "missing: without necessity, without diversity" in study_sentence(REWARDS, made)
     assert "missing" not in study_sentence(part, made)
     assert study_markdown(REWARDS, made) == study_markdown(part, made)
     assert ["all seven rewards", "without coverage"] == list(
@@ -93,7 +75,7 @@ def test_variants_that_are_not_trained_are_named_and_left_out():
 def test_nothing_that_is_not_resolved_is_called_a_difference():
     """Variants that differ by chance alone."""
     quiet = study_table(REWARDS, outcomes(REWARDS, {}), "rules")
-    assert "from all seven rewards (p < 0.05 by Holm): none." in study_sentence(REWARDS, quiet)
+    assert "by Holm): none." in study_sentence(REWARDS, quiet)
     rows = cells(study_markdown(REWARDS, quiet), "variant | its measure")
     assert {"no"} == {row[-1] for row in rows.values()}
 
@@ -102,6 +84,7 @@ def test_the_tables_have_ours_the_papers_and_what_each_variant_lowers(table: pl.
     """The paper's means with their differences; yes only where its own measure is lower."""
     shown = study_markdown(REWARDS, table)
     rows = cells(shown, "variant | before")
+    assert re.fullmatch(r"-\d+\.\d\*", rows["without joint quality"][2])
     assert [one.title for one in REWARDS.variants] == list(rows)
     assert ["86.3", "69.8", "–"] == rows["all seven rewards"][-3:]
     assert ["85.6 (-0.7)", "67.8 (-2.0)", "same"] == rows["without joint quality"][-3:]
@@ -119,14 +102,12 @@ def test_a_study_that_the_paper_lacks_has_no_column_for_it():
     """Nor commands in its form."""
     shown = study_markdown(LEARNING, study_table(LEARNING, outcomes(LEARNING, {}), "rules"))
     assert "paper" not in shown
-    assert "The paper has no such study." == paper_form_markdown(LEARNING, SPEEDS)
+    assert "|" not in paper_form_markdown(LEARNING, SPEEDS)
 
 
 def test_the_papers_form_has_each_runs_command_and_the_judges_hours():
     """A reward that is not paid takes no judge calls; the hours follow from the speed."""
-    rows = {
-        command: (calls, hours) for *_, command, calls, hours in paper_form_rows(REWARDS, SPEEDS)
-    }
+    rows = {command: (calls, h) for *_, command, calls, h in paper_form_rows(REWARDS, SPEEDS)}
     full = rows["decomposerl train paper_7b"]
     assert ("1,027,768", "123.3") == full
     assert 6 == len(rows)
@@ -139,22 +120,19 @@ def test_the_papers_form_has_each_runs_command_and_the_judges_hours():
     assert ("1,027,768", "0.4") == (calls, hours)
 
 
-def pixels(png: bytes) -> NDArray[np.int64]:
-    with Image.open(io.BytesIO(png)) as picture:
-        return np.asarray(picture.convert("RGB"), np.int64)
-
-
 def inked(png: bytes, colour: str) -> int:
+    """The pixels of about this colour."""
     wanted = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
-    return int((abs(pixels(png) - wanted).max(-1) < 16).sum())
+    with Image.open(io.BytesIO(png)) as picture:
+        pixels = np.asarray(picture.convert("RGB"), np.int64)
+    return int((abs(pixels - wanted).max(-1) < 16).sum())
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda one: one.name)
 def test_every_study_has_its_figure(study: Study):
-    """A point for each variant; equal tables give equal bytes."""
+    """A point for each variant."""
     made = study_table(study, outcomes(study, {}, seeds=(42, 1)), "rules")
     figure = drawn(study_figure(study, made))
-    assert figure == drawn(study_figure(study, made))
     assert inked(figure.png, PALETTE[-1]) > 20 * len(study.variants)
 
 

@@ -64,9 +64,8 @@ def wide(text: str, span: list[int]) -> str:
 def test_each_answer_has_its_status_and_spans():
     """Beyond the plane of 16 bits too, offsets are those of JavaScript."""
     cycles = detail(item())["cycles"]
-    assert ["grounded", "contradicted", "abstained", "not_in_evidence"] == [
-        one["status"] for one in cycles
-    ]
+    statuses = ["grounded", "contradicted", "abstained", "not_in_evidence"]
+    assert statuses == [one["status"] for one in cycles]
     (born,), (won,) = cycles[0]["spans"], cycles[1]["spans"]
     assert "She was born in Odense." == wide(EVIDENCE, born["evidence"])
     assert "She was born in Odense." == wide(CYCLES[0].answer, born["answer"])
@@ -116,9 +115,8 @@ def test_what_judge_and_rewards_said():
     assert (True, False) == (first["answerable"], first["correct"])
     assert (None, None) == (second["answerable"], second["correct"])
     assert [True, True, False, True, True] == [one["met"] for one in first["atomicity"]]
-    assert [name.replace("_", " ") for name in CRITERIA] == [
-        one["mark"] for one in first["atomicity"]
-    ]
+    marks = [one["mark"] for one in first["atomicity"]]
+    assert [name.replace("_", " ") for name in CRITERIA] == marks
     assert first["nearest"] is None
     assert {"question": 0, "cosine": 0.91} == second["nearest"]
     assert {"question": None, "cosine": 0.42} == third["nearest"]
@@ -126,12 +124,8 @@ def test_what_judge_and_rewards_said():
     assert bar | {"low": -1.0, "high": 1.0} == made["rewards"][0]
     assert {"low": 0.0, "high": 1.0} == {name: made["rewards"][1][name] for name in ("low", "high")}
     assert [one.value for one in RULINGS] == [one["value"] for one in made["judge"]]
-
-
-def test_the_only_question_leaves_nothing_out():
-    """Without it no answer is left: that takes no call."""
-    judged = Judged(necessity=("necessary",))
-    (only,) = detail(item(cycles=CYCLES[:1], judged=judged))["cycles"]
+    alone = item(cycles=CYCLES[:1], judged=Judged(necessity=("necessary",)))
+    (only,) = detail(alone)["cycles"]  # without it no answer is left: that takes no call
     assert {"finding": "necessary", "without": "Not enough information"} == only["necessity"]
 
 
@@ -141,11 +135,7 @@ def test_numbers_that_json_has_not_are_null():
     judged = Judged((ShownReward("format", nan, "scored", nan),), cosines=(None, nan), total=nan)
     one = item(judged=judged, confidence=confidence(nan), agreement=nan)
     made = detail(one)
-    assert (None, None, None) == (
-        made["confidence"],
-        made["agreement"],
-        made["cycles"][1]["nearest"],
-    )
+    assert [None] * 3 == [made["confidence"], made["agreement"], made["cycles"][1]["nearest"]]
     assert (None, 0.0) == (made["rewards"][0]["value"], made["rewards"][0]["weight"])
     assert ([None], [None]) == (index(one)["total"], index(one)["confidence"])
 
@@ -159,28 +149,19 @@ def test_the_judges_texts_have_a_limit():
     assert "call_key" not in made[0]
 
 
-@pytest.mark.parametrize(
-    ("pairs", "kinds"),
-    [
-        ([("Where was Ada born?", "In Odense."), ("Where was Ada born?", "In Kolding.")], ["name"]),
-        (
-            [
-                ("Where was Ada born?", "Odense."),
-                ("Where was Ada born?", "She was born in Odense."),
-            ],
-            [],
-        ),
-        ([("Where was Ada born?", "Odense."), ("Where was Ada born?", "In Denmark.")], []),
-        ([("Who trained Ada?", "Petra Lund."), ("Who trained Okko?", "Ilva Renn.")], []),
-        ([("When was Ada born?", "In 1911."), ("When was Ada born?", "In 1912.")], ["date"]),
-    ],
-)
-def test_names_that_differ(pairs: list[tuple[str, str]], kinds: list[str]):
+def test_names_that_differ():
     """Near questions with other names; none where a sentence of the evidence has both."""
-    answered = [(number, *pair) for number, pair in enumerate(pairs)]
-    found = trace_conflicts(answered, "Ada was born in Odense, Denmark.")
-    assert kinds == [one.kind for one in found]
-    assert all((0, 1) == (one.first, one.second) for one in found)
+    born, when = "Where was Ada born?", "When was Ada born?"
+    for first, second, kinds in (
+        ((born, "In Odense."), (born, "In Kolding."), ["name"]),
+        ((born, "Odense."), (born, "She was born in Odense."), []),
+        ((born, "Odense."), (born, "In Denmark."), []),
+        (("Who trained Ada?", "Petra Lund."), ("Who trained Okko?", "Ilva Renn."), []),
+        ((when, "In 1911."), (when, "In 1912."), ["date"]),
+    ):
+        found = trace_conflicts([(0, *first), (1, *second)], "Ada was born in Odense, Denmark.")
+        assert kinds == [one.kind for one in found], (first, second)
+        assert all((0, 1) == (one.first, one.second) for one in found)
 
 
 def test_a_conflict_is_in_the_detail_and_a_flag():
@@ -211,12 +192,12 @@ def test_flags(changed: dict[str, Any], expected: set[str]):
     assert expected == flags(item(**changed))
 
 
-@pytest.mark.parametrize(("sure", "flagged"), [(0.9, 1), (0.89, 0)])
-def test_confident_and_wrong(sure: float, flagged: int):
+def test_confident_and_wrong():
     """From nine tenths on, by the confidence that the page shows."""
-    made = index(item(gold="Refuted", confidence=confidence(sure)), item("c2", gold="Refuted"))
     place = FLAG_NAMES.index("confident_and_wrong")
-    assert [flagged, 0] == [bits >> place & 1 for bits in made["flags"]]
+    for sure, flagged in ((0.9, 1), (0.89, 0)):
+        made = index(item(gold="Refuted", confidence=confidence(sure)), item("c2", gold="Refuted"))
+        assert [flagged, 0] == [bits >> place & 1 for bits in made["flags"]]
 
 
 def test_one_kind_of_confidence():
@@ -256,10 +237,7 @@ def test_blocks_end_between_claims():
     ]
     made, blocks = pages_of(items, ABOUT)
     assert made["blocks"] == len(blocks) == 2
-    homes = {
-        (claim, block) for claim, block in zip(made["claim_id"], made["block_of"], strict=True)
-    }
-    assert len(homes) == 3
+    assert 3 == len(set(zip(made["claim_id"], made["block_of"], strict=True)))
     places = [(n, place) for n, block in enumerate(blocks) for place in range(len(block["items"]))]
     assert places == list(zip(made["block_of"], made["place_of"], strict=True))
     assert all(0 == one["evidence"] for block in blocks for one in block["items"])
@@ -293,55 +271,44 @@ def test_a_result_of_verify_is_a_trace():
     assert one == result_line(json.dumps(RESULT.as_json()), "", 1)
     assert (Cycle("When?", "In 1937.", "Then."),) == one.cycles
     assert (RESULT.evidence, "Look.", "…") == (one.evidence, one.opening, one.reply)
-    assert ("Refuted", confidence(0.8), '{"asked_again": 1}') == (
-        one.verdict,
-        one.confidence,
-        one.notes,
-    )
+    assert ("Refuted", confidence(0.8)) == (one.verdict, one.confidence)
+    assert '{"asked_again": 1}' == one.notes
     assert 16 == len(one.claim_id)
     assert "mine" == verified_item(replace(RESULT, claim_id="mine")).claim_id
 
 
 def test_a_result_without_evidence_shows_the_sentences_behind_its_answers():
-    """As results of earlier versions are; a warning says so."""
-    values = RESULT.as_json()
+    """As results of earlier versions are; a warning says so. A line may hold a gold label."""
+    values = line(gold="Supported")
     del values["evidence"]
-    one = result_item(json.loads(json.dumps(values)), "old.jsonl")
-    assert "Ada won in 1937." == one.evidence
-    assert "no evidence" in one.warnings[-1]
+    one = result_item(values, "old.jsonl")
+    assert ("Ada won in 1937.", "Supported") == (one.evidence, one.gold)
+    assert "evidence" in one.warnings[-1]
 
 
-def test_a_gold_label_may_stand_in_the_line():
-    """So that wrong verdicts can be found."""
-    assert "Supported" == result_item(_line(gold="Supported"), "").gold
-
-
-def _line(**changed: object) -> dict[str, object]:
+def line(**changed: object) -> dict[str, object]:
     return json.loads(json.dumps(RESULT.as_json())) | changed
 
 
 @pytest.mark.parametrize(
-    ("changed", "named"),
+    ("field", "value", "named"),
     [
-        ({"claim": None}, "'claim': is missing"),
-        ({"system": 3}, "'system': is no text"),
-        ({"verdict": "maybe"}, "'verdict': 'maybe'"),
-        ({"gold": "maybe"}, "'gold': 'maybe'"),
-        ({"status": "odd"}, "'status': 'odd'"),
-        ({"evidence": 3}, "'evidence': is no text"),
-        ({"evidence": ["Ada won.", 3]}, "'evidence': a passage is no text"),
-        ({"questions": 3}, "'questions': is no list"),
-        ({"questions": [3]}, "'questions': an entry is no object"),
-        ({"confidence": 3}, "'confidence': is no object"),
-        ({"confidence": {"raw": 0.5}}, "'confidence': has no raw"),
-        ({"confidence": {"raw": True, "normalised": 1}}, "'confidence': 'raw' is no number"),
+        ("claim", None, "missing"),
+        ("system", 3, "text"),
+        *((field, "maybe", "'maybe'") for field in ("verdict", "gold", "status")),
+        ("evidence", 3, "text"),
+        ("evidence", ["Ada won.", 3], "passage"),
+        ("questions", 3, "list"),
+        ("questions", [3], "object"),
+        ("confidence", 3, "object"),
+        ("confidence", {"raw": 0.5}, "raw"),
+        ("confidence", {"raw": True, "normalised": 1}, "'raw'"),
     ],
 )
-def test_what_is_no_result_is_refused(changed: dict[str, object], named: str):
+def test_what_is_no_result_is_refused(field: str, value: object, named: str):
     """With file, line and field."""
-    with pytest.raises(SourceFileError, match=named) as raised:
-        result_line(json.dumps(_line(**changed)), "a.jsonl", 7)
-    assert str(raised.value).startswith("a.jsonl, line 7: ")
+    with pytest.raises(SourceFileError, match=f"a.jsonl, line 7: .*'{field}'.*{named}"):
+        result_line(json.dumps(line(**{field: value})), "a.jsonl", 7)
 
 
 def test_judge_calls_of_a_trace():

@@ -35,32 +35,27 @@ def found(answer: str, evidence: str = EVIDENCE) -> list[tuple[str, str | None]]
     ]
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ('It says "one" and "two".', ["one", "two"]),
-        ("“one”, „two“, «three», ‘four’", ["one", "two", "three", "four"]),
-        ("He says 'it was so'.", ["it was so"]),
-        ("('one')", ["one"]),
-        ("It isn't what Orwell's book or the dogs' bowl is.", []),
-        ("'It isn't so', he said.", ["It isn't so"]),
-        ("‘it isn’t so’", ["it isn’t so"]),
-        ("the '90s and the dogs' bowl, 'tis the cats' too", []),
-        ('a 5" pipe and a 6" pipe', []),
-        ("“he said ‘no’ twice”", ["he said ‘no’ twice"]),
-        ('" padded "', []),
-        ('"padded "', []),
-        ("« padded »", ["padded"]),
-        ('"", “...”, "?"', []),
-        ('an open "mark', []),
-        ("“one “two” three”", ["one"]),
-        (f'"{"x" * 2_001}"', []),
-        (f'"{"x" * 2_000}"', ["x" * 2_000]),
-    ],
-)
-def test_what_counts_as_a_quotation(answer: str, expected: list[str]):
+def test_what_counts_as_a_quotation():
     """Marks of one kind around letters or digits; apostrophes and inches are none."""
-    assert expected == [answer[start:end] for start, end in quotations(answer)]
+    quoted = {
+        'It says "one" and "two".': ["one", "two"],
+        "“one”, „two“, «three», ‘four’": ["one", "two", "three", "four"],
+        "He says 'it was so'.": ["it was so"],
+        "('one')": ["one"],
+        "It isn't what Orwell's book or the dogs' bowl is.": [],
+        "'It isn't so', he said.": ["It isn't so"],
+        "‘it isn’t so’": ["it isn’t so"],
+        "the '90s and the dogs' bowl, 'tis the cats' too": [],
+        'a 5" pipe and a 6" pipe': [],
+        "“he said ‘no’ twice”": ["he said ‘no’ twice"],
+        **{text: [] for text in ('" padded "', '"padded "', '"", “...”, "?"', 'an open "mark')},
+        "« padded »": ["padded"],
+        "“one “two” three”": ["one"],
+        f'"{"x" * 2_001}"': [],
+        f'"{"x" * 2_000}"': ["x" * 2_000],
+    }
+    for answer, expected in quoted.items():
+        assert expected == [answer[start:end] for start, end in quotations(answer)], answer
 
 
 @pytest.mark.parametrize(
@@ -96,32 +91,35 @@ def test_how_a_quotation_is_found(answer: str, expected: tuple[str, str | None])
     assert [expected] == found(answer)
 
 
-@pytest.mark.parametrize(
-    ("quotation", "expected"),
-    [
-        ("The Reed heron breeds in France, Spain and Italy.", "missing"),
-        ("Reed heron breeds in France, Spain and Italy", "missing"),
-        ("heron breeds in Germany, Spain and Italy", "missing"),
-        ("the Marsh heron breeds in Spain, Spain and Italy", "missing"),
-        ("Mali heron breeds in France, Spain and Italy", "missing"),
-        ("Heron breeds in Italy, Spain and Portugal", "missing"),
-        ("the club was lead by Joe Renn", "missing"),
-        ("The Marsh heron bred in France, Spain and Italy", "fuzzy"),
-        ("A Marsh heron breeds in France, Spain and Italy", "fuzzy"),
-        ("Heron bred in France, Spain and Italy", "fuzzy"),
-        ("Marsh heron bred in France, Spain and Italy", "fuzzy"),
-        ("marsh heron bred in france, spain and italy", "fuzzy"),
-        ("THE MARSH HERON BRED IN FRANCE, SPAIN AND ITALY", "fuzzy"),
-        ("the club was lead by Zoe Renn", "fuzzy"),
-    ],
-)
-def test_another_name_is_another_statement(quotation: str, expected: str):
+def test_another_name_is_another_statement():
     """However near the rest; a capital at the start, in shouting or an accent changes nothing."""
     evidence = (
         "A bird. The Marsh heron breeds in France, Spain and Italy. In winter it flies to Mali."
         " The club was led by Zoë Renn."
     )
-    assert [expected] == [each.match for each in citations(f'"{quotation}"', evidence)]
+    kinds = {
+        "missing": (
+            "The Reed heron breeds in France, Spain and Italy.",
+            "Reed heron breeds in France, Spain and Italy",
+            "heron breeds in Germany, Spain and Italy",
+            "the Marsh heron breeds in Spain, Spain and Italy",
+            "Mali heron breeds in France, Spain and Italy",
+            "Heron breeds in Italy, Spain and Portugal",
+            "the club was lead by Joe Renn",
+        ),
+        "fuzzy": (
+            "The Marsh heron bred in France, Spain and Italy",
+            "A Marsh heron breeds in France, Spain and Italy",
+            "Heron bred in France, Spain and Italy",
+            "Marsh heron bred in France, Spain and Italy",
+            "marsh heron bred in france, spain and italy",
+            "THE MARSH HERON BRED IN FRANCE, SPAIN AND ITALY",
+            "the club was lead by Zoe Renn",
+        ),
+    }
+    for kind, texts in kinds.items():
+        for text in texts:
+            assert [kind] == [each.match for each in citations(f'"{text}"', evidence)], text
 
 
 def test_similarity_is_one_less_the_share_of_edits():
@@ -132,11 +130,11 @@ def test_similarity_is_one_less_the_share_of_edits():
     assert ["missing", "exact", "missing"] == [each.match for each in near]
 
 
-@pytest.mark.parametrize("threshold", [0.0, -1.0, 1.01, float("nan")])
-def test_a_threshold_outside_its_range_is_refused(threshold: float):
+def test_a_threshold_outside_its_range_is_refused():
     """At 0 everything would match."""
-    with pytest.raises(ValueError, match="threshold"):
-        citations("", "", threshold=threshold)
+    for threshold in (0.0, -1.0, 1.01, float("nan")):
+        with pytest.raises(ValueError, match="threshold"):
+            citations("", "", threshold=threshold)
 
 
 @MANY
@@ -251,21 +249,10 @@ def test_no_more_than_the_first_quotations_are_looked_up():
         ('"a b c"', "a" * 300_000 + " b " + "d" * 300_000),
         (" ".join(f'"{i} {"one other word " * 40}"' for i in range(64)), "one word " * 5_000),
     ],
-    ids=[
-        "marks",
-        "apostrophes",
-        "open",
-        "open curly",
-        "inside",
-        "long",
-        "odd",
-        "letters",
-        "words",
-        "many",
-    ],
+    ids="marks apostrophes open curly inside long odd letters words many".split(),
 )
 def test_time_is_bounded(answer: str, evidence: str):
     """Ten thousand words of evidence and any answer take seconds at worst."""
-    started = time.perf_counter()
+    started = time.process_time()
     citations(answer, evidence)
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20

@@ -1,4 +1,7 @@
-"""The trace grammar: laws over any text, mutated traces, and every fault by example."""
+"""The trace grammar: laws over any text, mutated traces, and every fault by example.
+
+Then thoughts that quote tags, and untidy traces: cycles and verdict are read, faults are named.
+"""
 
 import time
 from typing import get_args
@@ -99,17 +102,11 @@ def mutated(draw: st.DrawFn) -> str:
     for _ in range(draw(st.integers(1, 4))):
         first, second = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
         before, slice_, after = text[:first], text[first:second], text[second:]
-        text = draw(
-            st.sampled_from(
-                (
-                    before + after,
-                    before + slice_ + slice_ + after,
-                    after + slice_ + before,
-                    before + draw(soup) + slice_ + after,
-                    before,
-                )
-            )
+        ways = (
+            *(before + after, before + slice_ + slice_ + after, after + slice_ + before, before),
+            before + draw(soup) + slice_ + after,
         )
+        text = draw(st.sampled_from(ways))
     return text
 
 
@@ -204,11 +201,7 @@ def test_a_good_trace_has_no_fault(text: str):
     assert ("Supported" if text is FOOTBALL else "Refuted") == trace.verdict
     assert all(cycle.thought for cycle in trace.cycles)
     assert ("(a < b & c &lt; d)" in trace.cycles[-1].answer) == (text is BOOKS)
-
-
-def test_canonical_text_is_written_as_it_was_read():
-    """Football is canonical letter for letter; the others have the same canonical form twice."""
-    assert FOOTBALL == write_trace(parse_trace(FOOTBALL))
+    assert (text is FOOTBALL) == (text == write_trace(trace)), "only Football is canonical"
 
 
 @pytest.mark.parametrize("text", WHOLE, ids=["books", "football", "monkeys"])
@@ -266,20 +259,15 @@ FAULTS: list[tuple[str, list[FaultKind]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), FAULTS)
-def test_each_fault_is_named_and_no_other(text: str, expected: list[FaultKind]):
-    """One thing wrong gives its own fault and nothing else: conditions stay independent."""
-    assert sorted(expected) == sorted(kinds(text))
-
-
-def test_every_fault_is_in_the_table():
-    """A fault that no example shows would be a fault that nobody has seen."""
+def test_each_fault_is_named_and_no_other():
+    """One thing wrong gives its own fault and nothing else; the table shows every fault."""
+    assert [] == [row for row in FAULTS if sorted(row[1]) != sorted(kinds(row[0]))]
     assert set(get_args(FaultKind)) == {kind for _, expected in FAULTS for kind in expected}
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "expected"),
-    [
+def test_a_fault_says_where():
+    """Its offsets cut out of the text just what is wrong."""
+    places: list[tuple[str, FaultKind, str]] = [
         ("x " + GOOD, "text_outside", "x"),
         (GOOD.replace("q?", "q? <Answer>"), "malformed_tag", "<Answer>"),
         (GOOD + T, "not_last", T),
@@ -287,34 +275,24 @@ def test_every_fault_is_in_the_table():
         (GOOD.replace(T + V, "</answer>" + V), "stray_close", "</answer>"),
         (GOOD.replace("<answer>a</answer>", "<answer>a", 1), "unclosed", "<answer>a"),
         (GOOD.replace("Supported", "Maybe"), "unknown_verdict", V.replace("Supported", "Maybe")),
-    ],
-)
-def test_a_fault_says_where(text: str, kind: FaultKind, expected: str):
-    """Its offsets cut out of the text just what is wrong."""
-    (fault,) = [fault for fault in parse_trace(text).faults if fault.kind == kind]
-    assert expected == text[fault.start : fault.end]
+    ]
+    for text, kind, expected in places:
+        (fault,) = [fault for fault in parse_trace(text).faults if fault.kind == kind]
+        assert expected == text[fault.start : fault.end], kind
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Supported", "Supported"),
-        (" REFUTED\n", "Refuted"),
-        ("\trefuted", "Refuted"),
-        ("not supported", "Refuted"),
-        ("Supported.", "Supported"),
-        ("**Supported**", "Supported"),
-        ("[Supported]", "Supported"),
-        ("The claim is Refuted because the mill is older.", "Refuted"),
-        ("mostly supported", None),
-        ("Supported or Refuted", None),
-        ("Supported\nRefuted", None),
-        ("", None),
-    ],
-)
-def test_a_verdict_is_read_as_in_every_reply(text: str, expected: str | None):
+def test_a_verdict_is_read_as_in_every_reply():
     """By the reader of all systems: marks and reasons are passed over, a hedge is none."""
-    assert expected == parse_trace(f"{T}<verification>{text}</verification>").verdict
+    verdicts = {
+        **dict.fromkeys(("Supported", "Supported.", "**Supported**", "[Supported]"), "Supported"),
+        **dict.fromkeys((" REFUTED\n", "\trefuted", "not supported"), "Refuted"),
+        "The claim is Refuted because the mill is older.": "Refuted",
+        **dict.fromkeys(
+            ("mostly supported", "Supported or Refuted", "Supported\nRefuted", ""), None
+        ),
+    }
+    for text, verdict in verdicts.items():
+        assert verdict == parse_trace(f"{T}<verification>{text}</verification>").verdict, text
 
 
 def test_two_different_verdicts_are_none():
@@ -343,12 +321,100 @@ def test_an_untrimmed_text_cannot_be_written(text: str, space: str):
         write_trace(untrimmed)
 
 
-@pytest.mark.parametrize(
-    "unit", ["<", "< ", "</", "<think>", "</think>", "<answer ", *NEAR, "\ud800\0"]
+def test_time_grows_with_length_and_no_faster():
+    """100,000 letters take a second at worst; a quadratic scan would take minutes."""
+    for unit in ("<", "< ", "</", "<think>", "</think>", "<answer ", *NEAR, "\ud800\0", " "):
+        started = time.process_time()
+        parse_trace("<" + unit * (100_000 // len(unit)) + "think")
+        parse_trace(unit * (100_000 // len(unit)))
+        assert time.process_time() - started < 3, unit
+
+
+REFUTED = GOOD.replace("Supported", "Refuted")
+QUOTES = (
+    "Okay. The form is <question>…</question> and <answer>…</answer>, so I could write "
+    "<question>Is it old?</question>\n<answer>It is.</answer> and end with "
+    "<verification>Supported</verification>."
 )
-def test_time_grows_with_length_and_no_faster(unit: str):
-    """A megabyte of anything takes seconds at worst; a quadratic scan would take hours."""
-    started = time.perf_counter()
-    parse_trace(unit * (1_000_000 // len(unit)))
-    parse_trace("<" + " " * 1_000_000 + "think")
-    assert time.perf_counter() - started < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "others"),
+    [
+        (f"<think>\n{QUOTES}\n</think>\n\n{REFUTED}", []),
+        (f"{QUOTES}\n</think>\n\n{REFUTED}", []),
+        (f"Okay, 1889 is after 1870.\nSo it is Refuted.\n</think>\n\n{REFUTED}", []),
+        (f"<think>{QUOTES} The <answer> tag too.</think>{REFUTED}", []),
+        (REFUTED.replace("<think>t", f"<think>t {QUOTES}", 1), ["no_opening_thought"]),
+        (REFUTED.replace(A + T, f"{A}<think>{QUOTES}</think>{T}", 1), []),
+        (REFUTED.replace(A + T, f"{A}<think>{QUOTES}</think>", 1), ["no_thought_after_answer"]),
+    ],
+)
+def test_a_thought_that_quotes_tags_forges_nothing(text: str, others: list[FaultKind]):
+    """A reasoning model's own thought: cycles and verdict are real, and it is text outside."""
+    trace = parse_trace(text)
+    assert parse_trace(REFUTED).cycles[0].question == trace.cycles[0].question
+    assert ["q?", "r?"] == [cycle.question for cycle in trace.cycles]
+    assert "Refuted" == trace.verdict
+    assert sorted([*others, "text_outside"]) == sorted(fault.kind for fault in trace.faults)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (REFUTED + "\n\nThe bridge is younger, so the claim fails.", "text_outside"),
+        (REFUTED.replace(Q, f"### Question\n{Q}").replace(R, f"### Question\n{R}"), "text_outside"),
+        (REFUTED.replace(A + T + "<ver", A + "<ver"), "no_thought_after_answer"),
+        (REFUTED.replace(A + T + R, A + "<think>t" + R), "unclosed"),
+    ],
+)
+def test_untidy_traces_keep_cycles_and_verdict(text: str, fault: FaultKind):
+    """A remark behind, headings, a missing or unclosed thought: each costs its condition only."""
+    trace = parse_trace(text)
+    assert ("Refuted", 2) == (trace.verdict, len(trace.cycles))
+    assert {fault} == {one.kind for one in trace.faults}
+
+
+TOKENS = ["<|im_end|>", "\n<|eot_id|>\n", "</s>", "<end_of_turn>\n", "<|im_end|>\n<|endoftext|>"]
+
+
+@pytest.mark.parametrize("token", TOKENS, ids=repr)
+def test_chat_tokens_are_no_text_at_the_end_alone(token: str):
+    """There, traces are those without them; between blocks they are text outside, inside text."""
+    unclosed = REFUTED.removesuffix("</verification>")
+    for text in (REFUTED, unclosed, T + Q + "<answer>a", "a b", ""):
+        plain, found = parse_trace(text), parse_trace(text + token)
+        assert seen(plain) == seen(found)
+        assert sorted(kinds(text)) == sorted(kinds(text + token))
+        assert write_trace(plain) == write_trace(parse_trace(write_trace(found)))
+    assert ["text_outside"] == kinds(T + token + REFUTED[16:]) == kinds(REFUTED + token + "So.")
+    assert token.strip() == parse_trace(f"<think>{token}</think>").opening
+
+
+def test_a_fence_around_a_trace_is_text_outside():
+    """Verdict and cycles are read; the format is not that of the paper."""
+    for fence in ("```", "```xml", "```text"):
+        trace = parse_trace(f"{fence}\n{REFUTED}\n```")
+        assert seen(parse_trace(REFUTED)) == seen(trace)
+        assert ["text_outside"] * 2 == [fault.kind for fault in trace.faults]
+
+
+def test_characters_without_width_do_not_hide_a_verdict():
+    """They are passed over before and behind the word; the word itself must be one of the two."""
+    for hidden in ("\u200b", "\ufeff", "\u2060\n\u200d"):
+        for word in (f"{hidden}Refuted", f"Refuted{hidden}", f"\n{hidden}Refuted\n"):
+            trace = parse_trace(REFUTED.replace("Refuted", word))
+            assert ("Refuted", ()) == (trace.verdict, trace.faults)
+        assert parse_trace(REFUTED.replace("Refuted", f"{hidden}Maybe")).verdict is None
+
+
+QUOTED = [tag for tag in TAGS if "think" not in tag]
+
+
+@LAW
+@given(st.lists(st.sampled_from(QUOTED), max_size=8), st.sampled_from(["", " ", "a", "\n?"]))
+def test_no_thought_adds_a_block(tags: list[str], words: str):
+    """Whatever tags a closed first thought quotes, what follows it is read as without it."""
+    thought = f"<think>{words.join(['', *tags, ''])}</think>"
+    assert parse_trace(REFUTED).cycles == parse_trace(thought + REFUTED).cycles
+    assert "Refuted" == parse_trace(thought + REFUTED).verdict

@@ -43,31 +43,15 @@ LONG = "On which Danish island and in what trading town did the celebrated engin
         (LONG, "In 1902", (CLOSED,)),
         (LONG, "Odense Lund", ()),
         (LONG, "It", ()),
+        ("Is it open?", f'"{CLOSED}" So it did not stay open, as Lund, born in Odense.', (CLOSED,)),
     ],
 )
 def test_what_an_answer_rests_on(question: str, answer: str, behind: tuple[str, ...]):
-    """Quoted sentences, else the nearest that hold its numbers; another number is no support."""
+    """Quoted sentences alone, else the nearest that hold its numbers; no other number."""
     assert behind == sentences_behind(question, answer, EVIDENCE)
 
 
-def test_quotations_come_alone():
-    """Where an answer quotes, its other words choose no sentence."""
-    answer = f'"{CLOSED}" So it did not stay open, as Lund, born in Odense, left.'
-    assert (CLOSED,) == sentences_behind("Is it open?", answer, EVIDENCE)
-
-
 TEXTS = st.text(alphabet="AbCd 1937.!?\"“”\n'", max_size=80)
-
-
-@given(TEXTS, TEXTS, st.lists(st.sampled_from([DESIGNED, OPENED, BORN, "x\u2028y.", " "]) | TEXTS))
-def test_sentences_are_the_evidences_own(question: str, answer: str, parts: list[str]):
-    """On any texts: few, distinct places, in the order of the evidence."""
-    evidence = "\n".join(parts)
-    every = split_sentences(evidence)
-    behind = sentences_behind(question, answer, evidence)
-    assert len(behind) <= MOST_SENTENCES
-    rest = iter(every)
-    assert all(sentence in rest for sentence in behind)
 
 
 @pytest.mark.parametrize(
@@ -78,11 +62,7 @@ def test_sentences_are_the_evidences_own(question: str, answer: str, parts: list
         ("When was the bridge closed?", "1903", "contradicted"),
         ("Was Lund born in Odense?", "Lund was not born in Odense.", "contradicted"),
         ("Was Lund born in Odense?", "No, Lund was never born in Odense.", "contradicted"),
-        (
-            "When was the bridge closed?",
-            "The bridge was closed in 1902, not in 1903.",
-            "not_in_evidence",
-        ),
+        ("When?", "The bridge was closed in 1902, not in 1903.", "not_in_evidence"),
         ("When did it close?", "The bridge was not closed until 1902.", "grounded"),
         ("How many arches has it?", "It has 12 arches.", "not_in_evidence"),
         ("When was Lund born in Odense?", "In 12 towns.", "not_in_evidence"),
@@ -92,11 +72,7 @@ def test_sentences_are_the_evidences_own(question: str, answer: str, parts: list
         ("Was it designed by Lund?", "Yes.", "unknown"),
         ("Was it designed by Lund?", "No, it is false.", "unknown"),
         ("Does the evidence support the claim?", "Supported", "unknown"),
-        (
-            "Does the evidence support the claim?",
-            "The claim is refuted by the evidence.",
-            "unknown",
-        ),
+        ("Is the claim supported?", "The claim is refuted by the evidence.", "unknown"),
         ("Who painted it?", "Yes, a painter.", "not_in_evidence"),
         (LONG, "Odense.", "grounded"),
     ],
@@ -106,21 +82,14 @@ def test_the_status_of_an_answer(question: str, answer: str, status: str):
     assert status == grounded_answer(question, answer, EVIDENCE).status
 
 
-def test_a_contradiction_names_its_sentence():
-    """The stretch is the sentence with the other number."""
-    (found,) = grounded_answer("When was the bridge closed?", "1903", EVIDENCE).grounds
+def test_what_a_status_rests_on():
+    """A contradiction names its sentence; a quotation grounds; without evidence nothing does."""
+    closed = "When was the bridge closed?"
+    (found,) = grounded_answer(closed, "1903", EVIDENCE).grounds
     assert CLOSED == EVIDENCE[slice(*found.evidence)]
-
-
-def test_without_evidence_nothing_is_known():
-    """Neither grounded nor missing."""
+    quoted = f'The text says "{CLOSED}", which is 903 years before 2805.'
+    assert "grounded" == grounded_answer(closed, quoted, EVIDENCE).status
     assert "unknown" == grounded_answer("When?", "In 1871.", " \n").status
-
-
-def test_an_answer_that_quotes_its_source_is_not_contradicted():
-    """What it says beside a quotation is for a reader."""
-    answer = f'The text says "{CLOSED}", which is 903 years before 2805.'
-    assert "grounded" == grounded_answer("When was the bridge closed?", answer, EVIDENCE).status
 
 
 @pytest.mark.parametrize(
@@ -144,8 +113,11 @@ def test_where_a_ground_stands(answer: str, said: str | None, stretch: str, matc
 
 @given(TEXTS, TEXTS, st.lists(st.sampled_from([DESIGNED, OPENED, BORN, "x\u2028y.", " "]) | TEXTS))
 def test_every_offset_is_inside(question: str, answer: str, parts: list[str]):
-    """On any texts, stretches are not empty, and a grounded answer has one."""
+    """On any texts: few sentences in the order of the evidence, stretches are not empty."""
     evidence = "\n".join(parts)
+    behind, rest = sentences_behind(question, answer, evidence), iter(split_sentences(evidence))
+    assert len(behind) <= MOST_SENTENCES
+    assert all(sentence in rest for sentence in behind)
     found = grounded_answer(question, answer, evidence)
     assert (found.status in {"grounded", "contradicted"}) == bool(found.grounds)
     for one in found.grounds:

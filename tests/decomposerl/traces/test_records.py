@@ -87,10 +87,17 @@ def test_the_least_line():
     assert expected == one()
 
 
-@pytest.mark.parametrize("name", ["label", "n_star", "questions", "group", "rollout", "truncated"])
-def test_null_is_absent(name: str):
-    """Exporters write null for what is not there."""
-    assert one() == one(**{name: None})
+def test_what_lines_may_leave_open():
+    """Null is absent, a trace may be empty, evidence a list of passages, a label in any case."""
+    for name in ("label", "n_star", "questions", "group", "rollout", "truncated"):
+        assert one() == one(**{name: None})
+    assert one(trace="").text == ""
+    assert one(evidence=["one.", " ", "two."]).evidence == "one.\ntwo."
+    for spelling in ("Supported", "supported", "SUPPORTED", " Supported "):
+        assert one(label=spelling).label == "Supported"
+    records, problems = read("\n", line(), "  \n")
+    assert ([2], []) == ([record.line for record in records], problems)
+    assert 1 == len(read("\ufeff" + line())[0])
 
 
 def test_a_number_without_a_name_is_free():
@@ -98,28 +105,6 @@ def test_a_number_without_a_name_is_free():
     records, problems = read(line(group=7, rollout=1), line(group=7), line(group="7"))
     assert [("7", 1), ("7", 0), ("7", 2)] == [(record.group, record.number) for record in records]
     assert [] == problems
-
-
-def test_an_empty_trace_is_a_trace():
-    """A policy that wrote nothing is scored like any other."""
-    assert one(trace="").text == ""
-
-
-def test_passages_are_joined_with_line_breaks():
-    """Evidence may come as a list; blank passages are no passages."""
-    assert one(evidence=["one.", " ", "two."]).evidence == "one.\ntwo."
-
-
-@pytest.mark.parametrize("spelling", ["Supported", "supported", "SUPPORTED", " Supported "])
-def test_label_spellings(spelling: str):
-    """Letter case and white space around a label do not matter."""
-    assert one(label=spelling).label == "Supported"
-
-
-@pytest.mark.parametrize("value", ["not supported", "Supported.", "NEI", "", "true"])
-def test_no_label_by_substring(value: str):
-    """Anything but the two labels is refused by name, never read as the nearest one."""
-    assert refusal(label=value) == ("label", f"'{value}' is neither Supported nor Refuted")
 
 
 def test_a_third_label_is_read_where_it_is_offered():
@@ -132,7 +117,8 @@ def test_a_third_label_is_read_where_it_is_offered():
         assert "NotEnoughInfo" == record.rollout().trace.verdict
     assert one(trace=third).rollout().trace.verdict is None
     _, (problem,) = read_trace_records([line(label="NEI")], "t.jsonl", VERDICTS)
-    assert "'NEI' is neither Supported, Refuted nor Not Enough Information" == problem.reason
+    for name in ("'NEI'", "Supported", "Refuted", "Not Enough Information"):
+        assert name in problem.reason
 
 
 def test_silver_questions_give_n_star():
@@ -143,56 +129,41 @@ def test_silver_questions_give_n_star():
     assert one(n_star=3.0).n_star == 3
 
 
-REFUSED: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
-    "claim of another type": ({"claim": 7}, ("claim", "a number instead of a text")),
-    "null claim": ({"claim": None}, ("claim", "is null")),
-    "blank claim": ({"claim": " "}, ("claim", "is blank")),
-    "evidence as an object": ({"evidence": {}}, ("evidence", "an object instead of a text")),
-    "no passage": ({"evidence": [""]}, ("evidence", "holds no passage with text")),
-    "passage of another type": (
-        {"evidence": ["a", 1]},
-        ("evidence", "a number in a list of texts"),
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"claim": 7}, "claim", "number text"),
+    ({"claim": None}, "claim", "null"),
+    ({"claim": " "}, "claim", "blank"),
+    ({"claim": "a\ud800"}, "claim", "surrogate"),
+    ({"evidence": {}}, "evidence", "object text"),
+    ({"evidence": [""]}, "evidence", "passage"),
+    ({"evidence": ["a", 1]}, "evidence", "number list"),
+    ({"trace": ["t"]}, "trace", "list text"),
+    ({"label": True}, "label", "true Supported Refuted"),
+    *(
+        ({"label": word}, "label", f"'{word}' Refuted")
+        for word in ("Supported.", "NEI", "", "true")
     ),
-    "trace of another type": ({"trace": ["t"]}, ("trace", "a list instead of a text")),
-    "label of another type": (
-        {"label": True},
-        ("label", "true or false is neither Supported nor Refuted"),
-    ),
-    "n* below one": ({"n_star": 0}, ("n_star", "0 is not within 1 to 1000000")),
-    "n* of another type": ({"n_star": True}, ("n_star", "true or false instead of a whole number")),
-    "broken n*": ({"n_star": 2.5}, ("n_star", "a number instead of a whole number")),
-    "n* that is no number": (
-        {"n_star": float("nan")},
-        ("n_star", "a number instead of a whole number"),
-    ),
-    "n* against questions": (
-        {"n_star": 3, "questions": ["a?", "b?"]},
-        ("n_star", "3, but there are 2 different questions"),
-    ),
-    "questions as a text": (
-        {"questions": "a?"},
-        ("questions", "a text instead of a list of texts"),
-    ),
-    "group of another type": ({"group": 3.5}, ("group", "a number instead of a text")),
-    "blank group": ({"group": ""}, ("group", "is blank")),
-    "rollout below zero": ({"rollout": -1}, ("rollout", "-1 is not within 0 to 1000000")),
-    "rollout beyond all": (
-        {"rollout": 10**40},
-        ("rollout", f"{10**40} is not within 0 to 1000000"),
-    ),
-    "truncated as a text": ({"truncated": "no"}, ("truncated", "a text instead of true or false")),
-    "half a character": (
-        {"claim": "a\ud800"},
-        ("claim", "holds half of a surrogate pair, which is no character"),
-    ),
-}
+    ({"label": "not supported"}, "label", "supported' Refuted"),
+    ({"n_star": 0}, "n_star", "0 1 1000000"),
+    ({"n_star": True}, "n_star", "true whole"),
+    ({"n_star": 2.5}, "n_star", "number whole"),
+    ({"n_star": float("nan")}, "n_star", "number whole"),
+    ({"n_star": 3, "questions": ["a?", "b?"]}, "n_star", "3 2 questions"),
+    ({"questions": "a?"}, "questions", "text list"),
+    ({"group": 3.5}, "group", "number text"),
+    ({"group": ""}, "group", "blank"),
+    ({"rollout": -1}, "rollout", "-1 0 1000000"),
+    ({"rollout": 10**40}, "rollout", f"{10**40} 0 1000000"),
+    ({"truncated": "no"}, "truncated", "text true false"),
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_field_that_cannot_be_read(name: str):
-    """The line is left out, and the problem names the field and the reason."""
-    changes, expected = REFUSED[name]
-    assert expected == refusal(**changes)
+@pytest.mark.parametrize(("changes", "field", "words"), REFUSED)
+def test_a_field_that_cannot_be_read(changes: dict[str, Any], field: str, words: str):
+    """The line is left out; the problem names the field, what stands there and what may."""
+    named, reason = refusal(**changes)
+    assert field == named
+    assert [] == [word for word in words.split() if word not in reason]
 
 
 @pytest.mark.parametrize("name", ["claim", "evidence", "trace"])
@@ -201,8 +172,8 @@ def test_what_must_be_there(name: str):
     values = {"claim": "c", "evidence": "e", "trace": TRACE}
     del values[name]
     records, (problem,) = read(json.dumps(values))
-    assert records == []
-    assert Problem("t.jsonl", 1, name, "is missing") == problem
+    assert ([], 1, name, True) == (records, problem.line, problem.field, problem.dropped)
+    assert "missing" in problem.reason
 
 
 def test_rows_are_read_as_lines_are():
@@ -215,8 +186,9 @@ def test_rows_are_read_as_lines_are():
     assert [(one.line + 1, one.field, one.reason) for one in problems] == [
         (one.line, one.field, one.reason) for one in their_problems
     ]
-    assert "rows, row 1, field 'label': 'x' is neither Supported nor Refuted" == str(problems[0])
-    assert "rows, line 2, field 'label'" in str(their_problems[0])
+    assert str(problems[0]).startswith("rows, row 1, field 'label': ")
+    assert str(their_problems[0]).startswith("rows, line 2, field 'label': ")
+    assert "a.jsonl, line 3: odd" == str(Problem("a.jsonl", 3, "", "odd"))
 
 
 def test_every_problem_of_a_line_is_named():
@@ -237,29 +209,12 @@ def test_a_bad_line_never_stops_the_rest(bad: str):
     assert {(2, True)} == {(problem.line, problem.dropped) for problem in problems}
 
 
-def test_blank_lines_count_as_lines():
-    """Line numbers are those that an editor shows."""
-    records, problems = read("\n", line(), "  \n")
-    assert [2] == [record.line for record in records]
-    assert problems == []
-
-
-def test_a_byte_order_mark_is_no_content():
-    """Some editors begin a file with one."""
-    records, problems = read("\ufeff" + line())
-    assert 1 == len(records)
-    assert problems == []
-
-
 def test_unread_fields_are_reported_once():
     """A field beyond the contract costs nothing and is said where it first stands."""
     records, problems = read(line(), line(model="m"), line(model="m", messages=[]))
     assert 3 == len(records)
-    reason = "is not read, here and in later lines"
-    assert [
-        Problem("t.jsonl", 2, "model", reason, dropped=False),
-        Problem("t.jsonl", 3, "messages", reason, dropped=False),
-    ] == problems
+    said = [(problem.line, problem.field, problem.dropped) for problem in problems]
+    assert [(2, "model", False), (3, "messages", False)] == said
 
 
 def test_records_of_one_prompt_are_one_group():
@@ -269,10 +224,6 @@ def test_records_of_one_prompt_are_one_group():
     assert [0, 0, 1, 0] == [record.number for record in records]
     assert 3 == len({record.group for record in records})
     assert records[0].group == records[2].group
-
-
-def test_claim_and_evidence_cannot_be_exchanged():
-    """Two texts cut at another place are another prompt."""
     assert 2 == len({group_of("a", "b c"), group_of("a b", "c")})
 
 
@@ -284,32 +235,27 @@ def test_a_group_is_one_prompt(name: str, value: object):
     first, other = line(group="g"), line(**{"group": "g", name: value})
     records, problems = read(first, other, first)
     assert [1, 3] == [record.line for record in records]
-    assert [Problem("t.jsonl", 2, name, "differs from line 1 of the same group")] == problems
+    assert [(2, name, True)] == [(one.line, one.field, one.dropped) for one in problems]
+    assert "line 1" in problems[0].reason
 
 
 def test_a_number_stands_once_in_its_group():
     """The same rollout twice would count twice."""
     records, problems = read(line(rollout=2), line(rollout=2), line(claim="d", rollout=2))
     assert [1, 3] == [record.line for record in records]
-    reason = "2 is the number of line 1 of the same group"
-    assert [Problem("t.jsonl", 2, "rollout", reason)] == problems
+    assert [(2, "rollout", True)] == [(one.line, one.field, one.dropped) for one in problems]
+    assert "line 1" in problems[0].reason
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(20)
 def test_a_group_of_many_rollouts_is_numbered_in_linear_time():
     """Each takes the least free number, which is not looked for from 0 on."""
-    lines = [line(rollout=7), line(rollout=0), *[line()] * 80_000]
+    lines = [line(rollout=7), line(rollout=0), *[line()] * 40_000]
     records, problems = read(*lines)
     assert not problems
     numbers = [record.number for record in records]
     assert [7, 0, 1, 2, 3, 4, 5, 6, 8] == numbers[:9]
-    assert 80_001 == numbers[-1]
-
-
-def test_a_problem_reads_as_one_line():
-    """File, line, field and reason, in this order."""
-    assert str(Problem("a.jsonl", 3, "label", "is odd")) == "a.jsonl, line 3, field 'label': is odd"
-    assert str(Problem("a.jsonl", 3, "", "is odd")) == "a.jsonl, line 3: is odd"
+    assert 40_001 == numbers[-1]
 
 
 JSON = st.recursive(

@@ -1,8 +1,10 @@
 """Traces of any shape are scored in time that grows with their length, not with its square.
 
-Four times the text takes less than ten times the processor time; a second is always allowed.
+Four times the text takes less than ten times the processor time; a second is allowed.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from time import process_time
 
 import numpy as np
@@ -20,44 +22,15 @@ from resources.judge.scoring import reward_rollouts
 CLAIM = "Ilva Marrek opened the Torbeck bridge in 1921."
 EVIDENCE = "Ilva Marrek opened it in 1921.\n| Name | Year |\n| Ilva | 1921 |\n| Torbeck | 1930 |"
 EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS})
-UNITS = {
-    "one word": "a",
-    "commas": ",",
-    "abstentions": "I don't know. ",
-    "one number": "7",
-    "dates": "3 May 1921 ",
-    "decimals": "1,",
-    "ranges": "1-",
-    "table rows": "| {i} | w{i} |\n",
-    "pipes": "|",
-    "quotation marks": '"',
-    "quotations": '"Ilva opened w{i}" ',
-    "open quotations": "“a ",
-    "brackets": "[(",
-    "angles": "<",
-    "near tags": "< Think x",
-    "tags that open": "<think>",
-    "tags that close": "</answer>",
-    "nested tags": "<question><answer>",
-    "spaces": " ",
-    "line breaks": "\n",
-    "combining": "\u0301",
-    "ligatures": "\ufdfa",
-    "stops": "w{i}. ",
-    "initials": "A. ",
-    "lists": "{i}. Ilva w{i}\n",
-    "equal words": "Ilva ",
-    "words": "w{i}q ",
-    "equal sentences": "Ilva Marrek opened the Torbeck bridge in 1921. ",
-    "sentences": "Ilva opened the bridge w{i} in {i}. ",
-    "denials": "not w{i}. ",
-    "pairs": "A and B, ",
-    "names": "W{i} and ",
-    "between": "between A and B ",
-    "questions": "Who opened w{i}? ",
-    "clauses": "w{i}; ",
-}
-PLACES = ("answer", "question", "thought", "trace", "evidence", "claim")
+UNITS = (
+    *("a", ",", "I don't know. ", "7", "3 May 1921 ", "1,", "1-", "| {i} | w{i} |\n", "|", '"'),
+    *('"Ilva opened w{i}" ', "“a ", "[(", "<", "< Think x", "<think>", "</answer>", " ", "\n"),
+    *("<question><answer>", "\u0301", "\ufdfa", "w{i}. ", "A. ", "{i}. Ilva w{i}\n", "Ilva "),
+    *("w{i}q ", "Ilva Marrek opened the Torbeck bridge in 1921. ", "A and B, ", "W{i} and "),
+    *("Ilva opened the bridge w{i} in {i}. ", "not w{i}. ", "between A and B "),
+    *("Who opened w{i}? ", "w{i}; "),
+)
+"""What is repeated: words, numbers, marks, tags, tables, sentences."""
 
 
 class OneVector:
@@ -91,26 +64,27 @@ def scored(one: Rollout) -> None:
     reward_rollouts([one], RuleJudge(), OneVector(), EVERY)
 
 
-def seconds(act: object) -> float:
+def seconds(act: Callable[[], object]) -> float:
     started = process_time()
-    act()  # type: ignore[operator]
+    act()
     return process_time() - started
 
 
-def assert_linear(small: object, large: object) -> None:
-    spent, allowed = seconds(large), 3  # seconds: a busy machine, not a quadratic reader
+def assert_linear(small: Callable[[], object], large: Callable[[], object]) -> None:
+    spent, allowed = seconds(large), 1  # a busy machine, not a quadratic reader
     if spent >= allowed:  # otherwise the small one cannot matter
         assert spent < 10 * min(seconds(small), seconds(small)) + allowed
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("shape", UNITS)
-def test_scoring_takes_linear_time(shape: str, place: str):
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("place", ["answer", "question", "thought", "trace", "evidence", "claim"])
+def test_scoring_takes_linear_time(place: str):
     """Whatever is repeated, wherever it stands."""
-    short = 4_000 if place == "claim" else 16_000
-    scored(rollout(place, UNITS[shape], 1_000))
-    small, large = (rollout(place, UNITS[shape], length) for length in (short, 4 * short))
-    assert_linear(lambda: scored(small), lambda: scored(large))
+    short = 2_000 if place == "claim" else 8_000
+    scored(rollout(place, "a", 1_000))
+    for unit in UNITS:
+        small, large = (rollout(place, unit, length) for length in (short, 4 * short))
+        assert_linear(lambda one=small: scored(one), lambda one=large: scored(one))
 
 
 def asked(cycles: int) -> Rollout:
@@ -125,27 +99,25 @@ def asked(cycles: int) -> Rollout:
 def test_many_questions_are_judged_in_seconds():
     """Every answer is left out once, so texts grow with the square; what is said is read once."""
     scored(asked(10))
-    assert seconds(lambda: scored(asked(1_000))) < 60
+    assert seconds(lambda: scored(asked(500))) < 15
 
 
-@pytest.mark.parametrize("shape", ["sentences", "denials", "stops", "words", "table rows"])
-def test_a_long_answer_about_long_evidence_takes_linear_time(shape: str):
+@pytest.mark.parametrize(
+    "unit",
+    ["Ilva opened the bridge w{i} in {i}. ", "not w{i}. ", "w{i}. ", "w{i}q ", "| {i} | w{i} |\n"],
+)
+def test_a_long_answer_about_long_evidence_takes_linear_time(unit: str):
     """Both grow; the answer says the evidence in another order, or half of it."""
-
-    def both(length: int) -> Rollout:
-        long = rollout("answer", UNITS[shape], length)
-        evidence = text(UNITS[shape], length)[length // 3 :]
-        return Rollout("g", 0, CLAIM, evidence, long.trace)
-
-    scored(both(1_000))
-    small, large = both(12_000), both(48_000)
+    small, large = (
+        replace(rollout("answer", unit, length), evidence=text(unit, length)[length // 3 :])
+        for length in (8_000, 32_000)
+    )
     assert_linear(lambda: scored(small), lambda: scored(large))
 
 
-@pytest.mark.parametrize("shape", ["quotations", "quotation marks", "open quotations", "words"])
-def test_quotations_are_located_in_linear_time(shape: str):
+def test_quotations_are_located_in_linear_time():
     """``--questions`` looks up at most so many quotations, each in bounded stretches."""
-    citations('"a b c"', EVIDENCE)
-    answers = [text(UNITS[shape], length) for length in (16_000, 64_000)]
-    small, large = (lambda one=one: citations(one, one[::-1] + one) for one in answers)
-    assert_linear(small, large)
+    for unit in ('"Ilva opened w{i}" ', '"', "“a ", "w{i}q "):
+        answers = [text(unit, length) for length in (8_000, 32_000)]
+        small, large = (lambda one=one: citations(one, one[::-1] + one) for one in answers)
+        assert_linear(small, large)

@@ -65,32 +65,25 @@ def test_the_papers_run_asks_about_a_million_times():
     assert 6.07 == pytest.approx(training.hours, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("held_out", "steps", "measured"),
-    [
+def test_held_out_claims_are_counted_as_often_as_they_are_sampled():
+    """Both ends, and each multiple of ``every`` between them, as the monitor does."""
+    thousands = HeldOut(claims=128, every=1_000)
+    for held_out, steps, measured in (
         (HeldOut(), 5_464, 0),
         (HeldOut(every=10), 5_464, 0),
         (HeldOut(claims=128), 5_464, 2),
-        (HeldOut(claims=128, every=1_000), 5_464, 7),
-        (HeldOut(claims=128, every=1_000), 5_000, 6),
-        (HeldOut(claims=128, every=1_000), 30, 2),
-    ],
-)
-def test_held_out_claims_are_counted_as_often_as_they_are_sampled(
-    held_out: HeldOut, steps: int, measured: int
-):
-    """Both ends, and each multiple of ``every`` between them, as the monitor does."""
-    assert measured == held_out.measured(steps)
-    due = {
-        0,
-        steps,
-        *(step for step in range(steps) if held_out.every and not step % held_out.every),
-    }
-    assert measured == len(due) * bool(held_out.claims)
-    chosen = replace(PAPER_7B.optimization, steps=steps)
-    estimate = estimate_run(replace(PAPER_7B, optimization=chosen, held_out=held_out), PAPER_CLAIMS)
-    assert measured * 2 * held_out.claims == estimate.held_out
-    assert max(measured, 2) == estimate.adapters
+        (thousands, 5_464, 7),
+        (thousands, 5_000, 6),
+        (thousands, 30, 2),
+    ):
+        assert measured == held_out.measured(steps)
+        between = {step for step in range(steps) if held_out.every and not step % held_out.every}
+        assert measured == len({0, steps} | between) * bool(held_out.claims)
+        chosen = replace(PAPER_7B.optimization, steps=steps)
+        recipe = replace(PAPER_7B, optimization=chosen, held_out=held_out)
+        estimate = estimate_run(recipe, PAPER_CLAIMS)
+        assert measured * 2 * held_out.claims == estimate.held_out
+        assert max(measured, 2) == estimate.adapters
 
 
 CYCLE = "<question>Q{n}?</question><answer>a{n} is.</answer><think>t</think>"
@@ -107,21 +100,19 @@ def test_the_calls_of_a_rollout_are_those_that_the_plan_makes():
     assert 13.0 == sum(calls_per_rollout(PAPER_7B, 3.0).values())
 
 
-@pytest.mark.parametrize(
-    ("off", "calls"),
-    [
-        ((), 13),
-        (("necessity",), 10),
-        (("coverage",), 13),
-        (("joint",), 4),
-        (("coverage", "necessity"), 9),
-        (("coverage", "necessity", "joint"), 0),
-    ],
-)
-def test_what_no_reward_reads_is_not_asked(off: tuple[str, ...], calls: int):
+def test_what_no_reward_reads_is_not_asked():
     """Necessity needs the leave-one-out sets, joint quality the questions; both share coverage."""
-    settings = RewardSettings(weights=dict.fromkeys(off, 0.0))
-    assert calls == sum(calls_per_rollout(replace(PAPER_7B, rewards=settings), 3.0).values())
+    for off, calls in {
+        (): 13,
+        ("necessity",): 10,
+        ("coverage",): 13,
+        ("joint",): 4,
+        ("coverage", "necessity"): 9,
+        ("coverage", "necessity", "joint"): 0,
+    }.items():
+        settings = RewardSettings(weights=dict.fromkeys(off, 0.0))
+        asked = calls_per_rollout(replace(PAPER_7B, rewards=settings), 3.0)
+        assert calls == sum(asked.values()), off
 
 
 @LAW
@@ -147,11 +138,8 @@ def test_half_a_percent_of_failed_calls_costs_a_quarter_of_the_groups():
     assert pytest.approx(63.12) == a_group
     assert pytest.approx(0.271, abs=5e-4) == groups_without(a_group, 0.005)
     assert pytest.approx(0.0016, abs=5e-5) == groups_without(a_group, 0.005**2)
-    assert (0.0, 1.0, 0.25) == (
-        groups_without(a_group, 0.0),
-        groups_without(a_group, 1.0),
-        groups_without(1, 0.25),
-    )
+    assert [0.0, 1.0] == [groups_without(a_group, failed) for failed in (0.0, 1.0)]
+    assert 0.25 == groups_without(1, 0.25)
 
 
 def test_the_longest_judge_call_holds_document_trace_and_reply():
@@ -161,42 +149,33 @@ def test_the_longest_judge_call_holds_document_trace_and_reply():
     assert [] == longest_judge_calls([], 4_500, 1_024)
 
 
-@pytest.mark.parametrize(("most", "reply"), [(0, 1_000.0), (512, 632.0), (9_000, 1_000.0)])
-def test_a_bound_on_thinking_shortens_replies(most: int, reply: float):
+def test_a_bound_on_thinking_shortens_replies():
     """A bound above the mean thought changes the tail, which a mean does not show."""
-    assert (120.0, reply) == (JudgeTokens().reply, JudgeTokens().thinking(most).reply)
+    for most, reply in ((0, 1_000.0), (512, 632.0), (9_000, 1_000.0)):
+        assert (120.0, reply) == (JudgeTokens().reply, JudgeTokens().thinking(most).reply)
 
 
 def test_a_batch_used_twice_is_sampled_once():
-    """With two iterations half of the steps sample nothing new: as many rollouts, more steps."""
+    """With two iterations half of the steps sample nothing new; a batch that is begun is whole."""
     paper = replace(PAPER_7B, held_out=HeldOut())
     once = estimate_run(paper, PAPER_CLAIMS)
     twice = replace(paper, grpo=replace(PAPER_7B.grpo, iterations=2))
     estimate = estimate_run(twice, PAPER_CLAIMS)
     assert (10_928, 87_424) == (estimate.steps, estimate.completions)
     assert replace(once, steps=10_928) == estimate
+    three = replace(twice, optimization=replace(PAPER_7B.optimization, steps=3))
+    estimate = estimate_run(three, PAPER_CLAIMS)
+    assert (3, 32) == (estimate.steps, estimate.completions)
 
 
-def test_a_batch_that_is_begun_is_sampled_whole():
-    """Three steps at two iterations read two batches."""
-    chosen = replace(PAPER_7B.optimization, steps=3)
-    recipe = replace(PAPER_7B, optimization=chosen, grpo=replace(PAPER_7B.grpo, iterations=2))
-    assert (3, 32) == (
-        estimate_run(recipe, PAPER_CLAIMS).steps,
-        estimate_run(recipe, PAPER_CLAIMS).completions,
-    )
-
-
-@pytest.mark.parametrize(
-    ("config", "parameters", "adapter"),
-    [(QWEN_7B, 7_615_616_512, 161_480_704), (QWEN_3B, 3_085_938_688, 119_734_272)],
-)
-def test_a_model_has_the_parameters_its_card_states(
-    config: dict[str, object], parameters: int, adapter: int
-):
+def test_a_model_has_the_parameters_its_card_states():
     """Qwen2.5-7B and 3B, whose counts are public, and their adapters of rank 64."""
-    shape = shape_of(config)
-    assert (parameters, adapter) == (shape.parameters, shape.adapter(PAPER_7B.lora))
+    for config, counts in (
+        (QWEN_7B, (7_615_616_512, 161_480_704)),
+        (QWEN_3B, (3_085_938_688, 119_734_272)),
+    ):
+        shape = shape_of(config)
+        assert counts == (shape.parameters, shape.adapter(PAPER_7B.lora))
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft asks
@@ -225,9 +204,8 @@ def test_the_papers_run_fits_one_large_card():
     assert 16 * 16_000 * 2 * 28 * 512 * 2 == memory.cache
     assert memory.weights < memory.total < 80 * GIB
     assert estimate_memory(shape_of(QWEN_7B), PAPER_7B, 2).total < memory.total
-    assert (
-        estimate_memory(shape_of(QWEN_7B), PAPER_7B, checkpointing=False).total > 2 * memory.total
-    )
+    whole = estimate_memory(shape_of(QWEN_7B), PAPER_7B, checkpointing=False)
+    assert whole.total > 2 * memory.total
 
 
 def test_a_shape_reads_other_decoders_of_the_kind():
@@ -269,9 +247,8 @@ def test_the_report_names_who_is_too_long():
     assert [("d", "hover", 101)] == report.too_long.rows()
     rows = {row["source"]: row for row in report.by_source.iter_rows(named=True)}
     assert ["hover", "wice", "all"] == list(rows)
-    assert (2, 1, 10, 101, "d") == tuple(
-        rows["hover"][name] for name in ("claims", "too_long", "q0", "q100", "longest")
-    )
+    names = ("claims", "too_long", "q0", "q100", "longest")
+    assert (2, 1, 10, 101, "d") == tuple(rows["hover"][name] for name in names)
     assert (0, "a") == (rows["wice"]["too_long"], rows["wice"]["longest"])
     assert (4, 1, 90) == tuple(rows["all"][name] for name in ("claims", "too_long", "q50"))
 

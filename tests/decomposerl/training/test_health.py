@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -35,6 +34,11 @@ def questions(*values: float) -> list[dict[str, float | None]]:
     return [{"questions": value} for value in values]
 
 
+def dodging(share: float) -> list[dict[str, float | None]]:
+    """Four steps of a trick."""
+    return steady(trick_dodge=share)[:4]
+
+
 def sampler(gap: float, base: float, nll: float = 1.0) -> list[dict[str, float | None]]:
     """A check of the sampler at the second of six steps."""
     steps = steady(questions=3.0, n_star=3.0)
@@ -48,42 +52,30 @@ TABLE = {
     "nothing measured": (steady(), []),
     "some groups alike": (steady(zero_spread_groups=0.5), []),
     "most groups alike": (steady(zero_spread_groups=0.6), [("zero_spread_groups", False)]),
-    "all groups alike": (steady(zero_spread_groups=1.0), [("zero_spread_groups", True)]),
+    "all groups alike": (steady(zero_spread_groups=0.98), [("zero_spread_groups", True)]),
     "few truncated": (steady(truncated=0.19), []),
     "many truncated": (steady(truncated=0.2), [("truncated", False)]),
-    "nearly all truncated": (steady(truncated=0.95), [("truncated", True)]),
+    "nearly all truncated": (steady(truncated=0.9), [("truncated", True)]),
     "a judge that fails now and then": (steady(judge_failures=0.01), []),
-    "a judge that fails too often": (steady(judge_failures=0.03), [("judge_failures", False)]),
+    "a judge that fails too often": (steady(judge_failures=0.02), [("judge_failures", False)]),
     "a judge beyond the limit": (steady(judge_failures=0.05), [("judge_failures", True)]),
     "rewards in balance": (spreads(format=0.3, coverage=0.4, joint=0.2), []),
     "one reward alone": (spreads(format=0.3), []),
     "no reward moves": (spreads(format=0.0, coverage=0.0), []),
     "one reward dominates": (spreads(format=0.1, coverage=0.9), [("dominating_reward", False)]),
     "the total is no reward": (spreads(format=0.1, joint=0.1, total=5.0), []),
-    "the count holds": (questions(3, 3, 3, 3, 4, 4, 4, 4), []),
+    "the count holds": (questions(4, 4, 4, 4, 6, 6, 6, 6), []),
     "the count grows": (questions(3, 3, 3, 3, 5, 5, 5, 5), [("question_drift", False)]),
     "the count falls": (questions(3, 3, 3, 3, 1, 1, 1, 1), [("question_drift", False)]),
-    "from no questions to some": (
-        questions(0, 0, 0, 0, 1, 1, 1, 1),
-        [("question_drift", False)],
-    ),
-    "a trick spreads": (
-        [*steady(trick_dodge=0.5)[:4], *steady(trick_dodge=0.75)[:4]],
-        [("tricks", False)],
-    ),
+    "from no questions to some": (questions(0, 0, 0, 0, 1, 1, 1, 1), [("question_drift", False)]),
+    "a trick spreads": (dodging(0.5) + dodging(0.75), [("tricks", False)]),
     "a trick that was always there": (steady(trick_dodge=1.0), []),
-    "a trick that is given up": (
-        [*steady(trick_dodge=0.9)[:4], *steady(trick_dodge=0.0)[:4]],
-        [],
-    ),
+    "a trick that is given up": (dodging(0.9) + dodging(0.0), []),
     "twice n*": (steady(questions=6.0, n_star=3.0), []),
     "more than twice n*": (steady(questions=7.0, n_star=3.0), [("question_count", False)]),
     "less than half n*": (steady(questions=1.0, n_star=3.0), [("question_count", False)]),
     "pseudo-labels that teach": (steady(pseudo_label_agreement=0.6), []),
-    "pseudo-labels like a coin": (
-        steady(pseudo_label_agreement=0.5),
-        [("pseudo_label_agreement", False)],
-    ),
+    "a coin": (steady(pseudo_label_agreement=0.5), [("pseudo_label_agreement", False)]),
     "a sampler with the policy's weights": (sampler(0.02, 0.3), []),
     "before the adapter has moved": (sampler(0.02, 0.02), []),
     "hardly closer to the base": (sampler(0.1, 0.071), []),
@@ -95,25 +87,22 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("history", "expected"), TABLE.values(), ids=TABLE.keys())
-def test_each_rule_at_its_bound(history: Steps, expected: list[tuple[str, bool]]):
+def test_each_rule_at_its_bound():
     """A rule speaks from its bound on, stops from its second bound on, and is alone in it."""
-    assert expected == [(finding.rule, finding.stop) for finding in health_findings(history, SHORT)]
+    for name, (history, expected) in TABLE.items():
+        found = health_findings(history, SHORT)
+        assert expected == [(finding.rule, finding.stop) for finding in found], name
 
 
-def test_truncations_that_are_not_masked_never_stop():
-    """Unmasked truncated completions still teach; the rule warns."""
+def test_the_message_carries_the_number():
+    """A person reads the share and the window; truncations that are not masked never stop."""
+    (finding,) = health_findings(steady(zero_spread_groups=0.75), SHORT)
+    assert "75%" in finding.message
+    assert "4 steps" in finding.message
     history = steady(truncated=1.0)
     (finding,) = health_findings(history, HealthSettings(window=4, mask_truncated=False))
     assert not finding.stop
     assert "masked" not in finding.message
-
-
-def test_the_message_carries_the_number():
-    """A person reads the share and the window, not a rule's name."""
-    (finding,) = health_findings(steady(zero_spread_groups=0.75), SHORT)
-    assert "75%" in finding.message
-    assert "4 steps" in finding.message
 
 
 def test_a_bad_start_that_is_over_is_not_a_finding():
@@ -160,7 +149,7 @@ def test_the_sampler_is_judged_at_once_and_by_its_last_check():
     stale, fine = sampler(0.1, 0.0)[1], sampler(0.02, 0.3)[1]
     (finding,) = health_findings([stale], SHORT)
     assert finding.stop
-    assert "without the trained adapter" in finding.message
+    assert "adapter" in finding.message
     assert [] == health_findings([stale, fine], SHORT)
     assert [] == health_findings([stale, fine, *steady()], SHORT)
     assert STALE == [(one.rule, one.stop) for one in health_findings([fine, stale, {}], SHORT)]

@@ -1,4 +1,4 @@
-"""Recipes as TRL and peft finally receive them, and laws over all of them."""
+"""Recipes: as TRL and peft finally receive them, laws over all of them, and what each changes."""
 
 import dataclasses
 import json
@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import torch
 from peft import LoraConfig
@@ -15,8 +16,11 @@ from transformers import get_scheduler
 from trl import GRPOConfig
 
 from decomposerl.errors import ConfigError
-from decomposerl.rewards.composite import weights_of
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.composite import reward_batch, weights_of
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
+from decomposerl.traces.trace import Cycle
 from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiment import (
     BASE_POLICY,
@@ -28,13 +32,25 @@ from decomposerl.training.experiment import (
     plain_values,
     steps_of,
 )
-from decomposerl.training.experiments import PAPER_7B, RECIPES, TINY, experiment
+from decomposerl.training.experiments import (
+    BEYOND,
+    EMBEDDED,
+    EXPERIMENTS,
+    PAPER_7B,
+    RECIPES,
+    SEEDS,
+    SMOL,
+    TINY,
+    experiment,
+    run_name,
+    with_seed,
+)
 from project import ROOT
 from resources.training.process import Generation, TrainingRun
 from resources.training.settings import grpo_arguments, lora_arguments
+from reward_parts import NEI, R, S, case, numbered, rollout, signals, unit
 
 PAPER_CLAIMS = 5_464
-every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda one: one.name)
 ON_THE_CPU = {
     "use_cpu": True,
     "optim": "adamw_torch",
@@ -118,10 +134,10 @@ OUR_READINGS = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [*PAPERS_NUMBERS.items(), *OUR_READINGS.items()])
-def test_trl_receives_the_papers_numbers(name: str, value: object):
+def test_trl_receives_the_papers_numbers():
     """Every number of section 4 and of the appendix, after TRL has read its arguments."""
-    assert value == getattr(received(PAPER_7B), name)
+    config, numbers = received(PAPER_7B), PAPERS_NUMBERS | OUR_READINGS
+    assert numbers == {name: getattr(config, name) for name in numbers}
 
 
 READINGS = [
@@ -131,25 +147,23 @@ READINGS = [
 ]
 
 
-@pytest.mark.parametrize("row", READINGS, ids=lambda row: row[0])
-def test_the_page_on_readings_says_what_the_code_does(row: list[str]):
-    """Each line of the table: the recipe's value, TRL's argument and TRL's own default."""
-    path, _, shown, trl = row
-    argument, _, default = trl.partition(" = ")
-    value = default if shown == "default" else shown
-    assert json.loads(value) == operator.attrgetter(path)(PAPER_7B)
-    if argument != "–":
-        assert json.loads(value) == getattr(received(PAPER_7B), argument)
-        defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
-        assert json.loads(default) == defaults[argument]
+def test_the_page_on_readings_says_what_the_code_does():
+    """Each line of the table: the recipe's value, TRL's argument and TRL's own default.
 
-
-def test_the_page_on_readings_lists_every_number_of_the_recipe():
-    """Each field of adapter, optimization, GRPO and sampling but names, counts and the schedule."""
-    listed = {row[0] for row in READINGS}
+    It has each field of adapter, optimization, GRPO and sampling but names, counts, the schedule.
+    """
+    config = received(PAPER_7B)
+    defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
+    for path, _, shown, trl in READINGS:
+        argument, _, default = trl.partition(" = ")
+        value = json.loads(default if shown == "default" else shown)
+        assert value == operator.attrgetter(path)(PAPER_7B), path
+        if argument != "–":
+            assert value == getattr(config, argument), path
+            assert json.loads(default) == defaults[argument], path
     parts = {"lora", "optimization", "grpo", "sampling"}
     fields = {name for name in ALTERED if name.partition(".")[0] in parts}
-    assert {"lora.projections", "optimization.steps"} == fields - listed
+    assert {"lora.projections", "optimization.steps"} == fields - {row[0] for row in READINGS}
 
 
 def test_a_cpu_changes_no_number_of_the_paper():
@@ -230,13 +244,13 @@ ABLATED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ABLATED)
-def test_an_ablation_changes_its_one_part(name: str):
+def test_an_ablation_changes_its_one_part():
     """Beside name, title and row it is the paper's run with what its name says."""
-    recipe = experiment(name)
-    assert recipe.paper
-    described = {"name": name, "title": recipe.title, "paper": recipe.paper}
-    assert replace(PAPER_7B, **described, **ABLATED[name]) == recipe
+    for name, changed in ABLATED.items():
+        recipe = experiment(name)
+        assert recipe.paper
+        described = {"name": name, "title": recipe.title, "paper": recipe.paper}
+        assert replace(PAPER_7B, **described, **changed) == recipe
 
 
 def test_each_removed_reward_is_one_of_the_papers_seven():
@@ -261,23 +275,21 @@ def test_the_controls_of_the_tiny_run_differ_from_it_in_one_part():
     assert (BASE_POLICY, "float32") == (TINY.model, TINY.lora.dtype)
 
 
-@every_recipe
-def test_a_recipe_comes_back_from_its_own_json(recipe: Experiment):
-    """What ``config.json`` holds is the whole recipe; so it is through a run's JSON."""
-    assert recipe == from_plain(json.loads(json.dumps(plain_values(recipe))))
-    assert recipe.digest == from_plain(plain_values(recipe)).digest
-    run = replace(run_of(recipe), held_out=Path("/held"))
-    assert run == TrainingRun.from_json(run.to_json())
+def test_every_recipe_comes_back_from_its_json_and_reaches_trl():
+    """What ``config.json`` holds is the whole recipe; so it is through a run's JSON.
 
-
-@every_recipe
-def test_every_recipe_divides_and_reaches_trl(recipe: Experiment):
-    """Batches hold whole groups, and TRL accepts the arguments and takes the recipe's steps."""
-    assert [] == batch_problems(recipe.grpo)
-    config = received(recipe)
-    assert 0 == config.generation_batch_size % config.num_generations
-    assert recipe.grpo.global_batch == config.generation_batch_size
-    assert steps_of(recipe, PAPER_CLAIMS) == config.max_steps
+    Batches hold whole groups, and TRL accepts the arguments and takes the recipe's steps.
+    """
+    for recipe in RECIPES:
+        assert recipe == from_plain(json.loads(json.dumps(plain_values(recipe))))
+        assert recipe.digest == from_plain(plain_values(recipe)).digest
+        run = replace(run_of(recipe), held_out=Path("/held"))
+        assert run == TrainingRun.from_json(run.to_json())
+        assert [] == batch_problems(recipe.grpo)
+        config = received(recipe)
+        assert 0 == config.generation_batch_size % config.num_generations, recipe.name
+        assert recipe.grpo.global_batch == config.generation_batch_size, recipe.name
+        assert steps_of(recipe, PAPER_CLAIMS) == config.max_steps, recipe.name
 
 
 OTHERWISE = {
@@ -322,73 +334,206 @@ def altered(recipe: object) -> dict[str, Any]:
 ALTERED = altered(PAPER_7B)
 
 
-@pytest.mark.parametrize("name", ALTERED)
-def test_the_digest_knows_every_field_but_title_and_row(name: str):
+def test_the_digest_knows_every_field_but_title_and_row():
     """Two recipes that could train differently never share a digest."""
-    changed = ALTERED[name]
-    assert changed != PAPER_7B
-    assert (changed.digest == PAPER_7B.digest) == (name in {"title", "paper"})
+    assert PAPER_7B not in ALTERED.values()
+    same = {name for name, changed in ALTERED.items() if changed.digest == PAPER_7B.digest}
+    assert {"title", "paper"} == same
 
 
-@pytest.mark.parametrize(
-    ("generation", "expected"),
-    [
-        (Generation(), {"use_vllm": False, "use_transformers_continuous_batching": False}),
-        (
-            Generation(paged=True, memory_share=0.2),
-            {
-                "use_transformers_continuous_batching": True,
-                "transformers_continuous_batching_config": {"max_memory_percent": 0.2},
-                "bf16": False,
-            },
-        ),
-        (
-            Generation("vllm_colocate", memory_share=0.4, paged=True),
-            {
-                "use_vllm": True,
-                "vllm_mode": "colocate",
-                "vllm_gpu_memory_utilization": 0.4,
-                "use_transformers_continuous_batching": False,
-            },
-        ),
-        (
-            Generation("vllm_server", url="http://127.0.0.1:8003", importance_correction=False),
-            {
-                "vllm_mode": "server",
-                "vllm_server_base_url": "http://127.0.0.1:8003",
-                "vllm_importance_sampling_correction": False,
-            },
-        ),
-    ],
-)
-def test_the_engine_of_rollouts_is_the_runs(generation: Generation, expected: dict[str, Any]):
+def test_the_engine_of_rollouts_is_the_runs():
     """Each engine reaches TRL; the correction is off only where a run asks for it."""
-    config = received(PAPER_7B, generation)
-    assert expected == {name: getattr(config, name) for name in expected}
+    paged, url = "use_transformers_continuous_batching", "http://127.0.0.1:8003"
+    share = {"transformers_continuous_batching_config": {"max_memory_percent": 0.2}}
+    colocate = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.4}
+    server = {"vllm_mode": "server", "vllm_server_base_url": url}
+    correction = "vllm_importance_sampling_correction"
+    for generation, expected in (
+        (Generation(), {"use_vllm": False, paged: False}),
+        (Generation(paged=True, memory_share=0.2), {paged: True, "bf16": False} | share),
+        (Generation("vllm_colocate", memory_share=0.4, paged=True), colocate | {paged: False}),
+        (
+            Generation("vllm_server", url=url, importance_correction=False),
+            server | {correction: False},
+        ),
+    ):
+        config = received(PAPER_7B, generation)
+        assert expected == {name: getattr(config, name) for name in expected}
 
 
-def test_several_devices_share_the_global_batch():
-    """Two devices accumulate half as often; three cannot share 16 completions."""
+def test_batches_that_do_not_divide_are_refused():
+    """The message says which numbers do not fit; two devices accumulate half as often."""
     run = run_of(PAPER_7B, device="cuda")
     assert 2 == grpo_arguments(run, Path("/f"), 8, 2)["gradient_accumulation_steps"]
-    with pytest.raises(ConfigError, match="no multiple of 4 a device on 3 devices"):
+    with pytest.raises(ConfigError, match=r"4 .*3 devices"):
         grpo_arguments(run, Path("/f"), 8, 3)
-
-
-@pytest.mark.parametrize(
-    ("grpo", "said"),
-    [
-        (Grpo(per_device_batch=5), "no multiple of 5"),
-        (Grpo(group_size=6), "no whole number of groups of 6"),
-        (Grpo(group_size=1), "nothing to compare"),
-    ],
-)
-def test_batches_that_do_not_divide_are_refused(grpo: Grpo, said: str):
-    """The message says which numbers do not fit; TRL is not called."""
-    with pytest.raises(ConfigError, match=said):
-        arguments(replace(PAPER_7B, grpo=grpo))
+    for grpo, said in (
+        (Grpo(per_device_batch=5), "multiple of 5"),
+        (Grpo(group_size=6), "groups of 6"),
+        (Grpo(group_size=1), "compare"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            arguments(replace(PAPER_7B, grpo=grpo))
 
 
 def test_a_float32_base_trains_in_float32():
     """TRL's default of mixed precision is overruled where the base is not in bfloat16."""
     assert received(replace(PAPER_7B, lora=Lora(dtype="float32"))).bf16 is False
+
+
+def test_names_are_unique_and_can_be_partitions():
+    """Names are short words that Dagster takes as keys and a file system as folders."""
+    names = [one.name for one in EXPERIMENTS]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]{2,30}(-seed_\d+)?", name) for name in names)
+    assert names == list(dg.StaticPartitionsDefinition(names).get_partition_keys())
+    assert [experiment(name).name for name in names] == names
+    assert len({one.digest for one in EXPERIMENTS}) == len(names)
+
+
+def test_every_recipe_has_further_seeds_under_names_of_their_own():
+    """The default seed keeps the recipe's name; a further one changes name and seed, no more."""
+    assert RECIPES == EXPERIMENTS[: len(RECIPES)]
+    assert {42} == {one.seed for one in RECIPES}
+    assert len(RECIPES) * (1 + len(SEEDS)) == len(EXPERIMENTS)
+    for recipe in RECIPES:
+        for seed in SEEDS:
+            other = experiment(f"{recipe.name}-seed_{seed}")
+            assert replace(recipe, name=other.name, seed=seed) == other == with_seed(recipe, seed)
+        assert recipe == with_seed(recipe, 42)
+    assert ["a-seed_3", "a"] == [run_name("a-seed_1", seed) for seed in (3, 42)]
+
+
+def test_every_recipe_holds_claims_out():
+    """Else a run has no before and after, and no checkpoint can be chosen."""
+    few = {one.name for one in RECIPES if one.held_out.claims != 128}
+    assert ({"smol"}, 32) == (few, experiment("smol").held_out.claims)
+    long = [one for one in EXPERIMENTS if steps_of(one, PAPER_CLAIMS) > one.held_out.every > 0]
+    large = [one for one in EXPERIMENTS if not (one.on_tiny_base or one.model == SMOL.model)]
+    assert {one.name for one in large} == {one.name for one in long}
+
+
+def test_an_unknown_experiment_is_refused_with_the_names_there_are():
+    """The message has every recipe's name once, and how a seed is added."""
+    with pytest.raises(ConfigError, match=r"paper_7b.*tiny_shuffled.*-seed_N.* 1, 2, 3, 4"):
+        experiment("paper_8b")
+    with pytest.raises(ConfigError, match="'tiny-seed_7'"):
+        experiment("tiny-seed_7")
+
+
+TINY_CHANGED: dict[str, dict[str, Any]] = {
+    "tiny_clean": {},
+    **{
+        f"tiny_no_{reward.name}": {"rewards": RewardSettings(weights={reward.name: 0.0})}
+        for reward in REWARDS
+        if reward.weight
+    },
+    **{f"tiny_supervision_{s}": {"supervision": s / 100} for s in (10, 30, 50, 70)},
+    "tiny_random_sampling": {"claims": "training_claims_random"},
+    "tiny_one_epoch": {"optimization": replace(TINY.optimization, steps=15)},
+    "tiny_small": {"model": "base_policy_small"},
+    "tiny_clean_classifiers": {"judge": "tiny"},
+}
+
+
+def test_an_embedded_ablation_is_the_tiny_run_from_the_clean_base_with_its_one_part():
+    """Beside name and title; none claims to reproduce a row of the paper."""
+    clean = replace(TINY, name="tiny_clean", model="base_policy_clean")
+    assert set(TINY_CHANGED) == {one.name for one in EMBEDDED}
+    for recipe in EMBEDDED:
+        changed = TINY_CHANGED[recipe.name]
+        described = {"name": recipe.name, "title": recipe.title}
+        assert replace(clean, **described, **changed) == recipe
+
+
+def test_the_recipe_on_the_page_on_training_is_one():
+    """As printed it changes base and two weights, is no row of the paper, and has its steps."""
+    page = (ROOT / "docs/how-to/train.md").read_text("utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {"replace": replace, "PAPER_7B": PAPER_7B, "RewardSettings": RewardSettings}
+    (recipe,) = eval(f"({block})", names)  # noqa: S307 - our own page
+    weights = {**weights_of(PAPER_7B.rewards), "joint": 2.0, "consistency": 1.0}
+    assert (weights, "") == (weights_of(recipe.rewards), recipe.paper)
+    assert experiment("paper_3b").model == recipe.model
+    assert steps_of(recipe, 5_464) == steps_of(PAPER_7B, 5_464)
+
+
+CHANGED = {
+    "tiny_normalise_then_sum": ("tiny_clean", {"grpo.aggregation": "normalize_then_sum"}),
+    "tiny_vote_policy": ("tiny_supervision_10", {"rewards.votes": "policy"}),
+    "tiny_necessity_mean": ("tiny_clean", {"rewards.necessity": "mean"}),
+    "tiny_literal": ("tiny_clean", {"rewards.abstention": "literal"}),
+    "tiny_consistency": ("tiny_clean", {"rewards.weights": {"consistency": 1.0}}),
+    "tiny_two_way": ("tiny_clean", {"model": "base_policy_three_way"}),
+    "tiny_three_way": ("tiny_two_way", {"verdict_rule": "three_way"}),
+    "tiny_long": (
+        "tiny",
+        {"optimization.steps": 200, "rewards.abstention": "literal", "rewards.necessity": "mean"},
+    ),
+}
+
+
+def leaves(name: str) -> dict[str, Any]:
+    """A recipe's numbers by dotted name, but for what only names it."""
+    plain = plain_values(experiment(name))
+    return {
+        f"{part}.{field}" if isinstance(values, dict) else part: value
+        for part, values in plain.items()
+        if part not in {"name", "title", "paper"}
+        for field, value in (values.items() if isinstance(values, dict) else [("", values)])
+    }
+
+
+def test_a_reading_changes_its_one_part():
+    """Compared with the run that it stands beside, nothing else differs; each has every seed."""
+    for name, (against, expected) in CHANGED.items():
+        before = leaves(against)
+        assert expected == {key: v for key, v in leaves(name).items() if before[key] != v}, name
+    names = {one.name for one in EXPERIMENTS}
+    assert {one.name for one in BEYOND} < set(CHANGED)
+    assert {with_seed(one, seed).name for one in BEYOND for seed in SEEDS} < names
+    config = received(experiment("tiny_normalise_then_sum"))
+    assert "normalize_then_sum" == config.multi_objective_aggregation
+
+
+def rewards_of(name: str, cases: list[RewardCase]) -> list[float | None]:
+    settings = RewardSettings() if name == "tiny" else experiment(name).rewards
+    return list(reward_batch(numbered(cases), settings).totals)
+
+
+def dodging() -> RewardCase:
+    """Two abstentions on questions that the document answers."""
+    sampled = rollout((Cycle("What of it?", "I don't know."), Cycle("Who?", "I don't know.")))
+    ruled = replace(signals(2, NEI), correct=(None, None), abstained=(True, True))
+    return RewardCase(sampled, ruled, unit((1, 0), (0, 1)))
+
+
+def opened(second: int) -> RewardCase:
+    """Two answers on one year."""
+    first = Cycle("When was Ilva bridge opened?", "Ilva bridge was opened in 1921.")
+    other = Cycle("In which year was Ilva bridge opened?", f"Ilva bridge was opened in {second}.")
+    return RewardCase(rollout((first, other)), signals(2), unit((1, 0), (0, 1)))
+
+
+def test_each_reading_pays_something_else():
+    """One case for each setting where its total differs from that of the plain run."""
+    for name, one in (("tiny_necessity_mean", case(R, (S, R))), ("tiny_literal", dodging())):
+        assert rewards_of("tiny", [one]) != rewards_of(name, [one]), name
+
+
+def test_only_the_eighth_reward_sees_answers_that_cannot_both_hold():
+    """The plain run pays both traces the same."""
+    for name, apart in (("tiny", 0.0), ("tiny_consistency", 1.0)):
+        ((agreeing,), (contrary,)) = (rewards_of(name, [opened(year)]) for year in (1921, 1935))
+        assert agreeing is not None
+        assert contrary is not None
+        assert agreeing - contrary == pytest.approx(apart)
+
+
+def test_the_policys_votes_make_another_pseudo_label():
+    """Two of three rollouts say Refuted, while the judge reads Supported from all answers."""
+    group = [case(S, label=None, verdict=verdict) for verdict in (R, R, S)]
+    by_judge = reward_batch(numbered(group), experiment("tiny_supervision_10").rewards)
+    by_policy = reward_batch(numbered(group), experiment("tiny_vote_policy").rewards)
+    assert {1.0} == set(by_judge.counted["coverage"])
+    assert {0.0} == set(by_policy.counted["coverage"])

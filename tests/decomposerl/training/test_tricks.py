@@ -74,28 +74,21 @@ def test_an_abstention_is_a_dodge_only_where_the_judge_finds_an_answer():
     assert "dodge" not in shown(text, answerable=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        (f"{WHEEL}<verification>Refuted</verification>" * 2, "both_verdicts"),
-        (
-            WHEEL + MADE_UP.replace("When was the mill built", "Is the wheel made of bronze"),
-            "fillers",
-        ),
-        (
-            WHEEL + WHEEL.replace("larch", "larch wood").replace("What", "Of what"),
-            "question_repeated",
-        ),
-        (f"{WHEEL}{MADE_UP}", "one_question"),
-        (f"{WHEEL}{MADE_UP}" * 2, "flood"),
-        (WHEEL, "pieces_echoed"),
-        (WHEEL.replace("It is", "I don't know. It is not known"), "bare_answers"),
-        (f"{MADE_UP}{MADE_UP}", "hidden_claim"),
-    ],
-)
-def test_what_is_near_a_trick_and_none(text: str, name: str):
+def test_what_is_near_a_trick_and_none():
     """One verdict twice, a part abstained on, twice n* questions and the like are no tricks."""
-    assert name not in shown(text, answerable=False)
+    about = MADE_UP.replace("When was the mill built", "Is the wheel made of bronze")
+    other = WHEEL.replace("larch", "larch wood").replace("What", "Of what")
+    near = {
+        "both_verdicts": f"{WHEEL}<verification>Refuted</verification>" * 2,
+        "fillers": WHEEL + about,
+        "question_repeated": WHEEL + other,
+        "one_question": f"{WHEEL}{MADE_UP}",
+        "flood": f"{WHEEL}{MADE_UP}" * 2,
+        "pieces_echoed": WHEEL,
+        "bare_answers": WHEEL.replace("It is", "I don't know. It is not known"),
+        "hidden_claim": f"{MADE_UP}{MADE_UP}",
+    }
+    assert [] == [name for name, text in near.items() if name in shown(text, answerable=False)]
 
 
 def test_titles_and_names_are_distinct():

@@ -1,0 +1,151 @@
+"""What readers of replies take for an answer, in the forms that chat models write, and what not."""
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decomposerl.baselines.method import ModelReply
+from decomposerl.baselines.pairs import cycles_of, numbered, qa_lines, repeats
+from decomposerl.baselines.passage_numbers import read_numbers
+from decomposerl.baselines.replies import (
+    read_items,
+    read_list,
+    read_question,
+    read_truth,
+    says_none,
+)
+from decomposerl.baselines.silence import says_unknown
+from decomposerl.baselines.written_pairs import read_pairs
+from decomposerl.replies.lines import lines_of
+from decomposerl.traces.abstention import abstains
+from decomposerl.traces.grammar import build_trace
+from strategies import LAW, any_text
+
+FORMS = json.loads(Path(__file__).with_name("readers.json").read_text("utf-8"))
+
+
+@LAW
+@given(any_text)
+def test_no_text_breaks_a_reader(text: str):
+    """Whatever came, each reader answers or says that there is nothing; none raises."""
+    assert read_truth(ModelReply(text)) in {None, "true", "false", "unknown"}
+    assert read_list(text) != ("",)
+    assert (read_numbers(text, 3) or (1,)) >= (1,)
+    assert (read_question(text) or "?").endswith("?")
+    assert all(map(all, read_pairs(text)))
+    assert says_unknown(text) in {True, False}
+
+
+def test_a_yes_or_no_may_give_its_reason():
+    """Behind a comma or a stop; a No or False that follows from silence alone is unknown."""
+    truths = FORMS["truths"]
+    assert truths == {text: read_truth(ModelReply(text)) for text in truths}
+
+
+def test_not_knowing_is_told_from_an_answer():
+    """By the word and the sentences in its place; a name, number or fact beside it is an answer."""
+    assert [] == [text for text in FORMS["unknown"] if not says_unknown(text)]
+    assert [] == [text for text in FORMS["known"] if says_unknown(text)]
+
+
+def test_silence_is_unknown_in_every_reader():
+    """As an answer, behind No or False, and beside "I don't know"."""
+    for reason in FORMS["silent reasons"]:
+        assert says_unknown(reason)
+        for opening in ("No, ", "No; ", "False, "):
+            said = opening + reason[0].lower() + reason[1:]
+            assert "unknown" == read_truth(ModelReply(said)), said
+        assert "unknown" == read_truth(ModelReply(f"No. {reason}"))
+        assert abstains(f"I don't know. {reason}")
+        assert abstains(f"{reason} I don't know.")
+
+
+def test_a_denial_with_a_fact_is_no_silence():
+    """It is an answer, keeps No, and does not pass under "I don't know"."""
+    for reason in FORMS["denials with a fact"]:
+        assert not says_unknown(reason)
+        said = f"No, {reason[0].lower()}{reason[1:]}"
+        assert "false" == read_truth(ModelReply(said)), said
+        assert not abstains(f"I don't know. {reason}")
+        assert not abstains(f"{reason} I don't know.")
+
+
+def test_what_the_document_is_about_does_not_answer():
+    """Beside what kind of text it is, "I don't know" abstains; a name beside it may be a fact."""
+    assert [] == [text for text in FORMS["abstentions"] if not abstains(text)]
+    assert says_unknown("Oskar Lund is not named.")
+    assert not abstains("I don't know. Lund is not named.")
+
+
+def test_a_list_is_numbered_lines():
+    """Numbers go up from one; bullets count where no number stands; prose is no list."""
+    for text, items in FORMS["lists"].items():
+        assert (None if items is None else tuple(items)) == read_list(text), text
+
+
+def test_questions_in_a_list():
+    """Numbers, bullets or letters, and without these each line that is a question."""
+    for text in FORMS["two questions"]:
+        assert read_items(ModelReply(text)) == ("Is it old?", "Is it new?"), text
+
+
+def test_numbers_are_of_the_passages():
+    """In lists, sentences and ranges; one denied, unsure or out of range is no selection."""
+    for text, numbers in FORMS["passages"].items():
+        assert (None if numbers is None else tuple(numbers)) == read_numbers(text, 7), text
+
+
+def test_a_next_question_is_one_line():
+    """The label goes, the question stays whole; two are no next question, a statement is none."""
+    asked = FORMS["next question"]
+    assert asked == {text: read_question(text) for text in asked}
+
+
+def test_pairs_are_questions_with_the_answers_right_after_them():
+    """What stands between is passed over; halves and answers of another number are no pairs."""
+    reply = (
+        "Let us see.\nQ1: Who?\nSure: no\nA1: Bob\n\n- **Q2:** When?\nQ3: Where?\nA3: in Ghana\n"
+        "Question 4: Why?\nAnswer 5: because\nA. Smith says so.\nQ6: How?\nA: well"
+    )
+    assert (("Who?", "Bob"), ("Where?", "in Ghana"), ("How?", "well")) == read_pairs(reply)
+    for text in FORMS["one pair"]:
+        assert (("Who?", "Bob"),) == read_pairs(text), text
+    for text in FORMS["no pair"]:
+        assert () == read_pairs(text), text
+
+
+line = st.text(st.characters(codec="utf-8", categories=("L", "N", "Zs")), min_size=1).filter(
+    lambda text: " ".join(text.split()) and lines_of(text) == [text.strip()]
+)
+
+
+@LAW
+@given(st.lists(st.tuples(line, line), max_size=4))
+def test_pairs_written_are_pairs_read(pairs: list[tuple[str, str]]):
+    """The lines that the next prompt shows are read as the pairs that they were made from."""
+    plain = [(" ".join(asked.split()), " ".join(reported.split())) for asked, reported in pairs]
+    assert tuple(plain) == read_pairs(qa_lines(pairs))
+    assert tuple(asked for asked, _ in plain) == read_list(numbered(asked for asked, _ in pairs))
+
+
+@LAW
+@given(st.lists(st.tuples(any_text, any_text), max_size=4))
+def test_any_pairs_make_a_trace(pairs: list[tuple[str, str]]):
+    """Whatever a model wrote, its pairs are cycles that read back from the trace's text."""
+    cycles = cycles_of([*pairs, ("Is <question>it</question> so?", "<think>unknown</think>")])
+    assert cycles == build_trace("Questions.", cycles, "Refuted").cycles
+
+
+def test_a_repeated_question_is_known_by_its_words():
+    """Letter case and white space make no new question."""
+    assert repeats("who  Built it?", [("Who built it?", "Bob")])
+    assert not repeats("Who built it?", [("When?", "Who built it?")])
+
+
+def test_none_is_one_word():
+    """NONE on a line of its own ends a list or the asking; a sentence that holds it does not."""
+    assert says_none("**NONE**.")
+    assert says_none("Nothing is left.\nNONE")
+    assert not says_none("None of them is left.")
