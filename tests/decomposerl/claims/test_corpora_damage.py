@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from corpora_parts import assert_conserved, load, read, rows, toy_draft, write_jsonl
+from corpora_parts import assert_conserved, load, read, rejected, rows, toy_draft, write_jsonl
 from dagster_project.profiles import Profile, sources_for
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.delimited import delimited_records
@@ -65,7 +65,7 @@ def test_an_index_that_promises_endless_rows_is_unreadable(tmp_path: Path):
     end = len(footer).to_bytes(4, "little") + b"PAR1"
     (tmp_path / "a.parquet").write_bytes(data[: -8 - size] + footer + end)
     loaded = load(tmp_path, "a.parquet", "parquet")
-    assert [(0, "unreadable_file")] == loaded.rejects.select("row", "reason").rows()
+    assert [(0, "unreadable_file")] == rejected(loaded, "row", "reason")
     assert 1000 == loaded.claims.height
 
 
@@ -81,9 +81,7 @@ def test_a_value_out_of_range_in_an_unused_column_costs_its_row(tmp_path: Path):
     days = pa.array([10**9 if i == 2999 else 1 for i in range(5000)], pa.int32()).cast(pa.date32())
     parquet.write_table(table.append_column("day", days), tmp_path / "a.parquet")
     loaded = load(tmp_path, "a.parquet", "parquet")
-    assert [(3000, "day", "malformed_line")] == loaded.rejects.select(
-        "row", "field", "reason"
-    ).rows()
+    assert [(3000, "day", "malformed_line")] == rejected(loaded)
     assert 4999 == loaded.claims.height
     assert_conserved(loaded)
 
@@ -97,7 +95,7 @@ def test_a_cut_gzip_of_parquet_is_told(tmp_path: Path):
     (tmp_path / "a.parquet.gz").write_bytes(packed[:-4])
     loaded = load(tmp_path, "a.parquet", "parquet")
     assert ("truncated", 10) == (loaded.status, loaded.claims.height)
-    assert [(11, "truncated_file")] == loaded.rejects.select("row", "reason").rows()
+    assert [(11, "truncated_file")] == rejected(loaded, "row", "reason")
 
 
 def test_a_cut_file_is_told_by_the_status(tmp_path: Path):
@@ -141,7 +139,7 @@ def test_carriage_returns_alone_and_repeated_columns_are_unreadable(tmp_path: Pa
     ):
         (tmp_path / "a.csv").write_bytes(content)
         loaded = load(tmp_path, "a.csv", "csv")
-        assert [(0, "unreadable_file")] == loaded.rejects.select("row", "reason").rows()
+        assert [(0, "unreadable_file")] == rejected(loaded, "row", "reason")
         assert why in loaded.rejects["detail"][0]
         with pytest.raises(TooManyRejects, match=why):
             load(tmp_path, "a.csv", "csv", config=LoadSettings())
@@ -162,9 +160,9 @@ def test_hops_beyond_64_bits_cost_their_row(tmp_path: Path, hops: int):
     lines = [json.dumps({**row, "hops": n}) for row, n in zip(rows(4), numbers, strict=True)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     loaded = load(tmp_path, "a.jsonl", "jsonl")
-    assert [(2, "num_hops", "missing_field", "not a 64-bit integer")] == loaded.rejects.select(
-        "row", "field", "reason", "detail"
-    ).rows()
+    assert [(2, "num_hops", "missing_field", "not a 64-bit integer")] == rejected(
+        loaded, "row", "field", "reason", "detail"
+    )
     assert [2, 2**63 - 1, -(2**63)] == loaded.claims["num_hops"].to_list()
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora_parts import assert_conserved
+from corpora_parts import assert_conserved, rejected
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.checks import MAX_BYTES, MAX_ITEMS
 from decomposerl.claims.generic import parse_source_toml
@@ -221,7 +221,7 @@ def test_the_reject_names_file_row_field_and_reason(tmp_path: Path):
     assert [
         ("own/a.jsonl", 1, "hops", "missing_field", "is not a whole number of 64 bits"),
         ("own/a.jsonl", 2, "claim", "field_too_large", "1100000 bytes, at most 16000"),
-    ] == found.rejects.select("file", "row", "field", "reason", "detail").rows()
+    ] == rejected(found, "file", "row", "field", "reason", "detail")
 
 
 @pytest.mark.parametrize("field", MAX_BYTES)
@@ -233,7 +233,7 @@ def test_each_text_has_the_limit_that_the_page_states(field: str):
     sound = {**OWN_ROW, column[field]: "é" * (most // 2)}
     over = {**OWN_ROW, "id": "2", column[field]: "é" * (most // 2) + "x"}
     found = loaded(source, [sound, over])
-    assert [(2, field, "field_too_large")] == found.rejects.select("row", "field", "reason").rows()
+    assert [(2, field, "field_too_large")] == rejected(found)
     assert 1 == found.claims.height
     assert re_row(field, most) in PAGE
 
@@ -310,9 +310,7 @@ def test_a_damaged_page_costs_the_row_that_asks_for_it(tmp_path: Path, content: 
     lines = "\n".join(map(json.dumps, rows))
     (tmp_path / "feverous/feverous_train_challenges.jsonl").write_text(lines)
     found = load_source(SOURCE["feverous"], None, FolderCorpora(tmp_path), LENIENT)
-    assert [(1, "evidence", "damaged_page")] == found.rejects.select(
-        "row", "field", "reason"
-    ).rows()
+    assert [(1, "evidence", "damaged_page")] == rejected(found)
     assert ["Good: One."] == found.claims["evidence"].to_list()
 
 

@@ -3,22 +3,27 @@
 import gzip
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 import corpora_parts
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.claim_collector import HANDED_ON
+from decomposerl.claims.generic import parse_source_toml
+from decomposerl.claims.holdout import components, documents_of, hash_fraction, split_by_document
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
 from resources.corpora.folder import FolderCorpora
 from strategies import law
+from toy_corpus import SOURCE, corpus
 
 LABELS = LabelMap.of("yes", "no", "maybe")
 LENIENT = LoadSettings(max_reject_share=1)
@@ -397,3 +402,113 @@ def test_a_fifth_of_the_pool_loads_in_seconds(tmp_path: Path):
     loaded = load(tmp_path, toy_source(TRAIN))
     assert 31_000 == loaded.claims.height
     assert time.perf_counter() - started < 10
+
+
+SETTINGS = LoadSettings()
+
+
+def test_claims_are_handed_on_in_order_while_they_are_read(tmp_path: Path):
+    """Together they are the claims of a reading at once; what else is found is the same."""
+    files = FolderCorpora(corpus(tmp_path, 2 * HANDED_ON + 100))
+    source = parse_source_toml(SOURCE, "toy/source.toml")
+    parts: list[pl.DataFrame] = []
+    whole = load_source(source, None, files, SETTINGS)
+    streamed = load_source(source, None, files, SETTINGS, parts.append)
+    assert [HANDED_ON, HANDED_ON, 100] == [part.height for part in parts]
+    assert_frame_equal(whole.claims, pl.concat(parts))
+    assert_frame_equal(whole.claims.clear(), streamed.claims)
+    assert whole.rows_read == streamed.rows_read == whole.claims.height
+    assert_frame_equal(whole.drops, streamed.drops)
+    assert_frame_equal(whole.rejects, streamed.rejects)
+
+
+def test_a_repeat_is_found_although_the_first_was_handed_on(tmp_path: Path):
+    """An id that stood thousands of rows before is a reject, and too many of them an error."""
+    folder = corpus(tmp_path, HANDED_ON + 10)
+    path = folder / "toy" / "claims.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    source = parse_source_toml(SOURCE, "toy/source.toml")
+    path.write_text("\n".join([*lines, *lines[:5]]), "utf-8")
+    parts: list[pl.DataFrame] = []
+    loaded = load_source(source, None, FolderCorpora(folder), SETTINGS, parts.append)
+    assert HANDED_ON + 10 == sum(part.height for part in parts)
+    assert ["duplicate_id"] * 5 == loaded.rejects["reason"].to_list()
+    path.write_text("\n".join([*lines, *lines[:500]]), "utf-8")
+    with pytest.raises(TooManyRejects):
+        load_source(source, None, FolderCorpora(folder), SETTINGS, parts.append)
+
+
+ROWS = st.lists(
+    st.lists(st.sampled_from([f"d{i}" for i in range(12)]), min_size=1, max_size=4), max_size=15
+)
+
+
+def draft(number: int, documents: Sequence[str] = ()) -> Draft:
+    return Draft("f", number, f"r{number}", "dev", "c", ("e",), "yes", tuple(documents))
+
+
+def reachable(start: str, rows: Sequence[Sequence[str]]) -> set[str]:
+    """The plain oracle: walk from row to row until nothing new is found."""
+    found = {start}
+    while True:
+        more = {d for row in rows if found & set(row) for d in row} - found
+        if not more:
+            return found
+        found |= more
+
+
+@given(ROWS)
+def test_components_agree_with_a_plain_walk(rows: list[list[str]]):
+    """A document's root is the smallest document that can be reached from it."""
+    expected = {d: min(reachable(d, rows)) for row in rows for d in row}
+    assert expected == components(rows)
+
+
+@given(ROWS, st.data())
+def test_the_split_does_not_depend_on_order(rows: list[list[str]], data: st.DataObject):
+    """Shuffled rows are held out exactly as before."""
+    drafts = [draft(i, docs) for i, docs in enumerate(rows)]
+    mixed = data.draw(st.permutations(drafts))
+    one, other = (split_by_document(order, (), 0.5) for order in (drafts, mixed))
+    assert [one.is_held_out(d) for d in drafts] == [other.is_held_out(d) for d in drafts]
+
+
+@given(ROWS, ROWS, st.floats(0, 1))
+def test_rows_that_share_a_document_share_a_side(
+    shared: list[list[str]], extra: list[list[str]], share: float
+):
+    """Extra rows join components, so nothing leaks through them either."""
+    mine = [draft(i, docs) for i, docs in enumerate(shared)]
+    more = [draft(100 + i, docs) for i, docs in enumerate(extra)]
+    split = split_by_document(mine, more, share)
+    for one in (*mine, *more):
+        for other in (*mine, *more):
+            if set(one.documents) & set(other.documents):
+                assert split.is_held_out(one) == split.is_held_out(other)
+
+
+def test_without_a_share_all_shared_rows_are_held():
+    """A benchmark that takes the shared files whole holds them and what touches them."""
+    split = split_by_document([draft(1, ["a"])], [draft(2, ["a", "b"]), draft(3, ["c"])], None)
+    assert [True, True, True, False] == [
+        split.is_held_out(d)
+        for d in (draft(1, ["a"]), draft(2, ["a", "b"]), draft(4, ["b"]), draft(3, ["c"]))
+    ]
+
+
+def test_a_component_of_extra_rows_alone_is_never_held():
+    """The benchmark would gain nothing from rows that it does not read."""
+    split = split_by_document([], [draft(1, ["a"])], 1.0)
+    assert not split.is_held_out(draft(1, ["a"]))
+
+
+def test_a_row_without_documents_stands_under_its_own_id():
+    """Such rows are split one by one and never join others."""
+    assert ("row:r7",) == documents_of(draft(7))
+
+
+def test_places_are_fixed_and_even():
+    """The hash of a name never changes between machines and spreads evenly over 0..1."""
+    assert 0.05123359420032392 == hash_fraction("a document")
+    places = [hash_fraction(f"document {i}") for i in range(4000)]
+    assert 0.18 < sum(p < 0.2 for p in places) / 4000 < 0.22
