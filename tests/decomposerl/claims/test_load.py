@@ -1,6 +1,5 @@
 """Corpora as claim frames: each row is a claim, a drop or a reject, and none is lost."""
 
-import gzip
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -176,46 +175,6 @@ def test_every_bad_row_is_quarantined_and_every_good_row_survives(tmp_path: Path
     assert {r["id"] for r in good.values()} == ids_of(loaded)
     assert 21 == loaded.rows_read
     assert_conserved(loaded)
-
-
-def test_a_truncated_gzip_keeps_every_row_before_the_cut(tmp_path: Path):
-    """Wherever the compressed file is cut, whole rows survive and one reject says so."""
-    rows = [row(i, evidence=[f"{i * 7919 % 104729} " * 9]) for i in range(1, 400)]
-    packed = gzip.compress("\n".join(json.dumps(r) for r in rows).encode())
-    path = tmp_path / "toy" / "train.jsonl.gz"
-    path.parent.mkdir()
-    for share in (0.2, 0.5, 0.9):
-        path.write_bytes(packed[: int(len(packed) * share)])
-        loaded = load(tmp_path, toy_source(TRAIN))
-        kept = loaded.claims.height
-        assert 0 < kept < len(rows)
-        assert [r["id"] for r in rows[:kept]] == loaded.claims["native_id"].to_list()
-        assert [(TRAIN.path, kept + 1, "", "truncated_file")] == rejects_of(loaded)
-        assert_conserved(loaded)
-
-
-def test_a_gzip_damaged_in_the_middle_keeps_the_rows_before(tmp_path: Path):
-    """Garbage inside the compressed stream ends the file there, no sooner."""
-    rows = [row(i, evidence=[f"{i * 7919 % 104729} " * 9]) for i in range(1, 400)]
-    packed = bytearray(gzip.compress("\n".join(json.dumps(r) for r in rows).encode()))
-    packed[len(packed) // 2 :] = b"\xff" * (len(packed) // 2)
-    path = tmp_path / "toy" / "train.jsonl.gz"
-    path.parent.mkdir()
-    path.write_bytes(bytes(packed))
-    loaded = load(tmp_path, toy_source(TRAIN))
-    assert loaded.claims.height > 50
-    assert ["truncated_file"] == loaded.rejects["reason"].to_list()[-1:]
-    assert_conserved(loaded)
-
-
-def test_a_gzip_file_reads_like_the_plain_one(tmp_path: Path):
-    """Several members and a missing line break at the end make no difference."""
-    rows = [json.dumps(row(i)).encode() + b"\n" for i in range(1, 7)]
-    path = tmp_path / "toy" / "train.jsonl.gz"
-    path.parent.mkdir()
-    path.write_bytes(gzip.compress(b"".join(rows[:3])) + gzip.compress(b"".join(rows[3:])[:-1]))
-    loaded = load(tmp_path, toy_source(TRAIN))
-    assert [f"r{i}" for i in range(1, 7)] == loaded.claims["native_id"].to_list()
 
 
 @pytest.mark.parametrize("name", ["train.jsonl.gz", "train.parquet"])
