@@ -12,31 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from decomposerl import schemas
 from decomposerl.claims.paper_counts import PAPER_TOTAL
 from decomposerl.funnel import selector_comparison
 from decomposerl.funnel.catalogue import select_diverse
 from decomposerl.funnel.selection import label_source_cells, quotas
-from decomposerl.funnel.selector_comparison import (
-    BINS,
-    MOST_ISOLATED,
-    NEIGHBOURS,
-    PAPER_BUDGET,
-    Pool,
-    SelectorComparison,
-    compare_selectors,
-    entropy_bits,
-    grid_bins,
-    isolation,
-    principal_plane,
-)
 from decomposerl.funnel.settings import SelectionSettings, SelectorStudySettings
 from decomposerl.reports.stage_page import cells_markdown, selection_totals
-from decomposerl.schemas import (
-    DIVERSITY_SELECTED,
-    SELECTION_CELLS,
-    SELECTOR_STUDY,
-    SILVER_DECOMPOSED,
-)
 from fakes import BagOfWordsEmbedder
 from strategies import FRAME_LAW, LAW, example_row, frame_of, frames
 
@@ -123,19 +105,19 @@ def test_quotas_at_the_size_of_the_paper():
 
 
 @FRAME_LAW
-@given(frames(SILVER_DECOMPOSED, 20), st.integers(0, 6))
+@given(frames(schemas.SILVER_DECOMPOSED, 20), st.integers(0, 6))
 def test_selection_fills_each_label_and_orders_each_cell(frame: pl.DataFrame, budget: int):
     """Kept rows conform, stay in order, and fill min(budget, available) of each label.
 
     Within a cell the ranks count from 0, gains never grow along them and sum to f(S).
     """
     chosen = select_diverse(frame, SelectionSettings(budget_per_label=budget), BagOfWordsEmbedder())
-    kept = DIVERSITY_SELECTED.conform(chosen.kept)
+    kept = schemas.DIVERSITY_SELECTED.conform(chosen.kept)
     ids = set(kept["claim_id"])
     assert [i for i in frame["claim_id"] if i in ids] == kept["claim_id"].to_list()
     for (label,), part in frame.group_by("label"):
         assert min(budget, part.height) == kept.filter(pl.col("label") == label).height
-    for cell in SELECTION_CELLS.conform(chosen.cells).iter_rows(named=True):
+    for cell in schemas.SELECTION_CELLS.conform(chosen.cells).iter_rows(named=True):
         rows = kept.filter(pl.col("bucket") == cell["bucket"]).sort("selection_rank")
         assert cell["budget"] == cell["selected"] == rows.height <= cell["available"]
         assert list(range(rows.height)) == rows["selection_rank"].to_list()
@@ -152,7 +134,7 @@ def test_selection_fills_each_label_and_orders_each_cell(frame: pl.DataFrame, bu
 def test_every_selector_keeps_the_quotas(selector: str):
     """The selector changes who is chosen, never how many; engines are asked once."""
     frame = frame_of(
-        SILVER_DECOMPOSED,
+        schemas.SILVER_DECOMPOSED,
         [
             example_row(claim=f"claim {index} {index % 7}", source=source, label=label)
             for index in range(24)
@@ -171,7 +153,7 @@ def mixed_frame() -> pl.DataFrame:
     """Three sources of two labels with 5 to 40 claims, similar and dissimilar ones."""
     sizes = {"hover": 40, "wice": 17, "scitab": 5}
     return frame_of(
-        SILVER_DECOMPOSED,
+        schemas.SILVER_DECOMPOSED,
         [
             example_row(claim=f"claim {index} of {index % 7}", source=source, label=label)
             for label in ("Supported", "Refuted")
@@ -232,8 +214,8 @@ def test_the_totals_weigh_each_cell_by_its_claims():
 def test_no_rows_give_no_cells():
     """An empty pool selects nothing, makes no call, and its totals are 0."""
     embedder = BagOfWordsEmbedder()
-    chosen = select_diverse(SILVER_DECOMPOSED.empty(), SelectionSettings(), embedder)
-    assert DIVERSITY_SELECTED.schema == chosen.kept.schema
+    chosen = select_diverse(schemas.SILVER_DECOMPOSED.empty(), SelectionSettings(), embedder)
+    assert schemas.DIVERSITY_SELECTED.schema == chosen.kept.schema
     assert (0, 0, []) == (chosen.kept.height, chosen.cells.height, embedder.asked)
     assert {0} == set(selection_totals(chosen.cells).values())
 
@@ -267,14 +249,16 @@ def claims(rows: int) -> pl.DataFrame:
     )
 
 
-def compared(rows: int = 300, **settings: object) -> SelectorComparison:
+def compared(rows: int = 300, **settings: object) -> selector_comparison.SelectorComparison:
     """A clock's reading is 1 (wall) or 10 (cores) more each time it is read."""
     ticks = {"seconds": itertools.count(0, 1), "core_seconds": itertools.count(0, 10)}
     chosen = SelectorStudySettings.model_validate(
         {"selectors": OTHERS, "seeds": 2, "threads": 1, **settings}
     )
     clocks = {name: partial(next, counted) for name, counted in ticks.items()}
-    return compare_selectors(clustered(rows), claims(rows), chosen, "made up", clocks)
+    return selector_comparison.compare_selectors(
+        clustered(rows), claims(rows), chosen, "made up", clocks
+    )
 
 
 def nearest_distances(
@@ -287,7 +271,7 @@ def nearest_distances(
 def test_every_measure_equals_a_plain_loop():
     """Bins, distances of the sample, share of isolated picks and entropy, pick by pick."""
     vectors, sources = clustered(240), claims(240)["source"].to_list()
-    pool = Pool.of(vectors, sources, sample=90, seed=5)
+    pool = selector_comparison.Pool.of(vectors, sources, sample=90, seed=5)
     picks = np.random.default_rng(1).permutation(240)[:40]
     found = pool.measures(picks, pool.distances(picks))
     chosen, sample = picks.tolist(), pool.sample.tolist()
@@ -300,11 +284,20 @@ def test_every_measure_equals_a_plain_loop():
 
     exact = vectors.astype(np.float64)
     far = [
-        sum(sorted(1 - float(exact[i] @ exact[j]) for j in range(240) if j != i)[:NEIGHBOURS])
+        sum(
+            sorted(1 - float(exact[i] @ exact[j]) for j in range(240) if j != i)[
+                : selector_comparison.NEIGHBOURS
+            ]
+        )
         for i in range(240)
     ]
-    outer = sorted(range(240), key=lambda row: -far[row])[: round(MOST_ISOLATED * 240)]
-    assert pytest.approx([one / NEIGHBOURS for one in far], abs=1e-6) == isolation(vectors).tolist()
+    outer = sorted(range(240), key=lambda row: -far[row])[
+        : round(selector_comparison.MOST_ISOLATED * 240)
+    ]
+    assert (
+        pytest.approx([one / selector_comparison.NEIGHBOURS for one in far], abs=1e-6)
+        == selector_comparison.isolation(vectors).tolist()
+    )
     assert {*outer} == {*np.flatnonzero(pool.isolated).tolist()}
     assert pytest.approx(100 * len({*outer} & {*chosen}) / 40) == found.isolated
 
@@ -322,7 +315,9 @@ def test_the_plane_is_that_of_the_singular_vectors():
     vectors = clustered(200)
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    for found, expected in zip(principal_plane(vectors).T, axes[:2] @ centred.T, strict=True):
+    for found, expected in zip(
+        selector_comparison.principal_plane(vectors).T, axes[:2] @ centred.T, strict=True
+    ):
         sign = np.sign(found @ expected)
         assert pytest.approx(expected.tolist(), abs=1e-4) == (sign * found).tolist()
 
@@ -331,27 +326,37 @@ def test_a_grid_has_fifty_bins_a_side():
     """Equal widths between least and greatest value, the greatest in the last bin."""
     line = np.linspace(-3, 5, 1_000)
     plane = np.stack((line, line[::-1]), axis=1).astype(np.float32)
-    rows = [divmod(one, BINS) for one in grid_bins(plane).tolist()]
-    expected = [min(int((x + 3) / 8 * BINS + 1e-6), BINS - 1) for x in line]
+    rows = [
+        divmod(one, selector_comparison.BINS)
+        for one in selector_comparison.grid_bins(plane).tolist()
+    ]
+    expected = [
+        min(int((x + 3) / 8 * selector_comparison.BINS + 1e-6), selector_comparison.BINS - 1)
+        for x in line
+    ]
     apart = [abs(column - other) for (column, _), other in zip(rows, expected, strict=True)]
     assert max(apart) <= 1  # a border, rounded
     assert sum(apart) < 5
-    assert {*range(BINS)} == {column for column, _ in rows} == {line for _, line in rows}
-    assert (0, BINS - 1) == rows[0]
-    assert (BINS - 1, 0) == rows[-1]
+    assert (
+        {*range(selector_comparison.BINS)}
+        == {column for column, _ in rows}
+        == {line for _, line in rows}
+    )
+    assert (0, selector_comparison.BINS - 1) == rows[0]
+    assert (selector_comparison.BINS - 1, 0) == rows[-1]
 
 
 @pytest.mark.parametrize(("names", "bits"), [([], 0), ("aaa", 0), ("abab", 1), ("abcd", 2)])
 def test_entropy_is_in_bits(names: str, bits: float):
     """Of n equally frequent names, log2 n."""
-    assert pytest.approx(bits) == entropy_bits(list(names))
+    assert pytest.approx(bits) == selector_comparison.entropy_bits(list(names))
 
 
 def test_the_same_quotas_hold_for_every_selector():
     """Equal numbers from every cell, so equal entropy; the table conforms."""
     done = compared()
-    here = SELECTOR_STUDY.conform(done.table).filter(origin="here")
-    budget = round(PAPER_BUDGET / selector_comparison.PAPER_POOL * 150)
+    here = schemas.SELECTOR_STUDY.conform(done.table).filter(origin="here")
+    budget = round(selector_comparison.PAPER_BUDGET / selector_comparison.PAPER_POOL * 150)
     cells = label_source_cells(claims(300), budget)
     budgets = {(one["label"], one["source"]): one["budget"] for one in cells.to_dicts()}
     for picks in done.picks.values():
@@ -399,7 +404,7 @@ def test_seconds_are_those_of_the_selection():
 @pytest.mark.parametrize("rows", [0, 1, 2, 7])
 def test_a_small_pool_is_no_trouble(rows: int):
     """Fewer claims than bins, neighbours or cells: rows without numbers, and no warning."""
-    table = SELECTOR_STUDY.conform(compared(rows, budget_per_label=1).table)
+    table = schemas.SELECTOR_STUDY.conform(compared(rows, budget_per_label=1).table)
     assert {min(rows, 2)} == set(table.filter(origin="here")["selected"])
 
 

@@ -154,22 +154,22 @@ def test_every_engine_can_be_raced_alone(kind: Callable[[], Products]):
         assert kind().name == engine_choice.choose_engine([kind()], pool, pool, 0.9, team).name
 
 
-@pytest.mark.parametrize(
-    ("named", "offered"),
-    [
-        ("avx2 fma f16c", []),
-        ("avx2 avx512f avx512bw", []),
-        ("avx2 avx512f avx512vnni", ["int8"]),
-        ("avx2 avxvnni", ["int8"]),
-        ("avx2 avx512vnni avx512bf16 amx-int8 amx-bf16", ["int8", "bf16"]),
-        ("neon dotprod", ["int8"]),
-        ("neon dotprod i8mm bf16", ["int8", "bf16"]),
-        ("", ["int8", "bf16"]),
-    ],
-)
-def test_only_precisions_with_units_of_their_own_are_offered(named: str, offered: list[str]):
+UNITS = {
+    "avx2 fma f16c": [],
+    "avx2 avx512f avx512bw": [],
+    "avx2 avx512f avx512vnni": ["int8"],
+    "avx2 avxvnni": ["int8"],
+    "avx2 avx512vnni avx512bf16 amx-int8 amx-bf16": ["int8", "bf16"],
+    "neon dotprod": ["int8"],
+    "neon dotprod i8mm bf16": ["int8", "bf16"],
+    "": ["int8", "bf16"],
+}
+
+
+def test_only_precisions_with_units_of_their_own_are_offered():
     """An emulated precision is no candidate; a processor that names nothing is tried."""
-    assert offered == engine_choice.supported_precisions(frozenset(named.split()))
+    for named, offered in UNITS.items():
+        assert offered == engine_choice.supported_precisions(frozenset(named.split())), named
 
 
 def test_precision_and_device_are_offered_as_asked():
@@ -186,16 +186,18 @@ def test_precision_and_device_are_offered_as_asked():
     assert ["f32"] == names("auto", few) == names("f32", many)
     assert ["f32", *supported_precisions] == names("auto", many)
     assert (["int8"], ["bf16"]) == (names("int8", few), names("bf16", few))
-    with pytest.raises(ConfigError, match="multiplies in bf16, not in int8"):
+    with pytest.raises(ConfigError, match=r"bf16.*int8"):
         engine_choice.candidate_engines("int8", "cuda", few, few)
 
 
-def test_a_processor_without_units_never_loads_torch():
-    """A large search on AVX2 alone starts multiplying at once."""
+def test_a_small_search_and_a_processor_without_units_never_load_torch():
+    """Start-up is paid by searches that are worth it, and not by a large one on AVX2 alone."""
     settings = {**os.environ, "NUMBA_CPU_FEATURES": "+avx2,+fma", "NUMBA_CPU_NAME": "haswell"}
     program = (
         "import sys, numpy as np\n"
+        "from decomposerl.kernels.cosine_filter import keep_first_cosine\n"
         "from decomposerl.kernels.engine_choice import candidate_engines\n"
+        "keep_first_cosine(np.eye(50, dtype=np.float32), 0.7)\n"
         "rows = np.broadcast_to(np.zeros((1, 4), np.float32), (1_000_000, 4))\n"
         "assert ['f32'] == [one.name for one in candidate_engines('auto', 'cpu', rows, rows)]\n"
         "assert 'torch' not in sys.modules\n"
@@ -351,7 +353,7 @@ def test_an_engine_that_breaks_its_bound_is_found_out():
     """Every shipped engine passes on hostile rows; saturating and overflowing ones do not."""
     assert all(is_sound(engine, 64) for engine in ENGINES)
     assert not is_sound(Saturating(), 64)
-    assert not is_sound(Int8Products(), 200_000)
+    assert not is_sound(Int8Products(), 140_000)
     np.testing.assert_allclose(1, np.linalg.norm(hostile_rows(64), axis=1), atol=1e-6)
 
 
@@ -362,27 +364,15 @@ def test_an_unsound_engine_is_not_chosen_and_not_forced():
     broken.name = "saturating"
     with Team(1) as team:
         assert fine is engine_choice.choose_engine([broken, fine], vectors, vectors, 0.7, team)
-        with pytest.raises(EngineError, match="saturating products exceed their error bound"):
+        with pytest.raises(EngineError, match="saturating"):
             engine_choice.choose_engine([broken], vectors, vectors, 0.7, team)
 
 
-@pytest.mark.parametrize("device", ["cuda:77", "abacus"])
-def test_a_device_that_is_not_there_is_refused(device: str):
+def test_a_device_that_is_not_there_is_refused():
     """By name, before anything is computed."""
-    with pytest.raises(EngineError, match=f"device '{device}' cannot be used"):
-        keep_first_cosine(rows_of("normal", 5, 8, 0), 0.7, device=device)
-
-
-def test_small_searches_never_load_torch():
-    """Start-up is paid by searches that are worth it."""
-    program = (
-        "import sys, numpy as np\n"
-        "from decomposerl.kernels.cosine_filter import keep_first_cosine\n"
-        "keep_first_cosine(np.eye(50, dtype=np.float32), 0.7)\n"
-        "assert 'torch' not in sys.modules\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    assert (0, b"") == (done.returncode, done.stderr)
+    for device in ("cuda:77", "abacus"):
+        with pytest.raises(EngineError, match=f"'{device}'"):
+            keep_first_cosine(rows_of("normal", 5, 8, 0), 0.7, device=device)
 
 
 def test_many_copies_need_few_exact_cosines():

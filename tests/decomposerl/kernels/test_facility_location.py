@@ -1,3 +1,5 @@
+"""Facility location: the greedy by definition, its split into parts, and other selectors."""
+
 from itertools import combinations
 
 import numpy as np
@@ -196,18 +198,13 @@ def test_a_replayed_pick_covers_itself_whole():
     assert np.array_equal(greedy.cover, cover)
 
 
-@pytest.mark.parametrize(("rows", "k"), [(0, 3), (1, 1), (4, 0), (4, 9)])
 @pytest.mark.parametrize("limit", [1, 2**30])
-def test_edge_sizes_are_answered(rows: int, k: int, limit: int):
-    """Never more picks than rows; nothing to pick is no error."""
-    greedy = facility_location(unit_vectors(rows), k, matrix_bytes=limit)
-    assert min(rows, k) == len(greedy.picks) == len(greedy.gains)
-    assert rows == len(greedy.cover)
-
-
-@pytest.mark.parametrize("limit", [1, 2**30])
-def test_equal_rows_are_picked_in_order_with_one_gain(limit: int):
-    """All equal: the first row covers everything, the others add nothing."""
+def test_edge_sizes_and_equal_rows_are_answered(limit: int):
+    """Never more picks than rows; of equal rows the first covers all, the others add nothing."""
+    for rows, k in ((0, 3), (1, 1), (4, 0), (4, 9)):
+        greedy = facility_location(unit_vectors(rows), k, matrix_bytes=limit)
+        assert min(rows, k) == len(greedy.picks) == len(greedy.gains)
+        assert rows == len(greedy.cover)
     equal = np.repeat(np.eye(1, 12, dtype=np.float32), 300, axis=0)
     greedy = facility_location(equal, 4, matrix_bytes=limit)
     assert [0, 1, 2, 3] == greedy.picks.tolist()
@@ -215,41 +212,15 @@ def test_equal_rows_are_picked_in_order_with_one_gain(limit: int):
 
 
 @pytest.mark.parametrize("limit", [1, 2**30])
-@pytest.mark.parametrize("seed", range(5))
-def test_rounding_decides_nothing_between_two_rows_nearest_to_each_other(limit: int, seed: int):
+def test_rounding_decides_nothing_between_two_rows_nearest_to_each_other(limit: int):
     """Pairs on axes of their own tie; noise in the last bits, as processors have, moves no pick."""
-    generator = np.random.default_rng(seed)
     pairs = np.repeat(np.eye(40, dtype=np.float32), 2, axis=0)
     pairs[1::2] += np.roll(pairs[1::2], 40 // 2, axis=1) * np.float32(0.01)
-    noise = 1 + generator.normal(0, 6e-8, (80, 1))
-    noisy = (pairs / np.linalg.norm(pairs, axis=1, keepdims=True) * noise).astype(np.float32)
-    greedy = facility_location(noisy[:40], 20, matrix_bytes=limit)
-    assert list(range(0, 40, 2)) == sorted(greedy.picks.tolist())
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_objective_equals_that_of_apricot():
-    """f(S) of apricot's facility location on the clipped matrix, within 1e-6."""
-    apricot = pytest.importorskip("apricot")
-    vectors = unit_vectors(120)
-    similarity = np.maximum(vectors @ vectors.T, 0).astype(np.float64)
-    other = apricot.FacilityLocationSelection(25, metric="precomputed", optimizer="lazy")
-    theirs = similarity[other.fit(similarity).ranking].max(axis=0).sum()
-    assert pytest.approx(theirs, rel=1e-6) == lazy_greedy(similarity, 25).gains.sum()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_objective_equals_that_of_submodlib():
-    """The same with submodlib's lazy greedy, which sums in float32."""
-    submodlib = pytest.importorskip("submodlib")
-    vectors = unit_vectors(120)
-    similarity = np.maximum(vectors @ vectors.T, 0)
-    function = submodlib.FacilityLocationFunction(
-        n=120, mode="dense", sijs=similarity, separate_rep=False
-    )
-    ranking = [row for row, _ in function.maximize(budget=25, optimizer="LazyGreedy")]
-    theirs = similarity[ranking].max(axis=0).sum(dtype=np.float64)
-    assert pytest.approx(theirs, rel=1e-6) == lazy_greedy(similarity, 25).gains.sum()
+    for seed in range(5):
+        noise = 1 + np.random.default_rng(seed).normal(0, 6e-8, (80, 1))
+        noisy = (pairs / np.linalg.norm(pairs, axis=1, keepdims=True) * noise).astype(np.float32)
+        greedy = facility_location(noisy[:40], 20, matrix_bytes=limit)
+        assert list(range(0, 40, 2)) == sorted(greedy.picks.tolist()), seed
 
 
 def picked(  # noqa: PLR0913 - what is varied
@@ -374,15 +345,10 @@ def test_every_selector_picks_distinct_rows_and_reports_the_same_objective(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_equal_rows_are_no_trouble(method: Method):
-    """Copies of one row: as many distinct rows as asked, and no warning."""
+def test_the_same_seed_gives_the_same_picks(method: Method):
+    """Two calls agree; of copies of one row as many distinct ones as asked, and no warning."""
     chosen = select(np.repeat(unit_vectors(1, 8), 9, axis=0), 4, method)
     assert len(set(chosen.picks.tolist())) == 4
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_seed_gives_the_same_picks(method: Method):
-    """Two calls agree."""
     vectors = unit_vectors(60, 8)
     first, second = select(vectors, 9, method, 3), select(vectors, 9, method, 3)
     assert first.picks.tolist() == second.picks.tolist()
@@ -395,64 +361,45 @@ def test_facility_location_represents_best():
     assert max(objectives, key=lambda method: objectives[method]) == "facility_location"
 
 
-def test_farthest_point_starts_at_the_first_row_and_spreads():
-    """Three tight groups: three picks, one in each."""
+def test_farthest_point_and_k_means_pick_one_row_of_each_group():
+    """Three tight groups: three picks, one in each; farthest point starts at the first row."""
     groups = np.eye(3).repeat(4, axis=0) + np.random.default_rng(0).normal(0, 0.01, (12, 3))
     vectors = (groups / np.linalg.norm(groups, axis=1, keepdims=True)).astype(np.float32)
-    picks = select(vectors, 3, "farthest_point").picks
-    assert picks[0] == 0
-    assert {0, 1, 2} == {int(pick) // 4 for pick in picks}
-
-
-def test_k_means_picks_one_row_of_each_group():
-    """Three tight groups and three clusters: one row of each."""
-    groups = np.eye(3).repeat(4, axis=0) + np.random.default_rng(0).normal(0, 0.01, (12, 3))
-    vectors = (groups / np.linalg.norm(groups, axis=1, keepdims=True)).astype(np.float32)
-    assert {0, 1, 2} == {int(pick) // 4 for pick in select(vectors, 3, "k_means").picks}
-
-
-@pytest.fixture(scope="module")
-def ties() -> NDArray[np.float32]:
-    """Pairs of rows that are each other's nearest and nobody else's: either one will do."""
-    rng = np.random.default_rng(9)
-    firsts = np.eye(40)[:20] + 0.02 * rng.normal(size=(20, 40))
-    vectors = np.concatenate((firsts, firsts + 0.1 * rng.normal(size=(20, 40))))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    farthest = select(vectors, 3, "farthest_point").picks
+    assert farthest[0] == 0
+    for picks in (farthest, select(vectors, 3, "k_means").picks):
+        assert {0, 1, 2} == {int(pick) // 4 for pick in picks}
 
 
 def test_apricot_picks_the_same_rows_where_no_gains_tie():
-    """In the same order: it is given the cosines that facility location reads, clipped at 0."""
+    """In the same order: it is given the cosines that facility location reads, clipped at 0.
+
+    Where gains tie it adds up in another order, which decides between equal rows: f(S) is the
+    same. Once nothing is gained any more, every pick is another row all the same.
+    """
     pytest.importorskip("apricot")
     vectors = unit_vectors(150, 8)
     assert (vectors @ vectors.T).min() < 0
     ours, other = (select(vectors, 20, name) for name in ("facility_location", "apricot"))
     assert ours.picks.tolist() == other.picks.tolist()
     assert ours.objective == pytest.approx(other.objective, rel=1e-6)
-
-
-def test_apricot_differs_only_where_gains_tie(ties: NDArray[np.float32]):
-    """Then f(S) is the same: it adds up in another order, which decides between equal rows."""
-    pytest.importorskip("apricot")
+    rng = np.random.default_rng(9)
+    firsts = np.eye(40)[:20] + 0.02 * rng.normal(size=(20, 40))
+    rows = np.concatenate((firsts, firsts + 0.1 * rng.normal(size=(20, 40))))
+    ties = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     ours, other = (select(ties, 20, name) for name in ("facility_location", "apricot"))
     assert ours.picks.tolist() != other.picks.tolist()
     assert {*range(20)} == {int(pick) % 20 for pick in other.picks}
     assert pytest.approx(ours.objective, rel=1e-6) == other.objective
-
-
-def test_apricot_alone_would_pick_a_row_twice():
-    """Once nothing is gained any more; here every pick is another row."""
-    apricot = pytest.importorskip("apricot")
     copies = np.repeat(np.eye(2, dtype=np.float32), 5, axis=0)
-    alone = apricot.FacilityLocationSelection(10, metric="precomputed", optimizer="lazy")
-    ranking = alone.fit((copies @ copies.T).astype(np.float64)).ranking
-    assert len({*ranking.tolist()}) < 10 == len({*select(copies, 10, "apricot").picks.tolist()})
+    assert 10 == len({*select(copies, 10, "apricot").picks.tolist()})
 
 
 def test_a_cell_that_apricot_cannot_hold_is_refused():
     """Before anything is allocated, with the memory it would take."""
     pytest.importorskip("apricot")
     rows = np.zeros(APRICOT_ROWS + 1, np.int64)
-    with pytest.raises(EngineError, match=r"8 GiB .*use facility_location"):
+    with pytest.raises(EngineError, match=r"8 GiB .*facility_location"):
         select_each(unit_vectors(1, 8), [(rows, 2)], "apricot")
 
 

@@ -1,3 +1,5 @@
+"""The set join: its definition, its split into tasks, its fallback, and the sets it reads."""
+
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -98,21 +100,6 @@ def test_the_join_equals_brute_force_on_a_larger_templated_set():
     assert same(brute_force(rows, 0.7), keep_first_duplicates(rows, 0.7))
 
 
-@LAW
-@given(texts, thresholds)
-def test_survivors_have_no_duplicates_among_them(rows: list[str], threshold: float):
-    """Running the join on what it kept removes nothing."""
-    kept = keep_first_duplicates(rows, threshold).matched < 0
-    survivors = [row for row, stays in zip(rows, kept, strict=True) if stays]
-    assert not keep_first_duplicates(survivors, threshold).is_matched.any()
-
-
-def test_a_removed_row_removes_nobody():
-    """The third text is near the second alone, and stays once the second has gone."""
-    rows = ["a b c d", "a b c d e f", "c d e f b g"]
-    assert [-1, 0, -1] == keep_first_duplicates(rows, 0.6).matched.tolist()
-
-
 def test_a_pair_exactly_at_the_threshold_is_a_duplicate():
     """7 of 10 words in common is 0.7, whatever binary fractions make of it."""
     rows = ["a b c d e f g h", "a b c d e f g x y"]
@@ -127,55 +114,36 @@ def test_texts_without_words_duplicate_each_other_alone():
     assert [1, -1] == cross_matches(["!", "x"], ["word", "?"], 0.1).matched.tolist()
 
 
-@pytest.mark.parametrize("rows", [[], ["one"], ["same words"] * 65, [f"w{i}" for i in range(65)]])
-def test_edge_sizes_are_answered(rows: list[str]):
-    """No row, one row, all equal, none equal."""
-    expected = 0 if len(set(rows)) == len(rows) else len(rows) - 1
-    found = keep_first_duplicates(rows, 0.7)
-    assert expected == int(found.is_matched.sum())
-    assert len(rows) == len(found.matched) == len(found.similarity)
-
-
-@pytest.mark.parametrize("threshold", [0.0, -1.0, 1.5, float("nan")])
-def test_a_threshold_outside_its_range_is_refused(threshold: float):
-    """Zero would make every pair a duplicate; above one, none."""
-    with pytest.raises(ValueError, match="not in"):
-        keep_first_duplicates(["a"], threshold)
+def test_edge_sizes_are_answered():
+    """Many rows of which all are equal, or none."""
+    assert 64 == keep_first_duplicates(["same words"] * 65, 0.7).is_matched.sum()
+    assert 0 == keep_first_duplicates([f"w{row}" for row in range(65)], 0.7).is_matched.sum()
 
 
 def test_thresholds_are_read_as_written():
-    """0.7 is seven tenths and 1/3 is a third, not the nearest binary fraction."""
+    """0.7 is seven tenths and 1/3 is a third; zero would make every pair a duplicate."""
+    for threshold in (0.0, -1.0, 1.5, float("nan")):
+        with pytest.raises(ValueError, match="not in"):
+            keep_first_duplicates(["a"], threshold)
     assert Fraction(7, 10) == exact_threshold(0.7)
     assert Fraction(1, 3) == exact_threshold(1 / 3)
 
 
-def test_the_answer_does_not_depend_on_the_hash_seed():
-    """String sets iterate in another order in every process; the matches stay."""
+def test_another_process_loads_no_engine_before_a_kernel_runs_and_answers_alike():
+    """String sets iterate in another order in every process; the matches stay.
+
+    numba, scikit-learn and datasketch are loaded when a kernel runs, not before.
+    """
     code = (
-        "from decomposerl.kernels.set_join import keep_first_duplicates as f;"
+        "import sys, decomposerl.funnel.catalogue, decomposerl.kernels.selectors\n"
+        "from decomposerl.kernels.set_join import keep_first_duplicates as f\n"
+        "print({'numba', 'sklearn', 'datasketch', 'torch', 'scipy'} & set(sys.modules))\n"
         "print(f(['a b c', 'c b d', 'd c b', 'a c b d'] * 3, 0.5).matched.tolist())"
     )
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(answers) == 1
-
-
-def test_importing_the_kernels_and_the_funnel_loads_no_engine():
-    """numba, scikit-learn and datasketch are loaded when a kernel runs, not before."""
-    code = (
-        "import sys, decomposerl.funnel.catalogue, decomposerl.kernels.selectors;"
-        "print({'numba', 'sklearn', 'datasketch', 'torch', 'scipy'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    command, seed = [sys.executable, "-c", code], {"PYTHONHASHSEED": "1"}
+    done = subprocess.run(command, env=seed, capture_output=True, text=True, check=True)
+    here = keep_first_duplicates(["a b c", "c b d", "d c b", "a c b d"] * 3, 0.5).matched.tolist()
+    assert ["set()", str(here)] == done.stdout.splitlines()
 
 
 @LAW
@@ -280,9 +248,9 @@ def test_blocks_cannot_be_told_apart(rows: list[str], threshold: float, rows_a_b
 
 
 def test_threads_change_nothing():
-    """20,000 rows in parts and blocks: the same matches from one thread and from four."""
+    """5,000 rows in parts and blocks: the same matches from one thread and from four."""
     random = np.random.default_rng(8)
-    rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(20_000)]
+    rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(5_000)]
     assert same(
         keep_first_duplicates(rows, 0.7, threads=1), keep_first_duplicates(rows, 0.7, threads=4)
     )
@@ -331,7 +299,7 @@ def test_the_split_join_is_the_join_of_one_process(  # noqa: PLR0913, PLR0917 - 
     assert identical(keep_first_duplicates(rows, threshold, engine="exact", shingle=shingle), split)
 
 
-@pytest.mark.parametrize("pairs", [20, 200, 100_000])
+@pytest.mark.parametrize("pairs", [100, 100_000])
 def test_templates_chains_and_copies_are_decided_alike_in_rounds(pairs: int):
     """2,000 claims of which most are near others: decided by pairs, or in rounds without them."""
     random = np.random.default_rng(3)
@@ -429,27 +397,25 @@ def test_plain_minhash_finds_most_of_the_exact_removals(claims: list[str]):
 
 
 @pytest.mark.parametrize("engine", [minhash_duplicates, verified_minhash_duplicates])
-@pytest.mark.parametrize("rows", [[], ["one"], ["same words here"] * 9, ["...", "", "!"]])
-def test_edge_sizes_are_answered_by_minhash(engine: Engine, rows: list[str]):
-    """No row, one row, all equal, no words: the first stays, its copies match it."""
-    found = engine(rows, THRESHOLD)
-    assert [-1, *[0] * (len(rows) - 1)][: len(rows)] == found.matched.tolist()
-    assert [0.0, *[1.0] * (len(rows) - 1)][: len(rows)] == found.similarity.tolist()
+def test_edge_sizes_are_answered_by_minhash_and_its_answer_is_repeatable(
+    engine: Engine, claims: list[str]
+):
+    """No row, one row, all equal, no words: the first stays, its copies match it.
 
-
-@pytest.mark.parametrize("engine", [minhash_duplicates, verified_minhash_duplicates])
-def test_the_answer_is_repeatable(engine: Engine, claims: list[str]):
-    """Two runs give the same matches: the permutations have a fixed seed."""
+    Two runs give the same matches: the permutations have a fixed seed.
+    """
+    for rows in ([], ["one"], ["same words here"] * 9, ["...", "", "!"]):
+        found = engine(rows, THRESHOLD)
+        assert [-1, *[0] * (len(rows) - 1)][: len(rows)] == found.matched.tolist()
+        assert [0.0, *[1.0] * (len(rows) - 1)][: len(rows)] == found.similarity.tolist()
     first, second = engine(claims[:200], THRESHOLD), engine(claims[:200], THRESHOLD)
     assert first.matched.tolist() == second.matched.tolist()
 
 
-@pytest.mark.parametrize(("num_perm", "expected"), [(128, (32, 4)), (16, (8, 2))])
-def test_the_bands_find_pairs_at_the_threshold(num_perm: int, expected: tuple[int, int]):
+def test_the_bands_find_pairs_at_the_threshold():
     """A pair at Jaccard 0.7 is a candidate with probability of at least 0.99."""
-    bands, rows = generous_bands(THRESHOLD, num_perm)
-    assert expected == (bands, rows)
-    assert 1 - (1 - THRESHOLD**rows) ** bands >= 0.99
+    assert ((32, 4), (8, 2)) == (generous_bands(THRESHOLD, 128), generous_bands(THRESHOLD, 16))
+    assert min(1 - (1 - THRESHOLD**4) ** 32, 1 - (1 - THRESHOLD**2) ** 8) >= 0.99
 
 
 def test_a_crowded_bucket_costs_no_more_than_its_first_rows():
@@ -464,7 +430,7 @@ def test_a_crowded_bucket_costs_no_more_than_its_first_rows():
 @pytest.mark.parametrize("shingle", ["word", "char_5"])
 def test_threads_and_other_rows_change_no_match(claims: list[str], shingle: Shingle):
     """The permutations are fixed and hash an element by its bytes alone."""
-    rows = claims * 30
+    rows = claims * 8
     one = verified_minhash_duplicates(rows, THRESHOLD, shingle=shingle, threads=1)
     many = verified_minhash_duplicates(rows, THRESHOLD, shingle=shingle, threads=3)
     assert np.array_equal(one.matched, many.matched)
