@@ -1,3 +1,5 @@
+"""The selection: quotas, cells, selectors, and the study that compares selectors."""
+
 import itertools
 import math
 from collections import Counter
@@ -24,23 +26,8 @@ from strategies import FRAME_LAW, LAW, example_row, frame_of, frames
 
 counts = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.integers(0, 5_000))
 budgets = st.integers(0, 3_000)
-# half of the paper's pool before selection, as if labels were even (Table "Per-source …")
-PAPER_POOL = {
-    "llm_aggrefact": 2_137,
-    "ex_fever": 1_858,
-    "foolmetwice": 1_342,
-    "pubhealth": 1_178,
-    "hover": 1_053,
-    "feverous": 393,
-    "faviq_a": 179,
-    "wice": 114,
-    "pubhealthtab": 95,
-    "scitab": 92,
-    "ambifc": 88,
-    "pubmedclaim": 59,
-    "scifact": 53,
-    "claimdecomp": 20,
-}
+OTHERS = ["facility_location", "k_means", "farthest_point", "random"]
+"""Without apricot, which compiles its loops for every cell."""
 
 
 @LAW
@@ -78,30 +65,14 @@ def test_sources_that_keep_rows_back_share_by_square_root(available: dict[str, i
         assert abs(given_rows[source] - rest * math.sqrt(rows) / total) <= 1 + len(available)
 
 
-@pytest.mark.parametrize(
-    ("available", "budget", "expected"),
-    [
-        ({"a": 100, "b": 400}, 30, {"a": 10, "b": 20}),
-        ({"a": 4, "b": 400, "c": 100}, 64, {"a": 4, "b": 40, "c": 20}),
-        ({"a": 9, "b": 9, "c": 9}, 4, {"a": 2, "b": 1, "c": 1}),
-        ({"a": 5, "b": 0}, 50, {"a": 5, "b": 0}),
-        ({"a": 5, "b": 7}, 0, {"a": 0, "b": 0}),
-        ({}, 10, {}),
-    ],
-)
-def test_quotas_by_example(available: dict[str, int], budget: int, expected: dict[str, int]):
+def test_quotas_by_example():
     """Square roots, a cap with the rest redistributed, ties by name, nothing to give."""
-    assert expected == quotas(available, budget)
-
-
-def test_quotas_at_the_size_of_the_paper():
-    """Small sources give all they have, large ones are damped, the sum is the budget."""
-    given_rows = quotas(PAPER_POOL, 2_500)
-    assert sum(given_rows.values()) == 2_500
-    exhausted = {source for source, rows in PAPER_POOL.items() if given_rows[source] == rows}
-    assert {"claimdecomp", "scifact", "pubmedclaim"} == exhausted
-    share = given_rows["llm_aggrefact"] / 2_500
-    assert share < PAPER_POOL["llm_aggrefact"] / sum(PAPER_POOL.values())
+    assert {"a": 10, "b": 20} == quotas({"a": 100, "b": 400}, 30)
+    assert {"a": 4, "b": 40, "c": 20} == quotas({"a": 4, "b": 400, "c": 100}, 64)
+    assert {"a": 2, "b": 1, "c": 1} == quotas({"a": 9, "b": 9, "c": 9}, 4)
+    assert {"a": 5, "b": 0} == quotas({"a": 5, "b": 0}, 50)
+    assert {"a": 0, "b": 0} == quotas({"a": 5, "b": 7}, 0)
+    assert {} == quotas({}, 10)
 
 
 @FRAME_LAW
@@ -130,25 +101,6 @@ def test_selection_fills_each_label_and_orders_each_cell(frame: pl.DataFrame, bu
         assert cell["mean_cover"] <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("selector", ["facility_location", "k_means", "farthest_point", "random"])
-def test_every_selector_keeps_the_quotas(selector: str):
-    """The selector changes who is chosen, never how many; engines are asked once."""
-    frame = frame_of(
-        schemas.SILVER_DECOMPOSED,
-        [
-            example_row(claim=f"claim {index} {index % 7}", source=source, label=label)
-            for index in range(24)
-            for source in ("hover", "wice")
-            for label in ("Supported", "Refuted")
-        ],
-    )
-    embedder = BagOfWordsEmbedder()
-    settings = SelectionSettings(budget_per_label=11, selector=selector)
-    cells = select_diverse(frame, settings, embedder).cells
-    assert [6, 5, 6, 5] == cells["selected"].to_list()
-    assert [24 * 4] == embedder.asked
-
-
 def mixed_frame() -> pl.DataFrame:
     """Three sources of two labels with 5 to 40 claims, similar and dissimilar ones."""
     sizes = {"hover": 40, "wice": 17, "scitab": 5}
@@ -163,17 +115,23 @@ def mixed_frame() -> pl.DataFrame:
     )
 
 
-@pytest.mark.parametrize("selector", ["facility_location", "k_means", "farthest_point", "random"])
-def test_the_selection_does_not_depend_on_threads(selector: str):
-    """One thread and four select the same rows with the same gains, cell by cell."""
+@pytest.mark.parametrize("selector", OTHERS)
+def test_every_selector_keeps_the_quotas_whatever_the_threads(selector: str):
+    """The selector changes who is chosen, never how many; engines are asked once.
+
+    One thread and four select the same rows with the same gains, cell by cell.
+    """
+    embedders = BagOfWordsEmbedder(), BagOfWordsEmbedder()
     one, four = (
         select_diverse(
             mixed_frame(),
             SelectionSettings(budget_per_label=20, selector=selector, threads=threads),
-            BagOfWordsEmbedder(),
+            embedder,
         )
-        for threads in (1, 4)
+        for threads, embedder in zip((1, 4), embedders, strict=True)
     )
+    assert [10, 4, 6] * 2 == one.cells["selected"].to_list()
+    assert [[124], [124]] == [embedder.asked for embedder in embedders]
     assert one.kept.equals(four.kept)
     assert one.cells.equals(four.cells)
 
@@ -218,10 +176,6 @@ def test_no_rows_give_no_cells():
     assert schemas.DIVERSITY_SELECTED.schema == chosen.kept.schema
     assert (0, 0, []) == (chosen.kept.height, chosen.cells.height, embedder.asked)
     assert {0} == set(selection_totals(chosen.cells).values())
-
-
-OTHERS = ["facility_location", "k_means", "farthest_point", "random"]
-"""Without apricot, which compiles its loops for every cell."""
 
 
 def unit(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -346,10 +300,10 @@ def test_a_grid_has_fifty_bins_a_side():
     assert (selector_comparison.BINS - 1, 0) == rows[-1]
 
 
-@pytest.mark.parametrize(("names", "bits"), [([], 0), ("aaa", 0), ("abab", 1), ("abcd", 2)])
-def test_entropy_is_in_bits(names: str, bits: float):
+def test_entropy_is_in_bits():
     """Of n equally frequent names, log2 n."""
-    assert pytest.approx(bits) == selector_comparison.entropy_bits(list(names))
+    found = [selector_comparison.entropy_bits(list(names)) for names in ("", "aaa", "abab", "abcd")]
+    assert pytest.approx([0, 0, 1, 2]) == found
 
 
 def test_the_same_quotas_hold_for_every_selector():
@@ -401,19 +355,14 @@ def test_seconds_are_those_of_the_selection():
     assert {15} == set(here["largest_cell"])
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2, 7])
-def test_a_small_pool_is_no_trouble(rows: int):
+def test_a_budget_replaces_the_papers_share_and_a_small_pool_is_no_trouble():
     """Fewer claims than bins, neighbours or cells: rows without numbers, and no warning."""
-    table = schemas.SELECTOR_STUDY.conform(compared(rows, budget_per_label=1).table)
-    assert {min(rows, 2)} == set(table.filter(origin="here")["selected"])
-
-
-def test_a_budget_replaces_the_papers_share():
-    """Claims of each label."""
-    assert {40} == set(compared(200, budget_per_label=20).table.filter(origin="here")["selected"])
+    for rows, budget, selected in ((0, 1, 0), (1, 1, 1), (2, 1, 2), (7, 1, 2), (200, 20, 40)):
+        table = schemas.SELECTOR_STUDY.conform(compared(rows, budget_per_label=budget).table)
+        assert {selected} == set(table.filter(origin="here")["selected"])
 
 
 def test_an_unknown_selector_is_refused():
     """By name, before anything runs."""
-    with pytest.raises(ValidationError, match="no selector is called medoids"):
+    with pytest.raises(ValidationError, match="medoids"):
         SelectorStudySettings(selectors=["random", "medoids"])

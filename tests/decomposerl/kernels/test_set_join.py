@@ -76,10 +76,20 @@ def same(expected: Matches, actual: Matches) -> bool:
 
 
 @LAW
-@given(texts, thresholds)
-def test_the_join_equals_brute_force(rows: list[str], threshold: float):
-    """Keep first, nearest kept row, ties to the lowest: the definition, row by row."""
-    assert same(brute_force(rows, threshold), keep_first_duplicates(rows, threshold))
+@given(texts, thresholds, st.integers(1, 7))
+def test_the_join_equals_brute_force(rows: list[str], threshold: float, rows_a_block: int):
+    """Keep first, nearest kept row, ties to the lowest: the definition, row by row.
+
+    What a block is matched with before it and what in itself are together the definition; over
+    runs of five characters the join keeps its definition.
+    """
+    expected = brute_force(rows, threshold)
+    assert same(expected, keep_first_duplicates(rows, threshold))
+    ready = set_join._prepared(pack_sets(rows), threshold)
+    with Team(2) as team:
+        assert same(expected, set_join._keep_first(ready, "", team, rows_a_block))
+    shingled = keep_first_duplicates(rows, threshold, shingle="char_5")
+    assert same(brute_force_over(shingle_sets(rows), threshold), shingled)
 
 
 @LAW
@@ -171,15 +181,6 @@ def test_more_pairs_than_first_guessed_are_all_found_and_too_many_refused():
         jaccard_pairs(rows, 0.7, most=434)
 
 
-@LAW
-@given(texts, thresholds)
-def test_shingles_join_like_words(rows: list[str], threshold: float):
-    """Over runs of five characters the join keeps its definition."""
-    sets = shingle_sets(rows)
-    found = keep_first_duplicates(rows, threshold, shingle="char_5")
-    assert same(brute_force_over(sets, threshold), found)
-
-
 def test_above_the_candidate_budget_the_candidates_come_from_minhash():
     """The estimate bounds the candidates; the answer says who ran, and is exact here."""
     rows = [f"shared words of a template w{i // 2} v{i // 2}" for i in range(200)]
@@ -195,7 +196,10 @@ def test_above_the_candidate_budget_the_candidates_come_from_minhash():
 @LAW
 @given(texts, thresholds)
 def test_the_estimate_with_copies_bounds_what_the_greedy_meets(rows: list[str], threshold: float):
-    """Pairs of a row and an earlier kept row: never more than estimated, nor than without."""
+    """Pairs of a row and an earlier kept row: never more than estimated, nor than without.
+
+    No set of texts has more duplicate pairs than estimated candidates.
+    """
     sets, kept = word_sets(rows), keep_first_duplicates(rows, threshold).matched < 0
     met = sum(
         bool(kept[j]) and jaccard(sets[i], sets[j]) >= exact_threshold(threshold)
@@ -204,6 +208,7 @@ def test_the_estimate_with_copies_bounds_what_the_greedy_meets(rows: list[str], 
     )
     ready = pack_sets(rows)
     assert met <= count_candidates_of_kept(ready, threshold) <= count_candidates(ready, threshold)
+    assert len(jaccard_pairs(rows, threshold).earlier) <= count_candidates(ready, threshold)
 
 
 def test_copies_of_one_text_stay_with_the_exact_join():
@@ -227,24 +232,6 @@ def test_the_estimate_across_bounds_the_near_pairs(
     assert near <= count_candidates_across(sets, threshold, len(right))
     found = cross_matches(left, right, threshold, candidate_budget=near)
     assert same(cross_matches(left, right, threshold), found) or "MinHash" in str(found.engine)
-
-
-@LAW
-@given(texts, thresholds)
-def test_the_estimate_bounds_what_the_join_meets(rows: list[str], threshold: float):
-    """No set of texts has more duplicate pairs than estimated candidates."""
-    pairs = jaccard_pairs(rows, threshold)
-    assert count_candidates(pack_sets(rows), threshold) >= len(pairs.earlier)
-
-
-@LAW
-@given(texts, thresholds, st.integers(1, 7))
-def test_blocks_cannot_be_told_apart(rows: list[str], threshold: float, rows_a_block: int):
-    """What a block is matched with before it and what in itself: together the definition."""
-    ready = set_join._prepared(pack_sets(rows), threshold)
-    with Team(2) as team:
-        found = set_join._keep_first(ready, "", team, rows_a_block)
-    assert same(brute_force(rows, threshold), found)
 
 
 def test_threads_change_nothing():
