@@ -56,7 +56,7 @@ label = "label"
 [evidence]
 {how}
 [labels]
-supported = [true]
+supported = [true, "yes"]
 refuted = [0, "no"]
 middle = ["maybe"]
 """
@@ -251,10 +251,8 @@ def test_every_mistake_is_named_at_once():
 @pytest.mark.parametrize("rule", ["drop_middle", "middle_is_refuted"])
 def test_dropped_labels_are_no_verdict_under_any_rule(tmp_path: Path, rule: LabelRule):
     """They leave with a reason of their own, are counted, and stay in no test set's scores."""
-    rows: Rows = [
-        {"claim": f"C {label}.", "text": "T.", "label": label}
-        for label in (True, "no", "maybe", " Duplicate", "spam", "other")
-    ]
+    labels = (True, "no", "maybe", " Duplicate", "spam", "other")
+    rows: Rows = [{"claim": f"C {label}.", "text": "T.", "label": label} for label in labels]
     text = toml().replace('middle = ["maybe"]', 'middle = ["maybe"]\ndrop = ["duplicate", "spam"]')
     (tmp_path / "mine").mkdir()
     write_jsonl(tmp_path / "mine/a.jsonl", rows)
@@ -355,25 +353,9 @@ def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: P
     assert [40, {"unknown_label"}] == [kept.height, set(kept["reason"])]
 
 
-GROUPED = """
-[source]
-name = "lines"
-title = "Lines"
-[files]
-train = ["lines/a.jsonl"]
-[columns]
-claim = "claim"
-evidence = "line"
-label = "label"
-document = "page"
-[evidence]
-group_by = "claim_id"
-[labels]
-supported = ["yes"]
-refuted = ["no"]
-middle = ["maybe"]
-drop = ["spam"]
-"""
+GROUPED = toml(evidence='"line"', columns='document = "page"', how='group_by = "claim_id"').replace(
+    "middle =", 'drop = ["spam"]\nmiddle ='
+)
 
 
 def line(claim_id: object, text: object, label: object = "yes", **more: object) -> Row:
@@ -381,12 +363,10 @@ def line(claim_id: object, text: object, label: object = "yes", **more: object) 
     return {**row, "page": f"P{text}", **more}
 
 
-def load_grouped(
-    root: Path, rows: Rows, toml: str = GROUPED, settings: LoadSettings = LENIENT
-) -> LoadedClaims:
-    (root / "lines").mkdir(exist_ok=True)
-    write_jsonl(root / "lines/a.jsonl", rows)
-    return load_source(parse_source_toml(toml, "x.toml"), None, FolderCorpora(root), settings)
+def load_grouped(root: Path, rows: Rows, settings: LoadSettings = LENIENT) -> LoadedClaims:
+    (root / "mine").mkdir(exist_ok=True)
+    write_jsonl(root / "mine/a.jsonl", rows)
+    return load_source(parse_source_toml(GROUPED, "x.toml"), None, FolderCorpora(root), settings)
 
 
 def test_lines_of_a_claim_are_its_passages_in_order(tmp_path: Path):
@@ -428,7 +408,7 @@ def test_a_row_without_a_group_is_a_reject_of_its_own(tmp_path: Path):
     assert [(1, "claim_id", "missing_field"), (3, "evidence", "empty_evidence")] == (
         rejected(loaded)
     )
-    (tmp_path / "lines/a.jsonl").write_text(json.dumps(line(2, "x")) + "\n{\n", "utf-8")
+    (tmp_path / "mine/a.jsonl").write_text(json.dumps(line(2, "x")) + "\n{\n", "utf-8")
     source = parse_source_toml(GROUPED, "x.toml")
     broken = load_source(source, None, FolderCorpora(tmp_path), LENIENT)
     assert [(2, "malformed_line")] == rejected(broken, "row", "reason")
@@ -461,22 +441,12 @@ def test_the_share_of_rejects_does_not_grow_with_the_length_of_groups(tmp_path: 
     assert (39, 1, 40) == (loaded.claims.height, loaded.rejects.height, loaded.rows_read)
 
 
-COPY = """
-[source]
-name = "hover"
-title = "My HoVer"
-replaces = true
-[files]
-train = ["mine/train.jsonl"]
-test = ["mine/test.jsonl"]
-[columns]
-claim = "claim"
-evidence = "text"
-label = "label"
-[labels]
-supported = ["yes"]
-refuted = ["no"]
-"""
+FILES = 'train = ["mine/train.jsonl"]\ntest = ["mine/test.jsonl"]'
+COPY = (
+    toml()
+    .replace('name = "mine"', 'name = "hover"\nreplaces = true')
+    .replace('train = ["mine/a.jsonl"]', FILES)
+)
 
 
 def parsed(toml: str) -> tuple[Source, Benchmark]:

@@ -49,34 +49,16 @@ def toy_draft(record: Record, file: NativeFile) -> Draft | Reject:
     label, evidence, docs = fields.get("label"), fields.get("evidence", []), fields.get("docs", [])
     assert isinstance(evidence, list)
     assert isinstance(docs, list)
-    return Draft(
-        record.file,
-        record.row,
-        str(fields["id"]),
-        file.split,
-        str(fields["claim"]),
-        tuple(evidence),
-        label if isinstance(label, str) else None,
-        tuple(docs),
-    )
+    place = (record.file, record.row, str(fields["id"]), file.split, str(fields["claim"]))
+    return Draft(*place, tuple(evidence), label if isinstance(label, str) else None, tuple(docs))
 
 
 def toy_source(
     *files: NativeFile, extra: tuple[NativeFile, ...] = (), off: str | None = None
 ) -> Source:
-    return Source(
-        name="toy",
-        title="Toy",
-        domain="test",
-        homepage="",
-        license="",
-        terms="",
-        labels=LABELS,
-        files=files,
-        read=read_toy,
-        extra=extra,
-        training_off=off,
-    )
+    unread = dict.fromkeys(("title", "domain", "homepage", "license", "terms"), "")
+    own = {"labels": LABELS, "files": files, "read": read_toy, "extra": extra}
+    return Source(name="toy", training_off=off, **unread, **own)  # type: ignore[arg-type]
 
 
 def toy_benchmark(
@@ -354,13 +336,13 @@ def test_the_held_out_share_is_near_the_setting(tmp_path: Path):
     assert 2000 == trained.claims.height + tested.claims.height
 
 
-def test_a_fifth_of_the_pool_loads_in_seconds(tmp_path: Path):
+def test_a_twentieth_of_the_pool_loads_in_seconds(tmp_path: Path):
     """Reading stays linear and cheap: the paper's 155,506 rows fit well within a minute."""
-    write(tmp_path, TRAIN, (row(i, evidence=["A sentence of text. "] * 8) for i in range(31_000)))
-    started = time.perf_counter()
+    write(tmp_path, TRAIN, (row(i, evidence=["A sentence of text. "] * 8) for i in range(8_000)))
+    started = time.process_time()
     loaded = load(tmp_path, toy_source(TRAIN))
-    assert 31_000 == loaded.claims.height
-    assert time.perf_counter() - started < 10
+    assert 8_000 == loaded.claims.height
+    assert time.process_time() - started < 3
 
 
 SETTINGS = LoadSettings()
@@ -447,22 +429,17 @@ def test_rows_that_share_a_document_share_a_side(
 
 
 def test_without_a_share_all_shared_rows_are_held():
-    """A benchmark that takes the shared files whole holds them and what touches them."""
+    """A benchmark that takes the shared files whole holds them and what touches them.
+
+    It would gain nothing from a component of extra rows alone, which it does not read. A row
+    without documents stands under its own id.
+    """
     split = split_by_document([draft(1, ["a"])], [draft(2, ["a", "b"]), draft(3, ["c"])], None)
     assert [True, True, True, False] == [
         split.is_held_out(d)
         for d in (draft(1, ["a"]), draft(2, ["a", "b"]), draft(4, ["b"]), draft(3, ["c"]))
     ]
-
-
-def test_a_component_of_extra_rows_alone_is_never_held():
-    """The benchmark would gain nothing from rows that it does not read."""
-    split = split_by_document([], [draft(1, ["a"])], 1.0)
-    assert not split.is_held_out(draft(1, ["a"]))
-
-
-def test_a_row_without_documents_stands_under_its_own_id():
-    """Such rows are split one by one and never join others."""
+    assert not split_by_document([], [draft(1, ["a"])], 1.0).is_held_out(draft(1, ["a"]))
     assert ("row:r7",) == documents_of(draft(7))
 
 
