@@ -1,4 +1,4 @@
-"""Readings that do not exist are refused, and diversity agrees with its formula read aloud."""
+"""The readings of the rewards: what each changes, and an open claim where it is admitted."""
 
 from dataclasses import fields, replace
 
@@ -63,34 +63,30 @@ def by_hand(rows: list[tuple[float, ...]]) -> float:
 @LAW
 @given(traces)
 def test_diversity_is_its_formula(group: list[list[tuple[float, ...]]]):
-    """Traces of any lengths read at once score what each scores by the double loop."""
-    found = values(diversity([case_of(rows) for rows in group], PLAIN))
-    assert [by_hand(rows) for rows in group] == pytest.approx(found, abs=1e-6)
+    """Traces of any lengths read at once score what each scores by the double loop.
 
-
-@LAW
-@given(traces)
-def test_diversity_of_a_trace_does_not_depend_on_its_group(group: list[list[tuple[float, ...]]]):
-    """Alone or beside others, the score is the very same number."""
+    Alone or beside others, the score is the very same number.
+    """
     cases = [case_of(rows) for rows in group]
-    assert [diversity([case], PLAIN)[0] for case in cases] == diversity(cases, PLAIN)
+    found = diversity(cases, PLAIN)
+    assert [by_hand(rows) for rows in group] == pytest.approx(values(found), abs=1e-6)
+    assert [diversity([case], PLAIN)[0] for case in cases] == found
 
 
-@pytest.mark.parametrize("odd", [np.nan, np.inf])
-def test_a_vector_that_is_not_finite_is_an_error(odd: float):
+def test_a_vector_that_is_not_finite_is_an_error():
     """A value that is not a number would make every mean of the batch one that is not."""
-    broken = np.array([[1.0, 0.0], [odd, 0.0]], dtype=np.float32)
-    with pytest.raises(ValueError, match="not finite"):
-        diversity([RewardCase(rollout(2), signals(2), broken)], PLAIN)
+    for odd in (np.nan, np.inf):
+        broken = np.array([[1.0, 0.0], [odd, 0.0]], dtype=np.float32)
+        with pytest.raises(ValueError, match="not finite"):
+            diversity([RewardCase(rollout(2), signals(2), broken)], PLAIN)
 
 
-@pytest.mark.parametrize(
-    "name", [field.name for field in fields(RewardSettings) if field.name != "weights"]
-)
-def test_an_unknown_reading_is_refused(name: str):
+def test_an_unknown_reading_is_refused():
     """It would silently count as the other reading; the message lists what there is."""
-    with pytest.raises(ConfigError, match=f"'{name}' is 'max'; it must be one of"):
-        RewardSettings(**{name: "max"})
+    for field in fields(RewardSettings):
+        if field.name != "weights":
+            with pytest.raises(ConfigError, match=f"'{field.name}' is 'max'.*{field.default}"):
+                RewardSettings(**{field.name: "max"})
 
 
 CLAIM = "The Ilva ferry was designed by Oskar Lund in 1931."
@@ -117,21 +113,14 @@ def case(pairs: list[tuple[str, str]], full: str, without: str, correct: str) ->
     return RewardCase(replace(sampled, claim=CLAIM), ruled)
 
 
-@pytest.mark.parametrize(
-    ("question", "part", "whole"),
-    [
-        (WHO, True, False),
-        (WHEN, True, False),
-        (COPY, False, True),
-        ("Did Oskar Lund design the ferry Ilva in the year 1931?", False, True),
-        (FILLER, False, False),
-        ("What did Oskar Lund eat at the harbour?", False, False),
-        ("Which colour do ferries have?", False, False),
-    ],
-)
-def test_parts_restatements_and_other_things(question: str, part: bool, whole: bool):  # noqa: FBT001
+def test_parts_restatements_and_other_things():
     """A part holds mostly words of the claim, and not nearly all of them."""
-    assert (part, whole) == (asks_about_part(CLAIM, question), restates(CLAIM, question))
+    again = "Did Oskar Lund design the ferry Ilva in the year 1931?"
+    others = (FILLER, "What did Oskar Lund eat at the harbour?", "Which colour do ferries have?")
+    kinds = {(True, False): (WHO, WHEN), (False, True): (COPY, again), (False, False): others}
+    for kind, questions in kinds.items():
+        for question in questions:
+            assert kind == (asks_about_part(CLAIM, question), restates(CLAIM, question)), question
 
 
 def test_coverage_pays_for_grounded_answers_only():
@@ -159,24 +148,19 @@ def test_silence_about_a_part_refutes():
     assert ["redundant", "redundant"] == states(necessity([both], REFUTES)[0])
 
 
-@pytest.mark.parametrize(
-    ("pairs", "full", "correct", "expected"),
-    [
-        ([(FILLER, SILENT), (WHEN, "In 1931.")], "N", "0+", NEI),
-        ([(COPY, SILENT), (WHEN, "In 1931.")], "N", "0+", NEI),
-        ([(WHO, SILENT), (WHEN, "In 1931.")], "S", "0+", S),
-        ([(WHO, SILENT), (WHEN, "In 1931.")], "N", "0+", R),
-    ],
-)
-def test_silence_elsewhere_says_nothing(
-    pairs: list[tuple[str, str]], full: str, correct: str, expected: str
-):
-    """Fillers and the whole claim do not count, and a verdict that there is stays."""
-    assert expected == verdict(case(pairs, full, "NN", correct), REFUTES)
+def test_silence_elsewhere_says_nothing():
+    """Fillers and the whole claim do not count, and a verdict that there is stays.
 
-
-def test_a_dodged_question_is_no_silence():
-    """The document answers it, so the abstention refutes nothing."""
+    Where the document answers a dodged question, the abstention refutes nothing.
+    """
+    for question, full, expected in (
+        (FILLER, "N", NEI),
+        (COPY, "N", NEI),
+        (WHO, "S", S),
+        (WHO, "N", R),
+    ):
+        silent = case([(question, SILENT), (WHEN, "In 1931.")], full, "NN", "0+")
+        assert expected == verdict(silent, REFUTES), (question, full)
     dodged = case([(WHO, SILENT), (WHEN, "In 1931.")], "N", "NN", "0+")
     answerable = replace(dodged, signals=replace(dodged.signals, answerable=(True, True)))
     assert NEI == verdict(answerable, REFUTES)
@@ -278,13 +262,16 @@ UNPAID = {
 }
 
 
-@pytest.mark.parametrize("name", UNPAID)
-def test_an_open_claim_pays_nobody_who_does_not_show_it_open(name: str):
-    """Neither coverage nor necessity, and no vote for the third verdict."""
-    one = UNPAID[name]
-    assert [0.0] == values(coverage([one], PLAIN))
-    assert all(value <= 0 for value in values(necessity([one], PLAIN)) if value is not None)
-    assert pseudo_label([one], PLAIN) != NEI
+def test_an_open_claim_pays_nobody_who_does_not_show_it_open():
+    """Neither coverage nor necessity, and no vote for the third verdict.
+
+    Nothing follows from nothing answered: a trace that is empty, that dodges, or that asks about
+    something else earns nothing by it.
+    """
+    for name, one in UNPAID.items():
+        assert [0.0] == values(coverage([one], PLAIN)), name
+        assert all(value <= 0 for value in values(necessity([one], PLAIN)) if value is not None)
+        assert pseudo_label([one], PLAIN) != NEI, name
 
 
 def test_an_open_part_that_is_shown_pays_and_is_the_necessary_question():
@@ -323,11 +310,10 @@ def test_the_majority_of_three_is_the_one_verdict_with_most_votes(given_: list[V
     """A tie at the top gives none, whatever the policy's own verdicts are."""
     settings = RewardSettings(votes="policy")
     cases = [open_case(*SHOWN) for _ in given_]
+    traces = [build_trace("Look.", [], verdict, VERDICTS) for verdict in given_]
     said = [
-        replace(
-            one, rollout=replace(one.rollout, trace=build_trace("Look.", [], verdict, VERDICTS))
-        )
-        for one, verdict in zip(cases, given_, strict=True)
+        replace(one, rollout=replace(one.rollout, trace=trace))
+        for one, trace in zip(cases, traces, strict=True)
     ]
     counts = sorted((given_.count(one) for one in VERDICTS), reverse=True)
     clear = bool(given_) and counts[0] > counts[1]
