@@ -69,6 +69,7 @@ def test_quotas_by_example():
     """Square roots, a cap with the rest redistributed, ties by name, nothing to give."""
     assert {"a": 10, "b": 20} == quotas({"a": 100, "b": 400}, 30)
     assert {"a": 4, "b": 40, "c": 20} == quotas({"a": 4, "b": 400, "c": 100}, 64)
+    assert {"a": 4, "b": 49, "c": 24} == quotas({"a": 4, "b": 400, "c": 100}, 77)
     assert {"a": 2, "b": 1, "c": 1} == quotas({"a": 9, "b": 9, "c": 9}, 4)
     assert {"a": 5, "b": 0} == quotas({"a": 5, "b": 0}, 50)
     assert {"a": 0, "b": 0} == quotas({"a": 5, "b": 7}, 0)
