@@ -46,34 +46,29 @@ def imported() -> set[str]:
     return {NAMED.get(name, name).replace("_", "-") for name in foreign}
 
 
-@pytest.mark.parametrize(("package", "extra"), sorted(EXTRA_OF.items()))
-def test_the_extra_that_is_named_installs_the_package(package: str, extra: str):
-    """``pyproject.toml`` lists it there, and not in the base installation."""
-    assert package in {name_of(one) for one in PROJECT["optional-dependencies"][extra]}
-    assert package not in BASE
-    assert f"pip install 'decomposerl[{extra}]'" == install_command(package.replace("-", "_"))
+def test_the_extra_that_is_named_installs_the_package():
+    """``pyproject.toml`` lists it there, and not in the base installation.
 
-
-def test_everything_that_is_imported_is_installed_or_has_an_extra():
-    """A package that the base installation lacks is in the table."""
+    A package that is imported and that the base installation lacks is in the table.
+    """
+    for package, extra in EXTRA_OF.items():
+        assert package in {name_of(one) for one in PROJECT["optional-dependencies"][extra]}
+        assert package not in BASE
+        assert f"pip install 'decomposerl[{extra}]'" == install_command(package.replace("-", "_"))
     assert set() == imported() - BASE - set(EXTRA_OF) - OF_DEPENDENCIES
 
 
 def test_a_missing_module_is_refused_with_its_extra():
-    """The first missing one is named; one without an extra is named as itself."""
+    """The first missing one is named; one without an extra is named as itself.
+
+    An import error is explained only where an extra helps; a submodule's too.
+    """
     require("json", "polars")
-    assert "apricot-select is not installed: pip install 'decomposerl[selectors]'" == not_installed(
-        "apricot"
-    )
-    with pytest.raises(EngineMissing, match=r"^no-such-one is not installed: pip install no-such"):
+    assert re.match(r"apricot-select .*pip install '.*\[selectors\]'", not_installed("apricot"))
+    with pytest.raises(EngineMissing, match=r"^no-such-one .*pip install no-such-one"):
         require("json", "no_such_one")
-
-
-def test_an_import_error_is_explained_only_where_an_extra_helps():
-    """Of a submodule too; an error of the project's own modules keeps its message."""
-    assert "trl is not installed: pip install 'decomposerl[train]'" == explained(
-        "ModuleNotFoundError: No module named 'trl.trainer'"
-    )
+    said = explained("ModuleNotFoundError: No module named 'trl.trainer'")
+    assert re.match(r"trl .*pip install '.*\[train\]'", said)
     own = "No module named 'resources.nowhere'"
     assert own == explained(own)
 

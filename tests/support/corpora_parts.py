@@ -58,3 +58,13 @@ def assert_conserved(loaded: LoadedClaims) -> None:
     """Every row that counts is a claim, a drop or a reject, once."""
     rejected = loaded.rejects.filter(pl.col("row") > 0).height
     assert loaded.rows_read == loaded.claims.height + loaded.drops.height + rejected
+
+
+def rejected(loaded: LoadedClaims, *columns: str) -> list[tuple[object, ...]]:
+    """Row, field and reason of the rejects, or these columns."""
+    return loaded.rejects.select(columns or ("row", "field", "reason")).rows()
+
+
+def claimed(loaded: LoadedClaims, *columns: str) -> list[tuple[object, ...]]:
+    """These columns of the claims."""
+    return loaded.claims.select(columns).rows()

@@ -17,7 +17,6 @@ from decomposerl.claims.column_guess import (
     guess_split,
 )
 from decomposerl.claims.generic import native_file, parse_benchmark_toml, parse_source_toml
-from decomposerl.claims.source import Source
 from decomposerl.claims.source_file import source_toml
 from decomposerl.errors import ConfigError
 from strategies import LAW
@@ -72,98 +71,80 @@ def test_a_named_column_is_not_guessed():
     named: dict[Role, str] = {"claim": "statement", "evidence": "claim"}
     chosen = guess_columns(data, named).columns
     assert ("statement", "claim") == (chosen["claim"], chosen["evidence"])
-    with pytest.raises(ConfigError, match="--claim: there is no column 'x'; the columns are claim"):
+    with pytest.raises(ConfigError, match=r"--claim: .*'x'.*claim, "):
         guess_columns(data, {"claim": "x"})
 
 
-@pytest.mark.parametrize(
-    ("evidence", "shape"),
-    [
+def test_the_shape_of_the_evidence():
+    """Text in sentences or lines, a list of passages, a table."""
+    for evidence, shape in (
         (EVIDENCE, ("text", "sentences")),
         ("one\ntwo\n", ("text", "lines")),
         (["one", "two"], ("text", "none")),
         ([["a", 1], ["b", 2]], ("table", "none")),
         ([{"a": 1}], ("table", "none")),
-    ],
-)
-def test_the_shape_of_the_evidence(evidence: object, shape: tuple[str, str]):
-    """Text in sentences or lines, a list of passages, a table."""
-    guess = guess_columns(rows(claim=CLAIM, evidence=evidence, label=alternating), {})
-    assert shape == (guess.kind, guess.split)
+    ):
+        guess = guess_columns(rows(claim=CLAIM, evidence=evidence, label=alternating), {})
+        assert shape == (guess.kind, guess.split), evidence
 
 
-@pytest.mark.parametrize("absent", ["claim", "evidence", "label"])
-def test_a_role_that_nothing_looks_like_is_asked_for(absent: str):
+def test_a_role_that_nothing_looks_like_is_asked_for():
     """With the option that names it, and the columns."""
     full = {"claim": CLAIM, "evidence": EVIDENCE, "label": alternating}
-    data = rows(**{name: value for name, value in full.items() if name != absent}, extra=[{}])
-    if absent == "evidence":
-        data = [{name: cell for name, cell in row.items() if name != "extra"} for row in data]
-    with pytest.raises(ConfigError, match=f"looks like the {absent}: name it with --{absent}; the"):
-        guess_columns(data, {})
+    for absent in full:
+        extra = {} if absent == "evidence" else {"extra": [{}]}
+        data = rows(**{name: value for name, value in full.items() if name != absent}, **extra)
+        with pytest.raises(ConfigError, match=f"--{absent};.*{min({*full} - {absent})}"):
+            guess_columns(data, {})
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda one: one.name)
-def test_the_labels_of_the_catalogue_are_recognised(source: Source):
+def test_the_labels_of_the_catalogue_are_recognised():
     """Every label of every corpus, on the side on which its adapter has it."""
-    sides = {"supported": source.labels.supported, "refuted": source.labels.refuted,
-             "middle": source.labels.middle}  # fmt: skip
-    counts = {label: 1 for labels in sides.values() for label in labels}
-    found = guess_sides(counts, {})
-    assert [] == found["drop"]
-    assert sides == {side: set(found[side]) for side in sides}  # type: ignore[index]
+    for source in SOURCES:
+        labels = source.labels
+        counts = dict.fromkeys(labels.supported | labels.refuted | labels.middle, 1)
+        found = {side: set(given) for side, given in guess_sides(counts, {}).items()}
+        assert {
+            "supported": labels.supported,
+            "refuted": labels.refuted,
+            "middle": labels.middle,
+            "drop": set(),
+        } == found, source.name
 
 
 def test_unknown_labels_are_set_aside_and_named_ones_win():
     """They are dropped with a note, not put on a side; capitals and dashes make no difference."""
     counts = {"Not-Supported": 3, "TRUE": 5, "odd": 1, "nei": 2}
-    assert {
-        "supported": ["TRUE"],
-        "refuted": ["Not-Supported"],
-        "middle": ["nei"],
-        "drop": ["odd"],
-    } == guess_sides(counts, {})
+    sides = {"supported": ["TRUE"], "refuted": ["Not-Supported"], "middle": ["nei"]}
+    assert sides | {"drop": ["odd"]} == guess_sides(counts, {})
     assert ["TRUE", "odd"] == guess_sides(counts, {"supported": ["odd"]})["supported"]
 
 
-@pytest.mark.parametrize(
-    ("counts", "said"),
-    [
-        ({"0": 1, "1": 2, "2": 3}, r"no label looks like 'supported': name it with --supported"),
-        ({"yes": 4}, r"no label looks like 'refuted': name it with --refuted; .* 'yes' \(4\)"),
-        ({f"{n}th": 1 for n in range(60)}, "has 60 values: name it with --label"),
-    ],
-)
-def test_labels_that_cannot_be_sorted_are_refused(counts: Mapping[str, int], said: str):
-    """Three numbers, a side without a label, a column of ids."""
-    with pytest.raises(ConfigError, match=said):
-        guess_sides(counts, {})
-
-
-def test_a_named_label_must_be_there():
-    """A misspelled one would leave its rows out."""
-    with pytest.raises(ConfigError, match="no row has the label 'yess'"):
+def test_labels_that_cannot_be_sorted_are_refused():
+    """Three numbers, a side without a label, a column of ids; a named one must be there."""
+    for counts, names in (
+        ({"0": 1, "1": 2, "2": 3}, "'supported'.*--supported"),
+        ({"yes": 4}, r"'refuted'.*--refuted.* 'yes' \(4\)"),
+        ({f"{n}th": 1 for n in range(60)}, "60 .*--label"),
+    ):
+        with pytest.raises(ConfigError, match=names):
+            guess_sides(counts, {})
+    with pytest.raises(ConfigError, match="'yess'"):
         guess_sides({"yes": 1, "no": 1}, {"supported": ["yess"]})
 
 
-@pytest.mark.parametrize(
-    ("file", "split"),
-    [("a/train.jsonl", "train"), ("a/dev_v2.csv", "dev"), ("test.json", "test"),
-     ("a/latest.csv", "train"), ("test/rows.csv", "train"), ("validation-set.tsv", "dev")],
-)  # fmt: skip
-def test_the_split_is_in_the_files_name(file: str, split: str):
-    """As a word of its own."""
-    assert split == guess_split(file)
-
-
-def test_a_file_outside_the_corpora_or_of_another_kind_is_refused():
-    """The endings are those of the page."""
-    assert ("a/b.csv", "csv") == (
-        native_file("a/b.csv.gz", "dev").path,
+def test_the_split_is_in_the_files_name():
+    """As a word of its own; the endings are those of the page."""
+    names = "a/train.jsonl a/dev_v2.csv test.json a/latest.csv test/rows.csv validation-set.tsv"
+    assert "train dev test train train dev".split() == [guess_split(file) for file in names.split()]
+    file = native_file("a/b.csv.gz", "dev")
+    assert ("a/b.csv", "csv", "csv") == (
+        file.path,
+        file.format,
         native_file("a/b.csv", "dev").format,
     )
     for path in ("../b.csv", "b.xlsx"):
-        with pytest.raises(ConfigError, match=r"must be below|ends in none of"):
+        with pytest.raises(ConfigError, match=r"below|ends in"):
             native_file(path, "train")
 
 
@@ -175,21 +156,11 @@ def test_whatever_is_in_the_file_the_toml_loads(value: str, column: str, label: 
     guess = Guess(
         {"claim": "claim", "evidence": column, "label": "claim"}, "text", "none", examples
     )
-    sides = {
-        "supported": [f"{label}1"],
-        "refuted": [f"{label}2"],
-        "middle": [],
-        "drop": [f"{label}3"],
-    }
+    sides = {"supported": [f"{label}1"], "refuted": [f"{label}2"], "middle": []}
+    sides["drop"] = [f"{label}3"]
     counts = {f"{label}{n}": n for n in (1, 2, 3)}
-    text = source_toml(
-        "own",
-        f"own/{column.encode('utf-8', 'replace').hex()[:40]}.csv",
-        "train",
-        guess,
-        sides,
-        counts,
-    )
+    path = f"own/{column.encode('utf-8', 'replace').hex()[:40]}.csv"
+    text = source_toml("own", path, "train", guess, sides, counts)
     read = tomllib.loads(text)
     assert column == read["columns"]["evidence"]
     assert [f"{label}1"] == read["labels"]["supported"]

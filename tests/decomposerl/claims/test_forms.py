@@ -4,8 +4,10 @@ The hub's layouts are those of its dataset cards and loading scripts.
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,127 +16,34 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from corpora_parts import LENIENT, assert_conserved
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from corpora_parts import LENIENT, assert_conserved, claimed, rejected
 from decomposerl.claims.load import LoadedClaims, load_benchmark, load_source
-from decomposerl.claims.source import Benchmark, Source
+from decomposerl.claims.source import Benchmark
 from decomposerl.errors import SourceFileError
-from native_rows import BENCHMARK, SOUND, SOURCE
+from native_rows import BENCHMARK, MEMBERS, SOURCE, Member, named
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.status import corpora_status
 
 Rows = Sequence[Mapping[str, Any]]
 KEPT = ["claim_id", "native_id", "split", "claim", "passages", "label", "document_id"]
-PQAL = {
-    key: {
-        "QUESTION": f"Does {key} help?",
-        "CONTEXTS": [f"Group {key}.", "It helped."],
-        "LABELS": ["METHODS", "RESULTS"],
-        "final_decision": decision,
-    }
-    for key, decision in (("11", "yes"), ("12", "no"), ("13", "maybe"), ("14", "yes"))
-}
-PQAL_HUB = [
-    {
-        "pubid": int(key),
-        "question": row["QUESTION"],
-        "context": {"contexts": row["CONTEXTS"], "labels": row["LABELS"], "meshes": []},
-        "long_answer": "Yes.",
-        "final_decision": row["final_decision"],
-    }
-    for key, row in PQAL.items()
-]
-HOVER = [
-    {
-        "uid": f"u{number}",
-        "claim": f"Claim {number}.",
-        "supporting_facts": [["Orla", 0], ["Bram", number]],
-        "label": label,
-        "num_hops": 2,
-    }
-    for number, label in enumerate(("SUPPORTED", "NOT_SUPPORTED"))
-]
-HOVER_HUB = [
-    {
-        **row,
-        "id": number,
-        "supporting_facts": [{"key": key, "value": at} for key, at in row["supporting_facts"]],
-        "label": ("NOT_SUPPORTED", "SUPPORTED").index(row["label"]),
-        "hpqa_id": "h",
-    }
-    for number, row in enumerate(HOVER)
-]
-HEALTH = [
-    {"claim_id": str(number), "claim": f"C {number}.", "main_text": "One. Two.", "label": label}
-    for number, label in enumerate(("false", "mixture", "true", "unproven"))
-]
-SCIFACT = [
-    {
-        "id": 5,
-        "claim": "C five.",
-        "evidence": {
-            "31": [{"sentences": [0], "label": "SUPPORT"}, {"sentences": [1], "label": "SUPPORT"}],
-            "32": [{"sentences": [0], "label": "CONTRADICT"}],
-        },
-        "cited_doc_ids": [31, 32],
-    },
-    {"id": 6, "claim": "C six.", "evidence": {}, "cited_doc_ids": [32]},
-]
 ABSTRACTS = [{"doc_id": 31, "abstract": ["One.", "Two."]}, {"doc_id": 32, "abstract": ["Three."]}]
-SCIFACT_HUB = [
-    {
-        "id": row["id"],
-        "claim": row["claim"],
-        "evidence_doc_id": document,
-        "evidence_label": one["label"],
-        "evidence_sentences": one["sentences"],
-        "cited_doc_ids": row["cited_doc_ids"],
-    }
-    for row in SCIFACT
-    for document, found in (row["evidence"] or {"": [{"label": "", "sentences": []}]}).items()
-    for one in found
-]
-FEVER = [
-    {
-        "id": 1,
-        "claim": "C one.",
-        "label": "SUPPORTS",
-        "evidence": [[[7, 8, "Orla", 0]], [[7, 9, "Orla", 1], [7, 9, "Bram", 0]]],
-    },
-    {"id": 2, "claim": "C two.", "label": "NOT ENOUGH INFO", "evidence": [[[3, None, None, None]]]},
-    {"id": 3, "claim": "C three.", "label": "REFUTES", "evidence": [[[4, 5, "Bram", 0]]]},
-]
-FEVER_HUB = [
-    {
-        "id": row["id"],
-        "label": row["label"],
-        "claim": row["claim"],
-        "evidence_annotation_id": annotation or -1,
-        "evidence_id": evidence or -1,
-        "evidence_wiki_url": page or "",
-        "evidence_sentence_id": sentence or -1,  # the loader's: -1 for sentence 0, too
-    }
-    for row in FEVER
-    for one_set in row["evidence"]
-    for annotation, evidence, page, sentence in one_set
-]
-FEVEROUS = [
-    {
-        "id": number,
-        "claim": f"C {number}.",
-        "label": label,
-        "evidence": [{"content": ["Orla_sentence_0", "Orla_cell_0_1_1"], "context": {}}],
-    }
-    for number, label in enumerate(("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"), start=1)
-]
-FEVEROUS_HUB = [
-    {
-        **row,
-        "label": number,
-        "evidence": [{"content": row["evidence"][0]["content"], "context": [["Orla_title"]]}],
-    }
-    for number, row in enumerate(FEVEROUS)
-]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Rows of a corpus as its own file has them and, at ``path``, as the hub has them."""
+
+    member: Member
+    native: Any
+    path: str
+    hub: Rows
+
+
+FILE = Path(__file__).with_name("forms.json")
+FORMS = {
+    name: Form({named(one): one for one in MEMBERS}[rows.pop("member")], **rows)
+    for name, rows in json.loads(FILE.read_text("utf-8")).items()
+}
 
 
 def write(path: Path, rows: Any) -> None:  # noqa: ANN401 - a JSON file of any shape
@@ -158,7 +67,7 @@ def pages(path: Path, table: str, column: str, texts: Mapping[str, str]) -> None
         database.executemany(f"INSERT INTO {table} VALUES (?, ?)", texts.items())  # noqa: S608
 
 
-def load(root: Path, one: Source | Benchmark) -> LoadedClaims:
+def load(root: Path, one: Member) -> LoadedClaims:
     files = FolderCorpora(root)
     settings = LENIENT.model_copy(update={"allow_training_off": True})
     if isinstance(one, Benchmark):
@@ -183,71 +92,15 @@ def beside(root: Path) -> None:
     pages(root / "hover/wiki_wo_links.db", "documents", "text", texts)
 
 
-def sound(name: str, **change: object) -> Rows:
-    return [{**SOUND[name][1], **change}]
-
-
-FORMS: dict[str, tuple[Source | Benchmark, Any, str, Rows]] = {
-    "pubmedclaim": (
-        SOURCE["pubmedclaim"],
-        PQAL,
-        "pubmedqa/pqa_labeled/train-00000-of-00001.parquet",
-        PQAL_HUB,
-    ),
-    "pubmedclaim jsonl": (
-        SOURCE["pubmedclaim"],
-        PQAL,
-        "pubmedqa/pqa_labeled/train.jsonl",
-        PQAL_HUB,
-    ),
-    "pubmedclaim test": (
-        BENCHMARK["pubmedclaim"],
-        PQAL,
-        "pubmedqa/pqa_labeled/train/0000.parquet",
-        PQAL_HUB,
-    ),
-    "hover": (SOURCE["hover"], HOVER, "hover/default/train/0000.parquet", HOVER_HUB),
-    "pubhealth": (
-        SOURCE["pubhealth"],
-        HEALTH,
-        "pubhealth/default/train/0000.parquet",
-        [{**row, "label": number} for number, row in enumerate(HEALTH)],
-    ),
-    "pubhealth archive": (SOURCE["pubhealth"], HEALTH, "pubhealth/PUBHEALTH/train.tsv", HEALTH),
-    "scifact": (SOURCE["scifact"], SCIFACT, "scifact/claims/train/0000.parquet", SCIFACT_HUB),
-    "fever": (BENCHMARK["fever"], FEVER, "fever/v1.0/paper_test/0000.parquet", FEVER_HUB),
-    "feverous": (SOURCE["feverous"], FEVEROUS, "feverous/default/train/0000.parquet", FEVEROUS_HUB),
-    "foolmetwice": (
-        SOURCE["foolmetwice"],
-        sound("foolmetwice"),
-        "foolmetwice/default/train/0000.parquet",
-        sound(
-            "foolmetwice",
-            retrieved_evidence=[{"section_header": "s", "text": t} for t in ("One.", "Two.")],
-        ),
-    ),
-    "wice": (SOURCE["wice"], sound("wice"), "wice/claim/train/0000.parquet", sound("wice")),
-    "faviq_a": (
-        SOURCE["faviq_a"],
-        sound("faviq_a"),
-        "faviq/default/train/0000.parquet",
-        sound("faviq_a"),
-    ),
-    "claimdecomp": (
-        SOURCE["claimdecomp"],
-        sound("claimdecomp", label="true"),
-        "claimdecomp/default/train/0000.parquet",
-        sound("claimdecomp", label="true"),
-    ),
-}
-
-
 @pytest.mark.parametrize("name", FORMS)
 def test_each_form_gives_the_same_claims(name: str, tmp_path: Path):
     """Ids, splits, texts, labels, documents and drops; every row is counted in both."""
-    member, native, path, hub = FORMS[name]
-    loaded = []
-    for folder, file, rows in (("a", member.files[0].path, native), ("b", path, hub)):
+    form = FORMS[name]
+    member, loaded = form.member, []
+    for folder, file, rows in (
+        ("a", member.files[0].path, form.native),
+        ("b", form.path, form.hub),
+    ):
         beside(tmp_path / folder)
         write(tmp_path / folder / file, rows)
         loaded.append(load(tmp_path / folder, member))
@@ -263,7 +116,7 @@ def test_each_form_gives_the_same_claims(name: str, tmp_path: Path):
 
 def test_the_abstracts_of_scifact_may_be_the_hubs(tmp_path: Path):
     """Both configurations of the hub's dataset, and nothing native."""
-    write(tmp_path / "scifact/claims/train/0000.parquet", SCIFACT_HUB)
+    write(tmp_path / "scifact/claims/train/0000.parquet", FORMS["scifact"].hub)
     write(tmp_path / "scifact/corpus/train/0000.parquet", ABSTRACTS)
     claims = load(tmp_path, SOURCE["scifact"]).claims
     assert [("5:31", "Supported"), ("5:32", "Refuted")] == claims.select(
@@ -279,9 +132,9 @@ def test_the_hubs_ambifc_is_joined_by_claim_and_label(tmp_path: Path):
     ]
     write(tmp_path / "ambifc/certain/train-00000-of-00001.parquet", rows)
     loaded = load(tmp_path, SOURCE["ambifc"])
-    assert [(["One.", "Six."], "Supported"), (["Two."], "Refuted")] == loaded.claims.select(
-        "passages", "label"
-    ).rows()
+    assert [(["One.", "Six."], "Supported"), (["Two."], "Refuted")] == claimed(
+        loaded, "passages", "label"
+    )
     assert 1 == len(set(loaded.claims["document_id"]))
 
 
@@ -311,7 +164,7 @@ def test_a_bad_row_of_the_hubs_form_is_rejected_alone(
     name: str, change: Mapping[str, object], field: str, reason: str | None, tmp_path: Path
 ):
     """Its neighbours are read, and it is counted."""
-    member, _, path, hub = FORMS[name]
+    member, path, hub = FORMS[name].member, FORMS[name].path, FORMS[name].hub
     last = hub[-1]
     beside(tmp_path)
     # JSON lines, whose rows may have values of different types.
@@ -323,20 +176,20 @@ def test_a_bad_row_of_the_hubs_form_is_rejected_alone(
         bad |= {"evidence_doc_id": "31", "evidence_label": "SUPPORT"}
     write(tmp_path / file, [*hub, bad])
     loaded = load(tmp_path, member)
-    found = loaded.rejects.select("row", "field", "reason").rows()
+    found = rejected(loaded)
     assert [(len(hub) + 1, field, reason or "missing_field")] == found
     assert_conserved(loaded)
 
 
 def test_rows_of_one_claim_that_disagree_are_one_reject(tmp_path: Path):
     """A claim with two labels is neither; it counts once, as a claim of several rows does."""
-    changed = [{**row, "label": "REFUTES"} if n == 1 else row for n, row in enumerate(FEVER_HUB)]
+    first, second, *others = FORMS["fever"].hub
+    changed = [first, {**second, "label": "REFUTES"}, *others]
     write(tmp_path / "fever/v1.0/paper_test.parquet", changed)
     loaded = load(tmp_path, BENCHMARK["fever"])
-    assert [(1, "label", "conflicting_rows")] == loaded.rejects.select(
-        "row", "field", "reason"
-    ).rows()
-    assert "row 1: 'SUPPORTS'; row 2: 'REFUTES' (rows 1, 2, 3)" == loaded.rejects["detail"][0]
+    assert [(1, "label", "conflicting_rows")] == rejected(loaded)
+    detail = loaded.rejects["detail"][0]
+    assert ["1", "SUPPORTS", "2", "REFUTES", "1", "2", "3"] == re.findall(r"\d|[A-Z]{4,}", detail)
     assert ["2", "3"] == loaded.claims["native_id"].to_list()
     assert_conserved(loaded)
 
@@ -349,8 +202,9 @@ def test_several_forms_in_one_folder_are_read_once(tmp_path: Path):
         "hover/default/train/0000.parquet",
         "hover/train.jsonl",
     ]
+    form = FORMS["hover"]
     for name in names:
-        write(tmp_path / name, HOVER if name.endswith("1.json") else HOVER_HUB)
+        write(tmp_path / name, form.native if name == names[0] else form.hub)
     loaded = load(tmp_path, SOURCE["hover"])
     assert ((names[0],), {names[0]: tuple(names[1:])}) == (loaded.files, loaded.unread)
     assert (2, 2, 0) == (loaded.claims.height, loaded.rows_read, loaded.drops.height)
@@ -363,8 +217,8 @@ def test_several_forms_in_one_folder_are_read_once(tmp_path: Path):
     assert ("hover/hover_dev_release_v1.1.json",) == status.missing
 
 
-@pytest.mark.parametrize("member", [*SOURCES, *BENCHMARKS], ids=lambda one: one.name)
-def test_an_unknown_form_is_refused_with_the_known_ones(member: Source | Benchmark, tmp_path: Path):
+@pytest.mark.parametrize("member", MEMBERS, ids=named)
+def test_an_unknown_form_is_refused_with_the_known_ones(member: Member, tmp_path: Path):
     """For every corpus of the catalogue: the file, its columns, and each form with its columns."""
     file = (*member.files, *getattr(member, "claim_lists", ()))[0]
     write(tmp_path / "pubmedqa/test_ground_truth.json", {"14": "yes"})
@@ -378,23 +232,21 @@ def test_an_unknown_form_is_refused_with_the_known_ones(member: Source | Benchma
     with pytest.raises(SourceFileError) as caught:
         load(tmp_path, member)
     message = str(caught.value)
-    assert f"{member.name}: {file.path}: no row has the columns of a known form" in message
-    assert "it has text_a, verdict_b" in message.replace("_key, ", "").replace(", _key", "")
+    assert message.startswith(f"{member.name}: {file.path}: ")
+    assert "text_a, verdict_b" in message.replace("_key, ", "").replace(", _key", "")
     assert member.forms
     assert all(str(form) in message for form in member.forms)
 
 
 def test_a_file_of_half_a_form_is_unknown_and_a_row_of_half_a_form_is_a_reject(tmp_path: Path):
     """Where one row has all columns, the form is known, and a row without one is its own fault."""
-    whole = HEALTH[0]
-    half = {name: value for name, value in HEALTH[2].items() if name != "main_text"}
+    whole, _, other, _ = FORMS["pubhealth"].native
+    half = {name: value for name, value in other.items() if name != "main_text"}
     path = tmp_path / "pubhealth/train.jsonl"
     write(path, [half, half])
-    with pytest.raises(SourceFileError, match="it has claim_id, claim, label; known are"):
+    with pytest.raises(SourceFileError, match="claim_id, claim, label;"):
         load(tmp_path, SOURCE["pubhealth"])
     write(path, [half, whole])
     loaded = load(tmp_path, SOURCE["pubhealth"])
-    assert [(1, "main_text", "missing_field")] == loaded.rejects.select(
-        "row", "field", "reason"
-    ).rows()
+    assert [(1, "main_text", "missing_field")] == rejected(loaded)
     assert 1 == loaded.claims.height

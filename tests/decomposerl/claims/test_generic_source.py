@@ -6,25 +6,42 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import dagster as dg
 import polars as pl
 import pytest
+import yaml
 
+from assets.corpora import source_assets
 from bridge_corpus import (
     Rows,
     block,
     bridge_corpus,
-    materialize,
     page_lines,
     run_line,
     write_jsonl,
 )
+from corpora_parts import assert_conserved, claimed, rejected
+from decomposerl.claims.catalogue import (
+    BENCHMARKS,
+    SOURCES,
+    benchmark_of,
+    source_of,
+    with_own_benchmarks,
+    with_own_sources,
+)
 from decomposerl.claims.claim import LabelRule
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.source import Benchmark, Source, ignored_reading
 from decomposerl.errors import ConfigError
+from native_rows import BENCHMARK, SOURCE
+from project import ROOT
 from resources.corpora.folder import FolderCorpora
+from resources.corpora.resource import CorporaResource, LoadConfig
+from resources.store.parquet import DataFolder, ParquetTables
 
 LENIENT = LoadSettings(max_reject_share=1)
+Row = dict[str, object]
 BASE = """
 [source]
 name = "mine"
@@ -39,7 +56,7 @@ label = "label"
 [evidence]
 {how}
 [labels]
-supported = [true]
+supported = [true, "yes"]
 refuted = [0, "no"]
 middle = ["maybe"]
 """
@@ -115,16 +132,16 @@ def test_the_example_of_the_page_runs(tmp_path: Path):
     corpora = FolderCorpora(tmp_path)
     trained = load_source(source, benchmark, corpora, LENIENT)
     tested = load_benchmark(benchmark, source, corpora, LENIENT)
-    assert [("7", "Supported", "North Arch", "hills", 2)] == trained.claims.select(
-        "native_id", "label", "document_id", "subset", "num_hops"
-    ).rows()
+    assert [("7", "Supported", "North Arch", "hills", 2)] == claimed(
+        trained, "native_id", "label", "document_id", "subset", "num_hops"
+    )
     assert [
         "It was repainted in 2011.",
         "The work took a month.",
         "New cables were fitted in 2014.",
     ] == trained.claims["passages"][0].to_list()
     assert ["middle_class"] == trained.drops["reason"].to_list()
-    assert [("9", "Refuted")] == tested.claims.select("native_id", "label").rows()
+    assert [("9", "Refuted")] == claimed(tested, "native_id", "label")
 
 
 def test_the_adapter_of_the_page_runs(tmp_path: Path):
@@ -136,10 +153,8 @@ def test_the_adapter_of_the_page_runs(tmp_path: Path):
     row = {"note_id": 1, "statement": "S.", "report": "A.\nB.", "verdict": True, "bridge": "N"}
     write_jsonl(folder / "train.jsonl", [row, {**row, "note_id": 2, "report": None}])
     loaded = load_source(module.SOURCE, None, FolderCorpora(tmp_path), LENIENT)
-    assert [("1", "A.\nB.", "Supported")] == loaded.claims.select(
-        "native_id", "evidence", "label"
-    ).rows()
-    assert [("report", "missing_field")] == loaded.rejects.select("field", "reason").rows()
+    assert [("1", "A.\nB.", "Supported")] == claimed(loaded, "native_id", "evidence", "label")
+    assert [("report", "missing_field")] == rejected(loaded, "field", "reason")
 
 
 def test_evidence_may_be_nested_lists_and_tables(tmp_path: Path):
@@ -183,24 +198,24 @@ def test_bad_rows_name_the_users_own_columns(tmp_path: Path):
         (8, "hops", "missing_field"),
         (9, "label", "unknown_label"),
         (10, "text", "missing_field"),
-    ] == loaded.rejects.select("row", "field", "reason").rows()
+    ] == rejected(loaded)
     assert ["g"] == loaded.claims["native_id"].to_list()
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ("none", ["A b. C d!\nE"]),
-        ("lines", ["A b. C d!", "E"]),
-        ("sentences", ["A b.", "C d!", "E"]),
-        ("separator: d", ["A b. C", "!\nE"]),
-    ],
-)
-def test_evidence_is_cut_as_asked(tmp_path: Path, how: str, expected: list[str]):
+CUTS = {
+    "none": ["A b. C d!\nE"],
+    "lines": ["A b. C d!", "E"],
+    "sentences": ["A b.", "C d!", "E"],
+    "separator: d": ["A b. C", "!\nE"],
+}
+
+
+def test_evidence_is_cut_as_asked(tmp_path: Path):
     """The four ways to make passages of one text."""
-    row: dict[str, object] = {"claim": "C.", "text": "A b. C d!\nE", "label": 0}
-    loaded = corpus(tmp_path, [row], toml(how=f'split = "{how}"'))
-    assert [expected] == loaded.claims["passages"].to_list()
+    for how, expected in CUTS.items():
+        row: Row = {"claim": "C.", "text": "A b. C d!\nE", "label": 0}
+        loaded = corpus(tmp_path, [row], toml(how=f'split = "{how}"'))
+        assert [expected] == loaded.claims["passages"].to_list(), how
 
 
 def test_every_mistake_is_named_at_once():
@@ -226,38 +241,18 @@ def test_every_mistake_is_named_at_once():
     message = str(caught.value)
     assert all(line.startswith("mine.toml: ") for line in message.splitlines())
     keys = (
-        "source.name", "source.title: is missing",
-        "source.licence: is no key of this file; did you mean license?",
-        "files.train.0: must be below", "files.train.1: ends in none of", "files.train.2",
-        "columns.claim: is missing", "columns.evidence", "evidence.kind", "evidence.split: must be",
-        "labels.supported", "labels.refuted",
-    )  # fmt: skip
-    assert [] == [key for key in keys if key not in message]
-
-
-def test_contradictions_are_mistakes_too():
-    """A label on two sides, no files, one file for training and testing, and no TOML."""
-    twice = toml().replace('middle = ["maybe"]', 'middle = ["No"]')
-    both = r"x\.toml: labels\.refuted and labels\.middle: 'no' stands on more than one side"
-    with pytest.raises(ConfigError, match=both):
-        parse_source_toml(twice, "x.toml")
-    with pytest.raises(ConfigError, match="files: names no file"):
-        parse_source_toml(toml().replace('train = ["mine/a.jsonl"]', ""), "x.toml")
-    both = toml().replace("[columns]", 'test = ["mine/a.jsonl.gz"]\n[columns]')
-    with pytest.raises(ConfigError, match=r"a\.jsonl is trained on and tested on"):
-        parse_source_toml(both, "x.toml")
-    with pytest.raises(ConfigError, match=r"x\.toml: not TOML"):
-        parse_source_toml("[source", "x.toml")
-    assert parse_benchmark_toml(toml(), "x.toml") is None
+        "source.name source.title: source.licence: license files.train.0: files.train.1: "
+        "files.train.2 columns.claim: columns.evidence evidence.kind evidence.split: "
+        "labels.supported labels.refuted"
+    )
+    assert [] == [key for key in keys.split() if key not in message]
 
 
 @pytest.mark.parametrize("rule", ["drop_middle", "middle_is_refuted"])
 def test_dropped_labels_are_no_verdict_under_any_rule(tmp_path: Path, rule: LabelRule):
     """They leave with a reason of their own, are counted, and stay in no test set's scores."""
-    rows: Rows = [
-        {"claim": f"C {label}.", "text": "T.", "label": label}
-        for label in (True, "no", "maybe", " Duplicate", "spam", "other")
-    ]
+    labels = (True, "no", "maybe", " Duplicate", "spam", "other")
+    rows: Rows = [{"claim": f"C {label}.", "text": "T.", "label": label} for label in labels]
     text = toml().replace('middle = ["maybe"]', 'middle = ["maybe"]\ndrop = ["duplicate", "spam"]')
     (tmp_path / "mine").mkdir()
     write_jsonl(tmp_path / "mine/a.jsonl", rows)
@@ -275,41 +270,37 @@ def test_dropped_labels_are_no_verdict_under_any_rule(tmp_path: Path, rule: Labe
     assert [None, None] == scored["label"].to_list()[3:]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            toml().replace("middle =", 'drop = ["MAYBE "]\nmiddle ='),
-            "labels.middle and labels.drop",
-        ),
-        (
-            toml().replace("middle =", 'drop = ["true"]\nmiddle ='),
-            "labels.supported and labels.drop",
-        ),
-        (
-            toml().replace("middle =", "midle ="),
-            "labels.midle: is no key of this file; did you mean",
-        ),
-        (
-            toml().replace("[labels]", "[lables]"),
-            "lables: is no key of this file; did you mean labels",
-        ),
-        (
-            toml().replace("claim =", "zzz = 1\nclaim ="),
-            "columns.zzz: is no key of this file; it has",
-        ),
-        (toml(columns="num_hop = 'x'"), "did you mean num_hops?"),
-        (toml().replace("[0,", f"[{'9' * 5_000},"), "x.toml"),
-        (f"a = {'[' * 100_000}", "x.toml: not TOML"),
-        (toml(file="x" * 300 + ".csv"), "longer than a file name may be"),
-    ],
+def changed(old: str, new: str) -> str:
+    return toml().replace(old, new)
+
+
+MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (changed('middle = ["maybe"]', 'middle = ["No"]'), ("labels.refuted", "labels.middle", "'no'")),
+    (changed("middle =", 'drop = ["MAYBE "]\nmiddle ='), ("labels.middle", "labels.drop")),
+    (changed("middle =", 'drop = ["true"]\nmiddle ='), ("labels.supported", "labels.drop")),
+    (changed('train = ["mine/a.jsonl"]', ""), ("files:",)),
+    (changed("[columns]", 'test = ["mine/a.jsonl.gz"]\n[columns]'), ("mine/a.jsonl",)),
+    (changed("middle =", "midle ="), ("labels.midle", "middle")),
+    (changed("[labels]", "[lables]"), ("lables", "labels")),
+    (changed("claim =", "zzz = 1\nclaim ="), ("columns.zzz", "num_hops")),
+    (toml(columns="num_hop = 'x'"), ("columns.num_hop:", "num_hops")),
+    (changed("[0,", f"[{'9' * 5_000},"), ()),
+    ("[source", ("TOML",)),
+    (f"a = {'[' * 100_000}", ("TOML",)),
+    (toml(file="x" * 300 + ".csv"), ("files.train.0",)),
 )
-def test_a_wrong_label_list_or_key_is_named(text: str, message: str):
-    """File and keys stand in the error, and the key that was meant."""
-    with pytest.raises(ConfigError) as caught:
-        parse_source_toml(text, "x.toml")
-    assert message in str(caught.value)
-    assert str(caught.value).startswith("x.toml: ")
+
+
+def test_a_wrong_file_label_list_or_key_is_named():
+    """File and keys stand in the error, and the key that was meant; contradictions are mistakes.
+
+    A label on two sides, no files, one file for training and testing, and no TOML.
+    """
+    for text, names in MISTAKES:
+        with pytest.raises(ConfigError, match=r"^x\.toml: ") as caught:
+            parse_source_toml(text, "x.toml")
+        assert [] == [name for name in names if name not in str(caught.value)]
+    assert parse_benchmark_toml(toml(), "x.toml") is None
 
 
 @pytest.mark.timeout(600)
@@ -330,17 +321,230 @@ def test_the_commands_of_the_page_run_as_written(tmp_path: Path):
 
 def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: Path):
     """The asset fails with the labels it met, made printable, and the rejects are on disk."""
-    bridge_corpus(tmp_path / "corpora")
+    bridge_corpus(tmp_path)
     row = json.loads(block("json"))
     odd = ["maybe so"] * 25 + ["x\x1b]0;t\x07\u202e"] * 10 + ["y" * 900] * 5
     rows: Rows = [{**row, "note_id": i, "verdict": label} for i, label in enumerate(odd)]
-    write_jsonl(tmp_path / "corpora/bridge_notes/train.jsonl", rows)
-    done = materialize(tmp_path)
-    output = done.stderr + done.stdout
-    assert done.returncode != 0
-    for part in ("'maybe so' (25)", r"'x\x1b]0;t\x07\u202e' (10)", "rejects/bridge_notes.parquet"):
-        assert part in output
+    write_jsonl(tmp_path / "bridge_notes/train.jsonl", rows)
+    data = str(tmp_path / "data")
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = dg.materialize(
+            source_assets([parse_source_toml(block("toml"), "bridge.toml")], []),
+            instance=instance,
+            raise_on_error=False,
+            resources={
+                "io_manager": ParquetTables(base_dir=data),
+                "data_folder": DataFolder(base_dir=data),
+                "corpora": CorporaResource(root=str(tmp_path)),
+            },
+        )
+        assert not done.success
+        output = "".join(str(one.dagster_event) for one in instance.all_logs(done.run_id))
+    for part in (
+        "maybe so' (25)",
+        r"x\x1b]0;t\x07\u202e",
+        "' (10)",
+        "rejects/bridge_notes.parquet",
+    ):
+        assert part in output.replace("\\\\", "\\")
     assert "\x1b]0" not in output
     assert "y" * 100 not in output.replace("y" * 900, "")
     kept = pl.read_parquet(tmp_path / "data/rejects/bridge_notes.parquet")
     assert [40, {"unknown_label"}] == [kept.height, set(kept["reason"])]
+
+
+GROUPED = toml(evidence='"line"', columns='document = "page"', how='group_by = "claim_id"').replace(
+    "middle =", 'drop = ["spam"]\nmiddle ='
+)
+
+
+def line(claim_id: object, text: object, label: object = "yes", **more: object) -> Row:
+    row = {"claim_id": claim_id, "claim": f"C{claim_id}.", "line": text, "label": label}
+    return {**row, "page": f"P{text}", **more}
+
+
+def load_grouped(root: Path, rows: Rows, settings: LoadSettings = LENIENT) -> LoadedClaims:
+    (root / "mine").mkdir(exist_ok=True)
+    write_jsonl(root / "mine/a.jsonl", rows)
+    return load_source(parse_source_toml(GROUPED, "x.toml"), None, FolderCorpora(root), settings)
+
+
+def test_lines_of_a_claim_are_its_passages_in_order(tmp_path: Path):
+    """Lines may lie apart; a repeated line counts once; the group's value is the id."""
+    rows = [line(1, "b"), line(2, "x", "no"), line(1, "a"), line(1, "b"), line(2, "w", "NO ")]
+    loaded = load_grouped(tmp_path, rows)
+    found = claimed(loaded, "native_id", "claim", "passages", "label", "document_id")
+    assert [
+        ("1", "C1.", ["b", "a"], "Supported", "Pb | Pa"),
+        ("2", "C2.", ["x", "w"], "Refuted", "Px | Pw"),
+    ] == found
+    assert (2, 0) == (loaded.rows_read, loaded.rejects.height)
+
+
+CONFLICTING: tuple[tuple[Row, str, str, str], ...] = (
+    (line(1, "b", "no"), "label", "conflicting_rows", "row 1: 'yes'; row 2: 'no'"),
+    (line(1, "b", "spam"), "label", "conflicting_rows", "row 1: 'yes'; row 2: 'spam'"),
+    (line(1, "b", claim="Other."), "claim", "conflicting_rows", "row 1: 'C1.'; row 2: 'Oth"),
+    (line(1, None), "line", "missing_field", "row 2:"),
+    (line(1, "b", [1]), "label", "missing_field", "row 2:"),
+)
+
+
+def test_a_group_with_a_bad_or_conflicting_row_is_rejected_whole(tmp_path: Path):
+    """Half the evidence may not suffice: one reject names the rows, and other groups are read."""
+    for second, field, reason, detail in CONFLICTING:
+        loaded = load_grouped(tmp_path, [line(1, "a"), second, line(2, "x"), line(1, "c")])
+        assert [(1, field, reason)] == rejected(loaded)
+        assert detail in loaded.rejects["detail"][0]
+        assert "(rows 1, 2, 4)" in loaded.rejects["detail"][0]
+        assert ["2"] == loaded.claims["native_id"].to_list()
+        assert 2 == loaded.rows_read
+        assert_conserved(loaded)
+
+
+def test_a_row_without_a_group_is_a_reject_of_its_own(tmp_path: Path):
+    """So is a line that is no JSON; blank lines of evidence alone are empty evidence."""
+    loaded = load_grouped(tmp_path, [line(None, "a"), line(2, "x"), line(3, " "), line(3, "")])
+    assert [(1, "claim_id", "missing_field"), (3, "evidence", "empty_evidence")] == (
+        rejected(loaded)
+    )
+    (tmp_path / "mine/a.jsonl").write_text(json.dumps(line(2, "x")) + "\n{\n", "utf-8")
+    source = parse_source_toml(GROUPED, "x.toml")
+    broken = load_source(source, None, FolderCorpora(tmp_path), LENIENT)
+    assert [(2, "malformed_line")] == rejected(broken, "row", "reason")
+    assert 1 == broken.claims.height
+
+
+@pytest.mark.parametrize("rule", ["drop_middle", "middle_is_refuted"])
+def test_dropped_labels_leave_grouped_claims_under_every_rule(tmp_path: Path, rule: LabelRule):
+    """A group is one drop."""
+    rows = [line(n, text, label) for n, label in ((1, "spam"), (2, "maybe")) for text in "ab"]
+    settings = LoadSettings(max_reject_share=1, label_rule=rule)
+    loaded = load_grouped(tmp_path, rows, settings=settings)
+    middle = ["middle_class"] if rule == "drop_middle" else []
+    assert ["no_verdict", *middle] == loaded.drops["reason"].to_list()
+    assert 2 == loaded.rows_read
+
+
+def test_an_id_beside_a_group_is_a_mistake():
+    """A claim of several rows has no row's id."""
+    text = GROUPED.replace("[evidence]", 'id = "n"\n[evidence]')
+    with pytest.raises(ConfigError, match=r"x\.toml: columns\.id: .*group_by"):
+        parse_source_toml(text, "x.toml")
+
+
+def test_the_share_of_rejects_does_not_grow_with_the_length_of_groups(tmp_path: Path):
+    """One bad claim of thirty lines among forty claims is one in forty."""
+    bad = [line(0, str(n), "yes" if n else "no") for n in range(30)]
+    good = [line(n, "x") for n in range(1, 40)]
+    loaded = load_grouped(tmp_path, [*bad, *good], settings=LoadSettings())
+    assert (39, 1, 40) == (loaded.claims.height, loaded.rejects.height, loaded.rows_read)
+
+
+FILES = 'train = ["mine/train.jsonl"]\ntest = ["mine/test.jsonl"]'
+COPY = (
+    toml()
+    .replace('name = "mine"', 'name = "hover"\nreplaces = true')
+    .replace('train = ["mine/a.jsonl"]', FILES)
+)
+
+
+def parsed(toml: str) -> tuple[Source, Benchmark]:
+    benchmark = parse_benchmark_toml(toml, "x.toml")
+    assert benchmark is not None
+    return parse_source_toml(toml, "x.toml"), benchmark
+
+
+def test_a_copy_takes_the_place_of_the_catalogues_corpus(tmp_path: Path):
+    """Its rows count in the paper's column: same name, title, domain, raw count and place."""
+    source, benchmark = parsed(COPY)
+    sources, benchmarks = with_own_sources([source]), with_own_benchmarks([benchmark])
+    assert [one.name for one in SOURCES] == [one.name for one in sources]
+    assert [one.name for one in BENCHMARKS] == [one.name for one in benchmarks]
+    (own,) = [one for one in sources if one.name == "hover"]
+    theirs = SOURCE["hover"]
+    same = ("title", "domain", "paper_raw", "license", "terms", "homepage")
+    assert [getattr(theirs, name) for name in same] == [getattr(own, name) for name in same]
+    assert ["mine/train.jsonl"] == [file.path for file in own.files]
+    assert benchmark_of(own, benchmarks) is next(one for one in benchmarks if one.name == "hover")
+    assert own is source_of(benchmark_of(own, benchmarks) or benchmark, sources)
+    (tmp_path / "mine").mkdir()
+    write_jsonl(tmp_path / "mine/train.jsonl", [{"claim": "C.", "text": "T.", "label": "yes"}])
+    files = FolderCorpora(tmp_path)
+    loaded = load_source(own, benchmark_of(own, benchmarks), files, LoadSettings())
+    assert [("hover", "Supported")] == claimed(loaded, "source", "label")
+
+
+def test_what_the_user_states_of_rights_is_kept_and_the_terms_bind():
+    """A stated license is the copy's own; a corpus that is off for training stays off."""
+    stated = COPY.replace("[files]", 'license = "CC0"\n[files]')
+    own = next(one for one in with_own_sources([parsed(stated)[0]]) if one.name == "hover")
+    assert ("CC0", SOURCE["hover"].terms) == (own.license, own.terms)
+    gated = parsed(COPY.replace('"hover"', '"llm_aggrefact"'))[0]
+    copy = next(one for one in with_own_sources([gated]) if one.name == "llm_aggrefact")
+    assert copy.training_off
+    assert copy.training_off == SOURCE["llm_aggrefact"].training_off
+
+
+def test_a_copy_may_have_one_side_alone():
+    """Test files without training files, and the other way round; the rest is the catalogue's."""
+    tested = COPY.replace('train = ["mine/train.jsonl"]', "").replace('"hover"', '"fever"')
+    source, benchmark = parsed(tested)
+    assert SOURCES == with_own_sources([source])
+    (own,) = [one for one in with_own_benchmarks([benchmark]) if one.name == "fever"]
+    assert (BENCHMARK["fever"].title, None, True) == (own.title, own.source, own.in_domain)
+    trained = parse_source_toml(COPY.replace('test = ["mine/test.jsonl"]', ""), "x.toml")
+    assert with_own_sources([trained])[3].files == trained.files
+    assert BENCHMARKS == with_own_benchmarks([])
+
+
+def test_test_files_of_a_corpus_without_a_test_set_are_added():
+    """SciTab is trained on and not among the eleven test sets."""
+    _, benchmark = parsed(COPY.replace('"hover"', '"scitab"'))
+    assert [*BENCHMARKS, benchmark] == [*with_own_benchmarks([benchmark])]
+
+
+@pytest.mark.parametrize("name", ["scifact", "feverous"])
+def test_a_reading_of_the_catalogue_leaves_a_copy_as_it_is(name: str, tmp_path: Path):
+    """On both sides, with or without a test set of the paper; other corpora are read by it."""
+    source, benchmark = parsed(COPY.replace('"hover"', f'"{name}"'))
+    (own,) = [one for one in with_own_sources([source]) if one.name == name]
+    (tested,) = [one for one in with_own_benchmarks([benchmark]) if one.name == name]
+    (tmp_path / "mine").mkdir()
+    for split in ("train", "test"):
+        row = {"claim": f"C {split}.", "text": "T.", "label": "yes"}
+        write_jsonl(tmp_path / f"mine/{split}.jsonl", [row])
+    chosen = shipped_settings()
+    assert name in chosen.readings
+    files = FolderCorpora(tmp_path)
+    trained = load_source(own, tested, files, chosen)
+    held_out = load_benchmark(tested, own, files, chosen)
+    assert (["C train."], ["C test."]) == (
+        trained.claims["claim"].to_list(),
+        held_out.claims["claim"].to_list(),
+    )
+    unread = [ignored_reading(one, chosen.readings) for one in (own, tested, SOURCE[name])]
+    assert [chosen.readings[name]] * 2 == unread[:2]
+    assert unread[2] is None
+
+
+def shipped_settings() -> LoadSettings:
+    """The readings of ``configs/paper_rows.yaml``, as a run checks them."""
+    shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
+    return LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
+
+
+def test_a_name_is_replaced_only_when_the_file_says_so():
+    """A name of the catalogue, a name that it does not have, no truth value, and two copies.
+
+    Which of two copies counts would depend on the order of folders.
+    """
+    for old, new, names in (
+        ("replaces = true", "", r"'hover' .*replaces = true"),
+        ('"hover"', '"hoover"', "'hoover' .*ambifc, "),
+        ("replaces = true", "replaces = 1", r"x\.toml: source\.replaces"),
+    ):
+        with pytest.raises(ConfigError, match=names):
+            with_own_sources([parse_source_toml(COPY.replace(old, new), "x.toml")])
+    with pytest.raises(ConfigError, match=r"'hover'(?!.*replaces)"):
+        with_own_sources([parsed(COPY)[0]] * 2)

@@ -5,12 +5,10 @@ import yaml
 from pydantic import ValidationError
 
 from corpora_parts import assert_conserved
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
-from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
 from fakes import MemoryCorpora, MemoryPages
-from native_rows import BENCHMARK, SOUND, SOURCE, Row
+from native_rows import BENCHMARK, MEMBERS, SOUND, SOURCE, Row
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.resource import LoadConfig
@@ -110,6 +108,8 @@ def test_feverous_of_sentences_drops_each_claim_with_another_element():
     assert {("readings", "not_sentences_only")} == set(trained.drops["step", "reason"].rows())
     for loaded in (trained, tested):
         assert_conserved(loaded)
+    default, _ = both("feverous", corpora)
+    assert default.claims.filter(native_id="1").equals(trained.claims), "stored results stay valid"
 
 
 def test_a_row_that_a_reading_leaves_out_hides_no_other_file():
@@ -169,14 +169,6 @@ def test_parts_of_a_corpus_may_share_an_id_and_a_claim():
     assert ["claim", "non_supported_tokens"] == trained.claims["subset"].to_list()
 
 
-def test_a_reading_does_not_change_the_claims_that_it_keeps():
-    """Their ids and rows are those of the default, so stored results stay valid."""
-    rows = {NATIVE_TRAIN: [native(1, "Orla_sentence_0"), native(2, "Orla_cell_0_1_1")]}
-    default, _ = both("feverous", MemoryCorpora(rows, PAGES))
-    chosen, _ = both("feverous", MemoryCorpora(rows, PAGES), feverous="sentences")
-    assert default.claims.filter(native_id="1").equals(chosen.claims)
-
-
 def scifact(evidence: dict[str, list[dict[str, object]]]) -> LoadedClaims:
     row = {**SOUND["scifact"][1], "evidence": evidence}
     corpus = [{"doc_id": n, "title": "T", "abstract": ["One.", "Two."]} for n in (31, 32)]
@@ -224,12 +216,8 @@ def test_faviq_of_positive_passages_reads_train_alone():
 
 def test_fever_of_the_paper_test_leaves_fever_symmetric_out():
     """One file of two; the list of claims for decontamination stays."""
-    symmetric = {
-        "id": "1",
-        "sentence1": "Orla met Bram.",
-        "sentence2": "They met.",
-        "gold_label": "SUPPORTS",
-    }
+    symmetric = {"id": "1", "sentence1": "Orla met Bram.", "sentence2": "They met."}
+    symmetric["gold_label"] = "SUPPORTS"
     native_row = {"id": 2, "claim": "C.", "label": "SUPPORTS", "evidence": [[[1, 1, "Orla", 0]]]}
     rows = {
         "fever_symmetric/fever_symmetric_dev.jsonl": [symmetric],
@@ -258,38 +246,35 @@ def test_hover_trains_on_train_and_tests_on_dev():
     assert (30, 10) == (trained.claims.height, tested.claims.height)
 
 
-MEMBERS = [one for one in (*SOURCES, *BENCHMARKS) if one.readings]
+WITH_READINGS = [one for one in MEMBERS if one.readings]
 
 
-@pytest.mark.parametrize("corpus", MEMBERS, ids=lambda one: f"{type(one).__name__}-{one.name}")
-def test_every_reading_differs_and_says_how(corpus: Source | Benchmark):
-    """A reading has a name of its own, a description, and changes the reader or the files."""
-    names = [one.name for one in corpus.readings]
-    assert len(names) == len(set(names))
-    for one in corpus.readings:
-        assert one.description
-        assert one.read is not None or one.without
-        assert set(one.without) <= set(corpus.files)
+def test_every_reading_differs_and_says_how():
+    """A reading has a name of its own, a description, and changes the reader or the files.
+
+    ``configs/paper_rows.yaml`` names each corpus with a reading, and is valid.
+    """
+    for corpus in WITH_READINGS:
+        assert len(corpus.readings) == len({one.name for one in corpus.readings})
+        for one in corpus.readings:
+            assert one.description
+            assert one.read is not None or one.without
+            assert set(one.without) <= set(corpus.files)
+    shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
+    settings = LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
+    assert {one.name for one in WITH_READINGS} == settings.readings.keys()
 
 
 def test_an_unknown_reading_is_refused_with_those_there_are():
     """By the loader, and already by the run's configuration."""
     files = MemoryCorpora({})
-    with pytest.raises(ConfigError, match="no reading 'sentence'; it has: sentences"):
-        load_source(
-            SOURCE["feverous"], None, files, LoadSettings(readings={"feverous": "sentence"})
-        )
+    wrong_name = LoadSettings(readings={"feverous": "sentence"})
+    with pytest.raises(ConfigError, match=r"'sentence'.* sentences"):
+        load_source(SOURCE["feverous"], None, files, wrong_name)
     assert {"feverous": "sentences"} == LoadConfig(readings={"feverous": "sentences"}).readings
     for wrong in ({"feverous": "sentence"}, {"feverus": "sentences"}):
         with pytest.raises(ValidationError, match="feverous: sentences"):
             LoadConfig(readings=wrong)
-
-
-def test_the_shipped_configuration_chooses_every_reading():
-    """``configs/paper_rows.yaml`` names each corpus with a reading, and is valid."""
-    shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
-    settings = LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
-    assert {one.name for one in MEMBERS} == settings.readings.keys()
 
 
 @pytest.mark.real

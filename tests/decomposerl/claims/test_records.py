@@ -1,19 +1,29 @@
 """Rows of native files: every good row survives beside every bad one."""
 
+import gzip
 import json
+import time
 from collections.abc import Iterable
+from pathlib import Path
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from corpora_parts import load, rejected, rows
+from decomposerl.claims import passages, records
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.delimited import delimited_records
-from decomposerl.claims.json_elements import array_records, object_records
+from decomposerl.claims.json_elements import CREDIT, CREDIT_PER_CHAR, array_records, object_records
+from decomposerl.claims.json_siblings import Siblings, balanced_end
 from decomposerl.claims.records import Cut, jsonl_records
+from resources.corpora import folder as corpora
 from strategies import law
 
 PATH = "corpus/file"
 Outcome = tuple[int, object]
+MALFORMED = ":malformed_line"
+UNREADABLE: list[Outcome] = [(0, ":unreadable_file")]
 
 
 def outcomes_of(outcomes: Iterable[Record | Reject]) -> list[Outcome]:
@@ -40,33 +50,115 @@ def keyed(data: bytes) -> list[Outcome]:
     return outcomes_of(object_records(PATH, data))
 
 
-# JSON lines
+LINES: dict[str, tuple[bytes, list[Outcome]]] = {
+    "blank lines are no rows; not JSON, no object and broken UTF-8 are rejected by line": (
+        b'{"a": 1}\n{"a": \n\n[1]\n{"a": "\xff"}\n{"a": 2}\r\n',
+        [(1, {"a": 1}), (2, MALFORMED), (4, MALFORMED), (5, "a:broken_encoding"), (6, {"a": 2})],
+    ),
+    "a lone surrogate is rejected by field; a pair is fine": (
+        b'{"a": "\\ud83d"}\n{"a": "\\ud83d\\ude00"}',
+        [(1, "a:broken_encoding"), (2, {"a": "😀"})],
+    ),
+    "deep nesting and endless numbers are rejects, a byte order mark is skipped": (
+        b'\xef\xbb\xbf{"a": 1}\n' + b"[" * 100_000 + b'\n{"a": ' + b"1" * 5000 + b"}",
+        [(1, {"a": 1}), (2, MALFORMED), (3, MALFORMED)],
+    ),
+}
+ARRAYS: dict[str, tuple[bytes, list[Outcome]]] = {
+    "elements come in order": (
+        b' [ {"a":1} ,\n{"a":{"b":[]}} ] ',
+        [(1, {"a": 1}), (2, {"a": {"b": []}})],
+    ),
+    "nothing in it": (b"[]", []),
+    "JSON lines, as some corpora are published": (
+        b'{"a": 1}\nnonsense\n{"a": 2}\n',
+        [(1, {"a": 1}), (2, MALFORMED), (3, {"a": 2})],
+    ),
+    "a broken first element": (b'[{"id": "}, {"id": 2}]', [(1, MALFORMED), (2, {"id": 2})]),
+    "a broken last element: not cut": (
+        b'[{"id": 1}, {"id": "}]',
+        [(1, {"id": 1}), (2, MALFORMED)],
+    ),
+    "objects inside a broken element are no rows": (
+        b'[{"id": 1, "e": [{"t": 1}, {"t": 2}], "x": oops}, {"id": 2, "e": []}]',
+        [(1, MALFORMED), (2, {"id": 2, "e": []})],
+    ),
+    "a bad byte rejects its element and names the field": (
+        b'[{"id": 1}, {"id": 2, "t": "\xc3("}, {"id": 3, "t": "\xc3\xa9"}]',
+        [(1, {"id": 1}), (2, "t:broken_encoding"), (3, {"id": 3, "t": "é"})],
+    ),
+    "junk behind a closed array does not vanish": (
+        b'[{"a": 1}]]]',
+        [(1, {"a": 1}), (2, MALFORMED)],
+    ),
+    "empty": (b"", UNREADABLE),
+    "a scalar": (b"12", UNREADABLE),
+}
+OBJECTS: dict[str, tuple[bytes, list[Outcome]]] = {
+    "values gain their key; repeated keys stay visible": (
+        b'{"k": {"a": 1}, "k": {"a": 2}}',
+        [(1, {"a": 1, "_key": "k"}), (2, {"a": 2, "_key": "k"})],
+    ),
+    "reading goes on at the next key whose value opens like its siblings": (
+        b'{"p": {"q": 1, "t": ["x"]}, "r": {"q": "a"b"}, "s": {"q": 2}}',
+        [(1, {"q": 1, "t": ["x"], "_key": "p"}), (2, MALFORMED), (3, {"q": 2, "_key": "s"})],
+    ),
+    "a list where an object was promised": (b'[{"a": 1}]', UNREADABLE),
+}
+REST: list[Outcome] = [(3, {"a": "2", "b": 'say "x"'}), (4, {"a": "3", "b": "y"})]
+TAIL = b'2,"say ""x"""\n3,y\n'
+TABLES: dict[str, tuple[bytes, list[Outcome]]] = {
+    "cells hold delimiters, quotes and line breaks; a row's number is its first line": (
+        b'id,text\r\n1,"a, ""b""\nc"\r\n\r\n2,5" pipe\r\n3,\r\n',
+        [
+            (2, {"id": "1", "text": 'a, "b"\nc'}),
+            (5, {"id": "2", "text": '5" pipe'}),
+            (6, {"id": "3", "text": ""}),
+        ],
+    ),
+    "too few and too many cells": (
+        b"a,b\n1\n1,2,3\n1,2\n",
+        [(2, MALFORMED), (3, MALFORMED), (4, {"a": "1", "b": "2"})],
+    ),
+    "lines inside a closed cell are no rows of their own": (
+        b'a,b\n1,"x\ny\nz",3\n1,2\n',
+        [(2, MALFORMED), (5, {"a": "1", "b": "2"})],
+    ),
+    "reading resumes on the line after an open quote": (
+        b'a,b\n1,"open\n' + TAIL,
+        [(2, MALFORMED), *REST],
+    ),
+    "an open quote at the end": (
+        b"a,b\n" + TAIL + b'9,"open\n',
+        [*((row - 1, fields) for row, fields in REST), (4, MALFORMED)],
+    ),
+    "an open quote and no other": (
+        b'a,b\n1,"open\n2,x\n',
+        [(2, MALFORMED), (3, {"a": "2", "b": "x"})],
+    ),
+    "broken UTF-8 names the column": (
+        b"a,b\n1,\xff\n2,\xc3\xa9\n",
+        [(2, "b:broken_encoding"), (3, {"a": "2", "b": "é"})],
+    ),
+    "a quoted line break in a name, and the unnamed columns of a spreadsheet": (
+        b'"a\r\nb",c,,\r\n1,2,,\r\n',
+        [(3, {"a\r\nb": "1", "c": "2", "": ""})],
+    ),
+    "empty": (b"", UNREADABLE),
+    "blank": (b"\n\n", UNREADABLE),
+    "a header that is no line": (b'"open\n', UNREADABLE),
+    "a header that is no text": (b"\xff\xfe,b\n1,2\n", UNREADABLE),
+}
+READERS = {"lines": (jsonl, LINES), "array": (array, ARRAYS), "object": (keyed, OBJECTS),
+           "table": (csv, TABLES)}  # fmt: skip
 
 
-def test_a_malformed_line_costs_only_itself():
-    """Not JSON, not an object and broken UTF-8 are rejected by line; blank lines are no rows."""
-    data = b'{"a": 1}\n{"a": \n\n[1]\n{"a": "\xff"}\n{"a": 2}\r\n'
-    expected = [
-        (1, {"a": 1}),
-        (2, ":malformed_line"),
-        (4, ":malformed_line"),
-        (5, "a:broken_encoding"),
-        (6, {"a": 2}),
-    ]
-    assert expected == jsonl(data)
-
-
-def test_a_lone_surrogate_escape_is_broken_encoding():
-    """A value that UTF-8 cannot hold is rejected by field; a surrogate pair is fine."""
-    data = b'{"a": "\\ud83d"}\n{"a": "\\ud83d\\ude00"}'
-    assert [(1, "a:broken_encoding"), (2, {"a": "😀"})] == jsonl(data)
-
-
-def test_hostile_lines_are_rejected_not_raised():
-    """Deep nesting and endless numbers become rejects, a byte order mark is skipped."""
-    data = b'\xef\xbb\xbf{"a": 1}\n' + b"[" * 100_000 + b"\n" + b'{"a": ' + b"1" * 5000 + b"}"
-    expected = [(1, {"a": 1}), (2, ":malformed_line"), (3, ":malformed_line")]
-    assert expected == jsonl(data)
+@pytest.mark.parametrize("kind", READERS)
+def test_every_good_row_survives_beside_every_bad_one(kind: str):
+    """Row by row what a file gives; row 0 means the file."""
+    read, cases = READERS[kind]
+    for name, (data, expected) in cases.items():
+        assert expected == read(data), name
 
 
 def test_a_cut_stream_gives_one_truncated_file():
@@ -75,6 +167,12 @@ def test_a_cut_stream_gives_one_truncated_file():
     whole = outcomes_of(jsonl_records(PATH, [b'{"a": 1}\n', Cut(b'{"a": 2}', "cut")]))
     assert [(1, {"a": 1}), (2, ":truncated_file")] == half
     assert [(1, {"a": 1}), (2, {"a": 2}), (3, ":truncated_file")] == whole
+    trailer = outcomes_of(array_records(PATH, b'[{"a": 1}]', "cut"))
+    assert [(1, {"a": 1}), (2, ":truncated_file")] == trailer, "a whole array"
+    first = (2, {"a": "1", "b": "x"})
+    for lines, rest in (([], b""), ([], b"2,y"), ([b'2,"open\n', b"still\n"], b"more")):
+        stream = [b"a,b\n", b"1,x\n", *lines, Cut(rest, "cut")]
+        assert [first, (3, ":truncated_file")] == outcomes_of(delimited_records(PATH, stream, ","))
 
 
 ROWS = [
@@ -94,25 +192,6 @@ def test_corrupting_one_line_loses_no_other(victim: int, noise: bytes, data: st.
     assert [(i + 1, row) for i, row in enumerate(ROWS) if i != victim] == [
         outcome for outcome in seen if outcome[0] != victim + 1
     ]
-
-
-# JSON arrays and objects
-
-
-def test_sound_arrays_and_objects_give_every_element():
-    """Elements come in order; an object's values gain their key; repeated keys stay visible."""
-    assert [(1, {"a": 1}), (2, {"a": {"b": []}})] == array(b' [ {"a":1} ,\n{"a":{"b":[]}} ] ')
-    assert [(1, {"a": 1, "_key": "k"}), (2, {"a": 2, "_key": "k"})] == keyed(
-        b'{"k": {"a": 1}, "k": {"a": 2}}'
-    )
-    assert [] == array(b"[]")
-
-
-def test_an_array_file_may_hold_json_lines():
-    """Some corpora are published both ways; blank and broken lines behave as in JSON lines."""
-    assert [(1, {"a": 1}), (2, ":malformed_line"), (3, {"a": 2})] == array(
-        b'{"a": 1}\nnonsense\n{"a": 2}\n'
-    )
 
 
 def test_a_broken_element_costs_only_itself():
@@ -136,34 +215,6 @@ def test_a_broken_element_costs_only_itself():
         assert [(2, ":malformed_line")] == seen[1:-1], element
 
 
-def test_a_broken_first_or_last_element_is_malformed():
-    """The place in the array does not matter, and a closed array is not called truncated."""
-    assert [(1, ":malformed_line"), (2, {"id": 2})] == array(b'[{"id": "}, {"id": 2}]')
-    assert [(1, {"id": 1}), (2, ":malformed_line")] == array(b'[{"id": 1}, {"id": "}]')
-
-
-def test_a_broken_value_of_an_object_costs_only_itself():
-    """Objects of rows resynchronise at the next key whose value opens like its siblings."""
-    seen = keyed(b'{"p": {"q": 1, "t": ["x"]}, "r": {"q": "a"b"}, "s": {"q": 2}}')
-    assert [
-        (1, {"q": 1, "t": ["x"], "_key": "p"}),
-        (2, ":malformed_line"),
-        (3, {"q": 2, "_key": "s"}),
-    ] == seen
-
-
-def test_nested_objects_of_a_broken_element_are_not_rows():
-    """The scanner does not take a list of objects inside a broken element for rows."""
-    data = b'[{"id": 1, "e": [{"t": 1}, {"t": 2}], "x": oops}, {"id": 2, "e": []}]'
-    assert [(1, ":malformed_line"), (2, {"id": 2, "e": []})] == array(data)
-
-
-def test_broken_utf8_costs_only_its_element():
-    """A bad byte rejects the element that holds it and names the field."""
-    data = b'[{"id": 1}, {"id": 2, "t": "\xc3("}, {"id": 3, "t": "\xc3\xa9"}]'
-    assert [(1, {"id": 1}), (2, "t:broken_encoding"), (3, {"id": 3, "t": "é"})] == array(data)
-
-
 def test_a_cut_array_keeps_everything_before():
     """Wherever an array is cut, whole elements survive and one reject says so."""
     parts = [json.dumps(row).encode() for row in ROWS]
@@ -173,25 +224,6 @@ def test_a_cut_array_keeps_everything_before():
         whole = sum(end <= length for end in ends)
         rows = [(i + 1, row) for i, row in enumerate(ROWS[:whole])]
         assert [*rows, (whole + 1, ":truncated_file")] == array(data[:length])
-
-
-def test_a_cut_stream_is_told_even_where_the_array_is_whole():
-    """A gzip cut inside its trailer still gives its truncated_file."""
-    assert [(1, {"a": 1}), (2, ":truncated_file")] == outcomes_of(
-        array_records(PATH, b'[{"a": 1}]', "cut")
-    )
-
-
-def test_a_file_of_another_shape_is_unreadable_as_a_whole():
-    """Row 0 means the file: empty, a scalar, or a list where an object was promised."""
-    assert [(0, ":unreadable_file")] == array(b"")
-    assert [(0, ":unreadable_file")] == array(b"12")
-    assert [(0, ":unreadable_file")] == keyed(b'[{"a": 1}]')
-
-
-def test_text_after_the_end_is_rejected():
-    """Junk behind a closed array does not vanish silently."""
-    assert [(1, {"a": 1}), (2, ":malformed_line")] == array(b'[{"a": 1}]]]')
 
 
 @law(300)
@@ -216,69 +248,11 @@ def test_no_bytes_raise(noise: bytes):
             read(prefix + noise)
 
 
-# Delimited text
-
-
-def test_quoted_cells_hold_delimiters_quotes_and_line_breaks():
-    """The row's number is the line on which it begins; CRLF is a line break like any other."""
-    data = b'id,text\r\n1,"a, ""b""\nc"\r\n\r\n2,5" pipe\r\n3,\r\n'
-    expected = [
-        (2, {"id": "1", "text": 'a, "b"\nc'}),
-        (5, {"id": "2", "text": '5" pipe'}),
-        (6, {"id": "3", "text": ""}),
-    ]
-    assert expected == csv(data)
-
-
-def test_a_wrong_number_of_cells_is_malformed():
-    """Too few and too many cells cost their row only."""
-    expected = [(2, ":malformed_line"), (3, ":malformed_line"), (4, {"a": "1", "b": "2"})]
-    assert expected == csv(b"a,b\n1\n1,2,3\n1,2\n")
-
-
-def test_a_multi_line_row_with_wrong_cells_is_one_reject():
-    """Lines inside a closed cell are not taken for rows of their own."""
-    expected = [(2, ":malformed_line"), (5, {"a": "1", "b": "2"})]
-    assert expected == csv(b'a,b\n1,"x\ny\nz",3\n1,2\n')
-
-
-def test_an_unclosed_quote_costs_only_the_row_that_opens_it():
-    """Reading resumes on the next physical line, also past later quotes and at the end."""
-    rows = [(3, {"a": "2", "b": 'say "x"'}), (4, {"a": "3", "b": "y"})]
-    tail = b'2,"say ""x"""\n3,y\n'
-    assert [(2, ":malformed_line"), *rows] == csv(b'a,b\n1,"open\n' + tail)
-    assert [*((r - 1, f) for r, f in rows), (4, ":malformed_line")] == csv(
-        b"a,b\n" + tail + b'9,"open\n'
-    )
-    assert [(2, ":malformed_line"), (3, {"a": "2", "b": "x"})] == csv(b'a,b\n1,"open\n2,x\n')
-
-
-def test_broken_utf8_in_a_cell_costs_its_row():
-    """The reject names the column."""
-    assert [(2, "b:broken_encoding"), (3, {"a": "2", "b": "é"})] == csv(
-        b"a,b\n1,\xff\n2,\xc3\xa9\n"
-    )
-
-
-def test_a_file_without_header_is_unreadable():
-    """Nothing can be said about rows without column names."""
-    for data in (b"", b"\n\n", b'"open\n', b"\xff\xfe,b\n1,2\n"):
-        assert [(0, ":unreadable_file")] == csv(data)
-
-
 def test_a_huge_cell_is_read():
     """A cell of several megabytes with many lines is one cell, read in linear time."""
     text = ("word " * 20 + "\n") * 50_000
     seen = csv(b'a,b\n1,"' + text.encode() + b'"\n2,x\n')
     assert [(2, {"a": "1", "b": text}), (50_003, {"a": "2", "b": "x"})] == seen
-
-
-def test_a_cut_table_gives_one_truncated_file():
-    """A cut between rows, inside a row and inside a quoted cell all keep the rows before."""
-    first = (2, {"a": "1", "b": "x"})
-    for lines, rest in (([], b""), ([], b"2,y"), ([b'2,"open\n', b"still\n"], b"more")):
-        stream = [b"a,b\n", b"1,x\n", *lines, Cut(rest, "cut")]
-        assert [first, (3, ":truncated_file")] == outcomes_of(delimited_records(PATH, stream, ","))
 
 
 @law(200)
@@ -288,3 +262,143 @@ def test_quoting_round_trips(rows: list[tuple[str, str]]):
     quoted = [",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows]
     seen = csv(("a,b\n" + "\n".join(quoted) + "\n").encode())
     assert [{"a": a, "b": b} for a, b in rows] == [fields for _, fields in seen]
+
+
+MANY = 6_000
+# Shape, and how many rejects each of MANY elements must give.
+SHAPES = {
+    "broken value": (b'{"id": %d, "t": oops}', 1),
+    "open list": (b'{"id": %d, "t": ["b", "c"}', 1),
+    "open string": (b'{"id": %d, "t": "b}', 1),
+    "nested and open": (b'{"a": [{"b": %d}', 1),
+    "a key of its own": (b'{"k%d": oops}', 1),
+    "closed too early": (b'{"k%d" x},1 ', 2),
+    "no element": (b"%d", 1),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_many_broken_elements_are_one_reject_each(shape: str):
+    """6,000 of one kind: minutes where each looked at the rest of the file."""
+    element, rejects = SHAPES[shape]
+    started = time.process_time()
+    found = list(array_records("a.json", b"[" + b",".join(element % i for i in range(MANY)) + b"]"))
+    assert (MANY * rejects, {Reject}) == (len(found), {type(one) for one in found})
+    assert time.process_time() - started < 8
+
+
+@pytest.mark.timeout(300)
+def test_sound_elements_among_broken_ones_all_survive():
+    """Every second one is broken and no two open with the same key."""
+    parts = [b'{"k%d": 1}' % i if i % 2 else b'{"k%d": oops}' % i for i in range(MANY)]
+    found = list(array_records("a.json", b"[" + b",".join(parts) + b"]"))
+    keys = [next(iter(one.fields)) for one in found if isinstance(one, Record)]
+    assert [f"k{i}" for i in range(1, MANY, 2)] == keys
+    assert MANY == len(found)
+    keyed = [b'"n%d": {"k%d": %s}' % (i, i, b"1" if i % 2 else b"oops") for i in range(MANY)]
+    found = list(object_records("a.json", b"{" + b",".join(keyed) + b"}"))
+    assert [MANY // 2, MANY] == [sum(isinstance(one, Record) for one in found), len(found)]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "text", [b"[", b"[{", b'{"a":', b'"', b'{"', b"]", b" ", b'{"\\"', b'["', b",{"]
+)
+def test_a_long_run_of_one_mark_ends(text: bytes):
+    """Depth, open strings and blanks cost a pass each, not one a character."""
+    for read in (array_records, object_records):
+        for opening in (b"[", b'[{"a": 1},', b'{"k": {"a": 1},'):
+            assert len(list(read("a.json", opening + text * (100_000 // len(text))))) >= 1
+
+
+def test_looking_ahead_stays_within_its_credit():
+    """The steps beyond the place where reading goes on grow with the file, no faster."""
+    for many in (1_000, 8_000):
+        text = "[" + ",".join('{"id": 1, "t": ["b"' for _ in range(many)) + "]"
+        siblings = Siblings(text, keyed=False)
+        start = 1
+        while (found := balanced_end(siblings, start, "]", brief=True)).sibling is not None:
+            start = found.sibling
+        assert siblings.spent <= CREDIT_PER_CHAR * len(text) + CREDIT
+        assert start > len(text) - 40
+
+
+@pytest.mark.timeout(300)
+def test_quotes_that_never_close_take_linear_time():
+    """Each line closes the quote of the one before and opens another."""
+    lines = [b"a,b\n", *[b'x","y\n'] * MANY, b"1,2\n"]
+    found = list(delimited_records("a.csv", lines, ","))
+    assert MANY + 1 == len(found)
+    assert [(MANY + 2, {"a": "1", "b": "2"})] == [
+        (one.row, one.fields) for one in found if isinstance(one, Record)
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv", "a.csv.gz"])
+def test_a_line_over_the_limit_is_one_reject(tmp_path: Path, name: str):
+    """Its neighbours are read; no more than the limit of it is kept."""
+    long = b" " * (records.MAX_LINE_BYTES + 5)
+    if "csv" in name:
+        data = b"claim,label\nOne.,yes\n" + long + b"\nTwo.,yes\n"
+    else:
+        data = (
+            b'{"claim": "One.", "label": "yes"}\n{"a": 1'
+            + long
+            + b'}\n{"claim": "Two.", "label": "yes"}'
+        )
+    (tmp_path / name).write_bytes(gzip.compress(data, 1) if name.endswith("gz") else data)
+    found = load(tmp_path, name.removesuffix(".gz"), "csv" if "csv" in name else "jsonl")
+    assert ["One.", "Two."] == found.claims["claim"].to_list()
+    assert [({"csv": 3}.get(name[2:5], 2), "malformed_line")] == rejected(found, "row", "reason")
+
+
+def test_an_array_over_the_limit_is_refused_as_a_whole(tmp_path: Path):
+    """It is not read into memory, and the reject says what to do (the file has no blocks)."""
+    with (tmp_path / "a.json").open("wb") as stream:
+        stream.truncate(corpora.MAX_WHOLE_BYTES + 1)
+    found = load(tmp_path, "a.json", "json_array")
+    assert [(0, "unreadable_file")] == rejected(found, "row", "reason")
+    assert "1,000,000,000 bytes; split it" in found.rejects["detail"][0]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json"])
+def test_a_packed_file_reads_like_the_plain_one_in_any_chunks(tmp_path: Path, kind: str):
+    """Unpacking in pieces loses nothing where a piece or a member ends."""
+    many = [{**row, "pad": "x" * 997} for row in rows(3_000)]
+    text = json.dumps(many) if kind == "json" else "\n".join(map(json.dumps, many))
+    data, half = text.encode(), len(text) // 2
+    packed = gzip.compress(data[:half], 1) + gzip.compress(data[half:], 1)
+    (tmp_path / f"a.{kind}.gz").write_bytes(packed)
+    found = load(tmp_path, f"a.{kind}", "json_array" if kind == "json" else "jsonl")
+    assert ("ok", 3_000, 0) == (found.status, found.claims.height, found.rejects.height)
+
+
+@given(st.text())
+def test_sentences_keep_every_word(text: str):
+    """Splitting loses nothing but white space, and gives no blank sentence."""
+    found = passages.sentence_passages(text)
+    assert text.split() == " ".join(found).split()
+    assert all(sentence.strip() for sentence in found)
+
+
+@given(st.text(), st.text(alphabet="ab |[]_", max_size=30))
+def test_link_removal_leaves_plain_text_alone(text: str, marks: str):
+    """Text without an opening mark is untouched, and nothing fails on odd marks."""
+    plain = text.replace("[[", "")
+    assert plain == passages.without_links(plain)
+    assert len(passages.without_links(marks)) <= len(marks)
+
+
+@pytest.mark.parametrize(
+    ("marked", "plain"),
+    [
+        ("a [[B_c|d e]] f", "a d e f"),
+        ("[[B_c]]!", "B c!"),
+        ("[[Irish|[ˈul]]] x", "[ˈul] x"),
+        ("[[a|b]] [[c|d]]", "b d"),
+        ("[[unclosed|x", "[[unclosed|x"),
+    ],
+)
+def test_links_become_their_anchor(marked: str, plain: str):
+    """The anchor stays, brackets inside it included."""
+    assert plain == passages.without_links(marked)

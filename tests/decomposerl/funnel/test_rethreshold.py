@@ -177,36 +177,31 @@ def test_an_approximate_run_is_told_apart_from_its_pairs():
     assert "on 1 of 3 claims" in rethreshold_text(missed, asked, rethresholded(missed, asked))
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, 1.01, float("nan"), 0.49])
-@pytest.mark.parametrize("kind", ["lexical", "semantic"])
-def test_thresholds_that_the_pairs_cannot_answer_are_refused(kind: str, wrong: float):
-    """Outside (0, 1], or below the floor, which is named."""
+def test_thresholds_that_the_pairs_cannot_answer_are_refused():
+    """Outside (0, 1], or below the floor, which is named; such a floor is none of a run."""
     run = run_of(known("a", "b"), 0.5, Thresholds(0.7, 0.7))
-    asked = Thresholds(**{"lexical": 0.7, "semantic": 0.7} | {kind: wrong})
-    with pytest.raises(ConfigError, match=rf"{kind} threshold.*(0\.5|at most 1)"):
-        decide_again(run, asked)
+    for wrong in (0.0, -1.0, 1.01, float("nan"), 0.49):
+        with pytest.raises(ConfigError, match=r"lexical threshold.*(0\.5|at most 1)"):
+            decide_again(run, Thresholds(wrong, 0.7))
+        with pytest.raises(ConfigError, match=r"semantic threshold.*(0\.5|at most 1)"):
+            decide_again(run, Thresholds(0.7, wrong))
+    with pytest.raises(ValueError, match=r"0\.8.*0\.7"):
+        DedupSettings(pairs_floor=0.8)
 
 
 def test_the_embedder_is_asked_once_for_all_rows():
-    """With pairs wanted, one call embeds every row that enters; without, the survivors."""
+    """With pairs wanted, one call embeds every row that enters; without, the survivors.
+
+    An empty stage asks no engine and gives the empty table.
+    """
     frame = known("Ilva opened it", "Ilva opened it", "The bridge")
     for floor, asked in ((None, [2]), (0.6, [3])):
         embedder = BagOfWordsEmbedder()
         done = catalogue.deduplicate(frame, DedupSettings(pairs_floor=floor), embedder)
         assert asked == embedder.asked
         assert (done.pairs is None) == (floor is None)
-
-
-def test_no_rows_have_no_pairs():
-    """An empty stage asks no engine and gives the empty table."""
-    embedder = BagOfWordsEmbedder()
-    done = catalogue.deduplicate(DIFFICULTY_BAND.empty(), DedupSettings(pairs_floor=0.6), embedder)
+    embedder, settings = BagOfWordsEmbedder(), DedupSettings(pairs_floor=0.6)
+    done = catalogue.deduplicate(DIFFICULTY_BAND.empty(), settings, embedder)
     assert done.pairs is not None
     assert_frame_equal(PAIRS.empty(), done.pairs)
     assert [] == embedder.asked
-
-
-def test_a_floor_above_a_threshold_is_refused():
-    """Such pairs could not even answer for the run that kept them."""
-    with pytest.raises(ValueError, match=r"pairs_floor \(0\.8\) is above a threshold \(0\.7\)"):
-        DedupSettings(pairs_floor=0.8)

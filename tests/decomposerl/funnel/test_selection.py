@@ -1,38 +1,33 @@
+"""The selection: quotas, cells, selectors, and the study that compares selectors."""
+
+import itertools
 import math
+from collections import Counter
+from functools import partial
 from itertools import pairwise
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from pydantic import ValidationError
 
+from decomposerl import schemas
+from decomposerl.claims.paper_counts import PAPER_TOTAL
+from decomposerl.funnel import selector_comparison
 from decomposerl.funnel.catalogue import select_diverse
-from decomposerl.funnel.selection import quotas
-from decomposerl.funnel.settings import SelectionSettings
+from decomposerl.funnel.selection import label_source_cells, quotas
+from decomposerl.funnel.settings import SelectionSettings, SelectorStudySettings
 from decomposerl.reports.stage_page import cells_markdown, selection_totals
-from decomposerl.schemas import DIVERSITY_SELECTED, SELECTION_CELLS, SILVER_DECOMPOSED
 from fakes import BagOfWordsEmbedder
 from strategies import FRAME_LAW, LAW, example_row, frame_of, frames
 
 counts = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.integers(0, 5_000))
 budgets = st.integers(0, 3_000)
-# half of the paper's pool before selection, as if labels were even (Table "Per-source …")
-PAPER_POOL = {
-    "llm_aggrefact": 2_137,
-    "ex_fever": 1_858,
-    "foolmetwice": 1_342,
-    "pubhealth": 1_178,
-    "hover": 1_053,
-    "feverous": 393,
-    "faviq_a": 179,
-    "wice": 114,
-    "pubhealthtab": 95,
-    "scitab": 92,
-    "ambifc": 88,
-    "pubmedclaim": 59,
-    "scifact": 53,
-    "claimdecomp": 20,
-}
+OTHERS = ["facility_location", "k_means", "farthest_point", "random"]
+"""Without apricot, which compiles its loops for every cell."""
 
 
 @LAW
@@ -70,46 +65,31 @@ def test_sources_that_keep_rows_back_share_by_square_root(available: dict[str, i
         assert abs(given_rows[source] - rest * math.sqrt(rows) / total) <= 1 + len(available)
 
 
-@pytest.mark.parametrize(
-    ("available", "budget", "expected"),
-    [
-        ({"a": 100, "b": 400}, 30, {"a": 10, "b": 20}),
-        ({"a": 4, "b": 400, "c": 100}, 64, {"a": 4, "b": 40, "c": 20}),
-        ({"a": 9, "b": 9, "c": 9}, 4, {"a": 2, "b": 1, "c": 1}),
-        ({"a": 5, "b": 0}, 50, {"a": 5, "b": 0}),
-        ({"a": 5, "b": 7}, 0, {"a": 0, "b": 0}),
-        ({}, 10, {}),
-    ],
-)
-def test_quotas_by_example(available: dict[str, int], budget: int, expected: dict[str, int]):
+def test_quotas_by_example():
     """Square roots, a cap with the rest redistributed, ties by name, nothing to give."""
-    assert expected == quotas(available, budget)
-
-
-def test_quotas_at_the_size_of_the_paper():
-    """Small sources give all they have, large ones are damped, the sum is the budget."""
-    given_rows = quotas(PAPER_POOL, 2_500)
-    assert sum(given_rows.values()) == 2_500
-    exhausted = {source for source, rows in PAPER_POOL.items() if given_rows[source] == rows}
-    assert {"claimdecomp", "scifact", "pubmedclaim"} == exhausted
-    share = given_rows["llm_aggrefact"] / 2_500
-    assert share < PAPER_POOL["llm_aggrefact"] / sum(PAPER_POOL.values())
+    assert {"a": 10, "b": 20} == quotas({"a": 100, "b": 400}, 30)
+    assert {"a": 4, "b": 40, "c": 20} == quotas({"a": 4, "b": 400, "c": 100}, 64)
+    assert {"a": 4, "b": 49, "c": 24} == quotas({"a": 4, "b": 400, "c": 100}, 77)
+    assert {"a": 2, "b": 1, "c": 1} == quotas({"a": 9, "b": 9, "c": 9}, 4)
+    assert {"a": 5, "b": 0} == quotas({"a": 5, "b": 0}, 50)
+    assert {"a": 0, "b": 0} == quotas({"a": 5, "b": 7}, 0)
+    assert {} == quotas({}, 10)
 
 
 @FRAME_LAW
-@given(frames(SILVER_DECOMPOSED, 20), st.integers(0, 6))
+@given(frames(schemas.SILVER_DECOMPOSED, 20), st.integers(0, 6))
 def test_selection_fills_each_label_and_orders_each_cell(frame: pl.DataFrame, budget: int):
     """Kept rows conform, stay in order, and fill min(budget, available) of each label.
 
     Within a cell the ranks count from 0, gains never grow along them and sum to f(S).
     """
     chosen = select_diverse(frame, SelectionSettings(budget_per_label=budget), BagOfWordsEmbedder())
-    kept = DIVERSITY_SELECTED.conform(chosen.kept)
+    kept = schemas.DIVERSITY_SELECTED.conform(chosen.kept)
     ids = set(kept["claim_id"])
     assert [i for i in frame["claim_id"] if i in ids] == kept["claim_id"].to_list()
     for (label,), part in frame.group_by("label"):
         assert min(budget, part.height) == kept.filter(pl.col("label") == label).height
-    for cell in SELECTION_CELLS.conform(chosen.cells).iter_rows(named=True):
+    for cell in schemas.SELECTION_CELLS.conform(chosen.cells).iter_rows(named=True):
         rows = kept.filter(pl.col("bucket") == cell["bucket"]).sort("selection_rank")
         assert cell["budget"] == cell["selected"] == rows.height <= cell["available"]
         assert list(range(rows.height)) == rows["selection_rank"].to_list()
@@ -122,30 +102,11 @@ def test_selection_fills_each_label_and_orders_each_cell(frame: pl.DataFrame, bu
         assert cell["mean_cover"] <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("selector", ["facility_location", "k_means", "farthest_point", "random"])
-def test_every_selector_keeps_the_quotas(selector: str):
-    """The selector changes who is chosen, never how many; engines are asked once."""
-    frame = frame_of(
-        SILVER_DECOMPOSED,
-        [
-            example_row(claim=f"claim {index} {index % 7}", source=source, label=label)
-            for index in range(24)
-            for source in ("hover", "wice")
-            for label in ("Supported", "Refuted")
-        ],
-    )
-    embedder = BagOfWordsEmbedder()
-    settings = SelectionSettings(budget_per_label=11, selector=selector)
-    cells = select_diverse(frame, settings, embedder).cells
-    assert [6, 5, 6, 5] == cells["selected"].to_list()
-    assert [24 * 4] == embedder.asked
-
-
 def mixed_frame() -> pl.DataFrame:
     """Three sources of two labels with 5 to 40 claims, similar and dissimilar ones."""
     sizes = {"hover": 40, "wice": 17, "scitab": 5}
     return frame_of(
-        SILVER_DECOMPOSED,
+        schemas.SILVER_DECOMPOSED,
         [
             example_row(claim=f"claim {index} of {index % 7}", source=source, label=label)
             for label in ("Supported", "Refuted")
@@ -155,17 +116,23 @@ def mixed_frame() -> pl.DataFrame:
     )
 
 
-@pytest.mark.parametrize("selector", ["facility_location", "k_means", "farthest_point", "random"])
-def test_the_selection_does_not_depend_on_threads(selector: str):
-    """One thread and four select the same rows with the same gains, cell by cell."""
+@pytest.mark.parametrize("selector", OTHERS)
+def test_every_selector_keeps_the_quotas_whatever_the_threads(selector: str):
+    """The selector changes who is chosen, never how many; engines are asked once.
+
+    One thread and four select the same rows with the same gains, cell by cell.
+    """
+    embedders = BagOfWordsEmbedder(), BagOfWordsEmbedder()
     one, four = (
         select_diverse(
             mixed_frame(),
             SelectionSettings(budget_per_label=20, selector=selector, threads=threads),
-            BagOfWordsEmbedder(),
+            embedder,
         )
-        for threads in (1, 4)
+        for threads, embedder in zip((1, 4), embedders, strict=True)
     )
+    assert [10, 4, 6] * 2 == one.cells["selected"].to_list()
+    assert [[124], [124]] == [embedder.asked for embedder in embedders]
     assert one.kept.equals(four.kept)
     assert one.cells.equals(four.cells)
 
@@ -206,7 +173,197 @@ def test_the_totals_weigh_each_cell_by_its_claims():
 def test_no_rows_give_no_cells():
     """An empty pool selects nothing, makes no call, and its totals are 0."""
     embedder = BagOfWordsEmbedder()
-    chosen = select_diverse(SILVER_DECOMPOSED.empty(), SelectionSettings(), embedder)
-    assert DIVERSITY_SELECTED.schema == chosen.kept.schema
+    chosen = select_diverse(schemas.SILVER_DECOMPOSED.empty(), SelectionSettings(), embedder)
+    assert schemas.DIVERSITY_SELECTED.schema == chosen.kept.schema
     assert (0, 0, []) == (chosen.kept.height, chosen.cells.height, embedder.asked)
     assert {0} == set(selection_totals(chosen.cells).values())
+
+
+def unit(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def clustered(rows: int, seed: int = 3, dimensions: int = 12) -> NDArray[np.float32]:
+    """Twelve clusters; every fiftieth row is in none."""
+    rng = np.random.default_rng(seed)
+    centres = 2 * rng.normal(size=(12, dimensions)) + 1
+    vectors = centres[np.arange(rows) % 12] + 0.6 * rng.normal(size=(rows, dimensions))
+    vectors[::50] = 5 * rng.normal(size=(len(vectors[::50]), dimensions))
+    return unit(vectors)
+
+
+def claims(rows: int) -> pl.DataFrame:
+    """Both labels of three sources of unequal size."""
+    sources = ["a", "a", "a", "b", "b", "c"]
+    labels = ["Supported", "Refuted"]
+    return pl.DataFrame(
+        {
+            "label": [labels[row % 2] for row in range(rows)],
+            "source": [sources[row // 2 % 6] for row in range(rows)],
+        }
+    )
+
+
+def compared(rows: int = 300, **settings: object) -> selector_comparison.SelectorComparison:
+    """A clock's reading is 1 (wall) or 10 (cores) more each time it is read."""
+    ticks = {"seconds": itertools.count(0, 1), "core_seconds": itertools.count(0, 10)}
+    chosen = SelectorStudySettings.model_validate(
+        {"selectors": OTHERS, "seeds": 2, "threads": 1, **settings}
+    )
+    clocks = {name: partial(next, counted) for name, counted in ticks.items()}
+    return selector_comparison.compare_selectors(
+        clustered(rows), claims(rows), chosen, "made up", clocks
+    )
+
+
+def nearest_distances(
+    vectors: NDArray[np.float32], rows: list[int], picks: list[int]
+) -> list[float]:
+    exact = vectors.astype(np.float64)
+    return [min(1 - float(exact[row] @ exact[pick]) for pick in picks) for row in rows]
+
+
+def test_every_measure_equals_a_plain_loop():
+    """Bins, distances of the sample, share of isolated picks and entropy, pick by pick."""
+    vectors, sources = clustered(240), claims(240)["source"].to_list()
+    pool = selector_comparison.Pool.of(vectors, sources, sample=90, seed=5)
+    picks = np.random.default_rng(1).permutation(240)[:40]
+    found = pool.measures(picks, pool.distances(picks))
+    chosen, sample = picks.tolist(), pool.sample.tolist()
+    assert 90 == len(set(sample))
+
+    distances = nearest_distances(vectors, sample, chosen)
+    assert pytest.approx(distances, abs=1e-6) == pool.distances(picks).tolist()
+    assert pytest.approx(float(np.median(distances)), abs=1e-6) == found.distance_median
+    assert pytest.approx(float(np.percentile(distances, 95)), abs=1e-6) == found.distance_95
+
+    exact = vectors.astype(np.float64)
+    far = [
+        sum(
+            sorted(1 - float(exact[i] @ exact[j]) for j in range(240) if j != i)[
+                : selector_comparison.NEIGHBOURS
+            ]
+        )
+        for i in range(240)
+    ]
+    outer = sorted(range(240), key=lambda row: -far[row])[
+        : round(selector_comparison.MOST_ISOLATED * 240)
+    ]
+    assert (
+        pytest.approx([one / selector_comparison.NEIGHBOURS for one in far], abs=1e-6)
+        == selector_comparison.isolation(vectors).tolist()
+    )
+    assert {*outer} == {*np.flatnonzero(pool.isolated).tolist()}
+    assert pytest.approx(100 * len({*outer} & {*chosen}) / 40) == found.isolated
+
+    places = pool.bins.tolist()
+    covered = {places[pick] for pick in chosen}
+    assert pytest.approx(100 * len(covered) / len(set(places))) == found.bins
+
+    counts = Counter(sources[pick] for pick in chosen).values()
+    bits = sum(n / 40 * math.log2(40 / n) for n in counts)
+    assert pytest.approx(bits) == found.source_entropy
+
+
+def test_the_plane_is_that_of_the_singular_vectors():
+    """The first two principal components, up to their signs."""
+    vectors = clustered(200)
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    for found, expected in zip(
+        selector_comparison.principal_plane(vectors).T, axes[:2] @ centred.T, strict=True
+    ):
+        sign = np.sign(found @ expected)
+        assert pytest.approx(expected.tolist(), abs=1e-4) == (sign * found).tolist()
+
+
+def test_a_grid_has_fifty_bins_a_side():
+    """Equal widths between least and greatest value, the greatest in the last bin."""
+    line = np.linspace(-3, 5, 1_000)
+    plane = np.stack((line, line[::-1]), axis=1).astype(np.float32)
+    rows = [
+        divmod(one, selector_comparison.BINS)
+        for one in selector_comparison.grid_bins(plane).tolist()
+    ]
+    expected = [
+        min(int((x + 3) / 8 * selector_comparison.BINS + 1e-6), selector_comparison.BINS - 1)
+        for x in line
+    ]
+    apart = [abs(column - other) for (column, _), other in zip(rows, expected, strict=True)]
+    assert max(apart) <= 1  # a border, rounded
+    assert sum(apart) < 5
+    assert (
+        {*range(selector_comparison.BINS)}
+        == {column for column, _ in rows}
+        == {line for _, line in rows}
+    )
+    assert (0, selector_comparison.BINS - 1) == rows[0]
+    assert (selector_comparison.BINS - 1, 0) == rows[-1]
+
+
+def test_entropy_is_in_bits():
+    """Of n equally frequent names, log2 n."""
+    found = [selector_comparison.entropy_bits(list(names)) for names in ("", "aaa", "abab", "abcd")]
+    assert pytest.approx([0, 0, 1, 2]) == found
+
+
+def test_the_same_quotas_hold_for_every_selector():
+    """Equal numbers from every cell, so equal entropy; the table conforms."""
+    done = compared()
+    here = schemas.SELECTOR_STUDY.conform(done.table).filter(origin="here")
+    budget = round(selector_comparison.PAPER_BUDGET / selector_comparison.PAPER_POOL * 150)
+    cells = label_source_cells(claims(300), budget)
+    budgets = {(one["label"], one["source"]): one["budget"] for one in cells.to_dicts()}
+    for picks in done.picks.values():
+        assert budgets == Counter(claims(300)[picks].select("label", "source").iter_rows())
+    assert 1 == here["source_entropy"].round(9).n_unique()
+    assert {sum(budgets.values())} == set(here["selected"])
+    assert [None, 42, 43, None, 42, 43] == here["seed"].to_list()
+
+
+def test_the_papers_rows_are_as_printed():
+    """They stand last, under the engine of the paper, with what the paper does not have as null."""
+    paper = compared(60).table.filter(origin="paper")
+    assert [
+        ("facility_location", 66.6, 0.467, 0.653, 7.6, 3.28, 23.7, None),
+        ("k_means", 68.3, 0.473, 0.659, 7.0, 3.28, 103.2, None),
+        ("farthest_point", 56.6, 0.531, 0.667, 12.5, 3.28, 0.1, None),
+    ] == paper.select(
+        "selector", "bins", "distance_median", "distance_95", "isolated", "source_entropy",
+        "largest_seconds", "seconds",
+    ).rows()  # fmt: skip
+    assert {"text-embedding-3-large"} == set(paper["engine"])
+    assert PAPER_TOTAL.deduplicated == selector_comparison.PAPER_POOL
+
+
+def test_isolated_claims_attract_farthest_point_alone():
+    """On clusters with rows in none: the paper's finding, and the best f(S) and median distance."""
+    here = compared(600).table.filter(origin="here").unique("selector", keep="first")
+    rows = {one["selector"]: one for one in here.to_dicts()}
+    facility, farthest = rows["facility_location"], rows["farthest_point"]
+    assert farthest["isolated"] > max(5.0, facility["isolated"])
+    assert min(rows, key=lambda name: rows[name]["distance_median"]) == "facility_location"
+    assert max(rows, key=lambda name: rows[name]["mean_cover"]) == "facility_location"
+    assert 100 == facility["shared"] > rows["random"]["shared"]
+
+
+def test_seconds_are_those_of_the_selection():
+    """Each clock is read just before and after all cells, and again for the largest cell."""
+    here = compared(60).table.filter(origin="here")
+    for prefix in ("", "largest_"):
+        assert {1.0} == set(here[f"{prefix}seconds"])
+        assert {10.0} == set(here[f"{prefix}core_seconds"])
+    assert {15} == set(here["largest_cell"])
+
+
+def test_a_budget_replaces_the_papers_share_and_a_small_pool_is_no_trouble():
+    """Fewer claims than bins, neighbours or cells: rows without numbers, and no warning."""
+    for rows, budget, selected in ((0, 1, 0), (1, 1, 1), (2, 1, 2), (7, 1, 2), (200, 20, 40)):
+        table = schemas.SELECTOR_STUDY.conform(compared(rows, budget_per_label=budget).table)
+        assert {selected} == set(table.filter(origin="here")["selected"])
+
+
+def test_an_unknown_selector_is_refused():
+    """By name, before anything runs."""
+    with pytest.raises(ValidationError, match="medoids"):
+        SelectorStudySettings(selectors=["random", "medoids"])

@@ -1,30 +1,20 @@
 """Each step by example: the bound itself, what lies beyond it, and what the drop says."""
 
+from statistics import NormalDist
+
+import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from tokenizers import ByteLevelBPETokenizer
 
+from decomposerl import schemas
 from decomposerl.errors import ConservationError, EngineError
-from decomposerl.funnel import catalogue
-from decomposerl.funnel.settings import (
-    DecontaminationSettings,
-    DedupSettings,
-    DifficultySettings,
-    RuleSettings,
-    SilverSettings,
-    TrainingSettings,
-)
+from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.silver import distinct_questions
 from decomposerl.funnel.step import StageResult
-from decomposerl.schemas import (
-    BENCHMARK_CLAIMS,
-    CLAIMS,
-    DECONTAMINATED,
-    DEDUPLICATED,
-    DIFFICULTY_BAND,
-    DIVERSITY_SELECTED,
-    RULE_FILTERED,
-    SILVER_DECOMPOSED,
-)
 from fakes import (
     BagOfWordsEmbedder,
     CapitalisedWords,
@@ -33,7 +23,8 @@ from fakes import (
     ScriptedVerifier,
     WordCounter,
 )
-from strategies import example_row, frame_of
+from resources.tokens.counting import TalliedTokens, byte_level_bpe_bounds
+from strategies import FRAME_LAW, LAW, any_text, example_row, frame_of, frames, sentence
 
 Fate = tuple[str, float | None, float | None]
 
@@ -53,7 +44,7 @@ def test_rules_drop_what_lies_beyond_each_bound_and_keep_the_bound():
     long = "Word" + " word" * 19
     three = passages("One. Two. " + long + ".")
     claims = frame_of(
-        CLAIMS,
+        schemas.CLAIMS,
         [
             example_row(**three),
             example_row(**passages("One. " + long + ".")),
@@ -65,8 +56,8 @@ def test_rules_drop_what_lies_beyond_each_bound_and_keep_the_bound():
         ],
     )
     recogniser, counter = CapitalisedWords(), WordCounter()
-    settings = RuleSettings(min_tokens=22, max_tokens=40)
-    result = catalogue.rule_filter(claims, settings, counter, recogniser)
+    chosen = settings.RuleSettings(min_tokens=22, max_tokens=40)
+    result = catalogue.rule_filter(claims, chosen, counter, recogniser)
     assert fates(result) == {
         1: ("too_few_passages", 2, 3),
         2: ("too_few_tokens", 3, 22),
@@ -84,9 +75,9 @@ def test_rules_drop_what_lies_beyond_each_bound_and_keep_the_bound():
 def test_the_overlap_rule_can_be_switched_off():
     """With the switch off the column is filled and the claim stays."""
     row = example_row(**passages("One. Two. Ilva Marrek opened the Torbeck bridge."))
-    rules = RuleSettings(min_tokens=0, overlap_filter=False)
+    rules = settings.RuleSettings(min_tokens=0, overlap_filter=False)
     result = catalogue.rule_filter(
-        frame_of(CLAIMS, [row]), rules, WordCounter(), CapitalisedWords()
+        frame_of(schemas.CLAIMS, [row]), rules, WordCounter(), CapitalisedWords()
     )
     assert [1.0] == result.kept["overlap"].to_list()
 
@@ -99,7 +90,9 @@ def test_the_difficulty_band_includes_its_bounds():
         for claim in probability
     ]
     result = catalogue.difficulty_band(
-        frame_of(RULE_FILTERED, rows), DifficultySettings(), ScriptedVerifier(probability)
+        frame_of(schemas.RULE_FILTERED, rows),
+        settings.DifficultySettings(),
+        ScriptedVerifier(probability),
     )
     assert fates(result) == {
         2: ("too_easy", 0.81, 0.8),
@@ -113,9 +106,11 @@ def test_the_difficulty_band_includes_its_bounds():
 @pytest.mark.parametrize("probability", [float("nan"), -0.1, 1.1])
 def test_a_verifier_that_gives_no_probability_stops_the_stage(probability: float):
     """A broken engine is an error of the run, never a drop."""
-    frame = frame_of(RULE_FILTERED, [example_row(claim="a")])
+    frame = frame_of(schemas.RULE_FILTERED, [example_row(claim="a")])
     with pytest.raises(EngineError, match="scripted-verifier"):
-        catalogue.difficulty_band(frame, DifficultySettings(), ScriptedVerifier({"a": probability}))
+        catalogue.difficulty_band(
+            frame, settings.DifficultySettings(), ScriptedVerifier({"a": probability})
+        )
 
 
 @pytest.mark.parametrize("engine", ["exact", "minhash_verified", "minhash"])
@@ -128,9 +123,9 @@ def test_duplicates_name_the_kept_claim_they_repeat(engine: str):
         example_row(claim="Torbeck river Torbeck river river", source="wice"),
         example_row(claim="Ösk is elsewhere"),
     ]
-    settings = DedupSettings(lexical_engine=engine)
+    chosen = settings.DedupSettings(lexical_engine=engine)
     embedder = BagOfWordsEmbedder()
-    result = catalogue.deduplicate(frame_of(DIFFICULTY_BAND, rows), settings, embedder)
+    result = catalogue.deduplicate(frame_of(schemas.DIFFICULTY_BAND, rows), chosen, embedder)
     matched = result.drops.select("reason", "matched_claim_id", "matched_source", "value").rows()
     assert matched == [
         ("lexical_duplicate", f"{0:016x}", "hover", 1.0),
@@ -146,7 +141,7 @@ def test_paraphrases_leave_after_lexical_duplicates():
         example_row(claim="river " * 9 + "Ösk 1921"),
     ]
     result = catalogue.deduplicate(
-        frame_of(DIFFICULTY_BAND, rows), DedupSettings(), BagOfWordsEmbedder()
+        frame_of(schemas.DIFFICULTY_BAND, rows), settings.DedupSettings(), BagOfWordsEmbedder()
     )
     ((reason, match, source, value, bound),) = result.drops.select(
         "reason", "matched_claim_id", "matched_source", "value", "threshold"
@@ -166,7 +161,9 @@ def test_decisions_within_rounding_of_a_threshold_are_counted():
     listed = dict(zip("abcdefg", bounds, strict=True))
     rows = [example_row(claim=claim, label="Supported") for claim in listed]
     found = catalogue.difficulty_band(
-        frame_of(RULE_FILTERED, rows), DifficultySettings(), ScriptedVerifier(listed)
+        frame_of(schemas.RULE_FILTERED, rows),
+        settings.DifficultySettings(),
+        ScriptedVerifier(listed),
     )
     assert {"difficulty": 5} == found.close
     assert 5 == found.kept.height
@@ -177,8 +174,8 @@ def test_a_claim_just_below_the_cosine_stays_and_removes_its_own_paraphrases():
     just_below = at_cosine(0.7 - 4e-7)
     beside = [just_below[0] * 0.5, just_below[1], 0.1]  # near the second claim, not the first
     listed = {"one": [1, 0, 0], "two": just_below, "three": beside, "four": [0, 0, 1]}
-    frame = frame_of(DIFFICULTY_BAND, [example_row(claim=claim) for claim in listed])
-    found = catalogue.deduplicate(frame, DedupSettings(), ScriptedEmbedder(listed))
+    frame = frame_of(schemas.DIFFICULTY_BAND, [example_row(claim=claim) for claim in listed])
+    found = catalogue.deduplicate(frame, settings.DedupSettings(), ScriptedEmbedder(listed))
     assert [f"{1:016x}"] == found.drops["matched_claim_id"].to_list()
     assert [f"{2:016x}"] == found.drops["claim_id"].to_list()
     assert {"semantic_duplicates": 1} == found.close
@@ -188,12 +185,14 @@ def test_a_claim_just_below_the_cosine_stays_and_removes_its_own_paraphrases():
 def test_close_leaks_are_counted_and_decided_at_the_threshold(off: float, left: int):
     """A leak is a cosine of 0.90 or more, however the search finds out what is close."""
     listed = {"test": [1, 0, 0], "claim": at_cosine(0.9 + off)}
-    tests = BENCHMARK_CLAIMS.conform(
-        frame_of(CLAIMS, [example_row(claim="test")]).with_columns(label=pl.lit(None, pl.String()))
+    tests = schemas.BENCHMARK_CLAIMS.conform(
+        frame_of(schemas.CLAIMS, [example_row(claim="test")]).with_columns(
+            label=pl.lit(None, pl.String())
+        )
     )
-    frame = frame_of(DEDUPLICATED, [example_row(claim="claim")])
+    frame = frame_of(schemas.DEDUPLICATED, [example_row(claim="claim")])
     found = catalogue.decontaminate(
-        frame, tests, DecontaminationSettings(), ScriptedEmbedder(listed)
+        frame, tests, settings.DecontaminationSettings(), ScriptedEmbedder(listed)
     )
     assert left == found.drops.height
     assert {"semantic_match": int(abs(off) < 1e-6)} == found.close
@@ -202,9 +201,9 @@ def test_close_leaks_are_counted_and_decided_at_the_threshold(off: float, left: 
 @pytest.mark.parametrize("engine", ["auto", "exact", "minhash_verified", "minhash"])
 def test_each_prong_of_decontamination_fires_and_names_the_benchmark_claim(engine: str):
     """Same wording, same words, same meaning; a clean claim stays; one embedding call."""
-    tests = BENCHMARK_CLAIMS.conform(
+    tests = schemas.BENCHMARK_CLAIMS.conform(
         frame_of(
-            CLAIMS,
+            schemas.CLAIMS,
             [
                 example_row(claim="Ilva opened the bridge.", source="fever"),
                 example_row(claim="ILVA opened the bridge", source="wice"),
@@ -220,9 +219,9 @@ def test_each_prong_of_decontamination_fires_and_names_the_benchmark_claim(engin
     ]
     embedder = BagOfWordsEmbedder()
     result = catalogue.decontaminate(
-        frame_of(DEDUPLICATED, rows),
+        frame_of(schemas.DEDUPLICATED, rows),
         tests,
-        DecontaminationSettings(lexical_engine=engine),
+        settings.DecontaminationSettings(lexical_engine=engine),
         embedder,
     )
     assert ["exact_match", "lexical_match", "semantic_match"] == list(result.engines)
@@ -239,9 +238,9 @@ def test_each_prong_of_decontamination_fires_and_names_the_benchmark_claim(engin
 def test_without_benchmarks_nothing_is_dropped_and_no_engine_is_called():
     """An empty hold-out leaves the pool as it is."""
     embedder = BagOfWordsEmbedder()
-    frame = frame_of(DEDUPLICATED, [example_row(), example_row()])
-    settings = DecontaminationSettings()
-    result = catalogue.decontaminate(frame, BENCHMARK_CLAIMS.empty(), settings, embedder)
+    frame = frame_of(schemas.DEDUPLICATED, [example_row(), example_row()])
+    chosen = settings.DecontaminationSettings()
+    result = catalogue.decontaminate(frame, schemas.BENCHMARK_CLAIMS.empty(), chosen, embedder)
     assert (2, 0, []) == (result.kept.height, result.drops.height, embedder.asked)
 
 
@@ -256,7 +255,7 @@ def test_silver_counts_distinct_questions_and_never_makes_one_up():
     }
     rows = [example_row(claim=claim) for claim in asked]
     result = catalogue.silver_decompose(
-        frame_of(DECONTAMINATED, rows), SilverSettings(), ScriptedDecomposer(asked)
+        frame_of(schemas.DECONTAMINATED, rows), settings.SilverSettings(), ScriptedDecomposer(asked)
     )
     assert fates(result) == {
         0: ("no_silver_answer", None, 2),
@@ -276,7 +275,7 @@ def test_questions_are_distinct_by_wording_and_keep_their_order():
 def test_training_takes_the_selected_and_the_long_and_drops_the_rest():
     """3,000 tokens are long; a selected long claim is selected; the rest say their length."""
     silver = frame_of(
-        SILVER_DECOMPOSED,
+        schemas.SILVER_DECOMPOSED,
         [
             example_row(evidence_tokens=tokens, label=label)
             for tokens, label in [
@@ -287,14 +286,16 @@ def test_training_takes_the_selected_and_the_long_and_drops_the_rest():
             ]
         ],
     )
-    selected = DIVERSITY_SELECTED.conform(
+    selected = schemas.DIVERSITY_SELECTED.conform(
         silver[[2, 3]].with_columns(
             bucket=pl.lit("Supported|hover"),
             selection_rank=pl.Series([1, 0]),
             selection_gain=pl.Series([0.5, 2.0]),
         )
     )
-    result = catalogue.assemble_training(silver, selected, TrainingSettings(), WordCounter())
+    result = catalogue.assemble_training(
+        silver, selected, settings.TrainingSettings(), WordCounter()
+    )
     columns = ("origin", "bucket", "selection_rank", "selection_gain")
     assert result.kept.select(columns).rows() == [
         ("long_evidence", "Refuted|hover", None, None),
@@ -308,7 +309,120 @@ def test_training_takes_the_selected_and_the_long_and_drops_the_rest():
 
 def test_a_selected_claim_from_elsewhere_is_an_error():
     """Frames of two different runs must not be joined silently."""
-    silver = frame_of(SILVER_DECOMPOSED, [example_row()])
-    foreign = frame_of(DIVERSITY_SELECTED, [example_row(), example_row()])
+    silver = frame_of(schemas.SILVER_DECOMPOSED, [example_row()])
+    foreign = frame_of(schemas.DIVERSITY_SELECTED, [example_row(), example_row()])
     with pytest.raises(ConservationError, match="1 selected claims"):
-        catalogue.assemble_training(silver, foreign, TrainingSettings(), WordCounter())
+        catalogue.assemble_training(silver, foreign, settings.TrainingSettings(), WordCounter())
+
+
+RULES = settings.RuleSettings(min_sentences=0, min_tokens=6, max_tokens=12, min_entities=0)
+LONG = settings.TrainingSettings(long_evidence_tokens=9)
+slack = st.sampled_from([0, 1, 3])
+
+
+def ruled(
+    frame: pl.DataFrame, counter: WordCounter, rules: settings.RuleSettings = RULES
+) -> StageResult:
+    return catalogue.rule_filter(frame, rules, counter, CapitalisedWords())
+
+
+def assembled(frame: pl.DataFrame, counter: WordCounter) -> StageResult:
+    chosen = frame[::3].with_columns(
+        bucket=pl.lit("Supported|hover"),
+        selection_rank=pl.lit(0, dtype=pl.Int64()),
+        selection_gain=pl.lit(1.0),
+    )
+    return catalogue.assemble_training(
+        frame, schemas.DIVERSITY_SELECTED.conform(chosen), LONG, counter
+    )
+
+
+@FRAME_LAW
+@given(frames(schemas.CLAIMS), slack)
+def test_bounds_decide_what_counting_would(frame: pl.DataFrame, width: int):
+    """Who stays, who leaves and why are the same; the drops are judged on the same side.
+
+    A length that stands in the table is the length; words are known for every row.
+    """
+    exact, bounded = WordCounter(), WordCounter(slack=width)
+    counted, decided = ruled(frame, exact), ruled(frame, bounded)
+    same = ("claim_id", "step", "reason", "threshold")
+    assert_frame_equal(counted.drops.select(same), decided.drops.select(same))
+    assert_frame_equal(counted.kept.drop("evidence_tokens"), decided.kept.drop("evidence_tokens"))
+    for few in (True, False):
+        drops = decided.drops.filter(reason="too_few_tokens" if few else "too_many_tokens")
+        beyond = drops["value"] < drops["threshold"] if few else drops["value"] > drops["threshold"]
+        assert beyond.all()
+    assert sum(bounded.asked) <= sum(exact.asked)
+    kept = decided.kept
+    words = [len(text.split()) for text in kept["evidence"]]
+    assert words == kept["evidence_words"].to_list()
+    known = kept.filter(pl.col("evidence_tokens").is_not_null())
+    assert known["evidence_words"].equals(known["evidence_tokens"])
+    if width == 0:
+        assert known.height == kept.height
+
+
+def test_counts_that_the_bounds_give_ask_nobody():
+    """Where least and most are equal the counter never sees a text."""
+    counter = WordCounter(slack=0)
+    frame = frame_of(schemas.CLAIMS, [example_row()] * 3)
+    assert [10, 10, 10] == ruled(frame, counter).kept["evidence_tokens"].to_list()
+    assert [] == counter.asked
+
+
+@FRAME_LAW
+@given(frames(schemas.SILVER_DECOMPOSED), slack | st.none())
+def test_every_training_claim_has_its_exact_length(frame: pl.DataFrame, width: int | None):
+    """Long evidence is recognized as if all rows were counted, and no survivor stays uncounted."""
+    blank = frame.with_columns(evidence_tokens=pl.lit(None, dtype=pl.Int64()))
+    counter = WordCounter(slack=width)
+    done = assembled(blank, counter)
+    assert done.kept["evidence_tokens"].to_list() == done.kept["evidence_words"].to_list()
+    whole = frame.with_columns(evidence_tokens="evidence_words")
+    assert_frame_equal(assembled(whole, WordCounter()).kept, done.kept)
+    assert sum(counter.asked) <= frame["evidence"].n_unique()
+
+
+def test_lengths_of_two_units_are_not_mixed():
+    """Claims counted in another unit stop the stage instead of being compared."""
+    frame = frame_of(schemas.SILVER_DECOMPOSED, [example_row()]).with_columns(
+        token_unit=pl.lit("pieces")
+    )
+    with pytest.raises(EngineError, match="pieces"):
+        assembled(frame, WordCounter())
+
+
+def test_under_a_third_of_realistic_evidence_is_counted():
+    """Log-normal lengths with median 540 words and mean 830, words and bytes as bounds."""
+
+    class Pieces(WordCounter):
+        def bounds(self, words: np.ndarray, utf8_bytes: np.ndarray) -> tuple[np.ndarray, ...]:
+            return byte_level_bpe_bounds(words, utf8_bytes)
+
+    shares = [(step + 0.5) / 400 for step in range(400)]
+    lengths = np.exp([NormalDist(np.log(540), 0.93).inv_cdf(share) for share in shares])
+    texts = [f"{row} " + "sixth " * int(words) for row, words in enumerate(lengths.clip(80, 7_000))]
+    rows = [example_row(evidence=text, passages=[text]) for text in texts]
+    counter = TalliedTokens(Pieces())
+    rules = settings.RuleSettings(min_sentences=0, min_entities=0, overlap_filter=False)
+    catalogue.rule_filter(frame_of(schemas.CLAIMS, rows), rules, counter, CapitalisedWords())
+    assert 0.2 < counter.counted / len(rows) < 1 / 3
+
+
+@pytest.fixture(scope="module")
+def pieces() -> ByteLevelBPETokenizer:
+    tokenizer = ByteLevelBPETokenizer(add_prefix_space=False)
+    text = ["Ilva Marrek opened the Torbeck bridge in 1921. The river is Ösk's.", "the  the\n\nthe"]
+    tokenizer.train_from_iterator(text * 20, vocab_size=600, min_frequency=1, show_progress=False)
+    return tokenizer
+
+
+@LAW
+@given(text=any_text | st.lists(sentence).map(" \n".join))
+def test_words_and_bytes_bound_byte_level_pieces(pieces: ByteLevelBPETokenizer, text: str):
+    """No fewer tokens than words, no more than bytes, in any script."""
+    plain = text.translate(dict.fromkeys(range(0x1C, 0x20), " "))  # white space to Python alone
+    words, size = np.array([len(plain.split())]), np.array([len(plain.encode())])
+    low, high = byte_level_bpe_bounds(words, size)
+    assert low[0] <= len(pieces.encode(plain).ids) <= high[0]

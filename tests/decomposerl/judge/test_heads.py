@@ -109,12 +109,10 @@ def test_dev_has_each_class_that_two_training_documents_hold(seed: int, rare: in
 @given(st.lists(st.sets(st.sampled_from(VERDICTS), min_size=1), min_size=2, max_size=6))
 def test_no_class_loses_its_last_training_document_to_dev(held: list[set[str]]):
     """Also where a document that moves for one class is one of two that hold another."""
+    named = [(str(n), of) for n, verdicts in enumerate(held) for of in verdicts]
     calls = [
-        RuledCall(
-            JudgeCall("coverage", claim=f"{n} {of}", answers=("a",)), of, f"{n}", f"{n}", f"{n}"
-        )
-        for n, verdicts in enumerate(held)
-        for of in verdicts
+        RuledCall(JudgeCall("coverage", claim=f"{n} {of}", answers=("a",)), of, n, n, n)
+        for n, of in named
     ]
     settings = DistillationSettings(test_share=1e-9, dev_share=1e-9)
     made = judge_examples(calls, "t", settings)

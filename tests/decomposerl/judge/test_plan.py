@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import polars as pl
 import pytest
@@ -20,6 +21,9 @@ from decomposerl.traces.trace import Cycle
 from strategies import LAW
 
 SILENT = "I don't know."
+FIELDS = {"coverage": "without", "answerability": "answerable", "atomicity": "atomic",
+          "correctness": "correct"}  # fmt: skip
+TEXTS = ("Supported", "1", "11110", "0")
 CLAIMS = (("Ilva bridge opened in 1921.", "Ilva bridge was opened in 1921."), ("No river.", "Dry."))
 texts = st.sampled_from(("Who built it?", "When was it opened?", "Is Torbeck near?"))
 answers = st.sampled_from(("Torbeck built it.", "It opened in 1921.", SILENT, "No."))
@@ -133,13 +137,7 @@ def test_a_failed_ruling_is_none_where_it_is_used_and_nowhere_else(
         if use.role == "full":
             expected[use.rollout] = replace(was, full=None)
             continue
-        task = planned.calls[broken].task
-        field = {
-            "coverage": "without",
-            "answerability": "answerable",
-            "atomicity": "atomic",
-            "correctness": "correct",
-        }[task]
+        field = FIELDS[planned.calls[broken].task]
         values = list(getattr(was, field))
         values[use.question or 0] = None
         expected[use.rollout] = replace(was, **{field: tuple(values)})
@@ -154,28 +152,15 @@ def test_no_cycle_takes_no_call():
 
 
 def test_one_cycle_is_not_asked_about_without_its_answer():
-    """The empty answer set is NotEnoughInfo by rule: four calls, not five (item 26)."""
-    one = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
-    planned = plan([one])
-    assert ["coverage", "answerability", "atomicity", "correctness"] == [
-        call.task for call in planned.calls
-    ]
-    (found,) = planned.signals(
-        [Ruling.from_text(text) for text in ("Supported", "1", "11110", "0")]
-    )
-    expected = Signals(
-        full="Supported",
-        without=("NotEnoughInfo",),
-        answerable=(True,),
-        atomic=((True, True, True, True, False),),
-        correct=(False,),
-        abstained=(False,),
-    )
-    assert expected == found
+    """The empty answer set is NotEnoughInfo by rule: four calls, not five (item 26).
 
-
-def test_an_abstention_is_not_asked_whether_it_is_correct():
-    """Two cycles, one of them silent: eight calls, and None for its correctness."""
+    Two cycles, one of them silent: eight calls, and None for its correctness.
+    """
+    planned = plan([one_cycle()])
+    assert [*FIELDS] == [call.task for call in planned.calls]
+    (found,) = planned.signals([Ruling.from_text(text) for text in TEXTS])
+    met = (True, True, True, True, False)
+    assert found == Signals("Supported", ("NotEnoughInfo",), (True,), (met,), (False,), (False,))
     two = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva."), Cycle("When?", SILENT)])
     planned = plan([two])
     assert 8 == len(planned.calls)
@@ -189,45 +174,42 @@ def ruling_of(call: JudgeCall) -> Ruling:
     return Ruling.from_text(value)
 
 
+def one_cycle(answer: str = "Ilva.", number: int = 0) -> Rollout:
+    return rollout("g", number, "Claim.", "Text.", [Cycle("Who?", answer)])
+
+
 def test_rollouts_of_one_claim_share_what_they_ask_alike():
     """The same question in two rollouts is judged once; another answer is another call."""
-    first = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
-    second = rollout("g", 1, "Claim.", "Text.", [Cycle("Who?", "Torbeck.")])
+    first, second = one_cycle(), one_cycle("Torbeck.", 1)
     assert 4 + 2 == len(plan([first, second]).calls)
     assert 4 == len(plan([first, replace(first, number=1)]).calls)
 
 
-@pytest.mark.parametrize("value", ["supported", "2", "", "1111", "11112", "111111", "Supported "])
-def test_a_ruling_outside_its_contract_stops_the_batch(value: str):
-    """No value is guessed: neither letter case, nor length, nor a third digit."""
-    planned = plan([rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])])
-    with pytest.raises(EngineError, match="outside its contract"):
-        planned.signals([Ruling(value)] * 4)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="is none of"):
-        Ruling.from_text("111" if value == "1111" else value)
+def test_a_ruling_outside_its_contract_stops_the_batch():
+    """No value is guessed: neither letter case, nor length, nor a third digit.
 
-
-@pytest.mark.parametrize("value", [True, "Refuted", (True,) * 5, (True,) * 4])
-def test_a_value_of_another_task_stops_the_batch(value: bool | str | tuple[bool, ...]):  # noqa: FBT001 - one of four
-    """A truth value is no verdict, a verdict no truth value, four criteria are not five."""
-    planned = plan([rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])])
-    fit = [Ruling.from_text(text) for text in ("Supported", "1", "11110", "0")]
-    for row, call in enumerate(planned.calls):
+    A truth value is no verdict, a verdict no truth value, four criteria are not five.
+    """
+    planned = plan([one_cycle()])
+    for value in ("supported", "2", "", "1111", "11112", "111111", "Supported "):
+        with pytest.raises(EngineError, match="contract"):
+            planned.signals([Ruling(value)] * 4)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="is none of"):
+            Ruling.from_text("111" if value == "1111" else value)
+    fit = [Ruling.from_text(text) for text in TEXTS]
+    for value, row in product((True, "Refuted", (True,) * 5, (True,) * 4), range(4)):
         rulings = [*fit[:row], Ruling(value), *fit[row + 1 :]]  # type: ignore[arg-type]
         if type(fit[row].value) is type(value) and value != (True,) * 4:
             assert planned.signals(rulings)
-            continue
-        with pytest.raises(EngineError, match="outside its contract"):
-            planned.signals(rulings)
-        assert call.task
+        else:
+            with pytest.raises(EngineError, match="contract"):
+                planned.signals(rulings)
 
 
-@given(
-    st.booleans()
-    | st.tuples(*[st.booleans()] * len(CRITERIA))
-    | st.sampled_from(VERDICTS)
-    | st.none()
-)
+criteria = st.tuples(*[st.booleans()] * len(CRITERIA))
+
+
+@given(st.booleans() | criteria | st.sampled_from(VERDICTS) | st.none())
 def test_a_ruling_comes_back_from_its_text(value: bool | str | tuple[bool, ...] | None):  # noqa: FBT001 - as above
     """The text of ``JUDGE_CALLS`` and the typed value are each other's inverse."""
     assert Ruling(value) == Ruling.from_text(Ruling(value).text)  # type: ignore[arg-type]
@@ -235,29 +217,27 @@ def test_a_ruling_comes_back_from_its_text(value: bool | str | tuple[bool, ...] 
 
 def test_rulings_must_match_the_calls_in_number():
     """A ruling too few or too many would shift all that follow."""
-    planned = plan([rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])])
+    planned = plan([one_cycle()])
     for count in (3, 5):
-        with pytest.raises(ValueError, match=f"{count} rulings for 4 calls"):
+        with pytest.raises(ValueError, match=f"{count} .*4"):
             planned.signals([Ruling(True)] * count)
-        with pytest.raises(ValueError, match=f"{count} rulings for 4 calls"):
+        with pytest.raises(ValueError, match=f"{count} .*4"):
             planned.frame([Ruling(True)] * count, "toy")
 
 
 def test_a_table_with_two_rulings_or_a_foreign_value_is_refused():
-    """A contradiction is not resolved by row order, and no value is guessed."""
-    one = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
+    """A contradiction is not resolved by row order, and no value is guessed.
+
+    Rows of two rollouts of one group and number could not be told apart.
+    """
+    one = one_cycle()
     planned = plan([one])
     frame = planned.frame([ruling_of(call) for call in planned.calls], "toy")
     twice = pl.concat([frame, frame.with_columns(value=pl.lit("0"))])
-    with pytest.raises(SchemaError, match="4 calls have two rulings"):
+    with pytest.raises(SchemaError, match="4 calls"):
         rulings_from_frame(twice)
-    with pytest.raises(EngineError, match="outside its contract"):
+    with pytest.raises(EngineError, match="contract"):
         rulings_from_frame(frame.with_columns(value=pl.lit("perhaps")))
-
-
-def test_two_rollouts_of_one_group_and_number_are_refused_in_the_table():
-    """Their rows could not be distinguished."""
-    one = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
     planned = plan([one, one])
     with pytest.raises(SchemaError, match="rows repeat"):
         planned.frame([ruling_of(call) for call in planned.calls], "toy")
@@ -268,14 +248,8 @@ def test_parsing_and_planning_take_less_than_a_millisecond_a_rollout():
     evidence = "Ilva bridge was opened in 1921 by Torbeck. " * 400
     parts = [Cycle(f"Who built bridge {i}?", f"Torbeck built bridge {i}.", "So.") for i in range(3)]
     text = write_trace(build_trace("Look.", parts, "Supported"))
-    best = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        batch = [
-            Rollout(f"g{n // 8}", n, "Ilva.", evidence, parse_trace(f"{text}\n"))
-            for n in range(512)
-        ]
-        planned = plan(batch)
-        best = min(best, time.perf_counter() - start)
-    assert 13 == len(planned.calls)
-    assert best / 512 < 1e-3
+    start = time.process_time()
+    traces = [parse_trace(f"{text}\n") for _ in range(512)]
+    batch = [Rollout(f"g{n // 8}", n, "Ilva.", evidence, one) for n, one in enumerate(traces)]
+    assert 13 == len(plan(batch).calls)
+    assert (time.process_time() - start) / 512 < 1e-3

@@ -1,3 +1,5 @@
+"""The searches by cosine: their definition, their split into blocks, their approximation."""
+
 import math
 
 import numpy as np
@@ -7,15 +9,25 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError, EngineError
+from decomposerl.kernels.approximate_cosine import Recall, keep_first_approximate
 from decomposerl.kernels.cosine_filter import (
     best_cross_cosine,
     cosine_pairs,
     keep_first_cosine,
     unit_rows,
 )
+from decomposerl.kernels.cosine_parts import (
+    VectorBlocks,
+    best_cross_in_blocks,
+    keep_first_in_blocks,
+)
 from decomposerl.kernels.engine_choice import Precision
+from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.products import Products
+from decomposerl.ports import Tasks
 from exact_cosines import exact_cosines
+from fakes import MemoryArrays, ShuffledMapper
+from perf.inputs import clustered_vectors
 from strategies import LAW
 
 Vectors = NDArray[np.float32]
@@ -56,21 +68,10 @@ def brute_force(vectors: Vectors, threshold: float) -> tuple[list[int], list[flo
     return matched, similarity
 
 
-@pytest.mark.parametrize("threshold", [0.5, 0.7, 0.9, 1.0])
-def test_the_filter_equals_the_row_by_row_definition(threshold: float):
-    """Same removals, same matched row, same cosine as comparing each with every kept row."""
-    vectors = clustered(300)
-    vectors[::17] = vectors[3]
-    matched, similarity = brute_force(vectors, threshold)
-    found = keep_first_cosine(vectors, threshold)
-    assert matched == found.matched.tolist()
-    np.testing.assert_allclose(similarity, found.similarity, rtol=0, atol=2e-12)
-
-
 @LAW
 @given(
     shape=st.tuples(st.sampled_from((1, 2, 3, 40, 65)), st.sampled_from((2, 24, 130))),
-    threshold=st.sampled_from((0.4, 0.7, 0.95)),
+    threshold=st.sampled_from((0.4, 0.7, 0.95, 1.0)),
     precision=st.sampled_from(("f32", "int8", "bf16")),
     threads=st.sampled_from((1, 3)),
     seed=st.integers(0, 50),
@@ -80,6 +81,7 @@ def test_no_precision_and_no_number_of_threads_changes_the_answer(
 ):
     """Every way to rule pairs out gives the definition's removals, matches and cosines."""
     vectors = clustered(*shape, seed)
+    vectors[::17] = vectors[0]
     matched, similarity = brute_force(vectors, threshold)
     found = keep_first_cosine(vectors, threshold, precision=precision, threads=threads)
     assert matched == found.matched.tolist()
@@ -117,20 +119,12 @@ def test_ties_and_copies_go_to_the_lowest_kept_row(grid: list[list[int]], thresh
     assert matched == keep_first_cosine(vectors, threshold).matched.tolist()
 
 
-def test_a_removed_row_removes_nobody():
-    """Three directions 40 degrees apart: the third is near the removed second alone."""
-    angles = np.radians([0, 40, 80])
-    vectors = unit(np.stack([np.cos(angles), np.sin(angles)], axis=1))
-    assert [-1, 0, -1] == keep_first_cosine(vectors, 0.7).matched.tolist()
-
-
-@pytest.mark.parametrize("rows", [0, 1, 65, 600])
-def test_all_equal_rows_leave_the_first(rows: int):
+def test_all_equal_rows_leave_the_first():
     """Copies match row 0 with cosine 1, also at threshold 1."""
-    vectors = np.repeat(clustered(1), rows, axis=0)
-    found = keep_first_cosine(vectors, 1.0)
-    assert [-1, *[0] * rows][:rows] == found.matched.tolist()
-    assert [0.0, *[1.0] * rows][:rows] == found.similarity.tolist()
+    for rows in (0, 1, 65, 600):
+        found = keep_first_cosine(np.repeat(clustered(1), rows, axis=0), 1.0)
+        assert [-1, *[0] * rows][:rows] == found.matched.tolist()
+        assert [0.0, *[1.0] * rows][:rows] == found.similarity.tolist()
 
 
 def test_pairs_that_all_but_touch_the_threshold_are_decided_exactly():
@@ -163,12 +157,6 @@ def test_rows_of_a_few_huge_numbers_are_judged_like_others(precision: Precision)
     vectors = np.concatenate([unit(heavy), clustered(100, 60), unit(np.eye(60))])
     matched, _ = brute_force(vectors, 0.6)
     assert matched == keep_first_cosine(vectors, 0.6, precision=precision).matched.tolist()
-
-
-def test_nothing_near_keeps_everything():
-    """Orthogonal rows and opposite ones stay."""
-    vectors = unit(np.concatenate([np.eye(40), -np.eye(40)]))
-    assert not keep_first_cosine(vectors, 0.01).is_matched.any()
 
 
 @LAW
@@ -238,13 +226,6 @@ def test_the_cross_search_takes_empty_sides():
     assert [-1] * 5 == best_cross_cosine(some, none, 0.5).matched.tolist()
 
 
-def test_exact_cosines_agree_with_unrounded_sums():
-    """The fixed-order sum lies within 1e-12 of the correctly rounded one."""
-    a, b = clustered(50, 384, 1), clustered(50, 384, 2)
-    expected = [cosine(x, y) for x, y in zip(a, b, strict=True)]
-    np.testing.assert_allclose(expected, exact_cosines(a, b), rtol=0, atol=2e-12)
-
-
 @pytest.mark.parametrize("dimensions", [1, 63, 64, 65, 384, 1_000])
 def test_the_order_of_sums_is_the_documented_one(dimensions: int):
     """Lane k adds dimensions k, k + 64, ...; lanes are added in order; bit for bit."""
@@ -260,24 +241,144 @@ def test_the_order_of_sums_is_the_documented_one(dimensions: int):
     np.testing.assert_array_equal(expected, exact_cosines(a, b))
 
 
-@pytest.mark.parametrize(
-    ("vectors", "message"),
-    [
-        (np.ones((2, 3)), "vector 0 has length"),
-        (np.array([[1.0, 0.0], [np.nan, 1.0]]), "vector 1 has length nan"),
-        (np.eye(3), "expected 2 vectors"),
-        (np.ones(2), "expected 2 vectors"),
-    ],
-)
-def test_vectors_that_are_no_unit_rows_are_refused(vectors: NDArray[np.float64], message: str):
-    """An engine's broken answer stops the stage and names the row."""
-    with pytest.raises(EngineError, match=message):
-        unit_rows(vectors, 2)
+def test_vectors_that_are_no_unit_rows_are_refused_or_mended():
+    """An engine's broken answer stops the stage and names the row.
 
-
-def test_lengths_off_by_rounding_are_mended():
-    """A half-precision engine's rows become unit rows; exact ones pass untouched."""
+    A half-precision engine's rows become unit rows; exact ones pass untouched.
+    """
+    not_a_number = np.array([[1.0, 0.0], [np.nan, 1.0]])
+    broken = {"vector 0": np.ones((2, 3)), "vector 1": not_a_number}
+    wrong = {"2 vectors": np.eye(3), "expected 2": np.ones(2)}
+    for message, vectors in (broken | wrong).items():
+        with pytest.raises(EngineError, match=message):
+            unit_rows(vectors, 2)
     exact = clustered(4)
     np.testing.assert_array_equal(exact, unit_rows(exact, 4))
     mended = unit_rows(exact * np.float32(1.003), 4)
     np.testing.assert_allclose(1, np.linalg.norm(mended, axis=1), atol=1e-6)
+
+
+coarse = st.lists(
+    st.lists(st.sampled_from((-1.0, 0.0, 1.0, 2.0)), min_size=4, max_size=4).filter(any),
+    max_size=40,
+).map(lambda rows: _unit(np.array(rows, np.float32).reshape(len(rows), 4)))
+sizes, orders = st.integers(1, 12), st.integers(0, 9)
+
+
+def _unit(rows: Vectors) -> Vectors:
+    return unit_rows((rows / np.linalg.norm(rows, axis=1, keepdims=True)), len(rows))
+
+
+def split(vectors: Vectors, size: int) -> list[Vectors]:
+    return [vectors[start : start + size] for start in range(0, len(vectors), size)]
+
+
+def tasks_in(order: int) -> Tasks:
+    return Tasks(ShuffledMapper(order), MemoryArrays(), threads=1)
+
+
+def same(expected: Matches, actual: Matches) -> bool:
+    return np.array_equal(expected.matched, actual.matched) and np.array_equal(
+        expected.similarity, actual.similarity
+    )
+
+
+@LAW
+@given(coarse, st.sampled_from((0.3, 0.5, 0.7, 1.0)), sizes, orders)
+def test_blocks_remove_the_rows_that_one_search_removes(
+    vectors: Vectors, threshold: float, size: int, order: int
+):
+    """Ties, copies and chains included: same rows, same nearest kept row, same cosine."""
+    tasks = tasks_in(order)
+    blocks = VectorBlocks.write(tasks.arrays, "vectors", split(vectors, size))
+    found = keep_first_in_blocks(blocks, threshold, tasks)
+    assert same(keep_first_cosine(vectors, threshold, threads=1), found)
+
+
+@pytest.mark.parametrize("size", [70, 500, 5_000])
+def test_blocks_of_clustered_rows_leave_no_seam(size: int):
+    """2,000 rows of which a third are near another one."""
+    vectors, tasks = clustered_vectors(2_000, 96), tasks_in(3)
+    blocks = VectorBlocks.write(tasks.arrays, "vectors", split(vectors, size))
+    expected = keep_first_cosine(vectors, 0.7)
+    assert 300 < expected.is_matched.sum() < 1_900
+    assert same(expected, keep_first_in_blocks(blocks, 0.7, tasks))
+
+
+@LAW
+@given(coarse, coarse, st.sampled_from((0.3, 0.7, 1.0)), sizes, orders)
+def test_the_cross_search_in_blocks_is_one_search(
+    left: Vectors, right: Vectors, threshold: float, size: int, order: int
+):
+    """Every left block against every block of the other side."""
+    tasks = tasks_in(order)
+    others = VectorBlocks.write(tasks.arrays, "right", split(right, 13 - size))
+    found = best_cross_in_blocks(split(left, size), others, threshold, tasks)
+    assert same(best_cross_cosine(left, right, threshold, threads=1), found)
+
+
+def test_rows_are_taken_in_the_order_asked_for():
+    """Across blocks, with repeats."""
+    vectors = clustered_vectors(20, 8)
+    blocks = VectorBlocks.write(MemoryArrays(), "vectors", split(vectors, 6))
+    rows = np.array([19, 0, 7, 7, 5])
+    assert np.array_equal(vectors[rows], blocks.take(rows))
+
+
+THRESHOLD = 0.7
+VECTORS = clustered_vectors(3_000, 64)
+
+
+def found(size: int, probes: int, *, sample: int = 3_000) -> tuple[Matches, Recall]:
+    tasks = Tasks(ShuffledMapper(), MemoryArrays(), threads=1)
+    split = [VECTORS[start : start + size] for start in range(0, len(VECTORS), size)]
+    blocks = VectorBlocks.write(tasks.arrays, "vectors", split)
+    return keep_first_approximate(blocks, THRESHOLD, tasks, probes=probes, sample=sample)
+
+
+@pytest.mark.parametrize("probes", [1, 4])
+def test_a_removed_row_has_a_kept_row_near_it(probes: int):
+    """Matches name an earlier kept row and the exact cosine with it, at least the threshold."""
+    matches, _ = found(500, probes)
+    rows = np.flatnonzero(matches.is_matched)
+    kept = matches.matched[rows]
+    assert len(rows) > 500
+    assert (kept < rows).all()
+    assert not matches.is_matched[kept].any()
+    assert np.array_equal(exact_cosines(VECTORS[rows], VECTORS[kept]), matches.similarity[rows])
+    assert (matches.similarity[rows] >= THRESHOLD).all()
+
+
+def test_recall_on_all_rows_is_the_share_of_duplicates_that_were_removed():
+    """Against a plain search of every row among the rows kept before it."""
+    matches, recall = found(500, 1)
+    kept = VECTORS[~matches.is_matched].astype(np.float64)
+    missed = int(np.tril(kept @ kept.T >= THRESHOLD, -1).any(axis=1).sum())
+    removed = int(matches.is_matched.sum())
+    assert missed > 0
+    assert (removed, removed + missed) == (recall.found, recall.duplicates)
+    assert recall.low < removed / (removed + missed) < recall.high
+
+
+def test_all_lists_probed_is_nearly_the_exact_search():
+    """What is left are rows whose nearest are not among the eight that the index returns."""
+    matches, recall = found(500, 1_000)
+    assert recall.found / recall.duplicates > 0.99
+    agree = matches.is_matched == keep_first_cosine(VECTORS, THRESHOLD).is_matched
+    assert agree.mean() > 0.99
+
+
+def test_a_single_block_is_the_exact_search():
+    """Within a block nothing is approximate."""
+    matches, recall = found(3_000, 1)
+    exact = keep_first_cosine(VECTORS, THRESHOLD)
+    assert np.array_equal(exact.matched, matches.matched)
+    assert recall.found == recall.duplicates
+
+
+def test_a_recall_says_what_it_was_measured_on():
+    """The share with Wilson's interval; without duplicates nothing is claimed."""
+    assert str(Recall.of(95, 100, 400)) == (
+        "0.9500 (95 % interval 0.8882 to 0.9785; 100 duplicates among 400 sampled rows)"
+    )
+    assert str(Recall.of(0, 0, 400)) == "not known: no duplicates among 400 sampled rows"

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import count
+from itertools import count, product
 
 import numpy as np
 import pytest
@@ -13,12 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from decomposerl.errors import ConfigError
-from decomposerl.kernels import engine_choice
-from decomposerl.kernels.products import Codes, Products
+from decomposerl.errors import ConfigError, EngineError
+from decomposerl.kernels import cosine_blocks, engine_choice
+from decomposerl.kernels.cosine_filter import keep_first_cosine
+from decomposerl.kernels.cosine_loops import pair_cosines
+from decomposerl.kernels.matches import Matches
+from decomposerl.kernels.products import GUARD, Codes, Products, hostile_rows, is_sound
 from decomposerl.kernels.threads import Team
 from decomposerl.kernels.torch_products import Bf16Products, DeviceProducts, Int8Products
-from strategies import LAW
+from strategies import EACH_LAW, LAW
 
 Vectors = NDArray[np.float32]
 ROWS, DIMENSIONS = 100_000, 64
@@ -101,24 +104,23 @@ def test_a_trial_costs_a_small_share_of_the_search(others: list[float], rows: in
     assert spent <= 0.05 * search_seconds(fastest, rows, threads)
 
 
-@pytest.mark.parametrize("other", [1e-3, 0.03, 0.2, 0.8, 1.1, 4.0])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_smallest_search_with_a_trial_bears_it_too(other: float, threads: int):
+def test_the_smallest_search_with_a_trial_bears_it_too():
     """Long vectors, as few rows as are tried at all, two engines beside the first."""
-    entrants = [Paced(2e7), Paced(2e7 * other), Paced(1e7 * other)]
-    chosen(entrants, 10_000, threads, 3_072)
-    fastest = max(entrant.pace for entrant in entrants)
-    spent = sum(entrant.trial for entrant in entrants)
-    assert spent <= 0.05 * search_seconds(fastest, 10_000, threads)
+    for other, threads in product((1e-3, 0.03, 0.2, 0.8, 1.1, 4.0), (1, 2)):
+        entrants = [Paced(2e7), Paced(2e7 * other), Paced(1e7 * other)]
+        chosen(entrants, 10_000, threads, 3_072)
+        fastest = max(entrant.pace for entrant in entrants)
+        spent = sum(entrant.trial for entrant in entrants)
+        assert spent <= 0.05 * search_seconds(fastest, 10_000, threads), (other, threads)
 
 
-@pytest.mark.parametrize("slower", [10, 30, 1_000])
-def test_a_hopeless_engine_leaves_after_its_first_products(slower: int):
+def test_a_hopeless_engine_leaves_after_its_first_products():
     """Three of the smallest: no slower engine is encoded, checked or tried any further."""
-    fine, hopeless = Paced(2e7), Paced(2e7 / slower)
-    assert fine.name == chosen([fine, hopeless])
     least = min(engine_choice.RATE_ROWS)
-    assert hopeless.spent <= 3 * least**2 / hopeless.pace * 1.001
+    for slower in (10, 30, 1_000):
+        fine, hopeless = Paced(2e7), Paced(2e7 / slower)
+        assert fine.name == chosen([fine, hopeless])
+        assert hopeless.spent <= 3 * least**2 / hopeless.pace * 1.001
 
 
 def test_the_race_is_run_once_a_process():
@@ -151,22 +153,22 @@ def test_every_engine_can_be_raced_alone(kind: Callable[[], Products]):
         assert kind().name == engine_choice.choose_engine([kind()], pool, pool, 0.9, team).name
 
 
-@pytest.mark.parametrize(
-    ("named", "offered"),
-    [
-        ("avx2 fma f16c", []),
-        ("avx2 avx512f avx512bw", []),
-        ("avx2 avx512f avx512vnni", ["int8"]),
-        ("avx2 avxvnni", ["int8"]),
-        ("avx2 avx512vnni avx512bf16 amx-int8 amx-bf16", ["int8", "bf16"]),
-        ("neon dotprod", ["int8"]),
-        ("neon dotprod i8mm bf16", ["int8", "bf16"]),
-        ("", ["int8", "bf16"]),
-    ],
-)
-def test_only_precisions_with_units_of_their_own_are_offered(named: str, offered: list[str]):
+UNITS = {
+    "avx2 fma f16c": [],
+    "avx2 avx512f avx512bw": [],
+    "avx2 avx512f avx512vnni": ["int8"],
+    "avx2 avxvnni": ["int8"],
+    "avx2 avx512vnni avx512bf16 amx-int8 amx-bf16": ["int8", "bf16"],
+    "neon dotprod": ["int8"],
+    "neon dotprod i8mm bf16": ["int8", "bf16"],
+    "": ["int8", "bf16"],
+}
+
+
+def test_only_precisions_with_units_of_their_own_are_offered():
     """An emulated precision is no candidate; a processor that names nothing is tried."""
-    assert offered == engine_choice.supported_precisions(frozenset(named.split()))
+    for named, offered in UNITS.items():
+        assert offered == engine_choice.supported_precisions(frozenset(named.split())), named
 
 
 def test_precision_and_device_are_offered_as_asked():
@@ -183,16 +185,18 @@ def test_precision_and_device_are_offered_as_asked():
     assert ["f32"] == names("auto", few) == names("f32", many)
     assert ["f32", *supported_precisions] == names("auto", many)
     assert (["int8"], ["bf16"]) == (names("int8", few), names("bf16", few))
-    with pytest.raises(ConfigError, match="multiplies in bf16, not in int8"):
+    with pytest.raises(ConfigError, match=r"bf16.*int8"):
         engine_choice.candidate_engines("int8", "cuda", few, few)
 
 
-def test_a_processor_without_units_never_loads_torch():
-    """A large search on AVX2 alone starts multiplying at once."""
+def test_a_small_search_and_a_processor_without_units_never_load_torch():
+    """Start-up is paid by searches that are worth it, and not by a large one on AVX2 alone."""
     settings = {**os.environ, "NUMBA_CPU_FEATURES": "+avx2,+fma", "NUMBA_CPU_NAME": "haswell"}
     program = (
         "import sys, numpy as np\n"
+        "from decomposerl.kernels.cosine_filter import keep_first_cosine\n"
         "from decomposerl.kernels.engine_choice import candidate_engines\n"
+        "keep_first_cosine(np.eye(50, dtype=np.float32), 0.7)\n"
         "rows = np.broadcast_to(np.zeros((1, 4), np.float32), (1_000_000, 4))\n"
         "assert ['f32'] == [one.name for one in candidate_engines('auto', 'cpu', rows, rows)]\n"
         "assert 'torch' not in sys.modules\n"
@@ -200,3 +204,192 @@ def test_a_processor_without_units_never_loads_torch():
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, check=False, env=settings)
     assert (0, b"") == (done.returncode, done.stderr)
+
+
+class TinyTiles(Products):
+    """Blocks and tiles so small that every seam is crossed."""
+
+    block, tile = 8, 3
+
+
+class DeviceTiles(DeviceProducts):
+    """The device's own code, on the processor and in small tiles."""
+
+    block, tile = 16, 5
+
+
+ENGINES = [
+    Products(),
+    Products(0.4),
+    TinyTiles(),
+    Int8Products(),
+    Int8Products(0.5),
+    Bf16Products(),
+    Bf16Products(0.1),
+    DeviceTiles("cpu"),
+    DeviceTiles("cpu", 0.7),
+]
+
+
+def name_of(engine: Products) -> str:
+    return f"{type(engine).__name__}-{engine.share}"
+
+
+KINDS = ["normal", "clustered", "heavy", "one-hot", "extreme", "tiny"]
+
+
+def rows_of(kind: str, rows: int, dimensions: int, seed: int) -> Vectors:
+    random = np.random.default_rng(seed)
+    made = {
+        "normal": lambda: random.normal(size=(rows, dimensions)),
+        "clustered": lambda: 1 + 0.3 * random.normal(size=(rows, dimensions)),
+        "heavy": lambda: random.standard_cauchy((rows, dimensions)) ** 3,
+        "one-hot": lambda: np.eye(dimensions)[random.integers(dimensions, size=rows)],
+        "extreme": lambda: random.choice([-1.0, 1.0], (rows, dimensions)),
+        "tiny": lambda: random.normal(size=(rows, dimensions)) * 1e-3 + np.eye(dimensions)[0],
+    }[kind]()
+    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
+
+def side(vectors: Vectors, engine: Products) -> cosine_blocks.Side:
+    with Team(1) as team:
+        return cosine_blocks.Side.of(vectors, engine, team)
+
+
+def exact(left: cosine_blocks.Side, right: cosine_blocks.Side) -> NDArray[np.float64]:
+    rows = np.arange(len(left.vectors)).repeat(len(right.vectors))
+    columns = np.tile(np.arange(len(right.vectors)), len(left.vectors))
+    flat = pair_cosines(left.exact(), rows, right.exact(), columns)
+    return np.asarray(flat).reshape(len(left.vectors), -1)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=name_of)
+@EACH_LAW
+@given(
+    kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),
+    dimensions=st.sampled_from((2, 7, 64, 200, 1_030)),
+    seed=st.integers(0, 1_000),
+)
+def test_no_product_is_further_off_than_its_bound(
+    engine: Products, kinds: tuple[str, str], dimensions: int, seed: int
+):
+    """Measured error <= both rows' errors + the engine's own, for every pair of rows."""
+    left, right = (side(rows_of(kind, 12, dimensions, seed), engine) for kind in kinds)
+    products = np.asarray(engine.multiply(left.encoded.codes, right.encoded.codes), np.float64)
+    scales = [s.encoded.scales.astype(np.float64) for s in (left, right)]
+    x, y = (s.encoded.errors.astype(np.float64) for s in (left, right))
+    off = np.abs(products * np.outer(*scales) - exact(left, right))
+    bound = x[:, None] + y + engine.rounding(left.encoded.codes.shape[1]) + GUARD
+    assert (off <= bound).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=name_of)
+@EACH_LAW
+@given(
+    kind=st.sampled_from(KINDS),
+    threshold=st.sampled_from((0.05, 0.5, 0.9, 1.0)),
+    seed=st.integers(0, 1_000),
+)
+def test_what_is_ruled_out_is_below_and_what_is_given_is_at_most_as_said(
+    engine: Products, kind: str, threshold: float, seed: int
+):
+    """No pair at or above the threshold is missing; places come row by row."""
+    left, right = side(rows_of(kind, 20, 70, seed), engine), side(rows_of(kind, 9, 70, 1), engine)
+    rows, columns, most = engine.near(left.encoded, right.encoded, threshold)
+    cosines = exact(left, right)
+    given_places = list(zip(rows.tolist(), columns.tolist(), strict=True))
+    assert sorted(given_places) == given_places
+    assert set(zip(*map(np.ndarray.tolist, np.nonzero(cosines >= threshold)), strict=True)) <= set(
+        given_places
+    )
+    assert (cosines[rows, columns] <= most).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=name_of)
+@EACH_LAW
+@given(kind=st.sampled_from(KINDS), threshold=st.sampled_from((0.1, 0.6)), seed=st.integers(0, 100))
+def test_engines_and_tiles_cannot_be_told_apart(
+    engine: Products, kind: str, threshold: float, seed: int
+):
+    """Searches through any engine and tile give the same bits as those in one large tile."""
+    vectors, others = rows_of(kind, 70, 130, seed), rows_of(kind, 30, 130, seed + 1)
+
+    def answers(used: Products, team: Team) -> list[NDArray[np.generic]]:
+        left = cosine_blocks.Side.of(vectors, used, team)
+        kept = cosine_blocks.keep_first(left, threshold, used, team)
+        best = cosine_blocks.best_across(left, others, threshold, used, team)
+        pairs = cosine_blocks.all_pairs(left, threshold, used, team, 10_000)
+        return [kept.matched, kept.similarity, best.matched, best.similarity, *pairs]
+
+    with Team(2) as team:
+        for expected, found in zip(answers(Products(), team), answers(engine, team), strict=True):
+            np.testing.assert_array_equal(expected, found)
+
+
+def test_brain_floats_are_rounded_as_torch_does():
+    """Nearest, ties to even."""
+    import torch
+
+    vectors = rows_of("heavy", 50, 33, 0)
+    expected = torch.from_numpy(vectors).bfloat16().view(torch.int16).numpy()
+    np.testing.assert_array_equal(
+        expected, side(vectors, Bf16Products()).encoded.codes.view(np.int16)
+    )
+
+
+class Saturating(Int8Products):
+    """A processor that adds pairs of products in sixteen bits."""
+
+    def multiply(self, left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np.int64]:
+        """Pairs of products of shifted codes cut at 32,767, as without whole-number units."""
+        shifted = (left.astype(np.int64) + 128)[:, None, :] * right.astype(np.int64)[None]
+        pairs = shifted[..., ::2] + shifted[..., 1::2]
+        offset = 128 * right.astype(np.int64).sum(axis=1)
+        return np.asarray(np.clip(pairs, -32_768, 32_767).sum(axis=2) - offset)
+
+
+def test_an_engine_that_breaks_its_bound_is_found_out():
+    """Every shipped engine passes on hostile rows; saturating and overflowing ones do not."""
+    assert all(is_sound(engine, 64) for engine in ENGINES)
+    assert not is_sound(Saturating(), 64)
+    assert not is_sound(Int8Products(), 140_000)
+    np.testing.assert_allclose(1, np.linalg.norm(hostile_rows(64), axis=1), atol=1e-6)
+
+
+def test_an_unsound_engine_is_not_chosen_and_not_forced():
+    """It is passed over where others are on offer, refused where it was asked for."""
+    vectors = rows_of("normal", 10, 64, 0)
+    broken, fine = Saturating(), Products()
+    broken.name = "saturating"
+    with Team(1) as team:
+        assert fine is engine_choice.choose_engine([broken, fine], vectors, vectors, 0.7, team)
+        with pytest.raises(EngineError, match="saturating"):
+            engine_choice.choose_engine([broken], vectors, vectors, 0.7, team)
+
+
+def test_a_device_that_is_not_there_is_refused():
+    """By name, before anything is computed."""
+    for device in ("cuda:77", "abacus"):
+        with pytest.raises(EngineError, match=f"'{device}'"):
+            keep_first_cosine(rows_of("normal", 5, 8, 0), 0.7, device=device)
+
+
+def test_many_copies_need_few_exact_cosines():
+    """2,000 equal rows: each is compared with the one kept row, not with each other."""
+    compared = 0
+
+    class Counting(Products):
+        def near(self, *asked):  # noqa: ANN002, ANN202 - as its parent
+            nonlocal compared
+            hits = super().near(*asked)
+            compared += len(hits[0])
+            return hits
+
+    vectors = np.repeat(rows_of("normal", 1, 16, 0), 3_000, axis=0)
+    with Team(2) as team:
+        engine = Counting()
+        found: Matches = cosine_blocks.keep_first(
+            cosine_blocks.Side.of(vectors, engine, team), 0.7, engine, team
+        )
+    assert 1 == np.sum(~found.is_matched)
+    assert compared < 3_000 * 1_024

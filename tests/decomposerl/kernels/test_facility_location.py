@@ -1,3 +1,7 @@
+"""Facility location: the greedy by definition, its split into parts, and other selectors."""
+
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,13 +9,28 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from decomposerl.errors import EngineError
+from decomposerl.kernels.cosine_parts import VectorBlocks
 from decomposerl.kernels.facility_location import (
+    MATRIX_BYTES,
     Greedy,
+    cosine_matrix,
     coverage_gains,
     facility_location,
     facility_locations,
     lazy_greedy,
 )
+from decomposerl.kernels.greedi import Certified, greedi
+from decomposerl.kernels.selectors import (
+    APRICOT_ROWS,
+    Method,
+    Selection,
+    missing_package,
+    select_each,
+)
+from decomposerl.ports import Tasks
+from fakes import MemoryArrays, ShuffledMapper
+from perf.inputs import selection_vectors
 from strategies import LAW
 
 LANES = 32
@@ -179,18 +198,13 @@ def test_a_replayed_pick_covers_itself_whole():
     assert np.array_equal(greedy.cover, cover)
 
 
-@pytest.mark.parametrize(("rows", "k"), [(0, 3), (1, 1), (4, 0), (4, 9)])
 @pytest.mark.parametrize("limit", [1, 2**30])
-def test_edge_sizes_are_answered(rows: int, k: int, limit: int):
-    """Never more picks than rows; nothing to pick is no error."""
-    greedy = facility_location(unit_vectors(rows), k, matrix_bytes=limit)
-    assert min(rows, k) == len(greedy.picks) == len(greedy.gains)
-    assert rows == len(greedy.cover)
-
-
-@pytest.mark.parametrize("limit", [1, 2**30])
-def test_equal_rows_are_picked_in_order_with_one_gain(limit: int):
-    """All equal: the first row covers everything, the others add nothing."""
+def test_edge_sizes_and_equal_rows_are_answered(limit: int):
+    """Never more picks than rows; of equal rows the first covers all, the others add nothing."""
+    for rows, k in ((0, 3), (1, 1), (4, 0), (4, 9)):
+        greedy = facility_location(unit_vectors(rows), k, matrix_bytes=limit)
+        assert min(rows, k) == len(greedy.picks) == len(greedy.gains)
+        assert rows == len(greedy.cover)
     equal = np.repeat(np.eye(1, 12, dtype=np.float32), 300, axis=0)
     greedy = facility_location(equal, 4, matrix_bytes=limit)
     assert [0, 1, 2, 3] == greedy.picks.tolist()
@@ -198,38 +212,197 @@ def test_equal_rows_are_picked_in_order_with_one_gain(limit: int):
 
 
 @pytest.mark.parametrize("limit", [1, 2**30])
-@pytest.mark.parametrize("seed", range(5))
-def test_rounding_decides_nothing_between_two_rows_nearest_to_each_other(limit: int, seed: int):
+def test_rounding_decides_nothing_between_two_rows_nearest_to_each_other(limit: int):
     """Pairs on axes of their own tie; noise in the last bits, as processors have, moves no pick."""
-    generator = np.random.default_rng(seed)
     pairs = np.repeat(np.eye(40, dtype=np.float32), 2, axis=0)
     pairs[1::2] += np.roll(pairs[1::2], 40 // 2, axis=1) * np.float32(0.01)
-    noise = 1 + generator.normal(0, 6e-8, (80, 1))
-    noisy = (pairs / np.linalg.norm(pairs, axis=1, keepdims=True) * noise).astype(np.float32)
-    greedy = facility_location(noisy[:40], 20, matrix_bytes=limit)
-    assert list(range(0, 40, 2)) == sorted(greedy.picks.tolist())
+    for seed in range(5):
+        noise = 1 + np.random.default_rng(seed).normal(0, 6e-8, (80, 1))
+        noisy = (pairs / np.linalg.norm(pairs, axis=1, keepdims=True) * noise).astype(np.float32)
+        greedy = facility_location(noisy[:40], 20, matrix_bytes=limit)
+        assert list(range(0, 40, 2)) == sorted(greedy.picks.tolist()), seed
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_the_objective_equals_that_of_apricot():
-    """f(S) of apricot's facility location on the clipped matrix, within 1e-6."""
-    apricot = pytest.importorskip("apricot")
-    vectors = unit_vectors(120)
-    similarity = np.maximum(vectors @ vectors.T, 0).astype(np.float64)
-    other = apricot.FacilityLocationSelection(25, metric="precomputed", optimizer="lazy")
-    theirs = similarity[other.fit(similarity).ranking].max(axis=0).sum()
-    assert pytest.approx(theirs, rel=1e-6) == lazy_greedy(similarity, 25).gains.sum()
+def picked(  # noqa: PLR0913 - what is varied
+    vectors: NDArray[np.float32],
+    k: int,
+    parts: int,
+    size: int,
+    *,
+    order: int = 0,
+    matrix_bytes: int = MATRIX_BYTES,
+) -> Certified:
+    tasks = Tasks(ShuffledMapper(order), MemoryArrays(), threads=1)
+    split = [vectors[start : start + size] for start in range(0, len(vectors), size)]
+    blocks = VectorBlocks.write(tasks.arrays, "vectors", split)
+    return greedi(blocks, k, parts, tasks, matrix_bytes=matrix_bytes)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_the_objective_equals_that_of_submodlib():
-    """The same with submodlib's lazy greedy, which sums in float32."""
-    submodlib = pytest.importorskip("submodlib")
-    vectors = unit_vectors(120)
-    similarity = np.maximum(vectors @ vectors.T, 0)
-    function = submodlib.FacilityLocationFunction(
-        n=120, mode="dense", sijs=similarity, separate_rep=False
-    )
-    ranking = [row for row, _ in function.maximize(budget=25, optimizer="LazyGreedy")]
-    theirs = similarity[ranking].max(axis=0).sum(dtype=np.float64)
-    assert pytest.approx(theirs, rel=1e-6) == lazy_greedy(similarity, 25).gains.sum()
+def value(similarity: NDArray[np.float32], picks: NDArray[np.int64]) -> float:
+    """f(S) by its definition."""
+    return float(np.maximum(similarity[picks].max(axis=0), 0).sum(dtype=np.float64))
+
+
+@LAW
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 50), st.integers(0, 9))
+def test_one_part_is_the_greedy(rows: int, k: int, size: int, seed: int):
+    """The same picks in the same order, with the same gains and cover, in any blocks."""
+    vectors = coarse_vectors(rows, seed, 0.2)
+    found, greedy = picked(vectors, k, 1, size).greedy, facility_location(vectors, k)
+    assert np.array_equal(greedy.picks, found.picks)
+    assert np.array_equal(greedy.cover, found.cover)
+    assert np.allclose(greedy.gains, found.gains, rtol=1e-12, atol=1e-12)
+
+
+@LAW
+@given(
+    st.integers(2, 9),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(0, 9),
+)
+def test_no_choice_of_as_many_rows_is_better_than_certified(
+    rows: int, k: int, parts: int, size: int, seed: int
+):
+    """The best of all choices, tried one by one, is at most f(S) over the certified ratio."""
+    vectors = coarse_vectors(rows, seed, 0.2)
+    similarity = cosine_matrix(vectors)
+    found = picked(vectors, k, parts, size, order=seed)
+    best = max(value(similarity, np.array(c)) for c in combinations(range(rows), min(k, rows)))
+    reached = value(similarity, found.greedy.picks)
+    assert len(set(found.greedy.picks.tolist())) == min(k, rows)
+    assert np.isclose(reached, found.greedy.gains.sum())
+    assert found.ratio * best <= reached + 1e-9
+    assert 0 < found.ratio <= 1
+
+
+@pytest.mark.parametrize(("parts", "k"), [(4, 60), (16, 60), (8, 600)])
+def test_parts_lose_little_on_clustered_rows(parts: int, k: int):
+    """Within 0.6 percent; 16 parts lose 1.1 without the rows of the largest remaining gains."""
+    vectors = selection_vectors(1_500, 64)
+    found, greedy = picked(vectors, k, parts, 400), facility_location(vectors, k)
+    reached = found.greedy.gains.sum() / greedy.gains.sum()
+    assert reached > 0.994
+    assert 0.6 < found.ratio <= reached
+
+
+@pytest.mark.parametrize("k", [60, 600])
+def test_the_certificate_is_the_formula_of_the_bound(k: int):
+    """With one part it is that of the answer: f(S) over f(S) and the k largest gains over S."""
+    vectors = selection_vectors(1_500, 64)
+    found = picked(vectors, k, 1, 400)
+    over = np.maximum(cosine_matrix(vectors) - found.greedy.cover, 0).sum(axis=1, dtype=np.float64)
+    over[found.greedy.picks] = 0
+    bound = found.greedy.gains.sum() + np.sort(over)[-k:].sum()
+    assert np.isclose(found.ratio, found.greedy.gains.sum() / bound, rtol=1e-5)
+
+
+def test_without_room_for_a_second_round_the_parts_share_the_picks():
+    """Candidates that no matrix holds are not compared: each part gives its first picks."""
+    vectors = selection_vectors(1_500, 64)
+    found = picked(vectors, 60, 8, 400, matrix_bytes=4 * 200**2)
+    greedy = facility_location(vectors, 60)
+    assert len(set(found.greedy.picks.tolist())) == 60
+    assert 0.85 < found.greedy.gains.sum() / greedy.gains.sum() < 0.985
+    assert found.ratio < found.greedy.gains.sum() / greedy.gains.sum()
+
+
+def test_neither_blocks_nor_workers_change_the_picks():
+    """The parts are drawn from the seed alone."""
+    vectors = coarse_vectors(300, 4, 0.2)
+    one, other = picked(vectors, 20, 3, 300), picked(vectors, 20, 3, 37, order=5)
+    assert np.array_equal(one.greedy.picks, other.greedy.picks)
+    assert np.isclose(one.ratio, other.ratio)
+
+
+METHODS: tuple[Method, ...] = ("facility_location", "k_means", "farthest_point", "random")
+"""Those whose calls take no seconds: apricot compiles its loops in each."""
+
+
+def select(vectors: NDArray[np.float32], k: int, method: Method, seed: int = 42) -> Selection:
+    """One cell of all rows."""
+    return select_each(vectors, [(np.arange(len(vectors)), k)], method, seed)[0]
+
+
+def objective(vectors: NDArray[np.float32], picks: NDArray[np.int64]) -> float:
+    products = vectors.astype(np.float64) @ vectors[picks].T.astype(np.float64)
+    return float(np.maximum(products, 0).max(axis=1, initial=0).sum())
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("rows", "k"), [(0, 2), (1, 1), (30, 0), (30, 7), (30, 30), (30, 99)])
+def test_every_selector_picks_distinct_rows_and_reports_the_same_objective(
+    method: Method, rows: int, k: int
+):
+    """min(k, n) different rows; the gains sum to f(S) of the picks."""
+    vectors = unit_vectors(rows, 8)
+    chosen = select(vectors, k, method, seed=1)
+    assert min(k, rows) == len(set(chosen.picks.tolist())) == len(chosen.gains)
+    assert pytest.approx(objective(vectors, chosen.picks), abs=1e-4) == chosen.objective
+    assert pytest.approx(chosen.objective) == chosen.gains.sum()
+    assert pytest.approx(chosen.objective, abs=1e-4) == chosen.cover.sum(dtype=np.float64)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_seed_gives_the_same_picks(method: Method):
+    """Two calls agree; of copies of one row as many distinct ones as asked, and no warning."""
+    chosen = select(np.repeat(unit_vectors(1, 8), 9, axis=0), 4, method)
+    assert len(set(chosen.picks.tolist())) == 4
+    vectors = unit_vectors(60, 8)
+    first, second = select(vectors, 9, method, 3), select(vectors, 9, method, 3)
+    assert first.picks.tolist() == second.picks.tolist()
+
+
+def test_facility_location_represents_best():
+    """No other selector reaches a higher f(S) on the same rows."""
+    vectors = unit_vectors(120, 8)
+    objectives = {method: select(vectors, 12, method).objective for method in METHODS}
+    assert max(objectives, key=lambda method: objectives[method]) == "facility_location"
+
+
+def test_farthest_point_and_k_means_pick_one_row_of_each_group():
+    """Three tight groups: three picks, one in each; farthest point starts at the first row."""
+    groups = np.eye(3).repeat(4, axis=0) + np.random.default_rng(0).normal(0, 0.01, (12, 3))
+    vectors = (groups / np.linalg.norm(groups, axis=1, keepdims=True)).astype(np.float32)
+    farthest = select(vectors, 3, "farthest_point").picks
+    assert farthest[0] == 0
+    for picks in (farthest, select(vectors, 3, "k_means").picks):
+        assert {0, 1, 2} == {int(pick) // 4 for pick in picks}
+
+
+def test_apricot_picks_the_same_rows_where_no_gains_tie():
+    """In the same order: it is given the cosines that facility location reads, clipped at 0.
+
+    Where gains tie it adds up in another order, which decides between equal rows: f(S) is the
+    same. Once nothing is gained any more, every pick is another row all the same.
+    """
+    pytest.importorskip("apricot")
+    vectors = unit_vectors(150, 8)
+    assert (vectors @ vectors.T).min() < 0
+    ours, other = (select(vectors, 20, name) for name in ("facility_location", "apricot"))
+    assert ours.picks.tolist() == other.picks.tolist()
+    assert ours.objective == pytest.approx(other.objective, rel=1e-6)
+    rng = np.random.default_rng(9)
+    firsts = np.eye(40)[:20] + 0.02 * rng.normal(size=(20, 40))
+    rows = np.concatenate((firsts, firsts + 0.1 * rng.normal(size=(20, 40))))
+    ties = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    ours, other = (select(ties, 20, name) for name in ("facility_location", "apricot"))
+    assert ours.picks.tolist() != other.picks.tolist()
+    assert {*range(20)} == {int(pick) % 20 for pick in other.picks}
+    assert pytest.approx(ours.objective, rel=1e-6) == other.objective
+    copies = np.repeat(np.eye(2, dtype=np.float32), 5, axis=0)
+    assert 10 == len({*select(copies, 10, "apricot").picks.tolist()})
+
+
+def test_a_cell_that_apricot_cannot_hold_is_refused():
+    """Before anything is allocated, with the memory it would take."""
+    pytest.importorskip("apricot")
+    rows = np.zeros(APRICOT_ROWS + 1, np.int64)
+    with pytest.raises(EngineError, match=r"8 GiB .*facility_location"):
+        select_each(unit_vectors(1, 8), [(rows, 2)], "apricot")
+
+
+def test_a_selector_that_can_run_misses_nothing():
+    """Only apricot needs a package that may be absent."""
+    assert [""] * len(METHODS) == [missing_package(method) for method in METHODS]

@@ -1,16 +1,24 @@
+"""The set join: its definition, its split into tasks, its fallback, and the sets it reads."""
+
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.errors import ConfigError
+from decomposerl.errors import ConfigError, EngineError
 from decomposerl.kernels import set_join
 from decomposerl.kernels.matches import Matches, exact_threshold
+from decomposerl.kernels.minhash_join import (
+    generous_bands,
+    minhash_duplicates,
+    minhash_matches,
+)
 from decomposerl.kernels.set_join import (
     count_candidates,
     count_candidates_across,
@@ -19,8 +27,12 @@ from decomposerl.kernels.set_join import (
     jaccard_pairs,
     keep_first_duplicates,
 )
+from decomposerl.kernels.set_parts import cross_matches_in_parts, keep_first_in_parts
+from decomposerl.kernels.set_spread import TextPart, Words, merged_words
 from decomposerl.kernels.threads import Team
-from decomposerl.kernels.word_sets import pack_sets, shingle_sets, word_sets
+from decomposerl.kernels.word_sets import Shingle, pack_sets, shingle_sets, word_sets
+from decomposerl.ports import Tasks
+from fakes import MemoryArrays, ShuffledMapper
 from strategies import LAW, any_text
 
 LETTERS = "abcdefgh"
@@ -64,10 +76,20 @@ def same(expected: Matches, actual: Matches) -> bool:
 
 
 @LAW
-@given(texts, thresholds)
-def test_the_join_equals_brute_force(rows: list[str], threshold: float):
-    """Keep first, nearest kept row, ties to the lowest: the definition, row by row."""
-    assert same(brute_force(rows, threshold), keep_first_duplicates(rows, threshold))
+@given(texts, thresholds, st.integers(1, 7))
+def test_the_join_equals_brute_force(rows: list[str], threshold: float, rows_a_block: int):
+    """Keep first, nearest kept row, ties to the lowest: the definition, row by row.
+
+    What a block is matched with before it and what in itself are together the definition; over
+    runs of five characters the join keeps its definition.
+    """
+    expected = brute_force(rows, threshold)
+    assert same(expected, keep_first_duplicates(rows, threshold))
+    ready = set_join._prepared(pack_sets(rows), threshold)
+    with Team(2) as team:
+        assert same(expected, set_join._keep_first(ready, "", team, rows_a_block))
+    shingled = keep_first_duplicates(rows, threshold, shingle="char_5")
+    assert same(brute_force_over(shingle_sets(rows), threshold), shingled)
 
 
 @LAW
@@ -88,21 +110,6 @@ def test_the_join_equals_brute_force_on_a_larger_templated_set():
     assert same(brute_force(rows, 0.7), keep_first_duplicates(rows, 0.7))
 
 
-@LAW
-@given(texts, thresholds)
-def test_survivors_have_no_duplicates_among_them(rows: list[str], threshold: float):
-    """Running the join on what it kept removes nothing."""
-    kept = keep_first_duplicates(rows, threshold).matched < 0
-    survivors = [row for row, stays in zip(rows, kept, strict=True) if stays]
-    assert not keep_first_duplicates(survivors, threshold).is_matched.any()
-
-
-def test_a_removed_row_removes_nobody():
-    """The third text is near the second alone, and stays once the second has gone."""
-    rows = ["a b c d", "a b c d e f", "c d e f b g"]
-    assert [-1, 0, -1] == keep_first_duplicates(rows, 0.6).matched.tolist()
-
-
 def test_a_pair_exactly_at_the_threshold_is_a_duplicate():
     """7 of 10 words in common is 0.7, whatever binary fractions make of it."""
     rows = ["a b c d e f g h", "a b c d e f g x y"]
@@ -117,55 +124,36 @@ def test_texts_without_words_duplicate_each_other_alone():
     assert [1, -1] == cross_matches(["!", "x"], ["word", "?"], 0.1).matched.tolist()
 
 
-@pytest.mark.parametrize("rows", [[], ["one"], ["same words"] * 65, [f"w{i}" for i in range(65)]])
-def test_edge_sizes_are_answered(rows: list[str]):
-    """No row, one row, all equal, none equal."""
-    expected = 0 if len(set(rows)) == len(rows) else len(rows) - 1
-    found = keep_first_duplicates(rows, 0.7)
-    assert expected == int(found.is_matched.sum())
-    assert len(rows) == len(found.matched) == len(found.similarity)
-
-
-@pytest.mark.parametrize("threshold", [0.0, -1.0, 1.5, float("nan")])
-def test_a_threshold_outside_its_range_is_refused(threshold: float):
-    """Zero would make every pair a duplicate; above one, none."""
-    with pytest.raises(ValueError, match="not in"):
-        keep_first_duplicates(["a"], threshold)
+def test_edge_sizes_are_answered():
+    """Many rows of which all are equal, or none."""
+    assert 64 == keep_first_duplicates(["same words"] * 65, 0.7).is_matched.sum()
+    assert 0 == keep_first_duplicates([f"w{row}" for row in range(65)], 0.7).is_matched.sum()
 
 
 def test_thresholds_are_read_as_written():
-    """0.7 is seven tenths and 1/3 is a third, not the nearest binary fraction."""
+    """0.7 is seven tenths and 1/3 is a third; zero would make every pair a duplicate."""
+    for threshold in (0.0, -1.0, 1.5, float("nan")):
+        with pytest.raises(ValueError, match="not in"):
+            keep_first_duplicates(["a"], threshold)
     assert Fraction(7, 10) == exact_threshold(0.7)
     assert Fraction(1, 3) == exact_threshold(1 / 3)
 
 
-def test_the_answer_does_not_depend_on_the_hash_seed():
-    """String sets iterate in another order in every process; the matches stay."""
+def test_another_process_loads_no_engine_before_a_kernel_runs_and_answers_alike():
+    """String sets iterate in another order in every process; the matches stay.
+
+    numba, scikit-learn and datasketch are loaded when a kernel runs, not before.
+    """
     code = (
-        "from decomposerl.kernels.set_join import keep_first_duplicates as f;"
+        "import sys, decomposerl.funnel.catalogue, decomposerl.kernels.selectors\n"
+        "from decomposerl.kernels.set_join import keep_first_duplicates as f\n"
+        "print({'numba', 'sklearn', 'datasketch', 'torch', 'scipy'} & set(sys.modules))\n"
         "print(f(['a b c', 'c b d', 'd c b', 'a c b d'] * 3, 0.5).matched.tolist())"
     )
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(answers) == 1
-
-
-def test_importing_the_kernels_and_the_funnel_loads_no_engine():
-    """numba, scikit-learn and datasketch are loaded when a kernel runs, not before."""
-    code = (
-        "import sys, decomposerl.funnel.catalogue, decomposerl.kernels.selectors;"
-        "print({'numba', 'sklearn', 'datasketch', 'torch', 'scipy'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    command, seed = [sys.executable, "-c", code], {"PYTHONHASHSEED": "1"}
+    done = subprocess.run(command, env=seed, capture_output=True, text=True, check=True)
+    here = keep_first_duplicates(["a b c", "c b d", "d c b", "a c b d"] * 3, 0.5).matched.tolist()
+    assert ["set()", str(here)] == done.stdout.splitlines()
 
 
 @LAW
@@ -193,15 +181,6 @@ def test_more_pairs_than_first_guessed_are_all_found_and_too_many_refused():
         jaccard_pairs(rows, 0.7, most=434)
 
 
-@LAW
-@given(texts, thresholds)
-def test_shingles_join_like_words(rows: list[str], threshold: float):
-    """Over runs of five characters the join keeps its definition."""
-    sets = shingle_sets(rows)
-    found = keep_first_duplicates(rows, threshold, shingle="char_5")
-    assert same(brute_force_over(sets, threshold), found)
-
-
 def test_above_the_candidate_budget_the_candidates_come_from_minhash():
     """The estimate bounds the candidates; the answer says who ran, and is exact here."""
     rows = [f"shared words of a template w{i // 2} v{i // 2}" for i in range(200)]
@@ -217,7 +196,10 @@ def test_above_the_candidate_budget_the_candidates_come_from_minhash():
 @LAW
 @given(texts, thresholds)
 def test_the_estimate_with_copies_bounds_what_the_greedy_meets(rows: list[str], threshold: float):
-    """Pairs of a row and an earlier kept row: never more than estimated, nor than without."""
+    """Pairs of a row and an earlier kept row: never more than estimated, nor than without.
+
+    No set of texts has more duplicate pairs than estimated candidates.
+    """
     sets, kept = word_sets(rows), keep_first_duplicates(rows, threshold).matched < 0
     met = sum(
         bool(kept[j]) and jaccard(sets[i], sets[j]) >= exact_threshold(threshold)
@@ -226,6 +208,7 @@ def test_the_estimate_with_copies_bounds_what_the_greedy_meets(rows: list[str], 
     )
     ready = pack_sets(rows)
     assert met <= count_candidates_of_kept(ready, threshold) <= count_candidates(ready, threshold)
+    assert len(jaccard_pairs(rows, threshold).earlier) <= count_candidates(ready, threshold)
 
 
 def test_copies_of_one_text_stay_with_the_exact_join():
@@ -251,28 +234,327 @@ def test_the_estimate_across_bounds_the_near_pairs(
     assert same(cross_matches(left, right, threshold), found) or "MinHash" in str(found.engine)
 
 
-@LAW
-@given(texts, thresholds)
-def test_the_estimate_bounds_what_the_join_meets(rows: list[str], threshold: float):
-    """No set of texts has more duplicate pairs than estimated candidates."""
-    pairs = jaccard_pairs(rows, threshold)
-    assert count_candidates(pack_sets(rows), threshold) >= len(pairs.earlier)
-
-
-@LAW
-@given(texts, thresholds, st.integers(1, 7))
-def test_blocks_cannot_be_told_apart(rows: list[str], threshold: float, rows_a_block: int):
-    """What a block is matched with before it and what in itself: together the definition."""
-    ready = set_join._prepared(pack_sets(rows), threshold)
-    with Team(2) as team:
-        found = set_join._keep_first(ready, "", team, rows_a_block)
-    assert same(brute_force(rows, threshold), found)
-
-
 def test_threads_change_nothing():
-    """20,000 rows in parts and blocks: the same matches from one thread and from four."""
+    """5,000 rows in parts and blocks: the same matches from one thread and from four."""
     random = np.random.default_rng(8)
-    rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(20_000)]
+    rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(5_000)]
     assert same(
         keep_first_duplicates(rows, 0.7, threads=1), keep_first_duplicates(rows, 0.7, threads=4)
     )
+
+
+few, orders = st.integers(1, 12), st.integers(0, 9)
+shingles: st.SearchStrategy[Shingle] = st.sampled_from(("word", "char_5"))
+
+
+def parts_of(rows: Sequence[str], size: int) -> list[TextPart]:
+    return [partial(list, rows[start : start + size]) for start in range(0, len(rows), size)]
+
+
+def tasks_in(order: int) -> Tasks:
+    return Tasks(ShuffledMapper(order), MemoryArrays(), threads=1)
+
+
+def identical(expected: Matches, actual: Matches) -> bool:
+    return (
+        np.array_equal(expected.matched, actual.matched)
+        and np.array_equal(expected.similarity, actual.similarity)
+        and expected.engine == actual.engine
+    )
+
+
+@LAW
+@given(texts, thresholds, shingles, few, few, st.sampled_from((0, 1, 3, 1_000)), orders)
+def test_the_split_join_is_the_join_of_one_process(  # noqa: PLR0913, PLR0917 - what is varied
+    rows: list[str],
+    threshold: float,
+    shingle: Shingle,
+    size: int,
+    postings: int,
+    pairs: int,
+    order: int,
+):
+    """Any parts, ranges, rooms for pairs and orders of the tasks: same matches, same engine."""
+    split = keep_first_in_parts(
+        parts_of(rows, size),
+        threshold,
+        tasks_in(order),
+        shingle=shingle,
+        postings=postings,
+        pairs=pairs,
+    )
+    assert identical(keep_first_duplicates(rows, threshold, engine="exact", shingle=shingle), split)
+
+
+@pytest.mark.parametrize("pairs", [100, 100_000])
+def test_templates_chains_and_copies_are_decided_alike_in_rounds(pairs: int):
+    """2,000 claims of which most are near others: decided by pairs, or in rounds without them."""
+    random = np.random.default_rng(3)
+    words = np.array([f"w{number}" for number in range(60)])
+    rows = [" ".join(random.choice(words[:16], 9)) for _ in range(1_000)]
+    rows += [" ".join(words[first : first + 20]) for first in range(40)] * 10  # chains of copies
+    rows += [" ".join((*words[20:31], f"town {number}")) for number in range(600)]  # one template
+    rows = [rows[number] for number in random.permutation(len(rows))]
+    split = keep_first_in_parts(parts_of(rows, 300), 0.7, tasks_in(1), postings=2_000, pairs=pairs)
+    assert identical(keep_first_duplicates(rows, 0.7), split)
+
+
+@LAW
+@given(texts, texts, thresholds, shingles, few, orders)
+def test_the_split_cross_join_is_the_join_of_one_process(  # noqa: PLR0913, PLR0917
+    left: list[str], right: list[str], threshold: float, shingle: Shingle, size: int, order: int
+):
+    """Each left part against all of the right side."""
+    tasks = tasks_in(order)
+    split = cross_matches_in_parts(parts_of(left, size), right, threshold, tasks, shingle=shingle)
+    assert identical(cross_matches(left, right, threshold, engine="exact", shingle=shingle), split)
+
+
+def test_a_task_holds_only_its_range():
+    """With 40 ranges no task opens more than a fraction of the copies, and nothing stays stored."""
+    random = np.random.default_rng(5)
+    words = np.array([f"w{number}" for number in range(4_000)])
+    rows = [" ".join(random.choice(words, 20)) for _ in range(3_000)]
+    sizes: list[int] = []
+
+    class Watched(MemoryArrays):
+        def write(self, name: str, arrays):  # noqa: ANN001, ANN202 - as above
+            if name.startswith("copies"):
+                sizes.append(len(arrays["rows"]))
+            super().write(name, arrays)
+
+    tasks = Tasks(ShuffledMapper(), Watched(), 1)
+    keep_first_in_parts(parts_of(rows, 3_000), 0.7, tasks, postings=500)
+    assert len(sizes) > 30
+    assert max(sizes) <= 500 + 30  # a word has about 5 prefix entries
+    assert tasks.arrays.groups == {}
+
+
+def test_two_words_with_one_hash_are_an_error():
+    """The join would take them for one word; a second hash tells them apart."""
+    one, two = np.array([7, 9], np.uint64), np.array([1, 2], np.uint64)
+    counts = np.array([1, 1])
+    merged = merged_words([Words(one, two, counts), Words(one[1:], two[1:], counts[1:])])
+    assert [7, 9] == merged.hashes.tolist()
+    assert [1, 2] == merged.counts.tolist()
+    with pytest.raises(EngineError, match="same 64-bit hash"):
+        merged_words([Words(one, two, counts), Words(one, two[::-1], counts)])
+
+
+THRESHOLD = 0.7
+Engine = Callable[[Sequence[str], float], Matches]
+verified_minhash_duplicates = partial(keep_first_duplicates, engine="minhash_verified")
+verified_minhash_matches = partial(cross_matches, engine="minhash_verified")
+
+
+@pytest.fixture(scope="module")
+def claims() -> list[str]:
+    """600 claims of 12 words; every third copies an earlier one with 1 to 4 words changed."""
+    random = np.random.default_rng(11)
+    rows: list[list[str]] = []
+    for index in range(600):
+        if index % 3 == 2:
+            row = list(rows[random.integers(index)])
+            for position in random.choice(12, random.integers(1, 5), replace=False):
+                row[position] = f"w{random.integers(3_000)}"
+        else:
+            row = [f"w{number}" for number in random.integers(3_000, size=12)]
+        rows.append(row)
+    return [" ".join(row) for row in rows]
+
+
+def test_verified_minhash_invents_nothing_and_misses_little(claims: list[str]):
+    """Every match reaches the threshold; at least 97 % of exact removals are found."""
+    exact = keep_first_duplicates(claims, THRESHOLD)
+    found = verified_minhash_duplicates(claims, THRESHOLD)
+    sets = word_sets(claims)
+    for row in np.flatnonzero(found.is_matched):
+        a, b = sets[row], sets[found.matched[row]]
+        assert len(a & b) / len(a | b) == found.similarity[row] >= THRESHOLD
+    recall = (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum()
+    assert recall >= 0.97
+
+
+def test_plain_minhash_finds_most_of_the_exact_removals(claims: list[str]):
+    """The paper's engine: most removals, matched to rows that it kept itself."""
+    exact = keep_first_duplicates(claims, THRESHOLD)
+    found = minhash_duplicates(claims, THRESHOLD)
+    assert (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum() >= 0.6
+    assert not found.is_matched[found.matched[found.is_matched]].any()
+
+
+@pytest.mark.parametrize("engine", [minhash_duplicates, verified_minhash_duplicates])
+def test_edge_sizes_are_answered_by_minhash_and_its_answer_is_repeatable(
+    engine: Engine, claims: list[str]
+):
+    """No row, one row, all equal, no words: the first stays, its copies match it.
+
+    Two runs give the same matches: the permutations have a fixed seed.
+    """
+    for rows in ([], ["one"], ["same words here"] * 9, ["...", "", "!"]):
+        found = engine(rows, THRESHOLD)
+        assert [-1, *[0] * (len(rows) - 1)][: len(rows)] == found.matched.tolist()
+        assert [0.0, *[1.0] * (len(rows) - 1)][: len(rows)] == found.similarity.tolist()
+    first, second = engine(claims[:200], THRESHOLD), engine(claims[:200], THRESHOLD)
+    assert first.matched.tolist() == second.matched.tolist()
+
+
+def test_the_bands_find_pairs_at_the_threshold():
+    """A pair at Jaccard 0.7 is a candidate with probability of at least 0.99."""
+    assert ((32, 4), (8, 2)) == (generous_bands(THRESHOLD, 128), generous_bands(THRESHOLD, 16))
+    assert min(1 - (1 - THRESHOLD**4) ** 32, 1 - (1 - THRESHOLD**2) ** 8) >= 0.99
+
+
+def test_a_crowded_bucket_costs_no_more_than_its_first_rows():
+    """3,000 claims on one template: nobody is invented, copies of early rows still leave."""
+    rows = [f"one two three four five six seven w{i} v{i}" for i in range(3_000)]
+    rows += rows[:40]
+    found = verified_minhash_duplicates(rows, 0.9)
+    assert not found.is_matched[:3_000].any()
+    assert list(range(40)) == found.matched[3_000:].tolist()
+
+
+@pytest.mark.parametrize("shingle", ["word", "char_5"])
+def test_threads_and_other_rows_change_no_match(claims: list[str], shingle: Shingle):
+    """The permutations are fixed and hash an element by its bytes alone."""
+    rows = claims * 8
+    one = verified_minhash_duplicates(rows, THRESHOLD, shingle=shingle, threads=1)
+    many = verified_minhash_duplicates(rows, THRESHOLD, shingle=shingle, threads=3)
+    assert np.array_equal(one.matched, many.matched)
+    few = verified_minhash_duplicates(claims, THRESHOLD, shingle=shingle)
+    assert np.array_equal(few.is_matched, one.is_matched[: len(claims)])
+
+
+def test_engines_name_themselves_with_their_bands(claims: list[str]):
+    """Rates differ between tools because bands do: they are part of the name."""
+    assert minhash_duplicates(claims, 0.7).engine == ("datasketch MinHashLSH (word, 14 bands of 9)")
+    assert verified_minhash_duplicates(claims, 0.7).engine == (
+        "verified MinHash (word, 32 bands of 4)"
+    )
+
+
+def test_matches_across_are_exact_where_found(claims: list[str]):
+    """Verified: nothing invented, at least 97 % of the leaks found, the nearest one named."""
+    left, right = claims[:400], claims[300:]
+    exact = cross_matches(left, right, THRESHOLD)
+    found = verified_minhash_matches(left, right, THRESHOLD)
+    assert found.engine == verified_minhash_duplicates(claims, THRESHOLD).engine
+    ends = word_sets(left), word_sets(right)
+    for row in np.flatnonzero(found.is_matched):
+        a, b = ends[0][row], ends[1][found.matched[row]]
+        assert len(a & b) / len(a | b) == found.similarity[row] >= THRESHOLD
+    assert (found.similarity <= exact.similarity).all()
+    assert (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum() >= 0.97
+
+
+def test_plain_matches_across_find_most_leaks(claims: list[str]):
+    """The paper's engine names a test claim for most leaks, and copies match at 1."""
+    left, right = claims[:400], claims[300:]
+    exact = cross_matches(left, right, THRESHOLD)
+    found = minhash_matches(left, right, THRESHOLD)
+    assert (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum() >= 0.6
+    assert (found.similarity[300:] == 1).all()
+
+
+@pytest.mark.parametrize("engine", [minhash_matches, verified_minhash_matches])
+@pytest.mark.parametrize("left", [[], ["one two"], ["one two", "", "two one"]])
+@pytest.mark.parametrize("right", [[], ["two one"], ["x", "one two", "two one"]])
+def test_edge_sizes_across_are_answered(
+    engine: Callable[..., Matches], left: list[str], right: list[str]
+):
+    """Nothing on one side matches nothing; ties go to the first."""
+    first = {"one two": 0 if right[:1] == ["two one"] else 1}
+    first["two one"] = first["one two"]
+    expected = [first.get(text, -1) if right else -1 for text in left]
+    assert expected == engine(left, right, THRESHOLD).matched.tolist()
+
+
+ASCII = st.text(alphabet="aZs_09'’é .\n-\x00\x1f\x7f", max_size=24)
+LONG_WORDS = st.lists(
+    st.sampled_from(
+        ["seven77", "eight888", "nine99999", "nine99998", "éclair7", "ééééé", "it's's"]
+    ),
+    max_size=8,
+).map(" ".join)
+any_rows = st.lists(ASCII | LONG_WORDS | any_text, max_size=12)
+
+
+def same_sets(expected: Sequence[frozenset[str]], rows: Sequence[str], shingle: Shingle) -> bool:
+    """Whether the packed rows share elements exactly as the expected sets do."""
+    sets = pack_sets(rows, shingle)
+    tokens = [sets.tokens[a:b].tolist() for a, b in zip(sets.starts, sets.starts[1:], strict=False)]
+    if tokens != [sorted(set(row)) for row in tokens]:
+        return False
+    shared = [[len(set(a) & set(b)) for b in tokens] for a in tokens]
+    return shared == [[len(a & b) for b in expected] for a in expected]
+
+
+@LAW
+@given(any_rows)
+def test_compiled_words_are_the_words_of_the_definition(rows: list[str]):
+    """ASCII or not, with apostrophes, underscores and control characters: the same sets."""
+    assert same_sets(word_sets(rows), rows, "word")
+
+
+@LAW
+@given(any_rows)
+def test_compiled_shingles_are_runs_of_five_characters(rows: list[str]):
+    """Counted in characters, not bytes, in lower case, with spaces collapsed."""
+    assert same_sets(shingle_sets(rows), rows, "char_5")
+
+
+@LAW
+@given(any_rows)
+def test_a_text_written_in_ascii_and_beyond_gives_one_set(rows: list[str]):
+    """A curly apostrophe or a space beyond ASCII changes the path, not the words."""
+    beyond = [f"{row.replace(chr(39), '’')}\u2003" for row in rows]
+    both = pack_sets([*rows, *beyond])
+    half = len(rows)
+    for row in range(half):
+        first, second = (
+            both.tokens[both.starts[i] : both.starts[i + 1]] for i in (row, half + row)
+        )
+        assert np.array_equal(first, second)
+
+
+def test_the_rarest_element_stands_first():
+    """Elements are numbered by how few rows hold them; ties by first appearance."""
+    sets = pack_sets(["common rare", "common other", "common other"])
+    assert [[0, 2], [1, 2], [1, 2]] == [
+        sets.tokens[a:b].tolist() for a, b in zip(sets.starts, sets.starts[1:], strict=False)
+    ]
+
+
+def test_the_elements_of_a_long_text_ascend_too():
+    """Short and long rows are sorted by different means."""
+    generator = np.random.default_rng(4)
+    rows = [" ".join(f"w{n}" for n in generator.integers(0, 9_000, 6_000)) for _ in range(3)]
+    sets = pack_sets(rows)
+    for first, last in zip(sets.starts, sets.starts[1:], strict=False):
+        assert (np.diff(sets.tokens[first:last]) > 0).all()
+    assert [len(set(row.split())) for row in rows] == sets.sizes.tolist()
+
+
+@pytest.mark.parametrize("shingle", ["word", "char_5"])
+def test_rows_cut_into_parts_are_numbered_as_one(shingle: Shingle):
+    """20,000 rows, whatever the number of threads: the same bytes."""
+    random = np.random.default_rng(3)
+    rows = [f"w{a} w{b} Ünï{a % 7} w{a * b}" for a, b in random.integers(0, 900, (20_000, 2))]
+    one, many = pack_sets(rows, shingle, threads=1), pack_sets(rows, shingle, threads=3)
+    assert np.array_equal(one.tokens, many.tokens)
+    assert np.array_equal(one.starts, many.starts)
+    assert np.array_equal(one.hashes, many.hashes)
+    expected = (word_sets if shingle == "word" else shingle_sets)(rows)
+    assert [len(row) for row in expected] == one.sizes.tolist()
+    assert len(set().union(*expected)) == len(one.hashes)
+
+
+def test_a_hash_depends_on_the_element_alone():
+    """MinHash candidates must not change with the other rows of a run."""
+    alone, among = pack_sets(["zebra"]), pack_sets(["quagga zebra", "quagga"])
+    assert alone.hashes[0] in among.hashes
+
+
+def test_texts_that_are_no_valid_unicode_are_sets_too():
+    """A lone surrogate, as damaged JSON brings it, is a character like others."""
+    assert [1, 2] == pack_sets(["\ud800a", "\ud800a b"], "word").sizes.tolist()

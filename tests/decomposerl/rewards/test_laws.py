@@ -1,6 +1,6 @@
 """Laws of every reward in the catalogue: range, order, lost rulings, necessity's minimum.
 
-The sum and its policies are in ``test_rewards_sum.py``.
+The sum and its policies are in ``test_sum.py``.
 """
 
 import random
@@ -172,48 +172,39 @@ def test_necessity_is_no_more_than_any_question(cases: list[RewardCase]):
 
 
 @LAW
-@given(labels, st.lists(verdicts, max_size=6), st.integers(0, 6), st.data())
+@given(labels, verdicts, st.lists(verdicts, max_size=6), st.integers(0, 6))
 def test_one_harmful_question_is_enough(
-    label: Verdict, others: list[Verdict], place: int, data: st.DataObject
+    label: Verdict, full: Verdict, others: list[Verdict], place: int
 ):
-    """Wrong with it and right without it: -1, whatever the other questions are."""
-    wrong = data.draw(verdicts.filter(lambda one: one != label))
+    """Wrong with it and right without it: -1, whatever the other questions are.
+
+    Where the answers lead to the label a trace earns 1/2, or 1 if no answer can go.
+    """
     without = [*others[:place], label, *others[place:]]
-    (found,) = necessity([case(wrong, without, label=label)], PLAIN)
-    assert -1.0 == found.value
-    assert "harmful" == found.questions[min(place, len(others))].state
-
-
-@LAW
-@given(labels, st.lists(verdicts, min_size=1, max_size=6))
-def test_a_right_verdict_harms_nobody(label: Verdict, without: list[Verdict]):
-    """Where the answers lead to the label a trace earns 1/2, or 1 if no answer can go."""
-    (found,) = necessity([case(label, without, label=label)], PLAIN)
-    assert (0.5 if label in without else 1.0) == found.value
+    (found,) = necessity([case(full, without, label=label)], PLAIN)
+    if full != label:
+        assert (-1.0, "harmful") == (found.value, found.questions[min(place, len(others))].state)
+    (right,) = necessity([case(label, others or [NEI], label=label)], PLAIN)
+    assert (0.5 if label in others else 1.0) == right.value
 
 
 @LAW
 @given(groups(label=st.none()))
 def test_without_a_label_nothing_is_negative_or_half(cases: list[RewardCase]):
-    """Coverage and relative necessity are 0 or 1, and verification is not there."""
-    by_name = {reward.name: reward for reward in REWARDS}
-    for name in ("coverage", "necessity"):
-        assert {*values(by_name[name].compute(cases, PLAIN))} <= {0.0, 1.0}
-    assert {None} == {*values(by_name["verification"].compute(cases, PLAIN))}
+    """Coverage and relative necessity are 0 or 1, and verification is not there.
 
-
-@LAW
-@given(groups(label=st.none()))
-def test_agreement_pays_at_most_one_side(cases: list[RewardCase]):
-    """Of an unlabelled group only those of one verdict are paid, and never an undecided one."""
-    by_name = {reward.name: reward for reward in REWARDS}
-    paid = by_name["coverage"].compute(cases, PLAIN)
-    sides = {c.signals.full for c, found in zip(cases, paid, strict=True) if found.value}
+    Only those of one verdict are paid, and never an undecided one.
+    """
+    found = {reward.name: values(reward.compute(cases, PLAIN)) for reward in REWARDS}
+    assert {*found["coverage"], *found["necessity"]} <= {0.0, 1.0}
+    assert {None} == {*found["verification"]}
+    pairs = zip(cases, found["coverage"], strict=True)
+    sides = {one.signals.full for one, value in pairs if value}
     assert len(sides) <= 1
     assert NEI not in sides
 
 
-CLAIMS = [f"Bridge {number} is {number * 7} metres long." for number in range(10_000)]
+CLAIMS = [f"Bridge {number} is {number * 7} metres long." for number in range(3_000)]
 FIRST_AT_30 = [0, 3, 5, 6, 11]
 shares = st.floats(0.0, 1.0)
 
@@ -227,25 +218,22 @@ def test_labelled_claims_stay_labelled_as_the_share_grows(claim: str, one: float
     assert (False, True) == (is_labelled(claim, 0.0), is_labelled(claim, 1.0))
 
 
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.3, 0.5, 0.7, 0.99])
-def test_the_labelled_share_is_close_to_s(share: float):
-    """Of 10,000 claims the labelled are s of all within four standard errors."""
-    labelled = sum(is_labelled(claim, share) for claim in CLAIMS)
-    assert abs(labelled - 10_000 * share) <= 4 * (10_000 * share * (1 - share)) ** 0.5
+def test_the_labelled_share_is_close_to_s():
+    """Of 3,000 claims the labelled are s of all within four standard errors."""
+    for share in (0.01, 0.1, 0.3, 0.5, 0.7, 0.99):
+        labelled = sum(is_labelled(claim, share) for claim in CLAIMS)
+        assert abs(labelled - 3_000 * share) <= 4 * (3_000 * share * (1 - share)) ** 0.5, share
 
 
 def test_the_split_depends_on_nothing_but_the_claim():
-    """The order of the claims and white space change nothing; these five are fixed for good."""
+    """White space changes nothing; these five are fixed for good.
+
+    A rate of 10 that means percent must not label everything in silence.
+    """
     there = [is_labelled(claim, 0.3) for claim in CLAIMS]
-    back = [is_labelled(claim, 0.3) for claim in reversed(CLAIMS)]
-    assert there == back[::-1]
     spaced = [is_labelled(f"  {claim.replace(' ', chr(10) + ' ')} ", 0.3) for claim in CLAIMS]
     assert there == spaced
     assert FIRST_AT_30 == [number for number, kept in enumerate(there) if kept][:5]
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), float("inf")])
-def test_a_share_outside_0_and_1_is_refused(share: float):
-    """A rate of 10 that means percent must not label everything in silence."""
-    with pytest.raises(ValueError, match="supervision rate"):
-        is_labelled("A claim.", share)
+    for share in (-0.1, 1.1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="supervision rate"):
+            is_labelled("A claim.", share)

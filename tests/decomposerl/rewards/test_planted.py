@@ -14,7 +14,6 @@ from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
-from mean_rewards import mean_rewards, reward_markdown
 from planted_traces.planting import TRACE_KINDS, planted_traces
 from project import ROOT
 from resources.embedder.minilm import MiniLM
@@ -50,31 +49,29 @@ def values() -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def means(values: pl.DataFrame) -> dict[tuple[str, str], float]:
     """Mean by (kind, reward)."""
-    frame = mean_rewards(values, [*NAMES, TOTAL], TRACE_KINDS)
-    assert 0 == frame["nulls"].sum()
-    return {(kind, reward): mean for kind, reward, mean in frame["kind", "reward", "mean"].rows()}
+    assert 0 == values["value"].null_count()
+    frame = values.group_by("kind", "reward").agg(pl.mean("value"))
+    return {(kind, reward): mean for kind, reward, mean in frame.rows()}
 
 
-@pytest.mark.parametrize(
-    ("better", "worse", "rewards"),
-    [
-        ("good", "redundant", ["diversity", "necessity"]),
-        ("good", "hallucinated", ["joint"]),
-        ("good", "non_atomic", ["joint"]),
-        ("honest_abstention", "dodging", ["joint"]),
-        ("good", "misled", ["verification", "coverage"]),
-        ("good", "mislabelled", ["verification"]),
-        ("good", "harmful", ["necessity", "coverage"]),
-        ("good", "broken", ["format"]),
-        ("broken", "truncated", ["format"]),
-    ],
+BETTER = (
+    ("good", "redundant", "diversity necessity"),
+    ("good", "hallucinated", "joint"),
+    ("good", "non_atomic", "joint"),
+    ("honest_abstention", "dodging", "joint"),
+    ("good", "misled", "verification coverage"),
+    ("good", "mislabelled", "verification"),
+    ("good", "harmful", "necessity coverage"),
+    ("good", "broken", "format"),
+    ("broken", "truncated", "format"),
 )
-def test_the_better_kind_earns_more(
-    means: dict[tuple[str, str], float], better: str, worse: str, rewards: list[str]
-):
+
+
+def test_the_better_kind_earns_more(means: dict[tuple[str, str], float]):
     """Each fault costs in the reward that is there to see it, and by a margin."""
-    for reward in rewards:
-        assert means[better, reward] > means[worse, reward] + 0.05, reward
+    for better, worse, rewards in BETTER:
+        for reward in rewards.split():
+            assert means[better, reward] > means[worse, reward] + 0.05, (better, worse, reward)
 
 
 def test_good_traces_have_the_highest_sum(means: dict[tuple[str, str], float]):
@@ -108,23 +105,16 @@ def test_words_to_the_judge_earn_nothing(values: pl.DataFrame):
     assert [] == gains
 
 
-def test_the_table_in_the_docs_is_this_one(values: pl.DataFrame):
+def test_the_table_in_the_docs_is_this_one(means: dict[tuple[str, str], float]):
     """The page has the means by kind; ties in the last digit may fall either way."""
-    table = reward_markdown(mean_rewards(values, [*NAMES, TOTAL], TRACE_KINDS))
-    shown = PAGE.read_text("utf-8")
-    inside = re.search(r"<!-- planted -->\n(.*?)<!-- /planted -->", shown, re.DOTALL)
+    inside = re.search(r"<!-- planted -->\n(.*?)<!-- /planted", PAGE.read_text("utf-8"), re.DOTALL)
     assert inside is not None
-    rows = [
-        [re.split(r"\s*\|\s*", line.strip("| ")) for line in text.splitlines() if "|" in line]
-        for text in (table, inside[1])
-    ]
-    for (kind, _, *mine), (same_kind, *theirs) in zip(*rows, strict=True):
-        assert kind.replace("_", " ") == same_kind
-        for cell, stated in zip(mine, theirs, strict=True):
-            if re.fullmatch(r"-?\d+\.\d+", cell):
-                assert float(cell) == pytest.approx(float(stated), abs=0.011)
-            else:
-                assert cell.strip("-: ").replace("_", " ") == stated.strip("-: ")
+    head, _, *rows = [line.strip("| ").split(" | ") for line in inside[1].splitlines()]
+    assert ["kind", *(name.replace("_", " ") for name in NAMES), TOTAL] == head
+    assert [kind.replace("_", " ") for kind in TRACE_KINDS] == [row[0] for row in rows]
+    for kind, row in zip(TRACE_KINDS, rows, strict=True):
+        expected = [means[kind, reward] for reward in (*NAMES, TOTAL)]
+        assert pytest.approx(expected, abs=0.011) == [float(cell) for cell in row[1:]], kind
 
 
 def test_the_worked_example_of_the_docs():

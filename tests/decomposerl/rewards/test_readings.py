@@ -1,6 +1,6 @@
-"""Readings that do not exist are refused, and diversity agrees with its formula read aloud."""
+"""The readings of the rewards: what each changes, and an open claim where it is admitted."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -8,10 +8,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError
+from decomposerl.judge.signals import Signals
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.composite import active_rewards, judge_roles, reward_batch
+from decomposerl.rewards.coverage import coverage
 from decomposerl.rewards.diversity import diversity
+from decomposerl.rewards.format import conditions_met
+from decomposerl.rewards.joint import joint
+from decomposerl.rewards.necessity import necessity
+from decomposerl.rewards.readings import asks_about_part, restates, verdict
 from decomposerl.rewards.reward import RewardCase
-from decomposerl.rewards.settings import RewardSettings
-from reward_parts import PLAIN, rollout, signals, unit, values, vectors
+from decomposerl.rewards.settings import STRICT, RewardSettings
+from decomposerl.rewards.verification import verification
+from decomposerl.rewards.votes import pseudo_label
+from decomposerl.schemas import LABELS, VERDICTS, Verdict
+from decomposerl.traces.abstention import abstains
+from decomposerl.traces.grammar import build_trace, parse_trace
+from decomposerl.traces.rollout import Rollout
+from decomposerl.traces.trace import Cycle
+from decomposerl.training.experiments import RECIPES
+from reward_parts import (
+    ALL_MET,
+    NEI,
+    PLAIN,
+    R,
+    S,
+    groups,
+    numbered,
+    rollout,
+    signals,
+    states,
+    unit,
+    values,
+    vectors,
+)
 from strategies import LAW
 
 traces = st.lists(st.lists(vectors, max_size=5), min_size=1, max_size=6)
@@ -33,31 +63,280 @@ def by_hand(rows: list[tuple[float, ...]]) -> float:
 @LAW
 @given(traces)
 def test_diversity_is_its_formula(group: list[list[tuple[float, ...]]]):
-    """Traces of any lengths read at once score what each scores by the double loop."""
-    found = values(diversity([case_of(rows) for rows in group], PLAIN))
-    assert [by_hand(rows) for rows in group] == pytest.approx(found, abs=1e-6)
+    """Traces of any lengths read at once score what each scores by the double loop.
+
+    Alone or beside others, the score is the very same number.
+    """
+    cases = [case_of(rows) for rows in group]
+    found = diversity(cases, PLAIN)
+    assert [by_hand(rows) for rows in group] == pytest.approx(values(found), abs=1e-6)
+    assert [diversity([case], PLAIN)[0] for case in cases] == found
+
+
+def test_a_vector_that_is_not_finite_is_an_error():
+    """A value that is not a number would make every mean of the batch one that is not."""
+    for odd in (np.nan, np.inf):
+        broken = np.array([[1.0, 0.0], [odd, 0.0]], dtype=np.float32)
+        with pytest.raises(ValueError, match="not finite"):
+            diversity([RewardCase(rollout(2), signals(2), broken)], PLAIN)
+
+
+def test_an_unknown_reading_is_refused():
+    """It would silently count as the other reading; the message lists what there is."""
+    for field in fields(RewardSettings):
+        if field.name != "weights":
+            with pytest.raises(ConfigError, match=f"'{field.name}' is 'max'.*{field.default}"):
+                RewardSettings(**{field.name: "max"})
+
+
+CLAIM = "The Ilva ferry was designed by Oskar Lund in 1931."
+WHO, WHEN = "Who designed the Ilva ferry?", "In which year was the Ilva ferry designed?"
+COPY, FILLER = "Is it true that the Ilva ferry was designed by Oskar Lund in 1931?", "Who ate?"
+SILENT = "I don't know."
+GROUNDED = RewardSettings(grounding="required")
+REFUTES = RewardSettings(silence="refutes")
+MARKED = RewardSettings(restating="marked")
+PART = RewardSettings(abstention="part")
+
+
+def case(pairs: list[tuple[str, str]], full: str, without: str, correct: str) -> RewardCase:
+    """A case by initials: verdicts S, R, N; ``correct`` + right, - wrong, 0 abstains and open."""
+    of = {"S": S, "R": R, "N": NEI}
+    sampled = rollout([Cycle(*pair, "So.") for pair in pairs], R, label=R)
+    ruled = signals(len(pairs), of[full], [of[one] for one in without])
+    ruled = replace(
+        ruled,
+        answerable=tuple(one != "0" for one in correct),
+        correct=tuple(None if one == "0" else one == "+" for one in correct),
+        abstained=tuple(one == "0" for one in correct),
+    )
+    return RewardCase(replace(sampled, claim=CLAIM), ruled)
+
+
+def test_parts_restatements_and_other_things():
+    """A part holds mostly words of the claim, and not nearly all of them."""
+    again = "Did Oskar Lund design the ferry Ilva in the year 1931?"
+    others = (FILLER, "What did Oskar Lund eat at the harbour?", "Which colour do ferries have?")
+    kinds = {(True, False): (WHO, WHEN), (False, True): (COPY, again), (False, False): others}
+    for kind, questions in kinds.items():
+        for question in questions:
+            assert kind == (asks_about_part(CLAIM, question), restates(CLAIM, question)), question
+
+
+def test_coverage_pays_for_grounded_answers_only():
+    """Half of the answers are wrong: half; the plain reading pays the verdict alone."""
+    half = case([(WHO, "Karl Mohr."), (WHEN, "In 1931.")], "R", "NR", "-+")
+    assert [1.0] == values(coverage([half], PLAIN))
+    assert [0.5] == values(coverage([half], GROUNDED))
+
+
+def test_an_ungrounded_answer_earns_no_necessity_and_keeps_its_harm():
+    """A positive value falls to 0; a harmful question stays harmful."""
+    made_up = case([(WHO, "Karl Mohr."), (WHEN, "In 1931.")], "R", "NR", "-+")
+    assert ["ungrounded", "redundant"] == states(necessity([made_up], GROUNDED)[0])
+    assert ["necessary", "redundant"] == states(necessity([made_up], PLAIN)[0])
+    harmful = case([(WHO, "Karl Mohr."), (WHEN, "In 1931.")], "S", "RS", "-+")
+    assert ["harmful", "neutral"] == states(necessity([harmful], GROUNDED)[0])
+
+
+def test_silence_about_a_part_refutes():
+    """An honest abstention turns NotEnoughInfo into Refuted, and is necessary if it is alone."""
+    alone = case([(WHO, SILENT), (WHEN, "In 1931.")], "N", "NN", "0+")
+    assert ([0.0], [1.0]) == (values(coverage([alone], PLAIN)), values(coverage([alone], REFUTES)))
+    assert ["necessary", "redundant"] == states(necessity([alone], REFUTES)[0])
+    both = case([(WHO, SILENT), (WHEN, SILENT)], "N", "NN", "00")
+    assert ["redundant", "redundant"] == states(necessity([both], REFUTES)[0])
+
+
+def test_silence_elsewhere_says_nothing():
+    """Fillers and the whole claim do not count, and a verdict that there is stays.
+
+    Where the document answers a dodged question, the abstention refutes nothing.
+    """
+    for question, full, expected in (
+        (FILLER, "N", NEI),
+        (COPY, "N", NEI),
+        (WHO, "S", S),
+        (WHO, "N", R),
+    ):
+        silent = case([(question, SILENT), (WHEN, "In 1931.")], full, "NN", "0+")
+        assert expected == verdict(silent, REFUTES), (question, full)
+    dodged = case([(WHO, SILENT), (WHEN, "In 1931.")], "N", "NN", "0+")
+    answerable = replace(dodged, signals=replace(dodged.signals, answerable=(True, True)))
+    assert NEI == verdict(answerable, REFUTES)
+
+
+def test_the_votes_of_an_unlabelled_group_are_read_the_same():
+    """Two abstaining rollouts outvote one that supports."""
+    silent = case([(WHO, SILENT), (WHEN, SILENT)], "N", "NN", "00")
+    reported = case([(WHO, "Oskar Lund."), (WHEN, "In 1931.")], "S", "NN", "++")
+    cases = numbered([silent, silent, reported])
+    assert (S, R) == (pseudo_label(cases, PLAIN), pseudo_label(cases, REFUTES))
+
+
+def test_joint_marks_restatements_and_abstentions_beside_the_claim():
+    """A restated claim earns 0 when marked; a filler's abstention when parts alone pay."""
+    one = case([(COPY, "Yes."), (FILLER, SILENT), (WHO, SILENT)], "S", "SSS", "+00")
+    assert [1.0] == values(joint([one], PLAIN))
+    assert ["restates", "abstained", "abstained"] == states(joint([one], MARKED)[0])
+    assert ["answered", "beside_the_claim", "abstained"] == states(joint([one], PART)[0])
+    assert [1 / 3] == values(joint([one], STRICT))
+
+
+def test_a_missing_ruling_is_null_where_a_reading_needs_it():
+    """Correctness that failed makes coverage null under ``grounding``, and nowhere else."""
+    lost = case([(WHO, "Karl Mohr."), (WHEN, "In 1931.")], "R", "NR", "-+")
+    lost = replace(lost, signals=replace(lost.signals, correct=(None, True)))
+    assert [1.0] == values(coverage([lost], PLAIN))
+    assert [None] == values(coverage([lost], GROUNDED))
+    assert [None] == values(necessity([lost], GROUNDED))
+
+
+def test_the_rulings_that_a_reading_needs_are_asked_for():
+    """With joint quality off, coverage still needs the rulings on each question."""
+    off = {"joint": 0.0}
+    plain, strict = RewardSettings(weights=off), replace(STRICT, weights=off)
+    assert {"full", "leave_one_out"} == judge_roles(active_rewards(plain), plain)
+    roles = {"full", "leave_one_out", "question"}
+    assert roles == judge_roles(active_rewards(strict), strict)
+    assert roles == judge_roles(list(REWARDS), PLAIN)
 
 
 @LAW
-@given(traces)
-def test_diversity_of_a_trace_does_not_depend_on_its_group(group: list[list[tuple[float, ...]]]):
-    """Alone or beside others, the score is the very same number."""
-    cases = [case_of(rows) for rows in group]
-    assert [diversity([case], PLAIN)[0] for case in cases] == diversity(cases, PLAIN)
+@given(groups())
+def test_strict_values_stay_in_range_and_wrong_verdicts_earn_no_more(cases: list[RewardCase]):
+    """Each reward keeps its bounds; joint quality never grows by the strict readings."""
+    found = reward_batch(cases, STRICT).results
+    plain = reward_batch(cases, PLAIN).results
+    for reward in REWARDS:
+        for result in found.get(reward.name, ()):
+            assert result.value is None or reward.low <= result.value <= reward.high
+    for strict, literal in zip(found["joint"], plain["joint"], strict=True):
+        assert strict.value is None or strict.value <= (literal.value or 0.0) + 1e-9
 
 
-@pytest.mark.parametrize("odd", [np.nan, np.inf])
-def test_a_vector_that_is_not_finite_is_an_error(odd: float):
-    """A value that is not a number would make every mean of the batch one that is not."""
-    broken = np.array([[1.0, 0.0], [odd, 0.0]], dtype=np.float32)
-    with pytest.raises(ValueError, match="not finite"):
-        diversity([RewardCase(rollout(2), signals(2), broken)], PLAIN)
+def test_the_papers_recipes_keep_the_papers_readings():
+    """Every recipe with a row in the paper; only ``tiny_strict`` reads strictly."""
+    for recipe in RECIPES:
+        readings = replace(recipe.rewards, weights={})
+        assert (readings == STRICT) == (recipe.name == "tiny_strict")
+        assert readings == PLAIN or not recipe.paper
 
 
-@pytest.mark.parametrize(
-    "name", [field.name for field in fields(RewardSettings) if field.name != "weights"]
-)
-def test_an_unknown_reading_is_refused(name: str):
-    """It would silently count as the other reading; the message lists what there is."""
-    with pytest.raises(ConfigError, match=f"'{name}' is 'max'; it must be one of"):
-        RewardSettings(**{name: "max"})
+OPEN_CLAIM = "Ilva bridge opened in 1921 and Torbeck designed the river market."
+HERE, THERE = "Did Ilva bridge open in 1921?", "Did Torbeck design the river market?"
+BESIDE = "Who mows the lawns of Quessa castle?"
+YES, DODGE = "Yes, Ilva bridge opened in 1921.", "I don't know."
+
+
+def open_case(
+    *cycles: tuple[str, str, bool | None],
+    full: Verdict | None = NEI,
+    without: tuple[Verdict | None, ...] | None = None,
+    label: Verdict | None = NEI,
+    labels: tuple[Verdict, ...] = VERDICTS,
+) -> RewardCase:
+    """Cycles of question, answer and whether the document can answer it; correct where it says."""
+    parts = [Cycle(question, answer, "So.") for question, answer, _ in cycles]
+    silent = tuple(abstains(part.answer) for part in parts)
+    ruled = Signals(
+        full=full if parts else NEI,
+        without=(NEI,) * len(parts) if without is None else without,
+        answerable=tuple(answerable for _, _, answerable in cycles),
+        atomic=(ALL_MET,) * len(parts),
+        correct=tuple(None if quiet else True for quiet in silent),
+        abstained=silent,
+    )
+    trace = build_trace("Look.", parts, NEI, labels)
+    evidence = "Ilva bridge opened in 1921."
+    return RewardCase(Rollout("g", 0, OPEN_CLAIM, evidence, trace, label), ruled)
+
+
+SHOWN = (HERE, YES, True), (THERE, DODGE, False)
+UNPAID = {
+    "nothing is asked": open_case(),
+    "a dodge": open_case((THERE, DODGE, True), (HERE, DODGE, True)),
+    "open, but beside the claim": open_case((BESIDE, DODGE, False), (HERE, YES, True)),
+    "all that is asked is answered": open_case((HERE, YES, True), (BESIDE, "Ann.", True)),
+    "the judge finds it supported": open_case(*SHOWN, full=S, without=(NEI, S)),
+}
+
+
+def test_an_open_claim_pays_nobody_who_does_not_show_it_open():
+    """Neither coverage nor necessity, and no vote for the third verdict.
+
+    Nothing follows from nothing answered: a trace that is empty, that dodges, or that asks about
+    something else earns nothing by it.
+    """
+    for name, one in UNPAID.items():
+        assert [0.0] == values(coverage([one], PLAIN)), name
+        assert all(value <= 0 for value in values(necessity([one], PLAIN)) if value is not None)
+        assert pseudo_label([one], PLAIN) != NEI, name
+
+
+def test_an_open_part_that_is_shown_pays_and_is_the_necessary_question():
+    """The answer that leaves the part open is necessary, the other one redundant."""
+    one = open_case(*SHOWN)
+    assert [1.0] == values(coverage([one], PLAIN))
+    (found,) = necessity([one], PLAIN)
+    assert ["redundant", "necessary"] == states(found)
+    (alone,) = necessity([open_case((THERE, DODGE, False))], PLAIN)
+    assert ["necessary"] == states(alone)
+    assert NEI == pseudo_label([one], PLAIN)
+
+
+def test_a_ruling_that_is_missing_decides_nothing():
+    """Whether the part is open is not known: null, and no vote."""
+    one = open_case((THERE, DODGE, None))
+    assert [None] == values(coverage([one], PLAIN))
+    assert [None] == values(necessity([one], PLAIN))
+    assert pseudo_label([one], PLAIN) is None
+
+
+def test_two_way_an_open_claim_is_no_majority_and_the_two_labels_are_as_before():
+    """The same rulings: where the third verdict is not admitted nobody votes for it."""
+    two = open_case(*SHOWN, labels=LABELS, label=None)
+    assert pseudo_label([two, two], PLAIN) is None
+    assert [0.0] == values(coverage([two], PLAIN))
+    for label in (S, R):
+        known = open_case(*SHOWN, full=label, without=(label, NEI), label=label)
+        assert [1.0] == values(coverage([known], PLAIN))
+        assert ["redundant", "necessary"] == states(necessity([known], PLAIN)[0])
+
+
+@LAW
+@given(st.lists(st.sampled_from((S, R, NEI)), max_size=9))
+def test_the_majority_of_three_is_the_one_verdict_with_most_votes(given_: list[Verdict]):
+    """A tie at the top gives none, whatever the policy's own verdicts are."""
+    settings = RewardSettings(votes="policy")
+    cases = [open_case(*SHOWN) for _ in given_]
+    traces = [build_trace("Look.", [], verdict, VERDICTS) for verdict in given_]
+    said = [
+        replace(one, rollout=replace(one.rollout, trace=trace))
+        for one, trace in zip(cases, traces, strict=True)
+    ]
+    counts = sorted((given_.count(one) for one in VERDICTS), reverse=True)
+    clear = bool(given_) and counts[0] > counts[1]
+    expected = max(VERDICTS, key=given_.count) if clear else None
+    assert expected == pseudo_label(said, settings)
+
+
+def test_the_third_verdict_meets_the_format_only_where_it_is_admitted():
+    """It is one of three labels there, and an unknown verdict elsewhere; verification follows."""
+    text = "<think>a</think><verification>Not Enough Information</verification>"
+    three, two = parse_trace(text, VERDICTS), parse_trace(text)
+    met = "the verdict is one of the labels"
+    assert (NEI, True) == (three.verdict, met in conditions_met(three))
+    assert (None, False) == (two.verdict, met in conditions_met(two))
+    rollouts = [Rollout("g", 0, OPEN_CLAIM, "", trace, NEI) for trace in (three, two)]
+    empty = Signals(NEI, (), (), (), (), ())
+    cases = [RewardCase(one, empty) for one in rollouts]
+    assert [1.0, 0.0] == values(verification(cases, PLAIN))
+
+
+def test_coverage_asks_for_the_rulings_that_it_reads():
+    """Three-way also those on each question, though no other reward needs them."""
+    alone = RewardSettings(weights=dict.fromkeys(("joint", "necessity", "consistency"), 0.0))
+    active = active_rewards(alone)
+    assert {"full"} == judge_roles(active, alone)
+    assert {"full", "question"} == judge_roles(active, alone, three_way=True)

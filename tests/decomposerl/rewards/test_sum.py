@@ -1,6 +1,5 @@
 """The sum of the ensemble: what counts, weights and switches, failure policies, the table."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -95,37 +94,36 @@ def twins() -> list[RewardCase]:
     return numbered([case(None, [NEI, NEI]), good], "a") + numbered([good, good], "b")
 
 
-@pytest.mark.parametrize(
-    ("policy", "totals"),
-    [
-        ("drop_group", [4.0, 4.0, 6.0, 6.0]),
-        ("drop_rollout", [None, 6.0, 6.0, 6.0]),
-        ("zero", [4.0, 6.0, 6.0, 6.0]),
-    ],
-)
-def test_failure_policies_by_hand(policy: FailurePolicy, totals: list[float | None]):
-    """Format, verification, count, joint 1, diversity 0; coverage and necessity 1 or lost."""
-    scored = reward_batch(twins(), under(policy))
-    assert totals == list(scored.totals)
-    rates = {name: scored.failure_rate(name) for name in SEVEN}
-    assert dict.fromkeys(SEVEN, 0.0) | {"coverage": 0.25, "necessity": 0.25} == rates
+TOTALS: dict[FailurePolicy, list[float | None]] = {
+    "drop_group": [4.0, 4.0, 6.0, 6.0],
+    "drop_rollout": [None, 6.0, 6.0, 6.0],
+    "zero": [4.0, 6.0, 6.0, 6.0],
+}
+
+
+def test_failure_policies_by_hand():
+    """Format, verification, count, joint 1, diversity 0; coverage and necessity 1 or lost.
+
+    Without coverage and necessity the lost verdict is nobody's loss, under every policy.
+    """
+    for policy, totals in TOTALS.items():
+        scored = reward_batch(twins(), under(policy))
+        assert totals == list(scored.totals)
+        rates = {name: scored.failure_rate(name) for name in SEVEN}
+        assert dict.fromkeys(SEVEN, 0.0) | {"coverage": 0.25, "necessity": 0.25} == rates
+    off = {"coverage": 0.0, "necessity": 0.0}
+    for policy in (*TOTALS, "raise"):
+        scored = reward_batch(twins(), RewardSettings(weights=off, failures=policy))
+        assert [4.0] * 4 == list(scored.totals)
+        assert not {"coverage", "necessity"} & scored.results.keys()
 
 
 def test_raise_names_the_reward_and_the_rollout():
     """Under ``raise`` the first lost ruling stops the batch; without one all is as ever."""
-    with pytest.raises(RewardError, match="'coverage' lacks a ruling for rollout 0 of 'a'"):
+    with pytest.raises(RewardError, match=r"'coverage' .*rollout 0 of 'a'"):
         reward_batch(twins(), under("raise"))
     whole = twins()[1:]
     assert reward_batch(whole, PLAIN).totals == reward_batch(whole, under("raise")).totals
-
-
-def test_what_is_switched_off_cannot_fail():
-    """Without coverage and necessity the lost verdict is nobody's loss, under every policy."""
-    off = {"coverage": 0.0, "necessity": 0.0}
-    for policy in ("drop_group", "drop_rollout", "zero", "raise"):
-        scored = reward_batch(twins(), RewardSettings(weights=off, failures=policy))
-        assert [4.0] * 4 == list(scored.totals)
-        assert not {"coverage", "necessity"} & scored.results.keys()
 
 
 def test_the_failure_rate_passes_over_what_is_absent():
@@ -175,53 +173,41 @@ def test_weights():
     assert 6.0 + 2.0 - 0.75 == total
 
 
-@pytest.mark.parametrize("weight", [float("nan"), float("inf"), float("-inf")])
-def test_a_weight_is_a_finite_number(weight: float):
-    """A weight that is none would make every total none."""
-    with pytest.raises(ConfigError, match="weight of 'joint'"):
-        reward_batch(twins(), RewardSettings(weights={"joint": weight}))
+def test_a_weight_is_a_finite_number_of_a_reward_by_name():
+    """Else every total is none, or a misspelt switch leaves the reward on; the names are listed.
 
-
-@pytest.mark.parametrize("name", ["R_fmt", "Format", "neccessity", "", TOTAL])
-def test_an_unknown_weight_name_is_refused(name: str):
-    """A misspelt switch must not run the experiment with the reward on; the names are listed."""
-    with pytest.raises(ConfigError, match=rf"no reward '{name}'; the names are format, veri"):
-        reward_batch(twins(), RewardSettings(weights={name: 0.0}))
-
-
-def test_everything_off_or_nothing_there():
-    """Without an active reward there is no total; without cases there is nothing."""
+    Without an active reward there is no total; without cases there is nothing.
+    """
+    for weight in (float("nan"), float("inf"), float("-inf")):
+        with pytest.raises(ConfigError, match="'joint'"):
+            reward_batch(twins(), RewardSettings(weights={"joint": weight}))
+    for name in ("R_fmt", "Format", "neccessity", "", TOTAL):
+        with pytest.raises(ConfigError, match=rf"'{name}'.*format, verification"):
+            reward_batch(twins(), RewardSettings(weights={name: 0.0}))
     off = RewardSettings(weights=dict.fromkeys(SEVEN, 0.0))
     assert (None,) * 4 == reward_batch(twins(), off).totals
     assert () == reward_batch([], PLAIN).totals
 
 
-def _other(field: str, value: object) -> Callable[[RewardCase], RewardCase]:
-    return lambda one: replace(one, rollout=replace(one.rollout, **{field: value}))
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [_other("claim", "No."), _other("evidence", "No."), _other("label", None), _other("n_star", 9)],
-)
-def test_a_group_is_one_prompt(changed: Callable[[RewardCase], RewardCase]):
+def test_a_group_is_one_prompt():
     """Rollouts that differ in what they were asked are not compared; other groups may differ."""
     one, other = numbered([case(S), case(S)])
-    with pytest.raises(ValueError, match="rollouts of group 'g' differ"):
-        reward_batch([one, changed(other)], PLAIN)
-    apart = changed(other)
-    reward_batch([one, replace(apart, rollout=replace(apart.rollout, group="h"))], PLAIN)
+    for change in ({"claim": "No."}, {"evidence": "No."}, {"label": None}, {"n_star": 9}):
+        changed = replace(other.rollout, **change)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="group 'g'"):
+            reward_batch([one, replace(other, rollout=changed)], PLAIN)
+        reward_batch([one, replace(other, rollout=replace(changed, group="h"))], PLAIN)
 
 
-@pytest.mark.parametrize("field", ["without", "answerable", "atomic", "correct", "abstained"])
-def test_signals_of_another_trace_are_refused(field: str):
+def test_signals_of_another_trace_are_refused():
     """Rulings that are not one a cycle belong elsewhere; a score of them would look right."""
     one = case(S, [NEI, NEI])
-    short = replace(one.signals, **{field: getattr(one.signals, field)[:1]})
-    with pytest.raises(ValueError, match=r"rollout 0 of 'g' has 2 cycles, its signals have \[1, 2"):
-        reward_batch([replace(one, signals=short)], PLAIN)
+    for field in ("without", "answerable", "atomic", "correct", "abstained"):
+        short = replace(one.signals, **{field: getattr(one.signals, field)[:1]})
+        with pytest.raises(ValueError, match=r"rollout 0 of 'g' .*2 .*\[1, 2"):
+            reward_batch([replace(one, signals=short)], PLAIN)
     longer = case(S, [NEI, NEI, NEI]).signals
-    with pytest.raises(ValueError, match=r"has 2 cycles, its signals have \[3\]"):
+    with pytest.raises(ValueError, match=r"2 .*\[3\]"):
         reward_batch([replace(one, signals=longer)], PLAIN)
 
 

@@ -1,21 +1,33 @@
-"""Every branch of the formulas that need no judge, by hand; the judged ones have their file."""
+"""Every branch of the formulas by hand; verdicts stand by their initials."""
+
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
+from decomposerl.judge.signals import Signals
+from decomposerl.rewards.coverage import coverage
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
+from decomposerl.rewards.joint import joint
+from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.question_count import question_count
 from decomposerl.rewards.reward import RewardCase, RewardResult
+from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.verification import verification
+from decomposerl.rewards.votes import pseudo_label
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict
 from reward_parts import (
+    ALL_MET,
+    NEI,
     PLAIN,
     R,
     S,
     case,
+    cycles,
     rollout,
     signals,
     states,
@@ -30,98 +42,75 @@ GOOD = f"{THINK}{ONE}{THINK}{TWO}{THINK}{END}"
 OPENS, ASKS, ANSWERED, THOUGHT, PAIRS, VERDICT, LABEL, TAGS = (name for name, _ in CONDITIONS)
 
 
-@pytest.mark.parametrize(
-    ("broken", "text"),
-    [
-        ((), GOOD),
-        ((), GOOD.replace("Supported", " refuted\n")),
-        ((), THINK + GOOD),
-        ((OPENS,), GOOD.removeprefix(THINK)),
-        ((ASKS,), GOOD.replace("When?", "Who?")),
-        ((ANSWERED,), GOOD.replace(END, f"<question>Why?</question>{THINK}{END}")),
-        ((ANSWERED,), GOOD.replace(END, f"<answer>No.</answer>{THINK}{END}")),
-        ((THOUGHT,), f"{THINK}{ONE}{TWO}{THINK}{END}"),
-        ((THOUGHT,), f"{THINK}{ONE}{THINK}{TWO}{END}"),
-        ((PAIRS,), f"{THINK}{ONE}{THINK}{END}"),
-        ((VERDICT,), GOOD + END),
-        ((VERDICT,), GOOD + THINK),
-        ((LABEL,), GOOD.replace("Supported", "Mostly Supported")),
-        ((LABEL,), GOOD.replace("Supported", "NotEnoughInfo")),
-        ((TAGS,), f"Sure: {GOOD}"),
-        ((TAGS,), f"{GOOD} Done."),
-        ((TAGS,), f"{GOOD}</answer>"),
-        ((TAGS,), GOOD.replace("1921.", "1921. <Think>")),
-        ((TAGS,), GOOD.replace(f"{THINK}{ONE}", f"<think>a{ONE}")),
-        ((TAGS,), f"{THINK}<think> </think>" + GOOD.removeprefix(THINK)),
-        ((OPENS, TAGS), "<think></think>" + GOOD.removeprefix(THINK)),
-        ((VERDICT, LABEL), GOOD.removesuffix(END)),
-        ((VERDICT, LABEL), GOOD + END.replace("Supported", "Refuted")),
-        ((VERDICT, LABEL, TAGS), GOOD.removesuffix("</verification>")),
-        ((ANSWERED, PAIRS, VERDICT, LABEL), f"{THINK}{ONE}{THINK}{WHEN}"),
-        ((ASKS, ANSWERED, THOUGHT, PAIRS), THINK + END),
-        (tuple(name for name, _ in CONDITIONS), "The claim is supported."),
-        (tuple(name for name, _ in CONDITIONS), ""),
-    ],
+FORMATS: tuple[tuple[tuple[str, ...], str], ...] = (
+    ((), GOOD),
+    ((), GOOD.replace("Supported", " refuted\n")),
+    ((), THINK + GOOD),
+    ((OPENS,), GOOD.removeprefix(THINK)),
+    ((ASKS,), GOOD.replace("When?", "Who?")),
+    ((ANSWERED,), GOOD.replace(END, f"<question>Why?</question>{THINK}{END}")),
+    ((ANSWERED,), GOOD.replace(END, f"<answer>No.</answer>{THINK}{END}")),
+    ((THOUGHT,), f"{THINK}{ONE}{TWO}{THINK}{END}"),
+    ((THOUGHT,), f"{THINK}{ONE}{THINK}{TWO}{END}"),
+    ((PAIRS,), f"{THINK}{ONE}{THINK}{END}"),
+    ((VERDICT,), GOOD + END),
+    ((VERDICT,), GOOD + THINK),
+    ((LABEL,), GOOD.replace("Supported", "Mostly Supported")),
+    ((LABEL,), GOOD.replace("Supported", "NotEnoughInfo")),
+    ((TAGS,), f"Sure: {GOOD}"),
+    ((TAGS,), f"{GOOD} Done."),
+    ((TAGS,), f"{GOOD}</answer>"),
+    ((TAGS,), GOOD.replace("1921.", "1921. <Think>")),
+    ((TAGS,), GOOD.replace(f"{THINK}{ONE}", f"<think>a{ONE}")),
+    ((TAGS,), f"{THINK}<think> </think>" + GOOD.removeprefix(THINK)),
+    ((OPENS, TAGS), "<think></think>" + GOOD.removeprefix(THINK)),
+    ((VERDICT, LABEL), GOOD.removesuffix(END)),
+    ((VERDICT, LABEL), GOOD + END.replace("Supported", "Refuted")),
+    ((VERDICT, LABEL, TAGS), GOOD.removesuffix("</verification>")),
+    ((ANSWERED, PAIRS, VERDICT, LABEL), f"{THINK}{ONE}{THINK}{WHEN}"),
+    ((ASKS, ANSWERED, THOUGHT, PAIRS), THINK + END),
+    (tuple(name for name, _ in CONDITIONS), "The claim is supported."),
+    (tuple(name for name, _ in CONDITIONS), ""),
 )
-def test_format_conditions(broken: tuple[str, ...], text: str):
+
+
+def test_format_conditions():
     """Each condition falls alone, those that hang together fall together; each is an eighth."""
-    trace = parse_trace(text)
-    expected = tuple(name for name, _ in CONDITIONS if name not in broken)
-    assert expected == conditions_met(trace)
-    scored = format_reward([RewardCase(Rollout("g", 0, "c", "e", trace), signals(0))], PLAIN)
-    assert [RewardResult((8 - len(broken)) / 8)] == scored
+    for broken, text in FORMATS:
+        trace = parse_trace(text)
+        expected = tuple(name for name, _ in CONDITIONS if name not in broken)
+        assert expected == conditions_met(trace), text
+        scored = format_reward([RewardCase(Rollout("g", 0, "c", "e", trace), signals(0))], PLAIN)
+        assert [RewardResult((8 - len(broken)) / 8)] == scored
 
 
-@pytest.mark.parametrize(
-    ("expected", "verdict", "label"),
-    [
-        (RewardResult(1.0), S, S),
-        (RewardResult(1.0), R, R),
-        (RewardResult(0.0), S, R),
-        (RewardResult(0.0), R, S),
-        (RewardResult(0.0), None, R),
-        (RewardResult(None, "absent"), S, None),
-        (RewardResult(None, "absent"), None, None),
-    ],
-)
-def test_verification(expected: RewardResult, verdict: Verdict | None, label: Verdict | None):
-    """The label or not; no verdict misses, and without a label nothing is there to reach."""
-    assert [expected] == verification([case(verdict=verdict, label=label)], PLAIN)
+def test_verification():
+    """The label or not; no verdict misses, and without a label nothing is there to reach.
 
-
-def test_two_different_verdicts_reach_no_label():
-    """Who says both has said neither."""
+    Who says both has said neither.
+    """
+    for drawn, expected in rows_of("SS 1, RR 1, SR 0, RS 0, -R 0, S- -, -- -"):
+        verdict, label = verdicts(drawn)
+        result = RewardResult(number(expected), "scored" if label else "absent")
+        assert [result] == verification([case(verdict=verdict, label=label)], PLAIN), drawn
     trace = parse_trace(GOOD + END.replace("Supported", "Refuted"))
     both = [Rollout("g", 0, "c", "e", trace, label) for label in (S, R)]
     assert [0.0, 0.0] == values(verification([RewardCase(r, signals(2)) for r in both], PLAIN))
 
 
-@pytest.mark.parametrize(
-    ("expected", "asked", "wanted"),
-    [
-        (0.0, 0, 2),
-        (0.5, 1, 2),
-        (1.0, 2, 2),
-        (0.5, 3, 2),
-        (0.0, 4, 2),
-        (0.0, 5, 2),
-        (1 / 3, 1, 3),
-        (2 / 3, 4, 3),
-        (1 / 3, 5, 3),
-        (1.0, 1, 1),
-        (0.0, 2, 1),
-        (0.0, 41, 20),
-        (0.95, 19, 20),
-    ],
-)
-def test_question_count_kernel(expected: float, asked: int, wanted: int):
-    """The triangle: 0 at n = 0, 1 at n*, 0 from 2 n* on."""
-    (found,) = question_count([RewardCase(rollout(asked, n_star=wanted), signals(asked))], PLAIN)
-    assert pytest.approx(expected) == found.value
+def test_question_count_kernel():
+    """The triangle: 0 at n = 0, 1 at n*, 0 from 2 n* on.
 
-
-def test_question_count_without_n_star():
-    """Where the claim has no n* the reward is absent; an n* of 0 is refused."""
+    Where the claim has no n* the reward is absent; an n* of 0 is refused.
+    """
+    table = (
+        "0 2 0, 1 2 1/2, 2 2 1, 3 2 1/2, 4 2 0, 5 2 0, 1 3 1/3, 4 3 2/3, 5 3 1/3, 1 1 1, 2 1 0, "
+        "41 20 0, 19 20 19/20"
+    )
+    for drawn, wanted, expected in rows_of(table):
+        asking = rollout(int(drawn), n_star=int(wanted))
+        (found,) = question_count([RewardCase(asking, signals(int(drawn)))], PLAIN)
+        assert pytest.approx(number(expected)) == found.value, (drawn, wanted)
     absent = RewardCase(rollout(2, n_star=None), signals(2))
     assert [RewardResult(None, "absent")] == question_count([absent], PLAIN)
     with pytest.raises(ValueError, match="n\\* is 0"):
@@ -132,33 +121,31 @@ SIXTY = ((1, 0), (0.5, 3**0.5 / 2))
 THIRDS = ((1, 0), (-0.5, 3**0.5 / 2), (-0.5, -(3**0.5) / 2))
 
 
-@pytest.mark.parametrize(
-    ("expected", "nearest", "rows"),
-    [
-        (0.0, [0, 0], ((1, 0), (0, 1))),
-        (-1 / 2, [0, -1], ((1, 0), (1, 0))),
-        (1 / 2, [0, 1], ((1, 0), (-1, 0))),
-        (-1 / 4, [0, -0.5], SIXTY),
-        (-2 / 3, [0, -1, -1], ((1, 0), (1, 0), (1, 0))),
-        (-1 / 3, [0, 0, -1], ((1, 0), (0, 1), (1, 0))),
-        (-1.4 / 3, [0, -0.6, -0.8], ((1, 0), (0.6, 0.8), (0, 1))),
-        (-0.96 / 3, [0, 0, -0.96], ((1, 0), (0, 1), (0.28, 0.96))),
-        (1 / 3, [0, 0.5, 0.5], THIRDS),
-        (-3 / 4, [0, -1, -1, -1], ((0, 1),) * 4),
-    ],
+DIVERSITIES: tuple[tuple[float, list[float], tuple[tuple[float, float], ...]], ...] = (
+    (0.0, [0, 0], ((1, 0), (0, 1))),
+    (-1 / 2, [0, -1], ((1, 0), (1, 0))),
+    (1 / 2, [0, 1], ((1, 0), (-1, 0))),
+    (-1 / 4, [0, -0.5], SIXTY),
+    (-2 / 3, [0, -1, -1], ((1, 0), (1, 0), (1, 0))),
+    (-1 / 3, [0, 0, -1], ((1, 0), (0, 1), (1, 0))),
+    (-1.4 / 3, [0, -0.6, -0.8], ((1, 0), (0.6, 0.8), (0, 1))),
+    (-0.96 / 3, [0, 0, -0.96], ((1, 0), (0, 1), (0.28, 0.96))),
+    (1 / 3, [0, 0.5, 0.5], THIRDS),
+    (-3 / 4, [0, -1, -1, -1], ((0, 1),) * 4),
 )
-def test_diversity_by_hand(
-    expected: float, nearest: list[float], rows: tuple[tuple[float, float], ...]
-):
-    """Each question from the second on pays its cosine to the nearest earlier one, over n."""
-    (found,) = diversity([RewardCase(rollout(len(rows)), signals(len(rows)), unit(*rows))], PLAIN)
-    assert pytest.approx(expected, abs=1e-6) == found.value
-    assert pytest.approx(nearest, abs=1e-6) == [one.value for one in found.questions]
-    assert ["first", *["compared"] * (len(rows) - 1)] == states(found)
 
 
-def test_diversity_of_one_question_or_none_is_the_worst():
-    """Read literally a single question would score 0, the best; it scores -1."""
+def test_diversity_by_hand():
+    """Each question from the second on pays its cosine to the nearest earlier one, over n.
+
+    Read literally a single question would score 0, the best; it scores -1.
+    """
+    for expected, nearest, rows in DIVERSITIES:
+        asking = RewardCase(rollout(len(rows)), signals(len(rows)), unit(*rows))
+        (found,) = diversity([asking], PLAIN)
+        assert pytest.approx(expected, abs=1e-6) == found.value
+        assert pytest.approx(nearest, abs=1e-6) == [one.value for one in found.questions]
+        assert ["first", *["compared"] * (len(rows) - 1)] == states(found)
     alone = [RewardCase(rollout(0), signals(0)), RewardCase(rollout(1), signals(1), unit((1, 0)))]
     assert [-1.0, -1.0] == values(diversity(alone, PLAIN))
     assert [[], ["alone"]] == [states(score) for score in diversity(alone, PLAIN)]
@@ -172,8 +159,187 @@ def test_diversity_is_bounded_and_never_minus_zero():
     assert "0.0 0.0" == f"{apart.value} {apart.questions[1].value}"
 
 
-@pytest.mark.parametrize("vectors", [None, unit((1, 0)), unit((1, 0), (0, 1), (1, 1))])
-def test_diversity_without_a_vector_a_question(vectors: np.ndarray | None):
+def test_diversity_without_a_vector_a_question():
     """Vectors that are not one a question are a fault of the caller, not a score."""
-    with pytest.raises(ValueError, match="diversity needs 2 question vectors"):
-        diversity([RewardCase(rollout(2), signals(2), vectors)], PLAIN)
+    for vectors in (None, unit((1, 0)), unit((1, 0), (0, 1), (1, 1))):
+        with pytest.raises(ValueError, match="2 question vectors"):
+            diversity([RewardCase(rollout(2), signals(2), vectors)], PLAIN)
+
+
+LITERAL, STRICT = RewardSettings(abstention="literal"), RewardSettings(atomicity="strict")
+POLICY, MEAN = RewardSettings(votes="policy"), RewardSettings(necessity="mean")
+OF = {"S": S, "R": R, "N": NEI, "-": None}
+
+
+def verdicts(letters: str) -> list[Any]:
+    """Verdicts by their initials; a dash is none."""
+    return [OF[letter] for letter in letters.strip("=")]
+
+
+def number(text: str) -> float | None:
+    """A number or fraction; a dash is none."""
+    return None if text == "-" else float(Fraction(text))
+
+
+def rows_of(table: str) -> list[list[str]]:
+    """The rows of a table, parted by commas."""
+    return [row.split() for row in table.split(",")]
+
+
+def test_coverage_with_a_label():
+    """The judge's verdict or not; too little information is no label, a failure is no score.
+
+    With a label the trace's own verdict and the siblings play no part.
+    """
+    for ruled, expected in rows_of("SS 1, RR 1, RS 0, SR 0, NS 0, NR 0, -S -"):
+        full, label = verdicts(ruled)
+        (found,) = coverage([case(full, label=label)], PLAIN)
+        assert RewardResult(number(expected), "failed" if full is None else "scored") == found
+    wrong = case(S, verdict=R, label=S)
+    assert [1.0, 0.0, 0.0] == values(coverage([wrong, case(R), case(R)], PLAIN))
+
+
+def test_coverage_without_a_label():
+    """The group's majority among the two labels stands in; ties and no votes pay nobody."""
+    table = (
+        "S SSR 110, R SRR 011, S SNNN 1000, R NR- 01-, - SR 00, - SRNSR 00000, - NN 00, "
+        "- S-R 0-0, - - -, S S 1"
+    )
+    for majority, full, expected in rows_of(table):
+        cases = [case(one, label=None) for one in verdicts(full)]
+        assert verdicts(majority) == [pseudo_label(cases, PLAIN)], full
+        assert [number(one) for one in expected] == values(coverage(cases, PLAIN)), full
+
+
+def test_truncated_rollouts_do_not_vote():
+    """Cut rollouts turn no majority and make no tie, yet are scored by it."""
+    cut = [case(R, label=None, truncated=True), case(R, label=None, truncated=True)]
+    assert [0.0, 0.0, 1.0] == values(coverage([*cut, case(S, label=None)], PLAIN))
+    one_each = [case(R, label=None), case(S, label=None), case(S, label=None, truncated=True)]
+    assert [0.0, 0.0, 0.0] == values(coverage(one_each, PLAIN))
+    assert pseudo_label(cut, PLAIN) is None
+
+
+def test_whose_verdicts_vote():
+    """The judge's or, by the setting, the policy's; compared is always the judge's verdict."""
+    drawn = [(full, said) for full, said in map(verdicts, ("SR", "SR", "RR", "N-"))]
+    cases = [case(full, verdict=said, label=None) for full, said in drawn]
+    cases.append(case(R, verdict=S, label=None, truncated=True))
+    assert (S, R) == (pseudo_label(cases, PLAIN), pseudo_label(cases, POLICY))
+    assert [1, 1, 0, 0, 0] == values(coverage(cases, PLAIN))
+    assert [0, 0, 1, 0, 1] == values(coverage(cases, POLICY))
+
+
+def test_necessity_table():
+    """Right or wrong with and without the answer; another verdict than the label is wrong."""
+    swapped = {S: R, R: S, NEI: NEI}
+    table = (
+        "SR 1 necessary, SN 1 necessary, SS 1/2 redundant, RR 0 neutral, RN 0 neutral, "
+        "NR 0 neutral, NN 0 neutral, RS -1 harmful, NS -1 harmful"
+    )
+    for ruled, expected, state in rows_of(table):
+        full, without = verdicts(ruled)
+        (found,) = necessity([case(full, [without, without])], PLAIN)
+        every = [found.value, *(one.value for one in found.questions)]
+        assert ([number(expected)] * 3, [state] * 2) == (every, states(found)), ruled
+        mirrored = case(swapped[full], [swapped[without]] * 2, label=R)
+        assert [found] == necessity([mirrored], PLAIN)
+
+
+def test_necessity_of_a_trace():
+    """The minimum over questions, or the mean; one question alone is needed if it is right.
+
+    Without a label 1 where the verdict changes, whatever it was, else 0.
+    """
+    labelled = (
+        "S =NRN 1 1, S =NSR 1/2 5/6, S =SS 1/2 1/2, R =NSR -1 -1/3, N =SS -1 -1, N =NR 0 0, "
+        "S =N 1 1, R =N 0 0, N = 0 0"
+    )
+    unlabelled = "S =NR 1 1, S =NS 0 1/2, N =SN 0 1/2, R =R 0 0, R =N 1 1, N = 0 0"
+    for table, label in ((labelled, S), (unlabelled, None)):
+        for initial, letters, least, mean in rows_of(table):
+            full, without = OF[initial], verdicts(letters)
+            trace = [case(full, without, label=label)]
+            (found,) = necessity(trace, PLAIN)
+            assert number(least) == found.value, (initial, letters)
+            assert pytest.approx([number(mean)]) == values(necessity(trace, MEAN))
+            turned = ["unchanged" if one == full else "changed" for one in without]
+            assert label or turned == states(found)
+
+
+@pytest.mark.parametrize("label", [S, None])
+@pytest.mark.parametrize("settings", [PLAIN, MEAN])
+def test_necessity_without_a_ruling(label: Verdict | None, settings: RewardSettings):
+    """One lost verdict leaves the trace null; the other questions keep what they are."""
+    (one,) = necessity([case(S, [NEI, None, NEI], label=label)], settings)
+    assert (None, "failed") == (one.value, one.state)
+    kept = "necessary" if label else "changed"
+    assert [kept, "failed", kept] == states(one)
+    (every,) = necessity([case(None, [S, R], label=label)], settings)
+    assert (None, "failed", ["failed"] * 2) == (every.value, every.state, states(every))
+
+
+Rulings = tuple[bool | None, tuple[bool, ...] | None, bool | None, bool]
+FOUR_OF_5, NONE_MET = (True, True, True, False, True), (False,) * 5
+
+
+def asked(*rulings: Rulings) -> RewardCase:
+    """A case whose questions have these: answerable, atomic, correct, abstained."""
+    parts = [tuple(part) for part in zip(*rulings, strict=True)] or [()] * 4
+    ruled = Signals(NEI, (NEI,) * len(rulings), *parts)
+    return RewardCase(rollout(cycles(len(rulings))), ruled)
+
+
+def test_joint_of_an_answer():
+    """The product of the three; the readings of an abstention change nothing here."""
+    for expected, *(answerable, criteria, correct) in (
+        (1.0, True, ALL_MET, True),
+        (0.8, True, FOUR_OF_5, True),
+        (0.0, True, NONE_MET, True),
+        (0.0, False, ALL_MET, True),
+        (0.0, True, ALL_MET, False),
+        (0.0, False, NONE_MET, False),
+    ):
+        for settings in (PLAIN, LITERAL):
+            (found,) = joint([asked((answerable, criteria, correct, False))], settings)
+            assert (expected, ["answered"]) == (found.value, states(found))
+
+
+def test_joint_of_an_abstention():
+    """Honest: what cannot be answered pays. Literal: what can be pays. Nobody rules on it."""
+    for share, criteria in ((1.0, ALL_MET), (0.8, FOUR_OF_5), (0.0, NONE_MET)):
+        for answerable, honest, literal in ((False, share, 0.0), (True, 0.0, share)):
+            silent = asked((answerable, criteria, None, True))
+            assert [honest] == values(joint([silent], PLAIN))
+            (found,) = joint([silent], LITERAL)
+            assert (literal, ["abstained"]) == (found.value, states(found))
+
+
+def test_joint_strict():
+    """Strict atomicity pays for all five criteria alone, with an answer or without one."""
+    for criteria, expected in ((FOUR_OF_5, 0.0), (ALL_MET, 1.0)):
+        for ruling in ((True, criteria, True, False), (False, criteria, None, True)):
+            assert [expected] == values(joint([asked(ruling)], STRICT))
+
+
+def test_joint_of_a_trace():
+    """The mean over the questions, answered or not; no question scores 0."""
+    good, partly = (True, ALL_MET, True, False), (True, FOUR_OF_5, True, False)
+    wrong, silent = (True, ALL_MET, False, False), (False, ALL_MET, None, True)
+    cases = [asked(good, partly, wrong, silent), asked(good, wrong), asked()]
+    assert pytest.approx([2.8 / 4, 0.5, 0.0]) == values(joint(cases, PLAIN))
+
+
+def test_joint_without_a_ruling():
+    """A lost ruling leaves the trace null, also where another factor is 0 already."""
+    losses: tuple[Rulings, ...] = (
+        (None, ALL_MET, True, False),
+        (True, None, True, False),
+        (True, ALL_MET, None, False),
+        (None, ALL_MET, None, True),
+        (False, None, None, True),
+        (False, None, False, False),
+    )
+    for lost in losses:
+        (found,) = joint([asked((True, ALL_MET, True, False), lost)], PLAIN)
+        assert (None, "failed", ["answered", "failed"]) == (found.value, found.state, states(found))
