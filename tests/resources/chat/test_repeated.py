@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from chat_parts import PLAIN, MadeUpTime, frame_of, request, settings
-from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling
+from chat_parts import PLAIN, request
+from chat_served import client, reasons, served_chat, stored_texts
+from decomposerl.chat import ChatReply, Message, Sampling
 from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.prompts.judge import JudgeSettings
 from fault_server import REASONING, TRUNCATED, Answer, FaultServer, replying
-from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
@@ -20,10 +20,6 @@ LINE = 'End with "good".'
 ASKED = request(1, again=LINE)
 AGAIN = load_prompt("again").sections
 CLAIM = "Ilva opened the bridge in 1921."
-
-
-def client(url: str, data: Path | None, **changes: object) -> ChatClient:
-    return ChatClient(settings(url, **changes), data, timing=MadeUpTime().timing())
 
 
 def good(reply: ChatReply[object]) -> str:
@@ -38,25 +34,20 @@ def test_the_line_is_no_part_of_the_key():
     assert ASKED.repeated().canonical("m", "r") != ASKED.canonical("m", "r")
 
 
-@pytest.mark.parametrize(
-    ("roles", "expected"),
-    [
-        (("user",), ("x\n\nL",)),
-        (("system", "user"), ("x", "x\n\nL")),
-        (("user", "assistant"), ("x\n\nL", "x")),
-        (("user", "assistant", "user"), ("x", "x", "x\n\nL")),
-        (("system",), ("x",)),
-        ((), ()),
-    ],
-)
-def test_the_line_ends_the_last_message_of_the_user(
-    roles: tuple[str, ...], expected: tuple[str, ...]
-):
+def test_the_line_ends_the_last_message_of_the_user():
     """Whatever stands behind it: a transcript that is continued stays the last message."""
-    messages = tuple(Message(role, "x") for role in roles)
-    made = replace(ASKED, messages=messages, again="L").repeated()
-    assert expected == tuple(message.content for message in made.messages)
-    assert roles == tuple(message.role for message in made.messages)
+    for roles, expected in {
+        "user": ["x\n\nL"],
+        "system user": ["x", "x\n\nL"],
+        "user assistant": ["x\n\nL", "x"],
+        "user assistant user": ["x", "x", "x\n\nL"],
+        "system": ["x"],
+        "": [],
+    }.items():
+        messages = tuple(Message(role, "x") for role in roles.split())
+        repeated = replace(ASKED, messages=messages, again="L").repeated()
+        assert expected == [message.content for message in repeated.messages]
+        assert roles.split() == [message.role for message in repeated.messages]
 
 
 def test_a_request_without_seed_or_line_is_repeated_as_it_is():
@@ -64,6 +55,9 @@ def test_a_request_without_seed_or_line_is_repeated_as_it_is():
     plain = request(1, sampling=Sampling(seed=None))
     assert plain == plain.repeated()
     assert (PLAIN.seed or 0) + 1_000 == request(1).repeated().sampling.seed
+    once = ASKED.repeated()
+    assert "" == once.again
+    assert once.messages == once.repeated().messages
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["cache", "no cache"])
@@ -78,12 +72,12 @@ def test_the_second_request_differs_and_its_reply_is_kept_under_the_first(
         first, second = served.asked
         assert (42, 1_042) == (first["seed"], second["seed"])
         assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
-        different = {name for name in first if first[name] != second[name]}
-        assert {"seed", "messages"} == different
+        assert {"seed", "messages"} == {name for name in first if first[name] != second[name]}
         if stored:
             with client(served.url, data) as chat:
                 assert ["good"] == [one.value for one in chat.recall([request(1)], good)]
                 assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+                assert [("good", None)] == [(o.text, o.value) for o in chat.complete([ASKED])]
             assert 2 == len(served.asked)
 
 
@@ -94,38 +88,31 @@ def test_a_stored_reply_that_no_longer_reads_is_the_first_attempt(tmp_path: Path
             chat.complete([ASKED])
         with client(served.url, tmp_path) as chat:
             assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
-            assert chat.store is not None
-            assert ["good"] == frame_of(chat.store)["text"].to_list()
+            assert ["good"] == stored_texts(chat)
         assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
 
 
 def test_what_cannot_be_stored_is_asked_for_with_the_line_too(tmp_path: Path):
     """Half a surrogate pair is no text, so the reply could not be read."""
-    with FaultServer([replying("\ud800"), replying("good")]) as served:
-        with client(served.url, tmp_path) as chat:
-            assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+    with served_chat([replying("\ud800"), replying("good")], data=tmp_path) as (served, chat):
+        assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
         assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
 
 
-def test_a_retry_after_a_fault_of_the_endpoint_is_the_same_request(tmp_path: Path):
+def test_a_retry_after_a_fault_of_the_endpoint_is_the_same_request():
     """The line blames a reply; where none came there is nothing to blame."""
     fault = replace(replying("x"), status=500)
-    with FaultServer([fault, replying("good")]) as served, client(served.url, tmp_path) as chat:
+    with served_chat([fault, replying("good")]) as (served, chat):
         assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
         assert ["q 1", "q 1"] == served.prompts
         assert [42, 42] == [body["seed"] for body in served.asked]
 
 
-@pytest.mark.parametrize(("again", "reason"), [("", "unparsable"), ("word " * 200, "budget")])
-def test_the_ceiling_counts_the_longer_request(again: str, reason: str):
+def test_the_ceiling_counts_the_longer_request():
     """The expected tokens of the second request are those of its own text."""
-    ceiling = Ceilings(tokens=300)
-    with (
-        FaultServer(usual=replying("bad")) as served,
-        client(served.url, None, ceilings=ceiling) as chat,
-    ):
-        (found,) = chat.complete([request(1, again=again)], good)
-        assert reason == found.reason
+    for again, reason in (("", "unparsable"), ("word " * 200, "budget")):
+        with served_chat(usual=replying("bad"), ceilings=Ceilings(tokens=300)) as (_, chat):
+            assert [reason] == reasons(chat.complete([request(1, again=again)], good))
 
 
 CALLS = {
@@ -162,41 +149,25 @@ def test_the_judge_names_its_form(form: str, *, structured: bool, tmp_path: Path
 
 
 @pytest.mark.parametrize("structured", [False, True])
-def test_the_decomposer_names_its_form(*, structured: bool, tmp_path: Path):
+def test_the_decomposer_names_its_form(*, structured: bool):
     """Tags or JSON, as it was asked for."""
     text = '{"questions": ["Who?"]}'
-    with (
-        FaultServer([replying("I cannot say."), replying(text)]) as served,
-        client(served.url, tmp_path) as chat,
-    ):
+    with served_chat([replying("I cannot say."), replying(text)]) as (served, chat):
         silver = ChatDecomposer(chat, load_prompt("silver"), Sampling(), structured=structured)
         assert [["Who?"]] == silver.decompose([("Evidence.", CLAIM)])
         first, second = served.prompts
         assert second == f"{first}\n\n{AGAIN['json' if structured else 'silver']}"
 
 
-def test_each_line_names_a_form_that_is_read():
-    """One line each, which is not itself a reply that reads."""
-    assert {"digit", "criteria", "coverage", "silver", "json"} <= set(AGAIN)
-    assert all("\n" not in line for line in AGAIN.values())
-
-
 def test_a_users_lines_take_the_place_of_the_packages():
     """``again.md`` of a prompt folder serves the judge and the decomposer as it does methods."""
     theirs = replace(load_prompt("again"), sections=dict.fromkeys(AGAIN, "Once more."))
-    with FaultServer(usual=replying("I cannot say.")) as served, client(served.url, None) as chat:
+    with served_chat(usual=replying("I cannot say.")) as (served, chat):
         ChatJudge(chat, load_judge_prompts(), again=theirs).judge([CALLS["digit"]])
         ChatDecomposer(
             chat, load_prompt("silver"), Sampling(), again=theirs, most_unanswered=1.0
         ).decompose([("Evidence.", CLAIM)])
         assert 2 == sum(prompt.endswith("\n\nOnce more.") for prompt in served.prompts)
-
-
-def test_a_request_is_made_once_for_all_of_its_repetitions():
-    """A repeated request has no line left to add."""
-    once: ChatRequest = ASKED.repeated()
-    assert "" == once.again
-    assert once.messages == once.repeated().messages
 
 
 CUT = {"truncated": TRUNCATED, "reasoning alone": REASONING}
@@ -239,7 +210,7 @@ def test_a_reply_that_cannot_be_read_is_sampled_with_its_own_limits():
     """At temperature 0 another seed alone would give the same reply; a warmer one stays so."""
     warm = Sampling(temperature=0.8, max_tokens=50)
     replies = [replying("bad"), replying("good")] * 2
-    with FaultServer(replies) as served, client(served.url, None) as chat:
+    with served_chat(replies) as (served, chat):
         for asked in (ASKED, replace(ASKED, sampling=warm)):
             chat.complete([replace(asked, resample=True)], good)
     assert [0.0, 0.3, 0.8, 0.8] == [body["temperature"] for body in served.asked]
@@ -248,21 +219,16 @@ def test_a_reply_that_cannot_be_read_is_sampled_with_its_own_limits():
 
 def test_a_reply_that_is_cut_off_twice_is_a_failure(tmp_path: Path):
     """Two requests, one failure with the reason, nothing stored."""
-    with (
-        FaultServer(usual=TRUNCATED) as served,
-        client(served.url, tmp_path) as chat,
-    ):
-        (found,) = chat.complete([replace(ASKED, resample=True)], good)
-        assert ("truncated", 2) == (found.reason, found.attempts)
-        assert 2 == len(served.asked)
-        assert chat.store is not None
-        assert 0 == frame_of(chat.store).height
+    with served_chat(usual=TRUNCATED, data=tmp_path) as (served, chat):
+        (failure,) = chat.complete([replace(ASKED, resample=True)], good)
+        assert ("truncated", 2) == (failure.reason, failure.attempts)
+        assert (2, []) == (len(served.asked), stored_texts(chat))
 
 
 def test_a_longer_reply_that_does_not_fit_reports_the_first_fault():
     """The second request asks for more tokens than the context has; the cause is the first."""
     refused = Answer(400, {}, b'{"error": {"message": "longer than the context"}}')
-    with FaultServer([TRUNCATED, refused]) as served, client(served.url, None) as chat:
+    with served_chat([TRUNCATED, refused]) as (_, chat):
         (found,) = chat.complete([replace(ASKED, resample=True)], good)
     assert ("truncated", 1) == (found.reason, found.attempts)
 

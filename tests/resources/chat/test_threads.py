@@ -1,19 +1,30 @@
-"""Batches beside each other: in threads of one client, and in clients of one cache."""
+"""Batches beside each other, and what an interrupt or a kill at any moment costs.
 
+In threads of one client, and in clients and processes of one cache.
+"""
+
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+import chat_child
 import fault_server as server
-from chat_parts import MadeUpTime, frame_of, request, settings
-from fault_server import Answer, FaultServer, well_text
+from chat_child import IN_FLIGHT
+from chat_parts import frame_of, request, settings
+from chat_served import client, served_chat, texts
+from fault_server import MODEL, Answer, FaultServer, well_text
+from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
+from resources.chat.reply_store import REPLIES_FILE, ReplyStore
 
 
 def wait_until_asked(served: FaultServer, times: int) -> None:
@@ -53,7 +64,7 @@ def test_threads_share_the_requests_in_flight(tmp_path: Path):
         assert 10 == len(served.asked)
         assert (40, 30) == (chat.counts.asked, chat.counts.shared)
     expected = [well_text(f"q {number}") for number in range(10)]
-    assert [expected] * 4 == [[one.text for one in batch] for batch in found]
+    assert [expected] * 4 == [texts(batch) for batch in found]
 
 
 def test_closing_does_not_wait_for_a_server_that_starts(tmp_path: Path):
@@ -72,7 +83,7 @@ def test_closing_does_not_wait_for_a_server_that_starts(tmp_path: Path):
         chat.close()
         assert not started.is_set()
         started.set()
-        with pytest.raises(RuntimeError, match="the chat client was closed"):
+        with pytest.raises(RuntimeError, match="closed"):
             batch.result()
 
 
@@ -101,7 +112,7 @@ def test_an_interrupt_keeps_the_replies_that_are_on_their_way(tmp_path: Path):
         with ChatClient(settings(served.url), tmp_path) as again:
             found = again.complete(many)
         assert (40, 4) == (len(served.asked), again.counts.hits)
-        assert [well_text(f"q {number}") for number in range(40)] == [one.text for one in found]
+        assert [well_text(f"q {number}") for number in range(40)] == texts(found)
 
 
 def test_an_interrupt_does_not_wait_for_a_server_that_hangs(tmp_path: Path):
@@ -181,9 +192,94 @@ def test_a_closed_client_says_so(tmp_path: Path):
 def test_the_deadline_is_one_for_all_attempts():
     """Retries do not renew it: nine attempts are allowed, the time is over before."""
     slow_fault = Answer(500, {}, b"{}", delay_s=0.3)
-    with FaultServer(usual=slow_fault) as served:
-        chosen = settings(served.url, attempts=9, call_deadline_s=1.5)
-        with ChatClient(chosen, None, None, MadeUpTime().timing()) as chat:
-            (found,) = chat.complete([request(1)])
-        assert found.reason in {"timeout", "server_error"}
+    with served_chat(usual=slow_fault, attempts=9, call_deadline_s=1.5) as (served, chat):
+        (failure,) = chat.complete([request(1)])
+        assert failure.reason in {"timeout", "server_error"}
         assert len(served.asked) < 9
+
+
+# Kills of processes
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": PYTHONPATH}
+OF_OPENAI = {"OPENAI_API_KEY": "sk-environment", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+SIZE, KILLED_AFTER = 700, 300
+PATIENCE_S = 120
+
+
+def child(
+    *arguments: object, environment: Mapping[str, str] = ENVIRONMENT
+) -> "subprocess.Popen[str]":
+    command = [sys.executable, chat_child.__file__, *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_S)
+    assert -signal.SIGKILL == process.returncode
+
+
+def stored_replies(data: Path) -> int:
+    with ReplyStore(data / REPLIES_FILE, MODEL) as cache:
+        return frame_of(cache).height
+
+
+def test_a_killed_batch_asks_only_for_what_is_missing(tmp_path: Path):
+    """After kill -9 in the middle, the next run asks the rest once and the result is whole."""
+    with FaultServer(usual=Answer(delay_s=0.002)) as served:
+        running = child("batch", served.url, tmp_path, SIZE)
+        while len(served.asked) < KILLED_AFTER:
+            assert running.poll() is None
+            time.sleep(0.01)
+        kill(running)
+        kept = stored_replies(tmp_path)
+        assert 0 < kept < SIZE
+        served.asked.clear()
+        with client(served.url, tmp_path, concurrency=64) as chat:
+            found = chat.complete([request(number) for number in range(SIZE)])
+            assert (kept, SIZE - kept) == (chat.counts.hits, chat.counts.calls)
+        assert SIZE - kept == len(served.asked) == len(set(served.prompts))
+    assert [well_text(f"q {number}") for number in range(SIZE)] == texts(found)
+
+
+def test_an_interrupted_batch_keeps_what_came(tmp_path: Path):
+    """Ctrl-C ends the program at once, quietly but for its own trace; replies are stored.
+
+    Variables that the openai package reads by itself change neither key nor address.
+    """
+    with FaultServer([server.WELL] * 9, usual=server.HANGING) as served:
+        running = child("batch", served.url, tmp_path, 200, environment=ENVIRONMENT | OF_OPENAI)
+        while len(served.asked) < 9 + IN_FLIGHT:  # so all nine replies were received
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        _, complaint = running.communicate(timeout=PATIENCE_S)
+    assert "KeyboardInterrupt" in complaint
+    assert "was destroyed" not in complaint
+    assert 9 == stored_replies(tmp_path)
+    assert {"Bearer none"} == set(served.authorizations)
+
+
+@pytest.mark.parametrize("lines", [1, 40])
+def test_what_was_flushed_survives_a_kill_while_writing(lines: int, tmp_path: Path):
+    """Each reply that ``flush`` returned for is there, the file is whole, and can be written."""
+    writing = child("write", tmp_path)
+    assert writing.stdout is not None
+    flushed = [int(writing.stdout.readline()) for _ in range(lines)][-1]
+    kill(writing)
+    with ReplyStore(tmp_path / REPLIES_FILE, MODEL) as cache:
+        held = cache.get([f"{number:064x}" for number in range(flushed + 1)])
+        assert [f"r {n}" for n in range(flushed + 1)] == [held[k].text for k in sorted(held)]
+        check = frame_of(cache)
+        assert check.height == check["key"].n_unique() >= flushed + 1
+
+
+def test_the_first_of_several_processes_wins_everywhere(tmp_path: Path):
+    """Processes that store under the same keys at once all hold the same replies after."""
+    racing = [child("race", tmp_path, name) for name in "abc"]
+    held = {process.communicate(timeout=PATIENCE_S)[0] for process in racing}
+    assert [0] * len(racing) == [process.returncode for process in racing]
+    assert 1 == len(held)
+    assert len(chat_child.RACED_KEYS) == len(held.pop().split())
