@@ -132,12 +132,12 @@ def test_spellings_begin_with_the_title_itself():
 
 @pytest.mark.parametrize("table", ["documents(id PRIMARY KEY, text)", "wiki(id PRIMARY KEY, data)"])
 def test_large_pages_are_not_kept_without_end(tmp_path: Path, table: str):
-    """40 pages of 2 MB: what is kept stays within its characters, and every page is read."""
+    """24 pages of 2 MB: what is kept stays within its characters, and every page is read."""
     body = "a" * 2_000_000
     text = json.dumps({"sentence_0": body}) if table.startswith("wiki") else body
-    pages = SqlitePages(database(tmp_path / "p.db", table, ((str(n), text) for n in range(40))))
+    pages = SqlitePages(database(tmp_path / "p.db", table, ((str(n), text) for n in range(24))))
     tracemalloc.start()
-    for number in range(40):
+    for number in range(24):
         assert (body,) == pages.sentences(str(number))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
