@@ -1,7 +1,6 @@
 """The judge of the profiles: how it thinks, what its server gets, and the context it needs."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,29 +12,28 @@ from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.training.estimate import longest_judge_calls
 from decomposerl.training.experiments import PAPER_7B
 from documents import joined
-from fault_server import FaultServer, replying
+from fault_server import Answer, FaultServer, replying
 from project import ROOT
 
 PAPER_LONGEST = 9_813
 """Tokens of the longest evidence that the paper trains on."""
 
 
-@pytest.mark.parametrize(
-    ("word", "said", "body"),
-    [
-        ("", "max_tokens=1024 thinking=off", {"chat_template_kwargs": {"enable_thinking": False}}),
-        ("off", "max_tokens=1024 thinking=off", {}),
-        ("on", "max_tokens=8192 thinking=on", {"chat_template_kwargs": {"enable_thinking": True}}),
-        ("512", "max_tokens=1536 thinking=512", {"thinking_token_budget": 512}),
-        ("default", "max_tokens=8192 thinking=default", {}),
-    ],
-)
-def test_how_the_judge_thinks_is_a_variable(
-    word: str, said: str, body: dict[str, object], tmp_path: Path
-):
+THINKING = {
+    "": ("max_tokens=1024 thinking=off", {"chat_template_kwargs": {"enable_thinking": False}}),
+    "off": ("max_tokens=1024 thinking=off", {}),
+    "on": ("max_tokens=8192 thinking=on", {"chat_template_kwargs": {"enable_thinking": True}}),
+    "512": ("max_tokens=1536 thinking=512", {"thinking_token_budget": 512}),
+    "default": ("max_tokens=8192 thinking=default", {}),
+}
+
+
+@pytest.mark.parametrize("word", THINKING)
+def test_how_the_judge_thinks_is_a_variable(word: str, tmp_path: Path):
     """Off by default, bounded or free: in the engine's name and in what the server gets."""
-    reply = replace(replying("<answer>1</answer>"), change=_served("Qwen/Qwen3-32B"))
-    with FaultServer(usual=reply) as served:
+    said, body = THINKING[word]
+    change = replying("<answer>1</answer>").change | {"model": "Qwen/Qwen3-32B"}
+    with FaultServer(usual=Answer(change=change)) as served:
         env = {"DECOMPOSERL_JUDGE_THINKING": word, "DECOMPOSERL_JUDGE_URL": served.url}
         resource = engine_resources(engine_choices("paper", env), str(tmp_path))["judge"]
         with resource.process_config_and_initialize_cm() as judge:
@@ -48,26 +46,19 @@ def test_how_the_judge_thinks_is_a_variable(
     assert ("thinking_token_budget" in asked) == (word == "512")
 
 
-def _served(model: str) -> dict[str, object]:
-    return {**replying("<answer>1</answer>").change, "model": model}
+REFUSED = {
+    "Qwen/Qwen3-32B": ["0", "-1", "much"],
+    "meta-llama/Llama-3.3-70B-Instruct": ["on", "512"],
+    "gpt-5-mini": ["512"],
+}
 
 
-@pytest.mark.parametrize(
-    ("model", "word"),
-    [
-        ("Qwen/Qwen3-32B", "0"),
-        ("Qwen/Qwen3-32B", "-1"),
-        ("Qwen/Qwen3-32B", "much"),
-        ("meta-llama/Llama-3.3-70B-Instruct", "on"),
-        ("meta-llama/Llama-3.3-70B-Instruct", "512"),
-        ("gpt-5-mini", "512"),
-    ],
-)
-def test_thinking_that_cannot_be_had_is_refused(model: str, word: str):
+def test_thinking_that_cannot_be_had_is_refused():
     """The variable and its value are named; other models keep their default."""
-    env = {"DECOMPOSERL_JUDGE_MODEL": model, "DECOMPOSERL_JUDGE_THINKING": word}
-    with pytest.raises(ConfigError, match=f"DECOMPOSERL_JUDGE_THINKING is '{word}'"):
-        engine_choices("paper", env)
+    for model, word in ((model, word) for model, words in REFUSED.items() for word in words):
+        env = {"DECOMPOSERL_JUDGE_MODEL": model, "DECOMPOSERL_JUDGE_THINKING": word}
+        with pytest.raises(ConfigError, match=f"DECOMPOSERL_JUDGE_THINKING is '{word}'"):
+            engine_choices("paper", env)
     assert "off" == engine_choices("paper", {}).judge_thinking
     plain = engine_choices("paper", {"DECOMPOSERL_JUDGE_MODEL": "gpt-5-mini"})
     assert "default" == plain.judge_thinking
