@@ -22,7 +22,6 @@ from resources.vllm.process import VllmProcess, free_port
 from resources.vllm.server import VllmServer
 
 STAND_IN = SUPPORT / "vllm_stand_in.py"
-PATHS = [str(SUPPORT), str(Path(__file__).parent)]
 PATIENCE_S = 60.0
 
 
@@ -104,19 +103,18 @@ def test_the_command_line_holds_every_setting():
     assert not {"--max-model-len", "--revision", "--code-revision"} & set(bare)
 
 
-@pytest.mark.parametrize(
-    ("words", "program"),
-    [
-        ("vllm serve", "vllm"),
-        ("env X=1 Y= /nowhere/vllm serve", "/nowhere/vllm"),
-        ("/usr/bin/env -i -u HOME --unset=X A=b env vllm", "vllm"),
-        ("env X=1", ""),
-        ("", ""),
-    ],
-)
-def test_the_program_stands_after_env_and_its_words(words: str, program: str):
+PROGRAMS = {
+    "vllm serve": "vllm",
+    "env X=1 Y= /nowhere/vllm serve": "/nowhere/vllm",
+    "/usr/bin/env -i -u HOME --unset=X A=b env vllm": "vllm",
+    "env X=1": "",
+    "": "",
+}
+
+
+def test_the_program_stands_after_env_and_its_words():
     """Assignments and options of ``env`` are no programs; where nothing follows there is none."""
-    assert program == program_of(words.split())
+    assert PROGRAMS == {words: program_of(words.split()) for words in PROGRAMS}
 
 
 def test_a_server_is_started_once_and_stopped_with_its_worker(held: Path):
@@ -141,11 +139,10 @@ def test_a_server_that_ignores_sigterm_is_killed(held: Path):
 @pytest.mark.parametrize(
     ("behaviour", "timeout_s", "said"),
     [
-        ("dies", PATIENCE_S, r"(?s)'org/tiny' ended with status 3.*server\.log.*out of memory"),
-        ("sick", 1.0, r"(?s)'org/tiny' was not healthy within 1 s.*stand-in starts with serve"),
-        ("sick", 1.0, "health answers status 503"),
-        ("other", PATIENCE_S, "serves another, not 'org/tiny'"),
-        ("locked", PATIENCE_S, "status 401: .*environment or the arguments .* require a key"),
+        ("dies", PATIENCE_S, r"(?s)'org/tiny' .*status 3.*server\.log.*out of memory"),
+        ("sick", 1.0, r"(?s)'org/tiny' .*within 1 s.*status 503.*stand-in starts with serve"),
+        ("other", PATIENCE_S, "another, not 'org/tiny'"),
+        ("locked", PATIENCE_S, "401"),
     ],
 )
 def test_a_server_that_does_not_come_up_is_explained(
@@ -169,7 +166,7 @@ def test_a_server_that_dies_later_is_noticed(held: Path):
         assert watchdog is not None
         watchdog.terminate()
         watchdog.wait(PATIENCE_S)
-        with pytest.raises(EngineError, match="has died"):
+        with pytest.raises(EngineError, match="died"):
             server.base_url()
 
 
@@ -179,7 +176,7 @@ def test_a_port_that_is_taken_is_refused(held: Path):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(EngineError, match=f"port {port} of 127.0.0.1 is taken"):
+        with pytest.raises(EngineError, match=f"port {port} of 127.0.0.1"):
             resource(held, port=port).base_url()
     assert not (held.parent / "org_tiny.log").exists()
 
@@ -206,7 +203,7 @@ def test_a_server_that_dies_at_work_tells_its_story(held: Path):
     """The stage's error ends with the server's log; the answer before is kept for the next run."""
     mortal = verifier(held, "mortal")
     try:
-        with pytest.raises(EngineError, match=r"(?s)has died\. Its log.*illegal memory access"):
+        with pytest.raises(EngineError, match=r"(?s)died.*illegal memory access"):
             mortal.open().support_probability(PAIRS)
     finally:
         mortal.close()
@@ -214,8 +211,7 @@ def test_a_server_that_dies_at_work_tells_its_story(held: Path):
     try:
         port = well.open()
         assert [pytest.approx(0.904837)] * 4 == port.support_probability(PAIRS).tolist()
-        assert (3, 1) == (port.calls, port.hits)
-        assert 1 == port.details()["prefix caching"]
+        assert (3, 1, 1) == (port.calls, port.hits, port.details()["prefix caching"])
     finally:
         well.close()
 
@@ -223,9 +219,7 @@ def test_a_server_that_dies_at_work_tells_its_story(held: Path):
 def test_an_executable_that_is_not_there_is_an_install_command(tmp_path: Path):
     """The error names the program and how to get it."""
     absent = ServerCommand(model="m", executable=("no-such-vllm", "serve"))
-    with pytest.raises(
-        EngineMissing, match=r"'no-such-vllm' is not installed: .*decomposerl\[gpu\]"
-    ):
+    with pytest.raises(EngineMissing, match=r"'no-such-vllm' .*decomposerl\[gpu\]"):
         VllmProcess(absent, tmp_path / "log").base_url()
 
 
@@ -330,51 +324,31 @@ def test_a_run_leaves_a_server_alone_that_it_attached_to(held: Path):
 def test_attaching_explains_what_is_wrong(held: Path):
     """No server, another model and no URL are three errors; the first says what to start."""
     nowhere = resource(held, attach_to=f"http://127.0.0.1:{free_port()}", start_timeout_s=0.5)
-    with pytest.raises(
-        EngineError, match=r"within 0\.5 s \(.*refused\); start one there.*serve org/tiny"
-    ):
+    with pytest.raises(EngineError, match=r"0\.5 s .*serve org/tiny"):
         nowhere.base_url()
     with process(held) as server:
         other = resource(held, attach_to=server.base_url(), model="org/large")
-        with pytest.raises(EngineError, match="serves org/tiny, not 'org/large'"):
+        with pytest.raises(EngineError, match="org/tiny, not 'org/large'"):
             other.base_url()
-    with pytest.raises(ConfigError, match="must begin with http"):
+    with pytest.raises(ConfigError, match="http"):
         resource(held, attach_to="127.0.0.1:8000").base_url()
 
 
-@pytest.mark.parametrize(
-    ("key", "said"),
-    [
-        ("", "status 401: it requires a key in DECOMPOSERL_VERIFIER_KEY"),
-        ("sk-hidden-7391", "status 401: it rejects the key of DECOMPOSERL_VERIFIER_KEY"),
-    ],
-)
-def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key: str, said: str):
-    """Waiting would not fix it; the error names the variable and not the key."""
+@pytest.mark.parametrize("key", ["", "sk-hidden-7391"])
+def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key: str):
+    """Waiting would not fix it; the error names the variable and not the key.
+
+    Nor does the resource's text, or the error where no server is there.
+    """
     port = free_port()
+    keyed = {"api_key": key, "key_name": "DECOMPOSERL_VERIFIER_KEY"}
+    at = {"attach_to": f"http://127.0.0.1:{port}", **keyed}
+    with pytest.raises(EngineError) as absent:
+        resource(held, **at, start_timeout_s=0.1).base_url()
+    attached = resource(held, **at, start_timeout_s=PATIENCE_S)
     with subprocess.Popen(command(held, "locked").words(port)) as other:
-        attached = resource(
-            held,
-            attach_to=f"http://127.0.0.1:{port}",
-            api_key=key,
-            key_name="DECOMPOSERL_VERIFIER_KEY",
-            start_timeout_s=PATIENCE_S,
-        )
+        said = f"401: it {'rejects' if key else 'requires'} .*DECOMPOSERL_VERIFIER_KEY"
         with pytest.raises(EngineError, match=said) as caught:
             attached.base_url()
         other.terminate()
-    assert "7391" not in str(caught.value)
-
-
-def test_the_key_of_a_running_server_is_not_shown(held: Path):
-    """Neither the resource's text nor an error has the key in it."""
-    keyed = resource(
-        held,
-        attach_to=f"http://127.0.0.1:{free_port()}",
-        api_key="sk-hidden-7391",
-        start_timeout_s=0.1,
-    )
-    assert "7391" not in repr(keyed)
-    with pytest.raises(EngineError) as caught:
-        keyed.base_url()
-    assert "7391" not in str(caught.value)
+    assert "7391" not in f"{absent.value}{caught.value}{attached!r}"
