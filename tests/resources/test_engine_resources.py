@@ -22,12 +22,12 @@ from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
 from resources.judge.resource import JudgeResource
-from resources.tokens.resource import TokensResource
 from resources.verifier.resource import VerifierResource
 
 COVERAGE = ROOT / "decomposerl/prompts/coverage.md"
 CANARY = "sk-canary-0123456789"
 HEAVY = ("torch", "spacy", "openai", "transformers", "sentence_transformers", "huggingface_hub")
+QWEN = "Qwen/Qwen2.5-7B-Instruct"
 PORTS = (
     *("tokens", "entities", "verifier", "embedder", "decomposer"),
     *("judge", "question_embedder"),
@@ -35,105 +35,87 @@ PORTS = (
 PAIR = ("Maria Keller was born in Oslo.", "Maria Keller was born in Norway.")
 
 
-def child(code: str, **env: str) -> str:
-    """Run in a process whose environment has these variables and none of ours."""
+def child(code: str, given: str = "", **env: str) -> str:
+    """Its output, in a process whose environment has these variables and none of ours."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("DECOMPOSERL_", "OPENAI_"))}
+    words, env = [sys.executable, "-c", code], clean | env
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=clean | env,
-        capture_output=True,
-        text=True,
-        check=False,
+        words, cwd=ROOT, env=env, input=given, capture_output=True, text=True, check=False
     )
     assert 0 == done.returncode, done.stderr
     assert CANARY not in done.stderr
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "engines"),
-    [
-        ("embedded", ["embedded"] * 7),
-        (
-            "local",
-            [
-                *("tokenizer", "spacy", "minicheck_local", "sentence_transformers"),
-                *("chat", "chat", "sentence_transformers"),
-            ],
-        ),
-        ("paper", ["tokenizer", "spacy", "minicheck_hosted", "hosted", "chat", "chat", "hosted"]),
-    ],
-)
-def test_one_variable_changes_every_engine(name: str, engines: list[str], tmp_path: Path):
+HOSTED = ["tokenizer", "spacy", "minicheck_hosted", "hosted", "chat", "chat", "hosted"]
+VECTORS = "sentence_transformers"
+ENGINES = {
+    "embedded": ["embedded"] * 7,
+    "local": ["tokenizer", "spacy", "minicheck_local", VECTORS, "chat", "chat", VECTORS],
+    "paper": HOSTED,
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_one_variable_changes_every_engine(name: str, tmp_path: Path):
     """``DECOMPOSERL_PROFILE`` alone decides; everything else has a default."""
     profile = profile_from_environment(
         {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)}
     )
     resources = resources_for(profile)
-    assert engines == [resources[port].engine for port in PORTS]
+    assert ENGINES[name] == [resources[port].engine for port in PORTS]
     assert str(tmp_path / "engine_results") == resources["verifier"].results_dir
 
 
-@pytest.mark.parametrize("name", ["embedded", "local", "paper"])
-def test_definitions_load_without_engines_and_keep_no_key(name: str, tmp_path: Path):
-    """No engine library is imported; what Dagster stores names the variable, never the key."""
-    code = f"""
-import sys
-from dagster_project.definitions import defs
-heavy = [name for name in {HEAVY!r} if name in sys.modules]
+LOADED = f"""
+import os, sys
 import dagster as dg
 from dagster._core.remote_representation.external_data import RepositorySnap
-stored = dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def()))
-for port in {PORTS!r}:
-    if "results_dir" in type(defs.resources[port]).model_fields:
-        defs.resources[port].open()
-    stored += repr(defs.resources[port])
-heavy += [name for name in {HEAVY!r} if name in sys.modules]
-print(heavy, {CANARY!r} in stored, '"OPENAI_API_KEY"' in stored or "OPENAI_API_KEY" in stored)
+from dagster_project.definitions import build_definitions
+from dagster_project.profiles import profile_from_environment
+for name in {[*ENGINES]!r}:
+    defs = build_definitions(profile_from_environment(os.environ | {{"DECOMPOSERL_PROFILE": name}}))
+    stored = dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def()))
+    for port in {PORTS!r}:
+        if "results_dir" in type(defs.resources[port]).model_fields:
+            defs.resources[port].open()
+        stored += repr(defs.resources[port])
+    heavy = [name for name in {HEAVY!r} if name in sys.modules]
+    print(name, heavy, {CANARY!r} in stored, "OPENAI_API_KEY" in stored)
 """
-    output = child(
-        code,
-        DECOMPOSERL_PROFILE=name,
-        OPENAI_API_KEY=CANARY,
-        DECOMPOSERL_DATA=str(tmp_path / "data"),
-    )
-    assert "[] False True" == output.strip().splitlines()[-1]
+
+
+def test_definitions_load_without_engines_and_keep_no_key(tmp_path: Path):
+    """No engine library is imported; what Dagster stores names the variable, never the key."""
+    output = child(LOADED, OPENAI_API_KEY=CANARY, DECOMPOSERL_DATA=str(tmp_path / "data"))
+    assert [f"{name} [] False True" for name in ENGINES] == output.strip().splitlines()[-3:]
     assert not (tmp_path / "data").exists()  # opening writes nothing
 
 
 def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
-    """Nothing is said when they are made or opened, and everything when they are asked."""
+    """Nothing is said when they are made or opened, and everything when they are asked.
+
+    Those whose model may be locked are in ``hub/test_locked_uses``.
+    """
     where = str(tmp_path)
-    tokens = TokensResource(engine="tokenizer", model="nobody/nothing").open()
-    with pytest.raises(EngineMissing, match=r"hf download nobody/nothing tokenizer\.json"):
-        tokens.count(["one"])
     entities = EntitiesResource(results_dir=where, engine="spacy", models=["en_core_sci_no"]).open()
-    with pytest.raises(EngineMissing, match="pip install --no-deps"):
+    with pytest.raises(EngineMissing, match="pip install"):
         entities.entities(["one"])
-    vectors = EmbedderResource(
-        results_dir=where, engine="sentence_transformers", model="nobody/nothing"
-    ).open()
-    with pytest.raises(EngineMissing, match="hf download nobody/nothing"):
-        vectors.embed(["one"])
-    local = VerifierResource(results_dir=where, engine="minicheck_local", model_path=where).open()
-    with pytest.raises(EngineMissing, match="hf download lytang/MiniCheck-Flan-T5-Large"):
-        local.support_probability([PAIR])
-    half = EmbedderResource(results_dir=where, dtype="float16")
-    with pytest.raises(ConfigError, match="computes in float32"):
-        half.open()
+    for dtype in ("float16", "bfloat16"):
+        with pytest.raises(ConfigError, match="float32"):
+            EmbedderResource(results_dir=where, dtype=dtype).open()
     for settings in ({"dtype": "float16"}, {"model_path": "/nowhere"}):
         verifier = VerifierResource.model_validate({"results_dir": where, **settings})
-        with pytest.raises(ConfigError, match="embedded verifier has no model"):
+        with pytest.raises(ConfigError, match="verifier"):
             verifier.open()
 
 
 def test_a_missing_key_is_named_at_the_first_item(tmp_path: Path):
     """An endpoint that needs a key is not asked without one, and nothing is started for it."""
     resources = engine_resources(engine_choices("paper", {}), str(tmp_path))
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
         resources["embedder"].open().embed(["one"])
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
         resources["decomposer"].open().decompose([PAIR])
 
 
@@ -143,9 +125,8 @@ def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path)
     attached = engine_resources(engine_choices("paper", named), str(tmp_path))["verifier"]
     assert "http://gpu.example:8000/v1" == attached.server().attach_to
     ours = {"DECOMPOSERL_VLLM": "env CUDA_VISIBLE_DEVICES=1 vllm serve"}
-    started = engine_resources(
-        engine_choices("paper", ours | {"DECOMPOSERL_VLLM_CARDS": "2"}), str(tmp_path)
-    )["verifier"].server()
+    choices = engine_choices("paper", ours | {"DECOMPOSERL_VLLM_CARDS": "2"})
+    started = engine_resources(choices, str(tmp_path))["verifier"].server()
     words = started.command().words(8_000)
     assert ["env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve"] == words[:4]
     assert "bespokelabs/Bespoke-MiniCheck-7B" == words[4]
@@ -161,8 +142,7 @@ def test_tokenizer_and_entity_models_may_be_your_own(name: ProfileName, tmp_path
     assert "own/tokenizer" == resources["tokens"].model
     assert ["/models/a", "en_b"] == resources["entities"].models
     usual = engine_resources(engine_choices(name, {}), str(tmp_path))
-    assert "Qwen/Qwen2.5-7B-Instruct" == usual["tokens"].model
-    assert 2 == len(usual["entities"].models)
+    assert (QWEN, 2) == (usual["tokens"].model, len(usual["entities"].models))
 
 
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
@@ -273,7 +253,7 @@ def test_a_stage_fails_above_the_share_of_claims_without_a_reply(tmp_path: Path)
 
         lenient, strict = writer(1.0), writer(0.05)
         assert [None] == lenient.open().decompose([PAIR])
-        with pytest.raises(EngineError, match=r"share of 0\.05 that most_unanswered allows"):
+        with pytest.raises(EngineError, match=r"0\.05 .*most_unanswered"):
             strict.open().decompose([PAIR])
         lenient.close()
         strict.close()
@@ -301,27 +281,29 @@ def test_stages_on_a_gpu_share_its_pool(tmp_path: Path):
 
 
 SILVER = """
-import dagster as dg, json
+import dagster as dg, json, sys
 from resources.decomposer.resource import DecomposerResource
+pair, results, url, canary = json.loads(sys.stdin.read())
 
 @dg.asset
 def silver(decomposer: DecomposerResource) -> dg.MaterializeResult:
     writer = decomposer.open()
-    answers = writer.decompose([{pair!r}])
+    answers = writer.decompose([tuple(pair)])
     decomposer.close()
-    facts = {{"answers": answers, "calls": writer.calls, "hits": writer.hits}}
-    facts |= {{"shown": {canary!r} in repr(decomposer), **writer.details()}}
-    return dg.MaterializeResult(metadata={{"facts": facts}})
+    facts = {"answers": answers, "calls": writer.calls, "hits": writer.hits}
+    facts |= {"shown": canary in repr(decomposer), **writer.details()}
+    return dg.MaterializeResult(metadata={"facts": facts})
 
-with dg.DagsterInstance.ephemeral() as instance:
-    resource = DecomposerResource(
-        results_dir={results!r},
-        engine="chat", model="tiny", endpoints=[{url!r}], api_key=dg.EnvVar("OUR_KEY"),
-    )
-    result = dg.materialize([silver], instance=instance, resources={{"decomposer": resource}})
-    log = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
-    metadata = result.asset_materializations_for_node("silver")[0].metadata
-    print(json.dumps([metadata["facts"].value, {canary!r} in log]))
+for _ in range(2):
+    with dg.DagsterInstance.ephemeral() as instance:
+        resource = DecomposerResource(
+            results_dir=results,
+            engine="chat", model="tiny", endpoints=[url], api_key=dg.EnvVar("OUR_KEY"),
+        )
+        result = dg.materialize([silver], instance=instance, resources={"decomposer": resource})
+        log = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
+        metadata = result.asset_materializations_for_node("silver")[0].metadata
+        print(json.dumps([metadata["facts"].value, canary in log]))
 """
 
 
@@ -332,12 +314,11 @@ def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
     """
     good = "<questions><question>Where was she born?</question></questions>"
     with FaultServer(usual=replying(good)) as server:
-        code = SILVER.format(pair=PAIR, results=str(tmp_path), url=server.url, canary=CANARY)
-        first, leaked = json.loads(child(code, OUR_KEY=CANARY).splitlines()[-1])
-        again, _ = json.loads(child(code, OUR_KEY=CANARY).splitlines()[-1])
+        given = json.dumps([PAIR, str(tmp_path), server.url, CANARY])
+        lines = child(SILVER, given, OUR_KEY=CANARY).splitlines()[-2:]
+        (first, leaked), (again, leaked_again) = map(json.loads, lines)
         assert [f"Bearer {CANARY}"] == server.authorizations
-    assert not leaked
-    assert not first["shown"]
+    assert (False, False, False) == (leaked, leaked_again, first["shown"])
     assert [["Where was she born?"]] == first["answers"] == again["answers"]
     assert (1, 1) == (first["calls"], first["chat calls"])
     assert (0, 1) == (again["calls"], again["hits"])
@@ -357,6 +338,6 @@ def test_a_server_that_does_not_start_is_told_at_the_first_pair(tmp_path: Path):
     )
     port = verifier.open()
     assert port.engine
-    with pytest.raises(EngineError, match="'no-such-program' is not installed"):
+    with pytest.raises(EngineError, match="'no-such-program'"):
         port.support_probability([PAIR])
     verifier.close()

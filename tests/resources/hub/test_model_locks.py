@@ -96,9 +96,8 @@ def test_a_machine_with_another_commit_is_refused(tmp_path: Path, use: str):
     with pytest.raises(ConfigError) as refused:
         getattr(moved, use)(NAME)
     said = str(refused.value)
-    assert f"{NAME} is locked to commit {A}, but this machine has {B}" in said
-    assert f"hf download {NAME} --revision {A}" in said
-    assert models_lock(tmp_path / "data") in said
+    for part in (f"hf download {NAME} --revision {A}", B, models_lock(tmp_path / "data")):
+        assert part in said
     download(tmp_path / "elsewhere", A)  # both are there now
     assert A == moved.cached(NAME)
 
@@ -107,11 +106,11 @@ def test_code_of_a_repository_needs_a_commit_and_others_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     """Offline and not cached: the one is refused with the command, the other runs as before."""
-    with pytest.raises(EngineMissing, match=rf"commit of {NAME} is not known.*hf download {NAME}$"):
+    with pytest.raises(EngineMissing, match=rf"{NAME} .*hf download {NAME}$"):
         locks(tmp_path).required(NAME)
     with caplog.at_level(logging.WARNING):
         assert "" == locks(tmp_path).fetched(NAME)
-    assert "without a locked commit" in caplog.text
+    assert NAME in caplog.text
     assert "" == locks(tmp_path).cached(NAME)
     assert {} == written(tmp_path)
 
@@ -123,7 +122,7 @@ def test_a_pin_of_the_project_is_locked_and_must_agree(tmp_path: Path):
     assert B == pinned.fetched(NAME)
     assert {NAME: B} == written(tmp_path)
     other = locks(tmp_path, table=[HubModel(NAME, "tests", "MIT", commit=A)])
-    with pytest.raises(ConfigError, match=rf"pinned to commit {A} .* has {B}: delete its line"):
+    with pytest.raises(ConfigError, match=rf"{A} .*{B}"):
         other.fetched(NAME)
 
 
