@@ -41,10 +41,7 @@ def test_a_single_fact_gives_one_question(claim: str):
                 "Is the statue made of gold?",
             ],
         ),
-        (
-            "The album was released in 1996 at number 9 on the chart.",
-            None,
-        ),
+        ("The album was released in 1996 at number 9 on the chart.", None),
     ],
 )
 def test_joined_facts_are_taken_apart(claim: str, expected: list[str] | None):

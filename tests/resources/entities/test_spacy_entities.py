@@ -43,11 +43,7 @@ ENCODE = {
     "maxout_pieces": 2,
 }
 SHARED = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": ENCODE}
-LISTENER = {
-    "@architectures": "spacy.Tok2VecListener.v1",
-    "width": 16,
-    "upstream": "*",
-}
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 16, "upstream": "*"}
 TAGGER = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER, "normalize": False}
 NER = {
     "@architectures": "spacy.TransitionBasedParser.v2",

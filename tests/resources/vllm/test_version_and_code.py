@@ -90,10 +90,7 @@ def test_a_program_is_asked_before_it_starts_a_server(tmp_path: Path):
 
 def test_a_started_server_that_is_old_is_stopped(tmp_path: Path):
     """What its program did not tell, its page does; a new one serves."""
-    with (
-        process(tmp_path, "0.21.0") as old,
-        pytest.raises(EngineError, match=r"vLLM 0\.21\.0"),
-    ):
+    with process(tmp_path, "0.21.0") as old, pytest.raises(EngineError, match=r"vLLM 0\.21\.0"):
         old.base_url()
     assert not old.running
     with process(tmp_path, "0.22.1") as new:
