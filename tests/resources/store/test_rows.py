@@ -108,10 +108,10 @@ def two_batches(path: Path, first: pl.DataFrame, second: pl.DataFrame) -> None:
 def test_a_repeated_claim_and_a_missing_value_are_refused(tmp_path: Path):
     """Also across batches; a block that fails leaves no file."""
     frame = claims(4)
-    with pytest.raises(SchemaError, match="1 rows repeat claim_id"):
-        two_batches(tmp_path / "a", frame, frame[:1])
-    with pytest.raises(SchemaError, match="column 'claim' has 1 nulls"):
-        two_batches(tmp_path / "b", frame, frame[:1].with_columns(claim=pl.lit(None, pl.String())))
+    null = frame.with_columns(claim=pl.lit(None, pl.String()))
+    for second, said in ((frame[:1], "1 rows repeat claim_id"), (null[:1], "'claim' has 1 nulls")):
+        with pytest.raises(SchemaError, match=said):
+            two_batches(tmp_path / "a", frame, second)
     assert [] == list(tmp_path.iterdir())
 
 
@@ -119,17 +119,15 @@ def test_a_file_with_nulls_is_refused_as_it_is_read(tmp_path: Path):
     """Columns and keys are checked at once, values with their batch."""
     write_parquet(claims(3).with_columns(claim=pl.lit(None, dtype=pl.String())), tmp_path / "a")
     rows = StoredRows.checked(tmp_path / "a", CLAIMS)
-    with pytest.raises(SchemaError, match="column 'claim' has 3 nulls"):
-        list(rows.batches())
-    with pytest.raises(SchemaError, match="column 'claim' has 3 nulls"):
-        rows.read(["claim_id", "claim"])
+    for read in (lambda: list(rows.batches()), lambda: rows.read(["claim_id", "claim"])):
+        with pytest.raises(SchemaError, match="'claim' has 3 nulls"):
+            read()
     assert 3 == rows.read(["claim_id"]).height
     write_parquet(claims(3).drop("claim"), tmp_path / "b")
-    with pytest.raises(SchemaError, match="column 'claim' is missing"):
-        StoredRows.checked(tmp_path / "b", CLAIMS)
     write_parquet(pl.concat([claims(3), claims(1)]), tmp_path / "c")
-    with pytest.raises(SchemaError, match="1 rows repeat"):
-        StoredRows.checked(tmp_path / "c", CLAIMS)
+    for name, said in (("b", "'claim'"), ("c", "1 rows repeat")):
+        with pytest.raises(SchemaError, match=said):
+            StoredRows.checked(tmp_path / name, CLAIMS)
 
 
 def staged(
@@ -183,20 +181,19 @@ def test_tallies_of_parts_add_up_to_the_tally_of_the_whole(frame: pl.DataFrame, 
         assert whole.closest.equals(added.closest)
 
 
-def failing(writer: StageWriter) -> None:
-    """A stage that fails after its first batch."""
-    with writer as out:
-        batch = next(out.batches())
-        out.add(batch, catalogue.rule_filter(batch, RULES, WordCounter(), CapitalisedWords()))
-        raise EngineError("no more")
-
-
 def test_a_failed_stage_leaves_no_file(tmp_path: Path):
     """Neither kept rows, nor drops, nor those that await their order."""
     rows = written(tmp_path / "claims.parquet", claims(3), 3)
     data = tmp_path / "data"
+
+    def fail() -> None:
+        with StageWriter(data, "rule_filtered", RULE_FILTERED, [rows], drops=True) as out:
+            batch = next(out.batches())
+            out.add(batch, catalogue.rule_filter(batch, RULES, WordCounter(), CapitalisedWords()))
+            raise EngineError("no more")
+
     with pytest.raises(EngineError, match="no more"):
-        failing(StageWriter(data, "rule_filtered", RULE_FILTERED, [rows], drops=True))
+        fail()
     assert [] == [path for path in data.rglob("*") if path.is_file()]
 
 

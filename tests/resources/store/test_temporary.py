@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -49,18 +50,20 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize("ending", ["partial", "building", "writing"])
 def test_what_a_killed_writer_left_is_removed_and_a_living_ones_is_not(tmp_path: Path, ending: str):
-    """By the next writer into the folder, whatever that one writes."""
+    """By the next writer into the folder, whatever that one writes; the old file stays."""
+    (tmp_path / "dead").write_text("old")
     dead, living = writer(tmp_path / "dead", ending), writer(tmp_path / "living", ending)
     try:
         kill(dead)
-        assert 2 == len(list(tmp_path.iterdir()))
+        assert "old" == (tmp_path / "dead").read_text()
+        assert 3 == len(list(tmp_path.iterdir()))
         replace_file(tmp_path / "other", lambda path: path.write_text("whole"))
-        (left,) = [path for path in tmp_path.iterdir() if path.name != "other"]
+        (left,) = [path for path in tmp_path.iterdir() if path.name not in {"other", "dead"}]
         assert left.name.startswith(".living.")
     finally:
         kill(living)
     remove_abandoned(tmp_path)
-    assert ["other"] == [path.name for path in tmp_path.iterdir()]
+    assert {"other", "dead"} == {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_process_with_the_number_of_a_dead_one_removes_its_files(tmp_path: Path):
@@ -96,15 +99,15 @@ def test_files_of_another_machine_and_of_earlier_versions_go_after_an_hour(tmp_p
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path):
-    """A full disk, for one."""
+    """A full disk, for one, is reported without a name: the target's is added."""
     target = tmp_path / "a"
     target.write_text("old")
 
     def fail(path: Path) -> None:
         path.write_text("half")
-        raise OSError("disk full")
+        raise OSError(ENOSPC, "No space left on device")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OSError, match=r"No space left on device: '.*/a'"):
         replace_file(target, fail)
     assert [("a", "old")] == [(path.name, path.read_text()) for path in tmp_path.iterdir()]
 
