@@ -61,16 +61,11 @@ def test_every_pair_gets_its_questions_or_null_in_order():
 
 def test_the_engine_names_whatever_changes_an_answer():
     """Stored answers of another prompt, form or sampling are never taken for these."""
-    engines = {
-        decomposer().engine,
-        decomposer(structured=True).engine,
-        decomposer(thinking=True).engine,
-        decomposer(thinking=False).engine,
-        decomposer(sends_temperature=False).engine,
-        ChatDecomposer(ScriptedChat(SCRIPT), PROMPT, Sampling(temperature=0.5)).engine,
-        ChatDecomposer(ScriptedChat(SCRIPT), PROMPT, Sampling(max_tokens=9)).engine,
-        ChatDecomposer(ScriptedChat(SCRIPT), PROMPT, Sampling(seed=1)).engine,
-    }
+    changes = [{}, {"structured": True}, {"thinking": True}, {"thinking": False}]
+    engines = {decomposer(**change).engine for change in changes}
+    engines.add(decomposer(sends_temperature=False).engine)
+    for sampling in (Sampling(temperature=0.5), Sampling(max_tokens=9), Sampling(seed=1)):
+        engines.add(ChatDecomposer(ScriptedChat(SCRIPT), PROMPT, sampling).engine)
     assert 8 == len(engines)
     assert "temperature=default" in decomposer(sends_temperature=False).engine
     assert all("chat:scripted" in engine for engine in engines)
@@ -89,17 +84,16 @@ def asked(outcomes: Sequence[str | ChatFailure], **chosen: Any) -> list[list[str
     return ours.decompose([("Evidence.", f"The claim {n:03}.") for n in range(len(outcomes))])
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "said"),
-    [
-        ([KEY_FAULT], "answers no request .refused: HTTP 401: wrong key"),
-        ([WELL] * 98 + [KEY_FAULT, GIVEN_UP], "answers no request .refused: HTTP 401: wrong key"),
-        ([ChatFailure("wrong_model", "serves 'b'", 1, lasting=True)], "wrong_model: serves 'b'"),
-        ([ChatFailure("transport", "nobody listens", 3)] * 9, "not one of 9 .*nobody listens"),
-        ([WELL] * 99 + [SPENT], "stopped at the ceiling of 10.00 US dollars .*next run asks"),
-    ],
-    ids=["key", "key in the middle", "model", "outage", "money"],
-)
+STOPS: dict[str, tuple[list[str | ChatFailure], str]] = {
+    "key": ([KEY_FAULT], "refused: HTTP 401: wrong key"),
+    "key in the middle": ([WELL] * 98 + [KEY_FAULT, GIVEN_UP], "refused: HTTP 401: wrong key"),
+    "model": ([ChatFailure("wrong_model", "serves 'b'", 1, lasting=True)], "wrong_model: .*'b'"),
+    "outage": ([ChatFailure("transport", "nobody", 3)] * 9, "not one of 9 .*nobody"),
+    "money": ([WELL] * 99 + [SPENT], "ceiling of 10.00 US dollars"),
+}
+
+
+@pytest.mark.parametrize(("outcomes", "said"), STOPS.values(), ids=STOPS)
 def test_what_no_other_claim_can_mend_stops_the_stage(outcomes: list[str | ChatFailure], said: str):
     """A wrong key, an outage and a ceiling are reported with their words, whatever the share."""
     for share in (0.05, 1.0):
@@ -112,14 +106,11 @@ def test_too_many_claims_without_an_answer_stop_the_stage(reason: FailureReason)
     """Five of a hundred may stay unanswered, six not; the message says why, and how many."""
     fault = ChatFailure(reason, "said so", 2)
     assert 5 == asked([WELL] * 95 + [fault] * 5).count(None)
-    with pytest.raises(EngineError, match=f"6 of 100 .*0.05 .*{reason} 6 times, .*: said so"):
+    with pytest.raises(EngineError, match=f"6 of 100 .*0.05 .*{reason} 6 .*said so"):
         asked([WELL] * 94 + [fault] * 6)
     assert 6 == asked([WELL] * 94 + [fault] * 6, most_unanswered=1.0).count(None)
     assert 0 == asked([], most_unanswered=0.0).count(None)
-
-
-def test_a_fault_of_one_endpoint_of_several_is_no_stop():
-    """Its few claims stay unanswered as long as another endpoint answers the rest."""
+    # A fault of one endpoint of several: another endpoint answers the rest.
     assert 3 == asked([WELL] * 97 + [KEY_FAULT] * 3).count(None)
 
 
@@ -129,7 +120,7 @@ def test_the_share_is_of_the_whole_stage():
     for stored, fails in ((99, False), (19, False), (9, True)):
         left = ChatDecomposer(RememberingChat(stored), PROMPT, Sampling(), batch_size=7)
         if fails:
-            with pytest.raises(EngineError, match=f"1 of {stored + 1} requests got no answer"):
+            with pytest.raises(EngineError, match=f"1 of {stored + 1} "):
                 left.decompose(pairs[: stored + 1])
         else:
             assert [["Who?"]] * stored + [None] == left.decompose(pairs[: stored + 1])
@@ -179,15 +170,15 @@ def test_a_stop_keeps_what_was_answered_and_the_next_run_asks_the_rest(tmp_path:
             return ChatDecomposer(chat, PROMPT, Sampling()).decompose(pairs)
 
     with FaultServer(usual=replying(WELL)) as served:
-        with pytest.raises(EngineError, match="stopped at the ceiling of 5 calls"):
+        with pytest.raises(EngineError, match="5 calls"):
             run(served.url, 5)
         assert 5 == len(served.asked)
         assert [["Who?"]] * 10 == run(served.url, None)
         assert 10 == len(set(served.prompts)) == len(served.asked)
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.1])
-def test_a_share_is_between_none_and_all(share: float):
+def test_a_share_is_between_none_and_all():
     """Anything else is a mistake in the settings."""
-    with pytest.raises(ConfigError, match="most_unanswered"):
-        decomposer(most_unanswered=share)
+    for share in (-0.1, 1.1):
+        with pytest.raises(ConfigError, match="most_unanswered"):
+            decomposer(most_unanswered=share)

@@ -1,64 +1,50 @@
 """Rule decomposition: one question a fact, each readable alone."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.decomposer.rule_engine import MOST, RuleDecomposer, questions_of
 from strategies import law
 
-
-@pytest.mark.parametrize(
-    "claim",
-    [
-        "Quinn passed away in Rhode Island.",
-        "Saturn has many hydrocarbon pools on its surface.",
-        "Is resected stomach volume related to weight loss?",
-        "The city is larger than the town.",
+TAKEN_APART = {
+    "Maria Keller, who was born in 1963, was a painter.": [
+        "Was Maria Keller born in 1963?",
+        "Was Maria Keller a painter?",
     ],
-)
-def test_a_single_fact_gives_one_question(claim: str):
-    """There is nothing to take apart in one fact."""
-    assert 1 == len(questions_of(claim))
-
-
-@pytest.mark.parametrize(
-    ("claim", "expected"),
-    [
-        (
-            "Maria Keller, who was born in 1963, was a painter.",
-            ["Was Maria Keller born in 1963?", "Was Maria Keller a painter?"],
-        ),
-        (
-            "Anna Berg was born in Oslo and moved to Lima.",
-            ["Was Anna Berg born in Oslo?", "Is it true that Anna Berg moved to Lima?"],
-        ),
-        (
-            "The statue is made of marble, stone and gold.",
-            [
-                "Is the statue made of marble?",
-                "Is the statue made of stone?",
-                "Is the statue made of gold?",
-            ],
-        ),
-        ("The album was released in 1996 at number 9 on the chart.", None),
+    "Anna Berg was born in Oslo and moved to Lima.": [
+        "Was Anna Berg born in Oslo?",
+        "Is it true that Anna Berg moved to Lima?",
     ],
-)
-def test_joined_facts_are_taken_apart(claim: str, expected: list[str] | None):
-    """Relative clauses, conjoined verb phrases, lists and adjuncts each give a question."""
-    found = questions_of(claim)
-    assert len(found) >= 2 if expected is None else expected == found
+    "The statue is made of marble, stone and gold.": [
+        f"Is the statue made of {what}?" for what in ("marble", "stone", "gold")
+    ],
+    # A later sentence's question can be read without the one before it.
+    "Maria Keller was a painter. She was born in Oslo.": [
+        "Was Maria Keller a painter?",
+        "Was Maria Keller born in Oslo?",
+    ],
+}
+ONE_FACT = [
+    "Quinn passed away in Rhode Island.",
+    "Saturn has many hydrocarbon pools on its surface.",
+    "Is resected stomach volume related to weight loss?",
+    "The city is larger than the town.",
+]
+
+
+def test_joined_facts_are_taken_apart():
+    """Relative clauses, conjoined verb phrases, lists and adjuncts each give a question.
+
+    There is nothing to take apart in one fact.
+    """
+    assert TAKEN_APART == {claim: questions_of(claim) for claim in TAKEN_APART}
+    assert len(questions_of("The album was released in 1996 at number 9 on the chart.")) >= 2
+    assert [1] * len(ONE_FACT) == [len(questions_of(claim)) for claim in ONE_FACT]
 
 
 def test_a_claim_without_text_has_no_question():
     """Blank claims and bare punctuation hold no fact."""
     assert [[], []] == RuleDecomposer().decompose([("evidence", ""), ("evidence", " ... ")])
-
-
-def test_a_pronoun_is_replaced_by_the_first_subject():
-    """A later sentence's question can be read without the one before it."""
-    found = questions_of("Maria Keller was a painter. She was born in Oslo.")
-    assert ["Was Maria Keller a painter?", "Was Maria Keller born in Oslo?"] == found
 
 
 _CLAIM_WORDS = st.sampled_from(

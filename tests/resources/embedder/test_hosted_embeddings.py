@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import SecretStr
 
+import fault_server
 from decomposerl.errors import ConfigError, EngineError
+from fault_server import DRIPPING, FaultServer, streaming
 from resources.embedder.hosted import BYTES_PER_TOKEN, EmbeddingsStopped, HostedEmbedder
 from resources.embedder.stored import StoredEmbedder
 from resources.store.result_store import ResultStores
@@ -202,41 +204,41 @@ def test_passing_faults_are_retried(endpoint: Endpoint, fault: str):
     assert fault != "429" or second - first >= 0.95
 
 
-@pytest.mark.parametrize("fault", ["400", "401", "404"])
-def test_refusals_are_final(endpoint: Endpoint, fault: str):
-    """Another 4xx is not retried."""
-    endpoint.faults = [fault]
-    with pytest.raises(EngineError, match=rf"'{MODEL}' failed: .*{fault}"):
-        embedder(endpoint).embed(["a"])
-    assert 1 == len(endpoint.asked)
+WRONG = {
+    "another": f"'{MODEL}'.*'another'",
+    "short": "3 texts with 2 vectors",
+    "twice": "3 texts with 3 vectors, 2 ",
+    "wide": r"\[7\].*6",
+    "uneven": r"\[5, 6\]",
+    "zero": "zero",
+    "nan": "not finite",
+    "unreadable": "cannot be read",
+    "html": "JSONDecodeError",
+    "nonsense": "failed",
+}
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("another", f"asked for '{MODEL}', the endpoint answered as 'another'"),
-        ("short", "answered 3 texts with 2 vectors"),
-        ("twice", "answered 3 texts with 3 vectors, 2 of them with their own index"),
-        ("wide", r"vectors of \[7\] numbers, not of 6"),
-        ("uneven", r"vectors of \[5, 6\] numbers"),
-        ("zero", "zero or not finite"),
-        ("nan", "zero or not finite"),
-        ("unreadable", "cannot be read"),
-        ("html", "failed: JSONDecodeError"),
-        ("nonsense", "failed: .*"),
-    ],
-)
-def test_a_reply_that_was_not_asked_for_is_refused(endpoint: Endpoint, fault: str, said: str):
-    """Another model, number or size of vectors, and nonsense, are errors that say so."""
-    endpoint.faults = [fault]
-    with pytest.raises(EngineError, match=said):
-        embedder(endpoint, dimensions=WIDTH, retries=0).embed(["a", "b", "c"])
+def test_a_reply_that_was_not_asked_for_is_refused(endpoint: Endpoint):
+    """Another model, number or size of vectors, and nonsense, are errors that say so.
+
+    Another 4xx is not retried.
+    """
+    for fault, said in WRONG.items():
+        endpoint.faults = [fault]
+        with pytest.raises(EngineError, match=said):
+            embedder(endpoint, dimensions=WIDTH, retries=0).embed(["a", "b", "c"])
+    for fault in ("400", "401", "404"):
+        endpoint.faults = [fault]
+        endpoint.asked.clear()
+        with pytest.raises(EngineError, match=rf"'{MODEL}'.*{fault}"):
+            embedder(endpoint).embed(["a"])
+        assert 1 == len(endpoint.asked)
 
 
 def test_batches_of_two_sizes_are_refused(endpoint: Endpoint):
     """Where no size was asked for, two replies must still agree."""
     endpoint.faults = ["", "wide"]
-    with pytest.raises(EngineError, match=r"vectors of \[6, 7\] numbers"):
+    with pytest.raises(EngineError, match=r"\[6, 7\]"):
         embedder(endpoint, batch_items=1, in_flight=1).embed(["a", "b"])
 
 
@@ -252,6 +254,10 @@ def test_a_failed_batch_hands_over_what_came(endpoint: Endpoint, fault: str):
     assert 11 - 4 <= len(rows) <= 11 - 3
     assert np.array_equal(unit_vectors([texts[row] for row in rows]), vectors)
     assert np.float32 == vectors.dtype
+    endpoint.faults, endpoint.together = ["500"], None
+    with pytest.raises(EmbeddingsStopped) as nothing:
+        embedder(endpoint, retries=0).embed(["a"])
+    assert (0, 0) == (len(nothing.value.rows), len(nothing.value.vectors))
 
 
 def test_vectors_that_came_before_a_failure_are_stored(endpoint: Endpoint, tmp_path: Path):
@@ -267,23 +273,13 @@ def test_vectors_that_came_before_a_failure_are_stored(endpoint: Endpoint, tmp_p
     assert texts[4:] == [text for body in endpoint.asked for text in body["input"]]
 
 
-def test_nothing_that_came_is_an_empty_hand(endpoint: Endpoint):
-    """Where the only batch failed, no row is named."""
-    endpoint.faults = ["500"]
-    with pytest.raises(EmbeddingsStopped) as caught:
-        embedder(endpoint, retries=0).embed(["a"])
-    assert (0, 0) == (len(caught.value.rows), len(caught.value.vectors))
-
-
 @pytest.mark.parametrize("index", [0, 3, 6])
 def test_the_text_at_fault_is_named(endpoint: Endpoint, index: int):
     """Of a refused batch the one text is found: how long it is, and how it begins."""
     texts = [f"text {n}" for n in range(7)]
     texts[index] = "much too long " * 50
     endpoint.longest = 100
-    with pytest.raises(
-        EngineError, match="fault has 700 characters and begins 'much too long"
-    ) as e:
+    with pytest.raises(EngineError, match=r"700 .*'much too long") as e:
         embedder(endpoint).embed(texts)
     assert len(str(e.value)) < 300
     assert len(endpoint.asked) <= 1 + 3
@@ -318,22 +314,81 @@ def test_the_url_may_be_a_function_called_at_the_first_text(endpoint: Endpoint):
 
 def test_the_engine_names_all_that_decides_a_vector():
     """Model, revision, dimensions and instruction part engines; speed settings do not."""
-    changes: list[dict[str, Any]] = [
-        {},
-        {"revision": "a1"},
-        {"dimensions": 8},
-        {"instruction": "Query:"},
-        {"instruction": "Other:"},
-    ]
+    parting = {"revision": "a1"}, {"dimensions": 8}, {"instruction": "a:"}, {"instruction": "b:"}
+    changes: list[dict[str, Any]] = [{}, *parting]
     names = [HostedEmbedder("u", MODEL, **change).engine for change in changes]
     assert len(changes) == len(set(names))
     assert names[0] == HostedEmbedder("v", MODEL, batch_items=2, in_flight=1).engine
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"batch_items": 0}, {"in_flight": 0}, {"dimensions": -1}, {"timeout_s": 0}]
-)
-def test_settings_that_cannot_work_are_refused(wrong: dict[str, int]):
+def test_settings_that_cannot_work_are_refused():
     """A setting out of range is an error before anything is sent."""
-    with pytest.raises(ConfigError):
-        HostedEmbedder("u", MODEL, **wrong)
+    for wrong in ({"batch_items": 0}, {"in_flight": 0}, {"dimensions": -1}, {"timeout_s": 0}):
+        with pytest.raises(ConfigError):
+            HostedEmbedder("u", MODEL, **wrong)
+
+
+# A hostile endpoint: replies without end, and nonsense around and in vectors
+
+
+def listing(data: object, **more: Any) -> fault_server.Answer:  # noqa: ANN401 - any JSON
+    """A reply with these vectors' entries."""
+    reply = {"model": fault_server.MODEL, "data": data, **more}
+    return fault_server.Answer(body=json.dumps(reply).encode())
+
+
+def answering(*embeddings: Any, **more: Any) -> fault_server.Answer:  # noqa: ANN401 - any JSON
+    return listing([{"index": n, "embedding": one} for n, one in enumerate(embeddings)], **more)
+
+
+def test_usage_spoils_no_vector():
+    """What an endpoint says of its usage is not read."""
+    reported = ["many", {"prompt_tokens": -1}, {"prompt_tokens": 10**30}, [None], float("inf")]
+    with FaultServer([answering([3.0, 4.0], usage=one) for one in reported]) as served:
+        for _ in reported:
+            found = HostedEmbedder(served.url, fault_server.MODEL).embed(["a"])
+            assert np.allclose([[0.6, 0.8]], found)
+
+
+NONSENSE = {
+    "no object": fault_server.Answer(body=b'["a"]'),
+    "data is text": listing("ab"),
+    "entries are numbers": listing([1]),
+    "index is a list": listing([{"index": [0], "embedding": [1.0]}]),
+    "huge number": answering([10**400]),
+    "text in it": answering(["a", 1.0]),
+    "nested": answering([[1.0, 2.0]]),
+    "no vector": answering(None),
+    "an object": answering({"a": 1}),
+    "overflow": answering([1e308, 1e308]),
+    "deep": fault_server.Answer(body=b'{"data": ' + b"[" * 100_000),
+    "a number of digits": fault_server.Answer(body=b'{"model": ' + b"9" * 9_999 + b"}"),
+    "half a pair": fault_server.Answer(body=b'{"model": "\\ud800"}'),
+    "body without end": streaming("200 OK", b" " * 65_536),
+    "far retry": fault_server.Answer(429, {"Retry-After": "Fri, 31 Dec 99999 23:59:59 GMT"}, b"{}"),
+    "retry nan": fault_server.Answer(429, {"Retry-After": "nan"}, b"{}"),
+}
+
+
+@pytest.mark.parametrize("answer", NONSENSE.values(), ids=NONSENSE)
+def test_nonsense_is_one_error_and_keeps_the_other_answering(answer: Answer):
+    """Typed, short, of text that a file can hold; what was paid for is handed over."""
+    with FaultServer([answering([1.0]), answer], usual=answer) as served:
+        one_by_one = {"retries": 1, "batch_items": 1, "in_flight": 1}
+        engine = HostedEmbedder(served.url, fault_server.MODEL, **one_by_one)
+        with pytest.raises(EmbeddingsStopped) as caught:
+            engine.embed(["a", "b"])
+        assert [0] == caught.value.rows.tolist()
+        assert len(str(caught.value).encode()) < 600
+        assert served.sent < 80_000_000
+
+
+@pytest.mark.parametrize("answer", DRIPPING.values(), ids=DRIPPING)
+def test_a_dripping_reply_ends(answer: Answer):
+    """Twice the wait for a piece is all that a whole reply gets; it is not asked for again."""
+    with FaultServer(usual=answer) as served:
+        started = time.monotonic()
+        with pytest.raises(EngineError, match="timed"):
+            HostedEmbedder(served.url, fault_server.MODEL, timeout_s=0.5).embed(["a"])
+        assert time.monotonic() - started < 30
+        assert 1 == len(served.asked)

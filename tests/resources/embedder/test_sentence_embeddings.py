@@ -1,7 +1,7 @@
 """Sentence vectors in process, from a tiny BERT built here and computed plainly besides."""
 
+import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -92,11 +92,7 @@ def test_the_engine_names_all_that_decides_a_vector(folder: Path, tmp_path: Path
     assert name == SentenceEmbedder(str(folder), batch_size=1).engine
     assert name != SentenceEmbedder(str(folder), prompt="query : ").engine
     copy = tmp_path / folder.name
-    for path in folder.rglob("*"):
-        if path.is_file():
-            target = copy / path.relative_to(folder)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
+    shutil.copytree(folder, copy)
     assert name == SentenceEmbedder(str(copy)).engine
     (copy / "modules.json").write_text("[]", "utf-8")
     assert name != SentenceEmbedder(str(copy)).engine
@@ -113,13 +109,13 @@ def test_stored_vectors_are_the_models(folder: Path, tmp_path: Path):
 
 def test_a_model_that_is_not_here_is_a_download_command(tmp_path: Path):
     """A hub name that is not in the cache, and a folder without a model, say what to do."""
+    with pytest.raises(ConfigError):
+        SentenceEmbedder("m", batch_size=0)
     missing = SentenceEmbedder("no-such-org/no-such-model", revision="a1b2")
-    with pytest.raises(
-        EngineMissing, match="hf download no-such-org/no-such-model --revision a1b2"
-    ):
+    with pytest.raises(EngineMissing, match="no-such-org/no-such-model --revision a1b2"):
         missing.embed(["a"])
     (tmp_path / "config.json").write_text("{}", "utf-8")
-    with pytest.raises(EngineMissing, match="has no readable model"):
+    with pytest.raises(EngineMissing, match=str(tmp_path)):
         SentenceEmbedder(str(tmp_path)).embed(["a"])
 
 
@@ -127,12 +123,5 @@ def test_a_device_that_torch_cannot_use_is_an_error(folder: Path):
     """The error names the device; nothing falls back to the processor."""
     if torch.cuda.is_available():
         pytest.skip("torch can use a GPU here")
-    with pytest.raises(EngineError, match="on device 'cuda'"):
+    with pytest.raises(EngineError, match="'cuda'"):
         SentenceEmbedder(str(folder), device="cuda").embed(["a"])
-
-
-@pytest.mark.parametrize("wrong", [{"batch_size": 0}])
-def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]):
-    """A batch of nothing is an error before a model is loaded."""
-    with pytest.raises(ConfigError):
-        SentenceEmbedder("m", **wrong)

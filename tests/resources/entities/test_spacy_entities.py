@@ -3,10 +3,10 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import spacy
@@ -162,7 +162,7 @@ def test_the_engine_names_models_versions_and_content(models: dict[str, str], tm
 def test_quoted_booleans_of_older_models_are_read(models: dict[str, str], tmp_path: Path):
     """Configurations of scispaCy say "False" in quotes: spaCy refuses that, we read it."""
     folder = tmp_path / "quoted"
-    spacy.load(models["trained"]).to_disk(folder)
+    shutil.copytree(models["trained"], folder)
     config = (folder / "config.cfg").read_text("utf-8")
     quoted = re.sub(r"(normalize|include_static_vectors) = false", r'\1 = "False"', config)
     assert 2 == quoted.count('"False"')
@@ -174,59 +174,54 @@ def test_quoted_booleans_of_older_models_are_read(models: dict[str, str], tmp_pa
     assert expected == SpacyEntities((str(folder),)).entities(text)
 
 
-@pytest.mark.parametrize(
-    ("name", "command"),
-    [
-        ("en_core_web_sm", "python -m spacy download en_core_web_sm"),
-        (
-            "en_core_web_trf",
-            "pip install 'decomposerl[trf]' && python -m spacy download en_core_web_trf",
-        ),
-        (
-            "en_core_sci_lg",
-            "amazonaws.com/ai2-s2-scispacy/releases/v0.5.4/en_core_sci_lg-0.5.4.tar.gz",
-        ),
-        ("/no/such/folder", "neither an installed model package nor a folder"),
-    ],
-)
-def test_a_missing_model_says_what_to_type(models: dict[str, str], name: str, command: str):
+COMMANDS = {
+    "en_core_web_sm": "python -m spacy download en_core_web_sm",
+    "en_core_web_trf": "decomposerl[trf]' && python -m spacy download en_core_web_trf",
+    "en_core_sci_lg": "ai2-s2-scispacy/releases/v0.5.4/en_core_sci_lg-0.5.4.tar.gz",
+    "/no/such/folder": "folder",
+}
+
+
+def test_a_missing_model_says_what_to_type(models: dict[str, str]):
     """The error names the model and its own command, before any other model is loaded."""
-    for names in ((name,), (models["drugs"], name)):
-        with pytest.raises(EngineMissing) as caught:
-            SpacyEntities(names).entities(["text"])
-        assert f"'{name}' is missing" in str(caught.value)
-        assert command in str(caught.value)
-    assert command in install_hint(name)
+    for name, command in COMMANDS.items():
+        for names in ((name,), (models["drugs"], name)):
+            with pytest.raises(EngineMissing, match=f"'{name}'") as caught:
+                SpacyEntities(names).entities(["text"])
+            assert command in str(caught.value)
+        assert command in install_hint(name)
 
 
-def test_a_package_the_model_needs_is_named(models: dict[str, str], tmp_path: Path):
-    """A requirement in the model's meta that is not installed is an install command."""
-    folder = tmp_path / "needy"
-    spacy.load(models["drugs"]).to_disk(folder)
-    meta: dict[str, Any] = json.loads((folder / "meta.json").read_text("utf-8"))
-    meta["requirements"] = ["spacy>=3", "no-such-transformers>=0.2,<1"]
-    (folder / "meta.json").write_text(json.dumps(meta), "utf-8")
+def changed(name: str, file: str, old: str, new: str, folder: Path) -> str:
+    """A copy of a model with another text in one of its files."""
+    shutil.copytree(name, folder)
+    text = (folder / file).read_text("utf-8")
+    assert old in text
+    (folder / file).write_text(text.replace(old, new), "utf-8")
+    return str(folder)
+
+
+def test_what_a_model_needs_is_named(models: dict[str, str], tmp_path: Path):
+    """A requirement in its meta, or a pipe of a package that is absent: an install command."""
+    meta = json.loads((Path(models["drugs"]) / "meta.json").read_text("utf-8"))
+    assert "requirements" not in meta
+    needy = '"requirements": ["spacy>=3", "no-such-transformers>=0.2,<1"], "lang":'
+    path = changed(models["drugs"], "meta.json", '"lang":', needy, tmp_path / "needy")
     with pytest.raises(EngineMissing, match=r'pip install "no-such-transformers>=0\.2,<1"$'):
-        SpacyEntities((str(folder),)).entities(["text"])
-
-
-def test_a_pipe_that_spacy_does_not_know_is_explained(models: dict[str, str], tmp_path: Path):
-    """A transformer whose package is absent is an install command, with spaCy's own words."""
-    folder = tmp_path / "large"
-    spacy.load(models["drugs"]).to_disk(folder)
-    config = (folder / "config.cfg").read_text("utf-8")
-    unknown = config.replace('factory = "entity_ruler"', 'factory = "no_such_transformer"')
-    (folder / "config.cfg").write_text(unknown, "utf-8")
+        SpacyEntities((path,)).entities(["text"])
+    other = 'factory = "no_such_transformer"'
+    known = 'factory = "entity_ruler"'
+    path = changed(models["drugs"], "config.cfg", known, other, tmp_path / "large")
     with pytest.raises(EngineMissing, match=r"(?s)decomposerl\[trf\].*no_such_transformer"):
-        SpacyEntities((str(folder),)).entities(["text"])
+        SpacyEntities((path,)).entities(["text"])
 
 
 def test_an_installed_package_is_found_by_name(models: dict[str, str], tmp_path: Path):
     """A model package is loaded by name, and labelled by its version without a hash."""
     package = tmp_path / "en_drugs"
     data = package / "en_drugs-1.2.3"
-    data.mkdir(parents=True)
-    spacy.load(models["drugs"]).to_disk(data)
+    package.mkdir()
+    shutil.copytree(models["drugs"], data)
     (package / "__init__.py").write_text("raise RuntimeError('code of a model was run')\n")
     (package / "meta.json").write_bytes((data / "meta.json").read_bytes())
     program = (
