@@ -1,14 +1,19 @@
-"""The corpora folder after a fetch: laid out as the adapters read it, held to its checksums."""
+"""The corpora folder after a fetch: laid out as the adapters read it, held to its checksums.
+
+What it lacks, with the command that gets it, and named files out of made archives.
+"""
 
 import hashlib
 import io
+import os
 import pickle
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +28,10 @@ from decomposerl.errors import DecomposeRLError, SourceError, SourceFileError
 from file_server import Fault, FileServer
 from resources.corpora.fetching import Fetched, Fetcher
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.status import differing_files, missing_files
+from resources.corpora.status import corpora_checks, differing_files, missing_files
 from resources.corpora.transfer import TRIES, Downloader
-from resources.hub.download import read_lock, sha256_of
+from resources.corpora.unpacking import unpack
+from resources.hub.download import LOCK_FILE, Lock, read_lock, sha256_of, write_lock
 from resources.store.temporary import aside
 from sample import Sample
 
@@ -389,3 +395,182 @@ def test_a_full_disk_is_said_before_the_download_and_while_unpacking(tmp_path: P
         assert ["", "bytes=" + str(len(server.files["/set.zip"])) + "-"] == [
             one.range for one in server.seen[-2:]
         ]
+
+
+# What is missing
+
+
+SIZES = {path: one.size for it in ACCESS.values() for one in it.downloads for _, path in one.files}
+
+
+def place(root: Path, *paths: str) -> None:
+    """Files of their published sizes that take no space."""
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        with (root / path).open("wb") as file:
+            file.truncate(SIZES.get(path) or 0)
+
+
+def test_an_empty_folder_names_the_command_of_every_corpus(tmp_path: Path):
+    """One note each, none of which stops a run; the bundled sample needs none."""
+    assert [] == list(corpora_checks(None))
+    summary, *notes = corpora_checks(tmp_path)
+    assert "0 of 16 have all their files" == summary.said
+    assert {f"decomposerl fetch {name}" for name in ACCESS} == {note.fix for note in notes}
+    assert {"note"} == {note.state for note in notes}
+
+
+def test_what_is_there_is_not_missing(tmp_path: Path):
+    """Packed files count; page databases are asked for once the claims are there."""
+    place(tmp_path, "scitab/sci_tab.json.gz", *ACCESS["hover"].files(pages=False))
+    place(tmp_path, "wice/claim/train.jsonl", "pubmedqa/pqal_train_dev.json")
+    found = {note.what: note for note in corpora_checks(tmp_path)}
+    assert "scitab" not in found
+    assert "decomposerl fetch hover --pages" == found["hover"].fix
+    assert "hover/wiki_wo_links.db" in found["hover"].said
+    assert "4 of 5 files are missing: wice/claim/dev.jsonl, wice/claim/test.jsonl, …" == (
+        found["wice"].said
+    )
+    assert found["pubmedclaim"].said.endswith("; pubmedqa/pqal_train_dev.json is read")
+    place(tmp_path, "hover/wiki_wo_links.db")
+    assert () == missing_files(tmp_path, ACCESS["hover"], pages=True)
+    assert "2 of 16 have all their files" == next(corpora_checks(tmp_path)).said
+
+
+def test_a_file_that_is_not_of_its_published_size_is_damaged(tmp_path: Path):
+    """One byte less is named with both sizes; as recorded, packed or whole it is right."""
+    place(tmp_path, "scitab/sci_tab.json")
+    file = tmp_path / "scitab/sci_tab.json"
+    os.truncate(file, 2_292_806)
+    summary, *notes = corpora_checks(tmp_path, {"scitab": ACCESS["scitab"]})
+    assert "0 of 1 have all their files" == summary.said
+    assert [("note", "move it away, then decomposerl fetch scitab")] == [
+        (note.state, note.fix) for note in notes
+    ]
+    said = "2,292,806 bytes where 2,292,807 are published"
+    assert f"scitab/sci_tab.json is damaged or another version: {said}" == notes[0].said
+    lock = tmp_path / LOCK_FILE
+    lock.write_text("[broken", "utf-8")
+    assert {"scitab/sci_tab.json": said} == differing_files(tmp_path, ACCESS["scitab"])
+    write_lock(lock, {"scitab": Lock(sha256={"scitab/sci_tab.json": sha256_of(file)})})
+    assert {} == differing_files(tmp_path, ACCESS["scitab"])
+    lock.unlink()
+    file.rename(file.with_name("sci_tab.json.gz"))
+    assert {} == differing_files(tmp_path, ACCESS["scitab"])
+
+
+def test_a_file_in_another_form_is_not_missing(tmp_path: Path):
+    """The doctor reports no file as missing that is there in the hub's form."""
+    place(tmp_path, "scifact/claims/train.parquet", "scifact/claims/validation/0000.parquet")
+    found = {note.what: note for note in corpora_checks(tmp_path)}["scifact"]
+    assert "1 of 3 files are missing: scifact/corpus.jsonl; " in f"{found.said}; "
+    place(tmp_path, "scifact/corpus/train.parquet")
+    assert "scifact" not in {note.what for note in corpora_checks(tmp_path)}
+
+
+# Archives
+
+
+ARCHIVED = {"set/train.tsv": b"train", "set/dev.tsv": b"dev", "set/readme.txt": b"not wanted"}
+MOST = 10_000
+Make = Callable[[Path, Mapping[str, bytes]], Path]
+
+
+def made_zip(path: Path, members: Mapping[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def made_tar(path: Path, members: Mapping[str, bytes], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def take(archive: Path, out: Path, *names: str, most: int = MOST) -> dict[str, bytes]:
+    """The wanted members as they were written; nothing else is in the folder."""
+    out.mkdir()
+    unpack(archive, {name: out / f"new-{name}" for name in names}, most)
+    assert {f"new-{name}" for name in names} == {path.name for path in out.iterdir()}
+    return {name: (out / f"new-{name}").read_bytes() for name in names}
+
+
+@pytest.mark.parametrize("make", [made_zip, made_tar, lambda p, m: made_tar(p, m, "w")])
+def test_wanted_members_are_written_and_no_other(tmp_path: Path, make: Make):
+    """By name without folders, from zip, tar.gz and tar; resource forks of a Mac do not count."""
+    members = {**ARCHIVED, "__MACOSX/set/train.tsv": b"fork", "set/sub/train_1.tsv": b"fold"}
+    archive = make(tmp_path / "archive", members)
+    found = take(archive, tmp_path / "out", "train.tsv", "dev.tsv")
+    assert {"train.tsv": b"train", "dev.tsv": b"dev"} == found
+
+
+@pytest.mark.parametrize("make", [made_zip, made_tar])
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ({"../../train.tsv": b"x"}, "member ../../train.tsv leaves"),
+        ({"/etc/train.tsv": b"x"}, "member /etc/train.tsv leaves"),
+        ({"a/train.tsv": b"x", "b/train.tsv": b"y"}, "several .*train.tsv"),
+        ({"a/dev.tsv": b"x"}, "no member train.tsv"),
+        ({"a/train.tsv": b"x" * (MOST + 1)}, "a/train.tsv unpacks to more"),
+    ],
+    ids=["above", "absolute", "twice", "missing", "bomb"],
+)
+def test_unsafe_and_incomplete_archives_are_refused(
+    tmp_path: Path, make: Make, members: dict[str, bytes], said: str
+):
+    """Nothing is written outside the given paths, and the bound holds."""
+    archive = make(tmp_path / "archive", members)
+    with pytest.raises(SourceFileError, match=said):
+        take(archive, tmp_path / "out", "train.tsv")
+    assert {"archive", "out"} == {path.name for path in tmp_path.iterdir()}
+    written = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
+    assert written <= MOST
+
+
+def test_a_link_is_no_file(tmp_path: Path):
+    """A symbolic link in a zip or tar is refused, whatever it points to."""
+    link = zipfile.ZipInfo("set/train.tsv")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "z", "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+    info = tarfile.TarInfo("set/train.tsv")
+    info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    with tarfile.open(tmp_path / "t", "w") as packed:
+        packed.addfile(info)
+    for name in ("z", "t"):
+        with pytest.raises(SourceFileError, match=r"train\.tsv"):
+            take(tmp_path / name, tmp_path / f"out-{name}", "train.tsv")
+
+
+def test_a_bomb_beside_the_wanted_member_is_bounded(tmp_path: Path):
+    """A tar is read from its start, so a huge member before the wanted one is refused too."""
+    archive = made_tar(tmp_path / "t", {"huge": b"0" * 5_000_000, "train.tsv": b"x"})
+    with pytest.raises(SourceFileError, match="unpacks to more"):
+        take(archive, tmp_path / "out", "train.tsv")
+
+
+def test_damage_names_archive_and_member(tmp_path: Path):
+    """A cut or altered archive, one that is none, and one with a password."""
+    members = {"set/train.tsv": bytes(range(256)) * 30}
+    cut = made_tar(tmp_path / "cut", members)
+    cut.write_bytes(cut.read_bytes()[:-120])
+    altered = made_zip(tmp_path / "altered", members)
+    data = bytearray(altered.read_bytes())
+    data[60] ^= 0xFF
+    altered.write_bytes(bytes(data))
+    none = tmp_path / "none"
+    none.write_bytes(b"<html>no archive</html>" * 40)
+    locked = made_zip(tmp_path / "locked", members)
+    content = locked.read_bytes().replace(
+        b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"
+    )
+    locked.write_bytes(content.replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01"))
+    for archive in (cut, altered, none, locked):
+        with pytest.raises(SourceFileError, match=rf"{archive.name} (is damaged|cannot be read)"):
+            take(archive, tmp_path / f"out-{archive.name}", "train.tsv")
