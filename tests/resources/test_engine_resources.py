@@ -103,10 +103,7 @@ def test_definitions_load_without_engines_and_keep_no_key(tmp_path: Path):
 
 
 def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
-    """Nothing is said when they are made or opened, and everything when they are asked.
-
-    Those whose model may be locked are in ``hub/test_locked_uses``.
-    """
+    """Not when they are made or opened; those whose model may be locked are in ``hub``."""
     where = str(tmp_path)
     entities = EntitiesResource(results_dir=where, engine="spacy", models=["en_core_sci_no"]).open()
     with pytest.raises(EngineMissing, match="pip install"):
@@ -318,10 +315,7 @@ for _ in range(2):
 
 
 def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
-    """Dagster resolves it for the run; it stands in no event, no file and no output.
-
-    The stage's counts come with what HTTP took; a second run asks nothing.
-    """
+    """It stands in no event, file or output; a second run asks nothing and counts hits."""
     good = "<questions><question>Where was she born?</question></questions>"
     with FaultServer(usual=replying(good)) as server:
         given = json.dumps([PAIR, str(tmp_path), server.url, CANARY])

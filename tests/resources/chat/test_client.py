@@ -184,10 +184,7 @@ PASSING = (server.BUSY, server.BROKEN, server.CUT, server.NO_JSON, server.NO_CHO
 def test_a_lasting_fault_is_a_typed_failure_of_one_request(
     fault: Answer, reason: str, calls: int, tmp_path: Path
 ):
-    """It is asked as often as it makes sense, not stored, and hurts no other request.
-
-    A later run asks for it alone.
-    """
+    """Asked as often as it makes sense, not stored; no other hurt; a later run asks it alone."""
     many = [request(number) for number in range(5)]
     deadline_s = 0.5 if reason == "timeout" else 20.0
     limits = {"call_deadline_s": deadline_s, "concurrency": 1}

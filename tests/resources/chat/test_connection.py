@@ -79,10 +79,7 @@ def test_the_key_stands_nowhere(
 
 @pytest.mark.parametrize("around", [("", ""), ("", "\n"), ("\t", ""), (" ", " \r\n")])
 def test_what_repeats_the_key_is_shown_without_it(around: tuple[str, str]):
-    """The user still reads the complaint, and the model's reply, with the key cut out.
-
-    A key that was read from a file with its line end is the same key.
-    """
+    """Complaint and reply stay, with the key cut out; white space around a key is no part of it."""
     script = [Answer(400, {}, ECHO), server.replying("you sent {authorization}")]
     given = SecretStr(KEY.join(around))
     with (
@@ -162,10 +159,7 @@ WAYS = [chat, embedding, doctor, health]
 
 @pytest.mark.parametrize("ask", WAYS)
 def test_a_redirect_is_refused(ask: Callable[[str], str]):
-    """Asked once; the message names the other host and says what to do; nothing reaches it.
-
-    So it is on the same host, by a relative address or one without a scheme.
-    """
+    """Asked once; another host is named and not reached, and one on the same host refused too."""
     with FaultServer() as other:
         elsewhere = other.url.removesuffix("/v1")
         away = [redirect(status, f"{elsewhere}/v1/chat/completions") for status in REDIRECTS]

@@ -63,10 +63,7 @@ def test_no_minute_holds_more_than_the_pace(per_minute: int, amounts: list[int])
 
 
 def test_pace_is_kept_by_the_client():
-    """Sixty a minute: eleven calls take ten seconds, whatever is in flight.
-
-    Of tokens what was used counts, not what was estimated: eleven calls of 15 take 150 seconds.
-    """
+    """Sixty calls a minute, or sixty tokens; of tokens what was used counts, not the estimate."""
     for pace, least, most in (
         ({"requests_per_minute": 60}, 10, 12),
         ({"tokens_per_minute": 60, "concurrency": 1}, 140, 300),
@@ -131,10 +128,7 @@ def test_the_client_waits_as_long_as_it_was_told():
 
 
 def test_a_rest_of_hours_is_not_waited_for():
-    """Where the endpoint says to come back tomorrow, the failure says so at once.
-
-    It names the seconds and the endpoint's reason where no circuit is open.
-    """
+    """The failure says so at once, with the endpoint's seconds and its reason."""
     time = MadeUpTime()
     usual = told_to_rest("7200")
     with served_chat(usual=usual, time=time, concurrency=1) as (served, chat):

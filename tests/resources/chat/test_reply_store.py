@@ -212,10 +212,7 @@ def shared(tmp_path: Path) -> Iterator[tuple[list[Path], ObjectServer]]:
 
 
 def test_a_reply_of_one_machine_is_a_hit_on_another(shared: tuple[list[Path], ObjectServer]):
-    """Each is sent once, at the next chance; the first under a key stays; a table shows all.
-
-    A failure to send loses no reply: the machine's own file has it.
-    """
+    """Each is sent once, after a failure by the next; the first of a key stays; a table has all."""
     caches, server = shared
     for number, cache in enumerate(caches):
         with ReplyStore(cache, "m") as store:
@@ -461,10 +458,7 @@ def test_a_killed_batch_asks_only_for_what_is_missing(tmp_path: Path):
 
 
 def test_an_interrupted_batch_keeps_what_came(tmp_path: Path):
-    """Ctrl-C ends the program at once, quietly but for its own trace; replies are stored.
-
-    Variables that the openai package reads by itself change neither key nor address.
-    """
+    """Ctrl-C ends it at once, quietly; replies are stored; openai's variables change nothing."""
     with FaultServer([server.WELL] * 9, usual=server.HANGING) as served:
         running = child("batch", served.url, tmp_path, 200, environment=ENVIRONMENT | OF_OPENAI)
         while len(served.asked) < 9 + IN_FLIGHT:  # so all nine replies were received

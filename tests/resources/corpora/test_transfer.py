@@ -207,10 +207,7 @@ for proxy in bad:
 
 
 def test_the_proxy_of_the_environment_is_used(tmp_path: Path):
-    """The request for another host goes to it; one that cannot be used is named.
-
-    There the library has an error of its own.
-    """
+    """A request for another host goes to it; one that cannot be used is named."""
     with FileServer({"/files.example/rows.jsonl": CONTENT}) as proxy:
         ways = [proxy.url(), "foo://proxy:1", "socks5://127.0.0.1:1"]
         words = [sys.executable, "-c", PROXIED, str(tmp_path / "part"), *ways]

@@ -218,10 +218,7 @@ ONE_FACT = [
 
 
 def test_joined_facts_are_taken_apart():
-    """Relative clauses, conjoined verb phrases, lists and adjuncts each give a question.
-
-    There is nothing to take apart in one fact.
-    """
+    """Clauses, verb phrases, lists and adjuncts each give a question; a single fact gives one."""
     assert TAKEN_APART == {claim: questions_of(claim) for claim in TAKEN_APART}
     assert len(questions_of("The album was released in 1996 at number 9 on the chart.")) >= 2
     assert [1] * len(ONE_FACT) == [len(questions_of(claim)) for claim in ONE_FACT]

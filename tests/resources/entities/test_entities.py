@@ -44,20 +44,14 @@ NONE = [
 
 
 def test_plain_entities_are_found():
-    """Names, dates, amounts, titles, symbols and terms are found in their normal form.
-
-    A capital at the start of a sentence proves nothing.
-    """
+    """Names, dates, amounts, titles, symbols, terms; a capital that begins a sentence is none."""
     found = dict(zip(ENTITIES, ENGINE.entities([*ENTITIES]), strict=True))
     assert {} == {claim: forms for claim, forms in found.items() if ENTITIES[claim] - set(forms)}
     assert [[]] * len(NONE) == ENGINE.entities(NONE)
 
 
 def test_forms_are_distinct_normal_and_in_order():
-    """One surface form in two spellings counts once, at its first place.
-
-    Determiners, possessives, case and spare white space do not make another entity.
-    """
+    """A surface form counts once, at its first place, without determiner, possessive and case."""
     found = ENGINE.entities(["Anna Berg met the Nile Club and ANNA BERG left Nile Club in 1990."])
     assert ["anna berg", "nile club", "1990"] == found[0]
     assert "red river" == normalise(" The  Red River's ")

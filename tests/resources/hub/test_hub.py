@@ -235,11 +235,7 @@ said("org/toy", endpoint)
 
 
 def test_the_network_path_fetches_and_pins(tmp_path: Path):
-    """The real client resolves the branch, downloads at that commit, and the lock says so.
-
-    Where terms must be accepted the page is named, and the token; a missing package names its
-    command, a dead endpoint the corpus. In a process with the network settings of a plain user.
-    """
+    """The client takes the branch's commit; terms, a missing package, a dead host are named."""
     home = {"HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     with ThreadingHTTPServer(("127.0.0.1", 0), LoopbackHub) as httpd:
         thread = threading.Thread(target=httpd.serve_forever, args=[0.02])

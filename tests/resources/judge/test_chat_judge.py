@@ -180,10 +180,7 @@ def test_failures_leave_the_other_calls_alone():
 
 
 def test_rulings_are_stored(tmp_path: Path):
-    """A second judge with the same prompts and settings asks nothing; another prompt asks anew.
-
-    Prompt and reply of a stored call can be shown; nothing for one that was never made.
-    """
+    """A second judge asks nothing, another prompt asks anew; prompt and reply can be shown."""
     with served_judge([ONE], data=tmp_path) as (first, judge):
         assert [Ruling(True)] == judge.judge([ANSWERABLE])
         (prompt, reply), missing = judge.recorded([ANSWERABLE, COVERAGE])

@@ -61,10 +61,7 @@ def ruled(call: JudgeCall) -> str:
 
 
 def test_the_printed_traces_get_their_verdicts():
-    """Full and leave-one-out verdicts of the paper's five traces, retold.
-
-    The undercount is supported because answers are taken at their word: the known hole.
-    """
+    """Verdicts of the paper's five traces; the undercount is supported: the known hole."""
     expected = {name: (case["full"], tuple(case["without"])) for name, case in RETOLD.items()}
     found = {name: retold(name) for name in RETOLD}
     assert expected == {name: (one.full, one.without) for name, one in found.items()}

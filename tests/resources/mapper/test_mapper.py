@@ -139,10 +139,7 @@ def test_workers_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_dies_between_batches_ends_the_map(processes: ProcessMapper) -> None:
-    """Whether it is noticed when a batch is sent or when its result is read.
-
-    One that dies between maps is replaced: no batch was lost, so nothing failed.
-    """
+    """Noticed when a batch is sent or its result read; one that dies between maps is replaced."""
     results = processes.map(process_of, range(20))
     end_process(next(results))
     with pytest.raises(EngineError, match="batch 1 or"):

@@ -58,10 +58,7 @@ class Started:
     + [("sleeping", signal.SIGTERM)],
 )
 def test_a_signal_ends_it_with_one_sentence(what: str, number: int):
-    """In a sleep, at workers, in a call without an end, beside children: nothing else is said.
-
-    A service manager gets the exit status of its own signal.
-    """
+    """Asleep, at workers, in an endless call, beside children: nothing else is said."""
     child = Started(what)
     child.tell(number)
     status, out, err, seconds = child.end()
@@ -157,10 +154,7 @@ MASKS = {"captured": ("SigCgt", signal.SIGTERM), "loading": ("SigBlk", signal.SI
 
 @pytest.mark.parametrize("when", [*MASKS, "running"])
 def test_dagsters_own_command_ends_soon_too(sample: Sample, tmp_path: Path, when: str):
-    """Before and after the guard while it loads, where Dagster keeps signals, and in a step.
-
-    There is no traceback, and no log is left.
-    """
+    """While it loads, where Dagster keeps signals, and in a step: no traceback, no log is left."""
     write_sample(sample, tmp_path / "data" / "sample" / fingerprint())
     home = tmp_path / "home"
     home.mkdir()

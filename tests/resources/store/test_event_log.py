@@ -37,11 +37,7 @@ def _run(instance: dg.DagsterInstance) -> str:
 
 
 def test_dagsters_own_reads_what_was_written(tmp_path: Path):
-    """While the files are open, and after several runs: every event, and each asset's last.
-
-    Dagster's UI follows a run by watching its file alone; no write-ahead log is left at the end,
-    and wiping removes the runs.
-    """
+    """While the files are open, every event, in the run's own file; none is open at the end."""
     with opened(tmp_path) as (read, written):
         assert type(written.event_log_storage) is OpenEventLog
         assert type(read.event_log_storage) is SqliteEventLogStorage

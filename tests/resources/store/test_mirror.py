@@ -49,10 +49,7 @@ def text(path: Path) -> str:
 
 
 def test_what_one_machine_writes_another_reads(machines: tuple[Path, Path], server: ObjectServer):
-    """New, changed and removed files follow a pull of their pattern, and nothing else does.
-
-    Logs, the sample, a rehearsal and files that begin with a dot stay on their machine.
-    """
+    """All changes follow a pull of their pattern, nothing else; logs and the sample stay here."""
     one, two = machines
     for name in ("logs/run.log", "sample/x/a.json", "rehearsal/a.parquet", ".hidden", "demo.json"):
         replace_text(one / name, ["x"])
@@ -407,10 +404,7 @@ def test_a_machine_of_the_same_name_is_another_one(machines: tuple[Path, Path]):
 def test_a_lock_whose_answer_is_lost_is_taken_once(
     machines: tuple[Path, Path], server: ObjectServer, fault: Fault
 ):
-    """The repeated conditional request is refused, and the holder still knows that it holds.
-
-    So does the holder that renews it.
-    """
+    """A repeated request is refused, and the holder, also one that renews, knows that it holds."""
     one, two = (lock_path(folder, "x") for folder in machines)
     server.fail(fault, "PUT", ".locks/x.lock")
     with lease(one, "x"), pytest.raises(DecomposeRLError), lease(two, "x"):

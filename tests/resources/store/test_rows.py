@@ -240,10 +240,7 @@ print(stored.rows * 2 * len("".join(passages)) / 1e6, watch.peak_mb())
 
 
 def test_evidence_larger_than_memory_passes_through(tmp_path: Path):
-    """800 MB pass at a peak of some batches, also where few rows of each batch are kept.
-
-    All rows have the same evidence, so that the file itself is small.
-    """
+    """800 MB of one evidence pass at a peak of some batches, also where few rows are kept."""
     command = [sys.executable, "-c", _WIDE, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     megabytes, peak = map(float, done.stdout.split())
@@ -298,10 +295,7 @@ def materialize(
 
 
 def test_a_frame_comes_back_as_it_was_with_side_tables_and_a_run_record(tmp_path: Path):
-    """The asset, its drops and its run record lie where the data contract says.
-
-    Staleness follows the data: the event's data version is the file's SHA-256.
-    """
+    """Asset, drops and run record lie where the contract says; the data version is the hash."""
     result = materialize(tmp_path, attrition_rows(3))
     folder, version = (
         DataFolder(base_dir=str(tmp_path)),

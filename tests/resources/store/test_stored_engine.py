@@ -104,10 +104,7 @@ def test_stored_answers_equal_direct_answers(
 def test_a_second_pass_calls_nothing(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]], batch: int
 ):
-    """Each distinct input is asked once ever; all else counts as hits.
-
-    Moving a letter from the evidence to the claim gives another key of 32 hex digits.
-    """
+    """Each distinct input is asked once ever, all else are hits; a key knows its parts."""
     assert key_of("ab", "c") != key_of("a", "bc")
     assert 32 == len(key_of("a"))
     store = ResultStores(tmp_path_factory.mktemp("store"))

@@ -9,10 +9,7 @@ QUESTION = [{"role": "user", "content": "abcd" * 10}]  # 10 tokens
 
 
 def test_requests_are_answered_or_refused_as_by_vllm(tmp_path: Path):
-    """Unknown model 404; too long, too many log probabilities, and those unasked for, 400.
-
-    Log probabilities have the form of OpenAI's, and come only where they are asked for.
-    """
+    """Unknown model 404, too much 400; log probabilities as OpenAI's where they are asked for."""
     with serving(tmp_path, "--max-model-len", "100", "--says", "It holds") as url:
         chat = f"{url}/v1/chat/completions"
 
@@ -78,10 +75,7 @@ def test_a_pooling_server_embeds_and_does_not_generate(tmp_path: Path):
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path):
-    """Unknown words and values, and too little memory for one request, end it at once.
-
-    Two copies need two cards, and leave no room on either for a second server.
-    """
+    """Unknown words and values, too little memory, and two copies without two cards."""
     large, small = "Qwen/Qwen2.5-32B-Instruct", "Qwen/Qwen2.5-7B-Instruct"
     assert "unrecognized arguments" in refusal(tmp_path, "--max-model-length", "9")
     assert "invalid choice" in refusal(tmp_path, "--dtype", "int4")

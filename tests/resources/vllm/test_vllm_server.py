@@ -157,10 +157,7 @@ def test_a_server_that_ignores_sigterm_is_killed(held: Path):
 def test_a_server_that_does_not_come_up_is_explained(
     held: Path, behaviour: str, timeout_s: float, said: str
 ):
-    """Death, sickness, a wrong model and a lock say what happened, and leave nothing running.
-
-    What waiting cannot fix is reported at once.
-    """
+    """Death, sickness, a wrong model and a lock say what happened, and leave nothing running."""
     server = process(held, behaviour, timeout_s)
     with pytest.raises(EngineError, match=said):
         server.base_url()
@@ -251,10 +248,7 @@ time.sleep(600)
     ("behaviour", "victim"), [("well", "starter"), ("stubborn", "starter"), ("well", "watchdog")]
 )
 def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: str):
-    """After kill -9 of the process that started it a server ends, polite or not.
-
-    After kill -9 of the watchdog a polite one does, where the system can tell it.
-    """
+    """After kill -9 of its starter a server ends, polite or not; of the watchdog a polite one."""
     if victim == "watchdog" and not sys.platform.startswith("linux"):
         pytest.skip("only Linux tells a process that its parent was killed")
     program = STARTER.format(folders=FOLDERS, held=str(held), behaviour=behaviour)
@@ -345,10 +339,7 @@ def test_attaching_explains_what_is_wrong(held: Path):
 
 @pytest.mark.parametrize("key", ["", "sk-hidden-7391"])
 def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key: str):
-    """Waiting would not fix it; the error names the variable and not the key.
-
-    Nor does the resource's text, or the error where no server is there.
-    """
+    """The error names the variable; no error and no text of the resource has the key."""
     port = free_port()
     keyed = {"api_key": key, "key_name": "DECOMPOSERL_VERIFIER_KEY"}
     at = {"attach_to": f"http://127.0.0.1:{port}", **keyed}
@@ -403,10 +394,7 @@ def script(folder: Path, says: str) -> str:
 
 
 def test_what_is_below_the_least_version_is_refused():
-    """Builds that do not know their version cannot be compared and are not refused.
-
-    ``pyproject.toml`` installs no vLLM that is refused.
-    """
+    """Builds without a version are not; ``pyproject.toml`` installs none that is refused."""
     for version in ("0.11.2", "0.21.9+cpu", "0.22.0rc1"):
         said = version_problem(version)
         assert f"vLLM {version} " in said
