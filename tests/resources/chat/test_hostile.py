@@ -94,26 +94,27 @@ def test_what_cannot_be_stored_is_asked_again_and_never_kept(tmp_path: Path):
         assert [GOOD] * len(UNSTORABLE) == stored_texts(chat)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"token": HALF},
-        {"top_logprobs": [{"token": HALF, "logprob": -1}]},
-        {"logprob": float("nan")},
-        {"logprob": 9.0},
-        {"logprob": "high"},
-        {"top_logprobs": [{"token": "No", "logprob": float("nan")}]},
-    ],
-)
-def test_log_probabilities_that_are_none_are_asked_again(changes: dict[str, Any], tmp_path: Path):
+NO_LOGPROBS = [
+    {"token": HALF},
+    {"top_logprobs": [{"token": HALF, "logprob": -1}]},
+    {"logprob": float("nan")},
+    {"logprob": 9.0},
+    {"logprob": "high"},
+    {"top_logprobs": [{"token": "No", "logprob": float("nan")}]},
+]
+
+
+def test_log_probabilities_that_are_none_are_asked_again(tmp_path: Path):
     """Where they are the answer; where they are not needed the reply stands without them."""
-    one, bad = request(1, sampling=ONE_TOKEN), with_tokens(**changes)
-    with served_chat([bad], with_tokens(), tmp_path) as (served, chat):
+    many = [request(number, sampling=ONE_TOKEN) for number in range(len(NO_LOGPROBS))]
+    script = [one for bad in NO_LOGPROBS for one in (with_tokens(**bad), with_tokens())]
+    with served_chat(script, data=tmp_path, concurrency=1) as (served, chat):
         for _ in range(2):
-            (found,) = chat.complete([one])
-            assert isinstance(found, ChatReply)
-            assert "Yes" == found.tokens[0].alternatives[0][0]
-        assert 2 == len(served.asked)
+            for reply in chat.complete(many):
+                assert isinstance(reply, ChatReply)
+                assert "Yes" == reply.tokens[0].alternatives[0][0]
+            assert ["q 0", "q 0", "q 1", "q 1"] == served.prompts[:4]
+            assert len(script) == len(served.asked)
 
 
 def test_log_probabilities_that_nobody_needs_spoil_no_reply(tmp_path: Path):

@@ -168,7 +168,6 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     assert (tmp_path / FIRST).read_bytes() == WHOLE
     aside = (tmp_path / FIRST).with_name("first.jsonl.replaced-1")
     assert b"damaged" == aside.read_bytes()  # perhaps a person's own
-
     server.files["/a.jsonl"] = b"forged"
     (tmp_path / FIRST).unlink()
     with pytest.raises(SourceFileError, match=r"first\.jsonl has SHA-256"):
@@ -179,15 +178,14 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     assert "kept" == fetched(tmp_path, access)[0].state
 
 
-@pytest.mark.parametrize(
-    ("published", "said"),
-    [
-        ({"size": 5_401}, "5,400 bytes .*5,401"),
-        ({"sha256": "0" * 64}, "SHA-256 .* 0000"),
-        ({"git_blob": "0" * 40}, "Git object .* 0000"),
-    ],
-    ids=["size", "sha256", "git"],
-)
+DIFFERENT: list[tuple[dict[str, object], str]] = [
+    ({"size": 5_401}, "5,400 bytes .*5,401"),
+    ({"sha256": "0" * 64}, "SHA-256 .* 0000"),
+    ({"git_blob": "0" * 40}, "Git object .* 0000"),
+]
+
+
+@pytest.mark.parametrize(("published", "said"), DIFFERENT)
 def test_what_differs_from_the_published_facts_is_not_kept(
     tmp_path: Path, toy: Toy, published: dict[str, object], said: str
 ):
@@ -222,20 +220,17 @@ def test_a_found_file_that_is_not_the_published_one_is_named_and_stays(
     assert (cut, []) == ((tmp_path / FIRST).read_bytes(), server.seen)
 
 
-def test_a_found_file_that_is_the_published_one_stays_a_person_s(tmp_path: Path, toy: Toy):
-    """It is checked, not fetched and not recorded."""
-    access = only(toy[1], size=len(WHOLE), sha256=WHOLE_SHA)
-    (tmp_path / "toy").mkdir()
-    (tmp_path / FIRST).write_bytes(WHOLE)
-    assert [Fetched(FIRST, "found")] == fetched(tmp_path, access)
-    assert {} == differing_files(tmp_path, access)
-
-
 def test_the_right_published_facts_are_accepted(tmp_path: Path, toy: Toy):
-    """``git hash-object`` gives this id for these bytes."""
+    """``git hash-object`` gives this id; a person's file is checked, and not recorded."""
     toy[0].files["/a.jsonl"] = b"hello\n"
     right = only(toy[1], size=6, git_blob="ce013625030ba8dba906f756967f9e9ca394464a")
     assert "fetched" == fetched(tmp_path, right)[0].state
+    own = tmp_path / "own"
+    (own / "toy").mkdir(parents=True)
+    (own / FIRST).write_bytes(WHOLE)
+    access = only(toy[1], size=len(WHOLE), sha256=WHOLE_SHA)
+    assert [Fetched(FIRST, "found")] == fetched(own, access)
+    assert {} == differing_files(own, access)
 
 
 @pytest.mark.parametrize("name", [FIRST, f"{FIRST}.gz"])
@@ -509,18 +504,17 @@ def test_wanted_members_are_written_and_no_other(tmp_path: Path, make: Make):
     assert {"train.tsv": b"train", "dev.tsv": b"dev"} == found
 
 
+UNSAFE = {
+    "above": ({"../../train.tsv": b"x"}, "member ../../train.tsv leaves"),
+    "absolute": ({"/etc/train.tsv": b"x"}, "member /etc/train.tsv leaves"),
+    "twice": ({"a/train.tsv": b"x", "b/train.tsv": b"y"}, "several .*train.tsv"),
+    "missing": ({"a/dev.tsv": b"x"}, "no member train.tsv"),
+    "bomb": ({"a/train.tsv": b"x" * (MOST + 1)}, "a/train.tsv unpacks to more"),
+}
+
+
 @pytest.mark.parametrize("make", [made_zip, made_tar])
-@pytest.mark.parametrize(
-    ("members", "said"),
-    [
-        ({"../../train.tsv": b"x"}, "member ../../train.tsv leaves"),
-        ({"/etc/train.tsv": b"x"}, "member /etc/train.tsv leaves"),
-        ({"a/train.tsv": b"x", "b/train.tsv": b"y"}, "several .*train.tsv"),
-        ({"a/dev.tsv": b"x"}, "no member train.tsv"),
-        ({"a/train.tsv": b"x" * (MOST + 1)}, "a/train.tsv unpacks to more"),
-    ],
-    ids=["above", "absolute", "twice", "missing", "bomb"],
-)
+@pytest.mark.parametrize(("members", "said"), UNSAFE.values(), ids=UNSAFE)
 def test_unsafe_and_incomplete_archives_are_refused(
     tmp_path: Path, make: Make, members: dict[str, bytes], said: str
 ):
@@ -533,8 +527,8 @@ def test_unsafe_and_incomplete_archives_are_refused(
     assert written <= MOST
 
 
-def test_a_link_is_no_file(tmp_path: Path):
-    """A symbolic link in a zip or tar is refused, whatever it points to."""
+def test_a_link_and_what_hides_a_bomb_are_refused(tmp_path: Path):
+    """A symbolic link, whatever it points to, and a huge member beside the wanted one."""
     link = zipfile.ZipInfo("set/train.tsv")
     link.external_attr = 0o120777 << 16
     with zipfile.ZipFile(tmp_path / "z", "w") as archive:
@@ -546,11 +540,8 @@ def test_a_link_is_no_file(tmp_path: Path):
     for name in ("z", "t"):
         with pytest.raises(SourceFileError, match=r"train\.tsv"):
             take(tmp_path / name, tmp_path / f"out-{name}", "train.tsv")
-
-
-def test_a_bomb_beside_the_wanted_member_is_bounded(tmp_path: Path):
-    """A tar is read from its start, so a huge member before the wanted one is refused too."""
-    archive = made_tar(tmp_path / "t", {"huge": b"0" * 5_000_000, "train.tsv": b"x"})
+    # A tar is read from its start, so a huge member before the wanted one is refused too.
+    archive = made_tar(tmp_path / "bomb", {"huge": b"0" * 5_000_000, "train.tsv": b"x"})
     with pytest.raises(SourceFileError, match="unpacks to more"):
         take(archive, tmp_path / "out", "train.tsv")
 

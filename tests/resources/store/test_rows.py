@@ -57,17 +57,15 @@ RULES = RuleSettings(min_tokens=6, max_tokens=25, min_entities=1)
 
 def claims(rows: int) -> pl.DataFrame:
     """Claims of different lengths, some without a document."""
-    return frame_of(
-        CLAIMS,
-        [
-            example_row(
-                claim=f"Ilva Marrek opened bridge {row}",
-                evidence="It was 1921. " * (row % 7),
-                document_id=None if row % 3 else f"d{row}",
-            )
-            for row in range(rows)
-        ],
-    )
+    rule = [
+        {
+            "claim": f"Ilva Marrek opened bridge {row}",
+            "evidence": "It was 1921. " * (row % 7),
+            "document_id": None if row % 3 else f"d{row}",
+        }
+        for row in range(rows)
+    ]
+    return frame_of(CLAIMS, [example_row(**columns) for columns in rule])
 
 
 def written(path: Path, frame: pl.DataFrame, batch: int, **bounds: int) -> StoredRows:
@@ -248,14 +246,6 @@ def test_evidence_larger_than_memory_passes_through(tmp_path: Path):
     assert peak < 600
 
 
-def test_an_empty_stage_has_files_with_its_columns(tmp_path: Path):
-    """No claim came in: the tables are there, without a row."""
-    rows = written(tmp_path / "claims.parquet", claims(0), 1)
-    kept, drops = staged(tmp_path, [rows], 1_000)
-    assert RULE_FILTERED.schema == kept.schema
-    assert DROPS.schema == drops.schema
-
-
 # The Parquet IO manager
 
 
@@ -314,9 +304,7 @@ def test_pairs_of_an_earlier_run_never_stay(tmp_path: Path):
     materialize(tmp_path, attrition_rows(2), PAIRS.empty())
     folder = DataFolder(base_dir=str(tmp_path))
     assert PAIRS.schema == folder.read("pairs/attrition").schema
-
     materialize(tmp_path, attrition_rows(2))
-
     assert not folder.exists("pairs/attrition")
 
 
@@ -327,26 +315,17 @@ def test_equal_frames_give_equal_bytes_however_they_were_put_together(tmp_path: 
     write_parquet(whole, tmp_path / "a.parquet")
     write_parquet(pieces, tmp_path / "b.parquet")
     write_parquet(pl.concat([attrition_rows(3), whole])[3:], tmp_path / "c.parquet")
-
     assert 1 == len({file_sha256(tmp_path / f"{name}.parquet") for name in "abc"})
 
 
 def test_a_frame_of_another_table_is_refused_and_the_old_file_stays(tmp_path: Path):
-    """A schema fault stops the write before anything is replaced."""
+    """Before anything is replaced; a file swapped under the graph is named, not loaded."""
     materialize(tmp_path, attrition_rows(2))
     before = file_sha256(tmp_path / "attrition.parquet")
-
     with pytest.raises(SchemaError, match="'rows'"):
         materialize(tmp_path, attrition_rows(2).drop("rows"))
-
     assert before == file_sha256(tmp_path / "attrition.parquet")
-
-
-def test_a_file_swapped_under_the_graph_is_refused_on_reading(tmp_path: Path):
-    """A Parquet file that holds another table is named, not loaded."""
-    materialize(tmp_path, attrition_rows(2))
     write_parquet(DROPS.empty(), tmp_path / "attrition.parquet")
-
     with pytest.raises(SchemaError, match="attrition"):
         materialize(tmp_path, attrition_rows(2), selection=["reader"])
 
@@ -385,12 +364,8 @@ with aside(Path(sys.argv[1]), sys.argv[2]) as temporary:
 
 def writer(target: Path, ending: str = "partial") -> subprocess.Popen[str]:
     """A process in the middle of writing."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(target), ending],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    words = [sys.executable, "-c", WRITER, str(target), ending]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert "ready\n" == process.stdout.readline()
     return process

@@ -63,17 +63,6 @@ def test_adapters_are_models_with_a_rank(tmp_path: Path):
     assert "api_server_count > 1" in refusal(tmp_path, *copies, **allowed)
 
 
-def test_a_pooling_server_embeds_and_does_not_generate(tmp_path: Path):
-    """The same vector for the same text, and none for a text beyond the context."""
-    with serving(tmp_path, "--runner", "pooling", "--max-model-len", "100") as url:
-        embed = f"{url}/v1/embeddings"
-        _, reply = sent(embed, input=["one text", "one text", "another"], model="org/m")
-        first, again, other = (one["embedding"] for one in reply["data"])
-        assert first == again != other
-        assert 400 == sent(embed, input="abcd" * 101, model="org/m")[0]
-        assert 404 == sent(f"{url}/v1/chat/completions", messages=QUESTION)[0]
-
-
 def test_a_server_that_cannot_start_says_why(tmp_path: Path):
     """Unknown words and values, too little memory, and two copies without two cards."""
     large, small = "Qwen/Qwen2.5-32B-Instruct", "Qwen/Qwen2.5-7B-Instruct"
