@@ -115,15 +115,13 @@ def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
         verifier = VerifierResource.model_validate({"results_dir": where, **settings})
         with pytest.raises(ConfigError, match="verifier"):
             verifier.open()
-
-
-def test_a_missing_key_is_named_at_the_first_item(tmp_path: Path):
-    """An endpoint that needs a key is not asked without one, and nothing is started for it."""
-    resources = engine_resources(engine_choices("paper", {}), str(tmp_path))
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
-        resources["embedder"].open().embed(["one"])
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
-        resources["decomposer"].open().decompose([PAIR])
+    keyless = engine_resources(engine_choices("paper", {}), where)
+    for ask in (
+        lambda: keyless["embedder"].open().embed(["one"]),
+        lambda: keyless["decomposer"].open().decompose([PAIR]),
+    ):
+        with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+            ask()
 
 
 def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path):
@@ -153,7 +151,7 @@ def test_tokenizer_and_entity_models_may_be_your_own(name: ProfileName, tmp_path
 
 
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
-    """``docs/how-to/gpus.md`` has the very words."""
+    """``docs/how-to/gpus.md`` has the very words; a revision that is served is recorded."""
     verifier = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"]
     words = verifier.server("$COMMIT").command().words(8_001)
     page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
@@ -162,24 +160,18 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     ]
     assert [words] == commands
     assert "--enable-prefix-caching" in words
-    without = VerifierResource(results_dir=str(tmp_path), prefix_caching=False).server()
-    assert "--no-enable-prefix-caching" in without.command().words(1)
-
-
-def test_the_revision_that_is_recorded_is_the_one_that_is_served(tmp_path: Path):
-    """A name that holds a revision is never that of another one's answers."""
     pinned = VerifierResource(
         results_dir=str(tmp_path),
         engine="minicheck_hosted",
         model="org/tiny",
         revision="abc123",
         allow_own_prompt=True,
+        prefix_caching=False,
     )
     words = pinned.server().command().words(1)
-    assert {"abc123"} == {
-        words[words.index(option) + 1]
-        for option in ("--revision", "--code-revision", "--tokenizer-revision")
-    }
+    assert "--no-enable-prefix-caching" in words
+    options = ("--revision", "--code-revision", "--tokenizer-revision")
+    assert {"abc123"} == {words[words.index(option) + 1] for option in options}
     assert "@abc123" in pinned.open().engine
 
 

@@ -133,10 +133,7 @@ def test_a_reply_that_never_parses_is_a_failure(tmp_path: Path):
         failure = ChatFailure("unparsable", "no good in 'bad'", 2, "bad")
         assert [failure] == chat.complete([request(1)], needs_good)
         assert (2, []) == (len(served.asked), stored_texts(chat))
-
-
-def test_a_reply_that_is_nested_without_end_is_unparsable():
-    """A model that repeats a bracket costs its own question, not the batch."""
+    # A model that repeats a bracket costs its own question, not the batch.
     with served_chat([replying("[" * 100_000)] * 2, concurrency=1) as (_, chat):
         outcomes = chat.complete([request(1), request(2)], lambda reply: json.loads(reply.text))
         assert ["unparsable", "unparsable"] == reasons(outcomes)
@@ -148,13 +145,6 @@ def test_another_error_of_a_parser_is_not_swallowed():
         with pytest.raises(KeyError):
             chat.complete([request(1)], lambda reply: {}[reply.text])
         assert ["q 1"] == served.prompts
-
-
-def test_the_engine_names_model_and_revision():
-    """Results stored by engine never mix two revisions."""
-    for revision, expected in (("", "chat:tiny"), ("r1", "chat:tiny@r1")):
-        with client("http://127.0.0.1:1/v1", revision=revision) as chat:
-            assert expected == chat.engine
 
 
 # Fault by fault: what the server does, what the user sees, what was kept
@@ -377,12 +367,15 @@ def test_an_endpoint_without_log_probabilities_is_given_up_after_a_window():
 
 
 def test_which_model_names_are_the_one_asked_for():
-    """Dated snapshots, revisions and names given beforehand; not a smaller sibling."""
+    """Dated snapshots, revisions, names given beforehand, no sibling; its own has the revision."""
     asked = settings("http://h/v1", served_as=("local",)).model_copy(update={"model": "gpt-5"})
     same = ("gpt-5", "gpt-5-2025-08-07", "gpt-5-0807", "gpt-5@main", "local")
     assert same == tuple(name for name in same if asked.names_the_model(name))
     others = ("gpt-5-mini", "gpt-5-mini-2025-08-07", "")
     assert () == tuple(name for name in others if asked.names_the_model(name))
+    for revision, expected in (("", "chat:tiny"), ("r1", "chat:tiny@r1")):
+        with client("http://127.0.0.1:1/v1", revision=revision) as chat:
+            assert expected == chat.engine
 
 
 def test_counts_are_plain_numbers():

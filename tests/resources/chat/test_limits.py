@@ -325,17 +325,17 @@ def test_an_estimate_counts_prompt_and_budget():
     assert Usage.expected(one).prompt_tokens > len(one.messages[0].content) / 4
 
 
-def test_money_without_a_price_is_refused():
-    """A ceiling that could never be reached is a mistake in the settings."""
+def test_money_needs_a_price_and_a_ceiling_names_itself():
+    """A ceiling in money would never stop a run whose costs are no number of 0 or more."""
     with pytest.raises(ValidationError, match=f"'{MODEL}'"):
         settings(ADDRESSES[0], ceilings=Ceilings(money=1.0))
-
-
-@pytest.mark.parametrize("given", [-1.0, float("nan")])
-def test_a_price_is_a_number_of_0_or_more(given: float):
-    """A ceiling in money would never stop a run whose costs are no number."""
-    with pytest.raises(ValueError, match="price"):
-        Price(prompt=given)
+    for dollars in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="price"):
+            Price(prompt=dollars)
+    with served_chat(ceilings={"calls": 0}) as (_, chat):
+        (failure,) = chat.complete([request(1)])
+    assert isinstance(failure, ChatFailure)
+    assert "0 calls" in failure.detail
 
 
 @pytest.mark.parametrize(
@@ -423,14 +423,6 @@ def test_a_released_reservation_lets_another_go():
     assert 1 == counts.calls
 
 
-def test_a_ceiling_names_itself():
-    """The failure says which ceiling it was."""
-    with served_chat(ceilings={"calls": 0}) as (_, chat):
-        (failure,) = chat.complete([request(1)])
-    assert isinstance(failure, ChatFailure)
-    assert "0 calls" in failure.detail
-
-
 def test_time_that_threads_spend_at_once_counts_once():
     """Busy time is that of the wall: overlapping and nested stretches are one."""
     counts = Counts()
@@ -491,10 +483,7 @@ def test_no_queue_is_waited_for_without_end():
     assert {None, "timeout"} == set(reasons(outcomes))
     assert isinstance(outcomes[-1], ChatFailure)
     assert 1.9 <= float(outcomes[-1].detail.split()[3])
-
-
-def test_the_queue_is_at_least_as_long_as_a_call():
-    """A deadline above that of the queue is meant as it stands."""
+    # A deadline above that of the queue is meant as it stands.
     with FaultServer(usual=WORK) as served:
         outcomes = queued(served, 1, call_deadline_s=5.0, queue_deadline_s=0.05)
     assert [None] == reasons(outcomes)

@@ -121,6 +121,10 @@ def test_a_title_is_found_with_and_without_entities(tmp_path: Path):
     pages = SqlitePages(built.target)
     assert pages.sentences("Sugar_&_Spice") == pages.sentences("Sugar &amp; Spice") is not None
     assert 'A "b" & c' in set(spellings("A_&quot;b&quot;_&amp;_c"))
+    found = list(spellings("A_(b)"))
+    assert "A_(b)" == found[0]  # the literal title is tried first
+    assert {"A (b)", "A_-LRB-b-RRB-", "A -LRB-b-RRB-"} <= set(found)
+    assert len(found) == len(set(found))
 
 
 @pytest.mark.parametrize(("commit_s", "at"), [(0, 1), (0, 421), (60, 130), (0, 599)])
@@ -490,7 +494,7 @@ def test_feverous_elements_are_found_by_id(tmp_path: Path):
 
 
 def test_the_corpora_folder_opens_pages_read_only(tmp_path: Path):
-    """An absent database is None; an open one cannot be written."""
+    """An absent database is None; an open one cannot be written; other files are refused."""
     corpora = FolderCorpora(tmp_path)
     assert corpora.pages("wiki.db") is None
     database(tmp_path / "wiki.db", "documents(id PRIMARY KEY, text)", [("A", "a")])
@@ -498,10 +502,6 @@ def test_the_corpora_folder_opens_pages_read_only(tmp_path: Path):
     assert pages is not None
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         pages._connection.execute("DELETE FROM documents")
-
-
-def test_other_files_are_refused_by_name(tmp_path: Path):
-    """A file that is no database and a database of another layout are source file errors."""
     (tmp_path / "text.db").write_text("this is not a database, but it is long enough" * 40)
     with pytest.raises(SourceFileError, match=r"text\.db"):
         SqlitePages(tmp_path / "text.db")
@@ -509,22 +509,14 @@ def test_other_files_are_refused_by_name(tmp_path: Path):
         SqlitePages(database(tmp_path / "other.db", "things(id, value)", []))
 
 
-def test_spellings_begin_with_the_title_itself():
-    """The literal title is tried first and no spelling twice."""
-    found = list(spellings("A_(b)"))
-    assert "A_(b)" == found[0]
-    assert {"A (b)", "A_-LRB-b-RRB-", "A -LRB-b-RRB-"} <= set(found)
-    assert len(found) == len(set(found))
-
-
 @pytest.mark.parametrize("table", ["documents(id PRIMARY KEY, text)", "wiki(id PRIMARY KEY, data)"])
 def test_large_pages_are_not_kept_without_end(tmp_path: Path, table: str):
-    """24 pages of 2 MB: what is kept stays within its characters, and every page is read."""
+    """28 pages of 2 MB: what is kept stays within its characters, and every page is read."""
     body = "a" * 2_000_000
     text = json.dumps({"sentence_0": body}) if table.startswith("wiki") else body
-    pages = SqlitePages(database(tmp_path / "p.db", table, ((str(n), text) for n in range(24))))
+    pages = SqlitePages(database(tmp_path / "p.db", table, ((str(n), text) for n in range(28))))
     tracemalloc.start()
-    for number in range(24):
+    for number in range(28):
         assert (body,) == pages.sentences(str(number))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

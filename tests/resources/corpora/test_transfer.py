@@ -87,7 +87,7 @@ def test_a_part_that_is_whole_is_not_fetched_again(tmp_path: Path, server: FileS
 
 
 def test_redirects_are_followed_to_named_hosts_alone(tmp_path: Path, server: FileServer):
-    """A host that the table does not name is never contacted."""
+    """A host that the table does not name is never contacted; a circle ends."""
     with FileServer({"/rows.jsonl": b"elsewhere"}) as other:
         away = Fault(302, headers={"Location": other.url("/rows.jsonl", "localhost")})
         server.faults["/rows.jsonl"] = [away, away]
@@ -97,14 +97,10 @@ def test_redirects_are_followed_to_named_hosts_alone(tmp_path: Path, server: Fil
         assert [] == other.seen
         Downloader().bring(transfer(url, "127.0.0.1", "localhost"), tmp_path / "part")
         assert b"elsewhere" == (tmp_path / "part").read_bytes()
-
-
-def test_a_redirect_to_itself_ends(tmp_path: Path, server: FileServer):
-    """The number of redirects is bounded."""
-    circle = Fault(302, headers={"Location": server.url("/rows.jsonl")})
-    server.faults["/rows.jsonl"] = [circle] * 50
+    server.seen.clear()
+    server.faults["/rows.jsonl"] = [Fault(302, headers={"Location": url})] * 50
     with pytest.raises(SourceError, match="5 redirects"):
-        bring(server, tmp_path / "part")
+        bring(server, tmp_path / "circle")
     assert 6 == len(server.seen)
 
 
@@ -139,14 +135,9 @@ def test_a_busy_server_is_tried_again_after_its_own_time(tmp_path: Path, server:
     server.faults["/rows.jsonl"] = [Fault(503)] * TRIES
     with pytest.raises(SourceError, match=f"{TRIES} .*503"):
         bring(server, tmp_path / "other")
-
-
-def test_a_server_that_is_not_there_is_named(tmp_path: Path, server: FileServer):
-    """A refused connection is tried again, then the error names the host."""
     gone = transfer("http://127.0.0.1:9/rows.jsonl")
     with pytest.raises(SourceError, match=r"127\.0\.0\.1"):
         Downloader(wait=lambda _: None).bring(gone, tmp_path / "part")
-    assert server.seen == []
 
 
 @pytest.mark.parametrize("fault", [Fault(), Fault(lengthless=True)])

@@ -183,10 +183,7 @@ def test_a_reply_that_was_not_asked_for_is_refused():
             with pytest.raises(EngineError, match=rf"'{MODEL}'.*{fault}"):
                 embedder(endpoint).embed(["a"])
             assert number == len(endpoint.asked)
-
-
-def test_batches_of_two_sizes_are_refused():
-    """Where no size was asked for, two replies must still agree."""
+    # Where no size was asked for, two replies must still agree.
     with serving("", "wide") as endpoint, pytest.raises(EngineError, match=r"\[6, 7\]"):
         embedder(endpoint, batch_items=1, in_flight=1).embed(["a", "b"])
 
@@ -268,10 +265,6 @@ def test_the_engine_names_all_that_decides_a_vector():
     names = [HostedEmbedder("u", MODEL, **change).engine for change in changes]
     assert len(changes) == len(set(names))
     assert names[0] == HostedEmbedder("v", MODEL, batch_items=2, in_flight=1).engine
-
-
-def test_settings_that_cannot_work_are_refused():
-    """A setting out of range is an error before anything is sent."""
     for wrong in ({"batch_items": 0}, {"in_flight": 0}, {"dimensions": -1}, {"timeout_s": 0}):
         with pytest.raises(ConfigError):
             HostedEmbedder("u", MODEL, **wrong)

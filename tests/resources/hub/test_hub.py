@@ -462,15 +462,8 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
 
     def parts(**fields: object) -> tuple[str, str]:
         models = ServedModels(**fields)  # type: ignore[arg-type]
-        caller, _ = models.caller(
-            NAME,
-            MethodPrompts(),
-            42,
-            results=tmp_path,
-            closers=[],
-            shared=SharedServer(),
-            pin=lambda *_: A,
-        )
+        shared = {"results": tmp_path, "closers": [], "shared": SharedServer()}
+        caller, _ = models.caller(NAME, MethodPrompts(), 42, pin=lambda *_: A, **shared)
         words = models.server(NAME, revision=A).command().words(1)
         return caller.engine, words[words.index("--revision") + 1]
 
@@ -575,19 +568,10 @@ def test_trainer_dry_run_and_evaluation_read_the_commit_and_not_the_branch(tmp_p
     (repository / "snapshots" / B).mkdir()
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(B)
-    words, environment = (
-        [sys.executable, "-c", CHILD, str(tmp_path), A],
-        os.environ
-        | {
-            "HF_HUB_CACHE": str(tmp_path / "hub"),
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": PYTHONPATH,
-        },
-    )
-    done = subprocess.run(
-        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, "-c", CHILD, str(tmp_path), A]
+    names = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    env = os.environ | names | {"PYTHONPATH": PYTHONPATH}
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stderr
     assert ["TokenReport", "ModelShape"] == done.stdout.splitlines()[-2].split()
 

@@ -68,14 +68,10 @@ def test_the_printed_traces_get_their_verdicts():
     for name in ("two books, one author", "two hops", "another year"):
         assert {True} == {*found[name].answerable, *found[name].correct}, name
         assert {(True,) * len(CRITERIA)} == set(found[name].atomic), name
-
-
-def test_the_abstention_is_honest():
-    """The document does not know the Vervet monkey; all else in the trace holds."""
-    found = retold("abstention")
-    assert (True, False, True) == found.answerable
-    assert (True, None, True) == found.correct
-    assert (False, True, False) == found.abstained
+    honest = found["abstention"]  # the document does not know the Vervet monkey
+    assert (True, False, True) == honest.answerable
+    assert (True, None, True) == honest.correct
+    assert (False, True, False) == honest.abstained
 
 
 def test_each_criterion_of_atomicity_is_told_apart():

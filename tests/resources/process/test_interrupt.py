@@ -67,7 +67,7 @@ def test_a_signal_ends_it_with_one_sentence(what: str, number: int):
 
 
 def test_saving_is_waited_for_and_said():
-    """Longer than the grace, to its end, with a sentence on why."""
+    """Longer than the grace, to its end, with a sentence on why; a server has its own."""
     child = Started("saving", str(GRACE_S + 1))
     child.tell()
     status, _, err, seconds = child.end()
@@ -75,13 +75,9 @@ def test_saving_is_waited_for_and_said():
     assert 128 + signal.SIGINT == status
     assert STOPPED == err.splitlines()[0]
     assert err.splitlines()[1].startswith("the child is saving; ")
-
-
-def test_a_server_has_a_sentence_of_its_own():
-    """Nothing is continued by running it again."""
-    child = Started("serving")
-    child.tell()
-    status, _, err, _ = child.end()
+    serving = Started("serving")  # nothing is continued by running it again
+    serving.tell()
+    status, _, err, _ = serving.end()
     assert (128 + signal.SIGINT, "stopped: what is under way is finished\n") == (status, err)
 
 

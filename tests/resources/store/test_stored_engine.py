@@ -204,14 +204,10 @@ def test_many_small_shards_become_one(tmp_path: Path):
     again = StoredVerifier(Engines(), store)
     again.support_probability(pairs)
     assert 0 == again.calls
-
-
-def test_large_shards_are_left_alone(tmp_path: Path):
-    """Merging stops at the size where rewriting costs more than it saves."""
-    store = ResultStores(tmp_path)
-    pairs = [("e", str(n)) for n in range(10 * 2_000)]
-    StoredVerifier(Engines(), store, batch_size=2_000).support_probability(pairs)
-    assert 2 == len(list(tmp_path.glob("verifier/*/*.parquet")))
+    # Merging stops at the size where rewriting costs more than it saves.
+    many, large = ResultStores(tmp_path / "large"), [("e", str(n)) for n in range(10 * 2_000)]
+    StoredVerifier(Engines(), many, batch_size=2_000).support_probability(large)
+    assert 2 == len(list(tmp_path.glob("large/verifier/*/*.parquet")))
 
 
 def words_of(mapped: Mapped) -> list[list[str]]:

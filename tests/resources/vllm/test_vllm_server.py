@@ -126,9 +126,10 @@ def test_the_program_stands_after_env_and_its_words():
     assert PROGRAMS == {words: program_of(words.split()) for words in PROGRAMS}
 
 
-def test_a_server_is_started_once_and_stopped_with_its_worker(held: Path):
-    """Nothing runs before the first URL, one server after it, none after the block."""
-    with process(held) as server:
+@pytest.mark.parametrize("behaviour", ["well", "stubborn"])
+def test_a_server_is_started_once_and_stopped_with_its_worker(held: Path, behaviour: str):
+    """Nothing runs before the first URL, one server after it, none after; SIGTERM or not."""
+    with process(held, behaviour) as server:
         assert not held_now(held)
         url = server.base_url()
         assert url == server.base_url()
@@ -136,13 +137,6 @@ def test_a_server_is_started_once_and_stopped_with_its_worker(held: Path):
         assert held_now(held)
     assert not held_now(held)
     server.stop()
-
-
-def test_a_server_that_ignores_sigterm_is_killed(held: Path):
-    """After the grace the whole group gets SIGKILL."""
-    with process(held, "stubborn") as server:
-        server.base_url()
-    assert not held_now(held)
 
 
 @pytest.mark.parametrize(
