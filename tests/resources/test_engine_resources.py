@@ -240,17 +240,11 @@ def test_processes_of_spacy_are_started_for_many_texts(tmp_path: Path):
 def test_a_stage_fails_above_the_share_of_claims_without_a_reply(tmp_path: Path):
     """``most_unanswered`` is the share that may; at 1 every claim may be null."""
     with FaultServer(usual=replying("no questions at all")) as server:
-
-        def writer(most: float) -> DecomposerResource:
-            return DecomposerResource(
-                results_dir=str(tmp_path),
-                engine="chat",
-                model="tiny",
-                endpoints=[server.url],
-                most_unanswered=most,
-            )
-
-        lenient, strict = writer(1.0), writer(0.05)
+        asked = {"engine": "chat", "model": "tiny", "endpoints": [server.url]}
+        lenient, strict = (
+            DecomposerResource(results_dir=str(tmp_path), most_unanswered=most, **asked)
+            for most in (1.0, 0.05)
+        )
         assert [None] == lenient.open().decompose([PAIR])
         with pytest.raises(EngineError, match=r"0\.05 .*most_unanswered"):
             strict.open().decompose([PAIR])
@@ -322,21 +316,6 @@ def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert kept
     assert not [path for path in kept if CANARY.encode() in path.read_bytes()]
-
-
-def test_a_server_that_does_not_start_is_told_at_the_first_pair(tmp_path: Path):
-    """Not when the verifier is opened; and a run whose answers are stored never finds out."""
-    verifier = VerifierResource(
-        results_dir=str(tmp_path),
-        engine="minicheck_hosted",
-        vllm=["no-such-program"],
-        allow_own_prompt=True,
-    )
-    port = verifier.open()
-    assert port.engine
-    with pytest.raises(EngineError, match="'no-such-program'"):
-        port.support_probability([PAIR])
-    verifier.close()
 
 
 # The embedded engines

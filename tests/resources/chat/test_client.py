@@ -24,7 +24,7 @@ from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.progress import Bar, watched
 from decomposerl.prompts.judge import JudgeSettings
 from fault_server import REASONING, TRUNCATED, Answer, FaultServer, replying, well_text
-from resources.chat.budget import Counts, batch_progress
+from resources.chat.budget import Counts, Usage, batch_progress
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, effort_of
 from resources.decomposer.chat_engine import ChatDecomposer
@@ -234,12 +234,14 @@ def test_a_request_that_cannot_be_sent_is_refused():
 
 
 def test_a_batch_ends_at_its_deadline_and_keeps_what_came(tmp_path: Path):
-    """What was answered before is returned and stored; the rest are timeouts."""
+    """What was answered before is returned and stored, what was sent is booked; the rest not."""
     limits = {"batch_deadline_s": 1.5, "concurrency": 1}
     with served_chat([server.WELL] * 2, server.HANGING, tmp_path, **limits) as (_, chat):
         outcomes = chat.complete([request(number) for number in range(4)])
         assert [None, None, "timeout", "timeout"] == reasons(outcomes)
         assert 2 == len(stored_texts(chat))
+        sent = Usage.expected(request(2)).prompt_tokens  # of the one that was cut off
+        assert 2 * 15 + sent == chat.counts.tokens
 
 
 # What is sent

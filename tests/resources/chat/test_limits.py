@@ -375,15 +375,6 @@ def test_a_call_that_brought_no_reply_costs_its_prompt(
         assert (spent, written) == (chat.counts.tokens, chat.counts.completion_tokens)
 
 
-def test_a_batch_deadline_books_what_was_in_flight():
-    """Calls that the batch's deadline cuts off have sent their prompts."""
-    with FaultServer(usual=server.HANGING) as served:
-        chosen = settings(served.url, batch_deadline_s=0.5)
-        with ChatClient(chosen, None) as chat:
-            chat.complete([request(1), request(2)])
-            assert 2 * ESTIMATE.prompt_tokens == chat.counts.tokens
-
-
 @pytest.mark.parametrize("pace", [{"requests_per_minute": 60}, {"tokens_per_minute": 600}])
 def test_a_ceiling_stops_at_once_whatever_the_pace(pace: dict[str, float]):
     """Of 300 calls five are allowed: the others take no time and no part of the pace."""

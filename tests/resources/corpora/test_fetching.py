@@ -29,7 +29,7 @@ from file_server import Fault, FileServer
 from resources.corpora.fetching import Fetched, Fetcher
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.status import corpora_checks, differing_files, missing_files
-from resources.corpora.transfer import TRIES, Downloader
+from resources.corpora.transfer import Downloader
 from resources.corpora.unpacking import unpack
 from resources.hub.download import LOCK_FILE, Lock, read_lock, sha256_of, write_lock
 from resources.store.temporary import aside
@@ -241,19 +241,6 @@ def test_a_person_s_own_file_stays(tmp_path: Path, toy: Toy, name: str):
     assert ["found", "fetched"] == [one.state for one in fetched(tmp_path, toy[1])]
     assert b"mine" == (tmp_path / name).read_bytes()
     assert [SECOND] == list(read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256)
-
-
-def test_a_killed_fetch_continues(tmp_path: Path, toy: Toy):
-    """What arrived of the second file is used by the next fetch; the first is not sent again."""
-    server, access = toy
-    server.faults["/b.jsonl"] = [Fault(cut=4_000)] + [Fault(status=503)] * TRIES
-    with pytest.raises(SourceError, match="4,000 bytes"):
-        fetched(tmp_path, access)
-    assert not (tmp_path / SECOND).exists()
-    fetched(tmp_path, access)
-    assert "bytes=4000-" == server.seen[-1].range
-    assert 1 == sum(one.path == "/a.jsonl" for one in server.seen)
-    assert b"second\n" * 900 == (tmp_path / SECOND).read_bytes()
 
 
 def test_a_process_that_is_killed_loses_nothing(tmp_path: Path, toy: Toy):

@@ -226,16 +226,24 @@ def test_an_executable_that_is_not_there_is_an_install_command(tmp_path: Path):
 # Dagster warns of itself wherever one resource stands in another.
 OWN_WARNING = pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run")
 
-FOLDERS = [str(Path(__file__).parent), str(STAND_IN.parent)]
 STARTER = """
 import sys, time
 from pathlib import Path
-sys.path[:0] = {folders!r}
-from test_vllm_server import process
-server = process(Path({held!r}), {behaviour!r})
+from resources.vllm.command import ServerCommand
+from resources.vllm.process import VllmProcess
+log, *words = sys.argv[1:]
+command = ServerCommand("org/tiny", executable=words[:3], extra=words[3:], withheld=("MY_OWN_KEY",))
+server = VllmProcess(command, Path(log), start_timeout_s=60, grace_s=0.5)
 print(server.base_url(), server._watchdog.pid, flush=True)
 time.sleep(600)
 """
+
+
+def started(held: Path, behaviour: str = "well", **names: str) -> "subprocess.Popen[bytes]":
+    """Another process that has started a server, with these variables in its environment."""
+    words = [*command(held).executable, *command(held, behaviour).extra]
+    line = [sys.executable, "-c", STARTER, str(held.parent / "server.log"), *words]
+    return subprocess.Popen(line, cwd=ROOT, env=os.environ | names, stdout=subprocess.PIPE)
 
 
 @pytest.mark.parametrize(
@@ -245,8 +253,7 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
     """After kill -9 of its starter a server ends, polite or not; of the watchdog a polite one."""
     if victim == "watchdog" and not sys.platform.startswith("linux"):
         pytest.skip("only Linux tells a process that its parent was killed")
-    program = STARTER.format(folders=FOLDERS, held=str(held), behaviour=behaviour)
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as starter:
+    with started(held, behaviour) as starter:
         assert starter.stdout is not None
         url, watchdog = starter.stdout.readline().decode().split()
         assert 200 == read(f"{url}/models")
@@ -259,25 +266,17 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
 
 def test_keys_in_the_environment_are_not_the_childs(held: Path):
     """Keys of servers elsewhere stay with the starter; a token for the hub and the rest go on."""
-    program = STARTER.format(folders=FOLDERS, held=str(held), behaviour="well")
     keys = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY", "MY_OWN_KEY")
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=os.environ | dict.fromkeys((*keys, "HF_TOKEN", "KEYBOARD"), "of another server"),
-        stdout=subprocess.PIPE,
-    ) as starter:
+    names = dict.fromkeys((*keys, "HF_TOKEN", "KEYBOARD"), "of another server")
+    with started(held, **names) as starter:
         assert starter.stdout is not None
         assert starter.stdout.readline().startswith(b"http://127.0.0.1:")
         starter.kill()
     assert gone(held)
-    (line,) = [one for one in log_of(held).splitlines() if one.startswith("environment: ")]
-    names = set(line.split())
-    assert {"HF_TOKEN", "KEYBOARD", "PATH"} <= names
-    assert not names & set(keys)
-
-
-def log_of(held: Path) -> str:
-    return (held.parent / "logs" / "server.log").read_text()
+    log = (held.parent / "server.log").read_text()
+    (line,) = [one for one in log.splitlines() if one.startswith("environment: ")]
+    assert {"HF_TOKEN", "KEYBOARD", "PATH"} <= set(line.split())
+    assert not set(line.split()) & set(keys)
 
 
 def run(server: VllmServer, *, fail: bool) -> list[str]:
@@ -301,16 +300,11 @@ def run(server: VllmServer, *, fail: bool) -> list[str]:
 
 
 @OWN_WARNING
-@pytest.mark.parametrize("fail", [False, True])
-def test_a_run_stops_the_server_it_started(held: Path, fail: bool):  # noqa: FBT001 - a case
-    """The resource is up within the step and down after the run, failed or not."""
-    assert 1 == len(run(resource(held), fail=fail))
-    assert not held_now(held)
-
-
-@OWN_WARNING
-def test_a_run_leaves_a_server_alone_that_it_attached_to(held: Path):
-    """Attached to by URL, with or without ``/v1``, a server outlives the run."""
+def test_a_run_stops_the_server_that_it_started_alone(held: Path):
+    """Up within the step and down after the run, failed or not; one attached to by URL stays."""
+    for fail in (False, True):
+        assert 1 == len(run(resource(held), fail=fail))
+        assert not held_now(held)
     with process(held) as server:
         url = server.base_url()
         for given in (url, url.removesuffix("/v1")):
@@ -351,7 +345,7 @@ def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key
 # Versions, and code of repositories
 
 
-WORDS = (sys.executable, str(SUPPORT / "vllm_stand_in.py"), "serve")
+WORDS = (sys.executable, str(STAND_IN), "serve")
 COMMIT = "c" * 40
 CODE = "--trust-remote-code"
 PAIR = ("It rained on Monday.", "It rained.")
