@@ -373,6 +373,7 @@ def test_which_model_names_are_the_one_asked_for():
     asked = settings("http://h/v1", served_as=("local",)).model_copy(update={"model": "gpt-5"})
     same = ("gpt-5", "gpt-5-2025-08-07", "gpt-5-0807", "gpt-5@main", "local")
     assert same == tuple(name for name in same if asked.names_the_model(name))
+    assert asked.model_copy(update={"sent_as": "short"}).names_the_model("short")
     others = ("gpt-5-mini", "gpt-5-mini-2025-08-07", "")
     assert () == tuple(name for name in others if asked.names_the_model(name))
     for revision, expected in (("", "chat:tiny"), ("r1", "chat:tiny@r1")):

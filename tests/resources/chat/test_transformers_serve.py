@@ -28,7 +28,7 @@ from tiny_server import TinyModel
 
 PROGRAM = Path(sys.executable).with_name("transformers")
 MISSING = [name for name in ("fastapi", "uvicorn", "accelerate") if find_spec(name) is None]
-START_S = 120.0
+START_S = 300.0
 pytestmark = pytest.mark.skipif(
     bool(MISSING) or not PROGRAM.exists(),
     reason=f"'transformers serve' lacks {MISSING or PROGRAM}: pip install 'transformers[serving]'",

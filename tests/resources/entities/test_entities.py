@@ -286,15 +286,11 @@ def test_an_installed_package_is_found_by_name(models: dict[str, str], tmp_path:
     subprocess.run([sys.executable, "-c", program], check=True, env=env)
 
 
-def test_settings_that_cannot_work_are_refused():
-    """No model, no batch and no process are errors at once; a GPU that is absent at first use."""
+def test_settings_that_cannot_work_are_refused(models: dict[str, str]):
+    """No model, batch or process at once; without a GPU the error says what to install."""
     for wrong in ({"models": ()}, {"batch_size": 0}, {"processes": 0}):
         with pytest.raises(ConfigError):
             SpacyEntities(**{"models": ("m",), **wrong})
-
-
-def test_a_gpu_that_spacy_cannot_use_is_an_error(models: dict[str, str]):
-    """Where spaCy finds no GPU the error says what to install, and nothing runs on the CPU."""
     if spacy.prefer_gpu():
         pytest.skip("spaCy can use a GPU here")
     with pytest.raises(EngineMissing, match="cupy"):

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -39,13 +41,15 @@ def lock(tmp_path: Path) -> Path:
     return lock_path(tmp_path, "claims/hover")
 
 
-def holder(lock: Path) -> "subprocess.Popen[str]":
-    """Another process that holds the lock."""
+@contextmanager
+def holder(lock: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Another process that holds the lock, until the block ends or it is killed."""
     words = [sys.executable, "-c", HOLDER, str(lock)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    assert process.stdout is not None
-    assert "held\n" == process.stdout.readline()
-    return process
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert "held\n" == process.stdout.readline()
+        yield process
+        process.send_signal(signal.SIGKILL)
 
 
 def failures(result: dg.ExecuteInProcessResult) -> str:
@@ -56,12 +60,10 @@ def failures(result: dg.ExecuteInProcessResult) -> str:
 
 def test_the_second_is_refused_with_the_name_of_the_first(lock: Path):
     """Process, host, time and run; once that process is killed, the lock is free."""
-    process = holder(lock)
-    said = rf"it .*process {process.pid} on \S+ since \d+-.*, run r-1"
-    with pytest.raises(DecomposeRLError, match=said):
-        file_lock(lock, "it").__enter__()
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    with holder(lock) as process:
+        said = rf"it .*process {process.pid} on \S+ since \d+-.*, run r-1"
+        with pytest.raises(DecomposeRLError, match=said):
+            file_lock(lock, "it").__enter__()
     with file_lock(lock, "it"):
         pass
 
@@ -87,12 +89,10 @@ def test_a_holder_is_waited_for(lock: Path):
 
 def test_a_lock_file_that_says_nothing_still_refuses(lock: Path):
     """Damaged, it names nobody; the lock is the kernel's, not the text's."""
-    process = holder(lock)
-    lock.write_text("{")
-    with pytest.raises(DecomposeRLError, match="another process"):
-        file_lock(lock, "it").__enter__()
-    process.kill()
-    process.communicate()
+    with holder(lock):
+        lock.write_text("{")
+        with pytest.raises(DecomposeRLError, match="another process"):
+            file_lock(lock, "it").__enter__()
     lock.write_text('{"pid": 1}')
     with file_lock(lock, "it"):
         assert os.getpid() == json.loads(lock.read_text())["pid"]
@@ -111,16 +111,14 @@ def test_an_asset_that_is_being_written_is_refused_before_its_work(tmp_path: Pat
     """Nothing is asked or written; another partition may be written meanwhile."""
     write_tests(tmp_path)
     first, second = OF_PROFILE[:2]
-    process = holder(lock_path(tmp_path, f"predictions/fever/{first}"))
-    refused = materialize(tmp_path, first, "fever")
-    assert not refused.success
-    for part in (f"predictions/fever/{first} ", f"process {process.pid}"):
-        assert part in failures(refused)
-    assert not list(tmp_path.glob("predictions/fever/*"))
-    assert not (tmp_path / "engine_results").exists()
-    assert materialize(tmp_path, second, "fever").success
-    process.kill()
-    process.communicate()
+    with holder(lock_path(tmp_path, f"predictions/fever/{first}")) as process:
+        refused = materialize(tmp_path, first, "fever")
+        assert not refused.success
+        for part in (f"predictions/fever/{first} ", f"process {process.pid}"):
+            assert part in failures(refused)
+        assert not list(tmp_path.glob("predictions/fever/*"))
+        assert not (tmp_path / "engine_results").exists()
+        assert materialize(tmp_path, second, "fever").success
     assert materialize(tmp_path, first, "fever").success
     # Dagster can be asked for a range; an asset writes one partition a run.
     tags = {
