@@ -183,7 +183,9 @@ def test_a_reply_that_was_not_asked_for_is_refused():
             with pytest.raises(EngineError, match=rf"'{MODEL}'.*{fault}"):
                 embedder(endpoint).embed(["a"])
             assert number == len(endpoint.asked)
-    # Where no size was asked for, two replies must still agree.
+    # Where no size was asked for, the vectors of one reply and of two must still agree.
+    with serving("uneven") as endpoint, pytest.raises(EngineError, match=r"\[5, 6\]"):
+        embedder(endpoint).embed(["a", "b"])
     with serving("", "wide") as endpoint, pytest.raises(EngineError, match=r"\[6, 7\]"):
         embedder(endpoint, batch_items=1, in_flight=1).embed(["a", "b"])
 
