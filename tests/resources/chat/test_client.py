@@ -1,4 +1,7 @@
-"""The client as its callers see it: order, one request a question, parsing, what is sent."""
+"""The client as its callers see it: order, one call a question, parsing, faults, what is sent.
+
+The second request, where a reply could not be read: another seed, and a line with the form.
+"""
 
 import json
 import logging
@@ -13,19 +16,21 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 import fault_server as server
-from chat_parts import TEMPLATE, MadeUpTime, frame_of, request, settings
+from chat_parts import PLAIN, TEMPLATE, request, settings
+from chat_served import client, reasons, served_chat, stored_texts, texts
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Token
 from decomposerl.errors import ConfigError
+from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.progress import Bar, watched
-from fault_server import Answer, FaultServer, well_text
-from resources.chat.budget import Counts, batch_progress
+from decomposerl.prompts.judge import JudgeSettings
+from fault_server import REASONING, TRUNCATED, Answer, FaultServer, replying, well_text
+from resources.chat.budget import Counts, Usage, batch_progress
 from resources.chat.client import ChatClient
-from resources.chat.settings import effort_of
+from resources.chat.settings import Ceilings, effort_of
+from resources.decomposer.chat_engine import ChatDecomposer
+from resources.judge.chat_judge import ChatJudge, load_judge_prompts
+from resources.store.prompts import load_prompt
 from strategies import law
-
-
-def client(url: str, data: Path | None, **changes: object) -> ChatClient:
-    return ChatClient(settings(url, **changes), data, timing=MadeUpTime().timing())
 
 
 def needs_good(reply: ChatReply[object]) -> int:
@@ -39,16 +44,16 @@ def needs_good(reply: ChatReply[object]) -> int:
 def test_outcomes_are_in_order_and_equal_requests_share_one_call(tmp_path: Path, *, stored: bool):
     """For any batch: one outcome a request, in order, one call a distinct one, all counted."""
     known: set[int] = set()
-    with FaultServer() as served, client(served.url, tmp_path if stored else None) as chat:
+    with served_chat(data=tmp_path if stored else None) as (served, chat):
 
         @law(40)
         @given(st.lists(st.integers(0, 30), max_size=12))
         def holds(numbers: list[int]) -> None:
             served.asked.clear()
             before = replace(chat.counts)
-            found = chat.complete([request(number) for number in numbers])
+            outcomes = chat.complete([request(number) for number in numbers])
             fresh = set(numbers) - (known if stored else set())
-            assert [well_text(f"q {n}") for n in numbers] == [o.text for o in found]
+            assert [well_text(f"q {n}") for n in numbers] == texts(outcomes)
             assert sorted(f"q {n}" for n in fresh) == sorted(served.prompts)
             assert len(numbers) == chat.counts.asked - before.asked
             assert len(fresh) == chat.counts.calls - before.calls
@@ -57,16 +62,6 @@ def test_outcomes_are_in_order_and_equal_requests_share_one_call(tmp_path: Path,
             known.update(numbers)
 
         holds()
-
-
-def test_a_reply_that_does_not_parse_is_asked_once_more(tmp_path: Path):
-    """The second reply parses and is the one that is kept."""
-    script = [server.replying("bad"), server.replying("good")]
-    with FaultServer(script) as served, client(served.url, tmp_path) as chat:
-        assert [("good", 4)] == [(o.text, o.value) for o in chat.complete([request(1)], needs_good)]
-        assert [("good", None)] == [(o.text, o.value) for o in chat.complete([request(1)])]
-        assert [4] == [o.value for o in chat.recall([request(1)], needs_good)]
-        assert 2 == len(served.asked)
 
 
 def test_a_reply_is_parsed_exactly_once(tmp_path: Path):
@@ -91,14 +86,12 @@ def test_a_reply_is_parsed_exactly_once(tmp_path: Path):
 
 def test_stored_replies_are_recalled_without_a_call(tmp_path: Path):
     """What is not stored, or what the parser refuses, is None; only ``complete`` sends it."""
-    with FaultServer([server.replying("bad")]) as served, client(served.url, tmp_path) as chat:
+    with served_chat([replying("bad")], data=tmp_path) as (served, chat):
         assert [None, None] == chat.recall([request(1), request(2)])
         assert {} == chat.details()
         chat.complete([request(1)])
         assert [None, None] == chat.recall([request(1), request(2)], needs_good)
-        assert ["bad", None, "bad"] == [
-            one and one.text for one in chat.recall([request(1), request(2), request(1)])
-        ]
+        assert ["bad", "", "bad"] == texts(chat.recall([request(1), request(2), request(1)]))
         assert (3, 1, 1) == (chat.counts.asked, chat.counts.hits, chat.counts.shared)
         assert 1 == len(served.asked)
 
@@ -125,12 +118,10 @@ def test_access_is_looked_for_with_the_first_request_that_is_sent(tmp_path: Path
                 chat.complete([request(1)])
         with ChatClient(settings(), data, find_access=found) as chat:
             for number in (1, 1, 2):
-                assert [well_text(f"q {number}")] == [
-                    o.text for o in chat.complete([request(number)])
-                ]
+                assert [well_text(f"q {number}")] == texts(chat.complete([request(number)]))
         with ChatClient(settings(), data, find_access=lost) as chat:
-            assert [well_text("q 2")] == [one.text for one in chat.complete([request(2)])]
-        with pytest.raises(ConfigError, match="no endpoint"), ChatClient(settings(), data) as chat:
+            assert [well_text("q 2")] == texts(chat.complete([request(2)]))
+        with pytest.raises(ConfigError, match="endpoint"), ChatClient(settings(), data) as chat:
             chat.complete([request(3)])
         assert ["Bearer sk-long-enough"] * 2 == served.authorizations
     assert [1, 2] == tries
@@ -138,56 +129,122 @@ def test_access_is_looked_for_with_the_first_request_that_is_sent(tmp_path: Path
 
 def test_a_reply_that_never_parses_is_a_failure(tmp_path: Path):
     """Twice unparsable: the failure says why, shows the text, and nothing is kept."""
-    usual = server.replying("bad")
-    with FaultServer(usual=usual) as served, client(served.url, tmp_path) as chat:
-        (found,) = chat.complete([request(1)], needs_good)
-        assert found == ChatFailure("unparsable", "no good in 'bad'", 2, "bad")
-        assert chat.store is not None
-        assert (2, 0) == (len(served.asked), frame_of(chat.store).height)
+    with served_chat(usual=replying("bad"), data=tmp_path) as (served, chat):
+        failure = ChatFailure("unparsable", "no good in 'bad'", 2, "bad")
+        assert [failure] == chat.complete([request(1)], needs_good)
+        assert (2, []) == (len(served.asked), stored_texts(chat))
+    # A model that repeats a bracket costs its own question, not the batch.
+    with served_chat([replying("[" * 100_000)] * 2, concurrency=1) as (_, chat):
+        outcomes = chat.complete([request(1), request(2)], lambda reply: json.loads(reply.text))
+        assert ["unparsable", "unparsable"] == reasons(outcomes)
 
 
-def test_a_stored_reply_that_a_new_parser_refuses_is_asked_again(tmp_path: Path):
-    """It counts as the first asking; the reply that parses takes its place on disk."""
-    script = [server.replying("bad"), server.replying("good")]
-    with FaultServer(script) as served, client(served.url, tmp_path) as chat:
-        chat.complete([request(1)])
-        assert [4] == [o.value for o in chat.complete([request(1)], needs_good)]
-        assert 2 == len(served.asked)
-        assert chat.store is not None
-        assert ["good"] == frame_of(chat.store)["text"].to_list()
-
-
-def test_a_reply_that_is_nested_without_end_is_unparsable(tmp_path: Path):
-    """A model that repeats a bracket costs its own question, not the batch."""
-    with (
-        FaultServer([server.replying("[" * 100_000)] * 2) as served,
-        client(served.url, tmp_path, concurrency=1) as chat,
-    ):
-        found = chat.complete([request(1), request(2)], lambda reply: json.loads(reply.text))
-        assert ["unparsable", "unparsable"] == [one.reason for one in found]
-
-
-def test_a_body_that_is_nested_without_end_is_no_chat_completion(tmp_path: Path):
-    """It is the endpoint's fault, and asked again, like any other body that is none."""
-    nested = Answer(body=b'{"choices": ' + b"[" * 100_000)
-    with FaultServer([nested]) as served, client(served.url, tmp_path) as chat:
-        assert [well_text("q 1")] == [one.text for one in chat.complete([request(1)])]
-        assert 2 == len(served.asked)
-
-
-def test_another_error_of_a_parser_is_not_swallowed(tmp_path: Path):
+def test_another_error_of_a_parser_is_not_swallowed():
     """A parser with a bug raises its own error, not a million unparsable replies."""
-    with FaultServer() as served, client(served.url, tmp_path) as chat:
+    with served_chat() as (served, chat):
         with pytest.raises(KeyError):
             chat.complete([request(1)], lambda reply: {}[reply.text])
         assert ["q 1"] == served.prompts
 
 
-def test_the_engine_names_model_and_revision():
-    """Results stored by engine never mix two revisions."""
-    for revision, expected in (("", "chat:tiny"), ("r1", "chat:tiny@r1")):
-        with client("http://127.0.0.1:1/v1", None, revision=revision) as chat:
-            assert expected == chat.engine
+# Fault by fault: what the server does, what the user sees, what was kept
+
+
+# fault, then: the reason that the user sees, how often the server was asked
+LASTING = {
+    "429": (server.BUSY, "rate_limited", 3),
+    "500": (server.BROKEN, "server_error", 3),
+    "hang": (server.HANGING, "timeout", 1),
+    "cut mid-reply": (server.CUT, "transport", 3),
+    "no JSON": (server.NO_JSON, "server_error", 3),
+    "JSON of another kind": (server.NO_CHOICES, "server_error", 3),
+    "400": (server.REFUSED, "refused", 1),
+    "401": (server.UNKNOWN_KEY, "refused", 1),
+    "empty": (server.EMPTY, "empty", 1),
+    "blank": (replying(" \n"), "empty", 1),
+    "reasoning ate the budget": (server.REASONING, "empty", 1),
+    "truncated": (server.TRUNCATED, "truncated", 1),
+    "another model": (server.OTHER_MODEL, "wrong_model", 1),
+    "no model named": (Answer(change={"model": None}), "wrong_model", 1),
+}
+PASSING = (server.BUSY, server.BROKEN, server.CUT, server.NO_JSON, server.NO_CHOICES)
+
+
+@pytest.mark.parametrize(("fault", "reason", "calls"), LASTING.values(), ids=LASTING)
+def test_a_lasting_fault_is_a_typed_failure_of_one_request(
+    fault: Answer, reason: str, calls: int, tmp_path: Path
+):
+    """Asked as often as it makes sense, not stored; no other hurt; a later run asks it alone."""
+    many = [request(number) for number in range(5)]
+    deadline_s = 0.5 if reason == "timeout" else 20.0
+    limits = {"call_deadline_s": deadline_s, "concurrency": 1}
+    with served_chat([fault] * calls, data=tmp_path, **limits) as (served, chat):
+        failure, *replies = chat.complete(many)
+        assert isinstance(failure, ChatFailure)
+        assert (reason, calls) == (failure.reason, failure.attempts)
+        assert failure.detail
+        kept = [well_text(f"q {n}") for n in range(1, 5)]
+        assert kept == texts(replies)
+        assert sorted(kept) == sorted(stored_texts(chat))
+        assert calls + 4 == len(served.asked) == chat.counts.calls
+        assert (calls - 1, {reason: 1}) == (chat.counts.retries, dict(chat.counts.failures))
+        assert [well_text(f"q {n}") for n in range(5)] == texts(chat.complete(many))
+        assert calls + 5 == len(served.asked)
+
+
+def test_a_passing_fault_is_not_seen_at_all(tmp_path: Path):
+    """After one retry the reply is there and stored; a slow one is not asked for again."""
+    script = [answer for fault in PASSING for answer in (fault, server.WELL)]
+    many = [request(number) for number in range(len(PASSING) + 1)]
+    with served_chat([*script, server.SLOW], data=tmp_path, concurrency=1) as (served, chat):
+        expected = [well_text(f"q {n}") for n in range(len(many))]
+        assert expected == texts(chat.complete(many))
+        calls = [served.prompts.count(f"q {n}") for n in range(len(many))]
+        assert [*[2] * len(PASSING), 1] == calls
+        assert sorted(expected) == sorted(stored_texts(chat))
+
+
+def test_nobody_listening_is_a_transport_failure_that_costs_nothing():
+    """An address without a server is tried as often as allowed; no prompt was read."""
+    with FaultServer() as served:
+        url = served.url
+    with client(url) as chat:
+        (failure,) = chat.complete([request(1)])
+        assert ("transport", 3) == (failure.reason, failure.attempts)
+        assert (3, 0, 0) == (chat.counts.calls, chat.counts.estimated, chat.counts.tokens)
+
+
+def test_a_failure_shows_what_came():
+    """Where reasoning ended the budget it is named; a truncated reply carries its text."""
+    with served_chat([server.REASONING, server.TRUNCATED], concurrency=1) as (_, chat):
+        thought, truncated = chat.complete([request(1), request(2)])
+    assert isinstance(thought, ChatFailure)
+    assert "reasoning" in thought.detail
+    assert "50" in thought.detail
+    assert "What is" == truncated.text
+
+
+def test_a_request_that_cannot_be_sent_is_refused():
+    """Half a surrogate pair in a prompt, or a schema that is no JSON, fails alone."""
+    broken = ChatRequest((Message("user", "\ud800"),), PLAIN, TEMPLATE)
+    with served_chat(structured=True) as (served, chat):
+        outcomes = chat.complete([broken, request(1, schema="{no JSON"), request(2)])
+        assert ["refused", "refused", None] == reasons(outcomes)
+        assert ["q 2"] == served.prompts
+
+
+def test_a_batch_ends_at_its_deadline_and_keeps_what_came(tmp_path: Path):
+    """What was answered before is returned and stored, what was sent is booked; the rest not."""
+    limits = {"batch_deadline_s": 1.5, "concurrency": 1}
+    with served_chat([server.WELL] * 2, server.HANGING, tmp_path, **limits) as (_, chat):
+        outcomes = chat.complete([request(number) for number in range(4)])
+        assert [None, None, "timeout", "timeout"] == reasons(outcomes)
+        assert 2 == len(stored_texts(chat))
+        sent = Usage.expected(request(2)).prompt_tokens  # of the one that was cut off
+        assert 2 * 15 + sent == chat.counts.tokens
+
+
+# What is sent
 
 
 SAMPLED = Sampling(0.5, 0.9, 7, 50, ("END",), 2)
@@ -200,6 +257,8 @@ SENT = {
 }
 ORDINARY = {"temperature": 0.5, "top_p": 0.9, "max_tokens": 50, "stop": ["END"]}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "reply", "schema": {}, "strict": True}}
+SILENT = {"chat_template_kwargs": {"enable_thinking": False}}
+EFFORT = {"max_completion_tokens": 50, "reasoning_effort": "minimal", "model": "gpt-5-mini"}
 
 
 @pytest.mark.parametrize(
@@ -207,17 +266,9 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "reply", "schema": {}, 
     [
         ({}, True, ORDINARY),
         ({"structured": True}, None, ORDINARY | {"response_format": SCHEMA}),
-        (
-            {"thinking_style": "qwen"},
-            False,
-            ORDINARY | {"chat_template_kwargs": {"enable_thinking": False}},
-        ),
+        ({"thinking_style": "qwen"}, False, ORDINARY | SILENT),
         ({"thinking_style": "qwen"}, None, ORDINARY),
-        (
-            {"thinking_style": "openai"},
-            False,
-            {"max_completion_tokens": 50, "reasoning_effort": "minimal", "model": "gpt-5-mini"},
-        ),
+        ({"thinking_style": "openai"}, False, EFFORT),
     ],
 )
 def test_what_is_sent(
@@ -233,122 +284,110 @@ def test_what_is_sent(
     assert [SENT | expected] == served.asked
 
 
-@pytest.mark.parametrize(
-    ("model", "least"),
-    [
-        ("o1", "low"),
-        ("o3-mini-2025-01-31", "low"),
-        ("o4-mini", "low"),
-        ("gpt-5", "minimal"),
-        ("openai/gpt-5-nano", "minimal"),
-        ("gpt-5-mini-2025-08-07", "minimal"),
-        ("gpt-5.1", "none"),
-        ("gpt-5.4-mini-2026-03-17", "none"),
-    ],
-)
-def test_thinking_is_switched_off_as_far_as_the_family_goes(model: str, least: str):
+LEAST_EFFORTS = {
+    "o1": "low",
+    "o3-mini-2025-01-31": "low",
+    "o4-mini": "low",
+    "gpt-5": "minimal",
+    "openai/gpt-5-nano": "minimal",
+    "gpt-5-mini-2025-08-07": "minimal",
+    "gpt-5.1": "none",
+    "gpt-5.4-mini-2026-03-17": "none",
+}
+
+
+def test_thinking_is_switched_off_as_far_as_the_family_goes():
     """Each of OpenAI's families refuses the efforts of the others; all of them take medium."""
-    assert [least, "medium"] == [effort_of(model, thinking=on) for on in (False, True)]
+    assert LEAST_EFFORTS == {model: effort_of(model, thinking=False) for model in LEAST_EFFORTS}
+    assert {"medium"} == {effort_of(model, thinking=True) for model in LEAST_EFFORTS}
 
 
-@pytest.mark.parametrize("model", ["o1-mini", "gpt-5-pro", "gpt-5-chat-latest", "gpt-6", "tiny"])
-def test_thinking_that_cannot_be_switched_off_is_a_mistake_in_the_settings(model: str):
+def test_thinking_that_cannot_be_switched_off_is_a_mistake_in_the_settings():
     """An unknown family is refused before anything is sent; its default thinking is not."""
     with FaultServer() as served:
-        chosen = settings(served.url, thinking_style="openai").model_copy(update={"model": model})
-        with ChatClient(chosen, None) as chat:
-            with pytest.raises(ConfigError, match=f"thinking of '{model}' is not known"):
-                chat.complete([request(1), request(2, thinking=False)])
-            assert [] == served.asked
-            chat.complete([request(1)])
-        assert 1 == len(served.asked)
+        plain = settings(served.url, thinking_style="openai")
+        for model in ("o1-mini", "gpt-5-pro", "gpt-5-chat-latest", "gpt-6", "tiny"):
+            served.asked.clear()
+            with ChatClient(plain.model_copy(update={"model": model}), None) as chat:
+                with pytest.raises(ConfigError, match=f"'{model}'"):
+                    chat.complete([request(1), request(2, thinking=False)])
+                assert [] == served.asked
+                chat.complete([request(1)])
+            assert 1 == len(served.asked)
 
 
 def test_what_is_never_sent_does_not_tell_replies_apart(tmp_path: Path):
     """An endpoint that is asked without schema and thinking has one answer for all of them."""
     many = [request(1), request(1, schema="{}"), request(1, thinking=True)]
-    with FaultServer() as served, client(served.url, tmp_path) as chat:
-        chat.complete(many)
+    with FaultServer() as served:
+        with client(served.url, tmp_path) as chat:
+            chat.complete(many)
         assert 1 == len(served.asked)
-    with (
-        FaultServer() as served,
-        client(served.url, tmp_path, structured=True, thinking_style="qwen") as chat,
-    ):
-        chat.complete(many)
-        assert 2 == len(served.asked)  # the first is known, the other two are questions now
+        with client(served.url, tmp_path, structured=True, thinking_style="qwen") as chat:
+            chat.complete(many)
+        assert 3 == len(served.asked)  # the first is known, the other two are questions now
+
+
+# Log probabilities, names, counts
 
 
 TOP = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.5}]
 LOGPROBS = {"content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": TOP}]}
 BARE_CHOICE = {"message": {"content": "Yes"}, "finish_reason": "length"}
+WITHOUT_TOKENS = Answer(change={"choices": [BARE_CHOICE]})
 WITH_TOKENS = Answer(change={"choices": [BARE_CHOICE | {"logprobs": LOGPROBS}]})
 ONE_TOKEN = request(1, sampling=Sampling(max_tokens=1, top_logprobs=2))
 
 
 def test_log_probabilities_are_read_and_stored(tmp_path: Path):
     """One new token with its alternatives is a whole answer although the budget ended it."""
-    with (
-        FaultServer(usual=WITH_TOKENS) as served,
-        client(served.url, tmp_path) as chat,
-    ):
+    with served_chat(usual=WITH_TOKENS, data=tmp_path) as (served, chat):
         for _ in range(2):
-            (found,) = chat.complete([ONE_TOKEN])
-            assert isinstance(found, ChatReply)
-            assert (Token("Yes", -0.1, (("Yes", -0.1), ("No", -2.5))),) == found.tokens
+            (reply,) = chat.complete([ONE_TOKEN])
+            assert isinstance(reply, ChatReply)
+            assert (Token("Yes", -0.1, (("Yes", -0.1), ("No", -2.5))),) == reply.tokens
         assert 1 == len(served.asked)
 
 
 def test_a_reply_without_the_log_probabilities_asked_for_is_not_stored(tmp_path: Path):
     """Once the endpoint gives them, the same question gets them; nothing poisons the cache."""
-    without = Answer(change={"choices": [BARE_CHOICE]})
-    with FaultServer([without], WITH_TOKENS) as served:
+    with FaultServer([WITHOUT_TOKENS], WITH_TOKENS) as served:
         for reason in ("no_logprobs", None, None):
             with client(served.url, tmp_path) as chat:
-                (found,) = chat.complete([ONE_TOKEN])
-                assert reason == getattr(found, "reason", None)
+                assert [reason] == reasons(chat.complete([ONE_TOKEN]))
         assert 2 == len(served.asked)
 
 
-def test_an_endpoint_without_log_probabilities_is_given_up_after_a_window(tmp_path: Path):
-    """Of 300 such questions a circuit's window is sent; the rest fail at once."""
-    many = [request(n, sampling=ONE_TOKEN.sampling) for n in range(300)]
-    without = Answer(change={"choices": [BARE_CHOICE]})
-    with (
-        FaultServer(usual=without) as served,
-        client(served.url, tmp_path, concurrency=4) as chat,
-    ):
-        found = chat.complete(many)
+def test_an_endpoint_without_log_probabilities_is_given_up_after_a_window():
+    """Of 100 such questions a circuit's window is sent; the rest fail at once."""
+    many = [request(n, sampling=ONE_TOKEN.sampling) for n in range(100)]
+    with served_chat(usual=WITHOUT_TOKENS, concurrency=4) as (served, chat):
+        outcomes = chat.complete(many)
         assert len(served.asked) <= 24
-    assert {"no_logprobs", "circuit_open"} == {one.reason for one in found}
-    assert all(one.lasting for one in found)
+    assert {"no_logprobs", "circuit_open"} == set(reasons(outcomes))
+    assert all(isinstance(one, ChatFailure) and one.lasting for one in outcomes)
 
 
-@pytest.mark.parametrize(
-    ("reported", "accepted"),
-    [
-        ("gpt-5", True),
-        ("gpt-5-2025-08-07", True),
-        ("gpt-5-0807", True),
-        ("gpt-5@main", True),
-        ("local", True),
-        ("gpt-5-mini", False),
-        ("gpt-5-mini-2025-08-07", False),
-        ("", False),
-    ],
-)
-def test_which_model_names_are_the_one_asked_for(reported: str, *, accepted: bool):
-    """Dated snapshots, revisions and names given beforehand; not a smaller sibling."""
+def test_which_model_names_are_the_one_asked_for():
+    """Dated snapshots, revisions, names given beforehand, no sibling; its own has the revision."""
     asked = settings("http://h/v1", served_as=("local",)).model_copy(update={"model": "gpt-5"})
-    assert accepted == asked.names_the_model(reported)
+    same = ("gpt-5", "gpt-5-2025-08-07", "gpt-5-0807", "gpt-5@main", "local")
+    assert same == tuple(name for name in same if asked.names_the_model(name))
+    assert asked.model_copy(update={"sent_as": "short"}).names_the_model("short")
+    others = ("gpt-5-mini", "gpt-5-mini-2025-08-07", "")
+    assert () == tuple(name for name in others if asked.names_the_model(name))
+    for revision, expected in (("", "chat:tiny"), ("r1", "chat:tiny@r1")):
+        with client("http://127.0.0.1:1/v1", revision=revision) as chat:
+            assert expected == chat.engine
 
 
-def test_counts_are_plain_numbers(tmp_path: Path):
+def test_counts_are_plain_numbers():
     """Metadata is JSON: every counter, each failure by its reason, and what the first said."""
-    with FaultServer([server.EMPTY]) as served, client(served.url, tmp_path) as chat:
+    with served_chat([server.EMPTY]) as (_, chat):
         chat.complete([request(1), request(1)])
         noted = json.loads(json.dumps(chat.counts.metadata()))
     assert noted["failed_empty"] == noted["asked"] == 2
-    assert "no text came; 5 tokens were used" == noted["example empty"]
+    assert "5 tokens" in noted["example empty"]
     assert (1, 1, 10, 5) == tuple(
         noted[name] for name in ("calls", "shared", "prompt_tokens", "completion_tokens")
     )
@@ -357,12 +396,12 @@ def test_counts_are_plain_numbers(tmp_path: Path):
 def test_a_batch_with_failures_is_told_in_one_warning(caplog: pytest.LogCaptureFixture):
     """How many, for which reason, what the endpoint said; a batch without failures is silent."""
     caplog.set_level(logging.WARNING, "resources.chat.client")
-    with FaultServer(usual=server.UNKNOWN_KEY) as served, client(served.url, None) as chat:
+    with served_chat([server.UNKNOWN_KEY] * 3) as (_, chat):
         chat.complete([request(1), request(2), request(3)])
-    with FaultServer() as served, client(served.url, None) as chat:
-        chat.complete([request(1)])
+        chat.complete([request(4)])
     (record,) = caplog.records
-    assert "3 of 3 requests got no reply: refused 3 (HTTP 401: " in record.getMessage()
+    assert "3 of 3" in record.getMessage()
+    assert "refused 3 (HTTP 401: " in record.getMessage()
     assert "wrong key" in record.getMessage()
 
 
@@ -381,4 +420,233 @@ def test_the_progress_of_a_batch_has_rate_hits_and_cost():
                     step()
     assert [13, 14, 15, 16] == [done for done, _, _ in seen]
     assert {16} == {total for _, total, _ in seen}
-    assert all(part in seen[-1][2] for part in ("calls a second", "81% hits", "$1.2500"))
+    assert all(part in seen[-1][2] for part in ("a second", "81%", "$1.2500"))
+
+
+# The second request
+
+
+LINE = 'End with "good".'
+ASKED = request(1, again=LINE)
+AGAIN = load_prompt("again").sections
+CLAIM = "Ilva opened the bridge in 1921."
+
+
+def good(reply: ChatReply[object]) -> str:
+    if "good" not in reply.text:
+        raise ValueError("not good")
+    return reply.text
+
+
+def test_the_line_is_no_part_of_the_key():
+    """Replies that were stored before the line was written stay valid."""
+    assert request(1).canonical("m", "r") == ASKED.canonical("m", "r")
+    assert ASKED.repeated().canonical("m", "r") != ASKED.canonical("m", "r")
+
+
+def test_the_line_ends_the_last_message_of_the_user():
+    """Whatever stands behind it: a transcript that is continued stays the last message."""
+    for roles, expected in {
+        "user": ["x\n\nL"],
+        "system user": ["x", "x\n\nL"],
+        "user assistant": ["x\n\nL", "x"],
+        "user assistant user": ["x", "x", "x\n\nL"],
+        "system": ["x"],
+        "": [],
+    }.items():
+        messages = tuple(Message(role, "x") for role in roles.split())
+        repeated = replace(ASKED, messages=messages, again="L").repeated()
+        assert expected == [message.content for message in repeated.messages]
+        assert roles.split() == [message.role for message in repeated.messages]
+
+
+def test_a_request_without_seed_or_line_is_repeated_as_it_is():
+    """None is not a number to add to; no line, no empty one."""
+    plain = request(1, sampling=Sampling(seed=None))
+    assert plain == plain.repeated()
+    assert (PLAIN.seed or 0) + 1_000 == request(1).repeated().sampling.seed
+    once = ASKED.repeated()
+    assert "" == once.again
+    assert once.messages == once.repeated().messages
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["cache", "no cache"])
+def test_the_second_request_differs_and_its_reply_is_kept_under_the_first(
+    tmp_path: Path, *, stored: bool
+):
+    """One call more, with the line; the next run finds the reply under the first request's key."""
+    data = tmp_path if stored else None
+    with FaultServer([replying("bad"), replying("good")]) as served:
+        with client(served.url, data) as chat:
+            assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+        first, second = served.asked
+        assert (42, 1_042) == (first["seed"], second["seed"])
+        assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
+        assert {"seed", "messages"} == {name for name in first if first[name] != second[name]}
+        if stored:
+            with client(served.url, data) as chat:
+                assert ["good"] == [one.value for one in chat.recall([request(1)], good)]
+                assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+                assert [("good", None)] == [(o.text, o.value) for o in chat.complete([ASKED])]
+            assert 2 == len(served.asked)
+
+
+def test_a_stored_reply_that_no_longer_reads_is_the_first_attempt(tmp_path: Path):
+    """The one request that follows has the line already, and its reply takes the place."""
+    with FaultServer([replying("bad"), replying("good")]) as served:
+        with client(served.url, tmp_path) as chat:
+            chat.complete([ASKED])
+        with client(served.url, tmp_path) as chat:
+            assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+            assert ["good"] == stored_texts(chat)
+        assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
+
+
+def test_what_cannot_be_stored_is_asked_for_with_the_line_too(tmp_path: Path):
+    """Half a surrogate pair is no text, so the reply could not be read."""
+    with served_chat([replying("\ud800"), replying("good")], data=tmp_path) as (served, chat):
+        assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+        assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
+
+
+def test_a_retry_after_a_fault_of_the_endpoint_is_the_same_request():
+    """The line blames a reply; where none came there is nothing to blame."""
+    fault = replace(replying("x"), status=500)
+    with served_chat([fault, replying("good")]) as (served, chat):
+        assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+        assert ["q 1", "q 1"] == served.prompts
+        assert [42, 42] == [body["seed"] for body in served.asked]
+
+
+def test_the_ceiling_counts_the_longer_request():
+    """The expected tokens of the second request are those of its own text."""
+    for again, reason in (("", "unparsable"), ("word " * 200, "budget")):
+        with served_chat(usual=replying("bad"), ceilings=Ceilings(tokens=300)) as (_, chat):
+            assert [reason] == reasons(chat.complete([request(1, again=again)], good))
+
+
+CALLS = {
+    "digit": JudgeCall("answerability", "Torbeck.", question="Who?"),
+    "criteria": JudgeCall("atomicity", claim=CLAIM, question="Who?"),
+    "coverage": JudgeCall("coverage", claim=CLAIM, answers=("Ilva.",)),
+}
+RULINGS = {
+    "digit": ("<answer>1</answer>", True),
+    "criteria": ("is_question single_focus no_conjunctions verifiable grounded", (True,) * 5),
+    "coverage": ("<answer>SUPPORTED</answer>", "Supported"),
+}
+
+
+@pytest.mark.parametrize("form", CALLS)
+@pytest.mark.parametrize("structured", [False, True])
+def test_the_judge_names_its_form(form: str, *, structured: bool, tmp_path: Path):
+    """Each task its own; the ruling is that of the second reply, and costs nothing again."""
+    text, value = RULINGS[form]
+    names = text.split()
+    if structured:
+        field = {"digit": '"answer": 1', "coverage": '"verdict": "SUPPORTED"'}
+        text = "{" + field.get(form, ", ".join(f'"{name}": "YES"' for name in names)) + "}"
+    elif form == "criteria":
+        text = "<answer>{}</answer>".format("\n".join(f"{name}:YES" for name in names))
+    with FaultServer([replying("I cannot say."), replying(text)]) as served:
+        for _ in range(2):
+            with client(served.url, tmp_path) as chat:
+                asking = JudgeSettings(structured=structured)
+                judge = ChatJudge(chat, load_judge_prompts(), asking)
+                assert [Ruling(value)] == judge.judge([CALLS[form]])
+        first, second = served.prompts
+        assert second == f"{first}\n\n{AGAIN['json' if structured else form]}"
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_the_decomposer_names_its_form(*, structured: bool):
+    """Tags or JSON, as it was asked for."""
+    text = '{"questions": ["Who?"]}'
+    with served_chat([replying("I cannot say."), replying(text)]) as (served, chat):
+        silver = ChatDecomposer(chat, load_prompt("silver"), Sampling(), structured=structured)
+        assert [["Who?"]] == silver.decompose([("Evidence.", CLAIM)])
+        first, second = served.prompts
+        assert second == f"{first}\n\n{AGAIN['json' if structured else 'silver']}"
+
+
+def test_a_users_lines_take_the_place_of_the_packages():
+    """``again.md`` of a prompt folder serves the judge and the decomposer as it does methods."""
+    theirs = replace(load_prompt("again"), sections=dict.fromkeys(AGAIN, "Once more."))
+    with served_chat(usual=replying("I cannot say.")) as (served, chat):
+        ChatJudge(chat, load_judge_prompts(), again=theirs).judge([CALLS["digit"]])
+        ChatDecomposer(
+            chat, load_prompt("silver"), Sampling(), again=theirs, most_unanswered=1.0
+        ).decompose([("Evidence.", CLAIM)])
+        assert 2 == sum(prompt.endswith("\n\nOnce more.") for prompt in served.prompts)
+
+
+CUT = {"truncated": TRUNCATED, "reasoning alone": REASONING}
+
+
+@pytest.mark.parametrize("fault", CUT.values(), ids=CUT)
+def test_a_reply_that_was_cut_off_is_asked_for_with_more_room(fault: Answer, tmp_path: Path):
+    """Greedy and without thinking it would loop again: it is sampled, with twice the tokens."""
+    asked = replace(ASKED, resample=True, thinking=False)
+    with FaultServer([fault, replying("good")]) as served:
+        for _ in range(2):
+            with client(served.url, tmp_path, thinking_style="qwen") as chat:
+                assert ["good"] == [one.value for one in chat.complete([asked], good)]
+        first, second = served.asked
+    assert (42, 0.0, 50) == tuple(first[name] for name in ("seed", "temperature", "max_tokens"))
+    assert (1_042, 0.3, 100) == tuple(
+        second[name] for name in ("seed", "temperature", "max_tokens")
+    )
+    assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
+
+
+@pytest.mark.parametrize("thinking", [None, True])
+def test_a_thought_that_used_up_the_tokens_is_left_out(*, thinking: bool | None):
+    """The same token limit, no thinking and no bound on it; other models get more room."""
+    asked = replace(ASKED, resample=True, thinking=thinking, thinking_tokens=9)
+    with FaultServer([REASONING, replying("good")] * 2) as served:
+        for style in ("qwen", "none"):
+            with client(served.url, None, thinking_style=style) as chat:
+                assert ["good"] == [one.value for one in chat.complete([asked], good)]
+        bound, silent, plain, longer = served.asked
+    assert 9 == bound["thinking_token_budget"]
+    assert {"enable_thinking": False} == silent["chat_template_kwargs"]
+    assert 50 == bound["max_tokens"] == silent["max_tokens"]
+    assert (50, 100) == (plain["max_tokens"], longer["max_tokens"])
+    unknown = {"thinking_token_budget", "chat_template_kwargs"}
+    assert not unknown & (set(plain) | set(longer) | (set(silent) - {"chat_template_kwargs"}))
+
+
+def test_a_reply_that_cannot_be_read_is_sampled_with_its_own_limits():
+    """At temperature 0 another seed alone would give the same reply; a warmer one stays so."""
+    warm = Sampling(temperature=0.8, max_tokens=50)
+    replies = [replying("bad"), replying("good")] * 2
+    with served_chat(replies) as (served, chat):
+        for asked in (ASKED, replace(ASKED, sampling=warm)):
+            chat.complete([replace(asked, resample=True)], good)
+    assert [0.0, 0.3, 0.8, 0.8] == [body["temperature"] for body in served.asked]
+    assert {50} == {body["max_tokens"] for body in served.asked}
+
+
+def test_a_reply_that_is_cut_off_twice_is_a_failure(tmp_path: Path):
+    """Two requests, one failure with the reason, nothing stored."""
+    with served_chat(usual=TRUNCATED, data=tmp_path) as (served, chat):
+        (failure,) = chat.complete([replace(ASKED, resample=True)], good)
+        assert ("truncated", 2) == (failure.reason, failure.attempts)
+        assert (2, []) == (len(served.asked), stored_texts(chat))
+
+
+def test_a_longer_reply_that_does_not_fit_reports_the_first_fault():
+    """The second request asks for more tokens than the context has; the cause is the first."""
+    refused = Answer(400, {}, b'{"error": {"message": "longer than the context"}}')
+    with served_chat([TRUNCATED, refused]) as (_, chat):
+        (found,) = chat.complete([replace(ASKED, resample=True)], good)
+    assert ("truncated", 1) == (found.reason, found.attempts)
+
+
+def test_the_bound_of_a_thought_is_part_of_the_key_where_there_is_one():
+    """Requests without one keep the keys of their stored replies."""
+    bound = replace(ASKED, thinking_tokens=9)
+    assert "thinking_tokens" not in ASKED.canonical("m", "r")
+    assert ASKED.canonical("m", "r") != bound.canonical("m", "r")
+    assert replace(bound, thinking_tokens=8).canonical("m", "r") != bound.canonical("m", "r")
+    assert ASKED.canonical("m", "r") == replace(ASKED, resample=True).canonical("m", "r")

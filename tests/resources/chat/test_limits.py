@@ -1,7 +1,8 @@
-"""Pace, retries, circuits, endpoints and ceilings, in made-up time."""
+"""Pace, queues, retries, circuits, endpoints and ceilings, nearly all in made-up time."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
@@ -12,7 +13,8 @@ from pydantic import ValidationError
 
 import fault_server as server
 from chat_parts import MODEL, MadeUpTime, request, settings
-from decomposerl.chat import ChatFailure, Price, Sampling
+from chat_served import client, reasons, served_chat
+from decomposerl.chat import ChatFailure, ChatReply, Price, Sampling
 from fault_server import Answer, FaultServer
 from resources.chat.budget import Budget, Counts, Usage
 from resources.chat.client import ChatClient
@@ -33,8 +35,13 @@ from strategies import law
 ADDRESSES = ("http://a/v1", "http://b/v1", "http://c/v1")
 
 
-def failures(found: list[object]) -> list[str | None]:
-    return [getattr(one, "reason", None) for one in found]
+ESTIMATE = Usage.expected(request(1))
+PRICED = {"prices": {MODEL: {"prompt": 1, "completion": 1}}}
+
+
+def told_to_rest(seconds: str) -> Answer:
+    """A refusal that says when to come back."""
+    return Answer(429, {"Retry-After": seconds}, b'{"error": {"message": "daily quota"}}')
 
 
 @given(st.integers(1, 600), st.lists(st.integers(1, 5), min_size=1, max_size=50))
@@ -56,24 +63,15 @@ def test_no_minute_holds_more_than_the_pace(per_minute: int, amounts: list[int])
 
 
 def test_pace_is_kept_by_the_client():
-    """Sixty a minute: eleven calls take ten seconds, whatever is in flight."""
-    time = MadeUpTime()
-    with (
-        FaultServer() as served,
-        ChatClient(settings(served.url, requests_per_minute=60), None, None, time.timing()) as chat,
+    """Sixty calls a minute, or sixty tokens; of tokens what was used counts, not the estimate."""
+    for pace, least, most in (
+        ({"requests_per_minute": 60}, 10, 12),
+        ({"tokens_per_minute": 60, "concurrency": 1}, 140, 300),
     ):
-        chat.complete([request(number) for number in range(11)])
-    assert time.now >= 1_010
-
-
-def test_the_pace_of_tokens_counts_what_was_used():
-    """Eleven calls of 15 tokens at 60 a minute: some 150 seconds, not what was estimated."""
-    time = MadeUpTime()
-    with FaultServer() as served:
-        chosen = settings(served.url, tokens_per_minute=60, concurrency=1)
-        with ChatClient(chosen, None, None, time.timing()) as chat:
+        time = MadeUpTime()
+        with served_chat(time=time, **pace) as (_, chat):
             chat.complete([request(number) for number in range(11)])
-    assert 1_140 <= time.now <= 1_300
+        assert least <= time.now - 1_000 <= most
 
 
 def test_unused_tokens_are_given_back():
@@ -97,93 +95,68 @@ def test_pauses_double_up_to_a_bound(attempt: int, seed: int):
     assert bound / 2 <= pause_before_retry(attempt, Random(seed)) <= bound
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("7", 7.0),
-        ("0.5", 0.5),
-        ("-3", 0.0),
-        ("Wed, 01 Jan 2025 00:00:30 GMT", 30.0),
-        ("Wed, 01 Jan 2020 00:00:00 GMT", 0.0),
-        ("soon", None),
-        (None, None),
-        ("inf", None),
-        ("1e400", None),
-        ("nan", None),
-        ("1e12", LONGEST_REST_S),
-        ("Wed, 01 Jan 9999 00:00:00 GMT", LONGEST_REST_S),
-        ("Wed, 01 Jan 99999 00:00:00 GMT", None),
-    ],
-)
-def test_retry_after_is_seconds_or_a_date(value: str | None, expected: float | None):
+RETRY_AFTER = {
+    "7": 7.0,
+    "0.5": 0.5,
+    "0": 0.0,
+    "-3": 0.0,
+    "Wed, 01 Jan 2025 00:00:30 GMT": 30.0,
+    "Wed, 01 Jan 99999 00:00:00 GMT": None,
+    "Wed, 01 Jan 2020 00:00:00 GMT": 0.0,
+    "Thu, 01 Jan 1970 00:00:00 GMT": 0.0,
+    "1e12": LONGEST_REST_S,
+    "86400": LONGEST_REST_S,
+    "Wed, 01 Jan 9999 00:00:00 GMT": LONGEST_REST_S,
+    "\u0665": 5.0,
+} | dict.fromkeys(["soon", "", "5, 6", "0x10", "inf", "1e400", "-1e400", "nan", "9" * 5_000])
+
+
+def test_retry_after_is_seconds_or_a_date():
     """Both forms of the header are read, up to a day; what is no time is as if not there."""
-    headers = {} if value is None else {"retry-after": value}
-    assert expected == retry_after_s(headers, datetime(2025, 1, 1, tzinfo=UTC) + timedelta(0))
+    now = datetime(2025, 1, 1, tzinfo=UTC)
+    read = {value: retry_after_s({"retry-after": value}, now) for value in RETRY_AFTER}
+    assert read == RETRY_AFTER
+    assert retry_after_s({}, now) is None
 
 
 def test_the_client_waits_as_long_as_it_was_told():
     """A 429 with ``Retry-After`` rests the endpoint for that long, not for the drawn pause."""
     time = MadeUpTime()
-    reported = Answer(429, {"Retry-After": "77"}, b"{}")
-    with (
-        FaultServer([reported]) as served,
-        ChatClient(settings(served.url), None, None, time.timing()) as chat,
-    ):
-        assert [None] == failures(chat.complete([request(1)]))
+    with served_chat([told_to_rest("77")], time=time) as (_, chat):
+        assert [None] == reasons(chat.complete([request(1)]))
     assert 1_077 <= time.now < 1_090
 
 
 def test_a_rest_of_hours_is_not_waited_for():
-    """Where the endpoint says to come back tomorrow, the failure says so at once."""
+    """The failure says so at once, with the endpoint's seconds and its reason."""
     time = MadeUpTime()
-    reported = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
-    with (
-        FaultServer(usual=reported) as served,
-        ChatClient(settings(served.url, concurrency=1), None, None, time.timing()) as chat,
-    ):
-        found = chat.complete([request(number) for number in range(5)])
-        assert ["rate_limited"] * 5 == failures(found)
+    usual = told_to_rest("7200")
+    with served_chat(usual=usual, time=time, concurrency=1) as (served, chat):
+        outcomes = chat.complete([request(number) for number in range(5)])
+        assert ["rate_limited"] * 5 == reasons(outcomes)
         assert 1 == len(served.asked)
     assert time.now < 1_100
+    assert isinstance(outcomes[-1], ChatFailure)
+    assert "7,200 s (HTTP 429: " in outcomes[-1].detail
+    assert "daily quota" in outcomes[-1].detail
 
 
 def test_an_endpoint_at_rest_for_hours_is_tried_by_one_call_now_and_then():
     """One call every ``circuit_patience_s``; the first that is answered ends the rest."""
-    time = MadeUpTime()
-    reported = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
-    chosen = {"concurrency": 1, "circuit_patience_s": 60.0}
-    with (
-        FaultServer([reported, reported]) as served,
-        ChatClient(settings(served.url, **chosen), None, None, time.timing()) as chat,
-    ):
+    time, rest = MadeUpTime(), told_to_rest("86400")
+    chosen = {"concurrency": 1, "circuit_patience_s": 60.0, "time": time}
+    with served_chat([rest, rest], **chosen) as (served, chat):
         counts = []
         for number in range(4):
-            found = chat.complete([request(3 * number + n) for n in range(3)])
-            counts.append((len(served.asked), failures(found).count(None)))
+            outcomes = chat.complete([request(3 * number + n) for n in range(3)])
+            counts.append((len(served.asked), reasons(outcomes).count(None)))
             time.now += 45
     # After 0 s, 45 s, 90 s (the trial, refused) and 135 s.
     assert [(1, 0), (1, 0), (2, 0), (2, 0)] == counts
-    with (
-        FaultServer([reported]) as served,
-        ChatClient(settings(served.url, **chosen), None, None, time.timing()) as chat,
-    ):
+    with served_chat([rest], **chosen) as (_, chat):
         chat.complete([request(1)])
         time.now += 61
-        assert [None] * 3 == failures(chat.complete([request(n) for n in range(3)]))
-
-
-def test_a_rest_says_for_how_long_and_why():
-    """Where no circuit is open, the failure still says what the endpoint asked for."""
-    reported = Answer(429, {"Retry-After": "7200"}, b'{"error": {"message": "daily quota"}}')
-    with (
-        FaultServer(usual=reported) as served,
-        ChatClient(settings(served.url), None, None, MadeUpTime().timing()) as chat,
-    ):
-        chat.complete([request(1)])
-        (found,) = chat.complete([request(2)])
-    assert isinstance(found, ChatFailure)
-    assert "it asked to be left alone for 7,200 s (HTTP 429: " in found.detail
-    assert "daily quota" in found.detail
+        assert [None] * 3 == reasons(chat.complete([request(n) for n in range(3)]))
 
 
 @pytest.mark.parametrize(("begun", "waited_s"), [(False, 10), (True, 120)])
@@ -194,9 +167,9 @@ def test_an_address_where_nothing_listens_is_given_up_soon(begun: bool, waited_s
         chosen = settings(served.url, attempts=1, concurrency=1)
         chat = ChatClient(chosen, None, None, time.timing())
         if begun:
-            assert [None] == failures(chat.complete([request(0)]))
+            assert [None] == reasons(chat.complete([request(0)]))
     with chat:
-        found = failures(chat.complete([request(number) for number in range(1, 60)]))
+        found = reasons(chat.complete([request(number) for number in range(1, 60)]))
     assert {"transport", "circuit_open"} == set(found)
     assert waited_s <= time.now - 1_000 < waited_s + 15
 
@@ -204,11 +177,10 @@ def test_an_address_where_nothing_listens_is_given_up_soon(begun: bool, waited_s
 def test_a_resting_endpoint_leaves_its_calls_to_another():
     """One endpoint asks for a pause: its call goes to the other without one."""
     time = MadeUpTime()
-    reported = Answer(429, {"Retry-After": "100"}, b"{}")
-    with FaultServer(usual=reported) as busy, FaultServer() as free:
+    with FaultServer(usual=told_to_rest("100")) as busy, FaultServer() as free:
         both = settings(busy.url, free.url, concurrency=1)
         with ChatClient(both, None, None, time.timing()) as chat:
-            assert [None] * 6 == failures(chat.complete([request(n) for n in range(6)]))
+            assert [None] * 6 == reasons(chat.complete([request(n) for n in range(6)]))
         assert (1, 6) == (len(busy.asked), len(free.asked))
     assert 1_000 == time.now
 
@@ -281,35 +253,22 @@ def test_a_healthy_endpoint_takes_over_from_a_failing_one():
     [(server.BROKEN, 80, 120.0), (server.UNKNOWN_KEY, 24, 0.0), (server.OTHER_MODEL, 24, 0.0)],
     ids=["down", "wrong key", "wrong model"],
 )
-def test_an_endpoint_that_stays_down_is_given_up(
-    fault: Answer, most_calls: int, waited_s: float, tmp_path: Path
-):
-    """Of 300 requests most never leave; an outage is waited for, a wrong key is not."""
+def test_an_endpoint_that_stays_down_is_given_up(fault: Answer, most_calls: int, waited_s: float):
+    """Of 150 requests most never leave; an outage is waited for, a wrong key is not."""
     time = MadeUpTime()
-    with (
-        FaultServer(usual=fault) as served,
-        ChatClient(settings(served.url, concurrency=4), tmp_path, None, time.timing()) as chat,
-    ):
-        found = chat.complete([request(number) for number in range(300)])
+    with served_chat(usual=fault, time=time, concurrency=4) as (served, chat):
+        last = chat.complete([request(number) for number in range(150)])[-1]
         assert len(served.asked) <= most_calls
-        last = found[-1]
-        assert isinstance(last, ChatFailure)
-        assert "circuit_open" == last.reason
-        assert "no endpoint can be asked at present: " in last.detail
-        assert len(last.detail) > len("no endpoint can be asked at present: ")
+    assert isinstance(last, ChatFailure)
+    assert "circuit_open" == last.reason
+    assert any(said in last.detail for said in ("HTTP 500", "HTTP 401", "another"))
     assert waited_s <= time.now - 1_000 <= waited_s + 60
 
 
 def test_an_outage_that_ends_in_time_costs_no_request():
     """Twenty-five failures in a row, then a well server: every request is answered."""
-    with (
-        FaultServer([server.BROKEN] * 25) as served,
-        ChatClient(
-            settings(served.url, concurrency=8, attempts=9), None, None, MadeUpTime().timing()
-        ) as chat,
-    ):
-        found = chat.complete([request(number) for number in range(60)])
-    assert [None] * 60 == failures(found)
+    with served_chat([server.BROKEN] * 25, concurrency=8, attempts=9) as (_, chat):
+        assert [None] * 60 == reasons(chat.complete([request(number) for number in range(60)]))
 
 
 @pytest.mark.parametrize(
@@ -320,18 +279,17 @@ def test_a_ceiling_stops_the_run_and_keeps_what_was_paid(
 ):
     """Calls stop before the ceiling, the rest fail as ``budget``, and a later run asks those."""
     many = [request(number) for number in range(20)]
-    priced = {"prices": {MODEL: {"prompt": 1, "completion": 1}}, "ceilings": ceilings}
     with FaultServer() as served:
-        with ChatClient(settings(served.url, **priced), tmp_path) as chat:
-            found = chat.complete(many)
-            assert chat.counts.calls == len(served.asked) == failures(found).count(None)
+        with client(served.url, tmp_path, ceilings=ceilings, **PRICED) as chat:
+            outcomes = chat.complete(many)
+            assert chat.counts.calls == len(served.asked) == reasons(outcomes).count(None)
             assert 5 <= len(served.asked) <= 6
-            assert 20 - len(served.asked) == failures(found).count("budget")
+            assert 20 - len(served.asked) == reasons(outcomes).count("budget")
             assert Price(prompt=1, completion=1).dollars(chat.counts.tokens, 0) == pytest.approx(
                 chat.counts.money
             )
-        with ChatClient(settings(served.url), tmp_path) as chat:
-            assert [None] * 20 == failures(chat.complete(many))
+        with client(served.url, tmp_path) as chat:
+            assert [None] * 20 == reasons(chat.complete(many))
         assert 20 == len(served.asked)
 
 
@@ -367,14 +325,156 @@ def test_an_estimate_counts_prompt_and_budget():
     assert Usage.expected(one).prompt_tokens > len(one.messages[0].content) / 4
 
 
-def test_money_without_a_price_is_refused():
-    """A ceiling that could never be reached is a mistake in the settings."""
-    with pytest.raises(ValidationError, match=f"a ceiling in money needs a price of '{MODEL}'"):
+def test_money_needs_a_price_and_a_ceiling_names_itself():
+    """A ceiling in money would never stop a run whose costs are no number of 0 or more."""
+    with pytest.raises(ValidationError, match=f"'{MODEL}'"):
         settings(ADDRESSES[0], ceilings=Ceilings(money=1.0))
+    for dollars in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="price"):
+            Price(prompt=dollars)
+    with served_chat(ceilings={"calls": 0}) as (_, chat):
+        (failure,) = chat.complete([request(1)])
+    assert isinstance(failure, ChatFailure)
+    assert "0 calls" in failure.detail
 
 
-def test_every_setting_says_what_it_is():
-    """Each field has a description, because a launchpad shows nothing else."""
-    models = (type(settings(ADDRESSES[0])), Ceilings)
-    bare = [n for m in models for n, f in m.model_fields.items() if not f.description]
-    assert [] == bare
+@pytest.mark.parametrize(
+    "ceilings", [{"tokens": 5 * ESTIMATE.tokens}, {"money": 5 * ESTIMATE.tokens / 1e6 + 1e-9}]
+)
+def test_a_ceiling_holds_where_no_usage_is_reported(ceilings: dict[str, float]):
+    """Such a reply is booked as estimated: five calls fit, not all twenty."""
+    with served_chat(usual=server.NO_USAGE, ceilings=ceilings, **PRICED) as (served, chat):
+        outcomes = chat.complete([request(number) for number in range(20)])
+        assert [5, 15] == [reasons(outcomes).count(reason) for reason in (None, "budget")]
+        assert 5 == len(served.asked) == chat.counts.estimated
+        assert 5 * ESTIMATE.tokens == chat.counts.tokens
+        assert 5 == chat.counts.metadata()["estimated"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "calls", "estimated", "spent"),
+    [
+        (server.CUT, 3, 3, 3 * ESTIMATE.prompt_tokens),
+        (server.HANGING, 1, 1, ESTIMATE.prompt_tokens),
+        (server.NO_JSON, 3, 3, 3 * ESTIMATE.prompt_tokens),
+        (server.BROKEN, 3, 0, 0),
+        (server.REFUSED, 1, 0, 0),
+        (server.WELL, 1, 0, 15),
+    ],
+    ids=["cut", "timed out", "no completion", "broken", "refused", "well"],
+)
+def test_a_call_that_brought_no_reply_costs_its_prompt(
+    fault: Answer, calls: int, estimated: int, spent: int
+):
+    """The endpoint read it; what it wrote nobody knows. A refusal costs nothing."""
+    deadline_s = 0.3 if fault is server.HANGING else 20.0
+    with served_chat(usual=fault, call_deadline_s=deadline_s) as (served, chat):
+        chat.complete([request(1)])
+        assert (calls, estimated) == (len(served.asked), chat.counts.estimated)
+        written = 5 if fault is server.WELL else 0
+        assert (spent, written) == (chat.counts.tokens, chat.counts.completion_tokens)
+
+
+@pytest.mark.parametrize("pace", [{"requests_per_minute": 60}, {"tokens_per_minute": 600}])
+def test_a_ceiling_stops_at_once_whatever_the_pace(pace: dict[str, float]):
+    """Of 300 calls five are allowed: the others take no time and no part of the pace."""
+    time = MadeUpTime()
+    limits = {"ceilings": Ceilings(calls=5), "concurrency": 8, **pace}
+    with served_chat(time=time, **limits) as (served, chat):
+        outcomes = chat.complete([request(number) for number in range(300)])
+        assert (5, 5) == (len(served.asked), chat.counts.calls)
+    assert 295 == reasons(outcomes).count("budget")
+    assert time.now - 1_000 <= 60
+
+
+def test_what_no_endpoint_takes_gives_its_pace_and_reservation_back():
+    """A hundred refusals for want of an endpoint cost neither time nor calls of the ceiling."""
+    time = MadeUpTime()
+    limits = {"requests_per_minute": 1, "concurrency": 1, "ceilings": Ceilings(calls=3)}
+    with served_chat([told_to_rest("86400")], time=time, **limits) as (_, chat):
+        outcomes = chat.complete([request(number) for number in range(100)])
+        assert ["rate_limited"] * 100 == reasons(outcomes)
+        assert 1 == chat.counts.calls
+    assert time.now - 1_000 <= 61
+
+
+def test_a_released_reservation_lets_another_go():
+    """Whoever waits for room takes that of a call that was not sent."""
+    counts = Counts()
+
+    async def spend() -> bool:
+        budget = Budget(Ceilings(calls=1), Price(), counts)
+        assert await budget.reserve(ESTIMATE)
+        second = asyncio.create_task(budget.reserve(ESTIMATE))
+        await asyncio.sleep(0)
+        budget.release(ESTIMATE)
+        return await second
+
+    assert asyncio.run(spend())
+    assert 1 == counts.calls
+
+
+def test_time_that_threads_spend_at_once_counts_once():
+    """Busy time is that of the wall: overlapping and nested stretches are one."""
+    counts = Counts()
+    started = time.monotonic()
+    with counts.busy(), counts.busy():
+        time.sleep(0.05)
+    whole = time.monotonic() - started
+    assert 0.05 <= counts.busy_s <= whole
+    time.sleep(0.05)
+    with counts.busy():
+        pass
+    assert counts.busy_s <= whole + 0.04
+    assert pytest.approx(counts.busy_s, abs=1e-3) == counts.metadata()["busy_s"]
+
+
+# A busy server is no failure, a hung one is
+
+
+WORK = Answer(delay_s=0.2)
+
+
+def queued(served: FaultServer, calls: int, **changes: object) -> list[ChatReply | ChatFailure]:
+    """The outcomes of calls that are sent at once, in real time."""
+    with ChatClient(settings(served.url, **changes), None) as chat:
+        chat.complete([request(99)])  # loads the openai package
+        return chat.complete([request(number) for number in range(calls)])
+
+
+def test_a_call_in_the_queue_of_a_busy_server_is_not_overdue():
+    """Sixteen calls, worked on one by one for 3.2 s: the deadline of 1.6 s is no one's."""
+    with FaultServer(usual=WORK, at_once=1) as served:
+        assert [None] * 16 == reasons(queued(served, 16, call_deadline_s=1.6))
+        assert 17 == len(served.asked)
+
+
+def test_a_queue_that_stands_still_is_a_hung_server():
+    """After two replies none comes: the others end a deadline later, all at about one time."""
+    with FaultServer([server.WELL, WORK, WORK], usual=server.HANGING, at_once=1) as served:
+        started = time.monotonic()
+        outcomes = queued(served, 6, call_deadline_s=0.8)
+    assert [None, None, *["timeout"] * 4] == sorted(reasons(outcomes), key=str)
+    assert 1.0 < time.monotonic() - started < 10.0
+
+
+def test_replies_to_later_calls_do_not_hold_up_a_lost_one():
+    """The first call gets no reply while those behind it do: its own deadline ends it."""
+    with FaultServer([server.WELL, server.HANGING], usual=WORK) as served:
+        outcomes = queued(served, 16, call_deadline_s=1.2, concurrency=2)
+    assert ["timeout", *[None] * 15] == reasons(outcomes)
+    assert isinstance(outcomes[0], ChatFailure)
+    assert float(outcomes[0].detail.split()[3]) < 2.0, outcomes[0].detail
+
+
+def test_no_queue_is_waited_for_without_end():
+    """Replies keep coming, but the call at the end has waited as long as a queue may take."""
+    with FaultServer(usual=WORK, at_once=1) as served:
+        outcomes = queued(served, 16, call_deadline_s=1.2, queue_deadline_s=1.9)
+    assert {None, "timeout"} == set(reasons(outcomes))
+    assert isinstance(outcomes[-1], ChatFailure)
+    assert 1.9 <= float(outcomes[-1].detail.split()[3])
+    # A deadline above that of the queue is meant as it stands.
+    with FaultServer(usual=WORK) as served:
+        outcomes = queued(served, 1, call_deadline_s=5.0, queue_deadline_s=0.05)
+    assert [None] == reasons(outcomes)

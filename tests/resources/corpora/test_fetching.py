@@ -1,21 +1,25 @@
-"""The corpora folder after a fetch: laid out as the adapters read it, held to its checksums."""
+"""The corpora folder after a fetch: laid out as the adapters read it, held to its checksums.
+
+What it lacks, with the command that gets it, and named files out of made archives.
+"""
 
 import hashlib
 import io
+import os
 import pickle
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import sample
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.downloads import Access, Download
@@ -24,10 +28,12 @@ from decomposerl.errors import DecomposeRLError, SourceError, SourceFileError
 from file_server import Fault, FileServer
 from resources.corpora.fetching import Fetched, Fetcher
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.status import differing_files, missing_files
-from resources.corpora.transfer import TRIES, Downloader
-from resources.hub.download import read_lock, sha256_of
+from resources.corpora.status import corpora_checks, differing_files, missing_files
+from resources.corpora.transfer import Downloader
+from resources.corpora.unpacking import unpack
+from resources.hub.download import LOCK_FILE, Lock, read_lock, sha256_of, write_lock
 from resources.store.temporary import aside
+from sample import Sample
 
 EVERY = (*SOURCES, *BENCHMARKS)
 NOT_IN_SAMPLE = "feverous_s/dev.json", "wice/non_supported_tokens"
@@ -41,10 +47,10 @@ def native(corpus: Source | Benchmark) -> tuple[NativeFile, ...]:
     return (*corpus.files, *more)
 
 
-@pytest.fixture(scope="module")
-def made() -> Mapping[str, bytes]:
+@pytest.fixture
+def made(sample: Sample) -> Mapping[str, bytes]:
     """The sample's native files by path: made content in the true layouts."""
-    return sample.generate().files
+    return sample.files
 
 
 def unchecked(access: Access) -> Access:
@@ -118,18 +124,23 @@ def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
 def toy() -> Iterator[tuple[FileServer, Access]]:
     """Two plain files on a server."""
     with FileServer({"/a.jsonl": WHOLE, "/b.jsonl": b"second\n" * 900}) as server:
-        yield (
-            server,
-            Access(
-                name="toy",
-                how="direct",
-                downloads=(one(server, "a", FIRST), one(server, "b", SECOND)),
-            ),
-        )
+        ways = {"/a.jsonl": FIRST, "/b.jsonl": SECOND}
+        every = [one(server, url, ("", path)) for url, path in ways.items()]
+        yield server, Access(name="toy", how="direct", downloads=tuple(every))
 
 
-def one(server: FileServer, name: str, path: str) -> Download:
-    return Download(url=server.url(f"/{name}.jsonl"), files=(("", path),), checked_in="a page")
+def one(server: FileServer, url: str, *files: tuple[str, str], unpacked: int = 0) -> Download:
+    return Download(url=server.url(url), files=files, checked_in="a page", unpacked=unpacked)
+
+
+MEMBERS = (("first.jsonl", FIRST), ("second.jsonl", SECOND))
+
+
+def packed(server: FileServer, *files: tuple[str, str], unpacked: int = 0) -> Access:
+    """The corpus whose files are members of the archive ``/set.zip``."""
+    return Access(
+        name="toy", how="direct", downloads=(one(server, "/set.zip", *files, unpacked=unpacked),)
+    )
 
 
 def fetched(root: Path, access: Access, *, changed: bool = False) -> list[Fetched]:
@@ -157,12 +168,9 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     assert (tmp_path / FIRST).read_bytes() == WHOLE
     aside = (tmp_path / FIRST).with_name("first.jsonl.replaced-1")
     assert b"damaged" == aside.read_bytes()  # perhaps a person's own
-
     server.files["/a.jsonl"] = b"forged"
     (tmp_path / FIRST).unlink()
-    with pytest.raises(
-        SourceFileError, match=r"first\.jsonl has SHA-256 .*the first fetch recorded"
-    ):
+    with pytest.raises(SourceFileError, match=r"first\.jsonl has SHA-256"):
         fetched(tmp_path, access)
     assert not (tmp_path / FIRST).exists()
     fetched(tmp_path, access, changed=True)
@@ -170,21 +178,20 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     assert "kept" == fetched(tmp_path, access)[0].state
 
 
-@pytest.mark.parametrize(
-    ("published", "said"),
-    [
-        ({"size": 5_401}, "5,400 bytes where 5,401 are published"),
-        ({"sha256": "0" * 64}, "its SHA-256 is .*, published is 0000"),
-        ({"git_blob": "0" * 40}, "its Git object is .*, the repository's is 0000"),
-    ],
-    ids=["size", "sha256", "git"],
-)
+DIFFERENT: list[tuple[dict[str, object], str]] = [
+    ({"size": 5_401}, "5,400 bytes .*5,401"),
+    ({"sha256": "0" * 64}, "SHA-256 .* 0000"),
+    ({"git_blob": "0" * 40}, "Git object .* 0000"),
+]
+
+
+@pytest.mark.parametrize(("published", "said"), DIFFERENT)
 def test_what_differs_from_the_published_facts_is_not_kept(
     tmp_path: Path, toy: Toy, published: dict[str, object], said: str
 ):
     """The error says what differs, where it was read, and the way to take it nevertheless."""
     access = only(toy[1], **published)
-    with pytest.raises(SourceFileError, match=rf"{said}.*read in a page.*--accept-changed"):
+    with pytest.raises(SourceFileError, match=rf"{said}.*a page.*--accept-changed"):
         fetched(tmp_path, access)
     assert not (tmp_path / FIRST).exists()
     assert [] == [path for path in (tmp_path / ".downloads").iterdir() if path.suffix != ".lock"]
@@ -204,7 +211,7 @@ def test_a_found_file_that_is_not_the_published_one_is_named_and_stays(
     cut = WHOLE[:-5]
     (tmp_path / "toy").mkdir()
     (tmp_path / FIRST).write_bytes(cut)
-    with pytest.raises(SourceFileError, match=rf"{FIRST} was there before .*Move it away"):
+    with pytest.raises(SourceFileError, match=FIRST):
         fetched(tmp_path, access)
     assert (cut, []) == ((tmp_path / FIRST).read_bytes(), server.seen)
     assert ("size" in published) == bool(differing_files(tmp_path, access))
@@ -213,20 +220,17 @@ def test_a_found_file_that_is_not_the_published_one_is_named_and_stays(
     assert (cut, []) == ((tmp_path / FIRST).read_bytes(), server.seen)
 
 
-def test_a_found_file_that_is_the_published_one_stays_a_person_s(tmp_path: Path, toy: Toy):
-    """It is checked, not fetched and not recorded."""
-    access = only(toy[1], size=len(WHOLE), sha256=WHOLE_SHA)
-    (tmp_path / "toy").mkdir()
-    (tmp_path / FIRST).write_bytes(WHOLE)
-    assert [Fetched(FIRST, "found")] == fetched(tmp_path, access)
-    assert {} == differing_files(tmp_path, access)
-
-
 def test_the_right_published_facts_are_accepted(tmp_path: Path, toy: Toy):
-    """``git hash-object`` gives this id for these bytes."""
+    """``git hash-object`` gives this id; a person's file is checked, and not recorded."""
     toy[0].files["/a.jsonl"] = b"hello\n"
     right = only(toy[1], size=6, git_blob="ce013625030ba8dba906f756967f9e9ca394464a")
     assert "fetched" == fetched(tmp_path, right)[0].state
+    own = tmp_path / "own"
+    (own / "toy").mkdir(parents=True)
+    (own / FIRST).write_bytes(WHOLE)
+    access = only(toy[1], size=len(WHOLE), sha256=WHOLE_SHA)
+    assert [Fetched(FIRST, "found")] == fetched(own, access)
+    assert {} == differing_files(own, access)
 
 
 @pytest.mark.parametrize("name", [FIRST, f"{FIRST}.gz"])
@@ -237,19 +241,6 @@ def test_a_person_s_own_file_stays(tmp_path: Path, toy: Toy, name: str):
     assert ["found", "fetched"] == [one.state for one in fetched(tmp_path, toy[1])]
     assert b"mine" == (tmp_path / name).read_bytes()
     assert [SECOND] == list(read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256)
-
-
-def test_a_killed_fetch_continues(tmp_path: Path, toy: Toy):
-    """What arrived of the second file is used by the next fetch; the first is not sent again."""
-    server, access = toy
-    server.faults["/b.jsonl"] = [Fault(cut=4_000)] + [Fault(status=503)] * TRIES
-    with pytest.raises(SourceError, match="4,000 bytes are kept"):
-        fetched(tmp_path, access)
-    assert not (tmp_path / SECOND).exists()
-    fetched(tmp_path, access)
-    assert "bytes=4000-" == server.seen[-1].range
-    assert 1 == sum(one.path == "/a.jsonl" for one in server.seen)
-    assert b"second\n" * 900 == (tmp_path / SECOND).read_bytes()
 
 
 def test_a_process_that_is_killed_loses_nothing(tmp_path: Path, toy: Toy):
@@ -298,19 +289,16 @@ list(Fetcher(root=Path(sys.argv[1])).fetch(access, pages=True))
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_a_rename_leaves_no_file_without_its_record(tmp_path: Path, when: str):
     """Killed at the system call of the first of two renames: the next fetch knows its file."""
-    members = {"first.jsonl": WHOLE, "second.jsonl": b"second"}
-    with FileServer({"/set.zip": zipped(members)}) as server:
-        files = (("first.jsonl", FIRST), ("second.jsonl", SECOND))
-        download = Download(url=server.url("/set.zip"), files=files, checked_in="a page")
-        access = Access(name="toy", how="direct", downloads=(download,))
+    with FileServer({"/set.zip": zipped({"first.jsonl": WHOLE, "second.jsonl": b"2"})}) as server:
+        access = packed(server, *MEMBERS)
         words = [str(tmp_path), pickle.dumps(access).hex(), str(tmp_path / FIRST), when]
         killed = subprocess.run([sys.executable, "-c", KILLED, *words], check=False)
         assert killed.returncode == -signal.SIGKILL
-        assert (when == "after", False) == tuple((tmp_path / one).exists() for _, one in files)
+        assert (when == "after", False) == tuple((tmp_path / one).exists() for _, one in MEMBERS)
         states = [one.state for one in fetched(tmp_path, access)]
     assert ["kept" if when == "after" else "fetched", "fetched"] == states
     recorded = read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256
-    assert {path: sha256_of(tmp_path / path) for _, path in files} == recorded
+    assert {path: sha256_of(tmp_path / path) for _, path in MEMBERS} == recorded
     assert {"first.jsonl", "second.jsonl"} == {one.name for one in (tmp_path / "toy").iterdir()}
 
 
@@ -318,13 +306,11 @@ def test_members_that_are_there_stay_and_a_bad_archive_leaves_nothing(tmp_path: 
     """Only missing members are written; damage in the second member keeps the first out."""
     members = {"a/first.jsonl": b"1" * 9_000, "a/second.jsonl": bytes(range(256)) * 40}
     with FileServer({"/set.zip": zipped(members)}) as server:
-        files = (("first.jsonl", FIRST), ("second.jsonl", SECOND))
-        download = Download(url=server.url("/set.zip"), files=files, checked_in="a page")
-        access = Access(name="toy", how="direct", downloads=(download,))
+        access = packed(server, *MEMBERS)
         good, broken = server.files["/set.zip"], bytearray(server.files["/set.zip"])
         broken[len(good) - 400] ^= 0xFF
         server.files["/set.zip"] = bytes(broken)
-        with pytest.raises(SourceFileError, match=r"damaged"):
+        with pytest.raises(SourceFileError, match="damaged"):
             fetched(tmp_path, access)
         assert [] == list((tmp_path / "toy").iterdir())
         server.files["/set.zip"] = good
@@ -369,7 +355,7 @@ def test_two_fetches_into_one_folder_do_not_mix(tmp_path: Path, toy: Toy):
     """The second is refused while the first runs, and runs when it has ended."""
     fetching = Fetcher(root=tmp_path).fetch(toy[1], pages=True)
     next(fetching)
-    with ThreadPoolExecutor(1) as other, pytest.raises(DecomposeRLError, match="being written by"):
+    with ThreadPoolExecutor(1) as other, pytest.raises(DecomposeRLError, match="process"):
         other.submit(fetched, tmp_path, toy[1]).result()
     assert 1 == len(list(fetching))
     assert ["kept", "kept"] == [one.state for one in fetched(tmp_path, toy[1])]
@@ -378,13 +364,9 @@ def test_two_fetches_into_one_folder_do_not_mix(tmp_path: Path, toy: Toy):
 def test_a_full_disk_is_said_before_the_download_and_while_unpacking(tmp_path: Path):
     """Before: with the unpacked size. While unpacking: the real error of a full device."""
     with FileServer({"/set.zip": zipped({"first.jsonl": b"1" * 90_000})}) as server:
-        files = (("first.jsonl", FIRST),)
-        download = Download(
-            url=server.url("/set.zip"), files=files, checked_in="a page", unpacked=7_000_000
-        )
-        access = Access(name="toy", how="direct", downloads=(download,))
+        access = packed(server, MEMBERS[0], unpacked=7_000_000)
         little = Downloader(free=lambda _: 55_000_000)
-        with pytest.raises(SourceError, match=r"needs 57 MB on the disk of .*, which has 55 MB"):
+        with pytest.raises(SourceError, match=r"57 MB .*55 MB"):
             list(Fetcher(root=tmp_path, downloader=little).fetch(access, pages=True))
         (tmp_path / "toy").mkdir()
         with aside(tmp_path / FIRST) as written:
@@ -395,3 +377,173 @@ def test_a_full_disk_is_said_before_the_download_and_while_unpacking(tmp_path: P
         assert ["", "bytes=" + str(len(server.files["/set.zip"])) + "-"] == [
             one.range for one in server.seen[-2:]
         ]
+
+
+# What is missing
+
+
+SIZES = {path: one.size for it in ACCESS.values() for one in it.downloads for _, path in one.files}
+
+
+def place(root: Path, *paths: str) -> None:
+    """Files of their published sizes that take no space."""
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        with (root / path).open("wb") as file:
+            file.truncate(SIZES.get(path) or 0)
+
+
+def test_an_empty_folder_names_the_command_of_every_corpus(tmp_path: Path):
+    """One note each, none of which stops a run; the bundled sample needs none."""
+    assert [] == list(corpora_checks(None))
+    summary, *notes = corpora_checks(tmp_path)
+    assert "0 of 16 have all their files" == summary.said
+    assert {f"decomposerl fetch {name}" for name in ACCESS} == {note.fix for note in notes}
+    assert {"note"} == {note.state for note in notes}
+
+
+def test_what_is_there_is_not_missing(tmp_path: Path):
+    """Packed files count; page databases are asked for once the claims are there."""
+    place(tmp_path, "scitab/sci_tab.json.gz", *ACCESS["hover"].files(pages=False))
+    place(tmp_path, "wice/claim/train.jsonl", "pubmedqa/pqal_train_dev.json")
+    found = {note.what: note for note in corpora_checks(tmp_path)}
+    assert "scitab" not in found
+    assert "decomposerl fetch hover --pages" == found["hover"].fix
+    assert "hover/wiki_wo_links.db" in found["hover"].said
+    assert "4 of 5 files are missing: wice/claim/dev.jsonl, wice/claim/test.jsonl, …" == (
+        found["wice"].said
+    )
+    assert found["pubmedclaim"].said.endswith("; pubmedqa/pqal_train_dev.json is read")
+    # A file that is there in the hub's form is not missing.
+    place(tmp_path, "scifact/claims/train.parquet", "scifact/claims/validation/0000.parquet")
+    lacking = {note.what: note for note in corpora_checks(tmp_path)}["scifact"]
+    assert "1 of 3 files are missing: scifact/corpus.jsonl; " in f"{lacking.said}; "
+    place(tmp_path, "hover/wiki_wo_links.db", "scifact/corpus/train.parquet")
+    assert () == missing_files(tmp_path, ACCESS["hover"], pages=True)
+    assert "3 of 16 have all their files" == next(corpora_checks(tmp_path)).said
+
+
+def test_a_file_that_is_not_of_its_published_size_is_damaged(tmp_path: Path):
+    """One byte less is named with both sizes; as recorded, packed or whole it is right."""
+    place(tmp_path, "scitab/sci_tab.json")
+    file = tmp_path / "scitab/sci_tab.json"
+    os.truncate(file, 2_292_806)
+    summary, *notes = corpora_checks(tmp_path, {"scitab": ACCESS["scitab"]})
+    assert "0 of 1 have all their files" == summary.said
+    assert [("note", "move it away, then decomposerl fetch scitab")] == [
+        (note.state, note.fix) for note in notes
+    ]
+    said = "2,292,806 bytes where 2,292,807 are published"
+    assert f"scitab/sci_tab.json is damaged or another version: {said}" == notes[0].said
+    lock = tmp_path / LOCK_FILE
+    lock.write_text("[broken", "utf-8")
+    assert {"scitab/sci_tab.json": said} == differing_files(tmp_path, ACCESS["scitab"])
+    write_lock(lock, {"scitab": Lock(sha256={"scitab/sci_tab.json": sha256_of(file)})})
+    assert {} == differing_files(tmp_path, ACCESS["scitab"])
+    lock.unlink()
+    file.rename(file.with_name("sci_tab.json.gz"))
+    assert {} == differing_files(tmp_path, ACCESS["scitab"])
+
+
+# Archives
+
+
+ARCHIVED = {"set/train.tsv": b"train", "set/dev.tsv": b"dev", "set/readme.txt": b"not wanted"}
+MOST = 10_000
+Make = Callable[[Path, Mapping[str, bytes]], Path]
+
+
+def made_zip(path: Path, members: Mapping[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def made_tar(path: Path, members: Mapping[str, bytes], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def take(archive: Path, out: Path, *names: str, most: int = MOST) -> dict[str, bytes]:
+    """The wanted members as they were written; nothing else is in the folder."""
+    out.mkdir()
+    unpack(archive, {name: out / f"new-{name}" for name in names}, most)
+    assert {f"new-{name}" for name in names} == {path.name for path in out.iterdir()}
+    return {name: (out / f"new-{name}").read_bytes() for name in names}
+
+
+@pytest.mark.parametrize("make", [made_zip, made_tar, lambda p, m: made_tar(p, m, "w")])
+def test_wanted_members_are_written_and_no_other(tmp_path: Path, make: Make):
+    """By name without folders, from zip, tar.gz and tar; resource forks of a Mac do not count."""
+    members = {**ARCHIVED, "__MACOSX/set/train.tsv": b"fork", "set/sub/train_1.tsv": b"fold"}
+    archive = make(tmp_path / "archive", members)
+    found = take(archive, tmp_path / "out", "train.tsv", "dev.tsv")
+    assert {"train.tsv": b"train", "dev.tsv": b"dev"} == found
+
+
+UNSAFE = {
+    "above": ({"../../train.tsv": b"x"}, "member ../../train.tsv leaves"),
+    "absolute": ({"/etc/train.tsv": b"x"}, "member /etc/train.tsv leaves"),
+    "twice": ({"a/train.tsv": b"x", "b/train.tsv": b"y"}, "several .*train.tsv"),
+    "missing": ({"a/dev.tsv": b"x"}, "no member train.tsv"),
+    "bomb": ({"a/train.tsv": b"x" * (MOST + 1)}, "a/train.tsv unpacks to more"),
+}
+
+
+@pytest.mark.parametrize("make", [made_zip, made_tar])
+@pytest.mark.parametrize(("members", "said"), UNSAFE.values(), ids=UNSAFE)
+def test_unsafe_and_incomplete_archives_are_refused(
+    tmp_path: Path, make: Make, members: dict[str, bytes], said: str
+):
+    """Nothing is written outside the given paths, and the bound holds."""
+    archive = make(tmp_path / "archive", members)
+    with pytest.raises(SourceFileError, match=said):
+        take(archive, tmp_path / "out", "train.tsv")
+    assert {"archive", "out"} == {path.name for path in tmp_path.iterdir()}
+    written = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
+    assert written <= MOST
+
+
+def test_a_link_and_what_hides_a_bomb_are_refused(tmp_path: Path):
+    """A symbolic link, whatever it points to, and a huge member beside the wanted one."""
+    link = zipfile.ZipInfo("set/train.tsv")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "z", "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+    info = tarfile.TarInfo("set/train.tsv")
+    info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    with tarfile.open(tmp_path / "t", "w") as packed:
+        packed.addfile(info)
+    for name in ("z", "t"):
+        with pytest.raises(SourceFileError, match=r"train\.tsv"):
+            take(tmp_path / name, tmp_path / f"out-{name}", "train.tsv")
+    # A tar is read from its start, so a huge member before the wanted one is refused too.
+    archive = made_tar(tmp_path / "bomb", {"huge": b"0" * 5_000_000, "train.tsv": b"x"})
+    with pytest.raises(SourceFileError, match="unpacks to more"):
+        take(archive, tmp_path / "out", "train.tsv")
+
+
+def test_damage_names_archive_and_member(tmp_path: Path):
+    """A cut or altered archive, one that is none, and one with a password."""
+    members = {"set/train.tsv": bytes(range(256)) * 30}
+    cut = made_tar(tmp_path / "cut", members)
+    cut.write_bytes(cut.read_bytes()[:-120])
+    altered = made_zip(tmp_path / "altered", members)
+    data = bytearray(altered.read_bytes())
+    data[60] ^= 0xFF
+    altered.write_bytes(bytes(data))
+    none = tmp_path / "none"
+    none.write_bytes(b"<html>no archive</html>" * 40)
+    locked = made_zip(tmp_path / "locked", members)
+    content = locked.read_bytes().replace(
+        b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"
+    )
+    locked.write_bytes(content.replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01"))
+    for archive in (cut, altered, none, locked):
+        with pytest.raises(SourceFileError, match=rf"{archive.name} (is damaged|cannot be read)"):
+            take(archive, tmp_path / f"out-{archive.name}", "train.tsv")

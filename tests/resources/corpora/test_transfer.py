@@ -27,11 +27,16 @@ def transfer(url: str, *hosts: str, most: int = BIG) -> Transfer:
     return Transfer(url, "toy/rows.jsonl", frozenset(hosts or {"127.0.0.1"}), most)
 
 
-def bring(
-    server: FileServer, part: Path, waits: list[float] | None = None, most: int = BIG
-) -> None:
+def bring(server: FileServer, part: Path, waits: list[float] | None = None, most: int = BIG):
     waited = waits if waits is not None else []
     Downloader(wait=waited.append).bring(transfer(server.url("/rows.jsonl"), most=most), part)
+
+
+def break_off(server: FileServer, part: Path) -> None:
+    """Leave the first 400,000 bytes."""
+    server.faults["/rows.jsonl"] = [Fault(cut=400_000)] + [Fault(status=503)] * TRIES
+    with pytest.raises(SourceError, match="400,000 bytes"):
+        bring(server, part)
 
 
 def test_a_broken_transfer_continues_where_it_stopped(tmp_path: Path, server: FileServer):
@@ -47,9 +52,7 @@ def test_a_broken_transfer_continues_where_it_stopped(tmp_path: Path, server: Fi
 
 def test_an_earlier_process_s_part_is_continued(tmp_path: Path, server: FileServer):
     """What an ended process left is not fetched again, unless the content has changed."""
-    server.faults["/rows.jsonl"] = [Fault(cut=400_000)] + [Fault(status=503)] * TRIES
-    with pytest.raises(SourceError, match=r"400,000 bytes are kept, run the same command again"):
-        bring(server, tmp_path / "part")
+    break_off(server, tmp_path / "part")
     bring(server, tmp_path / "part")
     assert "bytes=400000-" == server.seen[-1].range
     assert CONTENT == (tmp_path / "part").read_bytes()
@@ -57,9 +60,7 @@ def test_an_earlier_process_s_part_is_continued(tmp_path: Path, server: FileServ
 
 def test_another_version_on_the_server_begins_anew(tmp_path: Path, server: FileServer):
     """Two versions are never joined: the validator differs, so the part is thrown away."""
-    server.faults["/rows.jsonl"] = [Fault(cut=400_000)] + [Fault(status=503)] * TRIES
-    with pytest.raises(SourceError):
-        bring(server, tmp_path / "part")
+    break_off(server, tmp_path / "part")
     server.files["/rows.jsonl"] = CONTENT[::-1]
     bring(server, tmp_path / "part")
     assert CONTENT[::-1] == (tmp_path / "part").read_bytes()
@@ -86,48 +87,42 @@ def test_a_part_that_is_whole_is_not_fetched_again(tmp_path: Path, server: FileS
 
 
 def test_redirects_are_followed_to_named_hosts_alone(tmp_path: Path, server: FileServer):
-    """A host that the table does not name is never contacted."""
+    """A host that the table does not name is never contacted; a circle ends."""
     with FileServer({"/rows.jsonl": b"elsewhere"}) as other:
         away = Fault(302, headers={"Location": other.url("/rows.jsonl", "localhost")})
         server.faults["/rows.jsonl"] = [away, away]
         url = server.url("/rows.jsonl")
-        with pytest.raises(SourceError, match=r"redirected to http://localhost, which is none"):
+        with pytest.raises(SourceError, match="http://localhost"):
             Downloader().bring(transfer(url), tmp_path / "part")
         assert [] == other.seen
         Downloader().bring(transfer(url, "127.0.0.1", "localhost"), tmp_path / "part")
         assert b"elsewhere" == (tmp_path / "part").read_bytes()
-
-
-def test_a_redirect_to_itself_ends(tmp_path: Path, server: FileServer):
-    """The number of redirects is bounded."""
-    circle = Fault(302, headers={"Location": server.url("/rows.jsonl")})
-    server.faults["/rows.jsonl"] = [circle] * 50
-    with pytest.raises(SourceError, match="more than 5 redirects"):
-        bring(server, tmp_path / "part")
+    server.seen.clear()
+    server.faults["/rows.jsonl"] = [Fault(302, headers={"Location": url})] * 50
+    with pytest.raises(SourceError, match="5 redirects"):
+        bring(server, tmp_path / "circle")
     assert 6 == len(server.seen)
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (Fault(401), r"refuses access \(401\)"),
-        (Fault(403), r"refuses access \(403\)"),
-        (Fault(404), r"no longer has"),
-        (Fault(410), r"no longer has"),
-        (Fault(418), r"answered 418"),
-        (Fault(200, headers={"Content-Type": "text/html; charset=utf-8"}), "a web page in place"),
-        (Fault(200, headers={"Content-Encoding": "gzip"}), "encoding that was not requested"),
-    ],
-    ids=lambda value: str(getattr(value, "status", "")),
-)
-def test_what_cannot_succeed_is_not_tried_again(
-    tmp_path: Path, server: FileServer, fault: Fault, said: str
-):
+FINAL = {
+    r"\(401\)": Fault(401),
+    r"\(403\)": Fault(403),
+    "no longer": Fault(404),
+    "no longer .*": Fault(410),
+    "418": Fault(418),
+    "web page": Fault(200, headers={"Content-Type": "text/html; charset=utf-8"}),
+    "encoding": Fault(200, headers={"Content-Encoding": "gzip"}),
+}
+
+
+def test_what_cannot_succeed_is_not_tried_again(tmp_path: Path, server: FileServer):
     """The error names file, host and reason after one request."""
-    server.faults["/rows.jsonl"] = [fault] * TRIES
-    with pytest.raises(SourceError, match=f"toy/rows.jsonl: 127.0.0.1.*{said}"):
-        bring(server, tmp_path / "part")
-    assert 1 == len(server.seen)
+    for said, fault in FINAL.items():
+        server.seen.clear()
+        server.faults["/rows.jsonl"] = [fault] * TRIES
+        with pytest.raises(SourceError, match=f"toy/rows.jsonl: 127.0.0.1.*{said}"):
+            bring(server, tmp_path / "part")
+        assert 1 == len(server.seen)
 
 
 def test_a_busy_server_is_tried_again_after_its_own_time(tmp_path: Path, server: FileServer):
@@ -138,16 +133,11 @@ def test_a_busy_server_is_tried_again_after_its_own_time(tmp_path: Path, server:
     bring(server, tmp_path / "part", waits)
     assert [7.0, 60.0, 8.0] == waits
     server.faults["/rows.jsonl"] = [Fault(503)] * TRIES
-    with pytest.raises(SourceError, match=f"nothing more in {TRIES} attempts .*answered 503"):
+    with pytest.raises(SourceError, match=f"{TRIES} .*503"):
         bring(server, tmp_path / "other")
-
-
-def test_a_server_that_is_not_there_is_named(tmp_path: Path, server: FileServer):
-    """A refused connection is tried again, then the error names the host."""
     gone = transfer("http://127.0.0.1:9/rows.jsonl")
-    with pytest.raises(SourceError, match=r"127\.0\.0\.1 gave nothing more"):
+    with pytest.raises(SourceError, match=r"127\.0\.0\.1"):
         Downloader(wait=lambda _: None).bring(gone, tmp_path / "part")
-    assert server.seen == []
 
 
 @pytest.mark.parametrize("fault", [Fault(), Fault(lengthless=True)])
@@ -166,10 +156,10 @@ def test_a_disk_without_room_is_said_before_and_during_the_transfer(
     little = Downloader(free=lambda _: 1_000_000)
     parts = tmp_path / "corpora" / ".downloads"
     parts.mkdir(parents=True)
-    with pytest.raises(SourceError, match=r"needs 51 MB on the disk of .*corpora, .* 1 MB free"):
+    with pytest.raises(SourceError, match=r"51 MB .*corpora, .* 1 MB"):
         little.bring(transfer(server.url("/rows.jsonl")), parts / "part")
     (parts / "full").symlink_to("/dev/full")
-    with pytest.raises(SourceError, match=r"no space left on device on the disk of .*corpora;"):
+    with pytest.raises(SourceError, match=r"no space left on device .*corpora"):
         bring(server, parts / "full")
 
 
@@ -188,37 +178,31 @@ def test_progress_begins_at_what_is_there(tmp_path: Path, server: FileServer):
     assert (500, 1_024, 1_024) == shown[-1]
 
 
+PROXIED = """
+import os, sys
+from pathlib import Path
+from decomposerl.errors import SourceError
+from resources.corpora.transfer import Downloader, Transfer
+part, good, *bad = sys.argv[1:]
+one = Transfer("http://files.example/rows.jsonl", "rows", frozenset({"files.example"}), 10_000_000)
+os.environ |= {"HTTP_PROXY": good, "http_proxy": good}
+Downloader().bring(one, Path(part))
+del os.environ["HTTP_PROXY"], os.environ["http_proxy"]
+for proxy in bad:
+    os.environ["ALL_PROXY"] = proxy
+    try:
+        Downloader(wait=lambda _: None).bring(one, Path(part + "2"))
+    except SourceError as error:
+        print(error)
+"""
+
+
 def test_the_proxy_of_the_environment_is_used(tmp_path: Path):
-    """The request for another host goes to the proxy that the environment names."""
+    """A request for another host goes to it; one that cannot be used is named."""
     with FileServer({"/files.example/rows.jsonl": CONTENT}) as proxy:
-        program = (
-            "from pathlib import Path\n"
-            "from resources.corpora.transfer import Downloader, Transfer\n"
-            "one = Transfer('http://files.example/rows.jsonl', 'rows', "
-            "frozenset({'files.example'}), 10_000_000)\n"
-            f"Downloader().bring(one, Path({str(tmp_path / 'part')!r}))\n"
-        )
-        env = {"PATH": os.environ["PATH"], "HTTP_PROXY": proxy.url(), "http_proxy": proxy.url()}
-        env |= {"PYTHONPATH": os.pathsep.join(sys.path)}
-        subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=120)
+        ways = [proxy.url(), "foo://proxy:1", "socks5://127.0.0.1:1"]
+        words = [sys.executable, "-c", PROXIED, str(tmp_path / "part"), *ways]
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
     assert CONTENT == (tmp_path / "part").read_bytes()
-
-
-@pytest.mark.parametrize("proxy", ["foo://proxy:1", "socks5://127.0.0.1:1"])
-def test_a_proxy_that_cannot_be_used_is_named(tmp_path: Path, proxy: str):
-    """One sentence about the variable, where the library has an error of its own."""
-    program = (
-        "from pathlib import Path\n"
-        "from decomposerl.errors import SourceError\n"
-        "from resources.corpora.transfer import Downloader, Transfer\n"
-        "one = Transfer('http://files.example/rows', 'rows', frozenset({'files.example'}), 10)\n"
-        "try:\n"
-        f"    Downloader(wait=lambda _: None).bring(one, Path({str(tmp_path / 'part')!r}))\n"
-        "except SourceError as error:\n"
-        "    print(error)\n"
-    )
-    env = {"PATH": os.environ["PATH"], "ALL_PROXY": proxy}
-    env |= {"PYTHONPATH": os.pathsep.join(sys.path)}
-    words = [sys.executable, "-c", program]
-    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True, timeout=120)
-    assert "proxy" in done.stdout
+    assert ["proxy" in line for line in done.stdout.splitlines()] == [True, True]

@@ -151,37 +151,33 @@ def test_the_engine_names_encoder_and_heads(made: Path, judge: TinyJudge, tmp_pa
     weights.write_bytes((copied / "correctness" / "adapter_model.safetensors").read_bytes())
     assert judge.engine != TinyJudge(copied).engine
     shutil.rmtree(copied / "answerability")
-    with pytest.raises(EngineMissing, match="lacks head 'answerability'"):
+    with pytest.raises(EngineMissing, match="'answerability'"):
         TinyJudge(copied).judge(calls()[:1])
     record = json.loads((copied / "judge.json").read_text("utf-8"))
     (copied / "judge.json").write_text(json.dumps(record | {"rules": RULES - 1}), "utf-8")
-    with pytest.raises(EngineMissing, match="trained by another version"):
+    with pytest.raises(EngineMissing, match="version"):
         _ = TinyJudge(copied).engine
     (copied / "judge.json").write_text(json.dumps(record | {"identity": "encoder-0"}), "utf-8")
-    with pytest.raises(EngineMissing, match="was trained on the encoder encoder-0"):
+    with pytest.raises(EngineMissing, match="encoder-0"):
         _ = TinyJudge(copied).engine
     with pytest.raises(EngineMissing, match="decomposerl run judge_distillation"):
         _ = TinyJudge(tmp_path / "nowhere").engine
 
 
 def test_the_resource_opens_it_on_its_device(made: Path, tmp_path: Path):
-    """In float32 on a processor, in bfloat16 on a GPU."""
+    """In float32 on a processor, in bfloat16 on a GPU, where it rules nearly the same."""
     resource = JudgeResource(
         results_dir=str(tmp_path), engine="tiny", heads=str(made / "tiny_judge")
     )
     opened = resource.open()
     assert isinstance(opened, TinyJudge)
     assert opened.engine.endswith(f":float32 r{RULES}")
+    asked = calls()
+    half = TinyJudge(made / "tiny_judge", dtype="bfloat16").judge(asked)
+    same = [a == b for a, b in zip(opened.judge(asked), half, strict=True)]
+    assert 0.9 <= sum(same) / len(same)
     on_gpu = resource.model_copy(update={"device": "cuda:1"}).tiny_judge(made)
     assert ("cuda:1", "bfloat16") == (on_gpu.device, on_gpu.dtype)
-
-
-def test_it_rules_in_bfloat16(made: Path, judge: TinyJudge):
-    """Nearly as in float32."""
-    asked = calls()
-    half = TinyJudge(made / "tiny_judge", dtype="bfloat16")
-    same = [a == b for a, b in zip(judge.judge(asked), half.judge(asked), strict=True)]
-    assert 0.9 <= sum(same) / len(same)
 
 
 def test_a_policy_trains_with_it(judge: TinyJudge, tmp_path: Path):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,40 +52,32 @@ class Started:
         return self._process.returncode, out.decode(), err.decode(), seconds
 
 
-@pytest.mark.parametrize("what", ["sleeping", "team", "deaf", "compiled", "family"])
-def test_a_signal_ends_it_with_one_sentence(what: str):
-    """In a sleep, at workers, in a call without an end, beside children: nothing else is said."""
+@pytest.mark.parametrize(
+    ("what", "number"),
+    [(what, signal.SIGINT) for what in ("sleeping", "team", "deaf", "compiled", "family")]
+    + [("sleeping", signal.SIGTERM)],
+)
+def test_a_signal_ends_it_with_one_sentence(what: str, number: int):
+    """Asleep, at workers, in an endless call, beside children: nothing else is said."""
     child = Started(what)
-    child.tell()
+    child.tell(number)
     status, out, err, seconds = child.end()
-    assert (128 + signal.SIGINT, "", f"{STOPPED}\n") == (status, out, err)
+    assert (128 + number, "", f"{STOPPED}\n") == (status, out, err)
     assert seconds < MOST_S
 
 
-def test_sigterm_is_the_same():
-    """A service manager gets its own exit status."""
-    child = Started("sleeping")
-    child.tell(signal.SIGTERM)
-    status, out, err, _ = child.end()
-    assert (128 + signal.SIGTERM, "", f"{STOPPED}\n") == (status, out, err)
-
-
 def test_saving_is_waited_for_and_said():
-    """Longer than the grace, to its end, with a sentence on why."""
+    """Longer than the grace, to its end, with a sentence on why; a server has its own."""
     child = Started("saving", str(GRACE_S + 1))
     child.tell()
     status, _, err, seconds = child.end()
     assert seconds > GRACE_S + 0.9
     assert 128 + signal.SIGINT == status
-    why = "the child is saving; interrupt again to end at once"
-    assert [STOPPED, why] == err.splitlines()
-
-
-def test_a_server_has_a_sentence_of_its_own():
-    """Nothing is continued by running it again."""
-    child = Started("serving")
-    child.tell()
-    status, _, err, _ = child.end()
+    assert STOPPED == err.splitlines()[0]
+    assert err.splitlines()[1].startswith("the child is saving; ")
+    serving = Started("serving")  # nothing is continued by running it again
+    serving.tell()
+    status, _, err, _ = serving.end()
     assert (128 + signal.SIGINT, "stopped: what is under way is finished\n") == (status, err)
 
 
@@ -114,27 +107,20 @@ def test_a_guard_gives_back_what_it_took():
     assert before == [signal.getsignal(number) for number in held]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
     assert -1 == signal.set_wakeup_fd(-1)
-    found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(start_guard("all")))
-    thread.start()
-    thread.join()
-    assert [None] == found
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(start_guard, "all").result() is None
 
 
 @pytest.mark.parametrize("closed", [1, 2])
 def test_a_closed_output_is_no_error(closed: int):
     """``2>&-``: the command runs, unguarded."""
-    shell = f'exec "$@" {closed}>&-'
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     script = (
         "import sys\nfrom resources.process.interrupt import start_guard\n"
         "sys.exit(start_guard('') is not None)"
     )
-    words = [sys.executable, "-c", script]
-    done = subprocess.run(
-        ["/bin/sh", "-c", shell, "sh", *words], cwd=ROOT, env=environment, check=False
-    )
-    assert 0 == done.returncode
+    shell = ["/bin/sh", "-c", f'exec "$@" {closed}>&-', "sh", sys.executable, "-c", script]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert 0 == subprocess.run(shell, cwd=ROOT, env=environment, check=False).returncode
 
 
 def test_a_team_does_not_wait_for_tasks_when_it_is_interrupted():
@@ -164,23 +150,18 @@ MASKS = {"captured": ("SigCgt", signal.SIGTERM), "loading": ("SigBlk", signal.SI
 
 @pytest.mark.parametrize("when", [*MASKS, "running"])
 def test_dagsters_own_command_ends_soon_too(sample: Sample, tmp_path: Path, when: str):
-    """Before and after the guard while it loads, where Dagster keeps signals, and in a step.
-
-    There is no traceback, and no log is left.
-    """
+    """While it loads, where Dagster keeps signals, and in a step: no traceback, no log is left."""
     write_sample(sample, tmp_path / "data" / "sample" / fingerprint())
     home = tmp_path / "home"
     home.mkdir()
     (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text("utf-8"), "utf-8")
-    words = ["asset", "materialize", "-m", "dagster_project.definitions", "--select", "*"]
-    if when != "running":
-        words[-1] = 'key:"claims/hover"'
-    else:
-        words[-1:] = ['group:"sources" or group:"benchmarks" or key:"rule_filtered"']
+    every = 'group:"sources" or group:"benchmarks" or key:"rule_filtered"'
+    chosen = every if when == "running" else 'key:"claims/hover"'
+    words = ["asset", "materialize", "-m", "dagster_project.definitions", "--select", chosen]
     log = tmp_path / "log"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL")}
     environment |= {"DECOMPOSERL_DATA": str(tmp_path / "data"), "DAGSTER_HOME": str(home)}
-    environment |= {"TMPDIR": str(tmp_path)}
+    environment["TMPDIR"] = str(tmp_path)
     with log.open("wb") as stream:
         process = subprocess.Popen(
             [sys.executable, "-m", "dagster", *words],

@@ -1,10 +1,17 @@
-"""Rows in batches: the same bytes wherever batches are cut, and no more in memory than a few."""
+"""Tables on disk: whole or not at all, and the same bytes wherever their batches are cut.
+
+No more is in memory than a few batches; what killed writers leave is removed by the next.
+"""
 
 import itertools
+import os
 import subprocess
 import sys
+import time
+from errno import ENOSPC
 from pathlib import Path
 
+import dagster as dg
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
@@ -17,10 +24,20 @@ from decomposerl.errors import EngineError, SchemaError
 from decomposerl.funnel import catalogue
 from decomposerl.funnel.settings import RuleSettings
 from decomposerl.reports.stage_tally import StageTally
-from decomposerl.schemas import CLAIMS, DROPS, RULE_FILTERED
+from decomposerl.schemas import ATTRITION, CLAIMS, DROPS, PAIRS, RULE_FILTERED
+from decomposerl.table import Column, Table
 from fakes import CapitalisedWords, WordCounter
 from project import ROOT
-from resources.store.parquet import file_sha256, write_parquet
+from resources.corpora.bundled_sample import ensure_sample, fingerprint
+from resources.store.parquet import (
+    DataFolder,
+    ParquetTables,
+    StageOutput,
+    StageRun,
+    file_sha256,
+    table_of,
+    write_parquet,
+)
 from resources.store.rows import (
     GROUP_BYTES,
     GROUP_ROWS,
@@ -30,24 +47,25 @@ from resources.store.rows import (
     row_sizes,
 )
 from resources.store.stage_writer import StageWriter
+from resources.store.temporary import aside, remove_abandoned, replace_file
+from sample import Sample
 from strategies import FRAME_LAW, example_row, frame_of, frames, law
+from toy_corpus import write_sample
 
 RULES = RuleSettings(min_tokens=6, max_tokens=25, min_entities=1)
 
 
 def claims(rows: int) -> pl.DataFrame:
     """Claims of different lengths, some without a document."""
-    return frame_of(
-        CLAIMS,
-        [
-            example_row(
-                claim=f"Ilva Marrek opened bridge {row}",
-                evidence="It was 1921. " * (row % 7),
-                document_id=None if row % 3 else f"d{row}",
-            )
-            for row in range(rows)
-        ],
-    )
+    rule = [
+        {
+            "claim": f"Ilva Marrek opened bridge {row}",
+            "evidence": "It was 1921. " * (row % 7),
+            "document_id": None if row % 3 else f"d{row}",
+        }
+        for row in range(rows)
+    ]
+    return frame_of(CLAIMS, [example_row(**columns) for columns in rule])
 
 
 def written(path: Path, frame: pl.DataFrame, batch: int, **bounds: int) -> StoredRows:
@@ -108,10 +126,10 @@ def two_batches(path: Path, first: pl.DataFrame, second: pl.DataFrame) -> None:
 def test_a_repeated_claim_and_a_missing_value_are_refused(tmp_path: Path):
     """Also across batches; a block that fails leaves no file."""
     frame = claims(4)
-    with pytest.raises(SchemaError, match="1 rows repeat claim_id"):
-        two_batches(tmp_path / "a", frame, frame[:1])
-    with pytest.raises(SchemaError, match="column 'claim' has 1 nulls"):
-        two_batches(tmp_path / "b", frame, frame[:1].with_columns(claim=pl.lit(None, pl.String())))
+    null = frame.with_columns(claim=pl.lit(None, pl.String()))
+    for second, said in ((frame[:1], "1 rows repeat claim_id"), (null[:1], "'claim' has 1 nulls")):
+        with pytest.raises(SchemaError, match=said):
+            two_batches(tmp_path / "a", frame, second)
     assert [] == list(tmp_path.iterdir())
 
 
@@ -119,17 +137,15 @@ def test_a_file_with_nulls_is_refused_as_it_is_read(tmp_path: Path):
     """Columns and keys are checked at once, values with their batch."""
     write_parquet(claims(3).with_columns(claim=pl.lit(None, dtype=pl.String())), tmp_path / "a")
     rows = StoredRows.checked(tmp_path / "a", CLAIMS)
-    with pytest.raises(SchemaError, match="column 'claim' has 3 nulls"):
-        list(rows.batches())
-    with pytest.raises(SchemaError, match="column 'claim' has 3 nulls"):
-        rows.read(["claim_id", "claim"])
+    for read in (lambda: list(rows.batches()), lambda: rows.read(["claim_id", "claim"])):
+        with pytest.raises(SchemaError, match="'claim' has 3 nulls"):
+            read()
     assert 3 == rows.read(["claim_id"]).height
     write_parquet(claims(3).drop("claim"), tmp_path / "b")
-    with pytest.raises(SchemaError, match="column 'claim' is missing"):
-        StoredRows.checked(tmp_path / "b", CLAIMS)
     write_parquet(pl.concat([claims(3), claims(1)]), tmp_path / "c")
-    with pytest.raises(SchemaError, match="1 rows repeat"):
-        StoredRows.checked(tmp_path / "c", CLAIMS)
+    for name, said in (("b", "'claim'"), ("c", "1 rows repeat")):
+        with pytest.raises(SchemaError, match=said):
+            StoredRows.checked(tmp_path / name, CLAIMS)
 
 
 def staged(
@@ -183,20 +199,19 @@ def test_tallies_of_parts_add_up_to_the_tally_of_the_whole(frame: pl.DataFrame, 
         assert whole.closest.equals(added.closest)
 
 
-def failing(writer: StageWriter) -> None:
-    """A stage that fails after its first batch."""
-    with writer as out:
-        batch = next(out.batches())
-        out.add(batch, catalogue.rule_filter(batch, RULES, WordCounter(), CapitalisedWords()))
-        raise EngineError("no more")
-
-
 def test_a_failed_stage_leaves_no_file(tmp_path: Path):
     """Neither kept rows, nor drops, nor those that await their order."""
     rows = written(tmp_path / "claims.parquet", claims(3), 3)
     data = tmp_path / "data"
+
+    def fail() -> None:
+        with StageWriter(data, "rule_filtered", RULE_FILTERED, [rows], drops=True) as out:
+            batch = next(out.batches())
+            out.add(batch, catalogue.rule_filter(batch, RULES, WordCounter(), CapitalisedWords()))
+            raise EngineError("no more")
+
     with pytest.raises(EngineError, match="no more"):
-        failing(StageWriter(data, "rule_filtered", RULE_FILTERED, [rows], drops=True))
+        fail()
     assert [] == [path for path in data.rglob("*") if path.is_file()]
 
 
@@ -223,10 +238,7 @@ print(stored.rows * 2 * len("".join(passages)) / 1e6, watch.peak_mb())
 
 
 def test_evidence_larger_than_memory_passes_through(tmp_path: Path):
-    """800 MB pass at a peak of some batches, also where few rows of each batch are kept.
-
-    All rows have the same evidence, so that the file itself is small.
-    """
+    """800 MB of one evidence pass at a peak of some batches, also where few rows are kept."""
     command = [sys.executable, "-c", _WIDE, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     megabytes, peak = map(float, done.stdout.split())
@@ -234,9 +246,205 @@ def test_evidence_larger_than_memory_passes_through(tmp_path: Path):
     assert peak < 600
 
 
-def test_an_empty_stage_has_files_with_its_columns(tmp_path: Path):
-    """No claim came in: the tables are there, without a row."""
-    rows = written(tmp_path / "claims.parquet", claims(0), 1)
-    kept, drops = staged(tmp_path, [rows], 1_000)
-    assert RULE_FILTERED.schema == kept.schema
-    assert DROPS.schema == drops.schema
+# The Parquet IO manager
+
+
+def attrition_rows(rows: int) -> pl.DataFrame:
+    """A small attrition frame: any declared table serves to test the IO manager."""
+    texts = {"stage": "s", "source": "x", "label": "Supported", "outcome": "kept"}
+    return pl.DataFrame(
+        {"stage_order": list(range(rows))}
+        | {name: [text] * rows for name, text in (texts | {"step": "", "reason": ""}).items()}
+        | {"rows": [1] * rows},
+        schema_overrides=ATTRITION.schema,
+    ).select(*ATTRITION.schema)
+
+
+def graph(frame: pl.DataFrame, pairs: pl.DataFrame | None = None) -> list[dg.AssetsDefinition]:
+    """An asset ``attrition`` that gives ``frame``, and a reader downstream of it."""
+
+    @dg.asset
+    def attrition() -> dg.MaterializeResult[StageOutput]:
+        run = StageRun("attrition", "r", "now", 0.0, 0, 0, 0, 0, None, 0, 0, "{}")
+        output = StageOutput(frame, run, DROPS.empty(), pairs=pairs)
+        return dg.MaterializeResult(value=output)
+
+    @dg.asset
+    def reader(attrition: pl.DataFrame) -> dg.MaterializeResult[None]:
+        return dg.MaterializeResult(metadata={"rows": attrition.height})
+
+    return [attrition, reader]
+
+
+def materialize(
+    folder: Path, frame: pl.DataFrame, pairs: pl.DataFrame | None = None, **options: list[str]
+) -> dg.ExecuteInProcessResult:
+    """Materialize the graph of ``frame`` into ``folder``."""
+    tables = {"io_manager": ParquetTables(base_dir=str(folder))}
+    return dg.materialize(graph(frame, pairs), resources=tables, raise_on_error=True, **options)
+
+
+def test_a_frame_comes_back_as_it_was_with_side_tables_and_a_run_record(tmp_path: Path):
+    """Asset, drops and run record lie where the contract says; the data version is the hash."""
+    result = materialize(tmp_path, attrition_rows(3))
+    folder, version = (
+        DataFolder(base_dir=str(tmp_path)),
+        file_sha256(tmp_path / "attrition.parquet"),
+    )
+    assert attrition_rows(3).equals(folder.read("attrition"))
+    assert folder.read("drops/attrition").height == 0
+    assert version == folder.run("attrition")["data_version"]
+    (event,) = result.asset_materializations_for_node("attrition")
+    assert event.tags is not None
+    assert version == event.tags["dagster/data_version"]
+
+
+def test_pairs_of_an_earlier_run_never_stay(tmp_path: Path):
+    """A run that keeps pairs writes them; the next one that keeps none removes them."""
+    materialize(tmp_path, attrition_rows(2), PAIRS.empty())
+    folder = DataFolder(base_dir=str(tmp_path))
+    assert PAIRS.schema == folder.read("pairs/attrition").schema
+    materialize(tmp_path, attrition_rows(2))
+    assert not folder.exists("pairs/attrition")
+
+
+def test_equal_frames_give_equal_bytes_however_they_were_put_together(tmp_path: Path):
+    """Chunks and slices of a frame leave no trace in the file."""
+    whole = attrition_rows(5)
+    pieces = pl.concat([whole[:2], whole[2:]], rechunk=False)
+    write_parquet(whole, tmp_path / "a.parquet")
+    write_parquet(pieces, tmp_path / "b.parquet")
+    write_parquet(pl.concat([attrition_rows(3), whole])[3:], tmp_path / "c.parquet")
+    assert 1 == len({file_sha256(tmp_path / f"{name}.parquet") for name in "abc"})
+
+
+def test_a_frame_of_another_table_is_refused_and_the_old_file_stays(tmp_path: Path):
+    """Before anything is replaced; a file swapped under the graph is named, not loaded."""
+    materialize(tmp_path, attrition_rows(2))
+    before = file_sha256(tmp_path / "attrition.parquet")
+    with pytest.raises(SchemaError, match="'rows'"):
+        materialize(tmp_path, attrition_rows(2).drop("rows"))
+    assert before == file_sha256(tmp_path / "attrition.parquet")
+    write_parquet(DROPS.empty(), tmp_path / "attrition.parquet")
+    with pytest.raises(SchemaError, match="attrition"):
+        materialize(tmp_path, attrition_rows(2), selection=["reader"])
+
+
+def test_conform_names_every_kind_of_fault():
+    """Repeated keys, nulls, wrong types and unknown columns; an asset without a table."""
+    table = Table("t", (Column("a", pl.String(), "key"),), unique=("a",))
+    for frame, fault in (
+        (pl.DataFrame({"a": ["x", "x"]}), "rows repeat a"),
+        (pl.DataFrame({"a": [None]}, schema={"a": pl.String}), "'a' .*1 nulls"),
+        (pl.DataFrame({"a": [1]}), "'a' .*String"),
+        (pl.DataFrame({"a": ["x"], "b": [1]}), "'b'"),
+    ):
+        with pytest.raises(SchemaError, match=fault):
+            table.conform(frame)
+    with pytest.raises(SchemaError, match="nowhere"):
+        table_of("nowhere")
+
+
+# Temporary files
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from resources.store.temporary import aside
+with aside(Path(sys.argv[1]), sys.argv[2]) as temporary:
+    if sys.argv[2] == "writing":
+        temporary.mkdir()
+        temporary = temporary / "part"
+    temporary.write_text("half")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def writer(target: Path, ending: str = "partial") -> subprocess.Popen[str]:
+    """A process in the middle of writing."""
+    words = [sys.executable, "-c", WRITER, str(target), ending]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "ready\n" == process.stdout.readline()
+    return process
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """As the system does when memory runs out."""
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("ending", ["partial", "building", "writing"])
+def test_what_a_killed_writer_left_is_removed_and_a_living_ones_is_not(tmp_path: Path, ending: str):
+    """By the next writer into the folder, whatever that one writes; the old file stays."""
+    (tmp_path / "dead").write_text("old")
+    dead, living = writer(tmp_path / "dead", ending), writer(tmp_path / "living", ending)
+    try:
+        kill(dead)
+        assert "old" == (tmp_path / "dead").read_text()
+        assert 3 == len(list(tmp_path.iterdir()))
+        replace_file(tmp_path / "other", lambda path: path.write_text("whole"))
+        (left,) = [path for path in tmp_path.iterdir() if path.name not in {"other", "dead"}]
+        assert left.name.startswith(".living.")
+    finally:
+        kill(living)
+    remove_abandoned(tmp_path)
+    assert {"other", "dead"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_process_with_the_number_of_a_dead_one_removes_its_files(tmp_path: Path):
+    """In a container every start may have the same number; its own files are in use."""
+    with aside(tmp_path / "a") as own:
+        start = own.name.split("-")[2].split(".")[0]
+        own.write_text("in use")
+        earlier = own.with_name(own.name.replace(start, "0" * 8))
+        earlier.write_text("left")
+        remove_abandoned(tmp_path)
+        assert (True, False) == (own.exists(), earlier.exists())
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_files_of_another_machine_and_of_earlier_versions_go_after_an_hour(tmp_path: Path):
+    """Whether their writers live is not known; nothing that is no temporary name is touched."""
+    names = [
+        f".a.{'0' * 8}-1-{'1' * 8}.partial",
+        ".a.parquet.99.partial",
+        ".writing-abc",
+        f".decomposerl.duckdb.{'2' * 32}.building.wal",
+    ]
+    kept = [".a.partial", "a.partial", ".gitignore", "x.1-2-3.partial", ".hidden"]
+    for name in (*names, *kept):
+        (tmp_path / name).write_text("")
+    remove_abandoned(tmp_path)
+    assert len(names) + len(kept) == len(list(tmp_path.iterdir()))
+    hours_ago = time.time() - 2 * 3600
+    for path in tmp_path.iterdir():
+        os.utime(path, (hours_ago, hours_ago))
+    remove_abandoned(tmp_path)
+    assert set(kept) == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path):
+    """A full disk, for one, is reported without a name: the target's is added."""
+    target = tmp_path / "a"
+    target.write_text("old")
+
+    def fail(path: Path) -> None:
+        path.write_text("half")
+        raise OSError(ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*/a'"):
+        replace_file(target, fail)
+    assert [("a", "old")] == [(path.name, path.read_text()) for path in tmp_path.iterdir()]
+
+
+def test_the_next_start_finds_the_sample_without_left_overs(sample: Sample, tmp_path: Path):
+    """What a killed generator left is gone, even where nothing is written."""
+    target = write_sample(sample, tmp_path / fingerprint())
+    kill(writer(target, "writing"))
+    assert 2 == len(list(tmp_path.iterdir()))
+    assert target == ensure_sample(tmp_path)
+    assert [target] == list(tmp_path.iterdir())

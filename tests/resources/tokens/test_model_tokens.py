@@ -88,16 +88,12 @@ def test_any_other_tokenizer_is_always_asked(tmp_path: Path):
     assert [3] == counter.count(["the bridge the"]).tolist()
 
 
-def test_a_missing_tokenizer_gives_the_command():
-    """Nothing is downloaded unless a person asks for it."""
+def test_a_missing_or_broken_tokenizer_is_named(tmp_path: Path):
+    """With the command that gets it: nothing is downloaded unless a person asks for it."""
     counter = ModelTokens("nobody/has-this", "v2")
     with pytest.raises(EngineMissing, match=r"hf download nobody/has-this .*--revision v2"):
         counter.count(["x"])
     assert "tokens:nobody/has-this@v2" == counter.unit
-
-
-def test_a_broken_file_is_named(tmp_path: Path):
-    """The message says which file."""
     (tmp_path / "tokenizer.json").write_text("{}", "utf-8")
-    with pytest.raises(EngineError, match=r"tokenizer\.json is not a tokenizer"):
+    with pytest.raises(EngineError, match=r"tokenizer\.json"):
         ModelTokens(str(tmp_path)).count(["x"])

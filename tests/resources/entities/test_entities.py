@@ -1,12 +1,12 @@
-"""Entities from real, tiny spaCy pipelines that are trained or written here."""
+"""Entities by rules, and from real, tiny spaCy pipelines that are trained or written here."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import spacy
@@ -15,10 +15,61 @@ from hypothesis import strategies as st
 from spacy.training import Example
 
 from decomposerl.errors import ConfigError, EngineMissing
-from resources.entities.rule_engine import distinct_forms
+from resources.entities.rule_engine import RuleEntities, distinct_forms, normalise
 from resources.entities.spacy_engine import SpacyEntities
 from resources.entities.spacy_models import SpacyModel, install_hint
 from strategies import law
+
+ENGINE = RuleEntities()
+
+
+ENTITIES = {
+    "Maria Keller was born in Oslo.": {"maria keller", "oslo"},
+    "The treaty was signed on 4 March 1921 by Alan Reed.": {"4 march 1921", "alan reed"},
+    "Profits rose by 12.5% to $3 million.": {"12.5%", "$3 million"},
+    'The song "Blue Hour" reached number two.': {"blue hour", "two"},
+    "TP53 loss raises IL-6 in breast cancer.": {"tp53", "il-6", "breast cancer"},
+    "Smith's Bridge of the North fell.": {"smith", "bridge of the north"},
+    # Numbers and runs of plain words stand in for names where nothing is capitalised.
+    "the last time the cleveland browns won a game was 1994": {"cleveland browns", "1994"},
+}
+NONE = [
+    "The weather was pleasant for most of the week.",
+    "Many people enjoy long walks in the evening.",
+    "However, nobody knew what had really happened.",
+    "Walking is often better than running.",
+    "",
+    "  ?!  ",
+]
+
+
+def test_plain_entities_are_found():
+    """Names, dates, amounts, titles, symbols, terms; a capital that begins a sentence is none."""
+    found = dict(zip(ENTITIES, ENGINE.entities([*ENTITIES]), strict=True))
+    assert {} == {claim: forms for claim, forms in found.items() if ENTITIES[claim] - set(forms)}
+    assert [[]] * len(NONE) == ENGINE.entities(NONE)
+
+
+def test_forms_are_distinct_normal_and_in_order():
+    """A surface form counts once, at its first place, without determiner, possessive and case."""
+    found = ENGINE.entities(["Anna Berg met the Nile Club and ANNA BERG left Nile Club in 1990."])
+    assert ["anna berg", "nile club", "1990"] == found[0]
+    assert "red river" == normalise(" The  Red River's ")
+    assert ENGINE.engine.startswith("rule_entities:2:spacy-3.")
+
+
+@law(50)
+@given(texts=st.lists(st.text(max_size=40), max_size=4))
+def test_any_text_is_answered(texts: list[str]):
+    """Any text gets distinct, non-empty, normal forms, the same ones every time and alone."""
+    found = ENGINE.entities(texts)
+    assert len(texts) == len(found)
+    assert found == [ENGINE.entities([text])[0] for text in texts]
+    assert all(len(set(forms)) == len(forms) and all(forms) for forms in found)
+
+
+# By spaCy's models
+
 
 WORDS = ["Aspirin", "Paris", "the WHO", "fever", "New York", "York", "helps", "in", "."]
 TRAINED_ON = [
@@ -43,11 +94,7 @@ ENCODE = {
     "maxout_pieces": 2,
 }
 SHARED = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": ENCODE}
-LISTENER = {
-    "@architectures": "spacy.Tok2VecListener.v1",
-    "width": 16,
-    "upstream": "*",
-}
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 16, "upstream": "*"}
 TAGGER = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER, "normalize": False}
 NER = {
     "@architectures": "spacy.TransitionBasedParser.v2",
@@ -166,7 +213,7 @@ def test_the_engine_names_models_versions_and_content(models: dict[str, str], tm
 def test_quoted_booleans_of_older_models_are_read(models: dict[str, str], tmp_path: Path):
     """Configurations of scispaCy say "False" in quotes: spaCy refuses that, we read it."""
     folder = tmp_path / "quoted"
-    spacy.load(models["trained"]).to_disk(folder)
+    shutil.copytree(models["trained"], folder)
     config = (folder / "config.cfg").read_text("utf-8")
     quoted = re.sub(r"(normalize|include_static_vectors) = false", r'\1 = "False"', config)
     assert 2 == quoted.count('"False"')
@@ -178,59 +225,54 @@ def test_quoted_booleans_of_older_models_are_read(models: dict[str, str], tmp_pa
     assert expected == SpacyEntities((str(folder),)).entities(text)
 
 
-@pytest.mark.parametrize(
-    ("name", "command"),
-    [
-        ("en_core_web_sm", "python -m spacy download en_core_web_sm"),
-        (
-            "en_core_web_trf",
-            "pip install 'decomposerl[trf]' && python -m spacy download en_core_web_trf",
-        ),
-        (
-            "en_core_sci_lg",
-            "amazonaws.com/ai2-s2-scispacy/releases/v0.5.4/en_core_sci_lg-0.5.4.tar.gz",
-        ),
-        ("/no/such/folder", "neither an installed model package nor a folder"),
-    ],
-)
-def test_a_missing_model_says_what_to_type(models: dict[str, str], name: str, command: str):
+COMMANDS = {
+    "en_core_web_sm": "python -m spacy download en_core_web_sm",
+    "en_core_web_trf": "decomposerl[trf]' && python -m spacy download en_core_web_trf",
+    "en_core_sci_lg": "ai2-s2-scispacy/releases/v0.5.4/en_core_sci_lg-0.5.4.tar.gz",
+    "/no/such/folder": "folder",
+}
+
+
+def test_a_missing_model_says_what_to_type(models: dict[str, str]):
     """The error names the model and its own command, before any other model is loaded."""
-    for names in ((name,), (models["drugs"], name)):
-        with pytest.raises(EngineMissing) as caught:
-            SpacyEntities(names).entities(["text"])
-        assert f"'{name}' is missing" in str(caught.value)
-        assert command in str(caught.value)
-    assert command in install_hint(name)
+    for name, command in COMMANDS.items():
+        for names in ((name,), (models["drugs"], name)):
+            with pytest.raises(EngineMissing, match=f"'{name}'") as caught:
+                SpacyEntities(names).entities(["text"])
+            assert command in str(caught.value)
+        assert command in install_hint(name)
 
 
-def test_a_package_the_model_needs_is_named(models: dict[str, str], tmp_path: Path):
-    """A requirement in the model's meta that is not installed is an install command."""
-    folder = tmp_path / "needy"
-    spacy.load(models["drugs"]).to_disk(folder)
-    meta: dict[str, Any] = json.loads((folder / "meta.json").read_text("utf-8"))
-    meta["requirements"] = ["spacy>=3", "no-such-transformers>=0.2,<1"]
-    (folder / "meta.json").write_text(json.dumps(meta), "utf-8")
+def changed(name: str, file: str, old: str, new: str, folder: Path) -> str:
+    """A copy of a model with another text in one of its files."""
+    shutil.copytree(name, folder)
+    text = (folder / file).read_text("utf-8")
+    assert old in text
+    (folder / file).write_text(text.replace(old, new), "utf-8")
+    return str(folder)
+
+
+def test_what_a_model_needs_is_named(models: dict[str, str], tmp_path: Path):
+    """A requirement in its meta, or a pipe of a package that is absent: an install command."""
+    meta = json.loads((Path(models["drugs"]) / "meta.json").read_text("utf-8"))
+    assert "requirements" not in meta
+    needy = '"requirements": ["spacy>=3", "no-such-transformers>=0.2,<1"], "lang":'
+    path = changed(models["drugs"], "meta.json", '"lang":', needy, tmp_path / "needy")
     with pytest.raises(EngineMissing, match=r'pip install "no-such-transformers>=0\.2,<1"$'):
-        SpacyEntities((str(folder),)).entities(["text"])
-
-
-def test_a_pipe_that_spacy_does_not_know_is_explained(models: dict[str, str], tmp_path: Path):
-    """A transformer whose package is absent is an install command, with spaCy's own words."""
-    folder = tmp_path / "large"
-    spacy.load(models["drugs"]).to_disk(folder)
-    config = (folder / "config.cfg").read_text("utf-8")
-    unknown = config.replace('factory = "entity_ruler"', 'factory = "no_such_transformer"')
-    (folder / "config.cfg").write_text(unknown, "utf-8")
+        SpacyEntities((path,)).entities(["text"])
+    other = 'factory = "no_such_transformer"'
+    known = 'factory = "entity_ruler"'
+    path = changed(models["drugs"], "config.cfg", known, other, tmp_path / "large")
     with pytest.raises(EngineMissing, match=r"(?s)decomposerl\[trf\].*no_such_transformer"):
-        SpacyEntities((str(folder),)).entities(["text"])
+        SpacyEntities((path,)).entities(["text"])
 
 
 def test_an_installed_package_is_found_by_name(models: dict[str, str], tmp_path: Path):
     """A model package is loaded by name, and labelled by its version without a hash."""
     package = tmp_path / "en_drugs"
     data = package / "en_drugs-1.2.3"
-    data.mkdir(parents=True)
-    spacy.load(models["drugs"]).to_disk(data)
+    package.mkdir()
+    shutil.copytree(models["drugs"], data)
     (package / "__init__.py").write_text("raise RuntimeError('code of a model was run')\n")
     (package / "meta.json").write_bytes((data / "meta.json").read_bytes())
     program = (
@@ -244,15 +286,11 @@ def test_an_installed_package_is_found_by_name(models: dict[str, str], tmp_path:
     subprocess.run([sys.executable, "-c", program], check=True, env=env)
 
 
-def test_settings_that_cannot_work_are_refused():
-    """No model, no batch and no process are errors at once; a GPU that is absent at first use."""
+def test_settings_that_cannot_work_are_refused(models: dict[str, str]):
+    """No model, batch or process at once; without a GPU the error says what to install."""
     for wrong in ({"models": ()}, {"batch_size": 0}, {"processes": 0}):
         with pytest.raises(ConfigError):
             SpacyEntities(**{"models": ("m",), **wrong})
-
-
-def test_a_gpu_that_spacy_cannot_use_is_an_error(models: dict[str, str]):
-    """Where spaCy finds no GPU the error says what to install, and nothing runs on the CPU."""
     if spacy.prefer_gpu():
         pytest.skip("spaCy can use a GPU here")
     with pytest.raises(EngineMissing, match="cupy"):

@@ -1,0 +1,46 @@
+"""A chat client in made-up time, with the fault server that it asks."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from chat_parts import MadeUpTime, frame_of, settings
+from fault_server import WELL, Answer, FaultServer
+from resources.chat.client import ChatClient
+
+
+def client(
+    url: str, data: Path | None = None, time: MadeUpTime | None = None, **changes: object
+) -> ChatClient:
+    """A client of the server at ``url``."""
+    return ChatClient(settings(url, **changes), data, timing=(time or MadeUpTime()).timing())
+
+
+@contextmanager
+def served_chat(
+    script: Sequence[Answer] = (),
+    usual: Answer = WELL,
+    data: Path | None = None,
+    time: MadeUpTime | None = None,
+    **changes: object,
+) -> Iterator[tuple[FaultServer, ChatClient]]:
+    """A server and a client of it."""
+    with FaultServer(script, usual) as served, client(served.url, data, time, **changes) as chat:
+        yield served, chat
+
+
+def reasons(outcomes: Sequence[object]) -> list[str | None]:
+    """Of each failure; None for a reply."""
+    return [getattr(one, "reason", None) for one in outcomes]
+
+
+def texts(outcomes: Sequence[object]) -> list[str]:
+    """Of replies and of failures."""
+    return [getattr(one, "text", "") for one in outcomes]
+
+
+def stored_texts(chat: ChatClient) -> list[str]:
+    """The texts of all replies that the client's folder holds."""
+    assert chat.store is not None
+    stored: list[str] = frame_of(chat.store)["text"].to_list()
+    return stored
