@@ -1,4 +1,4 @@
-"""``decomposerl metrics``: predictions of any project in, exact figures out, each fault named."""
+"""``decomposerl metrics``: predictions or marks in, exact figures out, each fault named."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from sklearn import metrics as reference
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
-from metrics_parts import metrics, refused, sample, scores_of, write
+from metrics_parts import QUICK, metrics, refused, sample, scores_of, write
 
 
 @pytest.fixture
@@ -179,39 +179,38 @@ def test_labels_of_another_language(tmp_path: Path):
     assert "'half' spells no label" in refused(*words, "--positive", "ok")
     assert scores_of(*words, "--positive", "ok", "--negative", "*")["accuracy"] == 100
     assert scores_of(*words, "--positive", "ok", "--positive", "HALF")["accuracy"] == 100
-    assert "'ok' is given two meanings" in refused(*words, "--positive", "ok", "--drop", "OK")
+    assert "'ok'" in refused(*words, "--positive", "ok", "--drop", "OK")
+    signed = write(tmp_path / "signed.csv", [{"id": n, "label": n, "v": n} for n in (-1, 1)])
+    assert scores_of(signed, signed, "--verdict", "v", "--negative", "-1")["accuracy"] == 100
 
 
 def test_shared_documents_widen_the_interval(tmp_path: Path):
-    """With ``--document`` claims of one document are drawn together."""
+    """Those of one ``--document`` are drawn together, without one alone; no draws, no bounds."""
     rng = np.random.default_rng(1)
     rows = [
-        {"id": n, "label": n // 10 % 2, "doc": f"d{n // 10}", "p": float(right)}
+        {"id": n, "label": n // 10 % 2, "doc": f"d{n // 10}", "right": right, "alone": n}
+        | {"blank": ("", " ", None, f"d{n}")[n % 4]}
         for n, right in enumerate(np.repeat(rng.random(40) < 0.7, 10).tolist())
     ]
     for row in rows:
-        row["p"] = row["p"] if row["label"] else 1 - row["p"]
+        row["p"] = float(row["right"] == row["label"])
     file = write(tmp_path / "rows.jsonl", rows)
+
+    def bounds(*words: str) -> tuple[float | None, float | None]:
+        page = [*map(str, (file, file)), "--score", "p", "--json", *words]
+        shown = json.loads(CliRunner().invoke(app, ["metrics", *page]).stdout)["metrics"]
+        (row,) = [one for one in shown if one["metric"] == "balanced_accuracy"]
+        assert row["score"] is not None
+        return row["low"], row["high"]
+
     widths = []
     for words in ((), ("--document", "doc")):
-        page = json.loads(metrics(file, file, "--score", "p", *words, "--json").stdout)
-        row = next(one for one in page["metrics"] if one["metric"] == "balanced_accuracy")
-        widths.append(row["high"] - row["low"])
+        low, high = bounds(*words, *QUICK)
+        widths.append((high or 0.0) - (low or 0.0))
     assert widths[1] > 2 * widths[0]
-
-
-def test_a_claim_without_a_document_stands_alone(tmp_path: Path):
-    """Blank and absent cells of ``--document`` are as many documents."""
-    rows = [
-        {"id": n, "label": n % 2, "p": 0.9, "doc": ("", " ", None, f"d{n}")[n % 4], "alone": n}
-        for n in range(40)
-    ]
-    file = write(tmp_path / "rows.jsonl", rows)
-    drawn = [
-        metrics(file, file, "--score", "p", "--document", name).stdout for name in ("doc", "alone")
-    ]
-    assert "40 claims" in drawn[0]
-    assert drawn[0] == drawn[1]
+    each = [bounds("--document", name, *QUICK) for name in ("blank", "alone")]
+    assert each[0] == each[1]
+    assert (None, None) == bounds("--draws", "0")
 
 
 def test_a_group_may_be_called_all(tmp_path: Path):
@@ -248,70 +247,6 @@ def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
     assert {1, 20} == set(page.values())
 
 
-def test_signed_labels_are_not_read_as_unsigned(tmp_path: Path):
-    """-1 is no label until it is named; then it is the other one of 1."""
-    file = write(tmp_path / "rows.csv", [{"id": n, "label": n, "v": n} for n in (-1, 1)])
-    words = (file, file, "--verdict", "v")
-    assert "row 2, field label: '-1' spells no label" in refused(*words)
-    assert scores_of(*words, "--negative", "-1")["accuracy"] == 100
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "--verdict or --score"),
-        (("--verdict", "probability", "--threshold", "0.4"), "a threshold needs --score"),
-        (("--score", "probability", "--choose", "f1"), "--dev-predictions with --dev-labels"),
-        (("--score", "probability", "--dev-labels", "x.csv"), "go together"),
-        (("--score", "probability", "--candidates", "midpoints"), "--candidates needs --choose"),
-        (("--score", "probability", "--threshold", "nan"), "must be a finite number"),
-        (("--score", "probability", "--id", " , "), "names no field"),
-        (("--score", "confidence"), "field confidence: there is no such field; there are id, prob"),
-        (("--score", "probability", "--label-id", "uid"), "field uid: there is no such field"),
-        (("--verdict", "probability"), "no prediction has a value in probability"),
-        (("--verdict", "probability", "--score", "probability"), "no prediction has a value in pr"),
-        (("--score", "probability", "--label", "dataset"), "'first' spells no label"),
-    ],
-)
-def test_wrong_options_are_refused(pair: tuple[Path, Path], words: tuple[str, ...], message: str):
-    """Exit code 2 and a sentence that says what to change."""
-    assert message in refused(*pair, *words).replace("\n", " ")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("none.csv", None, "there is no such file"),
-        ("none.json", None, "cannot be read"),
-        ("said.txt", "a", "its ending is none of"),
-        ("said.csv", "", "no header"),
-        ("said.csv", "id,probability\n", "has no row"),
-        ("said.csv", "id,probability\n1,0.5,0.7\n", "row 2: malformed line: 3 cells"),
-        ("said.jsonl", '{"id": 1}\nnot json\n', "row 2: malformed line"),
-        ("said.json", "{", "not JSON"),
-        ("said.json", "7", "neither a list nor an object"),
-        ("said.json", '{"1": 0.5, "1": 0.7}', "the key '1' appears twice"),
-        ("said.json", '[{"id": 1, "probability": "high"}]', "'high' is no number"),
-        ("said.json", '[{"id": 1, "probability": true}]', "True is no number"),
-        ("said.json", '[{"id": 1, "probability": NaN}]', "nan is no number"),
-        ("said.json", '[{"id": null, "probability": 1}]', "field id: is None"),
-        ("said.json", '[{"id": 1.5, "probability": 1}]', "field id: is 1.5"),
-        ("said.json.gz", "plain", "cannot be read: Not a gzipped file"),
-        ("said.parquet", "plain", "unreadable file"),
-    ],
-)
-def test_bad_files_are_refused(
-    tmp_path: Path, pair: tuple[Path, Path], name: str, content: str | None, message: str
-):
-    """Each fault is named with its file; nothing is printed as if it were a score."""
-    path = tmp_path / name
-    if content is not None:
-        path.write_text(content)
-    error = refused(path, pair[1], "--score", "probability")
-    assert message in error
-    assert name in error
-
-
 def test_long_lists_of_faults_are_cut(tmp_path: Path, pair: tuple[Path, Path]):
     """Twenty rows are named, the rest are counted."""
     gold = write(tmp_path / "other.csv", [{"id": n, "label": "odd"} for n in range(60)])
@@ -334,25 +269,76 @@ def test_labels_said_again(tmp_path: Path):
     assert "the same id stands in row 2 already" in refused(file, file, "--score", "p")
 
 
-def test_rows_below_an_entry(tmp_path: Path):
-    """``--records`` names the entry of a JSON object that holds the rows."""
+def test_rows_of_a_json_file(tmp_path: Path):
+    """``--records`` names the entry that holds them; one object a line is read as that."""
     file = tmp_path / "page.json"
     rows = [{"id": 1, "label": "yes", "v": "yes"}, {"id": 2, "label": "no", "v": "yes"}]
     file.write_text(json.dumps({"run": "x", "data": rows}))
     assert scores_of(file, file, "--verdict", "v", "--records", "data")["accuracy"] == 50
-    assert "there is no entry 'rows'" in refused(file, file, "--verdict", "v", "--records", "rows")
+    assert "'rows'" in refused(file, file, "--verdict", "v", "--records", "rows")
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert scores_of(file, file, "--verdict", "v")["accuracy"] == 50
 
 
-def test_json_lines_under_another_name(tmp_path: Path):
-    """A ``.json`` file of one object a line is read as what it is."""
-    file = tmp_path / "rows.json"
-    file.write_text('{"id": 1, "label": 1, "v": 1}\n{"id": 2, "label": 0, "v": 0}\n')
-    assert scores_of(file, file, "--verdict", "v")["balanced_accuracy"] == 100
+def marks_file(path: Path, reviewer: str, words: dict[str, str], system: str = "one") -> Path:
+    """Marks of one reviewer by claim."""
+    rows = [
+        {"claim_id": claim, "system": system, "step": None, "rollout": None, "note": ""}
+        | {"reviewer": reviewer, "mark": word, "span": None, "at": "2026-01-02T03:04:05Z"}
+        for claim, word in words.items()
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return path
 
 
-def test_no_draws_give_no_intervals(pair: tuple[Path, Path]):
-    """The figures alone."""
-    words = [*map(str, pair), "--score", "probability", "--json", "--draws", "0"]
-    page = json.loads(CliRunner().invoke(app, ["metrics", *words]).stdout)
-    assert {None} == {row["low"] for row in page["metrics"]}
-    assert None not in {row["score"] for row in page["metrics"]}
+def test_marks_of_two_reviewers(tmp_path: Path):
+    """Agreement with the system, and with each other; scikit-learn's kappa."""
+    first = {"a": "agree", "b": "agree", "c": "disagree", "d": "unclear"}
+    second = {"a": "agree", "b": "disagree", "c": "disagree"}
+    files = (
+        *("--marks", marks_file(tmp_path / "ada.jsonl", "ada", first)),
+        *("--marks", marks_file(tmp_path / "eva.jsonl", "eva", second)),
+    )
+    page = json.loads(metrics(*files, "--json").stdout)
+    ((system,), (pair,)) = page["systems"], page["reviewers"]
+    assert {"system": "one", "reviewers": 2, "traces": 4, "marks": 7} == {
+        name: system[name] for name in ("system", "reviewers", "traces", "marks")
+    }
+    assert (3, 3, 1, 3 / 7) == (
+        *(system[name] for name in ("agree", "disagree", "unclear")),
+        system["share_agree"],
+    )
+    kappa = reference.cohen_kappa_score(*([side[n] for n in "abc"] for side in (first, second)))
+    assert (3, 2 / 3) == (pair["traces"], pair["agreement"])
+    assert kappa == pytest.approx(pair["kappa"])
+    text = metrics(*files).stdout
+    assert "42.9" in text
+    assert f"{kappa:.2f}" in text
+
+
+def test_marks_where_nothing_is_defined(tmp_path: Path):
+    """Null in JSON and a dash in the table, never a number; a torn line costs no other mark."""
+    words = ("--marks", marks_file(tmp_path / "a.jsonl", "ada", {"a": "agree", "b": "agree"}))
+    more = ("--marks", marks_file(tmp_path / "b.jsonl", "eva", {"a": "agree", "b": "agree"}))
+    (pair,) = json.loads(metrics(*words, *more, "--json").stdout)["reviewers"]
+    assert (1.0, None) == (pair["agreement"], pair["kappa"])
+    assert "–" in metrics(*words, *more).stdout
+    words[1].write_text('{"claim_id": "a", "no\n' + words[1].read_text("utf-8"), "utf-8")
+    page = json.loads(metrics(*words, "--json").stdout)
+    assert ([], 2) == (page["reviewers"], page["systems"][0]["marks"])
+    assert "a.jsonl, line 1" in page["skipped"][0]
+    assert "skipped: " in metrics(*words).stderr
+
+
+def test_marks_on_an_earlier_reply_are_counted_apart(tmp_path: Path):
+    """Ada marked the reply that the system gave before; she and Eva did not see the same."""
+    paths = [marks_file(tmp_path / f"{who}.jsonl", who, {"a": "agree"}) for who in ("ada", "eva")]
+    for path, digest, at in zip(paths, ("0" * 8, "1" * 8), ("2025", "2026"), strict=True):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"of": digest, "at": at}))
+    words = [word for path in paths for word in ("--marks", path)]
+    page = json.loads(metrics(*words, "--json").stdout)
+    (system,) = page["systems"]
+    assert (1, 1, 1) == (system["marks"], system["agree"], system["earlier"])
+    assert [] == page["reviewers"]
+    assert "of an earlier reply" in metrics(*words).stdout
+    assert "earlier" not in metrics("--marks", paths[0]).stdout

@@ -26,7 +26,18 @@ from trace_runs import write_traces
 from training_files import EXPERIMENT
 
 SIMPLE, POLICY = (system.key for system in SYSTEMS)
+
+
 RESULT = {"claim": "Ada won.", "evidence": EVIDENCE, "system": "one", "verdict": "Supported"}
+
+
+BORN = "Ada Brown was born in Odense. Ada Brown won the national championship in 1937."
+
+
+TRUE = "Ada Brown was born in Odense."
+
+
+FALSE = "Ada Brown won the national championship in 1937 and 1936."
 
 
 def view(*words: object, **env: str) -> Result:
@@ -46,14 +57,16 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_offline_file(data: Path):
-    """Everything of the folder: predictions and each split of the run."""
+    """Everything of the folder: predictions and each split of the run, which is named in words."""
     page = data / "page.html"
     result = view("--data", data, "--html", page)
     assert (0, f"20 traces: {page}\n") == (result.exit_code, result.stdout)
     index, *blocks = packed(page)
-    assert {SIMPLE, POLICY, f"{EXPERIMENT}/train", f"{EXPERIMENT}/held_out_sampled"} == {
-        one["key"] for one in index["systems"]
-    }
+    titles = {one["key"]: one["title"] for one in index["systems"]}
+    runs = {f"{EXPERIMENT}/{split}" for split in ("train", "held_out_sampled")}
+    assert {SIMPLE, POLICY, *runs} == set(titles)
+    assert f"{EXPERIMENT}, held-out claims, sampled" == titles[f"{EXPERIMENT}/held_out_sampled"]
+    assert f"{EXPERIMENT}, training claims" == titles[f"{EXPERIMENT}/train"]
     assert index["blocks"] == len(blocks)
     assert not index["live"]
 
@@ -78,56 +91,18 @@ def test_a_part_of_the_folder(words: list[str], systems: set[str], data: Path):
 
 
 def test_files_alone(data: Path):
-    """Results and predictions; the claims of predictions are found in the data folder."""
-    results = data / "results.jsonl"
-    results.write_text(json.dumps(RESULT), "utf-8")
-    table = data / f"predictions/fever/{SIMPLE}.parquet"
-    page = data / "page.html"
-    assert 0 == view(results, table, "--data", data, "--html", page, "--limit", 2).exit_code
-    assert ["one", SIMPLE, SIMPLE] == [
-        packed(page)[0]["systems"][place]["key"] for place in packed(page)[0]["system"]
-    ]
-    assert EVIDENCE == packed(page)[1]["evidence"][0]["text"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--system", "absent"], f"system 'absent'; there are systems: {POLICY}, {SIMPLE}"),
-        (["--system", "absent", "--system", SIMPLE], "nothing in .* matches system 'absent';"),
-        (["--benchmark", "fever", "--benchmark", "hover"], "matches test set 'hover';"),
-        (["--run", EXPERIMENT, "--run", "tony", "--system", "b"], "system 'b', run 'tony';"),
-        (["--run", "absent"], f"runs: {EXPERIMENT}"),
-        (["absent.jsonl"], "there is no file absent.jsonl"),
-        (["absent.jsonl", "--run", "tiny"], "FILE is shown whole"),
-    ],
-)
-def test_nothing_that_matches(words: list[str], message: str, data: Path):
-    """One line that names what is there; no page is written."""
-    page = data / "page.html"
-    result = view("--data", data, "--html", page, *words)
-    assert (2, "") == (result.exit_code, result.stdout)
-    assert re.search(message, result.stderr)
-    assert not page.exists()
-
-
-def test_a_page_that_cannot_be_written_is_refused_before_a_trace_is_read(tmp_path: Path):
-    """A folder, or a path below a file; the damaged results would be the later error."""
-    lines = tmp_path / "lines.jsonl"
-    lines.write_text("{not json", "utf-8")
-    for page, said in ((tmp_path, "Is a directory"), (lines / "page.html", "File exists")):
-        result = view(lines, "--html", page)
-        assert (2, "") == (result.exit_code, result.stdout)
-        assert said in result.stderr
-
-
-def test_runs_are_named_in_words(data: Path):
-    """By recipe and split."""
-    page = data / "page.html"
-    view("--data", data, "--html", page)
-    titles = {one["key"]: one["title"] for one in packed(page)[0]["systems"]}
-    assert f"{EXPERIMENT}, held-out claims, sampled" == titles[f"{EXPERIMENT}/held_out_sampled"]
-    assert f"{EXPERIMENT}, training claims" == titles[f"{EXPERIMENT}/train"]
+    """Results and predictions, whose claims are in the data folder; a number is one file's."""
+    files = [data / "a.jsonl", data / "b.jsonl"]
+    for path, claim in zip(files, ("Ada won.", "Ada lost."), strict=True):
+        path.write_text(json.dumps(RESULT | {"claim_id": "1", "claim": claim}), "utf-8")
+    table, page = data / f"predictions/fever/{SIMPLE}.parquet", data / "page.html"
+    assert 0 == view(*files, table, "--data", data, "--html", page, "--limit", 2).exit_code
+    index, *blocks = packed(page)
+    keys = [index["systems"][place]["key"] for place in index["system"]]
+    assert ["one", "one", SIMPLE, SIMPLE] == keys
+    assert ["Ada won.", "Ada lost."] == index["claim"][:2]
+    assert index["claim_id"][0] != index["claim_id"][1]
+    assert EVIDENCE == blocks[0]["evidence"][0]["text"]
 
 
 def test_a_file_that_cannot_be_read_is_named_on_the_page(data: Path):
@@ -144,18 +119,6 @@ def test_a_file_that_cannot_be_read_is_named_on_the_page(data: Path):
     assert f"{SIMPLE}.parquet cannot be read" in refused.stderr
 
 
-def test_files_of_results_share_their_claim_ids(data: Path):
-    """Two files that number their claims: a number stands for one claim."""
-    files = [data / "a.jsonl", data / "b.jsonl"]
-    for path, claim in zip(files, ("Ada won.", "Ada lost."), strict=True):
-        path.write_text(json.dumps(RESULT | {"claim_id": "1", "claim": claim}), "utf-8")
-    page = data / "page.html"
-    assert 0 == view(*files, "--data", data, "--html", page).exit_code
-    index = packed(page)[0]
-    assert ["Ada won.", "Ada lost."] == index["claim"]
-    assert 2 == len(set(index["claim_id"]))
-
-
 @pytest.mark.parametrize(("name", "title"), [("traces", "Traces"), ("page", "Traces: page")])
 def test_one_trace_of_a_file_with_passages(tmp_path: Path, name: str, title: str):
     """Counted in the singular, titled without repetition; passages are the evidence's lines."""
@@ -168,26 +131,42 @@ def test_one_trace_of_a_file_with_passages(tmp_path: Path, name: str, title: str
     assert "Ada swam.\nAda won." == block["evidence"][0]["text"]
 
 
-@pytest.mark.parametrize("served", [[], ["--html", "page.html"]])
-def test_with_nothing_to_show_the_next_command_is_named(served: list[str], tmp_path: Path):
-    """In an empty folder."""
-    result = view("--data", tmp_path, *served)
-    assert 2 == result.exit_code
-    assert "decomposerl evaluate" in result.stderr
-    assert "decomposerl verify FILE --json" in result.stderr
+def test_the_page_of_verified_claims(tmp_path: Path):
+    """``verify --html`` holds every claim once, with what ``--json`` prints beside it."""
+    claims = [(TRUE, "a"), (FALSE, "a"), (TRUE, "a")]
+    rows = [{"claim": claim, "evidence": BORN, "claim_id": key} for claim, key in claims]
+    page = tmp_path / "page.html"
+    result = CliRunner(env={"DECOMPOSERL_DATA": str(tmp_path / "data")}).invoke(
+        app, ["verify", "-", "--json", "--html", str(page)], input="\n".join(map(json.dumps, rows))
+    )
+    printed = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (0, 3) == (result.exit_code, len(printed))
+    index, block = packed(page)
+    assert ([TRUE, FALSE], ["S", "R"]) == (index["claim"], index["verdict"])
+    assert "a" == index["claim_id"][0] != index["claim_id"][1]
+    assert [BORN] == [one["text"] for one in block["evidence"]]
+    said = [(one["question"], one["answer"]) for one in block["items"][0]["cycles"]]
+    assert [(one["question"], one["answer"]) for one in printed[0]["questions"]] == said
+    assert "2 traces" in result.stderr
 
 
 PAGE = (ROOT / "docs/how-to/traces.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("line", re.findall(r"^\.venv/bin/decomposerl (.*)$", PAGE, re.MULTILINE))
-def test_the_options_of_the_page_exist(line: str):
-    """Every command of docs/how-to/traces.md, with its options."""
-    command, *words = line.partition("#")[0].split()
-    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command, "--help"]).stdout
-    assert set() == {word for word in words if word.startswith("--")} - set(
-        re.findall(r"--[a-z-]+", shown)
-    )
+def test_the_page_has_the_options_of_the_command():
+    """The commands of docs/how-to/traces.md exist; it names ``view``'s options and limits."""
+
+    def options(command: str) -> set[str]:
+        shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command, "--help"]).stdout
+        return set(re.findall(r"(?<!\w)--[a-z-]+\b", shown))
+
+    for line in re.findall(r"^\.venv/bin/decomposerl (.*)$", PAGE, re.MULTILINE):
+        command, *words = line.partition("#")[0].split()
+        assert {word for word in words if word.startswith("--")} <= options(command), line
+    own = {name for name in options("view") if not name.startswith("--no-")} - {"--help"}
+    assert set() == {name for name in own if name not in PAGE}
+    assert f"at least {CONFIDENT:.2f}" in PAGE
+    assert f"{AT_ONCE:,} traces" in PAGE
 
 
 def test_the_line_of_another_program_is_shown(tmp_path: Path):
@@ -202,15 +181,6 @@ def test_the_line_of_another_program_is_shown(tmp_path: Path):
         index["confidence"],
     )
     assert "In 1890." == block["items"][0]["cycles"][0]["answer"]
-
-
-def test_the_page_names_every_option_of_the_command():
-    """And what it says of its flags and limits holds."""
-    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["view", "--help"]).stdout
-    options = set(re.findall(r"(?<!\w)--[a-z]+\b", shown)) - {"--help", "--no"}
-    assert set() == {name for name in options if name not in PAGE}
-    assert f"at least {CONFIDENT:.2f}" in PAGE
-    assert f"{AT_ONCE:,} traces" in PAGE
 
 
 def test_the_command_serves_until_it_is_interrupted(data: Path):

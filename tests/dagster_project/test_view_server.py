@@ -23,7 +23,11 @@ from trace_parts import EVIDENCE
 from trace_runs import judged_rollout, write_judged_run, write_traces
 
 URL = "http://127.0.0.1:1234"
+
+
 ORIGIN = {"Origin": URL}
+
+
 SIMPLE = SYSTEMS[0].key
 
 
@@ -115,36 +119,20 @@ def test_without_stored_replies_no_judge_is_opened(tmp_path: Path):
 
 
 def test_changed_files_are_read_again(client: TestClient, data: Path):
-    """With the next index; blocks of the old one are refused by their stamp."""
+    """With the next index; old blocks are refused by their stamp, a damaged file is named."""
     first = client.get("/data/index").json()
     assert first == client.get("/data/index").json()
+    assert [] == first["warnings"]
     path = data / f"predictions/fever/{SIMPLE}.parquet"
     write_parquet(pl.read_parquet(path).head(1), path)
     second = client.get("/data/index").json()
     assert len(first["claim"]) - 2 == len(second["claim"])
     for part in ("block/0", "judge/0/0"):
-        old = client.get(f"/data/{part}", params={"v": first["stamp"]})
-        assert (409, True) == (old.status_code, "reload" in old.json()["error"])
-
-
-def test_a_file_that_became_unreadable_is_left_out(client: TestClient, data: Path):
-    """The next index lacks it, and says so."""
-    first = client.get("/data/index").json()
-    (data / f"predictions/fever/{SIMPLE}.parquet").write_bytes(b"PAR1")
-    second = client.get("/data/index").json()
-    assert len(first["claim"]) - 3 == len(second["claim"])
-    assert [] == first["warnings"]
-    assert f"{SIMPLE}.parquet" in second["warnings"][0]
-
-
-def test_files_that_are_gone(client: TestClient, data: Path):
-    """The page gets the reason, and not an error without one."""
-    for path in data.glob("p*/*/*"):
-        if path.is_file():
-            path.unlink()
-    answer = client.get("/data/index")
-    assert 503 == answer.status_code
-    assert "error" in answer.json()
+        assert 409 == client.get(f"/data/{part}", params={"v": first["stamp"]}).status_code
+    path.write_bytes(b"PAR1")
+    third = client.get("/data/index").json()
+    assert len(first["claim"]) - 3 == len(third["claim"])
+    assert f"{SIMPLE}.parquet" in third["warnings"][0]
 
 
 def test_a_mark_is_stored_and_exported(client: TestClient, data: Path):
@@ -163,96 +151,70 @@ def test_a_mark_is_stored_and_exported(client: TestClient, data: Path):
     assert "attachment" in export.headers["content-disposition"]
 
 
-def test_a_mark_that_cannot_be_stored(client: TestClient, data: Path):
-    """The reviewer sees why, and keeps the note."""
-    (data / MARKS).mkdir()
-    answer = client.post("/marks", json=mark(), headers=ORIGIN)
-    assert (507, True) == (answer.status_code, "cannot be written" in answer.json()["error"])
-
-
-def test_marks_that_cannot_be_read(live: LiveTraces, data: Path):
+def test_marks_that_cannot_be_read_or_stored(live: LiveTraces, data: Path):
     """A reason in place of a traceback, for each request."""
-    server = ViewServer("", live, MarksFile(data / ("x" * 300)))
-    with TestClient(server.app, base_url=URL) as client:
-        client.get("/data/index")
-        answers = [client.get("/marks"), client.get("/marks.jsonl")]
-        answers.append(client.post("/marks", json=mark(of="0a1b2c3d"), headers=ORIGIN))
-    assert [503, 503, 507] == [one.status_code for one in answers]
-    assert all("File name too long" in one.json()["error"] for one in answers)
+    (data / MARKS).mkdir()
+    for name in ("x" * 300, MARKS):
+        server = ViewServer("", live, MarksFile(data / name))
+        with TestClient(server.app, base_url=URL) as client:
+            client.get("/data/index")
+            read = [client.get("/marks"), client.get("/marks.jsonl")] if name != MARKS else []
+            stored = client.post("/marks", json=mark(), headers=ORIGIN)
+        assert [*[503] * len(read), 507] == [one.status_code for one in (*read, stored)]
+        assert all(one.json()["error"] for one in (*read, stored))
 
 
-def test_a_block_of_files_that_are_gone(client: TestClient, data: Path):
+def test_files_that_are_gone(client: TestClient, data: Path):
     """Before the first index, too: a reason in place of a traceback."""
     for path in data.glob("p*/*/*"):
         if path.is_file():
             path.unlink()
     answers = [client.get("/data/block/0"), client.post("/marks", json=mark(), headers=ORIGIN)]
-    assert [503, 503] == [one.status_code for one in answers]
+    answers.append(client.get("/data/index"))
+    assert [503] * 3 == [one.status_code for one in answers]
     assert all(one.json()["error"] for one in answers)
 
 
-@pytest.mark.parametrize(
-    ("body", "named"),
-    [
-        (mark(mark="yes"), "'mark'"),
-        (mark(reviewer=""), "'reviewer'"),
-        (mark(claim_id="c9"), "no such trace"),
-        (mark(system="absent"), "no such trace"),
-        (mark(step=3), "no such trace"),
-        ([], "a JSON object"),
-    ],
-)
-def test_what_is_no_mark_is_refused(client: TestClient, data: Path, body: object, named: str):
-    """400 with the reason; nothing is stored."""
-    answer = client.post("/marks", json=body, headers=ORIGIN)
-    assert 400 == answer.status_code
-    assert named in answer.json()["error"]
+NO_MARKS: list[tuple[int, str, object, dict[str, str]]] = [
+    (400, "'mark'", mark(mark="yes"), {}),
+    (400, "'reviewer'", mark(reviewer=""), {}),
+    (400, "no such trace", mark(claim_id="c9"), {}),
+    (400, "no such trace", mark(system="absent"), {}),
+    (400, "no such trace", mark(step=3), {}),
+    (400, "object", [], {}),
+    (400, "", b"{", {}),
+    (400, "", b"\xff", {}),
+    (400, "", b"[" * 10_000, {}),
+    (413, "", b" " * (MOST_BODY + 1), {}),
+    (403, "", mark(), {"Content-Type": "text/plain"}),
+    *((403, "", mark(), {"Origin": origin}) for origin in ("", "null", "http://evil.example")),
+    *((403, "", mark(), {"Origin": origin}) for origin in (f"{URL}4", "https://127.0.0.1:1234")),
+]
+
+
+def test_what_is_no_mark_is_refused(client: TestClient, data: Path):
+    """With the reason, however it is malformed, or sent by another page; nothing is stored."""
+    for status, named, body, more in NO_MARKS:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = ORIGIN | {"Content-Type": "application/json"} | more
+        answer = client.post("/marks", content=content, headers=headers)
+        assert status == answer.status_code, body
+        assert named in answer.json()["error"], body
+        assert answer.json()["error"]
+    assert 403 == client.post("/marks", json=mark()).status_code, "a program without an origin"
+    assert 405 == client.post("/data/index", headers=ORIGIN).status_code
+    assert 405 == client.delete("/marks", headers=ORIGIN).status_code
     assert not (data / MARKS).exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "headers", "status"),
-    [
-        (b"{", {}, 400),
-        (b"\xff", {}, 400),
-        (b"[" * 10_000, {}, 400),
-        (b" " * (MOST_BODY + 1), {}, 413),
-        (json.dumps(mark()).encode(), {"Content-Type": "text/plain"}, 403),
-    ],
-)
-def test_a_body_that_is_no_json(
-    client: TestClient, content: bytes, headers: dict[str, str], status: int
-):
-    """Refused with a reason, however it is malformed."""
-    sent = ORIGIN | {"Content-Type": "application/json"} | headers
-    answer = client.post("/marks", content=content, headers=sent)
-    assert (status, True) == (answer.status_code, bool(answer.json()["error"]))
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [None, "null", "http://evil.example", "http://127.0.0.1:9", "https://127.0.0.1:1234"],
-)
-def test_marks_come_from_the_page_alone(client: TestClient, data: Path, origin: str | None):
-    """Another site, another port, or a program without an origin is refused."""
-    headers = {} if origin is None else {"Origin": origin}
-    assert 403 == client.post("/marks", json=mark(), headers=headers).status_code
-    assert not (data / MARKS).exists()
-
-
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:1234", "127.0.0.1.evil.example", ""]
-)
-@pytest.mark.parametrize("path", ["/", "/data/index", "/data/block/0", "/marks", "/marks.jsonl"])
-def test_another_host_is_refused(client: TestClient, path: str, host: str):
-    """A name that someone else's DNS leads here shows nothing."""
-    assert 403 == client.get(path, headers={"Host": host}).status_code
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost:1234", "[::1]:1234", "LOCALHOST"])
-def test_this_machine_is_answered(client: TestClient, host: str):
-    """By each of its names; a forwarded port may differ."""
-    assert 200 == client.get("/marks", headers={"Host": host}).status_code
+def test_only_this_machine_is_answered(client: TestClient):
+    """By each of its names, whatever the port; another name that DNS leads here shows nothing."""
+    others = ("evil.example", "evil.example:1234", "127.0.0.1.evil.example", "")
+    for path in ("/", "/data/index", "/data/block/0", "/marks", "/marks.jsonl"):
+        for host in others:
+            assert 403 == client.get(path, headers={"Host": host}).status_code, (path, host)
+    for host in ("127.0.0.1:1", "localhost:1234", "[::1]:1234", "LOCALHOST"):
+        assert 200 == client.get("/marks", headers={"Host": host}).status_code, host
 
 
 def test_headers_of_every_answer(client: TestClient):
@@ -263,12 +225,6 @@ def test_headers_of_every_answer(client: TestClient):
         assert "no-store" == answer.headers["cache-control"]
         assert "same-origin" == answer.headers["cross-origin-resource-policy"]
         assert "access-control-allow-origin" not in answer.headers
-
-
-def test_nothing_else_can_be_sent(client: TestClient):
-    """Only marks are."""
-    assert 405 == client.post("/data/index", headers=ORIGIN).status_code
-    assert 405 == client.delete("/marks", headers=ORIGIN).status_code
 
 
 def test_a_taken_port_is_one_line():
