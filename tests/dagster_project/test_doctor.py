@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import socket
 import stat
 import threading
@@ -18,11 +19,30 @@ from typer.testing import CliRunner, Result
 
 from dagster_project import public_figures as figures
 from dagster_project.cli import app
-from dagster_project.doctor import check_profile
-from dagster_project.engine_choices import MINICHECK_7B, engine_choices
+from dagster_project.doctor import check_profile, estimates_for
+from dagster_project.engine_choices import MINICHECK_7B, ProfileName, engine_choices
+from dagster_project.engine_resources import engine_resources
 from dagster_project.profiles import Profile, read_key
+from dagster_project.training_estimate import judge_hours, training_estimate
+from decomposerl.prompts.judge import (
+    JudgeSettings,
+    answerability_request,
+    atomicity_request,
+    correctness_request,
+    coverage_request,
+)
 from decomposerl.reports.cost import PAPER, Workload, cost_totals, estimate
-from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck, readiness_text
+from decomposerl.reports.readiness import (
+    CostEstimate,
+    Readiness,
+    ReadinessCheck,
+    estimate_text,
+    readiness_text,
+)
+from decomposerl.training.estimate import JudgeTokens, longest_judge_calls
+from minicheck_package import write_package
+from project import ROOT
+from resources.judge.chat_judge import load_judge_prompts
 from resources.preflight import probes as look
 from resources.preflight import servers
 from resources.preflight.workload import measured_workload
@@ -34,8 +54,9 @@ NO_KEY = SecretStr("")
 NAMES = (
     *("PROFILE", "CORPORA", "DATA", "DEVICE", "VLLM", "VLLM_CARDS", "VERIFIER_URL"),
     *("VERIFIER_KEY", "VERIFIER_TOKENIZER", "EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_PRICE"),
-    *("CHAT_URL", "CHAT_MODEL", "CHAT_PRICE", "CHAT_DOLLARS", "PROMPTS"),
+    *("CHAT_URL", "CHAT_MODEL", "CHAT_PRICE", "CHAT_DOLLARS", "PROMPTS", "JUDGE_PRICE"),
     *(f"{role}_{what}" for role in ("JUDGE", "QUESTIONS") for what in ("URL", "MODEL", "KEY")),
+    *("JUDGE_THINKING", "GENERATION", "GENERATION_URL"),
 )
 BARE: dict[str, str | None] = {"OPENAI_API_KEY": None} | {f"DECOMPOSERL_{n}": None for n in NAMES}
 
@@ -95,15 +116,23 @@ def doctor(data: Path, *words: str, **env: str) -> Result:
     return CliRunner(env=BARE | named | key).invoke(app, ["doctor", "--data", str(data), *words])
 
 
+def page_of(data: Path, *words: str, **env: str) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    page: dict[str, Any] = json.loads(doctor(data, "--json", *words, **env).stdout)
+    return page
+
+
 def test_the_embedded_profile_needs_nothing_that_is_not_here(tmp_path: Path):
     """Exit code 0; no key, endpoint or model is asked for, and no money is due."""
     result = doctor(tmp_path)
     assert 0 == result.exit_code, result.output
-    assert "nothing required is missing" in result.stdout
     assert "✗" not in result.stdout
     assert "endpoint" not in result.stdout
-    page = json.loads(doctor(tmp_path, "--json").stdout)
+    page = page_of(tmp_path)
     assert (0, 0.0) == (page["missing"], page["estimates"][0]["total"]["dollars"])
+    training = page["estimates"][-1]
+    total = training["total"]
+    assert ("Training tiny", 0.0, 0.0) == (training["run"], total["dollars"], total["gpu_hours"])
 
 
 def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_path: Path):
@@ -112,8 +141,8 @@ def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_p
     nowhere = {"CHAT_URL": closed_url(), "EMBEDDER_URL": closed_url()}
     for name in ("local", "paper"):
         page = doctor(tmp_path, PROFILE=name, **nowhere).stdout
-        assert "· corpora   the bundled sample: invented claims" in page
-        assert "    set DECOMPOSERL_CORPORA (docs/how-to/curate.md#lay-out-real-corpora)" in page
+        assert "· corpora   the bundled sample" in page
+        assert "    set DECOMPOSERL_CORPORA (docs/how-to/curate.md" in page
         named = doctor(tmp_path, PROFILE=name, CORPORA=str(tmp_path / "corpora"), **nowhere).stdout
         assert "bundled sample" not in named
         assert "✓ corpora" in named
@@ -135,16 +164,23 @@ def test_each_missing_thing_stands_with_what_mends_it(tmp_path: Path):
 
 
 def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
-    """Without a verifier URL vLLM and a GPU are needed; with one, neither."""
+    """Without a verifier URL vLLM and a GPU are needed; with one, neither.
+
+    ``env`` is on every machine; the server that it starts may not be.
+    """
     nowhere = closed_url()
     env = {"PROFILE": "paper", "CHAT_URL": nowhere, "EMBEDDER_URL": nowhere}
-    starts = json.loads(doctor(tmp_path, "--json", VLLM="no-such-program", **env).stdout)
-    by_part = {(f["part"], f["what"]): f for f in starts["findings"]}
-    assert "missing" == by_part["program", "no-such-program"]["state"]
-    assert "DECOMPOSERL_VERIFIER_URL" in by_part["program", "no-such-program"]["fix"]
+    starts = {
+        "no-such-program": "no-such-program",
+        f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve": f"{tmp_path}/vllm",
+    }
+    for words, program in starts.items():
+        findings = page_of(tmp_path, VLLM=words, **env)["findings"]
+        (lost,) = [one for one in findings if one["part"] == "program"]
+        assert (program, "missing") == (lost["what"], lost["state"])
+        assert "DECOMPOSERL_VERIFIER_URL" in lost["fix"]
     with listing(MINICHECK_7B) as server:
-        attached = doctor(tmp_path, "--json", VERIFIER_URL=server.url, **env)
-    page = json.loads(attached.stdout)
+        page = page_of(tmp_path, VERIFIER_URL=server.url, **env)
     parts = {(f["part"], f["state"]) for f in page["findings"]}
     assert not [part for part in parts if part[0] == "program" or part == ("GPU", "missing")]
     assert ("endpoint", "ok") in parts
@@ -163,28 +199,24 @@ def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
         assert "set (never shown)" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "said"),
-    [
-        (b'{"data": [{"id": "another"}]}', 200, "serves another, not the model"),
-        (b'{"data": []}', 200, "serves nothing"),
-        (b"<html>", 200, "no list of models"),
-        (b'{"data": 3}', 200, "no list of models"),
-        (b"\xff\xfe", 200, "no list of models"),
-        (b"{}", 401, "status 401"),
-    ],
-)
-def test_an_endpoint_that_is_not_the_right_one_says_how(body: bytes, status: int, said: str):
-    """Each way of being wrong has its sentence, and none is an exception."""
-    with listing(body=body, status=status) as server:
-        found = servers.endpoint(server.url, "tiny", NO_KEY, "fix")
-        assert [None] == server.keys  # no key, no header
-    assert ("missing", "fix") == (found.state, found.fix)
-    assert said in found.said
+ANSWERS = [
+    (b'{"data": [{"id": "another"}]}', 200, "another"),
+    (b'{"data": []}', 200, "serves nothing"),
+    (b"<html>", 200, "no list"),
+    (b'{"data": 3}', 200, "no list"),
+    (b"\xff\xfe", 200, "no list"),
+    (b"{}", 401, "401"),
+]
 
 
-def test_an_endpoint_that_nobody_listens_at_is_missing():
-    """And one that lists the model is not."""
+def test_an_endpoint_that_is_not_the_right_one_says_how():
+    """Each way of being wrong is told apart, nobody listening too, and none is an exception."""
+    for body, status, said in ANSWERS:
+        with listing(body=body, status=status) as server:
+            found = servers.endpoint(server.url, "tiny", NO_KEY, "fix")
+            assert [None] == server.keys  # no key, no header
+        assert ("missing", "fix") == (found.state, found.fix)
+        assert said in found.said
     assert "does not answer" in servers.endpoint(closed_url(), "tiny", NO_KEY, "").said
     with listing("other", "tiny") as server:
         assert "ok" == servers.endpoint(server.url, "tiny", NO_KEY, "").state
@@ -195,55 +227,47 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
 
     def findings_of(own: str, opened: str) -> list[tuple[str, str]]:
         env = {"PROFILE": "local", "ENDPOINT_MODEL": "mine", "CHAT_URL": own}
-        found = doctor(tmp_path, "--json", ENDPOINT_URL=own, EVALUATION_URL=opened, **env)
-        findings = json.loads(found.stdout)["findings"]
+        page = page_of(tmp_path, ENDPOINT_URL=own, EVALUATION_URL=opened, **env)
         asked = (f"{own} for mine", opened)
-        return [(f["state"], f["said"]) for f in findings if f["what"] in asked]
+        return [(f["state"], f["said"]) for f in page["findings"] if f["what"] in asked]
 
     with listing("mine", "another") as server:
         right = findings_of(server.url, server.url)
-    assert ("ok", "answers and lists the model") in right
-    assert ("ok", "answers and serves mine, another") in right
+    assert {"ok"} == {state for state, _ in right}
+    assert any("mine, another" in said for _, said in right)
     with listing("yours") as server:
         (own, opened) = findings_of(server.url, closed_url())
-    assert ("missing", "serves yours, not the model") == own
-    assert "note" == opened[0]
-    assert "does not answer" in opened[1]
+    assert ("missing", "note") == (own[0], opened[0])
+    assert "yours" in own[1]
+    with listing("shared") as server:  # a model at one place is asked for once
+        roles = {f"{role}_URL": server.url for role in ("CHAT", "ENDPOINT")}
+        models = {f"{role}_MODEL": "shared" for role in ("CHAT", "ENDPOINT")}
+        page = doctor(tmp_path, PROFILE="local", **roles, **models).stdout
+    assert 1 == page.count(f"{server.url} for shared")
 
 
-@pytest.mark.parametrize(
-    ("model", "state"),
-    [
-        ("Qwen/Qwen3-32B", "ok"),
-        ("gpt-5-mini", "ok"),
-        ("Qwen/QwQ-32B", "note"),
-        ("deepseek-ai/DeepSeek-R1", "note"),
-        ("openai/gpt-oss-20b", "note"),
-        ("Qwen/Qwen2.5-7B-Instruct", None),
-    ],
-)
-def test_a_verdict_needs_room_for_the_thought(model: str, state: str | None, tmp_path: Path):
+THINKS = {
+    "Qwen/Qwen3-32B": "ok",
+    "gpt-5-mini": "ok",
+    "Qwen/QwQ-32B": "note",
+    "deepseek-ai/DeepSeek-R1": "note",
+    "openai/gpt-oss-20b": "note",
+    "Qwen/Qwen2.5-7B-Instruct": None,
+}
+
+
+@pytest.mark.parametrize("model", THINKS)
+def test_a_verdict_needs_room_for_the_thought(model: str, tmp_path: Path):
     """A model that thinks, but that gets no tokens for it, is noted with what fixes it."""
-    env = {"PROFILE": "local", "ENDPOINT_MODEL": model}
-    found = doctor(tmp_path, "--json", ENDPOINT_URL=closed_url(), **env)
-    budgets = [one for one in json.loads(found.stdout)["findings"] if one["part"] == "budget"]
-    assert [one["what"] for one in budgets] == [f"tokens of a verdict by {model}"] * bool(state)
+    state = THINKS[model]
+    page = page_of(tmp_path, PROFILE="local", ENDPOINT_MODEL=model, ENDPOINT_URL=closed_url())
+    budgets = [one for one in page["findings"] if one["part"] == "budget"]
     assert [state] * bool(state) == [one["state"] for one in budgets]
-    assert [state == "note"] * bool(state) == ["thinking_tokens" in one["fix"] for one in budgets]
+    for one in budgets:
+        assert model in one["what"]
+        assert (state == "note") == ("thinking_tokens" in one["fix"])
     limits = {room: look.verdict_tokens(model, room)[0].state for room in (1_023, 1_024)}
     assert {1_023: "note", 1_024: "ok"} == limits
-
-
-def test_a_model_at_one_place_is_asked_for_once(tmp_path: Path):
-    """Though the silver stage asks it, and a person named it for an evaluation as well."""
-    with listing("shared") as server:
-        env = {
-            f"{role}_{part}": of
-            for role in ("CHAT", "ENDPOINT")
-            for part, of in (("URL", server.url), ("MODEL", "shared"))
-        }
-        page = doctor(tmp_path, PROFILE="local", **env).stdout
-    assert 1 == page.count(f"{server.url} for shared")
 
 
 def test_a_required_key_is_missed_and_an_optional_one_is_noted():
@@ -269,31 +293,20 @@ def test_packages_and_models_are_found_where_they_are(tmp_path: Path):
     assert "missing" == look.spacy_model("en_core_web_no").state
 
 
-def test_the_program_behind_env_is_the_one_looked_for(tmp_path: Path):
-    """``env`` is on every machine; the server that it starts may not be."""
-    starts = f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve"
-    nowhere = closed_url()
-    env = {"PROFILE": "paper", "VLLM": starts, "CHAT_URL": nowhere, "EMBEDDER_URL": nowhere}
-    findings = json.loads(doctor(tmp_path, "--json", **env).stdout)["findings"]
-    (program,) = [found for found in findings if found["part"] == "program"]
-    assert (f"{tmp_path}/vllm", "missing") == (program["what"], program["state"])
-
-
 def test_bytes_instead_of_tokens_are_named(tmp_path: Path):
-    """Without the model's tokenizer the page says what is lost, and where one may be named."""
+    """Without the model's tokenizer what is lost is named, and where one may be given."""
     lost = look.chunk_tokenizer("", "nobody/nothing")
-    assert ("note", True) == (lost.state, "measured in bytes" in lost.said)
+    assert ("note", True) == (lost.state, "bytes" in lost.said)
     assert "DECOMPOSERL_VERIFIER_TOKENIZER" in lost.fix
     assert "note" == look.chunk_tokenizer("", "/no such name").state
     assert "missing" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
     (tmp_path / "tokenizer.json").write_text("{}")
-    assert "ok" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
-    assert "ok" == look.chunk_tokenizer("", str(tmp_path)).state
+    for tokenizer, model in ((str(tmp_path), "nobody/nothing"), ("", str(tmp_path))):
+        assert "ok" == look.chunk_tokenizer(tokenizer, model).state
     assert "as configured" in look.chunk_tokenizer("bytes", str(tmp_path)).said
-    wrong = look.hub_model("/no such/name")
-    assert ("missing", "neither a folder nor a name of the hub") == (wrong.state, wrong.said)
+    assert "missing" == look.hub_model("/no such/name").state
     env = {"PROFILE": "paper", "CHAT_URL": closed_url(), "VERIFIER_TOKENIZER": str(tmp_path)}
-    findings = json.loads(doctor(tmp_path, "--json", **env).stdout)["findings"]
+    findings = page_of(tmp_path, **env)["findings"]
     (found,) = [one for one in findings if one["what"].startswith("tokenizer of the chunks")]
     assert str(tmp_path / "tokenizer.json") == found["said"]
 
@@ -384,8 +397,7 @@ def test_the_page_says_what_is_missing_in_the_last_line():
     lost = ReadinessCheck("model", "m", "missing", "not here", "hf download m")
 
     def text(*findings: ReadinessCheck) -> str:
-        lines: tuple[Any, ...] = tuple(estimate(PAPER, []))
-        basis = CostEstimate("nothing", PAPER, lines)
+        basis = CostEstimate("nothing", PAPER, tuple(estimate(PAPER, [])))
         return readiness_text(Readiness("local", "/data", findings, (basis,), ("a source",)))
 
     assert text(fine).endswith("\nnothing required is missing")
@@ -394,3 +406,163 @@ def test_the_page_says_what_is_missing_in_the_last_line():
     assert "hf download m" in text(fine, lost)
     assert "- a source" in text(fine)
     assert (0, 0, 0.0, 0.0) == cost_totals([])
+
+
+ENDPOINTS = ("CHAT", "JUDGE", "EMBEDDER", "QUESTIONS", "EVALUATION", "VERIFIER")
+
+
+def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
+    """Missing with the install command, ours only a note where allowed; fine where it is here."""
+    nowhere = [str(tmp_path / "nowhere")]
+    for use in ("chat", "pair"):
+        lost = look.verifier_form(use, "", allow_own=False, search=nowhere)
+        assert ("missing", True) == (lost.state, "DECOMPOSERL_ALLOW_OWN_PROMPT=yes" in lost.said)
+        assert "pip install --no-deps 'minicheck @ git+https://github.com/Liyan06/" in lost.fix
+        assert "DECOMPOSERL_PROMPTS" in lost.fix
+        ours = look.verifier_form(use, "", allow_own=True, search=nowhere)
+        assert ("note", True) == (ours.state, "own text" in ours.said)
+        here = look.verifier_form(use, "", allow_own=False, search=[write_package(tmp_path / use)])
+        assert "ok" == here.state
+        assert here.said.startswith("prompt=published@")
+    wrong = look.verifier_form("chat", "/no such folder", allow_own=True, search=nowhere)
+    assert ("missing", "set DECOMPOSERL_PROMPTS") == (wrong.state, wrong.fix)
+
+
+@pytest.mark.parametrize("profile", ["local", "paper"])
+def test_the_doctor_reads_the_form_as_the_stage_does(tmp_path: Path, profile: ProfileName):
+    """The user's file counts where it has the model's sections; embedded has no such line."""
+
+    def findings(name: ProfileName, **env: str) -> list[str]:
+        named = {f"DECOMPOSERL_{variable}_URL": NOBODY for variable in ENDPOINTS}
+        chosen = engine_choices(name, {**named, **env})
+        found = check_profile(Profile(name, None, tmp_path, chosen), lambda _: SecretStr(""))
+        return [one.said for one in found.findings if one.part == "prompt"]
+
+    pair = "<!-- section: pair -->\nweigh: {document}{separator}{claim}\n"
+    chat = "<!-- section: system -->\nWeigh.\n<!-- section: user -->\n{document} {claim}\n"
+    texts = {"local": pair, "paper": chat}
+    (tmp_path / "minicheck.md").write_text(texts.pop(profile), "utf-8")
+    (said,) = findings(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
+    assert said.startswith("prompt=file@")
+    (tmp_path / "minicheck.md").write_text(texts.popitem()[1], "utf-8")
+    (said,) = findings(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
+    assert "has no section" in said
+    assert [] == findings("embedded")
+
+
+NOWHERE = ROOT / "no such folder"
+NOBODY = "http://127.0.0.1:9/v1"
+LOCAL = {"PROFILE": "local", "CHAT_URL": NOBODY, "JUDGE_URL": NOBODY, "JUDGE_PRICE": "1/10"}
+
+
+def training(data: Path, *words: str, **env: str) -> dict[str, Any]:
+    """The page's estimate of training, the last one."""
+    estimate: dict[str, Any] = page_of(data, *words, **env)["estimates"][-1]
+    return estimate
+
+
+def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
+    """Half the epochs, half the rollouts; money follows from the price of the variable."""
+    judge, embedder = training(tmp_path, "--experiment", "one_epoch", **LOCAL)["lines"]
+    assert round((87_424 // 2 + 4 * 256) * 11.52) == judge["calls"]
+    expected = (judge["prompt_tokens"] + 10 * judge["completion_tokens"]) / 1e6
+    assert pytest.approx(expected) == judge["dollars"]
+    assert embedder["dollars"] is None
+
+
+def test_training_is_estimated_over_the_claims_that_are_here(tmp_path: Path):
+    """Their number, their n* and their lengths are counted, and held-out claims at both ends."""
+    claims = {"claim": "one two", "evidence": "a b c d e f g h i j", "n_star": 3}
+    pl.DataFrame([claims] * 8).write_parquet(tmp_path / "training_claims.parquet")
+    estimate = training(tmp_path, **LOCAL)
+    assert "8 training_claims in the data folder" in estimate["basis"]
+    sampled = 8 * 16 + 2 * 256
+    assert sampled * (4 * 3 + 1) == estimate["lines"][0]["calls"]
+    assert sampled * 3 == estimate["lines"][1]["calls"]
+
+
+def test_a_judge_of_another_kind_costs_otherwise():
+    """A ruling takes 120 tokens, 1,000 with thinking; a classifier asks for no money at all."""
+    engines = engine_choices("paper", {})
+    for word, reply in (("", 120), ("off", 120), ("512", 632), ("on", 1_000), ("default", 1_000)):
+        chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
+        line = training_estimate(chosen, NOWHERE).lines[0]
+        assert reply * line.calls == line.completion_tokens
+    tiny = training_estimate(engines, NOWHERE, "tiny_judge").lines[0]
+    assert ("tiny judge on answerdotai/ModernBERT-large", None, 0) == (
+        tiny.engine, tiny.dollars, tiny.completion_tokens
+    )  # fmt: skip
+    large = training_estimate(engines, NOWHERE, "paper_7b").lines[0]
+    assert 0 < (tiny.gpu_hours or 0) < (large.gpu_hours or 0) / 50
+    at_home = training_estimate(
+        engine_choices("embedded", {}), NOWHERE, "tiny_clean_classifiers"
+    ).lines[0]
+    assert ("tiny judge on minilm", None) == (at_home.engine, at_home.gpu_hours)
+
+
+def test_hours_that_nobody_published_are_not_zero(tmp_path: Path):
+    """A dash for the judge in FP8, and for the total."""
+    judge = "Qwen/Qwen3-32B-FP8"
+    fp8 = LOCAL | {"JUDGE_PRICE": "", "JUDGE_MODEL": judge}
+    lines = doctor(tmp_path, **fp8).stdout.splitlines()
+    asked = max(n for n, line in enumerate(lines) if line.startswith("judge"))
+    assert judge in lines[asked]
+    assert lines[asked].endswith("–")
+    assert lines[asked + 2].startswith("total")
+    assert lines[asked + 2].endswith("–")
+    total = training(tmp_path, **LOCAL | {"JUDGE_PRICE": ""})["total"]
+    assert [] == total["at_least"]
+
+
+def test_the_doctor_prices_every_way_to_think(tmp_path: Path):
+    """GPU-hours by reading, the same in the doctor's figures and on the page; and the chosen."""
+    hours = judge_hours()
+    words = "; ".join(f"{word} {n:,.1f}" for word, n in hours.items())
+    page = doctor(tmp_path, **LOCAL, JUDGE_THINKING="512").stdout
+    assert f"{words}; here it is 512" in " ".join(page.split())
+    guide = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
+    assert ["off", "512", "on"] == list(hours)
+    for word, n in hours.items():
+        chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
+        judge = engine_resources(chosen, str(tmp_path))["judge"]
+        (most,) = longest_judge_calls([9_813], 4_500, judge.most_tokens)
+        cells = rf"^\| `{word}` .*\b{judge.most_tokens:,}\b.* \| {most:,} \| {n:,.1f} \|$"
+        assert re.search(cells, guide, re.MULTILINE), cells
+
+
+def test_the_judges_prompts_are_as_long_as_assumed():
+    """Words of the longest of the four around empty texts times 1.3, up to the next ten."""
+    prompts = load_judge_prompts()
+    requests = [
+        request
+        for asking in (JudgeSettings(structured=True), JudgeSettings())
+        for request in (
+            answerability_request(prompts["answerability"], asking, "", ""),
+            correctness_request(prompts["correctness"], asking, "", ("", "")),
+            atomicity_request(prompts["atomicity"], asking, "", ""),
+            coverage_request(prompts["coverage"], asking, "", ("",)),
+        )
+    ]
+    texts = [" ".join(turn.content for turn in request.messages) for request in requests]
+    assert JudgeTokens().around == 10.0 * math.ceil(max(WordTokens().count(texts)) / 10)
+
+
+def test_a_server_that_samples_is_asked(tmp_path: Path):
+    """Where ``vllm_server`` samples, its server is among the findings, with the variable."""
+    at = {"GENERATION": "vllm_server", "GENERATION_URL": NOBODY[:-3]}
+    page = page_of(tmp_path, **LOCAL, **at)
+    (found,) = [one for one in page["findings"] if one["part"] == "sampler"]
+    assert ("missing", NOBODY[:-3]) == (found["state"], found["what"])
+    assert "DECOMPOSERL_GENERATION_URL" in found["fix"]
+
+
+@pytest.mark.parametrize("name", ["local", "paper"])
+def test_the_page_on_costs_prints_what_the_doctor_prints(name: ProfileName, tmp_path: Path):
+    """``docs/how-to/costs.md`` holds the estimates at the paper's rows, and that of training."""
+    (paper,) = estimates_for(Profile(name, None, tmp_path, engine_choices(name, {})))
+    training = training_estimate(engine_choices("paper", {}), NOWHERE)
+    assert "Training paper_7b" == training.run
+    page = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
+    for key, shown in ((f"estimate {name}", paper), ("training paper", training)):
+        block = page.split(f"<!-- {key}: begin -->")[1].split("<!--")[0].strip()
+        assert f"```text\n{estimate_text(shown)}\n```" == block

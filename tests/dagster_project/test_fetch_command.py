@@ -14,8 +14,6 @@ from file_server import Fault, FileServer
 from resources.hub.download import LOCK_FILE
 
 SCITAB = ACCESS["scitab"].downloads[0]
-
-
 CONTENT = b"[]"
 
 

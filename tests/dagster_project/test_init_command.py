@@ -25,8 +25,6 @@ ROWS: list[dict[str, object]] = [
     }
     for n in range(12)
 ]
-
-
 FLAT = [
     {**row, "report": row["statement"] + " It took a month." + " It is blue." * (1 + 8 * (n == 0))}
     for n, row in enumerate(ROWS)

@@ -16,8 +16,6 @@ from decomposerl.schemas import REWARDS as REWARDS_TABLE
 from planted_traces.planting import PlantedTrace, planted_traces
 
 NAMES = [reward.name for reward in REWARDS if reward.weight]
-
-
 LEAN = ("--weight", "diversity=0")  # no embedding model is loaded
 
 

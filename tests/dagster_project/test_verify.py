@@ -29,20 +29,12 @@ EVIDENCE = (
     "Ada Brown was a Danish swimmer. She was born in Odense. Ada Brown won the national "
     "championship in 1937.\nShe retired in 1940."
 )
-
-
 TRUE = "Ada Brown was born in Odense and won the national championship in 1937."
-
-
 FALSE = "Ada Brown won the national championship in 1937 and 1936."
-
-
 KEYS = [
     *("claim", "verdict", "confidence", "questions", "system", "engine", "warnings"),
     *("evidence", "status", "opening", "reply", "prompt_hash", "notes"),
 ]
-
-
 WEAK = "self_ask-rules-faithful is tiny: rules on words, no language model. It is often wrong"
 
 

@@ -26,17 +26,9 @@ from trace_runs import write_traces
 from training_files import EXPERIMENT
 
 SIMPLE, POLICY = (system.key for system in SYSTEMS)
-
-
 RESULT = {"claim": "Ada won.", "evidence": EVIDENCE, "system": "one", "verdict": "Supported"}
-
-
 BORN = "Ada Brown was born in Odense. Ada Brown won the national championship in 1937."
-
-
 TRUE = "Ada Brown was born in Odense."
-
-
 FALSE = "Ada Brown won the national championship in 1937 and 1936."
 
 

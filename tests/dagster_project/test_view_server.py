@@ -23,11 +23,7 @@ from trace_parts import EVIDENCE
 from trace_runs import judged_rollout, write_judged_run, write_traces
 
 URL = "http://127.0.0.1:1234"
-
-
 ORIGIN = {"Origin": URL}
-
-
 SIMPLE = SYSTEMS[0].key
 
 
