@@ -1,117 +1,57 @@
-"""Variables of the engines: what each may hold, and the sentence where it holds something else."""
+"""Variables of the engines: what each may hold, how a machine trains, and what is refused."""
 
-import os
-import subprocess
-import sys
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from dagster_project.cli import app
+from dagster_project.definitions import build_definitions
 from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
 from dagster_project.engine_resources import engine_resources
 from dagster_project.engine_variables import names_of_keys, price
+from dagster_project.profiles import Profile, profile_from_environment, resources_for
 from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
+from decomposerl.training.estimate import batch_problems
+from decomposerl.training.experiment import TINY_BASES
+from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
 from project import ROOT
 from resources.evaluation.model import EvaluationModelResource
+from resources.training.resource import PolicyTrainerResource
 from strategies import LAW
 
 CANARY = "hidden7391"
-ONE = "must be one such as http"
-PLAIN = "user, password, query or fragment"
+
 WRONG = [
-    ("EVALUATION_CONTINUES", "maybe", "must be one of yes, no"),
-    ("EVALUATION_POLICIES", "here", "must be one of served, in_process"),
-    ("ENDPOINT_CONTINUES", "1", "must be one of no, yes"),
-    ("CHAT_URL", "gpu:8000", "is not an http"),
-    ("CHAT_URL", "ftp://gpu/v1", "is not an http"),
-    ("CHAT_URL", "http:///v1", "is not an http"),
-    ("CHAT_URL", "http://[::1/v1", ONE),
-    ("CHAT_URL", "http://127.0.0.1:abc/v1", ONE),
-    ("CHAT_URL", "http://127.0.0.1:99999/v1", ONE),
-    ("CHAT_URL", f"http://me:{CANARY}@gpu:8000", PLAIN),
-    ("CHAT_URL", f"http://me:{CANARY}/x@gpu:8000", ONE),
-    ("CHAT_URL", f"http://{CANARY}@gpu:8000", PLAIN),
-    ("CHAT_URL", f"http://gpu/v1?api_key={CANARY}", PLAIN),
-    ("CHAT_URL", f"http://gpu/v1,http://gpu/v1#{CANARY}", PLAIN),
-    ("VERIFIER_URL", f"http://gpu/v1?api_key={CANARY}", PLAIN),
-    ("CHAT_URL", ",", "names no URL"),
-    ("EMBEDDER_URL", " , ", "names no URL"),
-    ("VERIFIER_URL", ",", "names no URL"),
-    ("EMBEDDER_URL", "http://a/v1,http://b/v1", "names 2 URLs; it must be exactly one"),
-    ("VERIFIER_URL", "http://a/v1,http://b/v1", "names 2 URLs; it must be exactly one"),
-    ("CHAT_PRICE", "cheap", "prompt/completion"),
-    ("CHAT_PRICE", "-1", "0 or more"),
-    ("CHAT_PRICE", "1/nan", "0 or more"),
-    ("CHAT_PRICE", "inf", "0 or more"),
-    ("CHAT_PRICE", "1/2/3", "prompt/completion"),
-    ("CHAT_PRICE", "/", "prompt/completion"),
-    ("CHAT_DOLLARS", "-1", "0 or more"),
-    ("CHAT_DOLLARS", "nan", "0 or more"),
-    ("VLLM", " ", "names no program; it must be a command such as: vllm serve"),
-    ("VLLM", "env X=1", "names no program"),
-    ("VLLM_CARDS", "two", "whole number of 1 or more"),
-    ("VLLM_CARDS", "0", "whole number of 1 or more"),
-    ("VLLM_CARDS", "1.5", "whole number of 1 or more"),
-    ("MAPPER", "threads", "in_process, processes, processes:N, ray or ray:HOST:PORT"),
-    ("MAPPER", "processes:0", "processes:N"),
-    ("MAPPER", "ray:10.0.0.1", "with the port of the cluster's head"),
-    ("TRAINING_JOBS", "10.0.0.1:8265", "is not an http(s) URL"),
-    ("DEVICE", "gpu", "cpu, mps, cuda, or cuda:N"),
-    ("DEVICE", "cuda:", "cpu, mps, cuda, or cuda:N"),
+    json.loads(line)
+    for line in Path(__file__).with_name("wrong_variables.jsonl").read_text("utf-8").splitlines()
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "sentence"), WRONG)
-def test_what_a_variable_cannot_mean_is_one_sentence(name: str, value: str, sentence: str):
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row['name']}={row['value']}")
+def test_what_a_variable_cannot_mean_is_one_sentence(row: dict[str, str]):
     """It names the variable and what would be right, and repeats no part of a URL."""
+    variable = f"DECOMPOSERL_{row['name']}"
     with pytest.raises(ConfigError) as refused:
-        engine_choices("paper", {f"DECOMPOSERL_{name}": value})
+        engine_choices("paper", {variable: row["value"]})
     said = str(refused.value)
-    assert said.startswith(f"DECOMPOSERL_{name} ")
-    assert sentence in said
+    assert variable in said
+    assert row["says"] in said
     assert "\n" not in said
     assert CANARY not in said
-    assert refused.value.__cause__ is None or not name.endswith("_URL")
+    assert refused.value.__cause__ is None or not variable.endswith("_URL")
 
 
-def test_the_doctor_and_the_definitions_say_the_same_sentence(tmp_path: Path):
-    """The first ends with code 2 and that line alone; loading ends with it, without the secret."""
-    wrong = {
-        "DECOMPOSERL_PROFILE": "paper",
-        "DECOMPOSERL_CHAT_URL": f"http://127.0.0.1:8000/v1?api_key={CANARY}",
-    }
-    result = CliRunner(env=dict(wrong)).invoke(app, ["doctor", "--data", str(tmp_path)])
-    assert 2 == result.exit_code
-    (line,) = result.output.strip().splitlines()
-    loaded = subprocess.run(
-        [sys.executable, "-c", "import dagster_project.definitions"],
-        cwd=ROOT,
-        env=os.environ | wrong,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert loaded.stderr.strip().endswith(line)
-    assert CANARY not in result.output + loaded.stderr
-
-
-def test_two_chat_endpoints_are_two(tmp_path: Path):
+def test_two_chat_endpoints_are_two():
     """The chat model alone is asked at several places; a slash at the end means nothing."""
     chosen = engine_choices("local", {"DECOMPOSERL_CHAT_URL": " http://a/v1/ ,https://[::1]:8/v1,"})
     assert chosen.chat_server is not None
     assert ("http://a/v1", "https://[::1]:8/v1") == chosen.chat_server.urls
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("device", ["cpu", "mps", "cuda", "cuda:0", "cuda:11"])
-def test_torchs_names_are_devices(device: str):
-    """As torch spells them."""
-    assert device == engine_choices("local", {"DECOMPOSERL_DEVICE": device}).device
+    for device in ("cpu", "mps", "cuda", "cuda:0", "cuda:11"):
+        assert device == engine_choices("local", {"DECOMPOSERL_DEVICE": device}).device
 
 
 @LAW
@@ -170,3 +110,67 @@ def test_a_row_is_asked_in_one_form_wherever_its_server_comes_from():
     own = {"ENDPOINT_URL": URL, "ENDPOINT_MODEL": "m"}
     assert not asked("paper", **own).endpoint.continues
     assert asked("paper", **own, ENDPOINT_CONTINUES="yes").endpoint.continues
+
+
+SAMPLER = "http://127.0.0.1:8003"
+
+CONFIGS = ROOT / "configs/accelerate"
+
+
+def trainer(**variables: str) -> PolicyTrainerResource:
+    profile = profile_from_environment({"DECOMPOSERL_DATA": "/data", **variables})
+    found = resources_for(profile)["policy_trainer"]
+    assert isinstance(found, PolicyTrainerResource)
+    return found
+
+
+def test_the_embedded_profile_trains_on_the_cpu_in_one_thread():
+    """Whatever the variables of other profiles say."""
+    found = trainer(DECOMPOSERL_DEVICE="cuda", DECOMPOSERL_GENERATION="vllm_colocate")
+    assert ("cpu", 1, "transformers") == (found.device, found.threads, found.generation)
+    assert "dagster_project.worker" == found.module
+
+
+def test_the_other_profiles_choose_device_and_generation():
+    """Each engine by its name; the server at its URL."""
+    at = {"DECOMPOSERL_DEVICE": "cuda:1", "DECOMPOSERL_GENERATION_URL": SAMPLER}
+    for profile in ("local", "paper"):
+        for engine in ("transformers", "vllm_colocate", "vllm_server"):
+            found = trainer(DECOMPOSERL_PROFILE=profile, DECOMPOSERL_GENERATION=engine, **at)
+            chosen = (found.device, found.generation, found.generation_url)
+            assert ("cuda:1", engine, SAMPLER) == chosen, profile
+
+
+def test_training_takes_the_gpus_pool_only_where_it_takes_a_gpu():
+    """On the CPU two runs may train side by side."""
+    on_gpu = engine_choices("local", {"DECOMPOSERL_DEVICE": "cuda"})
+    assert "gpu" == on_gpu.pools["policy"]
+    assert "policy" not in engine_choices("local", {}).pools
+    assert "policy" not in engine_choices("embedded", {}).pools
+
+
+def test_the_job_trains_one_recipe_a_partition(tmp_path: Path):
+    """Partitions are the recipes, in their order; nothing else is in the job, nothing automatic."""
+    definitions = build_definitions(Profile("embedded", None, tmp_path))
+    job, graph = definitions.resolve_job_def("train"), definitions.resolve_asset_graph()
+    assert job.partitions_def is not None
+    assert [one.name for one in EXPERIMENTS] == list(job.partitions_def.get_partition_keys())
+    keys = {key.to_user_string() for key in job.asset_layer.executable_asset_keys}
+    assert {"policy"} == keys
+    (node,) = (graph.get(key) for key in job.asset_layer.executable_asset_keys)
+    assert node.automation_condition is None
+    wanted = {"training_claims", "training_claims_random", "silver_decomposed", *TINY_BASES}
+    assert wanted == {key.to_user_string() for key in node.parent_keys}
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_accelerate_understands_its_files_and_the_papers_batch_divides(path: Path):
+    """Accelerate itself reads each without an unknown key; each says that it was not run."""
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    read = load_config_from_file(str(path))
+    assert [] == batch_problems(PAPER_7B.grpo, read.num_processes)
+    assert "NOT RUN on GPUs" in path.read_text("utf-8")
+    fsdp = yaml.safe_load(path.read_text("utf-8")).get("fsdp_config", {})
+    assert set(fsdp) <= set(read.fsdp_config)
+    assert not read.use_cpu
