@@ -1,4 +1,4 @@
-"""The demo: its jobs make the whole graph, its files fit, training and evaluation are printed."""
+"""The demo and its jobs: they make the whole graph, files and launchpads fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,16 @@ import dagster as dg
 import polars as pl
 import pytest
 import yaml
+from pydantic import BaseModel
 
+from assets.calibrations import CalibrationConfig
+from assets.evaluation import ComparisonConfig
+from assets.judge import AgreementConfig, DistillationConfig, HeadConfig, JudgesConfig
+from assets.report import ReportConfig
+from assets.training import PolicyConfig
+from assets.training_inputs import BasePolicyConfig, RandomClaimsConfig
+from assets.training_studies import TrainingStudyConfig
+from assets.trick_study import FoundTricksConfig, TrickStudyConfig
 from dagster_project import demo, demo_pages
 from dagster_project.definitions import defs
 from dagster_project.demo import baselines, policy
@@ -20,9 +29,11 @@ from dagster_project.profiles import Profile
 from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal
 from decomposerl.baselines.catalogue import METHODS
+from decomposerl.funnel import settings
 from decomposerl.training.curves import MEASURE_NAMES
-from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
 from decomposerl.training.experiments import experiment
+from decomposerl.training.studies import STUDIES
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_inputs import policy_folder
@@ -45,36 +56,25 @@ def keys_of(job: str) -> set[str]:
     return {key.to_user_string() for key in layer.selected_asset_keys}
 
 
-@pytest.mark.parametrize(("job", "file"), ASKED)
-def test_each_file_is_a_configuration_of_its_job(job: str, file: str):
+def test_each_file_is_a_configuration_of_its_job():
     """Every asset and setting that a file names exists, by Dagster's own reading."""
-    assert dg.validate_run_config(defs.resolve_job_def(job), read_config(file))
+    for job, file in ASKED:
+        assert dg.validate_run_config(defs.resolve_job_def(job), read_config(file)), file
 
 
 @pytest.mark.parametrize("job", JOB_NAMES)
 def test_a_job_with_settings_has_an_example_that_stands(job: str):
-    """It is on the job's page, Dagster accepts it, and it changes something of the job."""
+    """On the job's page; Dagster accepts it, it changes something; each setting is described."""
     definition = defs.resolve_job_def(job)
-    nodes = definition.all_node_defs
-    settings = [node for node in nodes if fields_of(node) and node.name in EXAMPLES.get(job, "")]
+    nodes = [node for node in definition.all_node_defs if fields_of(node)]
     if job in EXAMPLES:
         assert EXAMPLES[job] in str(definition.description)
         assert dg.validate_run_config(definition, yaml.safe_load(EXAMPLES[job]))
-        assert settings
+        assert [node for node in nodes if node.name in EXAMPLES[job]]
     else:
-        assert [] == [node.name for node in nodes if fields_of(node)]
-
-
-def test_every_setting_of_an_asset_is_described():
-    """The launchpad shows the description beside the field."""
-    assets = [one for one in defs.assets or [] if isinstance(one, dg.AssetsDefinition)]
-    bare = {
-        f"{asset.key.to_user_string()}.{name}"
-        for asset in assets
-        for name, field in fields_of(asset.op).items()
-        if not field.description
-    }
-    assert set() == bare
+        assert [] == [node.name for node in nodes]
+    every = ((node.name, *field) for node in nodes for field in fields_of(node).items())
+    assert [] == [(node, name) for node, name, field in every if not field.description]
 
 
 def fields_of(node: object) -> dict[str, dg.Field]:
@@ -107,18 +107,13 @@ def test_the_demo_trains_a_part_of_its_recipe():
     assert 0 < settings["config"]["held_out_claims"] < recipe.held_out.claims
 
 
-@pytest.mark.parametrize("file", [file for job, file in ASKED if job == "evaluate"])
-def test_a_part_of_every_test_set_is_asked(file: str):
-    """No test set is forgotten, which would be asked whole; each part has both labels."""
-    asked = read_config(file)["ops"]
-    assert set(asked) == {
-        key.replace("/", "__") for key in keys_of("evaluate") if key.startswith("predictions/")
-    }
-    assert all(settings["config"]["limit"] >= 2 for settings in asked.values())
-
-
-def test_the_demo_evaluates_every_baseline_and_its_policy():
-    """Each method once, as published, and the policy."""
+def test_the_demo_asks_every_baseline_and_its_policy_on_a_part_of_every_test_set():
+    """Each method once, as published; none is asked whole; each part has both labels."""
+    for _, file in (one for one in ASKED if one[0] == "evaluate"):
+        asked = read_config(file)["ops"]
+        predicted = {key for key in keys_of("evaluate") if key.startswith("predictions/")}
+        assert {key.replace("/", "__") for key in predicted} == set(asked)
+        assert all(settings["config"]["limit"] >= 2 for settings in asked.values())
     assert [method.name for method in METHODS] == [one.partition("-")[0] for one in baselines()]
     assert [] == [one for one in baselines() if "single_call" in one]
     assert "decomposerl-tiny" == policy()
@@ -168,34 +163,29 @@ def test_checks_of_predictions_run_once(ranks: bool, tmp_path: Path):  # noqa: F
 
 
 def test_what_was_made_is_not_made_again(tmp_path: Path):
-    """A second demo makes what changed and what comes after it, and --again makes all."""
+    """A second demo makes what changed and what comes after it, the report too; --again all."""
     changed = f"evaluate/{baselines()[-1]}"
     (tmp_path / "evaluate").mkdir()
-    assert demo_of(tmp_path, NotedRuns())._evaluate()
-    again = NotedRuns()
-    assert demo_of(tmp_path, again)._evaluate()
-    assert [] == again.made
-    (tmp_path / f"{changed}.parquet").write_bytes(b"another run's")
-    last = NotedRuns()
-    assert demo_of(tmp_path, last)._evaluate()
-    assert [baselines()[-1], policy(), None, None] == [part for _, part, _ in last.made]
-    whole, forgetful = NotedRuns(), demo_of(tmp_path, NotedRuns())
-    forgetful.runs = whole
-    forgetful.finished.forget()
-    assert forgetful._evaluate()
-    assert len(baselines()) + 3 == len(whole.made)
 
-
-def test_the_report_follows_what_it_shows(tmp_path: Path):
-    """It is made once, and again where a part before it was."""
-    for changes, made in ((False, [REPORT]), (False, []), (True, [REPORT])):
+    def made(demonstrated: demo.Demo | None = None) -> list[tuple[str, str | None]]:
         runs = NotedRuns()
-        last = demo_of(tmp_path, runs)
-        if changes:
-            (tmp_path / "rank.parquet").write_bytes(b"another ranking")
+        last = demonstrated or demo_of(tmp_path, runs)
+        last.runs = runs
         assert last._evaluate()
         assert last._report()
-        assert made == [job for job, _, _ in runs.made if job == REPORT]
+        return [(job, part) for job, part, _ in runs.made]
+
+    whole = len(baselines()) + 4
+    assert whole == len(made())
+    assert [] == made()
+    (tmp_path / f"{changed}.parquet").write_bytes(b"another run's")
+    after = [baselines()[-1], policy(), None, None, None]
+    assert after == [part for _, part in made()]
+    (tmp_path / "rank.parquet").write_bytes(b"another ranking")
+    assert (REPORT, None) in made()
+    forgetful = demo_of(tmp_path, NotedRuns())
+    forgetful.finished.forget()
+    assert whole == len(made(forgetful))
 
 
 def test_a_part_is_made_again_where_it_may_differ(tmp_path: Path):
@@ -232,22 +222,9 @@ def test_a_job_can_be_run_without_its_checks(tmp_path: Path):
         for checks in (False, True):
             assert runs.run("rank", log_level="ERROR", checks=checks)
         logs = [instance.all_logs(run.run_id) for run in instance.get_runs()]
-    kinds = [[one.get_dagster_event().event_type_value for one in log if one.is_dagster_event]
-             for log in logs]  # fmt: skip
-    assert [2, 0] == [events.count("ASSET_CHECK_EVALUATION") for events in kinds]
-    assert [2, 2] == [events.count("ASSET_MATERIALIZATION") for events in kinds]
-
-
-def test_a_job_without_its_inputs_fails_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    """Nothing is trained where the funnel left nothing."""
-    profile = Profile("embedded", None, tmp_path)
-    with dg.instance_for_test() as instance:
-        done = JobRuns(profile, instance).run("train", read_config("demo_train.yaml"), demo.RECIPE)
-    assert not done
-    assert "training_claims.parquet is not there" in capsys.readouterr().err
-    assert [] == list(tmp_path.glob("policy*"))
+    for kind, times in (("ASSET_CHECK_EVALUATION", [2, 0]), ("ASSET_MATERIALIZATION", [2, 2])):
+        events = [[one.dagster_event for one in log if one.dagster_event] for log in logs]
+        assert times == [[e.event_type_value for e in log].count(kind) for log in events]
 
 
 def test_a_demo_that_fails_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -260,37 +237,23 @@ def test_a_demo_that_fails_says_so(tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (profile.data / "base_policy").exists()
 
 
-OUTCOME = TrainingOutcome(
-    steps=20,
-    resumed_from=0,
-    stopped="",
-    adapter=Path("adapter"),
-    curves=Path("curves.parquet"),
-    before={f"{split}/{name}": 0.25 for split in SPLITS for name in MEASURE_NAMES},
-    after={},
-    seconds={},
-    judge={"engine": "rules"},
-    versions={},
-)
+BEFORE = {f"{split}/{name}": 0.25 for split in SPLITS for name in MEASURE_NAMES}
 
 
 @pytest.mark.parametrize("after", [0.75, None])
 def test_what_training_changed_is_a_few_lines(after: float | None, tmp_path: Path):
     """Rewards of sampled claims and the accuracy of greedy ones, with their differences."""
-    measured = {} if after is None else dict.fromkeys(OUTCOME.before, after)
-    run = RunFolder(policy_folder(folder_of(tmp_path), "tiny"))
+    folder = DataFolder(base_dir=str(tmp_path))
+    measured = {} if after is None else dict.fromkeys(BEFORE, after)
+    run = RunFolder(policy_folder(folder, "tiny"))
     run.path.mkdir(parents=True)
-    outcome = replace(OUTCOME, after=measured, adapter=run.adapter, curves=run.curves)
-    write_outcome(run, outcome)
-    page = demo_pages.training_page(folder_of(tmp_path), "tiny")
+    outcome = TrainingOutcome(20, 0, "", run.adapter, run.curves, BEFORE, measured, {}, {}, {})
+    write_outcome(run, replace(outcome, judge={"engine": "rules"}))
+    page = demo_pages.training_page(folder, "tiny")
     lines = [line for line in page.splitlines() if "0.250" in line]
     assert len(demo_pages._HELD_OUT) + 1 == len(lines)
     assert all(("+0.500" in line) == (after is not None) for line in lines)
     assert "20 steps; judge rules" == page.splitlines()[-1]
-
-
-def folder_of(data: Path) -> DataFolder:
-    return DataFolder(base_dir=str(data))
 
 
 def prediction(claim_id: str, verdict: str, questions: int, answer: str) -> dict[str, Any]:
@@ -319,7 +282,7 @@ def prediction(claim_id: str, verdict: str, questions: int, answer: str) -> dict
 
 def test_the_shown_claim_is_right_and_rests_on_evidence(tmp_path: Path):
     """A wrong verdict is never shown; of the right ones the one with most answers in evidence."""
-    folder = folder_of(tmp_path)
+    folder = DataFolder(base_dir=str(tmp_path))
     evidence = "The bridge opened in 1871. It is long."
     claims = [
         {"claim_id": key, "claim": f"claim {key}", "evidence": evidence, "label": "Supported"}
@@ -337,3 +300,69 @@ def test_the_shown_claim_is_right_and_rests_on_evidence(tmp_path: Path):
     assert shown is not None
     assert ("c", "Supported", "claim c") == (shown.claim_id, shown.verdict, shown.claim)
     assert ("The bridge opened in 1871.",) == shown.questions[0].evidence
+
+
+PREFILLED: dict[str, dict[str, BaseModel]] = {
+    "funnel": {
+        "rule_filtered": settings.RuleSettings(),
+        "difficulty_band": settings.DifficultySettings(),
+        "deduplicated": settings.DedupSettings(),
+        "decontaminated": settings.DecontaminationSettings(),
+        "silver_decomposed": settings.SilverSettings(),
+        "diversity_selected": settings.SelectionSettings(),
+        "training_claims": settings.TrainingSettings(),
+    },
+    "training_inputs": {
+        **{base: BasePolicyConfig() for base in (BASE_POLICY, CLEAN_POLICY)},
+        "training_claims_random": RandomClaimsConfig(),
+    },
+    "train": {"policy": PolicyConfig()},
+    "calibrate": {"calibrations": CalibrationConfig()},
+    "rank": {"comparison": ComparisonConfig()},
+    "three_way": {
+        "base_policy_three_way": BasePolicyConfig(),
+        "study__three_way": TrainingStudyConfig(),
+    },
+    "studies": {
+        "study__selectors": settings.SelectorStudySettings(),
+        SMALL_POLICY: BasePolicyConfig(),
+        "study__tricks": TrickStudyConfig(),
+        "study__trick_signs": TrickStudyConfig(),
+        "study__tricks_found": FoundTricksConfig(),
+        **{
+            f"study__{study.name}": TrainingStudyConfig()
+            for study in STUDIES
+            if study.name != "three_way"
+        },
+        "judge_distillation": DistillationConfig(),
+        "tiny_judge_heads": HeadConfig(),
+        "tiny_judge_agreement": AgreementConfig(),
+        "study__judge_rewards": JudgesConfig(),
+    },
+    "write_report": {"report": ReportConfig()},
+}
+
+
+@pytest.mark.parametrize("job", JOB_NAMES)
+def test_a_launchpad_opens_with_every_setting_and_its_default(job: str):
+    """Dagster accepts it as it is, and running it is running the job without a configuration."""
+    definition = defs.resolve_job_def(job)
+    shown = definition.run_config or {}
+    if definition.partitions_def is not None:
+        (key, *_) = definition.partitions_def.get_partition_keys()
+        shown = definition.get_run_config_for_partition_key(key)
+    expected = {op: {"config": one.model_dump()} for op, one in PREFILLED.get(job, {}).items()}
+    assert ({"ops": expected} if expected else {}) == shown
+    assert dg.validate_run_config(definition, shown)
+
+
+def test_a_part_of_a_job_has_no_settings_of_the_rest():
+    """As one stage, materialized from the page of the job."""
+    chosen = {dg.AssetKey("deduplicated")}
+    part = defs.resolve_job_def("funnel").get_subset(
+        asset_selection=chosen, asset_check_selection=set[dg.AssetCheckKey]()
+    )
+    for given in ({}, {"ops": {"deduplicated": {"config": {"cosine": 0.9}}}}):
+        resolved = dg.validate_run_config(part, given)["ops"]
+        assert ["deduplicated"] == list(resolved)
+        assert {} == given or 0.9 == resolved["deduplicated"]["config"]["cosine"]

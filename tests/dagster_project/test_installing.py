@@ -22,18 +22,13 @@ def program(lines: list[str], tail: str = "") -> list[str]:
     return [sys.executable, "-c", f"import sys, time\nprint({chr(10).join(lines)!r})\n{tail}"]
 
 
-def test_what_is_collected_is_counted(tmp_path: Path):
-    """Packages and megabytes, as pip announces them; what is there is not counted."""
+def test_what_is_collected_and_installed_is_counted(tmp_path: Path):
+    """Packages and megabytes as pip announces them, then those in site-packages, with a rate."""
+    (tmp_path / "pip-26.dist-info").mkdir()
     progress = Installation(tmp_path)
     for line in PIP:
         progress.read(line)
     assert progress.line().startswith("  collecting: 3 packages, 181 MB, 0 s")
-
-
-def test_installed_packages_have_a_rate_and_time_left(tmp_path: Path):
-    """Counted in site-packages from what lay there before."""
-    (tmp_path / "pip-26.dist-info").mkdir()
-    progress = Installation(tmp_path)
     progress.read("Installing collected packages: a, b, c, d")
     assert progress.line() == "  installing: 0 of 4 packages, 0 s"
     for name in "ab":

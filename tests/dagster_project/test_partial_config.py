@@ -152,21 +152,13 @@ def test_a_key_is_found_and_never_shown(tmp_path: Path):
     shown = repr([field.default_value for field in kind.fields.values()])
     assert "DECOMPOSERL_EVALUATION_KEY" in shown
     assert KEY not in shown
-
-
-@pytest.mark.parametrize("config", [{}, {"settings": {}}])
-def test_an_empty_configuration_is_the_profiles(config: dict[str, Any], tmp_path: Path):
-    """At any depth."""
     corpora = resources("embedded", tmp_path)["corpora"]
-    assert initialized("corpora", corpora, None) == initialized("corpora", corpora, config)
-
-
-def test_a_value_of_the_class_can_be_asked_for(tmp_path: Path):
-    """A field may be set back to what the project has without a profile."""
+    for config in ({}, {"settings": {}}):  # an empty one is the profile's, at any depth
+        assert initialized("corpora", corpora, None) == initialized("corpora", corpora, config)
     verifier = resources("paper", tmp_path)["verifier"]
     some = initialized("verifier", verifier, {"engine": "embedded", "batch_size": 512})
-    assert ("embedded", 512) == (some["engine"], some["batch_size"])
-    assert verifier.model == some["model"]
+    expected = ("embedded", 512, verifier.model)
+    assert expected == (some["engine"], some["batch_size"], some["model"]), "as without a profile"
 
 
 def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):

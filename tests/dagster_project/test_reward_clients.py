@@ -133,12 +133,6 @@ def by_the_trainer(judge: Judge, reader: CompletionReader, folder: Path) -> Rewa
     return scorer
 
 
-@pytest.mark.parametrize("name", ["trl_rewards", "verl_rewards"])
-def test_an_example_needs_the_standard_library_alone(name: str):
-    """It runs in an environment that has nothing of this project."""
-    assert set() == imports(name)
-
-
 def trl_trainer(functions: Sequence[object], names: Sequence[str]) -> SimpleNamespace:
     """What ``GRPOTrainer._calculate_rewards`` reads of its trainer."""
     return SimpleNamespace(
@@ -316,20 +310,17 @@ def test_verl_gets_the_trainers_totals(judge: Losing, reader: CompletionReader, 
 
 
 def test_verl_validates_with_groups_of_another_size(reader: CompletionReader):
-    """A row of another split has ``val_kwargs.n`` rollouts, here one."""
+    """A row of another split has ``val_kwargs.n`` rollouts, here one; a mean stands for a null."""
     with serving(service(RuleJudge())) as url:
         (reply,) = asyncio.run(
             scored(manager(url, reader), sampled(tokens(reader)[0], 0, split="test"))
         )
     assert 1.0 == reply["reward_extra_info"]["format"]
-
-
-def test_verl_has_no_null():
-    """A rollout without a total gets the mean of its group: no advantage."""
-    rollouts = [{"total": 3.0}, {"total": None}, {"total": 1.0}]
     with_totals = example("verl_rewards")._with_totals
-    assert [3.0, 2.0, 1.0] == [one["total"] for one in with_totals(rollouts)]
-    assert [0.0] == [one["total"] for one in with_totals([{"total": None}])]
+    for given, expected in (([3.0, None, 1.0], [3.0, 2.0, 1.0]), ([None], [0.0])):
+        rollouts = with_totals([{"total": total} for total in given])
+        assert expected == [one["total"] for one in rollouts]
+    assert [set(), set()] == [imports(name) for name in ("trl_rewards", "verl_rewards")]
 
 
 def test_verl_says_what_is_wrong(reader: CompletionReader):

@@ -195,22 +195,3 @@ def test_a_signal_is_not_sent_on():
         assert [signal.SIGTERM] == passed_on, "the earlier handler is back"
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--weight", "joy=1"], "there is no reward 'joy'"),
-        (["--labelled-share", "2"], "must be between 0 and 1"),
-        (["--judge-calls", "nowhere.parquet"], "there is no nowhere.parquet"),
-        (["--host", "no such host"], "--host no such host --port 0 cannot be used"),
-        (["--at-once", "0"], "should be greater than or equal to 1"),
-    ],
-)
-def test_a_wrong_option_is_one_sentence(words: list[str], said: str, tmp_path: Path):
-    """Exit code 2 before anything is served."""
-    environment = {"DECOMPOSERL_DATA": str(tmp_path)}
-    result = CliRunner(env=environment).invoke(app, ["serve-rewards", "--port", "0", *words])
-    assert 2 == result.exit_code, result.output
-    assert said in " ".join(result.stderr.replace("│", " ").split())
-    assert "Traceback" not in result.stderr

@@ -1,7 +1,6 @@
 """Requests for rewards: the trainer's values, each fault named, the judge's limits shared."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -127,48 +126,36 @@ def test_weights_and_readings_are_those_of_the_service():
     )
 
 
-@pytest.mark.parametrize(
-    ("sent", "said"),
-    [
-        (b"{", "the body is no JSON"),
-        (b"\xff", "the body: not UTF-8 text"),
-        (b"[]", "the body is a list instead of an object"),
-        (b'{"rollouts": {}}', "'rollouts' must be a list of at least one object"),
-        (b'{"rollouts": []}', "'rollouts' must be a list of at least one object"),
-        (body(ROW, group_size=0), "'group_size' must be a whole number from 1 on"),
-        (body(ROW, group_size=True), "'group_size' must be a whole number from 1 on"),
-        (body(ROW, 3), "rollouts, row 1: is a number instead of an object"),
-        (body(ROW, ROW | {"label": "true"}), "rollouts, row 1, field 'label': 'true' is neither"),
-        (
-            body(ROW, ROW | {"evidence": "Other."}),
-            "rollouts, row 1, field 'evidence': differs from row 0 of the same group",
-        ),
-        (
-            body(ROW | {"rollout": 4}, ROW | {"rollout": 4}),
-            "rollouts, row 1, field 'rollout': 4 is the number of row 0 of the same group",
-        ),
-        (
-            body({"claim": 1}, ROW),
-            "rollouts, row 0, field 'claim': a number instead of a text (and 2 further problems)",
-        ),
-        (
-            body(ROW, ROW | {"group": 7}, ROW, group_size=2),
-            "rollouts, row 1, field 'group': '7' has 1 rollouts in this request, not 2",
-        ),
-    ],
-)
-def test_a_bad_request_names_row_and_field(sent: bytes, said: str):
+BAD: list[tuple[bytes, int | None, str, str]] = [
+    (b"{", None, "", "JSON"),
+    (b"\xff", None, "", "UTF-8"),
+    (b"[]", None, "", "a list instead of an object"),
+    (b'{"rollouts": {}}', None, "", "'rollouts'"),
+    (b'{"rollouts": []}', None, "", "'rollouts'"),
+    (body(ROW, group_size=0), None, "", "'group_size'"),
+    (body(ROW, group_size=True), None, "", "'group_size'"),
+    (body(ROW, 3), 1, "", "a number instead of an object"),
+    (body(ROW, ROW | {"label": "true"}), 1, "label", "'true'"),
+    (body(ROW, ROW | {"evidence": "Other."}), 1, "evidence", "differs from row 0"),
+    (body(ROW | {"rollout": 4}, ROW | {"rollout": 4}), 1, "rollout", "4 is the number of row 0"),
+    (body({"claim": 1}, ROW), 0, "claim", "a number instead of a text (and 2 further problems)"),
+    (body(ROW, ROW | {"group": 7}, ROW, group_size=2), 1, "group", "'7' has 1 rollouts"),
+]
+
+
+@pytest.mark.parametrize(("sent", "row", "field", "said"), BAD)
+def test_a_bad_request_names_row_and_field(sent: bytes, row: int | None, field: str, said: str):
     """Status 400, the first problem in words, all of them as data, and nothing is judged."""
     judge = FailingJudge("coverage")
     status, reply = service(judge).answer(sent)
     assert HTTPStatus.BAD_REQUEST == status
-    assert str(reply["error"]).startswith(said)
+    assert said in str(reply["error"])
     assert [] == judge.asked
     problems: Any = reply["problems"]
-    if "row" in said:
-        found = re.match(r"rollouts, row (\d)(?:, field '(\w+)')?", said)
-        assert found is not None
-        assert (int(found[1]), found[2] or "") == (problems[0]["row"], problems[0]["field"])
+    if row is not None:
+        place = f"rollouts, row {row}, field '{field}'" if field else f"rollouts, row {row}"
+        assert str(reply["error"]).startswith(place)
+        assert (row, field) == (problems[0]["row"], problems[0]["field"])
 
 
 def test_what_is_not_read_is_a_note():
@@ -192,12 +179,11 @@ class Broken:
         raise self.fault
 
 
-@pytest.mark.parametrize(
-    ("fault", "status"), [(EngineError("no answer"), 503), (ConfigError("no key is set"), 500)]
-)
-def test_a_judge_that_cannot_answer_is_no_reward(fault: Exception, status: int):
+def test_a_judge_that_cannot_answer_is_no_reward():
     """The reason is in the reply; 503 says that another attempt may help."""
-    assert (status, {"error": str(fault)}) == service(Broken(fault)).answer(body(*rows(TRACES)))
+    for fault, status in ((EngineError("no answer"), 503), (ConfigError("no key is set"), 500)):
+        replied = service(Broken(fault)).answer(body(*rows(TRACES)))
+        assert (status, {"error": str(fault)}) == replied
 
 
 @contextmanager
@@ -284,13 +270,8 @@ def test_the_embedder_has_one_thread_at_a_time():
 
 def test_a_degenerate_rollout_is_scored():
     """Thousands of questions, or a text without an end, never refuse their group."""
-    degenerate = {
-        "tags": "<question>" * 5_000,
-        "questions": "<think>So.</think>"
-        + "<question>Who?</question><answer>Ada.</answer>" * 1_100,
-        "long": " " * 300_000,
-    }
-    for text in degenerate.values():
+    cycle = "<question>Who?</question><answer>Ada.</answer>"
+    for text in ("<question>" * 5_000, "<think>So.</think>" + cycle * 1_100, " " * 300_000):
         given = [ROW | {"rollout": 0}, ROW | {"rollout": 1, "trace": text}]
         first, second = scored(service(), *given)
         assert 0 == second["rewards"]["joint"]["value"]

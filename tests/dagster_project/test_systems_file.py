@@ -101,11 +101,9 @@ def test_two_entries_are_evaluated_and_ranked_side_by_side(home: Home):
     assert [] == [content for content in written if KEY.encode() in content]
     assert re.search(r"^Yes .*50.0", done.stdout, re.MULTILINE)
     assert re.search(r"^always-no .*50.0", done.stdout, re.MULTILINE)
-    verdicts = {
-        name: set(pl.read_parquet(data / f"predictions/fever/{name}.parquet")["verdict"])
-        for name in ("always-yes", "always-no")
-    }
-    assert {"always-yes": {"Supported"}, "always-no": {"Refuted"}} == verdicts
+    for name, verdict in (("always-yes", "Supported"), ("always-no", "Refuted")):
+        said = pl.read_parquet(data / f"predictions/fever/{name}.parquet")["verdict"]
+        assert {verdict} == set(said)
     calls = pl.read_parquet(data / "calls/fever/always-yes.parquet")
     assert [pytest.approx(10 * 2e-6)] * 6 == calls["dollars"].to_list()
     compared = pl.read_parquet(data / "comparison.parquet")
@@ -128,20 +126,22 @@ def test_results_of_an_edited_entry_count_as_not_run(home: Home):
     write(home, entry("always-no", "http://127.0.0.1:9/v1", revision="x"))
     assert 0 == run(home, "evaluate", "simple-rules-faithful", *FEVER).exit_code
     board = pl.read_parquet(data / "leaderboard.parquet").filter(system="always-no")
-    assert {("edited", None)} == set(
-        board.filter(benchmark="fever").select("status", "score").rows()
-    )
+    cells = board.filter(benchmark="fever").select("status", "score").rows()
+    assert {("edited", None)} == set(cells)
     compared = pl.read_parquet(data / "comparison.parquet")
     assert "always-no" not in {*compared["system"], *compared["other"]}
-    shown = run(home, "leaderboard")
-    said = " ".join(shown.stdout.split())
-    assert "systems.toml, which was edited since; evaluate again: always-no on FEVER." in said
+    assert "evaluate again: always-no" in " ".join(run(home, "leaderboard").stdout.split())
+
+
+def ice(folder: Path) -> tuple[object, ...]:
+    """A claim with its evidence, as options of ``verify``."""
+    (folder / "evidence.txt").write_text("Ice is cold.")
+    return ("--claim", "Ice is cold.", "--evidence", folder / "evidence.txt")
 
 
 def test_another_file_can_be_named(home: Home, tmp_path: Path):
     """By option or variable, for evaluation, verification and the list; then it must be there."""
-    (tmp_path / "evidence.txt").write_text("Ice is cold.")
-    asked = ("--claim", "Ice is cold.", "--evidence", tmp_path / "evidence.txt")
+    asked = ice(tmp_path)
     with FaultServer(usual=replying("Supported")) as served:
         own = tmp_path / "own.toml"
         own.write_text(entry("mine", served.url))
@@ -158,7 +158,7 @@ def test_another_file_can_be_named(home: Home, tmp_path: Path):
     wrong = run(home, "verify", *asked, "--system", "min")
     assert (2, True) == (wrong.exit_code, "systems.toml has mine" in wrong.stderr)
     absent = run(home, "evaluate", "--list", "--systems", tmp_path / "absent.toml")
-    assert (2, True) == (absent.exit_code, "absent.toml cannot be read" in absent.stderr)
+    assert (2, True) == (absent.exit_code, "absent.toml" in absent.stderr)
 
 
 def test_a_wrong_file_ends_a_command_with_its_line(home: Home):
@@ -167,23 +167,23 @@ def test_a_wrong_file_ends_a_command_with_its_line(home: Home):
     asked = ("verify", "--claim", "Ice is cold.", "--evidence", path)
     for words in (("evaluate", "--list"), ("doctor",), asked):
         done = run(home, *words)
-        assert 2 == done.exit_code
-        assert f"{path}: [mine] temprature: is no field of an entry" in done.stderr
-        assert 1 == len(done.stderr.splitlines())
+        assert (2, 1) == (done.exit_code, len(done.stderr.splitlines()))
+        assert f"{path}: [mine] temprature: " in done.stderr
 
 
-@pytest.mark.parametrize("kind", ["folder", "pipe", "large", "latin"])
-def test_a_file_that_is_none_is_refused(tmp_path: Path, kind: str):
-    """A folder, a file of megabytes, other bytes: at once, and named."""
-    path = tmp_path / "systems.toml"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "pipe":
-        path.symlink_to("/dev/zero")
-    else:
-        path.write_bytes(b"#" * 1_000_001 if kind == "large" else b"# \xff")
-    with pytest.raises(ConfigError, match=r"systems\.toml"):
-        entries_for(Profile("embedded", None, tmp_path))
+def test_a_file_that_is_none_is_refused(tmp_path: Path):
+    """A folder, a device, a file of megabytes, other bytes: at once, and named."""
+    path, profile = tmp_path / "systems.toml", Profile("embedded", None, tmp_path)
+    for made in (
+        path.mkdir,
+        lambda: path.symlink_to("/dev/zero"),
+        lambda: path.write_bytes(b"#" * 1_000_001),
+        lambda: path.write_bytes(b"# \xff"),
+    ):
+        made()
+        with pytest.raises(ConfigError, match=r"systems\.toml"):
+            entries_for(profile)
+        path.rmdir() if path.is_dir() else path.unlink()
 
 
 def test_a_key_that_is_not_set_is_named_by_its_entry(home: Home):
@@ -229,7 +229,7 @@ def test_a_key_may_be_one_of_the_programs_own(tmp_path: Path):
     path.write_text(entry("mine", "http://127.0.0.1:9/v1", key="DECOMPOSERL_JUDGE_KEY"))
     assert ["DECOMPOSERL_JUDGE_KEY"] == [one.key for one in entries_for(profile)]
     path.write_text(entry("mine", "http://127.0.0.1:9/v1", key="DECOMPOSERL_MY_KEY"))
-    with pytest.raises(ConfigError, match=r"\[mine\] key: names that begin with DECOMPOSE"):
+    with pytest.raises(ConfigError, match=r"\[mine\] key: "):
         entries_for(profile)
 
 
@@ -284,7 +284,5 @@ def test_an_entry_on_the_tiny_base_is_called_tiny(home: Home, tmp_path: Path):
     """As a policy of it is."""
     shutil.copytree(CHECKPOINT, data_of(home) / "base_policy")
     write(home, '[mine]\nmethod = "trace"\nmodel = "./base_policy"\nrecipe = "tiny"\n')
-    (tmp_path / "evidence.txt").write_text("Ice is cold.")
-    asked = ("--claim", "Ice is cold.", "--evidence", tmp_path / "evidence.txt")
-    done = run(home, "verify", *asked, "--system", "mine", "--json")
+    done = run(home, "verify", *ice(tmp_path), "--system", "mine", "--json")
     assert any("mine is tiny" in one for one in json.loads(done.stdout)["warnings"])
