@@ -61,18 +61,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_claim_of_it_states_a_rating_and_the_others_are_the_same(data: Path):
-    """Claims that lose a sentence have another id, so that no prediction stands for both."""
+    """Claims that lose a sentence have another id; those with a doubtful label are its base's."""
     folder = DataFolder(base_dir=str(data))
     claims, base = claims_of(folder, NAME), claims_of(folder, BASE)
     assert RATED == sum(map(states_rating, base["evidence"]))
     assert 0 == sum(map(states_rating, claims["evidence"]))
-    same = claims.join(base, on="claim_id", how="semi").height
-    assert 10 - RATED == same
+    assert 10 - RATED == claims.join(base, on="claim_id", how="semi").height
     assert claims["label"].equals(base["label"])
+    for name, frame in ((BASE, base), (NAME, claims)):
+        doubted = pl.col("claim_id").is_in(list(read_doubtful(folder, name)))
+        assert list(DOUBTED) == frame.filter(doubted)["native_id"].to_list()
+    assert 1 == len(read_doubtful(folder, NAME) - read_doubtful(folder, BASE))
 
 
 def test_it_is_predicted_scored_and_shown_in_a_column_of_its_own(data: Path):
-    """Both test sets have scores of the same size, and the leaderboard both cells."""
+    """Both have scores of the same size; the catalogue has both, and counts no claim twice."""
     folder = DataFolder(base_dir=str(data))
     asked = folder.read(f"predictions/{NAME}/{SYSTEM}")
     assert claims_of(folder, NAME)["claim_id"].to_list() == asked["claim_id"].to_list()
@@ -82,19 +85,6 @@ def test_it_is_predicted_scored_and_shown_in_a_column_of_its_own(data: Path):
     slices = folder.read(f"scores/{NAME}/{SYSTEM}")["slice"]
     assert "states_rating" not in slices
     assert "states_rating" in folder.read(f"scores/{BASE}/{SYSTEM}")["slice"]
-
-
-def test_it_has_the_doubtful_labels_of_its_base(data: Path):
-    """The same native claims, each by the id that it has there."""
-    folder = DataFolder(base_dir=str(data))
-    for name in (BASE, NAME):
-        doubted = pl.col("claim_id").is_in(list(read_doubtful(folder, name)))
-        assert list(DOUBTED) == claims_of(folder, name).filter(doubted)["native_id"].to_list()
-    assert 1 == len(read_doubtful(folder, NAME) - read_doubtful(folder, BASE))
-
-
-def test_the_catalogue_shows_it_and_counts_no_claim_twice(data: Path):
-    """Its predictions are among those of the current test sets; it is no test set of the funnel."""
     build_catalogue(data, benchmarks=[one for one in BENCHMARKS if one.name == BASE])
     with open_catalogue(data) as connection:
         found = connection.sql("SELECT benchmark, count(*) FROM predictions GROUP BY 1").fetchall()

@@ -81,15 +81,11 @@ def files(data: Path) -> dict[str, str]:
     return {name: file_sha256(one) for name, one in found.items() if not name.startswith(results)}
 
 
-def test_the_list_is_stored_with_the_test_set(listed: Path):
-    """Every row of it, with the claim that it names or the word that it names none."""
-    stored = DataFolder(base_dir=str(listed)).read(f"doubtful/{NAME}")
-    assert ["doubtful", "doubtful", "no_claim"] == stored["state"].to_list()
-
-
 def test_scores_have_the_metric_over_the_claims_left(listed: Path):
-    """It equals the balanced accuracy of the claims that are not on the list, with an interval."""
+    """The balanced accuracy of claims that are not on the stored list; in a column of its own."""
     folder = DataFolder(base_dir=str(listed))
+    states = folder.read(f"doubtful/{NAME}")["state"].to_list()
+    assert ["doubtful", "doubtful", "no_claim"] == states
     claims = folder.read(f"benchmark/{NAME}")
     left = claims.filter(~pl.col("native_id").is_in(["0", "1"]))
     said = folder.read(f"predictions/{NAME}/{RULES[0]}", ["claim_id", "verdict"])
@@ -101,11 +97,7 @@ def test_scores_have_the_metric_over_the_claims_left(listed: Path):
     assert 100 * right["verdict"].mean() == pytest.approx(row["score"])
     assert (8, 4) == (row["rows"], row["supported"])
     assert row["low"] < row["high"]
-
-
-def test_the_leaderboard_has_a_column_without_them(listed: Path):
-    """With its interval and the number of claims left, in the table, its text and its CSV."""
-    board = DataFolder(base_dir=str(listed)).read("leaderboard")
+    board = folder.read("leaderboard")
     cells = board.filter(system=RULES[0], benchmark=COLUMN)
     assert [(8, "scored")] == cells.select("rows", "status").rows()
     wide = wide_leaderboard(board).filter(system=RULES[0])
@@ -116,28 +108,23 @@ def test_the_leaderboard_has_a_column_without_them(listed: Path):
         assert "FoolMeTwice 8 of 10" in " ".join(shown.split())
 
 
-def test_the_comparison_is_made_without_them_too(plain: Path, listed: Path):
-    """A family of its own, so that the other p-values are those without a list."""
-    with_list, without = (
-        DataFolder(base_dir=str(data)).read("comparison") for data in (listed, plain)
-    )
-    assert {NAME: 10, COLUMN: 8} == dict(with_list.select("benchmark", "rows").rows())
-    assert without.equals(with_list.filter(benchmark=NAME))
-
-
 def test_without_a_list_nothing_changes_and_the_rest_is_the_same_with_one(
     plain: Path, listed: Path
 ):
-    """The claims and predictions are the same bytes; scores and leaderboard gain rows alone."""
+    """The claims and predictions are the same bytes; scores and tables gain rows alone."""
     one, other = files(plain), files(listed)
     assert {f"doubtful/{NAME}.parquet"} == other.keys() - one.keys()
     changed = {name for name in one if one[name] != other[name]}
     ranked = {"leaderboard.parquet", "comparison.parquet"}
     assert changed == ranked | {name for name in one if name.startswith("scores/")}
+    here, there = (DataFolder(base_dir=str(data)) for data in (plain, listed))
     for key in (f"scores/{NAME}/{RULES[0]}", "leaderboard"):
-        before, after = (DataFolder(base_dir=str(data)).read(key) for data in (plain, listed))
+        before, after = here.read(key), there.read(key)
         assert before.equals(after.join(before, on=before.columns, how="semi", nulls_equal=True))
         assert "without_doubtful" not in str(before.rows())
+    compared = there.read("comparison")
+    assert {NAME: 10, COLUMN: 8} == dict(compared.select("benchmark", "rows").rows())
+    assert here.read("comparison").equals(compared.filter(benchmark=NAME)), "a family of its own"
 
 
 def test_a_list_that_was_taken_away_leaves_nothing_behind(

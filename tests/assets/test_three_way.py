@@ -69,11 +69,14 @@ def test_a_baseline_may_end_with_the_third_verdict_where_its_model_decides(data:
 
 
 def test_it_has_every_claim_of_three_labels_and_the_two_way_files_are_untouched(data: DataFolder):
-    """Nothing but the three-way files was written, and the base test set keeps two labels."""
+    """Nothing but three-way files was written; without a middle class there is nothing of it."""
     labels = data.read(f"benchmark/{THREE_WAY_SET}")["label"].value_counts()
     assert {"Supported": 4, "Refuted": 4, "NotEnoughInfo": 4} == dict(labels.iter_rows())
     assert {"Supported", "Refuted", None} == set(data.read(f"benchmark/{BASE}")["label"])
     assert [THREE_WAY_SET] == [path.name for path in (data.path / "predictions").iterdir()]
+    two = [one for one in TESTS if not one.labels.middle]
+    assert two
+    assert [] == [*three_way_assets(two, SYSTEMS), *three_way_evaluation(two, SYSTEMS, None)]
 
 
 def test_no_other_job_runs_it(tmp_path: Path):
@@ -93,11 +96,3 @@ def test_no_other_job_runs_it(tmp_path: Path):
     assert {"leaderboard", "comparison"} == chosen["rank"]
     assert not three & chosen["evaluate"]
     assert f"predictions/{BASE}" in chosen["evaluate"]
-
-
-def test_without_a_middle_class_there_is_nothing_three_way():
-    """Corpora without one stay two-way."""
-    two = [one for one in TESTS if not one.labels.middle]
-    assert two
-    assert [] == three_way_assets(two, SYSTEMS)
-    assert [] == three_way_evaluation(two, SYSTEMS, None)

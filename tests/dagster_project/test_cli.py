@@ -100,7 +100,7 @@ def test_no_command_takes_a_url_for_a_path(tmp_path: Path):
             assert_refused(refused, "holds a URL (s3://...)", "DECOMPOSERL_DATA")
             assert 1 == len(refused.stderr.splitlines()), line
             asked += 1
-    assert asked > 40
+    assert asked >= 40
     assert ([], before) == (list(tmp_path.iterdir()), sorted(Path.cwd().iterdir()))
 
 

@@ -40,7 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def graph(folder: Path) -> dg.Definitions:
-    return build_definitions(Profile("embedded", None, folder))
+    (folder.parent / "corpora").mkdir()
+    return build_definitions(Profile("embedded", folder.parent / "corpora", folder))
 
 
 def test_a_term_that_matches_nothing_is_refused_with_the_nearest(graph: dg.Definitions):
