@@ -1,4 +1,4 @@
-"""The evaluation's assets: every system of the embedded profile, resumed, limited, refused, checked."""
+"""The evaluation's assets: every system of the embedded profile, resumed, refused, checked."""
 
 import json
 import shutil

@@ -1,16 +1,15 @@
 """The commands that read tables, the URL as a path, the help, and what the documents print."""
 
-import inspect
 import io
 import json
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import click
 import dagster as dg
@@ -18,7 +17,6 @@ import polars as pl
 import pytest
 import typer
 import yaml
-from typer.models import ArgumentInfo
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
@@ -56,51 +54,35 @@ def assert_refused(result: Result, *words: str) -> None:
         assert word in ANSI.sub("", result.stderr)
 
 
-def with_url(command: Callable[..., object], asked: str) -> list[str]:
-    """A command line in which one option or argument is a URL."""
-    words = []
-    parameters = inspect.signature(command).parameters
-    for name, hint in get_type_hints(command, include_extras=True).items():
-        if name == "return":
-            continue
-        required = parameters[name].default is inspect.Parameter.empty
-        value = "s3://bucket/x" if name == asked else "word"
-        info = next(iter(getattr(hint, "__metadata__", ())), None)
-        if isinstance(info, ArgumentInfo):
-            words.append(value)
-        elif name == asked or required:
-            given = [info.default, *(info.param_decls or ())] if info else []
-            flags = [flag for flag in given if str(flag).startswith("--")]
-            words += [next(iter(flags), f"--{name.replace('_', '-')}"), value]
-    return words
-
-
-def commands() -> list[tuple[list[str], Callable[..., object]]]:
-    """The words and the function of each command."""
-    groups = [("", app)] + [(str(one.name), one.typer_instance) for one in app.registered_groups]
-    return [
-        ([*name.split(), one.callback.__name__.replace("_", "-")], one.callback)
-        for name, group in groups
-        if group is not None
-        for one in group.registered_commands
-        if one.callback is not None
-    ]
+def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 - typer's
+    """The words of each command, and the command."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
 
 
 def test_no_command_takes_a_url_for_a_path(tmp_path: Path):
     """One line, for every option and argument that is a path; nothing is written."""
-    before = sorted(Path.cwd().iterdir())
-    asked = 0
-    for words, command in commands():
-        for name, hint in get_type_hints(command, include_extras=True).items():
+    before, url = sorted(Path.cwd().iterdir()), "s3://bucket/x"
+    tried = 0
+    for words, command in commands(typer.main.get_command(app)):
+        hints = get_type_hints(command.callback)
+        for asked in command.params:
+            hint = hints.get(asked.name)
             if Path not in {hint, *get_args(hint), *get_args(next(iter(get_args(hint)), None))}:
                 continue
-            line = [*words, *with_url(command, name)]
+            line = [*words]
+            for one in command.params:
+                if one.param_type_name == "argument" or one is asked or one.required:
+                    flag = [] if one.param_type_name == "argument" else [max(one.opts, key=len)]
+                    line += [*flag, url if one is asked else "word"]
             refused = run(*line, env={"DECOMPOSERL_DATA": str(tmp_path)})
             assert_refused(refused, "holds a URL (s3://...)", "DECOMPOSERL_DATA")
             assert 1 == len(refused.stderr.splitlines()), line
-            asked += 1
-    assert asked >= 40
+            tried += 1
+    assert tried >= 40
     assert ([], before) == (list(tmp_path.iterdir()), sorted(Path.cwd().iterdir()))
 
 
@@ -116,17 +98,16 @@ def test_attrition_prints_the_papers_table(world: World):
         assert "engine=verifier=lexical" in result.stdout
 
 
-@pytest.mark.parametrize("by_reason", [False, True])
-def test_attrition_formats_hold_the_same_rows(world: World, *, by_reason: bool):
+def test_attrition_formats_hold_the_same_rows(world: World):
     """CSV, JSON and Markdown hold as many rows; CSV and JSON the same values."""
-    words = ["attrition", *(["--by-reason"] if by_reason else [])]
-    csv = pl.read_csv(io.StringIO(at(world, *words, "--format", "csv").stdout))
-    rows = json.loads(at(world, *words, "--format", "json").stdout)
-    markdown = at(world, *words, "--format", "markdown").stdout
-    assert csv.to_dicts() == rows
-    shown = [row for row in rows if by_reason or row["read"]]  # sources without rows are named
-    assert len(shown) + 2 == sum(line.startswith("|") for line in markdown.splitlines())
-    assert 0 == at(world, *words).exit_code
+    for words in (("attrition",), ("attrition", "--by-reason")):
+        csv = pl.read_csv(io.StringIO(at(world, *words, "--format", "csv").stdout))
+        rows = json.loads(at(world, *words, "--format", "json").stdout)
+        markdown = at(world, *words, "--format", "markdown").stdout
+        assert csv.to_dicts() == rows
+        shown = [row for row in rows if words[1:] or row["read"]]  # sources without rows are named
+        assert len(shown) + 2 == sum(line.startswith("|") for line in markdown.splitlines())
+        assert 0 == at(world, *words).exit_code
 
 
 def test_attrition_stands_beside_the_papers_table(world: World):
@@ -321,21 +302,19 @@ def test_the_help_lists_every_command():
     assert (0, f"decomposerl {version('decomposerl')}\n") == (done.exit_code, done.stdout)
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("decomposerl ev", ["evaluate"]),
-        ("decomposerl train tiny_sh", ["tiny_shuffled"]),
-        ("decomposerl train supervision", [f"supervision_{s}" for s in (10, 30, 50, 70)]),
-        ("decomposerl evaluate cot-rules-f", ["cot-rules-faithful"]),
-    ],
-)
-def test_a_shell_completes_commands_recipes_and_systems(words: str, offered: list[str]):
+def test_a_shell_completes_commands_recipes_and_systems():
     """By the protocol of the script that ``--install-completion`` installs."""
-    at_end = str(len(words.split()) - 1)
-    env = {"_DECOMPOSERL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": at_end}
-    done = CliRunner(env=env).invoke(app, [], prog_name="decomposerl")
-    assert offered == done.stdout.split()
+    offers = {
+        "decomposerl ev": ["evaluate"],
+        "decomposerl train tiny_sh": ["tiny_shuffled"],
+        "decomposerl train supervision": [f"supervision_{s}" for s in (10, 30, 50, 70)],
+        "decomposerl evaluate cot-rules-f": ["cot-rules-faithful"],
+    }
+    for words, offered in offers.items():
+        at_end = str(len(words.split()) - 1)
+        env = {"_DECOMPOSERL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": at_end}
+        done = CliRunner(env=env).invoke(app, [], prog_name="decomposerl")
+        assert offered == done.stdout.split()
 
 
 def test_every_documented_command_exists():

@@ -30,6 +30,7 @@ from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.funnel import settings
+from decomposerl.schemas import PREDICTIONS
 from decomposerl.training.curves import MEASURE_NAMES
 from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, SMALL_POLICY
 from decomposerl.training.experiments import experiment
@@ -152,14 +153,15 @@ def demo_of(data: Path, runs: NotedRuns) -> demo.Demo:
     return demo.Demo(profile, runs, RunProgress(data, terminal=terminal), terminal)
 
 
-@pytest.mark.parametrize("ranks", [True, False])
-def test_checks_of_predictions_run_once(ranks: bool, tmp_path: Path):  # noqa: FBT001 - parametrized
+def test_checks_of_predictions_run_once(tmp_path: Path):
     """They are steps of every test set; what they show at the end is the last system's."""
-    runs = NotedRuns(ranks=ranks)
-    assert ranks == demo_of(tmp_path, runs)._evaluate()
-    evaluations = [("evaluate", key, False) for key in baselines()]
-    after = [("rank", None, True), ("catalogue", None, True)]
-    assert [*evaluations, ("evaluate", policy(), True), *after[: 1 + ranks]] == runs.made
+    for ranks in (False, True):
+        runs = NotedRuns(ranks=ranks)
+        data = tmp_path / str(ranks)
+        assert ranks == demo_of(data, runs)._evaluate()
+        evaluations = [("evaluate", key, False) for key in baselines()]
+        after = [("rank", None, True), ("catalogue", None, True)]
+        assert [*evaluations, ("evaluate", policy(), True), *after[: 1 + ranks]] == runs.made
 
 
 def test_what_was_made_is_not_made_again(tmp_path: Path):
@@ -257,27 +259,11 @@ def test_what_training_changed_is_a_few_lines(after: float | None, tmp_path: Pat
 
 
 def prediction(claim_id: str, verdict: str, questions: int, answer: str) -> dict[str, Any]:
-    cycles = [
-        {"question": f"When, {n}?", "answer": answer, "thought": ""} for n in range(questions)
-    ]
-    trace = {"opening": "", "cycles": cycles, "verdict": verdict}
-    return {
-        **dict.fromkeys(("reply", "notes", "prompt_hash"), ""),
-        "claim_id": claim_id,
-        "benchmark": "fever",
-        "system": policy(),
-        "method": "decomposerl",
-        "model": "tiny",
-        "protocol": "trace",
-        "engine": "made up",
-        "verdict": verdict,
-        "parse_status": "parsed",
-        "questions": questions,
-        "abstentions": 0,
-        "calls": 1,
-        "trace": trace,
-        "seed": 0,
-    }
+    """What the policy said of a claim."""
+    cycle = {"question": "When?", "answer": answer, "thought": ""}
+    said = {"claim_id": claim_id, "benchmark": "fever", "system": policy(), "verdict": verdict}
+    trace = {"opening": "", "cycles": [cycle] * questions, "verdict": verdict}
+    return dict.fromkeys(PREDICTIONS.schema) | said | {"trace": trace, "questions": questions}
 
 
 def test_the_shown_claim_is_right_and_rests_on_evidence(tmp_path: Path):
