@@ -137,12 +137,20 @@ def test_a_study_is_one_part_with_all_its_figures_and_its_whole_table(evaluated:
 
 
 def test_every_study_has_its_table_in_the_report():
-    """A new study is shown too; each table is one that the store knows."""
+    """A new study is shown too; each table is one of the store; each command of the page exists."""
     keys = defs.resolve_asset_graph().get_all_asset_keys()
     studies = {key.to_user_string() for key in keys if key.path[0] == "study"}
     assert {*studies, "tiny_judge_agreement"} == {study_key(name) for name in STUDY_TABLES}
     for name in STUDY_TABLES:
         assert "engine" in table_of(study_key(name)).schema
+    commands = " ".join(one.command for one in report_sections(ReportData()))
+    registered = {
+        one.name or one.callback.__name__ for one in app.registered_commands if one.callback
+    }
+    assert set(re.findall(r"decomposerl ([a-z]+)", commands)) <= registered
+    assert set(re.findall(r"-j (\w+)", commands)) <= {*JOB_NAMES}
+    for name in re.findall(r"studies\.(\w+) ", commands):
+        assert (ROOT / "studies" / f"{name}.py").is_file()
 
 
 def test_numbers_of_the_report_are_those_of_the_tables(evaluated: Path):
@@ -183,63 +191,19 @@ def test_a_verifiers_confidence_is_that_of_its_verdict(tmp_path: Path):
     assert claims.height == read.verdicts.height
 
 
-def test_a_second_report_has_the_same_bytes(evaluated: Path):
-    """Pages, traces and figures, where no table changed; nothing else is left in the folder."""
-    before = dict(digests(evaluated / FOLDER))
-    (evaluated / FOLDER / "figures/stale.svg").write_text("of an earlier run")
-    assert materialize(evaluated).success
-    assert before == dict(digests(evaluated / FOLDER))
-    assert [FOLDER] == [path.name for path in evaluated.iterdir() if FOLDER in path.name]
-
-
 def test_an_empty_folder_gives_a_page_that_names_all_of_it(tmp_path: Path):
-    """The report never fails for want of a table; metadata says what is missing."""
+    """The report never fails for want of a table; metadata says what is missing.
+
+    Curves without an outcome are those of a run that has not ended; a damaged table is named.
+    """
     result = materialize(tmp_path)
     (made,) = result.asset_materializations_for_node("report")
     page = report_html_path(tmp_path)
     missing = report_sections(ReportData())
     assert {HTML, MARKDOWN} == {path.name for path in page.parent.iterdir()}
-    assert page.as_uri() == made.metadata["page"].value
-    assert str(page) == made.metadata["path"].value
+    assert (page.as_uri(), str(page)) == (made.metadata["page"].value, made.metadata["path"].value)
     assert ", ".join(one.title for one in missing) == made.metadata["missing"].value
     assert len(missing) + 1 == page.read_text("utf-8").count("Next: ")
-
-
-def test_figures_are_previewed_on_the_assets_page(evaluated: Path):
-    """Each as an image in the materialization; without traces the page says how to make them."""
-    (made,) = materialize(evaluated, traces=0).asset_materializations_for_node("report")
-    pictures = {name for name, one in made.metadata.items() if "data:image/png" in str(one.value)}
-    studies = {"study-1-rewards", "study-1-rewards_curves", "study-2-growth"}
-    assert {"leaderboard", "comparison", "reliability", "cost"} | studies == pictures
-    assert not (evaluated / FOLDER / TRACES).exists()
-    assert "No traces yet" in report_html_path(evaluated).read_text("utf-8")
-    assert materialize(evaluated).success
-
-
-def test_a_damaged_table_is_named(tmp_path: Path):
-    """A report never leaves out what is there but cannot be read."""
-    folder = DataFolder(base_dir=str(tmp_path))
-    write_parquet(LEADERBOARD.empty().drop("score"), tmp_path / "leaderboard.parquet")
-    with pytest.raises(SourceFileError, match=r"leaderboard\.parquet cannot be read"):
-        read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
-
-
-def test_every_command_that_makes_a_missing_part_exists():
-    """Subcommands, jobs and studies that the page names."""
-    commands = " ".join(one.command for one in report_sections(ReportData()))
-    registered = {
-        one.name or one.callback.__name__ for one in app.registered_commands if one.callback
-    }
-    assert set(re.findall(r"decomposerl ([a-z]+)", commands)) <= registered
-    assert set(re.findall(r"-j (\w+)", commands)) <= {*JOB_NAMES}
-    assert all(
-        (ROOT / "studies" / f"{name}.py").is_file()
-        for name in re.findall(r"studies\.(\w+) ", commands)
-    )
-
-
-def test_what_is_shown_of_training_is_its_run(tmp_path: Path):
-    """Curves without an outcome are those of a run that has not ended."""
     (trained,) = run_data().trained
     write_parquet(trained.curves, tmp_path / "policy/tiny/curves.parquet")
     folder = DataFolder(base_dir=str(tmp_path))
@@ -248,6 +212,27 @@ def test_what_is_shown_of_training_is_its_run(tmp_path: Path):
     assert ("tiny", 0, "") == (found.name, found.steps, found.engine)
     (section,) = [one for one in report_sections(read) if one.key == "training-tiny"]
     assert "2 optimizer steps." == section.sentence
+    write_parquet(LEADERBOARD.empty().drop("score"), tmp_path / "leaderboard.parquet")
+    with pytest.raises(SourceFileError, match=r"leaderboard\.parquet"):
+        read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
+
+
+def test_figures_are_previewed_on_the_assets_page(evaluated: Path):
+    """Each as an image in the materialization; without traces the page says how to make them.
+
+    Pages, traces and figures have the same bytes where no table changed; nothing else is left.
+    """
+    before = dict(digests(evaluated / FOLDER))
+    (made,) = materialize(evaluated, traces=0).asset_materializations_for_node("report")
+    pictures = {name for name, one in made.metadata.items() if "data:image/png" in str(one.value)}
+    studies = {"study-1-rewards", "study-1-rewards_curves", "study-2-growth"}
+    assert {"leaderboard", "comparison", "reliability", "cost"} | studies == pictures
+    assert not (evaluated / FOLDER / TRACES).exists()
+    assert "No traces yet" in report_html_path(evaluated).read_text("utf-8")
+    (evaluated / FOLDER / "figures/stale.svg").write_text("of an earlier run")
+    assert materialize(evaluated).success
+    assert before == dict(digests(evaluated / FOLDER))
+    assert [FOLDER] == [path.name for path in evaluated.iterdir() if FOLDER in path.name]
 
 
 @in_chromium

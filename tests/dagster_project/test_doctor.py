@@ -6,7 +6,7 @@ import re
 import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -65,28 +65,21 @@ class ModelList(ThreadingHTTPServer):
     """Answers ``/v1/models`` with ``body``, and keeps the keys it was shown."""
 
     def __init__(self, body: bytes, status: int = 200) -> None:
-        self.body, self.status = body, status
         self.keys: list[str | None] = []
-        super().__init__(("127.0.0.1", 0), _Answers)
 
-    @property
-    def url(self) -> str:
-        """As a variable names it."""
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        class Answers(BaseHTTPRequestHandler):
+            def do_GET(answer) -> None:  # noqa: N805 - the server is self
+                """The list, whatever it is, for the one path there is."""
+                self.keys.append(answer.headers.get("Authorization"))
+                answer.send_response(status if answer.path == "/v1/models" else 404)
+                answer.end_headers()
+                answer.wfile.write(body)
 
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's
+                """Quiet."""
 
-class _Answers(BaseHTTPRequestHandler):
-    server: ModelList
-
-    def do_GET(self) -> None:
-        """The list, whatever it is, for the one path there is."""
-        self.server.keys.append(self.headers.get("Authorization"))
-        self.send_response(self.server.status if self.path == "/v1/models" else 404)
-        self.end_headers()
-        self.wfile.write(self.server.body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Quiet."""
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
 
 @contextmanager
@@ -279,18 +272,35 @@ def test_a_required_key_is_missed_and_an_optional_one_is_noted():
     assert [False, False] == [server.needs_key for server in local.servers]
 
 
-def test_packages_and_models_are_found_where_they_are(tmp_path: Path):
-    """An installed distribution has its version; a folder counts once its files are there."""
+def test_packages_models_cards_and_room_are_found_where_they_are(tmp_path: Path):
+    """An installed distribution has its version; a folder counts once its files are there.
+
+    Cards have name, memory and free memory; the folder of the data need not exist yet.
+    """
     assert "ok" == look.package("numpy", "").state
     absent = look.package("no-such-package", "pip install it", required=False)
     assert ("note", "pip install it") == (absent.state, absent.fix)
     folder = str(tmp_path)
-    assert "no tokenizer.json" == look.hub_model(folder, "tokenizer.json").said
+    assert "tokenizer.json" in look.hub_model(folder, "tokenizer.json").said
     (tmp_path / "tokenizer.json").write_text("{}")
     assert "ok" == look.hub_model(folder, "tokenizer.json").state
     assert "ok" == look.hub_model(folder).state
     assert "missing" == look.hub_model("nobody/nothing").state
     assert "missing" == look.spacy_model("en_core_web_no").state
+    program = tmp_path / "smi"
+    program.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB, 81559, 80000'\necho 'X, Y, 9, 8'\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    first, second = look.gpus(str(program), required=True)
+    assert ("0 NVIDIA H100 80GB", "81,559 MiB, 80,000 MiB free") == (first.what, first.said)
+    assert "1 X, Y" == second.what
+    program.write_text("#!/bin/sh\nexit 9\n")
+    assert ["missing"] == [found.state for found in look.gpus(str(program), required=True)]
+    assert ["note"] == [found.state for found in look.gpus("no-such-program", required=False)]
+    later = tmp_path / "not" / "yet"
+    assert "ok" == look.disk(later, 1e-6).state
+    full = look.disk(later, 1e9)
+    assert ("missing", True) == (full.state, "DECOMPOSERL_DATA" in full.fix)
+    assert not later.exists()
 
 
 def test_bytes_instead_of_tokens_are_named(tmp_path: Path):
@@ -309,28 +319,6 @@ def test_bytes_instead_of_tokens_are_named(tmp_path: Path):
     findings = page_of(tmp_path, **env)["findings"]
     (found,) = [one for one in findings if one["what"].startswith("tokenizer of the chunks")]
     assert str(tmp_path / "tokenizer.json") == found["said"]
-
-
-def test_cards_are_those_that_nvidia_smi_lists(tmp_path: Path):
-    """Name, memory and free memory of each; without the program there are none."""
-    program = tmp_path / "smi"
-    program.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB, 81559, 80000'\necho 'X, Y, 9, 8'\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    first, second = look.gpus(str(program), required=True)
-    assert ("0 NVIDIA H100 80GB", "81,559 MiB, 80,000 MiB free") == (first.what, first.said)
-    assert "1 X, Y" == second.what
-    program.write_text("#!/bin/sh\nexit 9\n")
-    assert ["missing"] == [found.state for found in look.gpus(str(program), required=True)]
-    assert ["note"] == [found.state for found in look.gpus("no-such-program", required=False)]
-
-
-def test_too_small_a_disk_is_missing(tmp_path: Path):
-    """The folder need not exist yet."""
-    folder = tmp_path / "not" / "yet"
-    assert "ok" == look.disk(folder, 1e-6).state
-    full = look.disk(folder, 1e9)
-    assert ("missing", True) == (full.state, "DECOMPOSERL_DATA" in full.fix)
-    assert not folder.exists()
 
 
 def frame(claims: int, evidence: str = "a b c d e f g h i j") -> pl.DataFrame:
@@ -375,9 +363,9 @@ def test_the_cost_is_estimated_for_what_is_here_and_for_the_papers_pool(tmp_path
 
 
 def test_the_prompts_are_as_long_as_the_figures_say():
-    """Words around document and claim times 1.3, of the longer form, up to the next ten."""
+    """Words around empty texts times 1.3, of the longest form, up to the next ten."""
 
-    def tens(*texts: str) -> float:
+    def tens(texts: Sequence[str]) -> float:
         return 10.0 * math.ceil(max(WordTokens().count(texts)) / 10)
 
     silver, minicheck = load_prompt("silver"), load_prompt("minicheck")
@@ -386,9 +374,22 @@ def test_the_prompts_are_as_long_as_the_figures_say():
         silver.filled("prompt", **blank, reply_format=silver.filled(form))
         for form in ("json", "tags")
     ]
-    assert figures.SILVER_PROMPT_TOKENS == tens(*forms)
+    assert figures.SILVER_PROMPT_TOKENS == tens(forms)
     both = f"{minicheck.filled('system')} {minicheck.filled('user', **blank)}"
-    assert figures.MINICHECK_PROMPT_TOKENS == tens(both)
+    assert figures.MINICHECK_PROMPT_TOKENS == tens([both])
+    prompts = load_judge_prompts()
+    requests = [
+        request
+        for asking in (JudgeSettings(structured=True), JudgeSettings())
+        for request in (
+            answerability_request(prompts["answerability"], asking, "", ""),
+            correctness_request(prompts["correctness"], asking, "", ("", "")),
+            atomicity_request(prompts["atomicity"], asking, "", ""),
+            coverage_request(prompts["coverage"], asking, "", ("",)),
+        )
+    ]
+    texts = [" ".join(turn.content for turn in request.messages) for request in requests]
+    assert JudgeTokens().around == tens(texts)
 
 
 def test_the_page_says_what_is_missing_in_the_last_line():
@@ -462,23 +463,26 @@ def training(data: Path, *words: str, **env: str) -> dict[str, Any]:
 
 
 def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
-    """Half the epochs, half the rollouts; money follows from the price of the variable."""
+    """Half the epochs, half the rollouts; money follows from the price of the variable.
+
+    Claims that are here are counted, with their n* and lengths; held-out claims at both ends.
+    """
     judge, embedder = training(tmp_path, "--experiment", "one_epoch", **LOCAL)["lines"]
     assert round((87_424 // 2 + 4 * 256) * 11.52) == judge["calls"]
     expected = (judge["prompt_tokens"] + 10 * judge["completion_tokens"]) / 1e6
     assert pytest.approx(expected) == judge["dollars"]
     assert embedder["dollars"] is None
-
-
-def test_training_is_estimated_over_the_claims_that_are_here(tmp_path: Path):
-    """Their number, their n* and their lengths are counted, and held-out claims at both ends."""
     claims = {"claim": "one two", "evidence": "a b c d e f g h i j", "n_star": 3}
     pl.DataFrame([claims] * 8).write_parquet(tmp_path / "training_claims.parquet")
-    estimate = training(tmp_path, **LOCAL)
+    at = {"GENERATION": "vllm_server", "GENERATION_URL": NOBODY[:-3]}
+    page = page_of(tmp_path, **LOCAL, **at)
+    estimate = page["estimates"][-1]
     assert "8 training_claims in the data folder" in estimate["basis"]
     sampled = 8 * 16 + 2 * 256
-    assert sampled * (4 * 3 + 1) == estimate["lines"][0]["calls"]
-    assert sampled * 3 == estimate["lines"][1]["calls"]
+    assert [sampled * (4 * 3 + 1), sampled * 3] == [one["calls"] for one in estimate["lines"][:2]]
+    (found,) = [one for one in page["findings"] if one["part"] == "sampler"]
+    assert ("missing", NOBODY[:-3]) == (found["state"], found["what"])
+    assert "DECOMPOSERL_GENERATION_URL" in found["fix"]
 
 
 def test_a_judge_of_another_kind_costs_otherwise():
@@ -528,32 +532,6 @@ def test_the_doctor_prices_every_way_to_think(tmp_path: Path):
         (most,) = longest_judge_calls([9_813], 4_500, judge.most_tokens)
         cells = rf"^\| `{word}` .*\b{judge.most_tokens:,}\b.* \| {most:,} \| {n:,.1f} \|$"
         assert re.search(cells, guide, re.MULTILINE), cells
-
-
-def test_the_judges_prompts_are_as_long_as_assumed():
-    """Words of the longest of the four around empty texts times 1.3, up to the next ten."""
-    prompts = load_judge_prompts()
-    requests = [
-        request
-        for asking in (JudgeSettings(structured=True), JudgeSettings())
-        for request in (
-            answerability_request(prompts["answerability"], asking, "", ""),
-            correctness_request(prompts["correctness"], asking, "", ("", "")),
-            atomicity_request(prompts["atomicity"], asking, "", ""),
-            coverage_request(prompts["coverage"], asking, "", ("",)),
-        )
-    ]
-    texts = [" ".join(turn.content for turn in request.messages) for request in requests]
-    assert JudgeTokens().around == 10.0 * math.ceil(max(WordTokens().count(texts)) / 10)
-
-
-def test_a_server_that_samples_is_asked(tmp_path: Path):
-    """Where ``vllm_server`` samples, its server is among the findings, with the variable."""
-    at = {"GENERATION": "vllm_server", "GENERATION_URL": NOBODY[:-3]}
-    page = page_of(tmp_path, **LOCAL, **at)
-    (found,) = [one for one in page["findings"] if one["part"] == "sampler"]
-    assert ("missing", NOBODY[:-3]) == (found["state"], found["what"])
-    assert "DECOMPOSERL_GENERATION_URL" in found["fix"]
 
 
 @pytest.mark.parametrize("name", ["local", "paper"])
