@@ -1,7 +1,9 @@
 """``decomposerl metrics``: predictions or marks in, exact figures out, each fault named."""
 
 import json
+import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from sklearn import metrics as reference
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
-from metrics_parts import QUICK, metrics, refused, sample, scores_of, write
+from metrics_parts import QUICK, metrics, sample, scores_of, write
 
 
 @pytest.fixture
@@ -58,54 +60,6 @@ def test_parts_are_scored_apart_and_their_mean_is_uniform(pair: tuple[Path, Path
     assert "60 claims: " in text
 
 
-def test_an_object_from_ids_to_labels(tmp_path: Path):
-    """``{"id": "SUPPORTED"}`` against ``{"id": {"label": ...}}``; an unknown word is no verdict."""
-    said, gold = tmp_path / "said.json", tmp_path / "gold.json"
-    said.write_text('{"7": "SUPPORTED", "8": "NOT_SUPPORTED", "9": "dunno", "10": null}')
-    labels = {"7": "SUPPORTED", "8": "SUPPORTED", "9": "NOT_SUPPORTED", "10": "NOT_SUPPORTED"}
-    gold.write_text(json.dumps({key: {"gold": {"label": one}} for key, one in labels.items()}))
-    words = (said, gold, "--verdict", "predicted", "--label", "gold.label")
-    found = scores_of(*words)
-    assert (50, 0) == (found["recall_supported"], found["recall_refuted"])
-    assert found["balanced_accuracy_as_refuted"] == 75
-    assert "2 without a verdict, counted as wrong" in metrics(*words).stdout
-
-
-def test_one_file_with_label_and_prediction(tmp_path: Path):
-    """A list of objects that hold both, as many result files do; ``not enough`` may be left out."""
-    rows = [
-        {"idx": 0, "gold": "supports", "prediction": "supports"},
-        {"idx": 1, "gold": "refutes", "prediction": "supports"},
-        {"idx": 2, "gold": "refutes", "prediction": "refutes"},
-        {"idx": 3, "gold": "NOT ENOUGH INFO", "prediction": "refutes"},
-    ]
-    file = write(tmp_path / "result.json", rows)
-    words = (file, file, "--id", "idx", "--label", "gold", "--verdict", "prediction")
-    found = scores_of(*words, "--drop", "not enough info")
-    assert found["balanced_accuracy"] == 75
-    assert (
-        "1 labels that were to be left out" in metrics(*words, "--drop", "Not enough info").stderr
-    )
-    assert "row 4, field gold: 'NOT ENOUGH INFO' spells no label" in refused(*words)
-
-
-@pytest.mark.parametrize(("how", "expected"), [("max", 100.0), ("mean", 50.0), ("min", 50.0)])
-def test_several_scores_of_a_claim(tmp_path: Path, how: str, expected: float):
-    """Rows of the same id, or a list in one cell, become one score."""
-    gold = write(tmp_path / "gold.csv", [{"id": "a", "label": "yes"}, {"id": "b", "label": "no"}])
-    rows = [{"id": "a", "p": 0.9}, {"id": "a", "p": 0.02}, {"id": "b", "p": 0.1}]
-    said = write(tmp_path / "said.csv", rows)
-    nested = tmp_path / "said.json"
-    nested.write_text('{"a": [0.9, 0.02], "b": 0.1}')
-    for file in (said, nested):
-        found = scores_of(file, gold, "--score", "p", "--several", how)
-        assert found["balanced_accuracy"] == expected
-    assert "said.csv, row 3, field id: the same id stands in row 2 already" in refused(
-        said, gold, "--score", "p"
-    )
-    assert "row 1, field p: holds 2 scores" in refused(nested, gold, "--score", "p")
-
-
 @pytest.mark.parametrize("by", ["f1", "balanced_accuracy"])
 @pytest.mark.parametrize("inclusive", [False, True])
 def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: bool):
@@ -133,55 +87,6 @@ def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: boo
         f"a score {sign} {float(best)!r}, chosen on 40 others"
         in metrics(test, dev[1], *words).stderr
     )
-
-
-def test_rows_that_belong_together_by_order(tmp_path: Path):
-    """Without ids row n belongs to row n; another number of rows is no match."""
-    said = write(tmp_path / "said.jsonl", [{"predicted_label": "SUPPORTS"}] * 3)
-    gold = write(tmp_path / "gold.csv", [{"label": word} for word in ("SUPPORTS", "REFUTES", "1")])
-    words = ("--by-order", "--verdict", "predicted_label")
-    assert scores_of(said, gold, *words)["recall_supported"] == 100
-    more = write(tmp_path / "more.csv", [{"label": "SUPPORTS"}] * 4)
-    assert "said.jsonl has 3, " in refused(said, more, *words)
-
-
-def test_an_id_of_several_fields(tmp_path: Path):
-    """The same number in two parts is two claims, under whatever name each file has it."""
-    said = [{"part": part, "n": n, "s": 0.9} for part in "xy" for n in (1, 2)]
-    gold = [{"set": part, "n": n, "label": n - 1} for part in "xy" for n in (1, 2)]
-    files = write(tmp_path / "said.parquet", said), write(tmp_path / "gold.tsv", gold)
-    ids = ("--id", "part,n", "--label-id", "set, n")
-    assert scores_of(*files, "--score", "s", *ids)["recall_supported"] == 100
-
-
-def test_rows_without_a_partner(tmp_path: Path):
-    """By default a mistake with file, row and field; else wrong or left out, and counted."""
-    said = write(tmp_path / "said.csv", [{"id": "a", "p": 0.9}, {"id": "z", "p": 0.9}])
-    labels = [{"id": "a", "label": 1}, {"id": "b", "label": 0}, {"id": "c", "label": 1}]
-    gold = write(tmp_path / "gold.csv", labels)
-    error = refused(said, gold, "--score", "p")
-    assert "gold.csv, row 3, field id: 'b' has no prediction" in error
-    assert "said.csv, row 3, field id: 'z' has no label" in error
-    wrong = ("--score", "p", "--extra", "skip", "--missing", "wrong")
-    found = scores_of(said, gold, *wrong)
-    assert (50, 0) == (found["recall_supported"], found["recall_refuted"])
-    assert "2 labels without a prediction, counted as wrong" in metrics(said, gold, *wrong).stderr
-    left_out = metrics(said, gold, "--score", "p", "--extra", "skip", "--missing", "skip")
-    assert "2 labels without a prediction\n1 predictions without a label" in left_out.stderr
-    assert "undefined" in left_out.stdout
-
-
-def test_labels_of_another_language(tmp_path: Path):
-    """Spellings are given; '*' takes what is left; what is given to one side leaves the other."""
-    rows = [{"id": n, "label": word, "v": word} for n, word in enumerate(("ok", "half", "false"))]
-    file = write(tmp_path / "rows.csv", rows)
-    words = (file, file, "--verdict", "v")
-    assert "'half' spells no label" in refused(*words, "--positive", "ok")
-    assert scores_of(*words, "--positive", "ok", "--negative", "*")["accuracy"] == 100
-    assert scores_of(*words, "--positive", "ok", "--positive", "HALF")["accuracy"] == 100
-    assert "'ok'" in refused(*words, "--positive", "ok", "--drop", "OK")
-    signed = write(tmp_path / "signed.csv", [{"id": n, "label": n, "v": n} for n in (-1, 1)])
-    assert scores_of(signed, signed, "--verdict", "v", "--negative", "-1")["accuracy"] == 100
 
 
 def test_shared_documents_widen_the_interval(tmp_path: Path):
@@ -247,37 +152,22 @@ def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
     assert {1, 20} == set(page.values())
 
 
-def test_long_lists_of_faults_are_cut(tmp_path: Path, pair: tuple[Path, Path]):
-    """Twenty rows are named, the rest are counted."""
-    gold = write(tmp_path / "other.csv", [{"id": n, "label": "odd"} for n in range(60)])
-    error = refused(pair[0], gold, "--score", "probability")
-    assert 20 == error.count("spells no label")
-    assert "and 40 further rows" in error
+CASES = [
+    json.loads(line)
+    for line in Path(__file__).with_name("metrics_cases.jsonl").read_text("utf-8").splitlines()
+]
 
 
-def test_labels_said_again(tmp_path: Path):
-    """One row a chunk repeats the label; another label for the same claim is a mistake."""
-    rows = [{"id": "a", "label": 1, "p": 0.1}, {"id": "a", "label": 1, "p": 0.9}]
-    rows += [{"id": "b", "label": 0, "p": 0.2}]
-    file = write(tmp_path / "chunks.csv", rows)
-    words = ("--score", "p", "--several", "max")
-    assert scores_of(file, file, *words)["accuracy"] == 100
-    torn = write(tmp_path / "torn.csv", [*rows, {"id": "b", "label": 1, "p": 0.2}])
-    assert "row 5, field id: the same id stands in row 4 already, with another label" in refused(
-        torn, torn, *words
-    )
-    assert "the same id stands in row 2 already" in refused(file, file, "--score", "p")
-
-
-def test_rows_of_a_json_file(tmp_path: Path):
-    """``--records`` names the entry that holds them; one object a line is read as that."""
-    file = tmp_path / "page.json"
-    rows = [{"id": 1, "label": "yes", "v": "yes"}, {"id": 2, "label": "no", "v": "yes"}]
-    file.write_text(json.dumps({"run": "x", "data": rows}))
-    assert scores_of(file, file, "--verdict", "v", "--records", "data")["accuracy"] == 50
-    assert "'rows'" in refused(file, file, "--verdict", "v", "--records", "rows")
-    file.write_text("\n".join(map(json.dumps, rows)))
-    assert scores_of(file, file, "--verdict", "v")["accuracy"] == 50
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['what']}: {case['run']}")
+def test_files_of_many_shapes_have_exact_figures(case: dict[str, Any], tmp_path: Path):
+    """Ids, labels and scores as other projects write them; what is left out is counted."""
+    for name, text in case["files"].items():
+        (tmp_path / name).write_text(text, "utf-8")
+    said, gold, *words = shlex.split(case["run"])
+    found = scores_of(tmp_path / said, tmp_path / gold, *words)
+    assert case["scores"] == {name: found[name] for name in case["scores"]}
+    done = metrics(tmp_path / said, tmp_path / gold, *words)
+    assert [] == [text for text in case.get("says", ()) if text not in done.stderr + done.stdout]
 
 
 def marks_file(path: Path, reviewer: str, words: dict[str, str], system: str = "one") -> Path:
