@@ -1,6 +1,5 @@
 """Variables of the engines: what each may hold, how a machine trains, and what is refused."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,10 @@ from project import ROOT
 from resources.evaluation.model import EvaluationModelResource
 from resources.training.resource import PolicyTrainerResource
 from strategies import LAW
+from tables import cases_beside
 
 CANARY = "hidden7391"
-
-WRONG = [
-    json.loads(line)
-    for line in Path(__file__).with_name("wrong_variables.jsonl").read_text("utf-8").splitlines()
-]
+WRONG = cases_beside(__file__, "wrong_variables")
 
 
 @pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row['name']}={row['value']}")
@@ -63,17 +59,13 @@ def test_a_price_is_read_as_it_was_written(prompt: float, completion: float | No
 
 
 def test_names_that_end_in_key_are_keys():
-    """``HF_TOKEN`` and words that merely begin so are not."""
+    """``HF_TOKEN`` and words that merely begin so are not; a started server sees none of them."""
     names = ("KEY", "OPENAI_API_KEY", "MY_KEY", "HF_TOKEN", "KEYBOARD", "MONKEY", "my_key")
     assert ("KEY", "MY_KEY", "OPENAI_API_KEY", "my_key") == names_of_keys(dict.fromkeys(names, "x"))
     env = {"A_KEY": "1", "PATH": "/bin"}
     assert ("A_KEY",) == engine_choices("paper", env).withheld
-
-
-def test_a_started_server_sees_no_key_of_an_entry():
-    """Whatever the variable's name; the hub's is how it downloads its model."""
     made = engine_resources(EngineChoices(withheld=("A_KEY",)), "r", "", ["HF_TOKEN", "MY_TOKEN"])
-    assert ["A_KEY", "MY_TOKEN"] == made["evaluation_model"].entries.withheld
+    assert ["A_KEY", "MY_TOKEN"] == made["evaluation_model"].entries.withheld, "an entry's, too"
 
 
 URL = "http://127.0.0.1:8004/v1"
@@ -124,29 +116,22 @@ def trainer(**variables: str) -> PolicyTrainerResource:
     return found
 
 
-def test_the_embedded_profile_trains_on_the_cpu_in_one_thread():
-    """Whatever the variables of other profiles say."""
+def test_a_profile_chooses_device_and_generation():
+    """Embedded: the CPU in one thread, whatever the variables; else as they are named.
+
+    Training takes the GPU's pool only where it takes a GPU: on the CPU two may run side by side.
+    """
     found = trainer(DECOMPOSERL_DEVICE="cuda", DECOMPOSERL_GENERATION="vllm_colocate")
     assert ("cpu", 1, "transformers") == (found.device, found.threads, found.generation)
     assert "dagster_project.worker" == found.module
-
-
-def test_the_other_profiles_choose_device_and_generation():
-    """Each engine by its name; the server at its URL."""
     at = {"DECOMPOSERL_DEVICE": "cuda:1", "DECOMPOSERL_GENERATION_URL": SAMPLER}
     for profile in ("local", "paper"):
         for engine in ("transformers", "vllm_colocate", "vllm_server"):
             found = trainer(DECOMPOSERL_PROFILE=profile, DECOMPOSERL_GENERATION=engine, **at)
             chosen = (found.device, found.generation, found.generation_url)
             assert ("cuda:1", engine, SAMPLER) == chosen, profile
-
-
-def test_training_takes_the_gpus_pool_only_where_it_takes_a_gpu():
-    """On the CPU two runs may train side by side."""
-    on_gpu = engine_choices("local", {"DECOMPOSERL_DEVICE": "cuda"})
-    assert "gpu" == on_gpu.pools["policy"]
-    assert "policy" not in engine_choices("local", {}).pools
-    assert "policy" not in engine_choices("embedded", {}).pools
+    assert "gpu" == engine_choices("local", {"DECOMPOSERL_DEVICE": "cuda"}).pools["policy"]
+    assert "policy" not in engine_choices("local", {}).pools | engine_choices("embedded", {}).pools
 
 
 def test_the_job_trains_one_recipe_a_partition(tmp_path: Path):

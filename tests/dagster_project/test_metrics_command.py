@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from dagster_project.cli import app
 from metrics_parts import QUICK, metrics, sample, scores_of, write
+from tables import cases_beside
 
 
 @pytest.fixture
@@ -152,10 +153,7 @@ def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
     assert {1, 20} == set(page.values())
 
 
-CASES = [
-    json.loads(line)
-    for line in Path(__file__).with_name("metrics_cases.jsonl").read_text("utf-8").splitlines()
-]
+CASES = cases_beside(__file__, "metrics_cases")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['what']}: {case['run']}")

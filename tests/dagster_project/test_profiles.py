@@ -24,25 +24,12 @@ from decomposerl.errors import ConfigError
 from decomposerl.funnel.settings import DifficultySettings, RuleSettings, SilverSettings
 from project import ROOT
 from strategies import LAW
+from tables import cases_beside
 from toy_corpus import SOURCE, corpus
 
 KNOWN = sorted(name for name in known_variables() if name.startswith("DECOMPOSERL_"))
-
-MISSPELT = {
-    "DECOMPOSERL_CORPUS": "DECOMPOSERL_CORPORA",
-    "decomposerl_corpora": "DECOMPOSERL_CORPORA",
-    "DECOMPOSERL_Corpora": "DECOMPOSERL_CORPORA",
-    "DECOMPOSER_DATA": "DECOMPOSERL_DATA",
-    "DECOPMOSERL_PROFILE": "DECOMPOSERL_PROFILE",
-    "DECOMPOSE_RL_DATA": "DECOMPOSERL_DATA",
-    "DECOMPOSERL-DATA": "DECOMPOSERL_DATA",
-    "\ufeffDECOMPOSERL_DATA": "DECOMPOSERL_DATA",
-    "DECOMPOSERL_JUDGE_URLS": "DECOMPOSERL_JUDGE_URL",
-    # near the names that Kubernetes forms of a Service
-    "DECOMPOSERL_PORTS": "",
-    "DECOMPOSERL_SERVICE": "",
-    "DECOMPOSERL_PORT_A": "",
-}
+MISSPELT = cases_beside(__file__, "misspelt_variables")
+"""The last are near the names that Kubernetes forms of a Service."""
 IGNORED = [
     *(f"DECOMPOSERL_{name}" for name in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_GRPC")),
     *(f"DECOMPOSERL_PORT{name}" for name in ("", "_4266_TCP", "_4266_TCP_ADDR", "_53_UDP_PROTO")),
@@ -53,9 +40,9 @@ IGNORED = [
 
 def test_a_misspelt_variable_is_refused_with_the_nearest():
     """Whatever its value is, which the message does not repeat."""
-    for name, nearest in MISSPELT.items():
-        with pytest.raises(ConfigError, match=f"the nearest is {nearest}") as refused:
-            profile_from_environment({name: "hidden7391"})
+    for row in MISSPELT:
+        with pytest.raises(ConfigError, match=f"the nearest is {row['nearest']}") as refused:
+            profile_from_environment({row["name"]: "hidden7391"})
         assert "hidden7391" not in str(refused.value)
 
 
@@ -176,9 +163,10 @@ def test_unreadable_and_colliding_source_files_are_named(tmp_path: Path):
 
 def test_bounds_in_the_wrong_order_are_refused():
     """Settings under which every claim would leave with a plausible reason do not start."""
-    with pytest.raises(ValidationError, match=r"0\.9.* 0\.8|\(0\.9\).*\(0\.8\)"):
-        DifficultySettings(low=0.9)
-    with pytest.raises(ValidationError, match="min_tokens"):
-        RuleSettings(min_tokens=500, max_tokens=400)
-    with pytest.raises(ValidationError, match="min_questions"):
-        SilverSettings(min_questions=30)
+    for settings, bounds, said in (
+        (DifficultySettings, {"low": 0.9}, r"\(0\.9\).*\(0\.8\)"),
+        (RuleSettings, {"min_tokens": 500, "max_tokens": 400}, "min_tokens"),
+        (SilverSettings, {"min_questions": 30}, "min_questions"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            settings(**bounds)

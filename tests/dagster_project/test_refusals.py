@@ -1,6 +1,5 @@
 """What each command refuses: one line that names what is wrong, and nothing is written."""
 
-import json
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -15,12 +14,11 @@ from dagster_project.cli import app
 from metrics_parts import sample, write
 from planted_traces.planting import planted_traces
 from project import ROOT
+from tables import cases_beside
 from toy_corpus import corpus
 from trace_runs import write_traces
 
-ROWS = [
-    json.loads(line) for line in Path(__file__).with_name("refusals.jsonl").read_text().splitlines()
-]
+ROWS = cases_beside(__file__, "refusals")
 NOTE = {"note_id": 1, "statement": "It is blue.", "report": "It is blue.", "verdict": "holds"}
 
 

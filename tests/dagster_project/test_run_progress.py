@@ -73,20 +73,26 @@ def shown(
     return stream.getvalue(), progress.log
 
 
-@pytest.mark.parametrize("messages", [False, True])
-def test_an_asset_is_one_line(messages: bool, tmp_path: Path):  # noqa: FBT001 - parametrized
-    """Its warnings come before it, a failed check after it; its other messages where wanted."""
-    text, log = shown(tmp_path, tty=False, messages=messages)
-    lines = text.splitlines()
-    assert (["  step 1 of 2"] if messages else []) == lines[:-3]
-    assert r"· odd \x1b[2J" == lines[-3]
-    assert re.fullmatch(r"✓ claims/toy +1,234 rows +\d+\.\d s", lines[-2])
-    assert "· claims/toy: check guard: too few rows" == lines[-1]
-    logged = log.read_text("utf-8")
-    assert log.parent == tmp_path / "logs"
-    assert "step 1 of 2" in logged
-    assert "RUN_SUCCESS" in logged
-    assert EVIL not in logged
+def test_an_asset_is_one_line(tmp_path: Path):
+    """Its warnings come before it, a failed check after it; its other messages where wanted.
+
+    A silent step says in the log and, as it is no terminal, on the stream that it runs.
+    """
+    for messages in (False, True):
+        text, log = shown(tmp_path, tty=False, messages=messages)
+        lines = text.splitlines()
+        assert (["  step 1 of 2"] if messages else []) == lines[:-3]
+        assert r"· odd \x1b[2J" == lines[-3]
+        assert re.fullmatch(r"✓ claims/toy +1,234 rows +\d+\.\d s", lines[-2])
+        assert "· claims/toy: check guard: too few rows" == lines[-1]
+        logged = log.read_text("utf-8")
+        assert log.parent == tmp_path / "logs"
+        assert "step 1 of 2" in logged
+        assert "RUN_SUCCESS" in logged
+        assert EVIL not in logged
+    text, log = shown(tmp_path, tty=False, slow_s=0.6, line_every_s=0.1)
+    assert re.search(r"^  claims/toy: 0\.\d s$", text, re.MULTILINE)
+    assert re.search(r"INFO claims/toy: 0\.\d s$", log.read_text("utf-8"), re.MULTILINE)
 
 
 def test_a_terminal_shows_what_is_in_progress(tmp_path: Path):
@@ -95,13 +101,6 @@ def test_a_terminal_shows_what_is_in_progress(tmp_path: Path):
     assert re.search(r"⠋ claims/toy +━+ +0\.\d s", text)
     assert re.search(r"✓ claims/toy +1,234 rows", text)
     assert "" == text.rpartition("\x1b[2K")[2].replace("\x1b[?25h", "").strip()
-
-
-def test_a_silent_step_logs_that_it_runs(tmp_path: Path):
-    """In the log and, as it is no terminal, on the stream."""
-    text, log = shown(tmp_path, tty=False, slow_s=0.6, line_every_s=0.1)
-    assert re.search(r"^  claims/toy: 0\.\d s$", text, re.MULTILINE)
-    assert re.search(r"INFO claims/toy: 0\.\d s$", log.read_text("utf-8"), re.MULTILINE)
 
 
 MARKED = f"{EVIL}evil [red]"
@@ -128,12 +127,6 @@ def until(found: Callable[[], bool]) -> None:
     while not found():
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def test_a_rate_has_a_unit_that_fits():
-    """No rate is shown as zero."""
-    shown = [rate_text(rate) for rate in (1_234.4, 0.5, 0.01)]
-    assert ["1,234 a second", "30 a minute", "36 an hour"] == shown
 
 
 def test_a_file_gets_a_line_now_and_then():
@@ -185,14 +178,15 @@ def test_a_terminal_gets_bars():
     assert "\x1b[?25l" not in text
 
 
-@pytest.mark.parametrize("environment", [{"FORCE_COLOR": "1"}, {"TERM": "dumb"}])
-def test_lines_take_the_place_of_bars_that_cannot_be_drawn(environment: dict[str, str]):
-    """A pipe whose colours are forced, and a terminal that cannot move its cursor."""
-    stream = Tty() if "TERM" in environment else io.StringIO()
-    with ProgressDisplay(Terminal(file=stream, _environ=environment), None, SOON_S) as display:
-        display.step("claims/toy")
-        until(lambda: "  claims/toy: " in stream.getvalue())
-    assert "\x1b[2K" not in stream.getvalue()
+def test_lines_take_the_place_of_bars_that_cannot_be_drawn():
+    """A pipe whose colours are forced, a terminal that cannot move its cursor; rates have units."""
+    for environment, stream in (({"FORCE_COLOR": "1"}, io.StringIO()), ({"TERM": "dumb"}, Tty())):
+        with ProgressDisplay(Terminal(file=stream, _environ=environment), None, SOON_S) as display:
+            display.step("claims/toy")
+            until(lambda stream=stream: "  claims/toy: " in stream.getvalue())
+        assert "\x1b[2K" not in stream.getvalue()
+    shown = [rate_text(rate) for rate in (1_234.4, 0.5, 0.01)]
+    assert ["1,234 a second", "30 a minute", "36 an hour"] == shown
 
 
 @pytest.mark.parametrize("stream", [Tty(), Lost()], ids=["terminal", "pipe"])

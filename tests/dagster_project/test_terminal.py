@@ -24,6 +24,7 @@ from project import ROOT
 from resources.catalogue.database import build_catalogue
 from resources.store.parquet import write_parquet
 from strategies import LAW
+from tables import cases_beside
 from training_files import write_policy
 
 EVIL = (
@@ -39,9 +40,7 @@ def acting(text: str) -> set[str]:
     return {one for one in text if unicodedata.category(one) in BAD and one not in "\n\t"}
 
 
-ROWS = [
-    json.loads(line) for line in Path(__file__).with_name("attacks.jsonl").read_text().splitlines()
-]
+ROWS = cases_beside(__file__, "attacks")
 """Files and command lines that carry the text into each command, in order."""
 PLACES = {
     "{evil}": EVIL,
