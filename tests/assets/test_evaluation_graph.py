@@ -10,15 +10,17 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from assets.calibrations import calibrations_asset
 from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import profile_from_environment
 from decomposerl import schemas
+from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.regression import acceptable_scores
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.funnel.settings import DecontaminationSettings
-from decomposerl.schemas import TRAINING_CLAIMS
+from decomposerl.schemas import CALIBRATIONS, SILVER_DECOMPOSED, TRAINING_CLAIMS
 from evaluation_files import SYSTEMS as TWO
 from evaluation_files import predictions
 from evaluation_graph import (
@@ -33,10 +35,13 @@ from evaluation_graph import (
     write_policy_of,
     write_tests,
 )
+from fault_server import MODEL, Answer, FaultServer, replying
 from leaderboard_parts import score, scores
 from resources.catalogue.database import build_catalogue, engines_of, open_catalogue
 from resources.corpora.resource import CorporaResource
+from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import write_accepted
+from resources.evaluation.served_policy import ServedModels
 from resources.store.parquet import DataFolder, file_sha256, run_path, write_parquet
 from strategies import example_row, frame_of
 from studies.reference.files import unlisted
@@ -380,3 +385,113 @@ def test_every_check_of_a_partitioned_asset_has_its_partitions():
     wrong = [spec.key for spec in checks if spec.partitions_def != parts[spec.asset_key]]
     assert [] == wrong
     assert 30 < len([spec for spec in checks if spec.partitions_def])
+
+
+ENDPOINT = "simple-endpoint-faithful"
+DEV = 60
+LISTED = [{"token": "Supported", "logprob": -0.05}, {"token": "Refuted", "logprob": -3.0}]
+
+
+def sure() -> Answer:
+    """Supported, with 95 % for it."""
+    answer = replying("Supported")
+    content = [{**LISTED[0], "top_logprobs": LISTED}]
+    answer.change["choices"][0]["logprobs"] = {"content": content}
+    return answer
+
+
+@pytest.fixture
+def unused(tmp_path: Path) -> Path:
+    """Test sets, and a pool of which ten claims are for training."""
+    write_tests(tmp_path)
+    rows = [
+        example_row(claim=f"claim {n}", label=("Supported", "Refuted")[n % 2], document_id=f"{n}")
+        for n in range(DEV + 10)
+    ]
+    silver = frame_of(SILVER_DECOMPOSED, rows)
+    write_parquet(silver, tmp_path / "silver_decomposed.parquet")
+    write_parquet(silver[:10], tmp_path / "training_claims.parquet")
+    return tmp_path
+
+
+def calibrate(
+    unused: Path,
+    system: str,
+    key: str,
+    instance: dg.DagsterInstance,
+    url: str = "",
+    **config: object,
+) -> dg.ExecuteInProcessResult:
+    """One asset of one system; ``url`` is where a person's own model is served."""
+    served = ServedModels(endpoints=[url], model=MODEL) if url else ServedModels()
+    model = EvaluationModelResource(results_dir=str(unused / "engine_results"), endpoint=served)
+    result = dg.materialize(
+        [calibrations_asset(SYSTEMS, None), *evaluation_assets(TEST_SETS, SYSTEMS, None)],
+        selection=dg.AssetSelection.assets(dg.AssetKey(key.split("/"))),
+        partition_key=system,
+        resources=resources(unused) | {"evaluation_model": model},
+        instance=instance,
+        run_config={"ops": {key.replace("/", "__"): {"config": config}}},
+        raise_on_error=False,
+    )
+    model.close()
+    return result
+
+
+def test_a_calibration_is_fitted_used_and_refused(unused: Path, instance: dg.DagsterInstance):
+    """On unused claims alone; then predictions carry it; another prompt, and they stop."""
+    path = unused / f"calibrations/{ENDPOINT}.json"
+    with FaultServer(usual=sure()) as server:
+        made = calibrate(unused, ENDPOINT, "calibrations", instance, server.url)
+        assert made.success
+        asked = server.prompts
+        assert DEV == len(asked)  # the first ones are asked once
+        assert not [one for n in range(10) for one in asked if f"claim {n}\n" in one]
+        assert calibrate(unused, ENDPOINT, "predictions/fever", instance, server.url).success
+    found = Calibration.model_validate_json(path.read_text("utf-8"))
+    assert (DEV, "temperature", f"chat:{MODEL}") == (found.rows, found.method, found.model)
+    assert found.error_before == pytest.approx(0.45, abs=0.01)  # 95 % sure, half right
+    assert found.error_after < 0.05
+    shown = metadata(made, "calibrations")
+    assert found.fitted_on == shown["fitted on"]
+    assert 100 * found.brier_after == pytest.approx(shown["Brier after, cross-fitted"], abs=1e-4)
+    assert "| calibrated |" in shown["reliability"]
+    table = pl.read_parquet(unused / f"calibrations/{ENDPOINT}.parquet")
+    assert {"normalised", "calibrated"} == set(CALIBRATIONS.conform(table)["reading"])
+    row = DataFolder(base_dir=str(unused)).read(f"predictions/fever/{ENDPOINT}").row(0, named=True)
+    assert row["confidence_normalised"] == pytest.approx(0.95, abs=0.01)
+    assert row["confidence_calibrated"] == pytest.approx(0.5, abs=0.02)
+    other = found.model_copy(update={"prompt_hash": "cd" * 32})
+    path.write_text(other.model_dump_json(), "utf-8")
+    with FaultServer(usual=sure()) as server:
+        refused = calibrate(unused, ENDPOINT, "predictions/fever", instance, server.url)
+        assert [] == server.asked
+        reason = failure(instance, refused)
+        assert "prompt hash cdcd" in reason
+        assert f"""--select 'key:"calibrations"' --partition {ENDPOINT}""" in reason
+        again = calibrate(unused, ENDPOINT, "calibrations", instance, server.url)
+        assert again.success
+        assert [] == server.asked  # what was answered stands in shards
+    assert found == Calibration.model_validate_json(path.read_text("utf-8"))
+
+
+def test_what_cannot_be_calibrated_is_told_so(unused: Path, instance: dg.DagsterInstance):
+    """Rules without confidence, an endpoint without log probabilities, too few, a damaged file."""
+    reason = failure(instance, calibrate(unused, SIMPLE, "calibrations", instance))
+    assert f"system '{SIMPLE}'" in reason
+    assert "none of 40 verdicts" in reason
+    with FaultServer(usual=replying("Supported")) as server:
+        result = calibrate(unused, ENDPOINT, "calibrations", instance, server.url)
+        assert "log-probabilities" in failure(instance, result)
+        assert 40 == len(server.asked)
+    assert not list((unused / "calibrations").glob("*"))
+    shutil.rmtree(unused / "prediction_shards")
+    with FaultServer(usual=sure()) as server:
+        few = calibrate(unused, ENDPOINT, "calibrations", instance, server.url, method="isotonic")
+        assert f"{DEV} verdicts are too few" in failure(instance, few)
+        path = unused / f"calibrations/{ENDPOINT}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}", "utf-8")
+        result = calibrate(unused, ENDPOINT, "predictions/fever", instance, server.url)
+        assert f"{path} is not a calibration" in failure(instance, result)
+        assert calibrate(unused, ENDPOINT, "calibrations", instance, server.url).success

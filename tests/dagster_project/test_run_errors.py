@@ -74,6 +74,7 @@ def test_an_input_that_is_missing_or_damaged_is_one_line_with_its_trace_in_a_log
     log = Path(found[3]).read_text("utf-8")
     assert "Stack Trace" in log
     assert "RUN_FAILURE" in log
+    (tmp_path / "data").mkdir(exist_ok=True)
     (tmp_path / "data/difficulty_band.parquet").write_text("PAR1")
     assert re.search(
         r"band\.parquet cannot be read .*'difficulty_band'", stopped(tmp_path, *STEP)[-1]

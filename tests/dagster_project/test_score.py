@@ -143,7 +143,7 @@ def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
 
 
 def test_what_is_switched_off_is_not_asked(file: Path):
-    """Without the judged rewards no call is made, and none is in the table."""
+    """Without the judged rewards no call is made; without labels verification is absent."""
     off = [
         word for name in ("coverage", "necessity", "joint") for word in ("--weight", f"{name}=0")
     ]
@@ -151,15 +151,10 @@ def test_what_is_switched_off_is_not_asked(file: Path):
     assert "(0 distinct calls)" in result.stderr
     assert {"format", "verification", "question_count"} == rows(result)[0].keys() & set(NAMES)
     assert pl.read_parquet(file.with_suffix(".judge_calls.parquet")).is_empty()
-
-
-def test_without_labels_verification_is_absent(file: Path):
-    """A labelled share of 0 takes every label; coverage is agreement, and the sum goes on."""
     table = rows(score(file, *LEAN, "--labelled-share", "0", "--format", "json"))
-    assert {None} == {row["verification"] for row in table}
-    assert {None} == {row["label"] for row in table}
+    assert {(None, None)} == {(row["verification"], row["label"]) for row in table}
     assert None not in {row["total"] for row in table}
-    assert {0.0, 1.0} == {row["coverage"] for row in table}
+    assert {0.0, 1.0} == {row["coverage"] for row in table}, "agreement"
 
 
 def test_traces_come_from_standard_input_too(tmp_path: Path):
@@ -177,7 +172,13 @@ def test_traces_come_from_standard_input_too(tmp_path: Path):
 def test_questions_are_shown_with_what_they_earned(file: Path, tmp_path: Path):
     """Each with its values and states, each fault of form, each quotation at its place."""
     shown = score(file, *LEAN, "--questions").stdout
-    for word in (", necessary", "answered: answerable 1 x", "abstained: ", "form lacks:"):
+    for word in (
+        ", necessary",
+        "answered: answerable 1 x",
+        "abstained: ",
+        "form lacks:",
+        "at chara",
+    ):
         assert word in shown, word
     answer = 'It says "built in 1857 by Ada Moss" and "sold in the spring".'
     trace = f"<question>When was it built?</question><answer>{answer}</answer>"
@@ -214,21 +215,15 @@ def test_unreadable_lines_end_with_exit_code_3_and_are_kept(tmp_path: Path):
     assert 2 == score(tmp_path / "loop.jsonl", *LEAN).exit_code
 
 
-@pytest.mark.parametrize("out", ["traces.rejects.jsonl", "../traces.rejects.jsonl"])
-def test_no_output_takes_the_place_of_an_input(tmp_path: Path, out: str):
+def test_no_output_takes_the_place_of_an_input(tmp_path: Path):
     """Traces that were rejected once, and are scored into the same tables, stay as they are."""
-    path = tmp_path / "a" / "traces.rejects.jsonl"
-    path.parent.mkdir()
-    path.write_text('{"claim": "A b.", "evidence": "A.", "trace": "x"}', "utf-8")
-    before = path.read_bytes()
-    given = path.parent / out if out.startswith(".") else path
-    given.write_bytes(before)
-    target = given.with_name("traces.rewards.parquet")
-    for words in (("--out", target), ("--out", given)):
-        result = score(given, *LEAN, *words)
-        assert 2 == result.exit_code
-        assert "would be overwritten" in result.stderr
-        assert before == given.read_bytes()
+    line = '{"claim": "A b.", "evidence": "A.", "trace": "x"}'
+    given = tmp_path / "traces.rejects.jsonl"
+    given.write_text(line, "utf-8")
+    for out in (given.with_name("traces.rewards.parquet"), given):
+        result = score(given, *LEAN, "--out", out)
+        assert (2, True) == (result.exit_code, "would be overwritten" in result.stderr)
+        assert line == given.read_text("utf-8")
 
 
 TOO_LARGE: list[tuple[str, dict[str, object], str]] = [

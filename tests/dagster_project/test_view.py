@@ -63,23 +63,17 @@ def test_the_offline_file(data: Path):
     assert not index["live"]
 
 
-@pytest.mark.parametrize(
-    ("words", "systems"),
-    [
+def test_a_part_of_the_folder(data: Path):
+    """A run alone shows no predictions, and the other way round."""
+    page, runs = data / "page.html", {f"{EXPERIMENT}/train", f"{EXPERIMENT}/held_out_sampled"}
+    for words, systems in (
         (["--system", SIMPLE], {SIMPLE}),
         (["--benchmark", "fever"], {SIMPLE, POLICY}),
-        (["--run", EXPERIMENT], {f"{EXPERIMENT}/train", f"{EXPERIMENT}/held_out_sampled"}),
-        (
-            ["--experiment", EXPERIMENT, "--system", SIMPLE],
-            {SIMPLE, f"{EXPERIMENT}/train", f"{EXPERIMENT}/held_out_sampled"},
-        ),
-    ],
-)
-def test_a_part_of_the_folder(words: list[str], systems: set[str], data: Path):
-    """A run alone shows no predictions, and the other way round."""
-    page = data / "page.html"
-    assert 0 == view("--data", data, "--html", page, *words).exit_code
-    assert systems == {one["key"] for one in packed(page)[0]["systems"]}
+        (["--run", EXPERIMENT], runs),
+        (["--experiment", EXPERIMENT, "--system", SIMPLE], runs | {SIMPLE}),
+    ):
+        assert 0 == view("--data", data, "--html", page, *words).exit_code
+        assert systems == {one["key"] for one in packed(page)[0]["systems"]}
 
 
 def test_files_alone(data: Path):
@@ -111,16 +105,27 @@ def test_a_file_that_cannot_be_read_is_named_on_the_page(data: Path):
     assert f"{SIMPLE}.parquet cannot be read" in refused.stderr
 
 
-@pytest.mark.parametrize(("name", "title"), [("traces", "Traces"), ("page", "Traces: page")])
-def test_one_trace_of_a_file_with_passages(tmp_path: Path, name: str, title: str):
-    """Counted in the singular, titled without repetition; passages are the evidence's lines."""
-    lines, page = tmp_path / "lines.jsonl", tmp_path / f"{name}.html"
+def test_one_trace_of_a_file_with_passages(tmp_path: Path):
+    """Counted in the singular, titled without repetition; passages are the evidence's lines.
+
+    The line of another program, which docs/how-to/traces.md shows, has its gold and confidence.
+    """
+    lines = tmp_path / "lines.jsonl"
     lines.write_text(json.dumps(RESULT | {"evidence": ["Ada swam.", "Ada won."]}) + "\n")
-    result = view(lines, "--html", page)
-    assert (0, f"1 trace: {page}\n") == (result.exit_code, result.stdout)
+    for name, title in (("traces", "Traces"), ("page", "Traces: page")):
+        page = tmp_path / f"{name}.html"
+        result = view(lines, "--html", page)
+        assert (0, f"1 trace: {page}\n") == (result.exit_code, result.stdout)
+        index, block = packed(page)
+        assert title == index["title"]
+        assert "Ada swam.\nAda won." == block["evidence"][0]["text"]
+    (line,) = re.findall(r"^cat > vendor.jsonl <<'END'\n(.*?\n)END$", PAGE, re.MULTILINE)
+    lines.write_text(line)
+    assert 0 == view(lines, "--html", page).exit_code
     index, block = packed(page)
-    assert title == index["title"]
-    assert "Ada swam.\nAda won." == block["evidence"][0]["text"]
+    said = json.loads(line)["confidence"]["normalised"]
+    assert (["S"], [said]) == (index["gold"], index["confidence"])
+    assert "In 1890." == block["items"][0]["cycles"][0]["answer"]
 
 
 def test_the_page_of_verified_claims(tmp_path: Path):
@@ -159,20 +164,6 @@ def test_the_page_has_the_options_of_the_command():
     assert set() == {name for name in own if name not in PAGE}
     assert f"at least {CONFIDENT:.2f}" in PAGE
     assert f"{AT_ONCE:,} traces" in PAGE
-
-
-def test_the_line_of_another_program_is_shown(tmp_path: Path):
-    """The file that the page writes is one trace, with its gold label and confidence."""
-    (line,) = re.findall(r"^cat > vendor.jsonl <<'END'\n(.*?\n)END$", PAGE, re.MULTILINE)
-    lines, page = tmp_path / "vendor.jsonl", tmp_path / "vendor.html"
-    lines.write_text(line)
-    assert 0 == view(lines, "--html", page).exit_code
-    index, block = packed(page)
-    assert (["S"], [json.loads(line)["confidence"]["normalised"]]) == (
-        index["gold"],
-        index["confidence"],
-    )
-    assert "In 1890." == block["items"][0]["cycles"][0]["answer"]
 
 
 def test_the_command_serves_until_it_is_interrupted(data: Path):

@@ -54,7 +54,10 @@ def mark(**changed: object) -> dict[str, object]:
 
 
 def test_index_and_blocks(client: TestClient):
-    """Compressed where the client takes it; every block of the index is there, and no other."""
+    """Compressed where the client takes it; every block of the index is there, and no other.
+
+    The judge's part of a trace has the rulings of its block; there is none beyond the last trace.
+    """
     index = client.get("/data/index").json()
     assert index["live"]
     for number in range(index["blocks"]):
@@ -63,24 +66,28 @@ def test_index_and_blocks(client: TestClient):
         plain = client.get(f"/data/block/{number}", headers={"Accept-Encoding": "identity"})
         assert "content-encoding" not in plain.headers
         assert answer.json() == plain.json()
-    assert 404 == client.get(f"/data/block/{index['blocks']}").status_code
-    assert "<html>page</html>" == client.get("/").text
-    assert 404 == client.get("/etc/passwd").status_code
-
-
-def test_the_judges_part_of_a_trace(client: TestClient):
-    """The same rulings as in its block; none beyond the last trace."""
-    index = client.get("/data/index").json()
     row = index["step"].index(0)
     block, place = index["block_of"][row], index["place_of"][row]
-    items = client.get(f"/data/block/{block}").json()["items"]
-    assert items[place]["judge"] == client.get(f"/data/judge/{block}/{place}").json()
-    assert items[place]["judge"]
-    assert 404 == client.get(f"/data/judge/{block}/9999").status_code
+    rulings = client.get(f"/data/block/{block}").json()["items"][place]["judge"]
+    assert rulings
+    assert rulings == client.get(f"/data/judge/{block}/{place}").json()
+    for absent in (f"/data/block/{index['blocks']}", f"/data/judge/{block}/9999", "/etc/passwd"):
+        assert 404 == client.get(absent).status_code
+    assert "<html>page</html>" == client.get("/").text
 
 
 def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
-    """By today's judge, without a request; rulings whose reply was not stored have none."""
+    """By today's judge, without a request; rulings whose reply was not stored have none.
+
+    Where none was, no judge is opened, nor is a store made.
+    """
+    plain = tmp_path / "plain"
+    write_judged_run(plain, "tiny")
+    texts = JudgeTexts(profile_from_environment({}))
+    live = LiveTraces(Selection(), plain, page_about("T"), texts)
+    live.current()
+    assert {""} == {one["prompt"] for one in live.judge(0, 0) or []}
+    assert not list(tmp_path.rglob("*.sqlite"))
     with FaultServer(usual=replying("<answer>1</answer>")) as served:
         address = {"DECOMPOSERL_JUDGE_URL": served.url, "DECOMPOSERL_JUDGE_MODEL": MODEL}
         profile = profile_from_environment(
@@ -101,17 +108,6 @@ def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
     assert EVIDENCE in shown["answerability"][0]
     assert "<answer>1</answer>" == shown["answerability"][1]
     assert ("", "") == shown["correctness"] == shown["coverage"]
-
-
-def test_without_stored_replies_no_judge_is_opened(tmp_path: Path):
-    """Nor is a store made."""
-    write_judged_run(tmp_path, "tiny")
-    live = LiveTraces(
-        Selection(), tmp_path, page_about("T"), JudgeTexts(profile_from_environment({}))
-    )
-    live.current()
-    assert {""} == {one["prompt"] for one in live.judge(0, 0) or []}
-    assert not list(tmp_path.rglob("*.sqlite"))
 
 
 def test_changed_files_are_read_again(client: TestClient, data: Path):
