@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -156,15 +157,15 @@ def test_every_study_has_its_table_in_the_report():
 def test_numbers_of_the_report_are_those_of_the_tables(evaluated: Path):
     """Calls and right verdicts, counted again from the files."""
     folder = DataFolder(base_dir=str(evaluated))
-    read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
+    names = ReportNames((), TEST_SETS, SYSTEMS, RUNS)
+    read = read_report_data(folder, names)
     assert read.calls is not None
     assert read.verdicts is not None
     for system in SYSTEMS:
         predicted = folder.read(f"predictions/fever/{system.key}")
         (row,) = read.calls.filter(system=system.key).to_dicts()
-        assert (predicted.height, predicted.height, 1.5) == (
-            row["claims"], row["calls"], row["seconds"],
-        )  # fmt: skip
+        counted = (row["claims"], row["calls"], row["seconds"])
+        assert (predicted.height, predicted.height, 1.5) == counted
     policy = read.verdicts.filter(system=SYSTEMS[1].key)
     assert [0.97] * policy.height == policy["confidence"].to_list()
     assert policy.height == folder.read(f"predictions/fever/{SYSTEMS[1].key}").height
@@ -172,23 +173,17 @@ def test_numbers_of_the_report_are_those_of_the_tables(evaluated: Path):
     assert read.verdicts.filter(system=SYSTEMS[0].key).is_empty()
 
 
-def test_a_verifiers_confidence_is_that_of_its_verdict(tmp_path: Path):
+def test_a_verifiers_confidence_is_that_of_its_verdict(evaluated: Path, tmp_path: Path):
     """P(Supported) 0.2 is a confidence of 0.8 in Refuted."""
-    write_tests(tmp_path)
-    claims = pl.read_parquet(tmp_path / "benchmark/fever.parquet").drop_nulls(["label", "evidence"])
-    write_evaluation(tmp_path, "fever", claims)
-    key = f"predictions/fever/{SYSTEMS[0].key}"
-    folder = DataFolder(base_dir=str(tmp_path))
+    for part in ("benchmark", "predictions", "stage_runs"):
+        shutil.copytree(evaluated / part, tmp_path / part)
+    folder, key = DataFolder(base_dir=str(tmp_path)), f"predictions/fever/{SYSTEMS[0].key}"
     scored = folder.read(key).with_columns(support_score=pl.lit(0.2))
     write_parquet(scored, tmp_path / f"{key}.parquet")
-    for system in SYSTEMS:
-        path = run_path(tmp_path, f"predictions/fever/{system.key}")
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(record("x", 1), "utf-8")
     read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS[:1], ()))
     assert read.verdicts is not None
     assert {0.2: True, 0.8: True} == dict(read.verdicts.select("confidence", "right").iter_rows())
-    assert claims.height == read.verdicts.height
+    assert scored.height == read.verdicts.height
 
 
 def test_an_empty_folder_gives_a_page_that_names_all_of_it(tmp_path: Path):

@@ -175,15 +175,6 @@ def test_the_silver_stage_is_paid_where_its_endpoint_bills(tmp_path: Path):
         profile_from_environment({"DECOMPOSERL_OWNERS": "ada"})
 
 
-def test_a_check_of_a_partitioned_asset_has_a_result_for_each_partition(graph: AssetGraph):
-    """So that the page of a system or a recipe shows its own checks."""
-    checks = [graph.get(key) for key in graph.asset_check_keys]
-    of_parts = [one for one in checks if graph.get(one.key.asset_key).is_partitioned]
-    assert of_parts
-    for check in of_parts:
-        assert check.partitions_def == graph.get(check.key.asset_key).partitions_def, check.key
-
-
 def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Profile):
     """A new field must be put on one side: in those of a code version, or in this file's list."""
     resources = resources_for(profile).values()

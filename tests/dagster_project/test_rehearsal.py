@@ -90,7 +90,6 @@ def test_what_is_missing_ends_it_before_anything_runs(tmp_path: Path):
     assert 1 == done.returncode
     last = done.stdout.rstrip().splitlines()[-1]
     assert last.startswith("the rehearsal failed at doctor: ")
-    assert "; " in last
     assert "corpora" not in done.stdout
     # The commits of the full run are the ones that are rehearsed.
     assert lock.read_text("utf-8") == (tmp_path / "rehearsal" / LOCK_FILE).read_text("utf-8")

@@ -399,37 +399,30 @@ def at_endpoint(judge: FaultServer) -> dict[str, str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_after_the_requests_under_way(number: signal.Signals, tmp_path: Path):
-    """The reply still comes, though it takes longer than an interrupted command may live."""
+    """The reply still comes, though it takes longer than an interrupted command may live.
+
+    The most calls, which are an option, are those of all requests together.
+    """
     slow: Answer = replace(SUPPORTED, delay_s=2.5)
-    asked = body(ROW | {"trace": TRACES[0].text, "label": "Supported"})
+    first, second = (
+        body(ROW | {"trace": trace.text, "label": "Supported"})
+        for trace in (TRACES[0], TRACES[GROUP])
+    )
     with (
         FaultServer(usual=slow) as judge,
         ThreadPoolExecutor(1) as pool,
-        Served(tmp_path, *OFF, **at_endpoint(judge)) as server,
+        Served(tmp_path, *OFF, "--most-calls", "1", **at_endpoint(judge)) as server,
     ):
-        reply = pool.submit(server.send, "/v1/rewards", asked)
+        reply = pool.submit(server.send, "/v1/rewards", first)
         while not judge.asked:
             assert not reply.done(), reply.result()
             Event().wait(0.05)
+        assert 503 == server.send("/v1/rewards", second)[0]
         server.process.send_signal(number)
         status, scores = reply.result()
         assert 200 == status, scores
         assert 1.0 == scores["rollouts"][0]["rewards"]["coverage"]["counted"]
         assert 128 + number == server.process.wait(timeout=30)
-
-
-def test_the_most_calls_are_an_option(tmp_path: Path):
-    """Of all requests together; a reply that is stored is no call."""
-    first, second = (
-        body(ROW | {"trace": trace.text, "label": "Supported"})
-        for trace in (TRACES[0], TRACES[GROUP])
-    )
-    with FaultServer(usual=SUPPORTED) as judge:
-        words = (*OFF, "--most-calls", "1")
-        with Served(tmp_path, *words, **at_endpoint(judge)) as server:
-            assert [200, 503, 200] == [
-                server.send("/v1/rewards", sent)[0] for sent in (first, second, first)
-            ]
         assert 1 == len(judge.asked)
 
 
