@@ -401,7 +401,7 @@ def sure() -> Answer:
 
 
 @pytest.fixture
-def unused(tmp_path: Path) -> Path:
+def pooled(tmp_path: Path) -> Path:
     """Test sets, and a pool of which ten claims are for training."""
     write_tests(tmp_path)
     rows = [
@@ -415,7 +415,7 @@ def unused(tmp_path: Path) -> Path:
 
 
 def calibrate(
-    unused: Path,
+    pooled: Path,
     system: str,
     key: str,
     instance: dg.DagsterInstance,
@@ -424,12 +424,12 @@ def calibrate(
 ) -> dg.ExecuteInProcessResult:
     """One asset of one system; ``url`` is where a person's own model is served."""
     served = ServedModels(endpoints=[url], model=MODEL) if url else ServedModels()
-    model = EvaluationModelResource(results_dir=str(unused / "engine_results"), endpoint=served)
+    model = EvaluationModelResource(results_dir=str(pooled / "engine_results"), endpoint=served)
     result = dg.materialize(
         [calibrations_asset(SYSTEMS, None), *evaluation_assets(TEST_SETS, SYSTEMS, None)],
         selection=dg.AssetSelection.assets(dg.AssetKey(key.split("/"))),
         partition_key=system,
-        resources=resources(unused) | {"evaluation_model": model},
+        resources=resources(pooled) | {"evaluation_model": model},
         instance=instance,
         run_config={"ops": {key.replace("/", "__"): {"config": config}}},
         raise_on_error=False,
@@ -438,16 +438,16 @@ def calibrate(
     return result
 
 
-def test_a_calibration_is_fitted_used_and_refused(unused: Path, instance: dg.DagsterInstance):
+def test_a_calibration_is_fitted_used_and_refused(pooled: Path, instance: dg.DagsterInstance):
     """On unused claims alone; then predictions carry it; another prompt, and they stop."""
-    path = unused / f"calibrations/{ENDPOINT}.json"
+    path = pooled / f"calibrations/{ENDPOINT}.json"
     with FaultServer(usual=sure()) as server:
-        made = calibrate(unused, ENDPOINT, "calibrations", instance, server.url)
+        made = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url)
         assert made.success
         asked = server.prompts
         assert DEV == len(asked)  # the first ones are asked once
         assert not [one for n in range(10) for one in asked if f"claim {n}\n" in one]
-        assert calibrate(unused, ENDPOINT, "predictions/fever", instance, server.url).success
+        assert calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url).success
     found = Calibration.model_validate_json(path.read_text("utf-8"))
     assert (DEV, "temperature", f"chat:{MODEL}") == (found.rows, found.method, found.model)
     assert found.error_before == pytest.approx(0.45, abs=0.01)  # 95 % sure, half right
@@ -456,42 +456,43 @@ def test_a_calibration_is_fitted_used_and_refused(unused: Path, instance: dg.Dag
     assert found.fitted_on == shown["fitted on"]
     assert 100 * found.brier_after == pytest.approx(shown["Brier after, cross-fitted"], abs=1e-4)
     assert "| calibrated |" in shown["reliability"]
-    table = pl.read_parquet(unused / f"calibrations/{ENDPOINT}.parquet")
+    table = pl.read_parquet(pooled / f"calibrations/{ENDPOINT}.parquet")
     assert {"normalised", "calibrated"} == set(CALIBRATIONS.conform(table)["reading"])
-    row = DataFolder(base_dir=str(unused)).read(f"predictions/fever/{ENDPOINT}").row(0, named=True)
+    row = DataFolder(base_dir=str(pooled)).read(f"predictions/fever/{ENDPOINT}").row(0, named=True)
     assert row["confidence_normalised"] == pytest.approx(0.95, abs=0.01)
     assert row["confidence_calibrated"] == pytest.approx(0.5, abs=0.02)
     other = found.model_copy(update={"prompt_hash": "cd" * 32})
     path.write_text(other.model_dump_json(), "utf-8")
     with FaultServer(usual=sure()) as server:
-        refused = calibrate(unused, ENDPOINT, "predictions/fever", instance, server.url)
+        refused = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
         assert [] == server.asked
         reason = failure(instance, refused)
         assert "prompt hash cdcd" in reason
         assert f"""--select 'key:"calibrations"' --partition {ENDPOINT}""" in reason
-        again = calibrate(unused, ENDPOINT, "calibrations", instance, server.url)
+        again = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url)
         assert again.success
         assert [] == server.asked  # what was answered stands in shards
     assert found == Calibration.model_validate_json(path.read_text("utf-8"))
 
 
-def test_what_cannot_be_calibrated_is_told_so(unused: Path, instance: dg.DagsterInstance):
+def test_what_cannot_be_calibrated_is_told_so(pooled: Path, instance: dg.DagsterInstance):
     """Rules without confidence, an endpoint without log probabilities, too few, a damaged file."""
-    reason = failure(instance, calibrate(unused, SIMPLE, "calibrations", instance))
+    reason = failure(instance, calibrate(pooled, SIMPLE, "calibrations", instance))
     assert f"system '{SIMPLE}'" in reason
     assert "none of 40 verdicts" in reason
     with FaultServer(usual=replying("Supported")) as server:
-        result = calibrate(unused, ENDPOINT, "calibrations", instance, server.url)
+        result = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url)
         assert "log-probabilities" in failure(instance, result)
         assert 40 == len(server.asked)
-    assert not list((unused / "calibrations").glob("*"))
-    shutil.rmtree(unused / "prediction_shards")
+    assert not list((pooled / "calibrations").glob("*"))
+    for answers in ("prediction_shards", "engine_results"):
+        shutil.rmtree(pooled / answers, ignore_errors=True)
     with FaultServer(usual=sure()) as server:
-        few = calibrate(unused, ENDPOINT, "calibrations", instance, server.url, method="isotonic")
+        few = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url, method="isotonic")
         assert f"{DEV} verdicts are too few" in failure(instance, few)
-        path = unused / f"calibrations/{ENDPOINT}.json"
+        path = pooled / f"calibrations/{ENDPOINT}.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text("{}", "utf-8")
-        result = calibrate(unused, ENDPOINT, "predictions/fever", instance, server.url)
+        result = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
         assert f"{path} is not a calibration" in failure(instance, result)
-        assert calibrate(unused, ENDPOINT, "calibrations", instance, server.url).success
+        assert calibrate(pooled, ENDPOINT, "calibrations", instance, server.url).success
