@@ -125,8 +125,6 @@ def test_attrition_stands_beside_the_papers_table(world: World):
     assert "HoVer: Rows read: 30;" in text
     assert "engine=verifier=lexical" in text
     assert "| HoVer |" in at(world, *words, "--format", "markdown").stdout
-    for other in ("--by-reason", "--semantic-threshold=0.8"):
-        assert_refused(at(world, *words, other), "--against")
 
 
 def test_another_threshold_is_answered_from_the_pairs(world: World):
@@ -191,21 +189,12 @@ def test_an_approximate_run_is_answered_with_a_note(tmp_path: Path):
     assert "was approximate: on 1 of " in result.stdout
 
 
-def test_thresholds_out_of_reach_are_refused(world: World):
-    """Below the floor, out of range, or asked beside the reasons of the run as it was."""
-    assert_refused(at(world, "attrition", "--semantic-threshold", "0.5"), "0.6")
-    assert_refused(at(world, "attrition", "--lexical-threshold", "1.5"), "1.5")
-    both = at(world, "attrition", "--by-reason", "--lexical-threshold", "0.8")
-    assert_refused(both, "--by-reason")
-
-
 def test_explain_takes_an_id_or_a_beginning(world: World, tmp_path: Path):
-    """Both tell the same life; an unknown one is refused; claims of one beginning are listed."""
+    """Both tell the same life; claims of one beginning are listed."""
     claim_id = world.with_fate(SELECTED)
     whole, beginning = at(world, "explain", claim_id), at(world, "explain", claim_id[:8].upper())
     assert 0 == whole.exit_code
     assert whole.stdout == beginning.stdout
-    assert_refused(at(world, "explain", "ffffffffffffffff"), "'ffffffffffffffff'")
     made = build(tmp_path)
     twins = made.claims.head(2).with_columns(claim_id=pl.Series(["abcdef01", "abcdef02"]))
     twins.write_parquet(tmp_path / "claims/twins.parquet")

@@ -11,9 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
+from fixture_data import build
 from metrics_parts import sample, write
 from planted_traces.planting import planted_traces
 from project import ROOT
+from resources.catalogue.database import build_catalogue
 from tables import cases_beside
 from toy_corpus import corpus
 from trace_runs import write_traces
@@ -27,6 +29,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Traces, predictions with labels, rows, corpora, and an instance that never gets a run."""
     folder = tmp_path_factory.mktemp("given")
     write_traces(folder / "traces")
+    build_catalogue(build(folder / "world").data)
     corpus(folder / "corpora", claims=3)
     (folder / "home").mkdir()
     shutil.copy(ROOT / "dagster.yaml", folder / "home")
@@ -60,9 +63,9 @@ def test_a_refusal_is_one_line_and_writes_nothing(row: dict[str, Any], given: Pa
     named = {f"DECOMPOSERL_{name}": value and str(value) for name, value in env.items()}
     home = {"DAGSTER_HOME": str(given / "home"), "COLUMNS": "400", "NO_COLOR": "1"}
     before = everything(given, tmp_path)
-    done = CliRunner(env=named | home | row.get("env", {})).invoke(
-        app, shlex.split(filled(row["run"])), input=row.get("input")
-    )
+    more = {name: filled(value) for name, value in row.get("env", {}).items()}
+    words = shlex.split(filled(row["run"]))
+    done = CliRunner(env=named | home | more).invoke(app, words, input=row.get("input"))
     said = " ".join(done.stderr.replace("│", " ").split())
     assert (2, "") == (done.exit_code, done.stdout), done.output
     assert [] == [name for name in map(filled, row["says"]) if name not in said], said

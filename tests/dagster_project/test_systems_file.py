@@ -161,16 +161,6 @@ def test_another_file_can_be_named(home: Home, tmp_path: Path):
     assert (2, True) == (absent.exit_code, "absent.toml" in absent.stderr)
 
 
-def test_a_wrong_file_ends_a_command_with_its_line(home: Home):
-    """File, entry and field; not a word of a traceback."""
-    path = write(home, entry("mine", "http://127.0.0.1:9/v1", temprature=1))
-    asked = ("verify", "--claim", "Ice is cold.", "--evidence", path)
-    for words in (("evaluate", "--list"), ("doctor",), asked):
-        done = run(home, *words)
-        assert (2, 1) == (done.exit_code, len(done.stderr.splitlines()))
-        assert f"{path}: [mine] temprature: " in done.stderr
-
-
 def test_a_file_that_is_none_is_refused(tmp_path: Path):
     """A folder, a device, a file of megabytes, other bytes: at once, and named."""
     path, profile = tmp_path / "systems.toml", Profile("embedded", None, tmp_path)
