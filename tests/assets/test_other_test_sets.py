@@ -70,7 +70,7 @@ def rated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_claim_of_it_states_a_rating_and_the_others_are_the_same(rated: Path):
-    """Claims that lose a sentence have another id; those with a doubtful label are its base's."""
+    """Others are the same, with their doubtful labels; it is in no mean of the paper."""
     folder = DataFolder(base_dir=str(rated))
     claims, base = claims_of(folder, UNRATED), claims_of(folder, RATED_SET)
     assert RATED == sum(map(states_rating, base["evidence"]))
@@ -81,6 +81,12 @@ def test_no_claim_of_it_states_a_rating_and_the_others_are_the_same(rated: Path)
         doubted = pl.col("claim_id").is_in(list(read_doubtful(folder, name)))
         assert list(DOUBTED) == frame.filter(doubted)["native_id"].to_list()
     assert 1 == len(read_doubtful(folder, UNRATED) - read_doubtful(folder, RATED_SET))
+    names = {one.name for one in DERIVED}
+    assert not names & {part for parts in MEANS.values() for part in parts}
+    assert not names & set(COLUMNS)
+    assert {UNRATED} == set(derived_from([RATED_SET, "fever"]))
+    assert {} == derived_from(["fever"])
+    assert {} == derived_from([RATED_SET, UNRATED])
 
 
 def test_it_is_predicted_scored_and_shown_in_a_column_of_its_own(rated: Path):
@@ -98,16 +104,6 @@ def test_it_is_predicted_scored_and_shown_in_a_column_of_its_own(rated: Path):
     with open_catalogue(rated) as connection:
         found = connection.sql("SELECT benchmark, count(*) FROM predictions GROUP BY 1").fetchall()
     assert {(RATED_SET, 10), (UNRATED, 10)} == set(found)
-
-
-def test_it_is_part_of_no_mean_and_of_no_table_of_the_paper():
-    """By its name alone; without its test set, or where a person took the name, it is not there."""
-    names = {one.name for one in DERIVED}
-    assert not names & {part for parts in MEANS.values() for part in parts}
-    assert not names & set(COLUMNS)
-    assert {UNRATED} == set(derived_from([RATED_SET, "fever"]))
-    assert {} == derived_from(["fever"])
-    assert {} == derived_from([RATED_SET, UNRATED])
 
 
 NAME, RULES = "foolmetwice", ("simple-rules-faithful", "cot-rules-faithful")

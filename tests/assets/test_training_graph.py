@@ -224,7 +224,7 @@ def test_ending_the_run_ends_its_process_with_a_checkpoint(data: Path, number: s
 
 
 def test_a_run_may_differ_from_its_recipe_and_from_how_the_profile_trains():
-    """What is set for one run is taken; all else is the recipe's and the profile's."""
+    """What is set for one run is taken, and reaches the process; the rest is recipe and profile."""
     assert RECIPES[0] == PolicyConfig().applied(RECIPES[0])
     changed = PolicyConfig(steps=5, held_out_claims=3).applied(RECIPES[0])
     assert (5, 3) == (changed.optimization.steps, changed.held_out.claims)
@@ -236,10 +236,6 @@ def test_a_run_may_differ_from_its_recipe_and_from_how_the_profile_trains():
     assert (["-m", "torchrun"], 5) == (other.launch, other.checkpoint_every)
     assert ("m", "cuda") == (other.module, other.device)
     assert (50, []) == (profile.checkpoint_every, profile.launch)
-
-
-def test_what_is_set_for_one_run_reaches_the_training_process():
-    """Each field of the trainer becomes the run's, and is the profile's where it is not set."""
     inputs = RunInputs(RECIPES[0], "0" * 16, Path("c"), None, "b", "", Path("f"), Path("n"))
     fields = {"most_wait_s": 60, "sampler_check_every": 5, "importance_correction": False}
     trainer = PolicyConfig(**fields, report_to="trackio", python="python3").applied_to_trainer(
@@ -264,7 +260,7 @@ def test_a_tracker_that_is_not_installed_is_refused_before_the_process_starts():
 
 
 def test_base_weights_are_known_by_content(tmp_path: Path):
-    """A hub name is itself; a folder is what it holds, wherever it stands."""
+    """A hub name is itself, a folder its content; a signal reads as the shell's number for it."""
     assert "hub/name" == base_version("hub/name")
     versions = []
     for name, text in (("a", "x"), ("b", "x"), ("c", "y")):
@@ -272,10 +268,6 @@ def test_base_weights_are_known_by_content(tmp_path: Path):
         (tmp_path / name / "config.json").write_text(text)
         versions.append(base_version(str(tmp_path / name)))
     assert versions[0] == versions[1] != versions[2]
-
-
-def test_exit_statuses_in_words():
-    """A signal from Popen and the shell's number for it read the same."""
     for status, words in ((-9, "137"), (137, "kill -9"), (143, "terminated"), (77, "unknown")):
         assert words in meaning_of(status)
 
@@ -326,13 +318,17 @@ def test_a_draw_depends_on_no_order(pool: pl.DataFrame, count: int, seed: int, l
 
 
 def test_a_random_draw_is_uniform():
-    """Over 400 seeds each of 20 claims is drawn about as often as another, whatever its label."""
+    """Whatever the label; more held-out claims hold the fewer, and another seed takes others."""
     pool = pool_of(15, 5)
     drawn = [one for seed in range(400) for one in ids(random_claims(pool, 5, seed))]
     times = [drawn.count(one) for one in ids(pool)]
     assert 400 * 5 == sum(times)
     assert 70 <= min(times) <= max(times) <= 130  # 100 expected, a spread of 8.7
     assert ids(random_claims(pool, 5, 1)) != ids(random_claims(pool, 5, 2))
+    pool = pool_of(30, 30)
+    few, many = (held_out_claims(pool, count=count, seed=3) for count in (10, 20))
+    assert set(ids(few)) < set(ids(many))
+    assert ids(few) != ids(held_out_claims(pool, count=10, seed=4))
 
 
 @FRAME_LAW
@@ -361,14 +357,6 @@ def test_held_out_labels_are_as_even_as_they_can_be(supported: int, refuted: int
     assert min(count, supported + refuted) == first + second
     expected = min(supported, max(-(-count // 2), count - refuted))
     assert (expected, min(refuted, count - expected)) == (first, second)
-
-
-def test_more_held_out_claims_hold_the_fewer():
-    """A longer list goes on where the shorter one ended; another seed takes others."""
-    pool = pool_of(30, 30)
-    few, many = (held_out_claims(pool, count=count, seed=3) for count in (10, 20))
-    assert set(ids(few)) < set(ids(many))
-    assert ids(few) != ids(held_out_claims(pool, count=10, seed=4))
 
 
 def test_the_random_set_is_as_large_as_the_curated_one(tmp_path: Path):

@@ -343,7 +343,7 @@ def test_claims_of_a_third_label_are_not_played(tmp_path: Path):
 
 
 def test_the_page_has_every_trick_with_what_it_earns(played: Path, tmp_path: Path):
-    """Between its markers, with a copy of the figure beside the page."""
+    """Between its markers, with a copy of the figure; docs/results/studies.md, as well."""
     page = tmp_path / "studies.md"
     page.write_text(MARKERS, "utf-8")
     for section in ("tricks", "found"):
@@ -354,6 +354,10 @@ def test_the_page_has_every_trick_with_what_it_earns(played: Path, tmp_path: Pat
     assert len(TRICKS) + 2 == sum(line.startswith("|") for line in inside.splitlines())
     assert "4 claims; rule_judge" in inside
     assert "`tiny_long`, 4 steps; judge rule_judge" in written
+    page = (ROOT / "docs/results/studies.md").read_text("utf-8")
+    inside = page.split("<!-- tricks report: begin -->")[1].split("<!-- tricks report: end -->")[0]
+    assert [] == [one.name for one in TRICKS if f"| {markdown_text(one.title)} |" not in inside]
+    assert "`tiny_long`, 200 steps" in page
 
 
 def test_a_run_that_is_missing_is_trained_first(data: Path):
@@ -364,11 +368,3 @@ def test_a_run_that_is_missing_is_trained_first(data: Path):
     with pytest.raises(TrainingError, match="tiny_long"):
         tricks_in(data, tricks_found)
     assert ["tiny_long"] == started(data)
-
-
-def test_the_results_have_every_trick():
-    """docs/results/studies.md: a row for each, as it is called now, and the whole run."""
-    page = (ROOT / "docs/results/studies.md").read_text("utf-8")
-    inside = page.split("<!-- tricks report: begin -->")[1].split("<!-- tricks report: end -->")[0]
-    assert [] == [one.name for one in TRICKS if f"| {markdown_text(one.title)} |" not in inside]
-    assert "`tiny_long`, 200 steps" in page

@@ -144,8 +144,8 @@ def test_the_funnel_shows_where_each_column_comes_from(graph: AssetGraph):
     assert {"diversity_selected.selection_rank"} == origins("training_claims", "selection_rank")
 
 
-def test_owners_files_kinds_and_cost_are_shown(graph: AssetGraph, profile: Profile):
-    """Each asset has the owners of the profile, where it lies, what it is and what it costs."""
+def test_owners_files_kinds_and_cost_are_shown(graph: AssetGraph, profile: Profile, tmp_path: Path):
+    """Owners that Dagster takes, where each asset lies, what it is, and whether it is paid."""
     nodes = {key.to_user_string(): graph.get(key) for key in graph.materializable_asset_keys}
     assert {profile.owners} == {tuple(node.owners) for node in nodes.values()}
     files = {name: str(node.metadata["dagster/uri"]) for name, node in nodes.items()}
@@ -156,10 +156,6 @@ def test_owners_files_kinds_and_cost_are_shown(graph: AssetGraph, profile: Profi
     costs = {name: node.tags["cost"] for name, node in nodes.items()}
     assert {"free", "by_system"} == set(costs.values())
     assert "by_system" == costs["predictions/fever"]
-
-
-def test_the_silver_stage_is_paid_where_its_endpoint_bills(tmp_path: Path):
-    """OpenAI's endpoint does, and any other with a price; owners are those that Dagster takes."""
     for name, price, cost in (
         ("local", "", "free"),
         ("paper", "", "paid"),

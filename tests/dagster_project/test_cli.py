@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -87,7 +88,7 @@ def test_no_command_takes_a_url_for_a_path(tmp_path: Path):
 
 
 def test_attrition_prints_the_papers_table(world: World):
-    """Every source with its counts, the total, and which engines made them."""
+    """Every source with counts, the total and the engines; CSV and JSON hold the same values."""
     for result in (
         at(world, "attrition"),
         run("attrition", env={"DECOMPOSERL_DATA": str(world.data)}),
@@ -96,10 +97,6 @@ def test_attrition_prints_the_papers_table(world: World):
         assert re.search(rf"HoVer +18,171 +30 +{SIZES['hover']}", result.stdout)
         assert f"{sum(SIZES.values())}" in result.stdout
         assert "engine=verifier=lexical" in result.stdout
-
-
-def test_attrition_formats_hold_the_same_rows(world: World):
-    """CSV, JSON and Markdown hold as many rows; CSV and JSON the same values."""
     for words in (("attrition",), ("attrition", "--by-reason")):
         csv = pl.read_csv(io.StringIO(at(world, *words, "--format", "csv").stdout))
         rows = json.loads(at(world, *words, "--format", "json").stdout)
@@ -208,7 +205,7 @@ def test_explain_takes_an_id_or_a_beginning(world: World, tmp_path: Path):
 
 
 def test_explain_tells_how_a_claim_ended(world: World):
-    """A leak with its test claim and numbers, a claim that left while reading, one held out."""
+    """A leak, a claim that left while reading, one held out; a split corpus by its source."""
     read = pl.read_parquet(world.data / "drops/claims/hover.parquet")["claim_id"][0]
     held = world.benchmark.filter(pl.col("source") == SPLIT)["claim_id"][0]
     lives = {
@@ -228,10 +225,6 @@ def test_explain_tells_how_a_claim_ended(world: World):
     assert "Dropped by deduplicated." == story["end"]
     assert "lexical_duplicate" == story["events"][-1]["numbers"]["reason"]
     assert "hover" == story["matched"]["name"]
-
-
-def test_explain_of_a_split_corpus_names_the_step_of_its_source(world: World):
-    """What its own benchmark leaves to training under the same id is no end of a claim."""
     claims = world.claims.filter(pl.col("source") == SPLIT)["claim_id"]
     for claim_id, fate in zip(claims, FATES, strict=False):
         story = json.loads(at(world, "explain", claim_id, "--json").stdout)
@@ -241,7 +234,7 @@ def test_explain_of_a_split_corpus_names_the_step_of_its_source(world: World):
 
 
 def test_sources_lists_licence_terms_and_files(tmp_path: Path):
-    """Every corpus with licence, use and files; what is on disk is counted."""
+    """Every corpus with licence, use and files; the bundled sample before it is written."""
     (tmp_path / "scitab").mkdir()
     (tmp_path / "scitab" / "sci_tab.json").write_text("[]", "utf-8")
     env = {"DECOMPOSERL_CORPORA": str(tmp_path), "COLUMNS": "200"}
@@ -255,10 +248,7 @@ def test_sources_lists_licence_terms_and_files(tmp_path: Path):
     shown = run("sources", env=env)
     assert 0 == shown.exit_code
     assert "1 of 1 files" in shown.stdout
-
-
-def test_sources_lists_the_bundled_sample_before_and_after_it_is_written(tmp_path: Path):
-    """Without a corpora folder: what a run reads, where it is, and nothing is written."""
+    shutil.rmtree(tmp_path / "scitab")
     env = {"DECOMPOSERL_CORPORA": "", "DECOMPOSERL_DATA": str(tmp_path), "COLUMNS": "200"}
     rows = {row["name"]: row for row in json.loads(run("sources", "--json", env=env).stdout)}
     assert ["scitab/sci_tab.json"] == rows["scitab"]["present"]
@@ -307,7 +297,7 @@ def test_a_shell_completes_commands_recipes_and_systems():
 
 
 def test_every_documented_command_exists():
-    """With its options and as many arguments; stages to run are in the graph, or the reader's."""
+    """With options, as many arguments, and stages of the graph or the reader's; settings too."""
     lines = decomposerl_lines()
     stages_here = stages_of(defs)
     for document, line in lines:
@@ -321,10 +311,6 @@ def test_every_documented_command_exists():
         own = {f"claims/{words[2]}" for words in named if words[:2] == ["init", "corpus"]}
         stages = {"funnel"}.union(given.get("stages") or ()) - own
         assert stages_named(sorted(stages), stages_here), (document, line)
-
-
-def test_every_documented_configuration_is_valid():
-    """Its assets and their settings exist."""
     job = defs.resolve_implicit_global_asset_job_def()
     for document, text in configurations():
         assert dg.validate_run_config(job, yaml.safe_load(text)), (document, text)

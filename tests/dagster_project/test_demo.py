@@ -47,9 +47,14 @@ def keys_of(job: str) -> set[str]:
 
 
 def test_each_file_is_a_configuration_of_its_job():
-    """Every asset and setting that a file names exists, by Dagster's own reading."""
+    """By Dagster's own reading; the demo trains with fewer steps and claims than its recipe."""
     for job, file in ASKED:
         assert dg.validate_run_config(defs.resolve_job_def(job), read_config(file)), file
+    (settings,) = read_config("demo_train.yaml")["ops"].values()
+    recipe = experiment(demo.RECIPE)
+    assert ["steps", "held_out_claims"] == list(settings["config"])
+    assert 0 < settings["config"]["steps"] < recipe.optimization.steps
+    assert 0 < settings["config"]["held_out_claims"] < recipe.held_out.claims
 
 
 @pytest.mark.parametrize("job", JOB_NAMES)
@@ -74,7 +79,7 @@ def fields_of(node: object) -> dict[str, dg.Field]:
 
 
 def test_the_jobs_make_every_asset():
-    """Each asset belongs to one job; the catalogue's and the test sets are read once more."""
+    """Each belongs to one job, save what is read once more; a part has no settings of the rest."""
     made = {name: keys_of(name) for name in JOB_NAMES}
     every = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
     again = {name: made.pop(name) for name in ("test_sets", "catalogue")}
@@ -86,15 +91,14 @@ def test_the_jobs_make_every_asset():
     assert {"report"} == made["write_report"]
     assert {"attrition", "chat_replies", "catalog"} == again["catalogue"] <= made["funnel"]
     assert again["test_sets"] == {key for key in made["funnel"] if key.startswith("benchmark/")}
-
-
-def test_the_demo_trains_a_part_of_its_recipe():
-    """Steps and held-out claims are fewer than the recipe's, all else is the recipe's."""
-    (settings,) = read_config("demo_train.yaml")["ops"].values()
-    recipe = experiment(demo.RECIPE)
-    assert ["steps", "held_out_claims"] == list(settings["config"])
-    assert 0 < settings["config"]["steps"] < recipe.optimization.steps
-    assert 0 < settings["config"]["held_out_claims"] < recipe.held_out.claims
+    chosen = {dg.AssetKey("deduplicated")}
+    part = defs.resolve_job_def("funnel").get_subset(
+        asset_selection=chosen, asset_check_selection=set[dg.AssetCheckKey]()
+    )
+    for given in ({}, {"ops": {"deduplicated": {"config": {"cosine": 0.9}}}}):
+        resolved = dg.validate_run_config(part, given)["ops"]
+        assert ["deduplicated"] == list(resolved)
+        assert {} == given or 0.9 == resolved["deduplicated"]["config"]["cosine"]
 
 
 def test_the_demo_asks_every_baseline_and_its_policy_on_a_part_of_every_test_set():
@@ -295,15 +299,3 @@ def test_a_launchpad_opens_with_every_setting_and_its_default(job: str):
     assert set(shown) <= {"ops"}
     defaults, prefilled = (dg.validate_run_config(definition, one) for one in ({}, shown))
     assert defaults == prefilled
-
-
-def test_a_part_of_a_job_has_no_settings_of_the_rest():
-    """As one stage, materialized from the page of the job."""
-    chosen = {dg.AssetKey("deduplicated")}
-    part = defs.resolve_job_def("funnel").get_subset(
-        asset_selection=chosen, asset_check_selection=set[dg.AssetCheckKey]()
-    )
-    for given in ({}, {"ops": {"deduplicated": {"config": {"cosine": 0.9}}}}):
-        resolved = dg.validate_run_config(part, given)["ops"]
-        assert ["deduplicated"] == list(resolved)
-        assert {} == given or 0.9 == resolved["deduplicated"]["config"]["cosine"]

@@ -181,7 +181,7 @@ def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
 
 
 def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
-    """The report says that it is set; text and JSON hold no part of it."""
+    """Only OpenAI's own endpoint needs one; text and JSON hold no part of it."""
     with listing("gpt-5-mini", "text-embedding-3-large") as server:
         env = {"PROFILE": "paper", "CHAT_URL": server.url, "EMBEDDER_URL": server.url}
         results = [doctor(tmp_path, *words, KEY=CANARY, **env) for words in ((), ("--json",))]
@@ -190,6 +190,11 @@ def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
         assert CANARY not in result.output
         assert "canary" not in result.output
         assert "set (never shown)" in result.stdout
+    assert "missing" == look.key("A_KEY", NO_KEY, required=True).state
+    assert "note" == look.key("A_KEY", NO_KEY, required=False).state
+    paper, local = engine_choices("paper", {}), engine_choices("local", {})
+    assert [False, True, True, False, False] == [server.needs_key for server in paper.servers]
+    assert [False, False] == [server.needs_key for server in local.servers]
 
 
 ANSWERS = [
@@ -263,15 +268,6 @@ def test_a_verdict_needs_room_for_the_thought(model: str, tmp_path: Path):
     assert {1_023: "note", 1_024: "ok"} == limits
 
 
-def test_a_required_key_is_missed_and_an_optional_one_is_noted():
-    """Only OpenAI's own endpoint needs one."""
-    assert "missing" == look.key("A_KEY", NO_KEY, required=True).state
-    assert "note" == look.key("A_KEY", NO_KEY, required=False).state
-    paper, local = engine_choices("paper", {}), engine_choices("local", {})
-    assert [False, True, True, False, False] == [server.needs_key for server in paper.servers]
-    assert [False, False] == [server.needs_key for server in local.servers]
-
-
 def test_packages_models_cards_and_room_are_found_where_they_are(tmp_path: Path):
     """An installed distribution has its version; a folder counts once its files are there.
 
@@ -303,24 +299,6 @@ def test_packages_models_cards_and_room_are_found_where_they_are(tmp_path: Path)
     assert not later.exists()
 
 
-def test_bytes_instead_of_tokens_are_named(tmp_path: Path):
-    """Without the model's tokenizer what is lost is named, and where one may be given."""
-    lost = look.chunk_tokenizer("", "nobody/nothing")
-    assert ("note", True) == (lost.state, "bytes" in lost.said)
-    assert "DECOMPOSERL_VERIFIER_TOKENIZER" in lost.fix
-    assert "note" == look.chunk_tokenizer("", "/no such name").state
-    assert "missing" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
-    (tmp_path / "tokenizer.json").write_text("{}")
-    for tokenizer, model in ((str(tmp_path), "nobody/nothing"), ("", str(tmp_path))):
-        assert "ok" == look.chunk_tokenizer(tokenizer, model).state
-    assert "as configured" in look.chunk_tokenizer("bytes", str(tmp_path)).said
-    assert "missing" == look.hub_model("/no such/name").state
-    env = {"PROFILE": "paper", "CHAT_URL": closed_url(), "VERIFIER_TOKENIZER": str(tmp_path)}
-    findings = page_of(tmp_path, **env)["findings"]
-    (found,) = [one for one in findings if one["what"].startswith("tokenizer of the chunks")]
-    assert str(tmp_path / "tokenizer.json") == found["said"]
-
-
 def frame(claims: int, evidence: str = "a b c d e f g h i j") -> pl.DataFrame:
     return pl.DataFrame({"claim": ["one two"] * claims, "evidence": [evidence] * claims})
 
@@ -331,7 +309,7 @@ def write(frame: pl.DataFrame, file: Path) -> None:
 
 
 def test_rows_and_lengths_are_counted_where_there_are_some(tmp_path: Path):
-    """A stage that has not run keeps, as far as anybody knows, all that it is given."""
+    """What is here is counted; both estimates say which rows they took, money has a price."""
     assert measured_workload(tmp_path) is None
     write(frame(30), tmp_path / "claims" / "a.parquet")
     write(frame(10, "a " * 50), tmp_path / "claims" / "b.parquet")
@@ -343,10 +321,8 @@ def test_rows_and_lengths_are_counted_where_there_are_some(tmp_path: Path):
     found = measured_workload(tmp_path)
     assert found is not None
     assert (40, 20, 25, 9) == (found.entities, found.verifier, found.embedder, found.decomposer)
-
-
-def test_the_cost_is_estimated_for_what_is_here_and_for_the_papers_pool(tmp_path: Path):
-    """Both say which rows they took; money follows from the price of the variable."""
+    for file in tmp_path.rglob("*.parquet"):
+        file.unlink()
     write(frame(30), tmp_path / "claims" / "a.parquet")
     env = {"DECOMPOSERL_CHAT_PRICE": "1/10", "DECOMPOSERL_CHAT_URL": closed_url()}
     env |= {"DECOMPOSERL_EMBEDDER_URL": env["DECOMPOSERL_CHAT_URL"]}
@@ -413,7 +389,7 @@ ENDPOINTS = ("CHAT", "JUDGE", "EMBEDDER", "QUESTIONS", "EVALUATION", "VERIFIER")
 
 
 def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
-    """Missing with the install command, ours only a note where allowed; fine where it is here."""
+    """What is lost without MiniCheck's form or the tokenizer is named, with what mends it."""
     nowhere = [str(tmp_path / "nowhere")]
     for use in ("chat", "pair"):
         lost = look.verifier_form(use, "", allow_own=False, search=nowhere)
@@ -427,6 +403,20 @@ def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
         assert here.said.startswith("prompt=published@")
     wrong = look.verifier_form("chat", "/no such folder", allow_own=True, search=nowhere)
     assert ("missing", "set DECOMPOSERL_PROMPTS") == (wrong.state, wrong.fix)
+    lost = look.chunk_tokenizer("", "nobody/nothing")
+    assert ("note", True) == (lost.state, "bytes" in lost.said)
+    assert "DECOMPOSERL_VERIFIER_TOKENIZER" in lost.fix
+    assert "note" == look.chunk_tokenizer("", "/no such name").state
+    assert "missing" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
+    (tmp_path / "tokenizer.json").write_text("{}")
+    for tokenizer, model in ((str(tmp_path), "nobody/nothing"), ("", str(tmp_path))):
+        assert "ok" == look.chunk_tokenizer(tokenizer, model).state
+    assert "as configured" in look.chunk_tokenizer("bytes", str(tmp_path)).said
+    assert "missing" == look.hub_model("/no such/name").state
+    env = {"PROFILE": "paper", "CHAT_URL": closed_url(), "VERIFIER_TOKENIZER": str(tmp_path)}
+    findings = page_of(tmp_path, **env)["findings"]
+    (found,) = [one for one in findings if one["what"].startswith("tokenizer of the chunks")]
+    assert str(tmp_path / "tokenizer.json") == found["said"]
 
 
 @pytest.mark.parametrize("profile", ["local", "paper"])
@@ -485,8 +475,8 @@ def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
     assert "DECOMPOSERL_GENERATION_URL" in found["fix"]
 
 
-def test_a_judge_of_another_kind_costs_otherwise():
-    """A ruling takes 120 tokens, 1,000 with thinking; a classifier asks for no money at all."""
+def test_a_judge_of_another_kind_costs_otherwise(tmp_path: Path):
+    """A ruling takes 120 tokens, more with thinking; unknown hours are a dash."""
     engines = engine_choices("paper", {})
     for word, reply in (("", 120), ("off", 120), ("512", 632), ("on", 1_000), ("default", 1_000)):
         chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
@@ -502,10 +492,6 @@ def test_a_judge_of_another_kind_costs_otherwise():
         engine_choices("embedded", {}), NOWHERE, "tiny_clean_classifiers"
     ).lines[0]
     assert ("tiny judge on minilm", None) == (at_home.engine, at_home.gpu_hours)
-
-
-def test_hours_that_nobody_published_are_not_zero(tmp_path: Path):
-    """A dash for the judge in FP8, and for the total."""
     judge = "Qwen/Qwen3-32B-FP8"
     fp8 = LOCAL | {"JUDGE_PRICE": "", "JUDGE_MODEL": judge}
     lines = doctor(tmp_path, **fp8).stdout.splitlines()

@@ -193,8 +193,8 @@ def cost_rows() -> list[tuple[str, ...]]:
     return [*found, (f"{whole:g}", f"{calls:,.0f}", amount, "")]
 
 
-def test_the_table_is_calculated_from_what_the_page_names():
-    """Claims, counted calls, prompts and list prices give each cell, and the sum elsewhere."""
+def test_the_table_is_calculated_from_what_the_page_names(tmp_path: Path):
+    """Claims, calls, prompts and prices give each cell; the ceiling keeps the model's prices."""
     section = COSTS.split("## Evaluation\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     printed = [tuple(cell.strip() for cell in line.split("|")[2:-1]) for line in lines]
@@ -204,10 +204,6 @@ def test_the_table_is_calculated_from_what_the_page_names():
     dollars = sum(float(row[-1]) for row in printed[:2])
     tables = (ROOT / "docs/how-to/paper-tables.md").read_text("utf-8")
     assert f"about {round(dollars, -1):.0f} dollars" in tables
-
-
-def test_the_ceiling_on_the_page_is_a_valid_configuration(tmp_path: Path):
-    """The run has it, and keeps the model's prices, without which nothing would be counted."""
     (block,) = re.findall(r"```yaml\n(.*?)```", COSTS, re.DOTALL)
     given = yaml.safe_load(block)["resources"]["evaluation_model"]
     env = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_DATA": str(tmp_path)}

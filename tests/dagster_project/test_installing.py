@@ -22,25 +22,10 @@ def program(lines: list[str], tail: str = "") -> list[str]:
     return [sys.executable, "-c", f"import sys, time\nprint({chr(10).join(lines)!r})\n{tail}"]
 
 
-def test_what_is_collected_and_installed_is_counted(tmp_path: Path):
-    """Packages and megabytes as pip announces them, then those in site-packages, with a rate."""
-    (tmp_path / "pip-26.dist-info").mkdir()
-    progress = Installation(tmp_path)
-    for line in PIP:
-        progress.read(line)
-    assert progress.line().startswith("  collecting: 3 packages, 181 MB, 0 s")
-    progress.read("Installing collected packages: a, b, c, d")
-    assert progress.line() == "  installing: 0 of 4 packages, 0 s"
-    for name in "ab":
-        (tmp_path / f"{name}-1.dist-info").mkdir()
-    progress.since -= 4
-    assert progress.line() == "  installing: 2 of 4 packages, 0 s, 0.5 a second, 4 s left"
-
-
 def test_a_file_gets_lines_and_the_log_all_of_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Pip's own lines are in the log only; of a failure the last ones, and its exit status."""
+    """A file gets lines, the log all of it; of a failure the last; what is installed has a rate."""
     log = tmp_path / "pip.log"
     command = program(PIP, "sys.stdout.flush(); time.sleep(0.5)")
     assert 0 == run(command, log, Installation(tmp_path), every_s=0.1)
@@ -53,3 +38,15 @@ def test_a_file_gets_lines_and_the_log_all_of_it(
     *_, error, last = capsys.readouterr().err.splitlines()
     assert "ERROR: No matching distribution" == error
     assert str(log) in last
+
+    (tmp_path / "pip-26.dist-info").mkdir()
+    progress = Installation(tmp_path)
+    for line in PIP:
+        progress.read(line)
+    assert progress.line().startswith("  collecting: 3 packages, 181 MB, 0 s")
+    progress.read("Installing collected packages: a, b, c, d")
+    assert progress.line() == "  installing: 0 of 4 packages, 0 s"
+    for name in "ab":
+        (tmp_path / f"{name}-1.dist-info").mkdir()
+    progress.since -= 4
+    assert progress.line() == "  installing: 2 of 4 packages, 0 s, 0.5 a second, 4 s left"

@@ -167,7 +167,7 @@ def test_doctor_writes_and_removes_a_probe(server: ObjectServer, tmp_path: Path)
 
 
 def test_definitions_load_without_the_bucket(tmp_path: Path):
-    """A code location starts while storage is away; nothing is asked, and the URL is kept."""
+    """While storage is away, too; a URL that cannot be is refused by its variable, not repeated."""
     environment = {
         "DECOMPOSERL_DATA": "s3://no-such-bucket/x/",
         "DECOMPOSERL_SCRATCH": str(tmp_path),
@@ -177,10 +177,6 @@ def test_definitions_load_without_the_bucket(tmp_path: Path):
     assert tmp_path in profile.data.parents
     assert build_definitions(profile).resolve_all_job_defs()
     detach(profile.data)
-
-
-def test_a_url_that_cannot_be_is_refused(tmp_path: Path):
-    """By name of the variable, and the URL is not repeated; a scratch folder that is a file."""
     wrong = {"s3://key:hidden@bucket/x": "environment", "hdfs://hidden/x": "s3, gs and az"}
     for url, said in (wrong | {"s3:/hidden/x": "URL"}).items():
         with pytest.raises(ConfigError, match=said) as refused:

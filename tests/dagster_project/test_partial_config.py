@@ -162,7 +162,7 @@ def test_a_key_is_found_and_never_shown(tmp_path: Path):
 
 
 def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
-    """A setting in a wrong place, or misspelt, would be ignored: Dagster is to refuse it."""
+    """Dagster refuses one in a wrong place; a run keeps the folder where it sets the rule alone."""
     graph = build_definitions(Profile("embedded", None, tmp_path)).resolve_asset_graph()
     nodes = (graph.get(key) for key in graph.materializable_asset_keys)
     schemas = {
@@ -171,9 +171,6 @@ def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
     }
     assert [] == [key for key, kind in sorted(schemas.items()) if not isinstance(kind, dg.Shape)]
 
-
-def test_an_asset_of_a_run_reads_the_corpora_of_the_profile(tmp_path: Path):
-    """In a run: the folder stays where the run sets the label rule alone."""
     given: list[CorporaResource] = []
 
     @dg.asset

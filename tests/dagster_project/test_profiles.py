@@ -202,12 +202,18 @@ def test_what_a_variable_cannot_mean_is_one_sentence(row: dict[str, str]):
 
 
 def test_two_chat_endpoints_are_two():
-    """The chat model alone is asked at several places; a slash at the end means nothing."""
+    """Chat is asked at several places; names that end in KEY are keys, which no server sees."""
     chosen = engine_choices("local", {"DECOMPOSERL_CHAT_URL": " http://a/v1/ ,https://[::1]:8/v1,"})
     assert chosen.chat_server is not None
     assert ("http://a/v1", "https://[::1]:8/v1") == chosen.chat_server.urls
     for device in ("cpu", "mps", "cuda", "cuda:0", "cuda:11"):
         assert device == engine_choices("local", {"DECOMPOSERL_DEVICE": device}).device
+    names = ("KEY", "OPENAI_API_KEY", "MY_KEY", "HF_TOKEN", "KEYBOARD", "MONKEY", "my_key")
+    assert ("KEY", "MY_KEY", "OPENAI_API_KEY", "my_key") == names_of_keys(dict.fromkeys(names, "x"))
+    env = {"A_KEY": "1", "PATH": "/bin"}
+    assert ("A_KEY",) == engine_choices("paper", env).withheld
+    made = engine_resources(EngineChoices(withheld=("A_KEY",)), "r", "", ["HF_TOKEN", "MY_TOKEN"])
+    assert ["A_KEY", "MY_TOKEN"] == made["evaluation_model"].entries.withheld, "an entry's, too"
 
 
 @LAW
@@ -216,16 +222,6 @@ def test_a_price_is_read_as_it_was_written(prompt: float, completion: float | No
     """One amount or two; a completion that is not named costs nothing."""
     said = f"{prompt!r}" if completion is None else f"{prompt!r} / {completion!r}"
     assert Price(prompt, completion or 0.0) == price({"P": said}, "P")
-
-
-def test_names_that_end_in_key_are_keys():
-    """``HF_TOKEN`` and words that merely begin so are not; a started server sees none of them."""
-    names = ("KEY", "OPENAI_API_KEY", "MY_KEY", "HF_TOKEN", "KEYBOARD", "MONKEY", "my_key")
-    assert ("KEY", "MY_KEY", "OPENAI_API_KEY", "my_key") == names_of_keys(dict.fromkeys(names, "x"))
-    env = {"A_KEY": "1", "PATH": "/bin"}
-    assert ("A_KEY",) == engine_choices("paper", env).withheld
-    made = engine_resources(EngineChoices(withheld=("A_KEY",)), "r", "", ["HF_TOKEN", "MY_TOKEN"])
-    assert ["A_KEY", "MY_TOKEN"] == made["evaluation_model"].entries.withheld, "an entry's, too"
 
 
 URL = "http://127.0.0.1:8004/v1"

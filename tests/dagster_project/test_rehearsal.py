@@ -45,7 +45,7 @@ def done(data: Path) -> "subprocess.CompletedProcess[str]":
 def test_every_step_of_the_profile_is_rehearsed(
     done: "subprocess.CompletedProcess[str]", data: Path
 ):
-    """Each has a line when it ends and a row of the report, in the order of a full run."""
+    """Each has a line and a row of the report, in order; the full run is estimated from them."""
     assert 0 == done.returncode, done.stdout + done.stderr
     ended = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("✓")]
     assert list(STEPS) == ended
@@ -53,6 +53,10 @@ def test_every_step_of_the_profile_is_rehearsed(
     rows = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines()]
     assert list(STEPS) == [row.replace("\\", "") for row in rows if row.replace("\\", "") in STEPS]
     assert page.rstrip().endswith("every step succeeded.")
+    (line,) = [one for one in done.stdout.splitlines() if one.startswith("training: ")]
+    assert "30 steps" in line
+    assert "512 held-out completions" in line  # 128 claims, two completions, both ends
+    assert "hours" in done.stdout
 
 
 def test_the_claims_of_a_rehearsal_are_few_and_all_in_its_folder(
@@ -70,16 +74,6 @@ def test_the_claims_of_a_rehearsal_are_few_and_all_in_its_folder(
     assert (True, True) == (words[-1] > 4_000, words[-2] < 1_000)  # the longest, and any others
     (config,) = folder.glob("policy/tiny/outcome.json")
     assert '"steps": 2' in config.read_text("utf-8")
-
-
-def test_the_full_run_is_estimated_from_what_was_measured(
-    done: "subprocess.CompletedProcess[str]",
-):
-    """Hours of the recipe's thirty steps from two, and of the judge's calls."""
-    (line,) = [one for one in done.stdout.splitlines() if one.startswith("training: ")]
-    assert "30 steps" in line
-    assert "512 held-out completions" in line  # 128 claims, two completions, both ends
-    assert "hours" in done.stdout
 
 
 def test_what_is_missing_ends_it_before_anything_runs(tmp_path: Path):

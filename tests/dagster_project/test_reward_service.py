@@ -170,14 +170,6 @@ def test_a_bad_request_names_row_and_field(sent: bytes, row: int | None, field: 
         assert (row, field) == (problems[0]["row"], problems[0]["field"])
 
 
-def test_what_is_not_read_is_a_note():
-    """Unknown fields cost nothing and are named once."""
-    _, reply = service().answer(body(ROW | {"extra": 1}, ROW | {"extra": 2}, model="x"))
-    first, second = reply["notes"]
-    assert "'model'" in first
-    assert "row 0, field 'extra'" in second
-
-
 @dataclass
 class Broken:
     """A judge that cannot answer at all."""
@@ -191,10 +183,14 @@ class Broken:
 
 
 def test_a_judge_that_cannot_answer_is_no_reward():
-    """The reason is in the reply; 503 says that another attempt may help."""
+    """503 says that another attempt may help; unknown fields cost nothing and are named once."""
     for fault, status in ((EngineError("no answer"), 503), (ConfigError("no key is set"), 500)):
         replied = service(Broken(fault)).answer(body(*rows(TRACES)))
         assert (status, {"error": str(fault)}) == replied
+    _, reply = service().answer(body(ROW | {"extra": 1}, ROW | {"extra": 2}, model="x"))
+    first, second = reply["notes"]
+    assert "'model'" in first
+    assert "row 0, field 'extra'" in second
 
 
 @contextmanager

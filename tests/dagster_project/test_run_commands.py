@@ -124,12 +124,19 @@ def test_the_help_lists_every_stage(home: dict[str, str]):
 
 
 def test_a_group_stands_for_its_stages():
-    """Each stage once; a group with partitioned assets is no word."""
+    """Each stage once; what is missing upstream ends at what is on disk, with what needs it."""
     named = stages_named(["sources", "selected", "claims/b"], GRAPH)
     assert ["claims/a", "claims/b", "selected"] == named
     with pytest.raises(ConfigError, match="'training'"):
         stages_named(["training"], GRAPH)
     assert "sources, selected" == condensed(["claims/b", "selected", "claims/a"], GRAPH)
+
+    def missing(key: str, *on_disk: str) -> dict[str, list[str]]:
+        return missing_upstream([key], GRAPH, on_disk.__contains__)
+
+    assert {} == missing("selected", "filtered")
+    assert {"claims/b": ["filtered"], "filtered": ["selected"]} == missing("selected", "claims/a")
+    assert {"selected": []} == missing("table", "filtered")
 
 
 HINT = re.compile(r"decomposerl run ((?:[a-z_]+ )*[a-z_]+)(?= --|[\"'\n])")
@@ -143,17 +150,6 @@ def hints() -> dict[str, str]:
         for path in (ROOT / name).rglob("*.py")
     )
     return {line: path.name for path in files for line in HINT.findall(path.read_text("utf-8"))}
-
-
-def test_what_is_missing_upstream_ends_at_what_is_on_disk():
-    """With what needs it; partitioned assets are left out; a dependency alone is not needed."""
-
-    def missing(key: str, *on_disk: str) -> dict[str, list[str]]:
-        return missing_upstream([key], GRAPH, on_disk.__contains__)
-
-    assert {} == missing("selected", "filtered")
-    assert {"claims/b": ["filtered"], "filtered": ["selected"]} == missing("selected", "claims/a")
-    assert {"selected": []} == missing("table", "filtered")
 
 
 def test_the_instance_is_that_of_make(tmp_path: Path):

@@ -130,7 +130,7 @@ def until(found: Callable[[], bool]) -> None:
 
 
 def test_a_file_gets_a_line_now_and_then():
-    """Step and bars in one line, with count, rate and time left; nothing once they are done."""
+    """Step and bars in one line, after a silence, with rate and time left; nothing once done."""
     stream, logged = io.StringIO(), []
     with ProgressDisplay(Terminal(file=stream), logged.append, SOON_S) as display:
         display.step("claims/toy")
@@ -148,9 +148,6 @@ def test_a_file_gets_a_line_now_and_then():
     assert f"  {line}" in stream.getvalue().splitlines()
     assert "\x1b" not in stream.getvalue()
 
-
-def test_what_was_printed_delays_the_next_line():
-    """A line comes after a silence, and not beside other output."""
     logged: list[str] = []
     with ProgressDisplay(Terminal(file=io.StringIO()), logged.append, 0.5) as display:
         display.step("busy")

@@ -42,16 +42,12 @@ def test_a_term_that_matches_nothing_is_refused_with_the_nearest(graph: dg.Defin
 
 
 def test_every_documented_selection_stands(graph: dg.Definitions):
-    """What the documents tell a user to type is not refused; a tag is selected with its value."""
+    """With a tag's value, too; the last of a command line counts, as click reads it."""
     for line in materialize_lines():
         refuse_unmatched(option(shlex.split(line), "--select"), graph)
     hover = graph.resolve_asset_graph().get(dg.AssetKey(["claims", "hover"]))
     for value in ('="{}"', "={}"):
         refuse_unmatched(f'tag:"domain"{value.format(hover.tags["domain"])}', graph)
-
-
-def test_the_selection_is_read_from_the_command_line_alone():
-    """As click reads it: the last counts, with a space or an equals sign."""
     words = ["dagster", "asset", "materialize", "-m", "x"]
     assert "a" == typed_selection([*words, "--select", "a"])
     assert "b" == typed_selection([*words, "--select=b"])

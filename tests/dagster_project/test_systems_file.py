@@ -161,21 +161,6 @@ def test_another_file_can_be_named(home: Home, tmp_path: Path):
     assert (2, True) == (absent.exit_code, "absent.toml" in absent.stderr)
 
 
-def test_a_file_that_is_none_is_refused(tmp_path: Path):
-    """A folder, a device, a file of megabytes, other bytes: at once, and named."""
-    path, profile = tmp_path / "systems.toml", Profile("embedded", None, tmp_path)
-    for made in (
-        path.mkdir,
-        lambda: path.symlink_to("/dev/zero"),
-        lambda: path.write_bytes(b"#" * 1_000_001),
-        lambda: path.write_bytes(b"# \xff"),
-    ):
-        made()
-        with pytest.raises(ConfigError, match=r"systems\.toml"):
-            entries_for(profile)
-        path.rmdir() if path.is_dir() else path.unlink()
-
-
 @pytest.mark.parametrize("name", ["embedded", "local", "paper"])
 def test_endpoint_variables_work_in_every_profile(name: str, tmp_path: Path):
     """An endpoint that is named, open models at a URL, and OpenAI's; policies as before."""
@@ -203,13 +188,24 @@ def test_endpoint_variables_work_in_every_profile(name: str, tmp_path: Path):
 
 
 def test_a_key_may_be_one_of_the_programs_own(tmp_path: Path):
-    """A variable that is documented; any other that begins so is refused when the file is read."""
+    """A documented variable, no other of the program's; a file that is none is refused at once."""
     profile, path = Profile("embedded", None, tmp_path), tmp_path / "systems.toml"
     path.write_text(entry("mine", "http://127.0.0.1:9/v1", key="DECOMPOSERL_JUDGE_KEY"))
     assert ["DECOMPOSERL_JUDGE_KEY"] == [one.key for one in entries_for(profile)]
     path.write_text(entry("mine", "http://127.0.0.1:9/v1", key="DECOMPOSERL_MY_KEY"))
     with pytest.raises(ConfigError, match=r"\[mine\] key: "):
         entries_for(profile)
+    path.unlink()
+    for made in (
+        path.mkdir,
+        lambda: path.symlink_to("/dev/zero"),
+        lambda: path.write_bytes(b"#" * 1_000_001),
+        lambda: path.write_bytes(b"# \xff"),
+    ):
+        made()
+        with pytest.raises(ConfigError, match=r"systems\.toml"):
+            entries_for(profile)
+        path.rmdir() if path.is_dir() else path.unlink()
 
 
 def test_the_doctor_names_the_entries_that_lack_something(home: Home):

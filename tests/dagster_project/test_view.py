@@ -382,17 +382,13 @@ def test_what_is_no_mark_is_refused(client: TestClient, data: Path):
 
 
 def test_only_this_machine_is_answered(client: TestClient):
-    """By each of its names, whatever the port; another name that DNS leads here shows nothing."""
+    """By each of its names; no frame, no sniffing, no cache and no other origin in any answer."""
     others = ("evil.example", "evil.example:1234", "127.0.0.1.evil.example", "")
     for path in ("/", "/data/index", "/data/block/0", "/marks", "/marks.jsonl"):
         for host in others:
             assert 403 == client.get(path, headers={"Host": host}).status_code, (path, host)
     for host in ("127.0.0.1:1", "localhost:1234", "[::1]:1234", "LOCALHOST"):
         assert 200 == client.get("/marks", headers={"Host": host}).status_code, host
-
-
-def test_headers_of_every_answer(client: TestClient):
-    """No frame, no sniffing, no cache, no other origin."""
     for answer in (client.get("/"), client.get("/data/index"), client.post("/marks", json={})):
         assert "DENY" == answer.headers["x-frame-options"]
         assert "nosniff" == answer.headers["x-content-type-options"]
