@@ -5,9 +5,10 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.corpora import source_assets
-from decomposerl.claims.catalogue import SOURCES, with_own_sources
+from assets.corpora import benchmark_assets, source_assets
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, with_own_sources
 from decomposerl.claims.generic import parse_source_toml
+from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Source
 from resources.corpora.resource import CorporaResource, LoadConfig
 from resources.store.parquet import DataFolder, ParquetTables
@@ -56,7 +57,7 @@ def test_a_copy_is_read_as_its_file_says_whatever_reading_is_chosen(tmp_path: Pa
         root=str(tmp_path), settings=LoadConfig(readings={"faviq_a": "positive"})
     )
     (said,) = warnings_of(own, chosen, tmp_path)
-    assert said.startswith("faviq_a: the reading 'positive' is not used, as your copy")
+    assert said.startswith("faviq_a: the reading 'positive' is not used")
     assert [] == warnings_of(own, CorporaResource(root=str(tmp_path)), tmp_path)
     (asset,) = source_assets([own], [])
     assert "against the paper" not in asset.metadata_by_key[asset.key]
@@ -74,3 +75,22 @@ def test_forms_that_are_not_read_are_a_warning(tmp_path: Path):
     said = warnings_of(source, CorporaResource(root=str(tmp_path)), tmp_path)
     read, others = "faviq/train.jsonl was read", "faviq/train.parquet"
     assert [f"claims/faviq_a: {read}; other forms of it were not: {others}"] == said
+
+
+SHOWN = "against the paper"
+
+
+def test_every_source_shows_why_its_rows_are_not_the_papers():
+    """The text of the one table; a test set shows it where it is none of a training corpus."""
+    for source, asset in zip(SOURCES, source_assets(SOURCES, BENCHMARKS), strict=True):
+        known = difference_of(source.name)
+        assert known is not None
+        assert known.text == asset.metadata_by_key[asset.key][SHOWN]
+        assert f"Paper: {source.paper_raw:,}." in known.text
+    tested = {
+        benchmark.name: asset.metadata_by_key[asset.key].get(SHOWN)
+        for benchmark, asset in zip(BENCHMARKS, benchmark_assets(BENCHMARKS, SOURCES), strict=True)
+    }
+    fever = difference_of("fever")
+    assert fever is not None
+    assert {"fever": fever.text} == {name: text for name, text in tested.items() if text}

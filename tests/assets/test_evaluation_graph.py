@@ -1,27 +1,49 @@
-"""The evaluation's assets: every system of the embedded profile, resumed, limited, refused."""
+"""The evaluation's assets: every system of the embedded profile, resumed, refused, checked."""
 
+import json
 import shutil
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
 import polars as pl
 import pytest
 
+from assets.calibrations import calibrations_asset
+from assets.evaluation import evaluation_assets
+from assets.evaluation_checks import evaluation_checks
+from dagster_project.definitions import build_definitions
+from dagster_project.profiles import profile_from_environment
 from decomposerl import schemas
+from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.regression import acceptable_scores
+from decomposerl.evaluation.subset import evaluation_subset
+from decomposerl.funnel.settings import DecontaminationSettings
+from decomposerl.schemas import CALIBRATIONS, SILVER_DECOMPOSED, TRAINING_CLAIMS
+from evaluation_files import SYSTEMS as TWO
+from evaluation_files import predictions
 from evaluation_graph import (
     CLAIMS,
+    NAMES,
     OF_PROFILE,
     SYSTEMS,
+    TEST_SETS,
     materialize,
     metadata,
+    resources,
     write_policy_of,
     write_tests,
 )
+from fault_server import MODEL, Answer, FaultServer, replying
+from leaderboard_parts import score, scores
 from resources.catalogue.database import build_catalogue, engines_of, open_catalogue
+from resources.corpora.resource import CorporaResource
+from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import write_accepted
-from resources.store.parquet import DataFolder, file_sha256
+from resources.evaluation.served_policy import ServedModels
+from resources.store.parquet import DataFolder, file_sha256, run_path, write_parquet
+from strategies import example_row, frame_of
 from studies.reference.files import unlisted
 
 SIMPLE, FEVER = "simple-rules-faithful", "predictions__fever"
@@ -59,7 +81,7 @@ def failure(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> 
 
 
 def test_every_system_predicts_every_claim_that_can_be_asked(whole: Path):
-    """Ten methods by both protocols and the verifier: one row a claim, by its names."""
+    """Each method by both protocols, one row a claim; a verifier refutes other years."""
     folder = DataFolder(base_dir=str(whole))
     asked = folder.read("benchmark/fever").drop_nulls(["label", "evidence"])["claim_id"].to_list()
     assert CLAIMS == len(asked)
@@ -74,11 +96,8 @@ def test_every_system_predicts_every_claim_that_can_be_asked(whole: Path):
         calls = schemas.CALLS.conform(folder.read(f"calls/fever/{system}"))
         per_claim = calls.group_by("claim_id").agg(pl.len().cast(pl.Int64).alias("calls"))
         assert made.select("claim_id", "calls").sort("claim_id").equals(per_claim.sort("claim_id"))
-
-
-def test_a_verifier_tells_right_from_wrong_and_the_leaderboard_shows_it(whole: Path):
-    """Other years are refuted; the cell has its interval, the engine, no figure of the paper."""
-    board = DataFolder(base_dir=str(whole)).read("leaderboard")
+    folder = DataFolder(base_dir=str(whole))
+    board = folder.read("leaderboard")
     (cell,) = board.filter(system="minicheck-lexical", benchmark="fever").to_dicts()
     assert (0, CLAIMS, "scored", None) == tuple(
         cell[name] for name in ("table", "rows", "status", "paper")
@@ -86,28 +105,22 @@ def test_a_verifier_tells_right_from_wrong_and_the_leaderboard_shows_it(whole: P
     assert cell["score"] > 90
     assert cell["engine"].startswith("lexical_verifier")
     ran = board.filter(pl.col("engine").is_not_null())
-    assert set(OF_PROFILE) == set(ran["system"])
-    assert {0} == set(ran["table"])
-
-
-def test_a_test_set_without_files_is_not_available(whole: Path):
-    """Nobody is asked, nothing fails, and the leaderboard says which cells it is."""
-    folder = DataFolder(base_dir=str(whole))
+    assert (set(OF_PROFILE), {0}) == (set(ran["system"]), set(ran["table"]))
     assert 0 == folder.read(f"predictions/wice/{SIMPLE}").height
     assert "not_available" == folder.run(f"predictions/wice/{SIMPLE}")["status"]
-    status = folder.read("leaderboard").filter(system=SIMPLE, benchmark="wice")["status"]
+    status = board.filter(system=SIMPLE, benchmark="wice")["status"]
     assert ["not_available"] == status.to_list()
-
-
-def test_all_pairs_are_compared(whole: Path):
-    """Each pair once, over the claims that both have."""
-    pairs = DataFolder(base_dir=str(whole)).read("comparison")
+    pairs = folder.read("comparison")
     assert len(OF_PROFILE) * (len(OF_PROFILE) - 1) // 2 == pairs.height
     assert {CLAIMS} == set(pairs["rows"])
 
 
 def test_the_catalogue_has_it_all(whole: Path):
-    """Views over predictions, calls and scores; the funnel's engines are not the evaluation's."""
+    """Views over predictions, calls and scores; the funnel's engines are not the evaluation's.
+
+    ``docs/reference/files.md`` has a path for each file that an evaluation writes.
+    """
+    assert [] == unlisted(whole)
     build_catalogue(whole)
     with open_catalogue(whole) as connection:
         query = "SELECT count(DISTINCT system), count(*) FROM predictions"
@@ -119,75 +132,54 @@ def test_the_catalogue_has_it_all(whole: Path):
     assert [] == engines_of(whole)
 
 
-def test_every_file_is_on_the_reference_page(whole: Path):
-    """``docs/reference/files.md`` has a path for each file that an evaluation writes."""
-    assert [] == unlisted(whole)
-
-
 def test_what_was_left_out_and_asked_is_shown(data: Path):
-    """Claims without a label or evidence are counted with the reason; calls by operation."""
+    """Claims without a label or evidence are counted with the reason; calls by operation.
+
+    The second time nobody is asked, and the predictions are the same file.
+    """
+    path = data / f"predictions/fever/{SIMPLE}.parquet"
     result = materialize(data, SIMPLE, "fever")
     shown = metadata(result, FEVER)
-    assert (1, 1, CLAIMS) == tuple(
-        shown[name]
-        for name in ("left out: no_label", "left out: no_evidence", "claims that could be asked")
-    )
-    assert ("ok", CLAIMS, 0) == tuple(
-        shown[name] for name in ("status", "engine calls", "engine results reused")
-    )
+    left = ("left out: no_label", "left out: no_evidence", "claims that could be asked")
+    assert (1, 1, CLAIMS) == tuple(shown[name] for name in left)
+    asked = ("status", "engine calls", "engine results reused")
+    assert ("ok", CLAIMS, 0) == tuple(shown[name] for name in asked)
     assert f"- **verify \\(verdict\\)**: {CLAIMS} calls," in shown["calls by operation"]
     assert "verdicts" == next(name for name in shown if not name.startswith("dagster/"))
     assert {"balanced_accuracy", "parse_rate"} <= set(metadata(result, "scores__fever"))
-    assert all(check.passed for check in result.get_asset_check_evaluations())
-    assert 3 == len(result.get_asset_check_evaluations())
-
-
-def test_a_finished_run_is_a_no_op_and_gives_the_same_bytes(data: Path):
-    """The second time nobody is asked, and the predictions are the same file."""
-    path = data / f"predictions/fever/{SIMPLE}.parquet"
-    assert materialize(data, SIMPLE, "fever").success
+    assert [True] * 3 == [check.passed for check in result.get_asset_check_evaluations()]
     first = file_sha256(path)
     again = metadata(materialize(data, SIMPLE, "fever"), FEVER)
-    assert (0, CLAIMS) == (again["engine calls"], again["engine results reused"])
+    assert ("ok", 0, CLAIMS) == tuple(again[name] for name in asked)
     assert first == file_sha256(path)
 
 
-def test_a_comparison_with_a_short_run_says_so(data: Path, whole: Path):
-    """Whole runs are held against each other unmarked, each against the short one marked."""
+def test_a_short_run_says_so_and_a_whole_one_asks_the_rest(data: Path, whole: Path):
+    """Four claims, two of either label; limited in status, board and pairs; then eight more."""
     for system in OF_PROFILE[1:3]:
-        for name in (f"predictions/fever/{system}.parquet", _record(system)):
+        record = f"stage_runs/predictions__fever__{system}.json"
+        for name in (f"predictions/fever/{system}.parquet", record):
             (data / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(whole / name, data / name)
-    assert materialize(data, SIMPLE, "fever", limit=4).success
-    assert materialize(data, draws=100).success
-    pairs = DataFolder(base_dir=str(data)).read("comparison")
-    short = [SIMPLE in row for row in pairs.select("system", "other").rows()]
-    assert [False, True, True] == sorted(short)
-    assert short == pairs["limited"].to_list()
-
-
-def _record(system: str) -> str:
-    return f"stage_runs/predictions__fever__{system}.json"
-
-
-def test_a_short_run_says_so_and_a_whole_one_asks_the_rest(data: Path):
-    """Four claims, two of either label; limited in status and board; then eight more."""
     short = materialize(data, SIMPLE, "fever", limit=4)
     shown = metadata(short, FEVER)
     assert ("limited", 4) == (shown["status"], shown["engine calls"])
     assert all(check.passed for check in short.get_asset_check_evaluations())
-    assert materialize(data).success
+    assert materialize(data, draws=100).success
     folder = DataFolder(base_dir=str(data))
     (cell,) = folder.read("leaderboard").filter(system=SIMPLE, benchmark="fever").to_dicts()
     assert ("limited", 4) == (cell["status"], cell["rows"])
+    pairs = folder.read("comparison")
+    limited = [SIMPLE in row for row in pairs.select("system", "other").rows()]
+    assert [False, True, True] == sorted(limited)
+    assert limited == pairs["limited"].to_list()
     labels = folder.read("benchmark/fever").join(
         folder.read(f"predictions/fever/{SIMPLE}"), on="claim_id"
     )["label"]
     assert [2, 2] == labels.value_counts()["count"].to_list()
-    whole = metadata(materialize(data, SIMPLE, "fever"), FEVER)
-    assert ("ok", CLAIMS - 4, 4) == tuple(
-        whole[name] for name in ("status", "engine calls", "engine results reused")
-    )
+    rest = metadata(materialize(data, SIMPLE, "fever"), FEVER)
+    asked = ("status", "engine calls", "engine results reused")
+    assert ("ok", CLAIMS - 4, 4) == tuple(rest[name] for name in asked)
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft's own
@@ -203,31 +195,21 @@ def test_a_trained_policy_is_a_system_like_any_other(data: Path):
     assert ("final", 7) == (shown["checkpoint rule"], shown["checkpoint"])
 
 
-@pytest.mark.parametrize(
-    ("system", "said"),
-    [
-        ("simple-qwen2.5-7b-faithful", "no endpoint serves 'Qwen/Qwen2.5-7B-Instruct'"),
-        ("minicheck-7b", "needs the verifier minicheck_hosted; this profile has embedded"),
-        ("decomposerl-tiny", "decomposerl train tiny"),
-    ],
-)
-def test_what_the_profile_cannot_run_is_refused_in_words(
-    data: Path, instance: dg.DagsterInstance, system: str, said: str
-):
+def test_what_the_profile_cannot_run_is_refused_in_words(data: Path, instance: dg.DagsterInstance):
     """The system, what it needs, and where there is one the command; nothing is written."""
-    result = materialize(data, system, "fever", instance=instance)
-    assert not result.success
-    assert said in failure(instance, result)
-    assert not (data / "predictions").exists()
-
-
-def test_a_test_set_that_was_never_read_is_named_with_its_command(
-    data: Path, instance: dg.DagsterInstance
-):
-    """That its files were never looked for is not the same as that there are none."""
+    lacks = {
+        "simple-qwen2.5-7b-faithful": "'Qwen/Qwen2.5-7B-Instruct'",
+        "minicheck-7b": "minicheck_hosted; this profile has embedded",
+        "decomposerl-tiny": "decomposerl train tiny",
+    }
+    for system, said in lacks.items():
+        result = materialize(data, system, "fever", instance=instance)
+        assert not result.success
+        assert said in failure(instance, result)
     (data / "benchmark/fever.parquet").unlink()
     result = materialize(data, SIMPLE, "fever", instance=instance)
     assert "--select 'key:\"benchmark/fever\"'" in failure(instance, result)
+    assert not (data / "predictions").exists()
 
 
 def test_the_gate_holds_later_scores_against_the_accepted_ones(whole: Path, data: Path):
@@ -250,3 +232,260 @@ def test_the_gate_holds_later_scores_against_the_accepted_ones(whole: Path, data
     assert not result.passed
     assert dg.AssetCheckSeverity.ERROR == result.severity
     assert f"below: {SIMPLE} on fever" in str(result.description)
+
+
+SYSTEM = TWO[0].key
+PARTS = dg.StaticPartitionsDefinition([one.key for one in TWO])
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    """Test sets, and nothing that was run."""
+    write_tests(tmp_path)
+    return tmp_path
+
+
+def record(tests: Path, key: str, **said: str) -> None:
+    path = run_path(tests, key)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"status": "ok", **said}), "utf-8")
+
+
+def write_predictions(tests: Path, *, unparsed: int = 0, left: int | None = None, **said: str):
+    """What ``SYSTEM`` said of the first ``left`` claims, of which some could not be read."""
+    asked = evaluation_subset(pl.read_parquet(tests / "benchmark/fever.parquet")).claims
+    made = predictions(TWO[0], "fever", asked.head(asked.height if left is None else left))
+    status = pl.Series("parse_status", ["unparsed"] * unparsed + ["parsed"] * made.height)
+    frame = made.with_columns(status.head(made.height))
+    write_parquet(frame, tests / f"predictions/fever/{SYSTEM}.parquet")
+    record(tests, f"predictions/fever/{SYSTEM}", **said)
+
+
+def write_scores(tests: Path, name: str, rows: int, supported: int) -> None:
+    row = score(SYSTEM, name, 50.0, rows=rows) | {"supported": supported}
+    write_parquet(scores([row]), tests / f"scores/{name}/{SYSTEM}.parquet")
+    record(tests, f"scores/{name}/{SYSTEM}")
+
+
+def checked(
+    tests: Path, key: Sequence[str], names: Sequence[str] = NAMES, **more: object
+) -> dict[str, dg.AssetCheckEvaluation]:
+    """The checks of one asset over files that lie there already, by name."""
+
+    @dg.asset(key=list(key), partitions_def=PARTS if len(key) > 1 else None)
+    def there() -> dg.MaterializeResult[None]:
+        return dg.MaterializeResult()
+
+    mine = [
+        check
+        for check in evaluation_checks(names, TWO)
+        if all(one.asset_key.path == list(key) for one in check.check_keys)
+    ]
+    result = dg.materialize(
+        [there, *mine],
+        partition_key=SYSTEM if len(key) > 1 else None,
+        resources={**resources(tests), **more},
+    )
+    return {one.check_name: one for one in result.get_asset_check_evaluations()}
+
+
+def test_unread_replies_are_a_warning_and_then_an_error(tests: Path):
+    """One in twelve is above a twentieth; more than half of them is no system."""
+    for unparsed, passed, severity in ((0, True, "WARN"), (1, False, "WARN"), (7, False, "ERROR")):
+        write_predictions(tests, unparsed=unparsed)
+        found = checked(tests, ["predictions", "fever"])["parse_rate"]
+        assert (passed, severity) == (found.passed, found.severity.value)
+
+
+def test_a_claim_without_its_prediction_is_found(tests: Path):
+    """Eleven of twelve fail, unless the run was limited."""
+    write_predictions(tests, left=11)
+    found = checked(tests, ["predictions", "fever"])["every_claim_once"]
+    assert (False, 1) == (found.passed, found.metadata["missing"].value)
+    write_predictions(tests, left=11, status="limited")
+    assert checked(tests, ["predictions", "fever"])["every_claim_once"].passed
+
+
+def test_another_split_than_the_published_one_is_a_warning(tests: Path):
+    """Size and share of Supported claims are held against what is known in public."""
+    real = {"corpora": CorporaResource(root=str(tests))}
+    for rows, supported, passed in ((2_962, 1_411, 1), (2_961, 1_411, 0), (2_962, 1_700, 0)):
+        write_scores(tests, "feverous", rows, supported)
+        found = checked(tests, ["scores", "feverous"], ["feverous"], **real)["label_balance"]
+        assert (passed, "WARN") == (found.passed, found.severity.value)
+        assert checked(tests, ["scores", "feverous"], ["feverous"])["label_balance"].passed
+
+
+def test_a_test_claim_in_a_training_set_is_found(tests: Path):
+    """The exact match, in another case, in the set drawn at random; a clean set passes."""
+    leaked = pl.read_parquet(tests / "benchmark/fever.parquet")["claim"][0]
+    clean = [example_row(claim="Nobody ever saw the comet of Selmoor twice")]
+    write_parquet(frame_of(TRAINING_CLAIMS, clean), tests / "training_claims.parquet")
+    record(tests, "decontaminated", config=DecontaminationSettings().model_dump_json())
+    write_parquet(pl.DataFrame(), tests / "leaderboard.parquet")
+    assert checked(tests, ["leaderboard"])["no_leakage"].passed
+    dirty = [*clean, example_row(claim=leaked.upper())]
+    write_parquet(frame_of(TRAINING_CLAIMS, dirty), tests / "training_claims_random.parquet")
+    found = checked(tests, ["leaderboard"])["no_leakage"]
+    assert not found.passed
+    results = {name: value.value for name, value in found.metadata.items()}
+    assert 1 == sum(n for name, n in results.items() if name.startswith("training_claims_random: "))
+    assert ["training_claims", "training_claims_random"] == results["training sets"]
+
+
+def results_of(
+    instance: dg.DagsterInstance, key: Sequence[str], name: str
+) -> dict[str | None, str]:
+    """The latest result of a check, by partition, as Dagster shows it."""
+    check = dg.AssetCheckKey(dg.AssetKey(key), name)
+    (found,) = [instance.event_log_storage.get_asset_check_partition_info([check])]
+    return {one.partition_key: one.latest_execution_status.value for one in found}
+
+
+def test_each_system_keeps_its_result(tests: Path):
+    """Two systems one after the other, then the first again over a file that lost its rows."""
+    first, second = OF_PROFILE[:2]
+    with dg.instance_for_test() as instance:
+        for system in (first, second):
+            assert materialize(tests, system, "fever", instance=instance).success
+        names = {"predictions": ("parse_rate", "every_claim_once"), "scores": ("label_balance",)}
+        for folder, checks in names.items():
+            for name in checks:
+                results = results_of(instance, [folder, "fever"], name)
+                assert {first: "SUCCEEDED", second: "SUCCEEDED"} == results
+        path = tests / f"predictions/fever/{first}.parquet"
+        write_parquet(pl.read_parquet(path).head(3), path)
+        again = dg.materialize(
+            [*evaluation_assets(TEST_SETS, TWO, None), *evaluation_checks(NAMES, TWO)],
+            selection=dg.AssetSelection.checks_for_assets(dg.AssetKey(["predictions", "fever"])),
+            tags={"dagster/partition": first},  # as Dagster's UI starts checks alone
+            resources=resources(tests),
+            instance=instance,
+        )
+        assert not all(one.passed for one in again.get_asset_check_evaluations())
+        results = results_of(instance, ["predictions", "fever"], "every_claim_once")
+        assert {first: "FAILED", second: "SUCCEEDED"} == results
+
+
+def test_every_check_of_a_partitioned_asset_has_its_partitions():
+    """Also of those that come; and nobody reads that this is a preview of Dagster's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = build_definitions(profile_from_environment({}))
+    assets = [one for one in made.assets or [] if isinstance(one, dg.AssetsDefinition)]
+    parts = {one.key: one.partitions_def for one in assets}
+    checks = [spec for one in made.asset_checks or [] for spec in one.check_specs]
+    wrong = [spec.key for spec in checks if spec.partitions_def != parts[spec.asset_key]]
+    assert [] == wrong
+    assert 30 < len([spec for spec in checks if spec.partitions_def])
+
+
+ENDPOINT = "simple-endpoint-faithful"
+DEV = 60
+LISTED = [{"token": "Supported", "logprob": -0.05}, {"token": "Refuted", "logprob": -3.0}]
+
+
+def sure() -> Answer:
+    """Supported, with 95 % for it."""
+    answer = replying("Supported")
+    content = [{**LISTED[0], "top_logprobs": LISTED}]
+    answer.change["choices"][0]["logprobs"] = {"content": content}
+    return answer
+
+
+@pytest.fixture
+def pooled(tmp_path: Path) -> Path:
+    """Test sets, and a pool of which ten claims are for training."""
+    write_tests(tmp_path)
+    rows = [
+        example_row(claim=f"claim {n}", label=("Supported", "Refuted")[n % 2], document_id=f"{n}")
+        for n in range(DEV + 10)
+    ]
+    silver = frame_of(SILVER_DECOMPOSED, rows)
+    write_parquet(silver, tmp_path / "silver_decomposed.parquet")
+    write_parquet(silver[:10], tmp_path / "training_claims.parquet")
+    return tmp_path
+
+
+def calibrate(
+    pooled: Path,
+    system: str,
+    key: str,
+    instance: dg.DagsterInstance,
+    url: str = "",
+    **config: object,
+) -> dg.ExecuteInProcessResult:
+    """One asset of one system; ``url`` is where a person's own model is served."""
+    served = ServedModels(endpoints=[url], model=MODEL) if url else ServedModels()
+    model = EvaluationModelResource(results_dir=str(pooled / "engine_results"), endpoint=served)
+    result = dg.materialize(
+        [calibrations_asset(SYSTEMS, None), *evaluation_assets(TEST_SETS, SYSTEMS, None)],
+        selection=dg.AssetSelection.assets(dg.AssetKey(key.split("/"))),
+        partition_key=system,
+        resources=resources(pooled) | {"evaluation_model": model},
+        instance=instance,
+        run_config={"ops": {key.replace("/", "__"): {"config": config}}},
+        raise_on_error=False,
+    )
+    model.close()
+    return result
+
+
+def test_a_calibration_is_fitted_used_and_refused(pooled: Path, instance: dg.DagsterInstance):
+    """On unused claims alone; then predictions carry it; another prompt, and they stop."""
+    path = pooled / f"calibrations/{ENDPOINT}.json"
+    with FaultServer(usual=sure()) as server:
+        made = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url)
+        assert made.success
+        asked = server.prompts
+        assert DEV == len(asked)  # the first ones are asked once
+        assert not [one for n in range(10) for one in asked if f"claim {n}\n" in one]
+        assert calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url).success
+    found = Calibration.model_validate_json(path.read_text("utf-8"))
+    assert (DEV, "temperature", f"chat:{MODEL}") == (found.rows, found.method, found.model)
+    assert found.error_before == pytest.approx(0.45, abs=0.01)  # 95 % sure, half right
+    assert found.error_after < 0.05
+    shown = metadata(made, "calibrations")
+    assert found.fitted_on == shown["fitted on"]
+    assert 100 * found.brier_after == pytest.approx(shown["Brier after, cross-fitted"], abs=1e-4)
+    assert "| calibrated |" in shown["reliability"]
+    table = pl.read_parquet(pooled / f"calibrations/{ENDPOINT}.parquet")
+    assert {"normalised", "calibrated"} == set(CALIBRATIONS.conform(table)["reading"])
+    row = DataFolder(base_dir=str(pooled)).read(f"predictions/fever/{ENDPOINT}").row(0, named=True)
+    assert row["confidence_normalised"] == pytest.approx(0.95, abs=0.01)
+    assert row["confidence_calibrated"] == pytest.approx(0.5, abs=0.02)
+    other = found.model_copy(update={"prompt_hash": "cd" * 32})
+    path.write_text(other.model_dump_json(), "utf-8")
+    with FaultServer(usual=sure()) as server:
+        refused = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
+        assert [] == server.asked
+        reason = failure(instance, refused)
+        assert "prompt hash cdcd" in reason
+        assert f"""--select 'key:"calibrations"' --partition {ENDPOINT}""" in reason
+        again = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url)
+        assert again.success
+        assert [] == server.asked  # what was answered stands in shards
+    assert found == Calibration.model_validate_json(path.read_text("utf-8"))
+
+
+def test_what_cannot_be_calibrated_is_told_so(pooled: Path, instance: dg.DagsterInstance):
+    """Rules without confidence, an endpoint without log probabilities, too few, a damaged file."""
+    reason = failure(instance, calibrate(pooled, SIMPLE, "calibrations", instance))
+    assert f"system '{SIMPLE}'" in reason
+    assert "none of 40 verdicts" in reason
+    with FaultServer(usual=replying("Supported")) as server:
+        result = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url)
+        assert "log-probabilities" in failure(instance, result)
+        assert 40 == len(server.asked)
+    assert not list((pooled / "calibrations").glob("*"))
+    for answers in ("prediction_shards", "engine_results"):
+        shutil.rmtree(pooled / answers, ignore_errors=True)
+    with FaultServer(usual=sure()) as server:
+        few = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url, method="isotonic")
+        assert f"{DEV} verdicts are too few" in failure(instance, few)
+        path = pooled / f"calibrations/{ENDPOINT}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}", "utf-8")
+        result = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
+        assert f"{path} is not a calibration" in failure(instance, result)
+        assert calibrate(pooled, ENDPOINT, "calibrations", instance, server.url).success

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -137,26 +138,34 @@ def test_a_study_is_one_part_with_all_its_figures_and_its_whole_table(evaluated:
 
 
 def test_every_study_has_its_table_in_the_report():
-    """A new study is shown too; each table is one that the store knows."""
+    """A new study is shown too; each table is one of the store; each command of the page exists."""
     keys = defs.resolve_asset_graph().get_all_asset_keys()
     studies = {key.to_user_string() for key in keys if key.path[0] == "study"}
     assert {*studies, "tiny_judge_agreement"} == {study_key(name) for name in STUDY_TABLES}
     for name in STUDY_TABLES:
         assert "engine" in table_of(study_key(name)).schema
+    commands = " ".join(one.command for one in report_sections(ReportData()))
+    registered = {
+        one.name or one.callback.__name__ for one in app.registered_commands if one.callback
+    }
+    assert set(re.findall(r"decomposerl ([a-z]+)", commands)) <= registered
+    assert set(re.findall(r"-j (\w+)", commands)) <= {*JOB_NAMES}
+    for name in re.findall(r"studies\.(\w+) ", commands):
+        assert (ROOT / "studies" / f"{name}.py").is_file()
 
 
 def test_numbers_of_the_report_are_those_of_the_tables(evaluated: Path):
     """Calls and right verdicts, counted again from the files."""
     folder = DataFolder(base_dir=str(evaluated))
-    read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
+    names = ReportNames((), TEST_SETS, SYSTEMS, RUNS)
+    read = read_report_data(folder, names)
     assert read.calls is not None
     assert read.verdicts is not None
     for system in SYSTEMS:
         predicted = folder.read(f"predictions/fever/{system.key}")
         (row,) = read.calls.filter(system=system.key).to_dicts()
-        assert (predicted.height, predicted.height, 1.5) == (
-            row["claims"], row["calls"], row["seconds"],
-        )  # fmt: skip
+        counted = (row["claims"], row["calls"], row["seconds"])
+        assert (predicted.height, predicted.height, 1.5) == counted
     policy = read.verdicts.filter(system=SYSTEMS[1].key)
     assert [0.97] * policy.height == policy["confidence"].to_list()
     assert policy.height == folder.read(f"predictions/fever/{SYSTEMS[1].key}").height
@@ -164,82 +173,32 @@ def test_numbers_of_the_report_are_those_of_the_tables(evaluated: Path):
     assert read.verdicts.filter(system=SYSTEMS[0].key).is_empty()
 
 
-def test_a_verifiers_confidence_is_that_of_its_verdict(tmp_path: Path):
+def test_a_verifiers_confidence_is_that_of_its_verdict(evaluated: Path, tmp_path: Path):
     """P(Supported) 0.2 is a confidence of 0.8 in Refuted."""
-    write_tests(tmp_path)
-    claims = pl.read_parquet(tmp_path / "benchmark/fever.parquet").drop_nulls(["label", "evidence"])
-    write_evaluation(tmp_path, "fever", claims)
-    key = f"predictions/fever/{SYSTEMS[0].key}"
-    folder = DataFolder(base_dir=str(tmp_path))
+    for part in ("benchmark", "predictions", "stage_runs"):
+        shutil.copytree(evaluated / part, tmp_path / part)
+    folder, key = DataFolder(base_dir=str(tmp_path)), f"predictions/fever/{SYSTEMS[0].key}"
     scored = folder.read(key).with_columns(support_score=pl.lit(0.2))
     write_parquet(scored, tmp_path / f"{key}.parquet")
-    for system in SYSTEMS:
-        path = run_path(tmp_path, f"predictions/fever/{system.key}")
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(record("x", 1), "utf-8")
     read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS[:1], ()))
     assert read.verdicts is not None
     assert {0.2: True, 0.8: True} == dict(read.verdicts.select("confidence", "right").iter_rows())
-    assert claims.height == read.verdicts.height
-
-
-def test_a_second_report_has_the_same_bytes(evaluated: Path):
-    """Pages, traces and figures, where no table changed; nothing else is left in the folder."""
-    before = dict(digests(evaluated / FOLDER))
-    (evaluated / FOLDER / "figures/stale.svg").write_text("of an earlier run")
-    assert materialize(evaluated).success
-    assert before == dict(digests(evaluated / FOLDER))
-    assert [FOLDER] == [path.name for path in evaluated.iterdir() if FOLDER in path.name]
+    assert scored.height == read.verdicts.height
 
 
 def test_an_empty_folder_gives_a_page_that_names_all_of_it(tmp_path: Path):
-    """The report never fails for want of a table; metadata says what is missing."""
+    """The report never fails for want of a table; metadata says what is missing.
+
+    Curves without an outcome are those of a run that has not ended; a damaged table is named.
+    """
     result = materialize(tmp_path)
     (made,) = result.asset_materializations_for_node("report")
     page = report_html_path(tmp_path)
     missing = report_sections(ReportData())
     assert {HTML, MARKDOWN} == {path.name for path in page.parent.iterdir()}
-    assert page.as_uri() == made.metadata["page"].value
-    assert str(page) == made.metadata["path"].value
+    assert (page.as_uri(), str(page)) == (made.metadata["page"].value, made.metadata["path"].value)
     assert ", ".join(one.title for one in missing) == made.metadata["missing"].value
     assert len(missing) + 1 == page.read_text("utf-8").count("Next: ")
-
-
-def test_figures_are_previewed_on_the_assets_page(evaluated: Path):
-    """Each as an image in the materialization; without traces the page says how to make them."""
-    (made,) = materialize(evaluated, traces=0).asset_materializations_for_node("report")
-    pictures = {name for name, one in made.metadata.items() if "data:image/png" in str(one.value)}
-    studies = {"study-1-rewards", "study-1-rewards_curves", "study-2-growth"}
-    assert {"leaderboard", "comparison", "reliability", "cost"} | studies == pictures
-    assert not (evaluated / FOLDER / TRACES).exists()
-    assert "No traces yet" in report_html_path(evaluated).read_text("utf-8")
-    assert materialize(evaluated).success
-
-
-def test_a_damaged_table_is_named(tmp_path: Path):
-    """A report never leaves out what is there but cannot be read."""
-    folder = DataFolder(base_dir=str(tmp_path))
-    write_parquet(LEADERBOARD.empty().drop("score"), tmp_path / "leaderboard.parquet")
-    with pytest.raises(SourceFileError, match=r"leaderboard\.parquet cannot be read"):
-        read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
-
-
-def test_every_command_that_makes_a_missing_part_exists():
-    """Subcommands, jobs and studies that the page names."""
-    commands = " ".join(one.command for one in report_sections(ReportData()))
-    registered = {
-        one.name or one.callback.__name__ for one in app.registered_commands if one.callback
-    }
-    assert set(re.findall(r"decomposerl ([a-z]+)", commands)) <= registered
-    assert set(re.findall(r"-j (\w+)", commands)) <= {*JOB_NAMES}
-    assert all(
-        (ROOT / "studies" / f"{name}.py").is_file()
-        for name in re.findall(r"studies\.(\w+) ", commands)
-    )
-
-
-def test_what_is_shown_of_training_is_its_run(tmp_path: Path):
-    """Curves without an outcome are those of a run that has not ended."""
     (trained,) = run_data().trained
     write_parquet(trained.curves, tmp_path / "policy/tiny/curves.parquet")
     folder = DataFolder(base_dir=str(tmp_path))
@@ -248,6 +207,27 @@ def test_what_is_shown_of_training_is_its_run(tmp_path: Path):
     assert ("tiny", 0, "") == (found.name, found.steps, found.engine)
     (section,) = [one for one in report_sections(read) if one.key == "training-tiny"]
     assert "2 optimizer steps." == section.sentence
+    write_parquet(LEADERBOARD.empty().drop("score"), tmp_path / "leaderboard.parquet")
+    with pytest.raises(SourceFileError, match=r"leaderboard\.parquet"):
+        read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
+
+
+def test_figures_are_previewed_on_the_assets_page(evaluated: Path):
+    """Each as an image in the materialization; without traces the page says how to make them.
+
+    Pages, traces and figures have the same bytes where no table changed; nothing else is left.
+    """
+    before = dict(digests(evaluated / FOLDER))
+    (made,) = materialize(evaluated, traces=0).asset_materializations_for_node("report")
+    pictures = {name for name, one in made.metadata.items() if "data:image/png" in str(one.value)}
+    studies = {"study-1-rewards", "study-1-rewards_curves", "study-2-growth"}
+    assert {"leaderboard", "comparison", "reliability", "cost"} | studies == pictures
+    assert not (evaluated / FOLDER / TRACES).exists()
+    assert "No traces yet" in report_html_path(evaluated).read_text("utf-8")
+    (evaluated / FOLDER / "figures/stale.svg").write_text("of an earlier run")
+    assert materialize(evaluated).success
+    assert before == dict(digests(evaluated / FOLDER))
+    assert [FOLDER] == [path.name for path in evaluated.iterdir() if FOLDER in path.name]
 
 
 @in_chromium

@@ -61,7 +61,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dg.ExecuteInPr
     return data, done
 
 
-def test_the_table_is_on_disk_with_the_engine_named(
+def test_the_table_and_its_figure_are_on_disk_with_the_engine_named(
     made: tuple[Path, dg.ExecuteInProcessResult],
 ):
     """A row for each run and the paper's three, each under what made its vectors."""
@@ -74,14 +74,8 @@ def test_the_table_is_on_disk_with_the_engine_named(
     assert {24} == set(here["pool"])
     assert 3 == table.filter(origin="paper").height
     assert (here["core_seconds"] >= 0).all()
-
-
-def test_the_figure_is_where_the_report_reads_it(made: tuple[Path, dg.ExecuteInProcessResult]):
-    """PNG, SVG and a sentence that names the engine; the asset's page shows it, too."""
-    data, done = made
-    assert {f"selectors.{end}" for end in ("png", "svg", "txt")} == {
-        path.name for path in (data / STUDIES).iterdir()
-    }
+    drawn_as = {path.name for path in (data / STUDIES).iterdir()}
+    assert {f"selectors.{end}" for end in ("png", "svg", "txt")} == drawn_as
     (study,) = read_studies(data)
     assert "selectors" == study.name
     assert study.drawn.svg.lstrip().startswith(b"<?xml")

@@ -1,23 +1,31 @@
-"""The asset ``policy``: what it starts, shows and gives, and how its process ends."""
+"""The asset ``policy``: what it starts, shows and gives, how its process ends, and its claims."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import dagster as dg
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from assets.training import PolicyConfig
+from assets.training_inputs import training_claims_random
 from decomposerl.errors import EngineMissing
 from decomposerl.progress import watched
+from decomposerl.schemas import LABELS, SILVER_DECOMPOSED, TRAINING_CLAIMS
+from decomposerl.training.claim_draws import held_out_claims, random_claims
 from project import PYTHONPATH, SUPPORT
+from resources.store.parquet import DataFolder, ParquetTables, write_parquet
 from resources.training.process import (
     Generation,
     RunLimits,
@@ -28,8 +36,9 @@ from resources.training.process import (
 )
 from resources.training.resource import PolicyTrainerResource
 from resources.training.run_inputs import RunInputs, base_version
+from strategies import FRAME_LAW, example_row, frame_of, frames
 from training_graph import RECIPES, materialize, write_claims
-from training_stand_in import STEPS
+from training_stand_in import STEPS, outcome_of
 
 
 @pytest.fixture(scope="module")
@@ -56,109 +65,74 @@ def messages(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) ->
 
 
 def test_a_run_shows_its_steps_and_gives_a_policy(data: Path, instance: dg.DagsterInstance):
-    """Steps stream into the log; metadata has curves, both ends, judge, time; the check passes."""
-    result = materialize("good", data, instance)
+    """Steps stream into the log, bars are open meanwhile; then metadata and the check."""
+    looks: list[list[tuple[str, int, int]]] = []
+    with watched(lambda bars: looks.append([(b.what, b.done, b.total) for b in bars])):
+        result = materialize("good", data, instance)
     assert result.success
+    assert ([("training", 1, STEPS)], []) == (looks[0], looks[-1])
     log = messages(instance, result)
     assert f"step 1 of {STEPS}: weighted sum 3.010 ± 0.500, verification 0.250" in log
     assert f"step {STEPS} of {STEPS}" in log
     assert "few questions" in log
     (seen, *_) = instance.fetch_observations(dg.AssetKey("policy"), limit=1).records
-    assert seen.run_id == result.run_id
-    assert "good" == seen.partition_key
+    assert (result.run_id, "good") == (seen.run_id, seen.partition_key)
     (made,) = result.asset_materializations_for_node("policy")
     assert made.partition == "good"
     metadata = {name: value.value for name, value in made.metadata.items()}
-    assert metadata["adapter"] == str(data / "policy/good/adapter")
-    assert metadata["attempts"] == 1
-    assert metadata["stopped early"] == "no"
-    assert metadata["held out greedy/balanced accuracy after"] == 0.75
+    expected = {
+        "adapter": str(data / "policy/good/adapter"),
+        "attempts": 1,
+        "stopped early": "no",
+        "held out greedy/balanced accuracy after": 0.75,
+        "judge": {"calls": 210, "dollars": 0.0},
+    }
+    assert expected == {name: metadata[name] for name in expected}
     assert "+0.250" in metadata["before and after"]
     assert "75.0 %" in metadata["wall time by phase"]
     assert metadata["learning curves"].startswith("![")
-    assert {"calls": 210, "dollars": 0.0} == metadata["judge"]
     assert metadata["recipe"]["model"] == "hub/name"
     (evaluation,) = result.get_asset_check_evaluations()
     assert (True, "good") == (evaluation.passed, evaluation.partition)
     assert "3.2" in evaluation.metadata["means over the last 20 steps"].value
 
 
-def test_bars_of_the_process_are_shown_by_the_run(data: Path):
-    """As long as they are open, and never as messages of the run."""
-    looks: list[list[tuple[str, int, int]]] = []
-    with watched(lambda bars: looks.append([(b.what, b.done, b.total) for b in bars])):
-        assert materialize("good", data).success
-    assert [("training", 1, STEPS)] == looks[0]
-    assert [] == looks[-1]
+def test_the_process_gets_the_run_that_the_key_names(data: Path, instance: dg.DagsterInstance):
+    """Recipe with its overrides, claims, held-out claims that no training set holds, and key.
 
+    Another recipe or base is another run with another data version; a seed has its own partition.
+    """
 
-def test_the_process_gets_the_run_that_the_key_names(data: Path):
-    """Recipe with its overrides, claims, held-out claims that no training set holds, and key."""
-    assert materialize("good", data, steps=7, seed=42, stop_unhealthy=False).success
-    run = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
+    def trained(part: str = "good", **config: object) -> tuple[TrainingRun, str]:
+        result = materialize(part, data, instance, **config)
+        (made,) = result.asset_materializations_for_node("policy")
+        text = (data / f"policy_runs/{part}/run.json").read_text("utf-8")
+        return TrainingRun.from_json(text), str(made.tags["dagster/data_version"])
+
+    run, version = trained(steps=7, seed=42, stop_unhealthy=False)
     assert (7, 42) == (run.experiment.optimization.steps, run.experiment.seed)
     assert not run.limits.stop_unhealthy
     assert run.claims == data / f"policy/good/inputs/{run.key}/claims.parquet"
     assert pl.read_parquet(run.claims).equals(pl.read_parquet(data / "training_claims.parquet"))
-    assert run.held_out is not None
-    held = set(pl.read_parquet(run.held_out)["claim_id"])
+    held = set(pl.read_parquet(str(run.held_out))["claim_id"])
     assert 2 == len(held)
     assert held.isdisjoint(pl.read_parquet(run.claims)["claim_id"])
-    assert materialize("good", data).success
-    again = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
-    assert again.key != run.key
-
-
-def test_another_base_is_a_run_of_its_own_and_is_evaluated_on_it(data: Path):
-    """The earlier run is kept aside, and the adapter's base is the one that it was trained on."""
-    assert materialize("good", data).success
-    first = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
-    assert materialize("good", data, model="hub/another").success
-    run = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
-    assert ("hub/another", "hub/another") == (run.base, run.experiment.model)
-    assert first.base != run.base
-    assert first.key != run.key
-
-
-def test_data_version_follows_adapter_and_curves(data: Path, instance: dg.DagsterInstance):
-    """The same run gives the same version, another recipe another one."""
-
-    def version(**config: int) -> str:
-        result = materialize("good", data, instance, **config)
-        (made,) = result.asset_materializations_for_node("policy")
-        return str(made.tags["dagster/data_version"])
-
-    first = version()
-    assert first == version()
-    assert first != version(steps=9)
-
-
-def test_another_seed_is_refused_with_the_partition_to_train(
-    data: Path, instance: dg.DagsterInstance
-):
-    """Under the same name it would replace the run of the recipe's own seed."""
-    assert materialize("good", data, instance).success
+    other, based = trained(model="hub/another"), trained()
+    assert ("hub/another", "hub/another") == (other[0].base, other[0].experiment.model)
+    assert other[0].base != run.base == based[0].base
+    assert 3 == len({run.key, other[0].key, based[0].key})
+    assert version != based[1] == trained()[1]
+    assert not (data / "policy/good-seed_1").exists()
+    seed, _ = trained("good-seed_1")
+    assert (1, data / "policy/good-seed_1") == (seed.experiment.seed, seed.folder)
+    assert seed.key != based[0].key
+    held_out = [pl.read_parquet(str(one.held_out)) for one in (based[0], seed)]
+    assert held_out[0].equals(held_out[1])
     before = (data / "policy_runs/good/run.json").read_text("utf-8")
     result = materialize("good", data, instance, seed=3)
     assert not result.success
-    log = messages(instance, result)
-    assert "whose seed is 42: train --partition good-seed_3 instead" in log
+    assert "train --partition good-seed_3" in messages(instance, result)
     assert before == (data / "policy_runs/good/run.json").read_text("utf-8")
-
-
-def test_runs_of_two_seeds_lie_side_by_side(data: Path):
-    """Each has its folder and its key, and both are measured on the same held-out claims."""
-    runs = []
-    for part in ("good", "good-seed_1"):
-        assert materialize(part, data).success
-        run = TrainingRun.from_json((data / f"policy_runs/{part}/run.json").read_text("utf-8"))
-        assert run.folder == data / "policy" / part
-        runs.append(run)
-    assert [42, 1] == [run.experiment.seed for run in runs]
-    assert runs[0].key != runs[1].key
-    first, second = (pl.read_parquet(str(run.held_out)) for run in runs)
-    assert first.equals(second)
-    assert not (data / "policy/good/superseded").exists()
 
 
 def test_an_unhealthy_run_is_shown_and_fails_its_check(data: Path, instance: dg.DagsterInstance):
@@ -175,9 +149,9 @@ def test_an_unhealthy_run_is_shown_and_fails_its_check(data: Path, instance: dg.
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ("killed", ["exit status 137", "kill -9", "its log is", "worker.log"]),
+        ("killed", ["exit status 137", "kill -9", "worker.log"]),
         ("broken", ["exit status 1", "the card fell off the bus"]),
-        ("silent", ["ended without an outcome"]),
+        ("silent", ["without an outcome"]),
     ],
 )
 def test_a_process_that_dies_fails_the_asset(
@@ -204,19 +178,17 @@ def test_a_message_that_cannot_be_read_costs_no_trained_policy(
 
 
 def test_a_look_alone_materializes_nothing(data: Path, instance: dg.DagsterInstance):
-    """With ``dry_run_only`` the run succeeds, says what it found, and leaves no policy."""
+    """With ``dry_run_only``; and where an input is missing, which is named with its command."""
     result = materialize("good", data, instance, dry_run_only=True)
     assert result.success
     assert "30 steps will be made" in messages(instance, result)
     assert [] == result.asset_materializations_for_node("policy")
     assert not (data / "policy").exists()
-
-
-def test_a_missing_input_is_named_with_its_command(tmp_path: Path, instance: dg.DagsterInstance):
-    """Before anything is started the asset to materialize is named."""
-    log = messages(instance, materialize("good", tmp_path, instance))
+    shutil.rmtree(data / "policy_runs", ignore_errors=True)
+    (data / "training_claims.parquet").unlink()
+    log = messages(instance, materialize("good", data, instance))
     assert "decomposerl run training_claims --upstream" in log
-    assert not (tmp_path / "policy_runs").exists()
+    assert not (data / "policy_runs").exists()
 
 
 def wait_until(condition: Path, process: "subprocess.Popen[bytes]") -> None:
@@ -251,16 +223,12 @@ def test_ending_the_run_ends_its_process_with_a_checkpoint(data: Path, number: s
     assert "SIGTERM" == (folder / "checkpoint").read_text()
 
 
-def test_overrides_leave_the_recipe_alone_where_unset():
-    """Without a setting the recipe is the recipe, digest and all."""
+def test_a_run_may_differ_from_its_recipe_and_from_how_the_profile_trains():
+    """What is set for one run is taken, and reaches the process; the rest is recipe and profile."""
     assert RECIPES[0] == PolicyConfig().applied(RECIPES[0])
     changed = PolicyConfig(steps=5, held_out_claims=3).applied(RECIPES[0])
     assert (5, 3) == (changed.optimization.steps, changed.held_out.claims)
     assert changed.digest != RECIPES[0].digest
-
-
-def test_a_run_may_differ_from_how_the_profile_trains():
-    """What is set for one run is taken, all else stays as the profile has it."""
     profile = PolicyTrainerResource(module="m", device="cuda", checkpoint_every=50)
     same = PolicyConfig().applied_to_trainer(profile)
     assert profile.model_dump() == same.model_dump()
@@ -268,10 +236,6 @@ def test_a_run_may_differ_from_how_the_profile_trains():
     assert (["-m", "torchrun"], 5) == (other.launch, other.checkpoint_every)
     assert ("m", "cuda") == (other.module, other.device)
     assert (50, []) == (profile.checkpoint_every, profile.launch)
-
-
-def test_what_is_set_for_one_run_reaches_the_training_process():
-    """Each field of the trainer becomes the run's, and is the profile's where it is not set."""
     inputs = RunInputs(RECIPES[0], "0" * 16, Path("c"), None, "b", "", Path("f"), Path("n"))
     fields = {"most_wait_s": 60, "sampler_check_every": 5, "importance_correction": False}
     trainer = PolicyConfig(**fields, report_to="trackio", python="python3").applied_to_trainer(
@@ -288,7 +252,7 @@ def test_what_is_set_for_one_run_reaches_the_training_process():
 def test_a_tracker_that_is_not_installed_is_refused_before_the_process_starts():
     """With the command that installs it; a process of another interpreter checks its own."""
     trainer = PolicyTrainerResource(module="m", report_to="trackio")
-    with pytest.raises(EngineMissing, match="trackio is not installed: pip install trackio"):
+    with pytest.raises(EngineMissing, match="pip install trackio"):
         trainer.require_reporter()
     trainer.model_copy(update={"python": "python3"}).require_reporter()
     with pytest.raises(ValidationError, match="report_to"):
@@ -296,7 +260,7 @@ def test_a_tracker_that_is_not_installed_is_refused_before_the_process_starts():
 
 
 def test_base_weights_are_known_by_content(tmp_path: Path):
-    """A hub name is itself; a folder is what it holds, wherever it stands."""
+    """A hub name is itself, a folder its content; a signal reads as the shell's number for it."""
     assert "hub/name" == base_version("hub/name")
     versions = []
     for name, text in (("a", "x"), ("b", "x"), ("c", "y")):
@@ -304,23 +268,116 @@ def test_base_weights_are_known_by_content(tmp_path: Path):
         (tmp_path / name / "config.json").write_text(text)
         versions.append(base_version(str(tmp_path / name)))
     assert versions[0] == versions[1] != versions[2]
+    for status, words in ((-9, "137"), (137, "kill -9"), (143, "terminated"), (77, "unknown")):
+        assert words in meaning_of(status)
 
 
-@pytest.mark.parametrize(
-    ("status", "words"), [(-9, "137"), (137, "kill -9"), (143, "was terminated"), (77, "unknown")]
-)
-def test_exit_statuses_in_words(status: int, words: str):
-    """A signal from Popen and the shell's number for it read the same."""
-    assert words in meaning_of(status)
-
-
-def test_an_outcome_survives_the_channel(data: Path, instance: dg.DagsterInstance):
+def test_an_outcome_survives_the_channel(tmp_path: Path):
     """What the process reports comes back equal through JSON; other messages are passed over."""
-    assert materialize("good", data, instance).success
-    run = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
-    from training_stand_in import outcome_of
-
-    outcome = outcome_of(run)
+    paths = {"claims": tmp_path / "claims.parquet", "folder": tmp_path}
+    outcome = outcome_of(TrainingRun(RECIPES[0], "0" * 16, base="b", **paths))
     sent = json.loads(json.dumps([{"kind": "step"}, outcome_message(outcome), "noise"]))
     assert outcome == outcome_among(sent)
     assert None is outcome_among(sent[:1])
+
+
+counts, seeds = st.integers(0, 24), st.integers(0, 3)
+pools = frames(SILVER_DECOMPOSED, 20)
+
+
+def pool_of(supported: int, refuted: int) -> pl.DataFrame:
+    labels = ["Supported"] * supported + ["Refuted"] * refuted
+    return frame_of(SILVER_DECOMPOSED, [example_row(label=label) for label in labels])
+
+
+def ids(frame: pl.DataFrame) -> list[str]:
+    return frame["claim_id"].to_list()
+
+
+@FRAME_LAW
+@given(pools, counts, seeds)
+def test_a_random_set_is_part_of_the_pool_in_its_order(pool: pl.DataFrame, count: int, seed: int):
+    """As many as asked for or all there are, conforming, each with its own columns unchanged."""
+    drawn = TRAINING_CLAIMS.conform(random_claims(pool, count, seed))
+    assert min(count, pool.height) == drawn.height
+    assert [one for one in ids(pool) if one in set(ids(drawn))] == ids(drawn)
+    kept = pool.filter(pl.col("claim_id").is_in(ids(drawn)))
+    assert kept.equals(drawn.select(list(SILVER_DECOMPOSED.schema)))
+    assert {"random"} >= set(drawn["origin"])
+
+
+@FRAME_LAW
+@given(pools, counts, seeds, st.randoms(use_true_random=False))
+def test_a_draw_depends_on_no_order(pool: pl.DataFrame, count: int, seed: int, luck: Random):
+    """Shuffling the pool draws the same claims; a smaller draw is part of a larger one."""
+    rows = list(range(pool.height))
+    luck.shuffle(rows)
+    here = set(ids(random_claims(pool, count, seed)))
+    assert here == set(ids(random_claims(pool[rows], count, seed)))
+    assert here <= set(ids(random_claims(pool, count + 1, seed)))
+
+
+def test_a_random_draw_is_uniform():
+    """Whatever the label; more held-out claims hold the fewer, and another seed takes others."""
+    pool = pool_of(15, 5)
+    drawn = [one for seed in range(400) for one in ids(random_claims(pool, 5, seed))]
+    times = [drawn.count(one) for one in ids(pool)]
+    assert 400 * 5 == sum(times)
+    assert 70 <= min(times) <= max(times) <= 130  # 100 expected, a spread of 8.7
+    assert ids(random_claims(pool, 5, 1)) != ids(random_claims(pool, 5, 2))
+    pool = pool_of(30, 30)
+    few, many = (held_out_claims(pool, count=count, seed=3) for count in (10, 20))
+    assert set(ids(few)) < set(ids(many))
+    assert ids(few) != ids(held_out_claims(pool, count=10, seed=4))
+
+
+@FRAME_LAW
+@given(pools, pools, counts, seeds)
+def test_held_out_claims_are_in_no_training_set(
+    pool: pl.DataFrame, other: pl.DataFrame, count: int, seed: int
+):
+    """They are of the pool, in its order and with its columns, and nobody trains on them."""
+    training = random_claims(pool, pool.height // 2, 7)
+    held = SILVER_DECOMPOSED.conform(
+        held_out_claims(pool, training, other.head(3), count=count, seed=seed)
+    )
+    used = set(ids(training)) | set(ids(other.head(3)))
+    assert min(count, len(set(ids(pool)) - used)) == held.height
+    assert used.isdisjoint(ids(held))
+    assert held.equals(pool.filter(pl.col("claim_id").is_in(ids(held))))
+
+
+@FRAME_LAW
+@given(st.integers(0, 12), st.integers(0, 12), counts)
+def test_held_out_labels_are_as_even_as_they_can_be(supported: int, refuted: int, count: int):
+    """Half each, the first label one more; where one has too few the other fills up."""
+    pool = pool_of(supported, refuted)
+    found = dict(held_out_claims(pool, count=count, seed=1)["label"].value_counts().rows())
+    first, second = (found.get(label, 0) for label in LABELS)
+    assert min(count, supported + refuted) == first + second
+    expected = min(supported, max(-(-count // 2), count - refuted))
+    assert (expected, min(refuted, count - expected)) == (first, second)
+
+
+def test_the_random_set_is_as_large_as_the_curated_one(tmp_path: Path):
+    """The asset draws from the pool on disk, stores its frame and its run record."""
+    folder, pool = tmp_path, pool_of(20, 20)
+    write_parquet(pool, folder / "silver_decomposed.parquet")
+    write_parquet(random_claims(pool, 12, 99), folder / "training_claims.parquet")
+    inputs = [dg.AssetSpec(key) for key in ("silver_decomposed", "training_claims")]
+    done = dg.materialize(
+        [training_claims_random, *inputs],
+        selection=["training_claims_random"],
+        resources={"io_manager": ParquetTables(base_dir=str(folder))},
+        run_config={"ops": {"training_claims_random": {"config": {"seed": 5}}}},
+    )
+    assert done.success
+    data = DataFolder(base_dir=str(folder))
+    drawn = TRAINING_CLAIMS.conform(data.read("training_claims_random"))
+    assert drawn.equals(random_claims(data.read("silver_decomposed"), 12, 5))
+    record = data.run("training_claims_random")
+    assert ('{"seed": 5}', 12) == (record["config"], record["rows_kept"])
+    (event,) = done.get_asset_materialization_events()
+    metadata = event.materialization.metadata
+    shared = drawn.join(data.read("training_claims"), on="claim_id", how="semi").height
+    assert (40, shared) == (metadata["pool"].value, metadata["also in the curated set"].value)

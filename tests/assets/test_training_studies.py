@@ -1,4 +1,4 @@
-"""The studies of trained policies: which runs are trained, and what their table and figures are."""
+"""The studies of trained policies and of tricks: what is trained, tables, figures and pages."""
 
 import json
 import os
@@ -16,17 +16,32 @@ import pytest
 
 from assets.training import policy_asset
 from assets.training_studies import training_study_asset
+from assets.trick_study import trick_signs, tricks, tricks_found
 from dagster_project.profiles import profile_from_environment, resources_for
+from decomposerl.errors import TrainingError
 from decomposerl.reports.paper_form import JudgeSpeeds
-from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS, TRAINING_STUDY
+from decomposerl.reports.tables import markdown_text
+from decomposerl.schemas import (
+    SILVER_DECOMPOSED,
+    TRAINING_CLAIMS,
+    TRAINING_STUDY,
+    TRICK_SIGNS,
+    TRICK_STUDY,
+    TRICKS_FOUND,
+)
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.studies import Study, studied, study_named
-from project import PYTHONPATH
+from decomposerl.training.tricks import TRICKS
+from project import PYTHONPATH, ROOT
+from resources.embedder.resource import EmbedderResource
+from resources.judge.resource import JudgeResource
 from resources.policy_tiny.folder import load_base_policy
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
 from resources.training.resource import PolicyTrainerResource
 from resources.training.study_runs import plan_run, train_runs
 from strategies import example_row, frame_of
+from studies.trick_page import main
+from trick_parts import THIRTY, pool, write_run
 
 EPOCHS = study_named("epochs")
 _FULL, *_REMOVED = study_named("rewards").variants
@@ -101,22 +116,41 @@ def metadata(result: dg.ExecuteInProcessResult, study: Study) -> dict[str, Any]:
     return {name: one.value for name, one in made.materialization.metadata.items()}
 
 
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    """What the failed step said."""
+    (failed,) = result.get_step_failure_events()
+    return str(failed.step_failure_data.error)
+
+
 def test_a_study_trains_what_is_missing_and_shows_what_moved(data: Path):
     """Every variant with every seed once, two at a time; each removed reward in its own measure.
 
-    A second seed later trains only the new runs, and runs of ``policy`` are on its page.
+    What is trained makes a table before the rest is. A second seed trains only the new runs, and
+    runs of ``policy`` are on its page.
     """
-    result = materialize(REWARDS, data, seeds=1, at_once=2)
-    assert result.success
     recipes = {variant.embedded for variant in REWARDS.variants}
+    (data / "fail").write_text("tiny_no_diversity")
+    result = materialize(REWARDS, data, seeds=1, at_once=2)
+    assert not result.success
     assert sorted(recipes) == sorted(started(data))
-    policies = [one for one in result.get_asset_materialization_events()
-                if one.asset_key == dg.AssetKey("policy")]  # fmt: skip
-    assert recipes == {one.partition for one in policies}
-    assert materialize(REWARDS, data, seeds=2).success
-    assert sorted(started(data)) == sorted(
-        name for recipe in recipes for name in (recipe, f"{recipe}-seed_1")
-    )
+    (data / "fail").write_text("")
+    shown = metadata(materialize(REWARDS, data, seeds=2, train=False), REWARDS)
+    assert len(recipes) == len(started(data))
+    assert "without diversity" in shown["study"]
+    assert {"tiny_no_diversity", "tiny_clean-seed_1"} < set(shown["runs left"].split(", "))
+    table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/rewards.parquet"))
+    assert {"all seven rewards", "without verification"} == set(table["variant"])
+    assert {1} == set(table["seeds"])
+    done = materialize(REWARDS, data, seeds=2)
+    whole = metadata(done, REWARDS)
+    assert ("none", False) == (whole["runs left"], "missing" in whole["study"])
+    new = ["tiny_no_diversity", *(f"{recipe}-seed_1" for recipe in sorted(recipes))]
+    assert sorted([*recipes, *new]) == sorted(started(data))
+    parts = policy_asset(EXPERIMENTS, None).partitions_def.get_partition_keys()
+    assert recipes | {variant.embedded for variant in EPOCHS.variants} <= set(parts)
+    events = done.get_asset_materialization_events()
+    policies = [one.partition for one in events if one.asset_key == dg.AssetKey("policy")]
+    assert sorted({*new} & {*parts}) == sorted(policies)
     table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/rewards.parquet"))
     assert {(2, HELD_OUT)} == set(table.select("seeds", "claims").rows())
     moved = table.filter(pl.col("own_measure") & (pl.col("difference") < -0.1))
@@ -130,69 +164,35 @@ def test_a_study_trains_what_is_missing_and_shows_what_moved(data: Path):
         assert (data / f"studies/rewards_curves.{ending}").stat().st_size
 
 
-def test_the_page_of_a_study_has_the_papers_rows_and_its_form(data: Path):
-    """Ours with the engine, the paper's beside them, and the commands with the judge's hours.
+def test_a_run_that_fails_stops_no_other_and_is_trained_by_the_next_start(data: Path):
+    """The error has its name, status and last lines; one variant alone is no comparison.
 
-    A shorter study has folders of its own: the finished runs stay and are not trained again.
+    The page has the paper's rows and its form. A shorter study has folders of its own: the
+    finished runs stay and are not trained again.
     """
+    (data / "fail").write_text("tiny_clean")
+    said = failure(materialize(EPOCHS, data, seeds=1))
+    for words in ("1 of 2 runs", "tiny_clean", "exit status 2", "the judge does not answer"):
+        assert words in said
+    assert ["tiny_clean", "tiny_one_epoch"] == started(data)
+    alone = failure(materialize(EPOCHS, data, seeds=1, train=False))
+    assert "'whole budget'" in alone
+    assert "finished runs: 1 of 2" in alone
+    (data / "fail").write_text("")
     shown = metadata(materialize(EPOCHS, data, seeds=1), EPOCHS)
+    assert ["tiny_clean"] == started(data)[2:]
     assert "1 seed, 15 or 30 steps, 40 held-out claims; engine: rule_judge" in shown["study"]
     assert "base_policy_clean" in shown["study"]
     assert "86.2 (-0.1)" in shown["variants"].replace("\\", "")
     assert "decomposerl train one_epoch" in shown["in the paper's form"]
     assert "123.3" in shown["in the paper's form"]
-    assert 2 == shown["runs trained now"]
+    assert 1 == shown["runs trained now"]
     assert materialize(EPOCHS, data, seeds=1, steps=4, held_out_claims=8).success
     assert {
         *("tiny_clean", "tiny_one_epoch"),
         *("tiny_clean-steps_4-claims_8", "tiny_one_epoch-steps_2-claims_8"),
     } == {path.name for path in (data / "policy").iterdir() if path.is_dir()}
     assert 0 == metadata(materialize(EPOCHS, data, seeds=1), EPOCHS)["runs trained now"]
-
-
-def test_a_run_that_fails_stops_no_other_and_is_trained_by_the_next_start(data: Path):
-    """The error has its name, status and last lines; nothing of the other is repeated."""
-    (data / "fail").write_text("tiny_clean")
-    result = materialize(EPOCHS, data, seeds=1)
-    assert not result.success
-    (failure,) = result.get_step_failure_events()
-    said = str(failure.step_failure_data.error)
-    assert "1 of 2 runs are not finished; the others are kept" in said
-    assert "tiny_clean ended with exit status 2" in said
-    assert "the judge does not answer" in said
-    assert ["tiny_clean", "tiny_one_epoch"] == started(data)
-    (data / "fail").write_text("")
-    assert materialize(EPOCHS, data, seeds=1).success
-    assert ["tiny_clean"] == started(data)[2:]
-
-
-def test_what_is_trained_makes_a_table_before_the_rest_is(data: Path):
-    """Nothing is trained; the variants without a run are named, as are their runs."""
-    (data / "fail").write_text("tiny_no_diversity tiny_clean-seed_1")
-    assert not materialize(REWARDS, data, seeds=2).success
-    before = started(data)
-    shown = metadata(materialize(REWARDS, data, seeds=2, train=False), REWARDS)
-    assert before == started(data)
-    assert "Not compared, because runs are missing: without diversity." in shown["study"]
-    table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/rewards.parquet"))
-    assert {"all seven rewards", "without verification"} == set(table["variant"])
-    assert {1} == set(table["seeds"])
-    left = set(shown["runs left"].split(", "))
-    assert {"tiny_no_diversity", "tiny_clean-seed_1", "tiny_no_diversity-seed_1"} < left
-    (data / "fail").write_text("")
-    whole = metadata(materialize(REWARDS, data, seeds=2), REWARDS)
-    assert "missing" not in whole["study"]
-    assert "none" == whole["runs left"]
-
-
-def test_a_study_with_nothing_to_compare_says_what_it_needs(data: Path):
-    """One variant alone is no comparison; the message counts the finished runs."""
-    (data / "fail").write_text("tiny_one_epoch")
-    assert not materialize(EPOCHS, data, seeds=1).success
-    (failure,) = materialize(EPOCHS, data, seeds=1, train=False).get_step_failure_events()
-    said = str(failure.step_failure_data.error)
-    assert "compares nothing yet: it needs 'whole budget' and one more variant" in said
-    assert "finished runs: 1 of 2" in said
 
 
 def test_an_interrupted_study_ends_every_process_that_it_started(data: Path):
@@ -223,37 +223,16 @@ def test_an_interrupted_study_ends_every_process_that_it_started(data: Path):
     assert [] == train_runs(trainer, runs, 2, "a test")
 
 
-def test_held_out_claims_do_not_change_between_studies(data: Path):
-    """They are in no training set, so the random set must be there before the first run."""
-    (data / "training_claims_random.parquet").unlink()
-    result = materialize(EPOCHS, data, seeds=1)
-    (failure,) = result.get_step_failure_events()
-    assert "decomposerl run training_claims_random" in str(failure.step_failure_data.error)
-    assert [] == started(data)
-
-
-def test_a_study_without_held_out_claims_is_refused_before_anything_trains(data: Path):
-    """As on the whole sample, whose every claim is selected; the message names a smaller budget."""
+def test_a_study_that_cannot_be_made_is_refused_before_anything_trains(data: Path):
+    """A judge that is not there, no claim to hold out, no random set, whose claims none may be."""
+    assert "tiny judge" in failure(materialize(study_named("judge"), data, seeds=1))
     silver = pl.read_parquet(data / "silver_decomposed.parquet")
     write_parquet(silver.head(8), data / "silver_decomposed.parquet")
-    (failure,) = materialize(EPOCHS, data, seeds=1).get_step_failure_events()
-    assert "configs/demo.yaml" in str(failure.step_failure_data.error)
+    assert "configs/demo.yaml" in failure(materialize(EPOCHS, data, seeds=1))
+    (data / "training_claims_random.parquet").unlink()
+    said = failure(materialize(EPOCHS, data, seeds=1))
+    assert "decomposerl run training_claims_random" in said
     assert [] == started(data)
-
-
-def test_a_recipe_whose_judge_is_missing_is_refused_before_anything_trains(data: Path):
-    """With the reason, whatever other variants could be trained."""
-    (failure,) = materialize(study_named("judge"), data, seeds=1).get_step_failure_events()
-    assert "tiny judge" in str(failure.step_failure_data.error)
-    assert [] == started(data)
-
-
-def test_each_variant_is_a_partition_of_the_policy():
-    """So a run of a study is evaluated and shown as any other."""
-    asset = policy_asset(EXPERIMENTS, None)
-    assert asset.partitions_def is not None
-    keys = set(asset.partitions_def.get_partition_keys())
-    assert {variant.embedded for variant in (*REWARDS.variants, *EPOCHS.variants)} <= keys
 
 
 def test_the_miniature_trains_for_real(data: Path):
@@ -283,3 +262,109 @@ def test_the_miniature_trains_for_real(data: Path):
         assert 1 == outcome["steps"]
         assert outcome["before"]["held_out_sampled/format"] > 0.5
         assert outcome["seconds"]["update"] > 0
+
+
+SCRIPTED = {
+    "study__tricks": {"config": {"claims": 4}},
+    "study__trick_signs": {"config": {"claims": 4}},
+}
+INPUTS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
+MARKERS = "\n".join(
+    f"<!-- {one} report: begin -->\n<!-- {one} report: end -->" for one in ("tricks", "found")
+)
+
+
+def tricks_in(
+    played: Path, *assets: dg.AssetsDefinition, **ops: object
+) -> dg.ExecuteInProcessResult:
+    results = str(played / "engine_results")
+    return dg.materialize(
+        [*assets, *map(dg.AssetSpec, INPUTS)],
+        selection=[*assets],
+        resources={
+            "io_manager": ParquetTables(base_dir=str(played)),
+            "data_folder": DataFolder(base_dir=str(played)),
+            "judge": JudgeResource(results_dir=results),
+            "question_embedder": EmbedderResource(results_dir=results),
+            "policy_trainer": stand_in(),
+        },
+        run_config={"ops": ops},
+    )
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all three studies done."""
+    folder = tmp_path_factory.mktemp("data")
+    write_parquet(pool(), folder / "silver_decomposed.parquet")
+    write_run(folder, 4)
+    assert tricks_in(folder, tricks, trick_signs, **SCRIPTED).success
+    found = {"study__tricks_found": {"config": {"train": False}}}
+    assert tricks_in(folder, tricks_found, **found).success
+    return folder
+
+
+def test_each_study_is_a_table_that_names_its_engine(played: Path):
+    """As many claims as configured, judge and embedder in every row; figures for the report."""
+    read = DataFolder(base_dir=str(played)).read
+    paid = TRICK_STUDY.conform(read("study/tricks"))
+    signs = TRICK_SIGNS.conform(read("study/trick_signs"))
+    assert {4} == set(paid["claims"]) == set(signs["claims"])
+    for one in (*paid["engine"], *signs["engine"]):
+        assert "rule_judge" in one
+        assert "minilm" in one
+    found = TRICKS_FOUND.conform(read("study/tricks_found"))
+    assert {"tiny_long"} == set(found["experiment"])
+    assert {0, 1, 2, 3} == set(found.filter(split="train")["step"])
+    for name in ("tricks", "tricks_found"):
+        assert (played / f"studies/{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (played / f"studies/{name}.svg").is_file()
+        assert "rule_judge" in (played / f"studies/{name}.txt").read_text("utf-8")
+    before = (played / "study/tricks.parquet").read_bytes()
+    assert tricks_in(played, tricks, study__tricks=SCRIPTED["study__tricks"]).success
+    assert before == (played / "study/tricks.parquet").read_bytes(), "draw and scripts are seeded"
+
+
+def test_claims_of_a_third_label_are_not_played(tmp_path: Path):
+    """No script can state or deny them; their traces would end without a verdict."""
+    claims = pool()
+    third = claims.with_columns(
+        label=pl.when(pl.col("label") == "Refuted")
+        .then(pl.lit("NotEnoughInfo"))
+        .otherwise("label"),
+        label_rule=pl.lit("keep_middle"),
+    )
+    write_parquet(third, tmp_path / "silver_decomposed.parquet")
+    assert tricks_in(
+        tmp_path, trick_signs, study__trick_signs=SCRIPTED["study__trick_signs"]
+    ).success
+    signs = DataFolder(base_dir=str(tmp_path)).read("study/trick_signs")
+    assert {claims.filter(label="Supported").height} == set(signs["claims"])
+
+
+def test_the_page_has_every_trick_with_what_it_earns(played: Path, tmp_path: Path):
+    """Between its markers, with a copy of the figure; docs/results/studies.md, as well."""
+    page = tmp_path / "studies.md"
+    page.write_text(MARKERS, "utf-8")
+    for section in ("tricks", "found"):
+        main(["--data", str(played), "--section", section, "--report", str(page)])
+        assert (tmp_path / f"study_{section}.png").is_file()
+    written = page.read_text("utf-8")
+    inside = written.split("<!-- tricks report: end -->")[0]
+    assert len(TRICKS) + 2 == sum(line.startswith("|") for line in inside.splitlines())
+    assert "4 claims; rule_judge" in inside
+    assert "`tiny_long`, 4 steps; judge rule_judge" in written
+    page = (ROOT / "docs/results/studies.md").read_text("utf-8")
+    inside = page.split("<!-- tricks report: begin -->")[1].split("<!-- tricks report: end -->")[0]
+    assert [] == [one.name for one in TRICKS if f"| {markdown_text(one.title)} |" not in inside]
+    assert "`tiny_long`, 200 steps" in page
+
+
+def test_a_run_that_is_missing_is_trained_first(data: Path):
+    """By the same process as the asset ``policy``; what it says when it fails is the study's."""
+    write_parquet(pool(THIRTY), data / "silver_decomposed.parquet")
+    (data / "base_policy_clean").rename(data / "base_policy")
+    (data / "fail").write_text("tiny_long", "utf-8")
+    with pytest.raises(TrainingError, match="tiny_long"):
+        tricks_in(data, tricks_found)
+    assert ["tiny_long"] == started(data)

@@ -96,19 +96,16 @@ class Edit:
 
 def test_a_corpus_says_how_its_files_are_obtained(graph: AssetGraph):
     """The table's sentence ends the description; a corpus of the user has none."""
-    shown = {
-        key.to_user_string(): graph.get(key).description or "" for key in graph.get_all_asset_keys()
-    }
-    assert "`decomposerl fetch hover --pages` gets the files (12.3 MB" in shown["claims/hover"]
-    assert "drive.google.com" in shown["claims/ambifc"]
-    assert "accepted its terms on the hub" in shown["benchmark/coverbench"]
     corpora = {
-        key: said for key, said in shown.items() if key.startswith(("claims/", "benchmark/"))
+        key.to_user_string(): graph.get(key).description or ""
+        for key in graph.get_all_asset_keys()
+        if key.path[0] in {"claims", "benchmark"} and key.path[-1] != "three_way"
     }
-    del corpora["benchmark/three_way"]  # of the test sets
-    plain = [key for key, said in corpora.items() if said.endswith("files.")]
-    assert 26 == len(corpora)
-    assert 1 == len(plain)
+    assert "`decomposerl fetch hover --pages`" in corpora["claims/hover"]
+    assert "12.3 MB" in corpora["claims/hover"]
+    assert "drive.google.com" in corpora["claims/ambifc"]
+    assert "terms on the hub" in corpora["benchmark/coverbench"]
+    assert (26, 1) == (len(corpora), sum(said.endswith("files.") for said in corpora.values()))
 
 
 def test_every_table_shows_its_columns_before_any_run(graph: AssetGraph):
@@ -147,8 +144,8 @@ def test_the_funnel_shows_where_each_column_comes_from(graph: AssetGraph):
     assert {"diversity_selected.selection_rank"} == origins("training_claims", "selection_rank")
 
 
-def test_owners_files_kinds_and_cost_are_shown(graph: AssetGraph, profile: Profile):
-    """Each asset has the owners of the profile, where it lies, what it is and what it costs."""
+def test_owners_files_kinds_and_cost_are_shown(graph: AssetGraph, profile: Profile, tmp_path: Path):
+    """Owners that Dagster takes, where each asset lies, what it is, and whether it is paid."""
     nodes = {key.to_user_string(): graph.get(key) for key in graph.materializable_asset_keys}
     assert {profile.owners} == {tuple(node.owners) for node in nodes.values()}
     files = {name: str(node.metadata["dagster/uri"]) for name, node in nodes.items()}
@@ -159,41 +156,17 @@ def test_owners_files_kinds_and_cost_are_shown(graph: AssetGraph, profile: Profi
     costs = {name: node.tags["cost"] for name, node in nodes.items()}
     assert {"free", "by_system"} == set(costs.values())
     assert "by_system" == costs["predictions/fever"]
-
-
-@pytest.mark.parametrize(
-    ("environment", "cost"),
-    [
-        ({"DECOMPOSERL_PROFILE": "local"}, "free"),
-        ({"DECOMPOSERL_PROFILE": "paper"}, "paid"),
-        ({"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_CHAT_PRICE": "1/2"}, "paid"),
-    ],
-)
-def test_the_silver_stage_is_paid_where_its_endpoint_bills(
-    environment: dict[str, str], cost: str, tmp_path: Path
-):
-    """OpenAI's endpoint does, and any other with a price."""
-    profile = profile_from_environment(environment | {"DECOMPOSERL_DATA": str(tmp_path)})
-    graph = build_definitions(profile).resolve_asset_graph()
-    silver = graph.get(dg.AssetKey("silver_decomposed"))
-    assert cost == silver.tags["cost"]
-    assert silver.automation_condition is None
-
-
-def test_a_check_of_a_partitioned_asset_has_a_result_for_each_partition(graph: AssetGraph):
-    """So that the page of a system or a recipe shows its own checks."""
-    checks = [graph.get(key) for key in graph.asset_check_keys]
-    of_parts = [one for one in checks if graph.get(one.key.asset_key).is_partitioned]
-    assert of_parts
-    for check in of_parts:
-        assert check.partitions_def == graph.get(check.key.asset_key).partitions_def, check.key
-
-
-def test_an_owner_that_dagster_would_refuse_is_named():
-    """With the variable, before the graph is built."""
-    assert ("team:a", "b@c.org") == profile_from_environment(
-        {"DECOMPOSERL_OWNERS": " team:a, b@c.org,"}
-    ).owners
+    for name, price, cost in (
+        ("local", "", "free"),
+        ("paper", "", "paid"),
+        ("local", "1/2", "paid"),
+    ):
+        env = {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_CHAT_PRICE": price}
+        profile = profile_from_environment(env | {"DECOMPOSERL_DATA": str(tmp_path)})
+        graph = build_definitions(profile).resolve_asset_graph()
+        assert cost == graph.get(dg.AssetKey("silver_decomposed")).tags["cost"]
+    given = {"DECOMPOSERL_OWNERS": " team:a, b@c.org,"}
+    assert ("team:a", "b@c.org") == profile_from_environment(given).owners
     with pytest.raises(ConfigError, match="DECOMPOSERL_OWNERS has 'ada'"):
         profile_from_environment({"DECOMPOSERL_OWNERS": "ada"})
 
@@ -207,71 +180,48 @@ def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Profile):
     assert set() == DECIDE - fields
 
 
-@pytest.mark.parametrize(
-    ("edit", "expected"),
-    [
-        (Edit("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
-        (Edit("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),
-        (
-            Edit("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")'),
-            {"claims/wice", "benchmark/wice", "catalog"},
-        ),
-        (Edit("decomposerl/funnel/difficulty.py", "is too easy; below", "is easy; below"), set()),
-        (Edit("decomposerl/reports/stage_page.py", "def stage_page(", "def a_page("), set()),
-    ],
-)
-def test_a_changed_step_changes_the_version_of_its_stage_alone(
-    copied: Path, profile: Profile, edit: Edit, expected: set[str]
-):
+WICE = Edit("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")')
+EDITS = [
+    (Edit("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
+    (Edit("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),
+    (WICE, {"claims/wice", "benchmark/wice", "catalog"}),
+    (Edit("decomposerl/funnel/difficulty.py", "is too easy; below", "is easy; below"), set()),
+    (Edit("decomposerl/reports/stage_page.py", "def stage_page(", "def a_page("), set()),
+]
+
+
+def test_a_changed_step_changes_the_version_of_its_stage_alone(copied: Path, profile: Profile):
     """Code, a default and a reader do; a docstring and a report's page do not."""
     before = versions(copied, profile)
-    with edit.made(copied):
-        after = versions(copied, profile)
-    assert expected == {key for key in before if before[key] != after[key]}
+    for edit, expected in EDITS:
+        with edit.made(copied):
+            after = versions(copied, profile)
+        assert expected == {key for key in before if before[key] != after[key]}, edit
 
 
-@pytest.mark.parametrize(
-    ("profiles", "expected"),
-    [
-        (({}, {"DECOMPOSERL_PROFILE": "local"}), {"rule_filtered", *FUNNEL}),
-        (
-            (
-                {"DECOMPOSERL_PROFILE": "local"},
-                {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_CHAT_MODEL": "another"},
-            ),
-            {"silver_decomposed"},
-        ),
-        (
-            (
-                {"DECOMPOSERL_PROFILE": "local"},
-                {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_CHAT_URL": "http://10.0.0.1:1/v1"},
-            ),
-            set[str](),
-        ),
-    ],
-)
-def test_another_engine_changes_the_version_and_another_place_does_not(
-    profiles: tuple[dict[str, str], dict[str, str]], expected: set[str], tmp_path: Path
-):
-    """A model decides the results; the address of its endpoint does not."""
-    made = [
-        versions(ROOT, profile_from_environment(one | {"DECOMPOSERL_DATA": str(tmp_path)}))
-        for one in profiles
-    ]
-    differing = {key for key in FUNNEL if made[0][key] != made[1][key]}
-    assert expected & set(FUNNEL) == differing
+def test_another_engine_changes_the_version_and_another_place_does_not(tmp_path: Path):
+    """A model decides the results, as does a user's prompt; an endpoint's address does not."""
+    prompts = tmp_path / "prompts"
+    prompts.mkdir()
 
+    def made(**variables: str) -> dict[str, str]:
+        named = {f"DECOMPOSERL_{name}": value for name, value in variables.items()}
+        every = versions(
+            ROOT, profile_from_environment(named | {"DECOMPOSERL_DATA": str(tmp_path)})
+        )
+        return {key: every[key] for key in FUNNEL}
 
-def test_a_users_prompt_file_changes_the_version_of_its_stage(tmp_path: Path):
-    """It replaces the project's, so its text decides the questions."""
-    env = {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DATA": str(tmp_path / "data")}
-    (tmp_path / "prompts").mkdir()
-    own = env | {"DECOMPOSERL_PROMPTS": str(tmp_path / "prompts")}
-    plain, same = (versions(ROOT, profile_from_environment(one)) for one in (env, own))
-    assert plain == same
-    (tmp_path / "prompts/silver.md").write_text("# other", "utf-8")
-    other = versions(ROOT, profile_from_environment(own))
-    assert {"silver_decomposed"} == {key for key in plain if plain[key] != other[key]}
+    def differing(one: dict[str, str], other: dict[str, str]) -> set[str]:
+        return {key for key in FUNNEL if one[key] != other[key]}
+
+    plain = made(PROFILE="local")
+    assert set(FUNNEL) == differing(plain, made())
+    silver = {"silver_decomposed"}
+    assert silver == differing(plain, made(PROFILE="local", CHAT_MODEL="another"))
+    assert set() == differing(plain, made(PROFILE="local", CHAT_URL="http://10.0.0.1:1/v1"))
+    assert set() == differing(plain, made(PROFILE="local", PROMPTS=str(prompts)))
+    (prompts / "silver.md").write_text("# other", "utf-8")
+    assert silver == differing(plain, made(PROFILE="local", PROMPTS=str(prompts)))
 
 
 @pytest.fixture
@@ -289,8 +239,7 @@ def test_a_changed_reader_shows_its_source_as_stale(
     assert job.execute_in_process(instance=instance, asset_selection=[key]).success
     resolver = get_stale_status_resolver(instance, assets_of(definitions))
     assert (StaleStatus.FRESH, []) == (resolver.get_status(key), resolver.get_stale_causes(key))
-    edit = Edit("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")')
-    with edit.made(copied):
+    with WICE.made(copied):
         later = build_definitions(profile, code=CodeReader(copied))
     resolver = get_stale_status_resolver(instance, assets_of(later))
     assert StaleStatus.STALE == resolver.get_status(key)

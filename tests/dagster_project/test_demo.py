@@ -1,4 +1,4 @@
-"""The demo: its jobs make the whole graph, its files fit, training and evaluation are printed."""
+"""The demo and its jobs: they make the whole graph, files and launchpads fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,7 @@ from dagster_project.profiles import Profile
 from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal
 from decomposerl.baselines.catalogue import METHODS
+from decomposerl.schemas import PREDICTIONS
 from decomposerl.training.curves import MEASURE_NAMES
 from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY
 from decomposerl.training.experiments import experiment
@@ -45,36 +46,30 @@ def keys_of(job: str) -> set[str]:
     return {key.to_user_string() for key in layer.selected_asset_keys}
 
 
-@pytest.mark.parametrize(("job", "file"), ASKED)
-def test_each_file_is_a_configuration_of_its_job(job: str, file: str):
-    """Every asset and setting that a file names exists, by Dagster's own reading."""
-    assert dg.validate_run_config(defs.resolve_job_def(job), read_config(file))
+def test_each_file_is_a_configuration_of_its_job():
+    """By Dagster's own reading; the demo trains with fewer steps and claims than its recipe."""
+    for job, file in ASKED:
+        assert dg.validate_run_config(defs.resolve_job_def(job), read_config(file)), file
+    (settings,) = read_config("demo_train.yaml")["ops"].values()
+    recipe = experiment(demo.RECIPE)
+    assert ["steps", "held_out_claims"] == list(settings["config"])
+    assert 0 < settings["config"]["steps"] < recipe.optimization.steps
+    assert 0 < settings["config"]["held_out_claims"] < recipe.held_out.claims
 
 
 @pytest.mark.parametrize("job", JOB_NAMES)
 def test_a_job_with_settings_has_an_example_that_stands(job: str):
-    """It is on the job's page, Dagster accepts it, and it changes something of the job."""
+    """On the job's page; Dagster accepts it, it changes something; each setting is described."""
     definition = defs.resolve_job_def(job)
-    nodes = definition.all_node_defs
-    settings = [node for node in nodes if fields_of(node) and node.name in EXAMPLES.get(job, "")]
+    nodes = [node for node in definition.all_node_defs if fields_of(node)]
     if job in EXAMPLES:
         assert EXAMPLES[job] in str(definition.description)
         assert dg.validate_run_config(definition, yaml.safe_load(EXAMPLES[job]))
-        assert settings
+        assert [node for node in nodes if node.name in EXAMPLES[job]]
     else:
-        assert [] == [node.name for node in nodes if fields_of(node)]
-
-
-def test_every_setting_of_an_asset_is_described():
-    """The launchpad shows the description beside the field."""
-    assets = [one for one in defs.assets or [] if isinstance(one, dg.AssetsDefinition)]
-    bare = {
-        f"{asset.key.to_user_string()}.{name}"
-        for asset in assets
-        for name, field in fields_of(asset.op).items()
-        if not field.description
-    }
-    assert set() == bare
+        assert [] == [node.name for node in nodes]
+    every = ((node.name, *field) for node in nodes for field in fields_of(node).items())
+    assert [] == [(node, name) for node, name, field in every if not field.description]
 
 
 def fields_of(node: object) -> dict[str, dg.Field]:
@@ -84,7 +79,7 @@ def fields_of(node: object) -> dict[str, dg.Field]:
 
 
 def test_the_jobs_make_every_asset():
-    """Each asset belongs to one job; the catalogue's and the test sets are read once more."""
+    """Each belongs to one job, save what is read once more; a part has no settings of the rest."""
     made = {name: keys_of(name) for name in JOB_NAMES}
     every = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
     again = {name: made.pop(name) for name in ("test_sets", "catalogue")}
@@ -96,29 +91,23 @@ def test_the_jobs_make_every_asset():
     assert {"report"} == made["write_report"]
     assert {"attrition", "chat_replies", "catalog"} == again["catalogue"] <= made["funnel"]
     assert again["test_sets"] == {key for key in made["funnel"] if key.startswith("benchmark/")}
+    chosen = {dg.AssetKey("deduplicated")}
+    part = defs.resolve_job_def("funnel").get_subset(
+        asset_selection=chosen, asset_check_selection=set[dg.AssetCheckKey]()
+    )
+    for given in ({}, {"ops": {"deduplicated": {"config": {"cosine": 0.9}}}}):
+        resolved = dg.validate_run_config(part, given)["ops"]
+        assert ["deduplicated"] == list(resolved)
+        assert {} == given or 0.9 == resolved["deduplicated"]["config"]["cosine"]
 
 
-def test_the_demo_trains_a_part_of_its_recipe():
-    """Steps and held-out claims are fewer than the recipe's, all else is the recipe's."""
-    (settings,) = read_config("demo_train.yaml")["ops"].values()
-    recipe = experiment(demo.RECIPE)
-    assert ["steps", "held_out_claims"] == list(settings["config"])
-    assert 0 < settings["config"]["steps"] < recipe.optimization.steps
-    assert 0 < settings["config"]["held_out_claims"] < recipe.held_out.claims
-
-
-@pytest.mark.parametrize("file", [file for job, file in ASKED if job == "evaluate"])
-def test_a_part_of_every_test_set_is_asked(file: str):
-    """No test set is forgotten, which would be asked whole; each part has both labels."""
-    asked = read_config(file)["ops"]
-    assert set(asked) == {
-        key.replace("/", "__") for key in keys_of("evaluate") if key.startswith("predictions/")
-    }
-    assert all(settings["config"]["limit"] >= 2 for settings in asked.values())
-
-
-def test_the_demo_evaluates_every_baseline_and_its_policy():
-    """Each method once, as published, and the policy."""
+def test_the_demo_asks_every_baseline_and_its_policy_on_a_part_of_every_test_set():
+    """Each method once, as published; none is asked whole; each part has both labels."""
+    for _, file in (one for one in ASKED if one[0] == "evaluate"):
+        asked = read_config(file)["ops"]
+        predicted = {key for key in keys_of("evaluate") if key.startswith("predictions/")}
+        assert {key.replace("/", "__") for key in predicted} == set(asked)
+        assert all(settings["config"]["limit"] >= 2 for settings in asked.values())
     assert [method.name for method in METHODS] == [one.partition("-")[0] for one in baselines()]
     assert [] == [one for one in baselines() if "single_call" in one]
     assert "decomposerl-tiny" == policy()
@@ -157,45 +146,41 @@ def demo_of(data: Path, runs: NotedRuns) -> demo.Demo:
     return demo.Demo(profile, runs, RunProgress(data, terminal=terminal), terminal)
 
 
-@pytest.mark.parametrize("ranks", [True, False])
-def test_checks_of_predictions_run_once(ranks: bool, tmp_path: Path):  # noqa: FBT001 - parametrized
+def test_checks_of_predictions_run_once(tmp_path: Path):
     """They are steps of every test set; what they show at the end is the last system's."""
-    runs = NotedRuns(ranks=ranks)
-    assert ranks == demo_of(tmp_path, runs)._evaluate()
-    evaluations = [("evaluate", key, False) for key in baselines()]
-    after = [("rank", None, True), ("catalogue", None, True)]
-    assert [*evaluations, ("evaluate", policy(), True), *after[: 1 + ranks]] == runs.made
+    for ranks in (False, True):
+        runs = NotedRuns(ranks=ranks)
+        data = tmp_path / str(ranks)
+        assert ranks == demo_of(data, runs)._evaluate()
+        evaluations = [("evaluate", key, False) for key in baselines()]
+        after = [("rank", None, True), ("catalogue", None, True)]
+        assert [*evaluations, ("evaluate", policy(), True), *after[: 1 + ranks]] == runs.made
 
 
 def test_what_was_made_is_not_made_again(tmp_path: Path):
-    """A second demo makes what changed and what comes after it, and --again makes all."""
+    """A second demo makes what changed and what comes after it, the report too; --again all."""
     changed = f"evaluate/{baselines()[-1]}"
     (tmp_path / "evaluate").mkdir()
-    assert demo_of(tmp_path, NotedRuns())._evaluate()
-    again = NotedRuns()
-    assert demo_of(tmp_path, again)._evaluate()
-    assert [] == again.made
-    (tmp_path / f"{changed}.parquet").write_bytes(b"another run's")
-    last = NotedRuns()
-    assert demo_of(tmp_path, last)._evaluate()
-    assert [baselines()[-1], policy(), None, None] == [part for _, part, _ in last.made]
-    whole, forgetful = NotedRuns(), demo_of(tmp_path, NotedRuns())
-    forgetful.runs = whole
-    forgetful.finished.forget()
-    assert forgetful._evaluate()
-    assert len(baselines()) + 3 == len(whole.made)
 
-
-def test_the_report_follows_what_it_shows(tmp_path: Path):
-    """It is made once, and again where a part before it was."""
-    for changes, made in ((False, [REPORT]), (False, []), (True, [REPORT])):
+    def made(demonstrated: demo.Demo | None = None) -> list[tuple[str, str | None]]:
         runs = NotedRuns()
-        last = demo_of(tmp_path, runs)
-        if changes:
-            (tmp_path / "rank.parquet").write_bytes(b"another ranking")
+        last = demonstrated or demo_of(tmp_path, runs)
+        last.runs = runs
         assert last._evaluate()
         assert last._report()
-        assert made == [job for job, _, _ in runs.made if job == REPORT]
+        return [(job, part) for job, part, _ in runs.made]
+
+    whole = len(baselines()) + 4
+    assert whole == len(made())
+    assert [] == made()
+    (tmp_path / f"{changed}.parquet").write_bytes(b"another run's")
+    after = [baselines()[-1], policy(), None, None, None]
+    assert after == [part for _, part in made()]
+    (tmp_path / "rank.parquet").write_bytes(b"another ranking")
+    assert (REPORT, None) in made()
+    forgetful = demo_of(tmp_path, NotedRuns())
+    forgetful.finished.forget()
+    assert whole == len(made(forgetful))
 
 
 def test_a_part_is_made_again_where_it_may_differ(tmp_path: Path):
@@ -232,22 +217,9 @@ def test_a_job_can_be_run_without_its_checks(tmp_path: Path):
         for checks in (False, True):
             assert runs.run("rank", log_level="ERROR", checks=checks)
         logs = [instance.all_logs(run.run_id) for run in instance.get_runs()]
-    kinds = [[one.get_dagster_event().event_type_value for one in log if one.is_dagster_event]
-             for log in logs]  # fmt: skip
-    assert [2, 0] == [events.count("ASSET_CHECK_EVALUATION") for events in kinds]
-    assert [2, 2] == [events.count("ASSET_MATERIALIZATION") for events in kinds]
-
-
-def test_a_job_without_its_inputs_fails_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    """Nothing is trained where the funnel left nothing."""
-    profile = Profile("embedded", None, tmp_path)
-    with dg.instance_for_test() as instance:
-        done = JobRuns(profile, instance).run("train", read_config("demo_train.yaml"), demo.RECIPE)
-    assert not done
-    assert "training_claims.parquet is not there" in capsys.readouterr().err
-    assert [] == list(tmp_path.glob("policy*"))
+    for kind, times in (("ASSET_CHECK_EVALUATION", [2, 0]), ("ASSET_MATERIALIZATION", [2, 2])):
+        events = [[one.dagster_event for one in log if one.dagster_event] for log in logs]
+        assert times == [[e.event_type_value for e in log].count(kind) for log in events]
 
 
 def test_a_demo_that_fails_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -260,66 +232,36 @@ def test_a_demo_that_fails_says_so(tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (profile.data / "base_policy").exists()
 
 
-OUTCOME = TrainingOutcome(
-    steps=20,
-    resumed_from=0,
-    stopped="",
-    adapter=Path("adapter"),
-    curves=Path("curves.parquet"),
-    before={f"{split}/{name}": 0.25 for split in SPLITS for name in MEASURE_NAMES},
-    after={},
-    seconds={},
-    judge={"engine": "rules"},
-    versions={},
-)
+BEFORE = {f"{split}/{name}": 0.25 for split in SPLITS for name in MEASURE_NAMES}
 
 
 @pytest.mark.parametrize("after", [0.75, None])
 def test_what_training_changed_is_a_few_lines(after: float | None, tmp_path: Path):
     """Rewards of sampled claims and the accuracy of greedy ones, with their differences."""
-    measured = {} if after is None else dict.fromkeys(OUTCOME.before, after)
-    run = RunFolder(policy_folder(folder_of(tmp_path), "tiny"))
+    folder = DataFolder(base_dir=str(tmp_path))
+    measured = {} if after is None else dict.fromkeys(BEFORE, after)
+    run = RunFolder(policy_folder(folder, "tiny"))
     run.path.mkdir(parents=True)
-    outcome = replace(OUTCOME, after=measured, adapter=run.adapter, curves=run.curves)
-    write_outcome(run, outcome)
-    page = demo_pages.training_page(folder_of(tmp_path), "tiny")
+    outcome = TrainingOutcome(20, 0, "", run.adapter, run.curves, BEFORE, measured, {}, {}, {})
+    write_outcome(run, replace(outcome, judge={"engine": "rules"}))
+    page = demo_pages.training_page(folder, "tiny")
     lines = [line for line in page.splitlines() if "0.250" in line]
     assert len(demo_pages._HELD_OUT) + 1 == len(lines)
     assert all(("+0.500" in line) == (after is not None) for line in lines)
     assert "20 steps; judge rules" == page.splitlines()[-1]
 
 
-def folder_of(data: Path) -> DataFolder:
-    return DataFolder(base_dir=str(data))
-
-
 def prediction(claim_id: str, verdict: str, questions: int, answer: str) -> dict[str, Any]:
-    cycles = [
-        {"question": f"When, {n}?", "answer": answer, "thought": ""} for n in range(questions)
-    ]
-    trace = {"opening": "", "cycles": cycles, "verdict": verdict}
-    return {
-        **dict.fromkeys(("reply", "notes", "prompt_hash"), ""),
-        "claim_id": claim_id,
-        "benchmark": "fever",
-        "system": policy(),
-        "method": "decomposerl",
-        "model": "tiny",
-        "protocol": "trace",
-        "engine": "made up",
-        "verdict": verdict,
-        "parse_status": "parsed",
-        "questions": questions,
-        "abstentions": 0,
-        "calls": 1,
-        "trace": trace,
-        "seed": 0,
-    }
+    """What the policy said of a claim."""
+    cycle = {"question": "When?", "answer": answer, "thought": ""}
+    said = {"claim_id": claim_id, "benchmark": "fever", "system": policy(), "verdict": verdict}
+    trace = {"opening": "", "cycles": [cycle] * questions, "verdict": verdict}
+    return dict.fromkeys(PREDICTIONS.schema) | said | {"trace": trace, "questions": questions}
 
 
 def test_the_shown_claim_is_right_and_rests_on_evidence(tmp_path: Path):
     """A wrong verdict is never shown; of the right ones the one with most answers in evidence."""
-    folder = folder_of(tmp_path)
+    folder = DataFolder(base_dir=str(tmp_path))
     evidence = "The bridge opened in 1871. It is long."
     claims = [
         {"claim_id": key, "claim": f"claim {key}", "evidence": evidence, "label": "Supported"}
@@ -337,3 +279,23 @@ def test_the_shown_claim_is_right_and_rests_on_evidence(tmp_path: Path):
     assert shown is not None
     assert ("c", "Supported", "claim c") == (shown.claim_id, shown.verdict, shown.claim)
     assert ("The bridge opened in 1871.",) == shown.questions[0].evidence
+
+
+@pytest.mark.parametrize("job", JOB_NAMES)
+def test_a_launchpad_opens_with_every_setting_and_its_default(job: str):
+    """Dagster accepts it as it is, and running it is running the job without a configuration.
+
+    A part of every test set may be asked, so evaluations have too many settings to be shown.
+    """
+    definition = defs.resolve_job_def(job)
+    shown = definition.run_config or {}
+    if definition.partitions_def is not None:
+        (key, *_) = definition.partitions_def.get_partition_keys()
+        shown = definition.get_run_config_for_partition_key(key)
+    fields = {node.name: set(fields_of(node)) for node in definition.all_node_defs}
+    settings = {name: names for name, names in fields.items() if names}
+    given = {op: set(one["config"]) for op, one in shown.get("ops", {}).items()}
+    assert ({} if job.startswith("evaluate") else settings) == given
+    assert set(shown) <= {"ops"}
+    defaults, prefilled = (dg.validate_run_config(definition, one) for one in ({}, shown))
+    assert defaults == prefilled

@@ -2,10 +2,11 @@
 
 import json
 import math
+import re
 import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,11 +19,30 @@ from typer.testing import CliRunner, Result
 
 from dagster_project import public_figures as figures
 from dagster_project.cli import app
-from dagster_project.doctor import check_profile
-from dagster_project.engine_choices import MINICHECK_7B, engine_choices
+from dagster_project.doctor import check_profile, estimates_for
+from dagster_project.engine_choices import MINICHECK_7B, ProfileName, engine_choices
+from dagster_project.engine_resources import engine_resources
 from dagster_project.profiles import Profile, read_key
+from dagster_project.training_estimate import judge_hours, training_estimate
+from decomposerl.prompts.judge import (
+    JudgeSettings,
+    answerability_request,
+    atomicity_request,
+    correctness_request,
+    coverage_request,
+)
 from decomposerl.reports.cost import PAPER, Workload, cost_totals, estimate
-from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck, readiness_text
+from decomposerl.reports.readiness import (
+    CostEstimate,
+    Readiness,
+    ReadinessCheck,
+    estimate_text,
+    readiness_text,
+)
+from decomposerl.training.estimate import JudgeTokens, longest_judge_calls
+from minicheck_package import write_package
+from project import ROOT
+from resources.judge.chat_judge import load_judge_prompts
 from resources.preflight import probes as look
 from resources.preflight import servers
 from resources.preflight.workload import measured_workload
@@ -34,8 +54,9 @@ NO_KEY = SecretStr("")
 NAMES = (
     *("PROFILE", "CORPORA", "DATA", "DEVICE", "VLLM", "VLLM_CARDS", "VERIFIER_URL"),
     *("VERIFIER_KEY", "VERIFIER_TOKENIZER", "EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_PRICE"),
-    *("CHAT_URL", "CHAT_MODEL", "CHAT_PRICE", "CHAT_DOLLARS", "PROMPTS"),
+    *("CHAT_URL", "CHAT_MODEL", "CHAT_PRICE", "CHAT_DOLLARS", "PROMPTS", "JUDGE_PRICE"),
     *(f"{role}_{what}" for role in ("JUDGE", "QUESTIONS") for what in ("URL", "MODEL", "KEY")),
+    *("JUDGE_THINKING", "GENERATION", "GENERATION_URL"),
 )
 BARE: dict[str, str | None] = {"OPENAI_API_KEY": None} | {f"DECOMPOSERL_{n}": None for n in NAMES}
 
@@ -44,28 +65,21 @@ class ModelList(ThreadingHTTPServer):
     """Answers ``/v1/models`` with ``body``, and keeps the keys it was shown."""
 
     def __init__(self, body: bytes, status: int = 200) -> None:
-        self.body, self.status = body, status
         self.keys: list[str | None] = []
-        super().__init__(("127.0.0.1", 0), _Answers)
 
-    @property
-    def url(self) -> str:
-        """As a variable names it."""
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        class Answers(BaseHTTPRequestHandler):
+            def do_GET(answer) -> None:  # noqa: N805 - the server is self
+                """The list, whatever it is, for the one path there is."""
+                self.keys.append(answer.headers.get("Authorization"))
+                answer.send_response(status if answer.path == "/v1/models" else 404)
+                answer.end_headers()
+                answer.wfile.write(body)
 
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's
+                """Quiet."""
 
-class _Answers(BaseHTTPRequestHandler):
-    server: ModelList
-
-    def do_GET(self) -> None:
-        """The list, whatever it is, for the one path there is."""
-        self.server.keys.append(self.headers.get("Authorization"))
-        self.send_response(self.server.status if self.path == "/v1/models" else 404)
-        self.end_headers()
-        self.wfile.write(self.server.body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Quiet."""
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
 
 @contextmanager
@@ -95,15 +109,23 @@ def doctor(data: Path, *words: str, **env: str) -> Result:
     return CliRunner(env=BARE | named | key).invoke(app, ["doctor", "--data", str(data), *words])
 
 
+def page_of(data: Path, *words: str, **env: str) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    page: dict[str, Any] = json.loads(doctor(data, "--json", *words, **env).stdout)
+    return page
+
+
 def test_the_embedded_profile_needs_nothing_that_is_not_here(tmp_path: Path):
     """Exit code 0; no key, endpoint or model is asked for, and no money is due."""
     result = doctor(tmp_path)
     assert 0 == result.exit_code, result.output
-    assert "nothing required is missing" in result.stdout
     assert "✗" not in result.stdout
     assert "endpoint" not in result.stdout
-    page = json.loads(doctor(tmp_path, "--json").stdout)
+    page = page_of(tmp_path)
     assert (0, 0.0) == (page["missing"], page["estimates"][0]["total"]["dollars"])
+    training = page["estimates"][-1]
+    total = training["total"]
+    assert ("Training tiny", 0.0, 0.0) == (training["run"], total["dollars"], total["gpu_hours"])
 
 
 def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_path: Path):
@@ -112,8 +134,8 @@ def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_p
     nowhere = {"CHAT_URL": closed_url(), "EMBEDDER_URL": closed_url()}
     for name in ("local", "paper"):
         page = doctor(tmp_path, PROFILE=name, **nowhere).stdout
-        assert "· corpora   the bundled sample: invented claims" in page
-        assert "    set DECOMPOSERL_CORPORA (docs/how-to/curate.md#lay-out-real-corpora)" in page
+        assert "· corpora   the bundled sample" in page
+        assert "    set DECOMPOSERL_CORPORA (docs/how-to/curate.md" in page
         named = doctor(tmp_path, PROFILE=name, CORPORA=str(tmp_path / "corpora"), **nowhere).stdout
         assert "bundled sample" not in named
         assert "✓ corpora" in named
@@ -135,16 +157,23 @@ def test_each_missing_thing_stands_with_what_mends_it(tmp_path: Path):
 
 
 def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
-    """Without a verifier URL vLLM and a GPU are needed; with one, neither."""
+    """Without a verifier URL vLLM and a GPU are needed; with one, neither.
+
+    ``env`` is on every machine; the server that it starts may not be.
+    """
     nowhere = closed_url()
     env = {"PROFILE": "paper", "CHAT_URL": nowhere, "EMBEDDER_URL": nowhere}
-    starts = json.loads(doctor(tmp_path, "--json", VLLM="no-such-program", **env).stdout)
-    by_part = {(f["part"], f["what"]): f for f in starts["findings"]}
-    assert "missing" == by_part["program", "no-such-program"]["state"]
-    assert "DECOMPOSERL_VERIFIER_URL" in by_part["program", "no-such-program"]["fix"]
+    starts = {
+        "no-such-program": "no-such-program",
+        f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve": f"{tmp_path}/vllm",
+    }
+    for words, program in starts.items():
+        findings = page_of(tmp_path, VLLM=words, **env)["findings"]
+        (lost,) = [one for one in findings if one["part"] == "program"]
+        assert (program, "missing") == (lost["what"], lost["state"])
+        assert "DECOMPOSERL_VERIFIER_URL" in lost["fix"]
     with listing(MINICHECK_7B) as server:
-        attached = doctor(tmp_path, "--json", VERIFIER_URL=server.url, **env)
-    page = json.loads(attached.stdout)
+        page = page_of(tmp_path, VERIFIER_URL=server.url, **env)
     parts = {(f["part"], f["state"]) for f in page["findings"]}
     assert not [part for part in parts if part[0] == "program" or part == ("GPU", "missing")]
     assert ("endpoint", "ok") in parts
@@ -152,7 +181,7 @@ def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
 
 
 def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
-    """The report says that it is set; text and JSON hold no part of it."""
+    """Only OpenAI's own endpoint needs one; text and JSON hold no part of it."""
     with listing("gpt-5-mini", "text-embedding-3-large") as server:
         env = {"PROFILE": "paper", "CHAT_URL": server.url, "EMBEDDER_URL": server.url}
         results = [doctor(tmp_path, *words, KEY=CANARY, **env) for words in ((), ("--json",))]
@@ -161,30 +190,31 @@ def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
         assert CANARY not in result.output
         assert "canary" not in result.output
         assert "set (never shown)" in result.stdout
+    assert "missing" == look.key("A_KEY", NO_KEY, required=True).state
+    assert "note" == look.key("A_KEY", NO_KEY, required=False).state
+    paper, local = engine_choices("paper", {}), engine_choices("local", {})
+    assert [False, True, True, False, False] == [server.needs_key for server in paper.servers]
+    assert [False, False] == [server.needs_key for server in local.servers]
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "said"),
-    [
-        (b'{"data": [{"id": "another"}]}', 200, "serves another, not the model"),
-        (b'{"data": []}', 200, "serves nothing"),
-        (b"<html>", 200, "no list of models"),
-        (b'{"data": 3}', 200, "no list of models"),
-        (b"\xff\xfe", 200, "no list of models"),
-        (b"{}", 401, "status 401"),
-    ],
-)
-def test_an_endpoint_that_is_not_the_right_one_says_how(body: bytes, status: int, said: str):
-    """Each way of being wrong has its sentence, and none is an exception."""
-    with listing(body=body, status=status) as server:
-        found = servers.endpoint(server.url, "tiny", NO_KEY, "fix")
-        assert [None] == server.keys  # no key, no header
-    assert ("missing", "fix") == (found.state, found.fix)
-    assert said in found.said
+ANSWERS = [
+    (b'{"data": [{"id": "another"}]}', 200, "another"),
+    (b'{"data": []}', 200, "serves nothing"),
+    (b"<html>", 200, "no list"),
+    (b'{"data": 3}', 200, "no list"),
+    (b"\xff\xfe", 200, "no list"),
+    (b"{}", 401, "401"),
+]
 
 
-def test_an_endpoint_that_nobody_listens_at_is_missing():
-    """And one that lists the model is not."""
+def test_an_endpoint_that_is_not_the_right_one_says_how():
+    """Each way of being wrong is told apart, nobody listening too, and none is an exception."""
+    for body, status, said in ANSWERS:
+        with listing(body=body, status=status) as server:
+            found = servers.endpoint(server.url, "tiny", NO_KEY, "fix")
+            assert [None] == server.keys  # no key, no header
+        assert ("missing", "fix") == (found.state, found.fix)
+        assert said in found.said
     assert "does not answer" in servers.endpoint(closed_url(), "tiny", NO_KEY, "").said
     with listing("other", "tiny") as server:
         assert "ok" == servers.endpoint(server.url, "tiny", NO_KEY, "").state
@@ -195,111 +225,64 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
 
     def findings_of(own: str, opened: str) -> list[tuple[str, str]]:
         env = {"PROFILE": "local", "ENDPOINT_MODEL": "mine", "CHAT_URL": own}
-        found = doctor(tmp_path, "--json", ENDPOINT_URL=own, EVALUATION_URL=opened, **env)
-        findings = json.loads(found.stdout)["findings"]
+        page = page_of(tmp_path, ENDPOINT_URL=own, EVALUATION_URL=opened, **env)
         asked = (f"{own} for mine", opened)
-        return [(f["state"], f["said"]) for f in findings if f["what"] in asked]
+        return [(f["state"], f["said"]) for f in page["findings"] if f["what"] in asked]
 
     with listing("mine", "another") as server:
         right = findings_of(server.url, server.url)
-    assert ("ok", "answers and lists the model") in right
-    assert ("ok", "answers and serves mine, another") in right
+    assert {"ok"} == {state for state, _ in right}
+    assert any("mine, another" in said for _, said in right)
     with listing("yours") as server:
         (own, opened) = findings_of(server.url, closed_url())
-    assert ("missing", "serves yours, not the model") == own
-    assert "note" == opened[0]
-    assert "does not answer" in opened[1]
+    assert ("missing", "note") == (own[0], opened[0])
+    assert "yours" in own[1]
+    with listing("shared") as server:  # a model at one place is asked for once
+        roles = {f"{role}_URL": server.url for role in ("CHAT", "ENDPOINT")}
+        models = {f"{role}_MODEL": "shared" for role in ("CHAT", "ENDPOINT")}
+        page = doctor(tmp_path, PROFILE="local", **roles, **models).stdout
+    assert 1 == page.count(f"{server.url} for shared")
 
 
-@pytest.mark.parametrize(
-    ("model", "state"),
-    [
-        ("Qwen/Qwen3-32B", "ok"),
-        ("gpt-5-mini", "ok"),
-        ("Qwen/QwQ-32B", "note"),
-        ("deepseek-ai/DeepSeek-R1", "note"),
-        ("openai/gpt-oss-20b", "note"),
-        ("Qwen/Qwen2.5-7B-Instruct", None),
-    ],
-)
-def test_a_verdict_needs_room_for_the_thought(model: str, state: str | None, tmp_path: Path):
+THINKS = {
+    "Qwen/Qwen3-32B": "ok",
+    "gpt-5-mini": "ok",
+    "Qwen/QwQ-32B": "note",
+    "deepseek-ai/DeepSeek-R1": "note",
+    "openai/gpt-oss-20b": "note",
+    "Qwen/Qwen2.5-7B-Instruct": None,
+}
+
+
+@pytest.mark.parametrize("model", THINKS)
+def test_a_verdict_needs_room_for_the_thought(model: str, tmp_path: Path):
     """A model that thinks, but that gets no tokens for it, is noted with what fixes it."""
-    env = {"PROFILE": "local", "ENDPOINT_MODEL": model}
-    found = doctor(tmp_path, "--json", ENDPOINT_URL=closed_url(), **env)
-    budgets = [one for one in json.loads(found.stdout)["findings"] if one["part"] == "budget"]
-    assert [one["what"] for one in budgets] == [f"tokens of a verdict by {model}"] * bool(state)
+    state = THINKS[model]
+    page = page_of(tmp_path, PROFILE="local", ENDPOINT_MODEL=model, ENDPOINT_URL=closed_url())
+    budgets = [one for one in page["findings"] if one["part"] == "budget"]
     assert [state] * bool(state) == [one["state"] for one in budgets]
-    assert [state == "note"] * bool(state) == ["thinking_tokens" in one["fix"] for one in budgets]
+    for one in budgets:
+        assert model in one["what"]
+        assert (state == "note") == ("thinking_tokens" in one["fix"])
     limits = {room: look.verdict_tokens(model, room)[0].state for room in (1_023, 1_024)}
     assert {1_023: "note", 1_024: "ok"} == limits
 
 
-def test_a_model_at_one_place_is_asked_for_once(tmp_path: Path):
-    """Though the silver stage asks it, and a person named it for an evaluation as well."""
-    with listing("shared") as server:
-        env = {
-            f"{role}_{part}": of
-            for role in ("CHAT", "ENDPOINT")
-            for part, of in (("URL", server.url), ("MODEL", "shared"))
-        }
-        page = doctor(tmp_path, PROFILE="local", **env).stdout
-    assert 1 == page.count(f"{server.url} for shared")
+def test_packages_models_cards_and_room_are_found_where_they_are(tmp_path: Path):
+    """An installed distribution has its version; a folder counts once its files are there.
 
-
-def test_a_required_key_is_missed_and_an_optional_one_is_noted():
-    """Only OpenAI's own endpoint needs one."""
-    assert "missing" == look.key("A_KEY", NO_KEY, required=True).state
-    assert "note" == look.key("A_KEY", NO_KEY, required=False).state
-    paper, local = engine_choices("paper", {}), engine_choices("local", {})
-    assert [False, True, True, False, False] == [server.needs_key for server in paper.servers]
-    assert [False, False] == [server.needs_key for server in local.servers]
-
-
-def test_packages_and_models_are_found_where_they_are(tmp_path: Path):
-    """An installed distribution has its version; a folder counts once its files are there."""
+    Cards have name, memory and free memory; the folder of the data need not exist yet.
+    """
     assert "ok" == look.package("numpy", "").state
     absent = look.package("no-such-package", "pip install it", required=False)
     assert ("note", "pip install it") == (absent.state, absent.fix)
     folder = str(tmp_path)
-    assert "no tokenizer.json" == look.hub_model(folder, "tokenizer.json").said
+    assert "tokenizer.json" in look.hub_model(folder, "tokenizer.json").said
     (tmp_path / "tokenizer.json").write_text("{}")
     assert "ok" == look.hub_model(folder, "tokenizer.json").state
     assert "ok" == look.hub_model(folder).state
     assert "missing" == look.hub_model("nobody/nothing").state
     assert "missing" == look.spacy_model("en_core_web_no").state
-
-
-def test_the_program_behind_env_is_the_one_looked_for(tmp_path: Path):
-    """``env`` is on every machine; the server that it starts may not be."""
-    starts = f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve"
-    nowhere = closed_url()
-    env = {"PROFILE": "paper", "VLLM": starts, "CHAT_URL": nowhere, "EMBEDDER_URL": nowhere}
-    findings = json.loads(doctor(tmp_path, "--json", **env).stdout)["findings"]
-    (program,) = [found for found in findings if found["part"] == "program"]
-    assert (f"{tmp_path}/vllm", "missing") == (program["what"], program["state"])
-
-
-def test_bytes_instead_of_tokens_are_named(tmp_path: Path):
-    """Without the model's tokenizer the page says what is lost, and where one may be named."""
-    lost = look.chunk_tokenizer("", "nobody/nothing")
-    assert ("note", True) == (lost.state, "measured in bytes" in lost.said)
-    assert "DECOMPOSERL_VERIFIER_TOKENIZER" in lost.fix
-    assert "note" == look.chunk_tokenizer("", "/no such name").state
-    assert "missing" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
-    (tmp_path / "tokenizer.json").write_text("{}")
-    assert "ok" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
-    assert "ok" == look.chunk_tokenizer("", str(tmp_path)).state
-    assert "as configured" in look.chunk_tokenizer("bytes", str(tmp_path)).said
-    wrong = look.hub_model("/no such/name")
-    assert ("missing", "neither a folder nor a name of the hub") == (wrong.state, wrong.said)
-    env = {"PROFILE": "paper", "CHAT_URL": closed_url(), "VERIFIER_TOKENIZER": str(tmp_path)}
-    findings = json.loads(doctor(tmp_path, "--json", **env).stdout)["findings"]
-    (found,) = [one for one in findings if one["what"].startswith("tokenizer of the chunks")]
-    assert str(tmp_path / "tokenizer.json") == found["said"]
-
-
-def test_cards_are_those_that_nvidia_smi_lists(tmp_path: Path):
-    """Name, memory and free memory of each; without the program there are none."""
     program = tmp_path / "smi"
     program.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB, 81559, 80000'\necho 'X, Y, 9, 8'\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -309,15 +292,11 @@ def test_cards_are_those_that_nvidia_smi_lists(tmp_path: Path):
     program.write_text("#!/bin/sh\nexit 9\n")
     assert ["missing"] == [found.state for found in look.gpus(str(program), required=True)]
     assert ["note"] == [found.state for found in look.gpus("no-such-program", required=False)]
-
-
-def test_too_small_a_disk_is_missing(tmp_path: Path):
-    """The folder need not exist yet."""
-    folder = tmp_path / "not" / "yet"
-    assert "ok" == look.disk(folder, 1e-6).state
-    full = look.disk(folder, 1e9)
+    later = tmp_path / "not" / "yet"
+    assert "ok" == look.disk(later, 1e-6).state
+    full = look.disk(later, 1e9)
     assert ("missing", True) == (full.state, "DECOMPOSERL_DATA" in full.fix)
-    assert not folder.exists()
+    assert not later.exists()
 
 
 def frame(claims: int, evidence: str = "a b c d e f g h i j") -> pl.DataFrame:
@@ -330,7 +309,7 @@ def write(frame: pl.DataFrame, file: Path) -> None:
 
 
 def test_rows_and_lengths_are_counted_where_there_are_some(tmp_path: Path):
-    """A stage that has not run keeps, as far as anybody knows, all that it is given."""
+    """What is here is counted; both estimates say which rows they took, money has a price."""
     assert measured_workload(tmp_path) is None
     write(frame(30), tmp_path / "claims" / "a.parquet")
     write(frame(10, "a " * 50), tmp_path / "claims" / "b.parquet")
@@ -342,10 +321,8 @@ def test_rows_and_lengths_are_counted_where_there_are_some(tmp_path: Path):
     found = measured_workload(tmp_path)
     assert found is not None
     assert (40, 20, 25, 9) == (found.entities, found.verifier, found.embedder, found.decomposer)
-
-
-def test_the_cost_is_estimated_for_what_is_here_and_for_the_papers_pool(tmp_path: Path):
-    """Both say which rows they took; money follows from the price of the variable."""
+    for file in tmp_path.rglob("*.parquet"):
+        file.unlink()
     write(frame(30), tmp_path / "claims" / "a.parquet")
     env = {"DECOMPOSERL_CHAT_PRICE": "1/10", "DECOMPOSERL_CHAT_URL": closed_url()}
     env |= {"DECOMPOSERL_EMBEDDER_URL": env["DECOMPOSERL_CHAT_URL"]}
@@ -362,9 +339,9 @@ def test_the_cost_is_estimated_for_what_is_here_and_for_the_papers_pool(tmp_path
 
 
 def test_the_prompts_are_as_long_as_the_figures_say():
-    """Words around document and claim times 1.3, of the longer form, up to the next ten."""
+    """Words around empty texts times 1.3, of the longest form, up to the next ten."""
 
-    def tens(*texts: str) -> float:
+    def tens(texts: Sequence[str]) -> float:
         return 10.0 * math.ceil(max(WordTokens().count(texts)) / 10)
 
     silver, minicheck = load_prompt("silver"), load_prompt("minicheck")
@@ -373,9 +350,22 @@ def test_the_prompts_are_as_long_as_the_figures_say():
         silver.filled("prompt", **blank, reply_format=silver.filled(form))
         for form in ("json", "tags")
     ]
-    assert figures.SILVER_PROMPT_TOKENS == tens(*forms)
+    assert figures.SILVER_PROMPT_TOKENS == tens(forms)
     both = f"{minicheck.filled('system')} {minicheck.filled('user', **blank)}"
-    assert figures.MINICHECK_PROMPT_TOKENS == tens(both)
+    assert figures.MINICHECK_PROMPT_TOKENS == tens([both])
+    prompts = load_judge_prompts()
+    requests = [
+        request
+        for asking in (JudgeSettings(structured=True), JudgeSettings())
+        for request in (
+            answerability_request(prompts["answerability"], asking, "", ""),
+            correctness_request(prompts["correctness"], asking, "", ("", "")),
+            atomicity_request(prompts["atomicity"], asking, "", ""),
+            coverage_request(prompts["coverage"], asking, "", ("",)),
+        )
+    ]
+    texts = [" ".join(turn.content for turn in request.messages) for request in requests]
+    assert JudgeTokens().around == tens(texts)
 
 
 def test_the_page_says_what_is_missing_in_the_last_line():
@@ -384,8 +374,7 @@ def test_the_page_says_what_is_missing_in_the_last_line():
     lost = ReadinessCheck("model", "m", "missing", "not here", "hf download m")
 
     def text(*findings: ReadinessCheck) -> str:
-        lines: tuple[Any, ...] = tuple(estimate(PAPER, []))
-        basis = CostEstimate("nothing", PAPER, lines)
+        basis = CostEstimate("nothing", PAPER, tuple(estimate(PAPER, [])))
         return readiness_text(Readiness("local", "/data", findings, (basis,), ("a source",)))
 
     assert text(fine).endswith("\nnothing required is missing")
@@ -394,3 +383,150 @@ def test_the_page_says_what_is_missing_in_the_last_line():
     assert "hf download m" in text(fine, lost)
     assert "- a source" in text(fine)
     assert (0, 0, 0.0, 0.0) == cost_totals([])
+
+
+ENDPOINTS = ("CHAT", "JUDGE", "EMBEDDER", "QUESTIONS", "EVALUATION", "VERIFIER")
+
+
+def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
+    """What is lost without MiniCheck's form or the tokenizer is named, with what mends it."""
+    nowhere = [str(tmp_path / "nowhere")]
+    for use in ("chat", "pair"):
+        lost = look.verifier_form(use, "", allow_own=False, search=nowhere)
+        assert ("missing", True) == (lost.state, "DECOMPOSERL_ALLOW_OWN_PROMPT=yes" in lost.said)
+        assert "pip install --no-deps 'minicheck @ git+https://github.com/Liyan06/" in lost.fix
+        assert "DECOMPOSERL_PROMPTS" in lost.fix
+        ours = look.verifier_form(use, "", allow_own=True, search=nowhere)
+        assert ("note", True) == (ours.state, "own text" in ours.said)
+        here = look.verifier_form(use, "", allow_own=False, search=[write_package(tmp_path / use)])
+        assert "ok" == here.state
+        assert here.said.startswith("prompt=published@")
+    wrong = look.verifier_form("chat", "/no such folder", allow_own=True, search=nowhere)
+    assert ("missing", "set DECOMPOSERL_PROMPTS") == (wrong.state, wrong.fix)
+    lost = look.chunk_tokenizer("", "nobody/nothing")
+    assert ("note", True) == (lost.state, "bytes" in lost.said)
+    assert "DECOMPOSERL_VERIFIER_TOKENIZER" in lost.fix
+    assert "note" == look.chunk_tokenizer("", "/no such name").state
+    assert "missing" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
+    (tmp_path / "tokenizer.json").write_text("{}")
+    for tokenizer, model in ((str(tmp_path), "nobody/nothing"), ("", str(tmp_path))):
+        assert "ok" == look.chunk_tokenizer(tokenizer, model).state
+    assert "as configured" in look.chunk_tokenizer("bytes", str(tmp_path)).said
+    assert "missing" == look.hub_model("/no such/name").state
+    env = {"PROFILE": "paper", "CHAT_URL": closed_url(), "VERIFIER_TOKENIZER": str(tmp_path)}
+    findings = page_of(tmp_path, **env)["findings"]
+    (found,) = [one for one in findings if one["what"].startswith("tokenizer of the chunks")]
+    assert str(tmp_path / "tokenizer.json") == found["said"]
+
+
+@pytest.mark.parametrize("profile", ["local", "paper"])
+def test_the_doctor_reads_the_form_as_the_stage_does(tmp_path: Path, profile: ProfileName):
+    """The user's file counts where it has the model's sections; embedded has no such line."""
+
+    def findings(name: ProfileName, **env: str) -> list[str]:
+        named = {f"DECOMPOSERL_{variable}_URL": NOBODY for variable in ENDPOINTS}
+        chosen = engine_choices(name, {**named, **env})
+        found = check_profile(Profile(name, None, tmp_path, chosen), lambda _: SecretStr(""))
+        return [one.said for one in found.findings if one.part == "prompt"]
+
+    pair = "<!-- section: pair -->\nweigh: {document}{separator}{claim}\n"
+    chat = "<!-- section: system -->\nWeigh.\n<!-- section: user -->\n{document} {claim}\n"
+    texts = {"local": pair, "paper": chat}
+    (tmp_path / "minicheck.md").write_text(texts.pop(profile), "utf-8")
+    (said,) = findings(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
+    assert said.startswith("prompt=file@")
+    (tmp_path / "minicheck.md").write_text(texts.popitem()[1], "utf-8")
+    (said,) = findings(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
+    assert "has no section" in said
+    assert [] == findings("embedded")
+
+
+NOWHERE = ROOT / "no such folder"
+NOBODY = "http://127.0.0.1:9/v1"
+LOCAL = {"PROFILE": "local", "CHAT_URL": NOBODY, "JUDGE_URL": NOBODY, "JUDGE_PRICE": "1/10"}
+
+
+def training(data: Path, *words: str, **env: str) -> dict[str, Any]:
+    """The page's estimate of training, the last one."""
+    estimate: dict[str, Any] = page_of(data, *words, **env)["estimates"][-1]
+    return estimate
+
+
+def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
+    """Half the epochs, half the rollouts; money follows from the price of the variable.
+
+    Claims that are here are counted, with their n* and lengths; held-out claims at both ends.
+    """
+    judge, embedder = training(tmp_path, "--experiment", "one_epoch", **LOCAL)["lines"]
+    assert round((87_424 // 2 + 4 * 256) * 11.52) == judge["calls"]
+    expected = (judge["prompt_tokens"] + 10 * judge["completion_tokens"]) / 1e6
+    assert pytest.approx(expected) == judge["dollars"]
+    assert embedder["dollars"] is None
+    claims = {"claim": "one two", "evidence": "a b c d e f g h i j", "n_star": 3}
+    pl.DataFrame([claims] * 8).write_parquet(tmp_path / "training_claims.parquet")
+    at = {"GENERATION": "vllm_server", "GENERATION_URL": NOBODY[:-3]}
+    page = page_of(tmp_path, **LOCAL, **at)
+    estimate = page["estimates"][-1]
+    assert "8 training_claims in the data folder" in estimate["basis"]
+    sampled = 8 * 16 + 2 * 256
+    assert [sampled * (4 * 3 + 1), sampled * 3] == [one["calls"] for one in estimate["lines"][:2]]
+    (found,) = [one for one in page["findings"] if one["part"] == "sampler"]
+    assert ("missing", NOBODY[:-3]) == (found["state"], found["what"])
+    assert "DECOMPOSERL_GENERATION_URL" in found["fix"]
+
+
+def test_a_judge_of_another_kind_costs_otherwise(tmp_path: Path):
+    """A ruling takes 120 tokens, more with thinking; unknown hours are a dash."""
+    engines = engine_choices("paper", {})
+    for word, reply in (("", 120), ("off", 120), ("512", 632), ("on", 1_000), ("default", 1_000)):
+        chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
+        line = training_estimate(chosen, NOWHERE).lines[0]
+        assert reply * line.calls == line.completion_tokens
+    tiny = training_estimate(engines, NOWHERE, "tiny_judge").lines[0]
+    assert ("tiny judge on answerdotai/ModernBERT-large", None, 0) == (
+        tiny.engine, tiny.dollars, tiny.completion_tokens
+    )  # fmt: skip
+    large = training_estimate(engines, NOWHERE, "paper_7b").lines[0]
+    assert 0 < (tiny.gpu_hours or 0) < (large.gpu_hours or 0) / 50
+    at_home = training_estimate(
+        engine_choices("embedded", {}), NOWHERE, "tiny_clean_classifiers"
+    ).lines[0]
+    assert ("tiny judge on minilm", None) == (at_home.engine, at_home.gpu_hours)
+    judge = "Qwen/Qwen3-32B-FP8"
+    fp8 = LOCAL | {"JUDGE_PRICE": "", "JUDGE_MODEL": judge}
+    lines = doctor(tmp_path, **fp8).stdout.splitlines()
+    asked = max(n for n, line in enumerate(lines) if line.startswith("judge"))
+    assert judge in lines[asked]
+    assert lines[asked].endswith("–")
+    assert lines[asked + 2].startswith("total")
+    assert lines[asked + 2].endswith("–")
+    total = training(tmp_path, **LOCAL | {"JUDGE_PRICE": ""})["total"]
+    assert [] == total["at_least"]
+
+
+def test_the_doctor_prices_every_way_to_think(tmp_path: Path):
+    """GPU-hours by reading, the same in the doctor's figures and on the page; and the chosen."""
+    hours = judge_hours()
+    words = "; ".join(f"{word} {n:,.1f}" for word, n in hours.items())
+    page = doctor(tmp_path, **LOCAL, JUDGE_THINKING="512").stdout
+    assert f"{words}; here it is 512" in " ".join(page.split())
+    guide = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
+    assert ["off", "512", "on"] == list(hours)
+    for word, n in hours.items():
+        chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
+        judge = engine_resources(chosen, str(tmp_path))["judge"]
+        (most,) = longest_judge_calls([9_813], 4_500, judge.most_tokens)
+        cells = rf"^\| `{word}` .*\b{judge.most_tokens:,}\b.* \| {most:,} \| {n:,.1f} \|$"
+        assert re.search(cells, guide, re.MULTILINE), cells
+
+
+@pytest.mark.parametrize("name", ["local", "paper"])
+def test_the_page_on_costs_prints_what_the_doctor_prints(name: ProfileName, tmp_path: Path):
+    """``docs/how-to/costs.md`` holds the estimates at the paper's rows, and that of training."""
+    (paper,) = estimates_for(Profile(name, None, tmp_path, engine_choices(name, {})))
+    training = training_estimate(engine_choices("paper", {}), NOWHERE)
+    assert "Training paper_7b" == training.run
+    page = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
+    for key, shown in ((f"estimate {name}", paper), ("training paper", training)):
+        block = page.split(f"<!-- {key}: begin -->")[1].split("<!--")[0].strip()
+        assert f"```text\n{estimate_text(shown)}\n```" == block

@@ -1,24 +1,31 @@
-"""``decomposerl leaderboard`` and ``decomposerl accept``, and the leaderboard as text."""
+"""``leaderboard``, ``accept`` and ``export-inspect``, and the leaderboard as text."""
 
+import dataclasses
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import evaluation_files
 from dagster_project.cli import app
 from decomposerl.errors import ConfigError
+from decomposerl.evaluation.aggrefact import PARTS
 from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
 from decomposerl.evaluation.published import TABLE_TITLES
+from decomposerl.evaluation.systems import System
 from decomposerl.reports.leaderboard_report import (
     boards_unfolded,
     leaderboard_markdown,
     leaderboard_text,
 )
+from decomposerl.schemas import BENCHMARK_CLAIMS
+from evaluation_graph import claim_row
 from leaderboard_parts import SYSTEMS, score, scores
 from resources.evaluation.results_folder import read_accepted
-from resources.store.parquet import write_parquet
+from resources.store.parquet import StageRun, run_path, write_parquet
 
 TINY, BASE = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
 RAN = (score(TINY, "fever", 70.0, engine="tiny"), score(BASE, "fever", 71.0, engine="qwen"))
@@ -51,24 +58,13 @@ def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     below = lines[lines.index("Further systems") :]
     assert any("DecomposeRL @ tiny" in line and "70.0±2.0" in line for line in below)
     assert [] == [line for line in below if "the paper's " in line and "↳" in line]
-
-
-def test_some_columns_can_be_shown_alone():
-    """Every system keeps its row and its engine."""
-    shown = leaderboard_text(board(), {"fever": "FEVER"}, only=["mean_in_domain"])
-    assert "FEVER" not in shown
-    assert "Avg in" in shown
-    assert {"[1] qwen", "[2] tiny"} < set(shown.splitlines())
-
-
-def test_a_verifier_that_was_asked_in_our_words_says_so():
-    """The engine's name has it, and a note below explains it; nothing where no row needs it."""
-    own = score("minicheck-7b", "fever", 70.0, engine="minicheck:chat prompt=own@0123 r2")
-    for shown in (leaderboard_text, leaderboard_markdown):
-        reported = shown(board(own), {"fever": "FEVER"})
-        assert 1 == reported.count("prompt=own@0123")
-        assert "asked in this project's words" in " ".join(reported.split())
-        assert "project's words" not in shown(board(), {"fever": "FEVER"})
+    alone = leaderboard_text(board(), {"fever": "FEVER"}, only=["mean_in_domain"])
+    assert ("FEVER" in alone, "Avg in" in alone) == (False, True)
+    assert {"[1] qwen", "[2] tiny"} < set(alone.splitlines())
+    assert "Self-Ask" in leaderboard_text(board(), {}, everything=True)
+    assert "nothing was scored yet" == leaderboard_text(board().clear(), {})
+    short = leaderboard_text(board(runs=RunCoverage(limited={(TINY, "fever")})), {})
+    assert ("DecomposeRL @ tiny *" in short, "Simple *" in short) == (True, False)
 
 
 def test_rows_of_the_bundled_sample_say_so(data: Path):
@@ -79,20 +75,12 @@ def test_rows_of_the_bundled_sample_say_so(data: Path):
         record.write_text(json.dumps({"config": json.dumps({"corpora": corpora})}))
         for words in ((), ("--format", "markdown")):
             text = " ".join(output(data, "leaderboard", *words).split())
-            assert named == (
-                "(the bundled sample), so not comparable with the paper: FEVER" in text
-            )
+            assert named == ("bundled sample" in text)
+            assert named == ("with the paper: FEVER" in text)
 
 
-def test_an_uneven_interval_is_shown_with_both_bounds():
-    """Four of four are no ``100.0±0.0``, nor half of a side that is not there."""
-    row = score(BASE, "fever", 100.0) | {"low": 53.5, "high": 100.0, "rows": 4}
-    assert "100.0 [53.5, 100.0]" in leaderboard_text(board(row), {"fever": "FEVER"})
-    assert "100.0 \\[53.5, 100.0\\]" in leaderboard_markdown(board(row), {"fever": "FEVER"})
-
-
-def test_no_line_of_a_table_is_wider_than_a_terminal():
-    """Columns that do not fit follow in blocks of their own, each with every row's head."""
+def test_columns_that_do_not_fit_follow_in_blocks_of_their_own():
+    """In a terminal and in Markdown, each block with every row's head."""
     for width in (60, 100, 1_000):
         text = leaderboard_text(board(), {"fever": "FEVER"}, width=width)
         table = text.split(TABLE_TITLES[2])[0].splitlines()
@@ -104,32 +92,32 @@ def test_no_line_of_a_table_is_wider_than_a_terminal():
         assert ["FEVER"] == [word for word in shown if word == "FEVER"]
         assert (width == 1_000) == (len(rows) == 1)
 
+    def heads(**options: int) -> list[list[str]]:
+        page = leaderboard_markdown(board(), {"fever": "FEVER"}, **options).splitlines()
+        return [line.strip("| ").split(" | ") for line in page if line.startswith("| System")]
 
-def test_all_rows_of_the_paper_can_be_shown():
-    """Asked for everything, rows that were not run stand with dashes and the paper's figures."""
-    whole = leaderboard_text(board(), {}, everything=True)
-    assert "Self-Ask" in whole
-    assert "nothing was scored yet" == leaderboard_text(board().clear(), {})
+    narrow = heads(wide=2)
+    assert 3 + 2 == max(map(len, narrow))
+    cells = [[cell for line in lines for cell in line[3:]] for lines in (heads(), narrow)]
+    assert cells[0] == cells[1]
 
 
 def test_markdown_has_the_papers_figures_in_columns_of_their_own():
-    """Beside ours where the row is the paper's; systems of our own have no such column."""
+    """Where the row is the paper's; an uneven interval has both its bounds, own words a note."""
     first, *_, last = leaderboard_markdown(board(), {"fever": "FEVER"}).split("\n\n**")
     header = next(line for line in first.splitlines() if line.startswith("| System"))
     assert "| FEVER | FEVER \\(paper\\) |" in header
     assert "| 71.0±2.0 | 72.7 |" in first
     assert "paper\\)" not in last
-
-
-def test_a_page_has_as_many_columns_as_fit():
-    """Further columns follow in a block with the same rows."""
-    wide = leaderboard_markdown(board(), {"fever": "FEVER"})
-    narrow = leaderboard_markdown(board(), {"fever": "FEVER"}, wide=2)
-    heads = [line for line in narrow.splitlines() if line.startswith("| System")]
-    assert 3 + 2 == max(line.count("|") - 1 for line in heads)
-    columns = [line for line in wide.splitlines() if line.startswith("| System")]
-    cells = [cell for line in columns for cell in line.strip("| ").split(" | ")[3:]]
-    assert cells == [cell for line in heads for cell in line.strip("| ").split(" | ")[3:]]
+    row = score(BASE, "fever", 100.0) | {"low": 53.5, "high": 100.0, "rows": 4}
+    assert "100.0 [53.5, 100.0]" in leaderboard_text(board(row), {"fever": "FEVER"})
+    assert "100.0 \\[53.5, 100.0\\]" in leaderboard_markdown(board(row), {"fever": "FEVER"})
+    own = score("minicheck-7b", "fever", 70.0, engine="minicheck:chat prompt=own@0123 r2")
+    for shown in (leaderboard_text, leaderboard_markdown):
+        reported = shown(board(own), {"fever": "FEVER"})
+        assert 1 == reported.count("prompt=own@0123")
+        assert "asked in this project's words" in " ".join(reported.split())
+        assert "project's words" not in shown(board(), {"fever": "FEVER"})
 
 
 def test_a_short_table_of_each_test_set_fits_on_a_page():
@@ -155,7 +143,7 @@ SEEDS = tuple(
 
 
 def test_means_over_seeds_are_shown_with_their_spread(data: Path):
-    """In text and Markdown, with a note on what the spread is; without seeds there is no note."""
+    """With a note on it; a mean has no interval, so its runs are accepted one by one."""
     for page in (leaderboard_text, leaderboard_markdown):
         shown = page(board(*SEEDS), {"fever": "FEVER"})
         said = shown.replace("\\", "")
@@ -170,25 +158,13 @@ def test_means_over_seeds_are_shown_with_their_spread(data: Path):
     rows = json.loads(output(data, "leaderboard", "--format", "json"))
     assert [1, 1, 2] == [row["seeds"] for row in rows][:3]
     assert "mean of 2 seeds" in output(data, "leaderboard")
-
-
-def test_a_mean_over_seeds_is_not_accepted(data: Path):
-    """It has no interval to hold later scores against; its runs are accepted one by one."""
     write_parquet(board(*SEEDS), data / "leaderboard.parquet")
     assert "accepted 2 scores of 2 systems" in output(data, "accept")
     kept = [cell.system for cell in read_accepted(data) or []]
     assert [str(row["system"]) for row in SEEDS] == kept
-    assert "no whole run of decomposerl-paper_7b-mean" in output(
-        data, "accept", "--system", "decomposerl-paper_7b-mean", code=2
-    )
+    mean = "decomposerl-paper_7b-mean"
+    assert f"no whole run of {mean}" in output(data, "accept", "--system", mean, code=2)
     assert "every accepted score holds" in output(data, "leaderboard")
-
-
-def test_a_short_run_carries_a_star():
-    """Nobody takes it for a measure."""
-    shown = leaderboard_text(board(runs=RunCoverage(limited={(TINY, "fever")})), {})
-    assert "DecomposeRL @ tiny *" in shown
-    assert "Simple *" not in shown
 
 
 def test_the_command_prints_the_leaderboard(data: Path):
@@ -202,7 +178,7 @@ def test_the_command_prints_the_leaderboard(data: Path):
 
 
 def test_accepting_writes_the_file_that_later_runs_are_held_against(data: Path):
-    """Scores are accepted once a system; a later fall is said in one line with its interval."""
+    """A later fall is said with its score; a system that is gone stays until a fresh start."""
     assert "accepted 2 scores of 2 systems" in output(data, "accept", "--note", "first")
     assert "first" == json.loads((data / "accepted.json").read_text())["note"]
     assert "every accepted score holds" in output(data, "leaderboard")
@@ -212,16 +188,22 @@ def test_accepting_writes_the_file_that_later_runs_are_held_against(data: Path):
     output(data, "accept", "--system", TINY)
     kept = {cell.system: cell.score for cell in read_accepted(data) or []}
     assert {TINY: 50.0, BASE: 71.0} == kept
+    write_parquet(board(RAN[0]), data / "leaderboard.parquet")
+    output(data, "accept")
+    assert f"missing: {BASE}" in output(data, "leaderboard")
+    output(data, "accept", "--fresh")
+    assert [TINY] == [cell.system for cell in read_accepted(data) or []]
 
 
-def test_what_cannot_be_accepted_is_refused_in_one_line(data: Path, tmp_path: Path):
-    """A system without a whole run, a leaderboard of short runs alone, and none at all."""
+def test_what_cannot_be_accepted_is_refused_in_one_line(data: Path):
+    """A system without a whole run, a leaderboard of short runs alone, and one of other columns."""
     assert "no whole run of nobody" in output(data, "accept", "--system", "nobody", code=2)
     short = board(RAN[0], runs=RunCoverage(limited={(TINY, "fever")}))
     write_parquet(short, data / "leaderboard.parquet")
     assert "nothing to accept" in output(data, "accept", code=2)
     assert not (data / "accepted.json").exists()
-    assert "there is no leaderboard" in output(tmp_path / "empty", "leaderboard", code=2)
+    write_parquet(board().drop("status"), data / "leaderboard.parquet")
+    assert "'status'" in output(data, "leaderboard", code=2)
 
 
 BROKEN = ("{", "[" * 100_000, "\0", '{"version": 1, "cells": [{"rows": Infinity}]}')
@@ -241,21 +223,81 @@ def test_a_broken_file_stops_the_gate_and_can_be_mended(data: Path, text: str):
     assert "every accepted score holds" in output(data, "leaderboard")
 
 
-def test_cells_of_a_system_that_is_gone_leave_with_a_fresh_start(data: Path):
-    """Accepting again keeps them, because the system may only not have been run."""
-    output(data, "accept")
-    write_parquet(board(RAN[0]), data / "leaderboard.parquet")
-    output(data, "accept")
-    assert f"missing: {BASE}" in output(data, "leaderboard")
-    output(data, "accept", "--fresh")
-    assert [TINY] == [cell.system for cell in read_accepted(data) or []]
+WHOLE, SHORT = (one.key for one in evaluation_files.SYSTEMS)
+NAME = "llm_aggrefact"
+WITHOUT = pytest.mark.skipif(find_spec("inspect_ai") is not None, reason="inspect-ai is installed")
 
 
-def test_a_damaged_leaderboard_is_refused_in_one_line(data: Path):
-    """No Parquet, and Parquet of something else: the job that builds it is named."""
-    path = data / "leaderboard.parquet"
-    path.write_bytes(b"PAR1 and no more")
-    for words in (("leaderboard",), ("accept",), ("leaderboard", "--format", "json")):
-        assert "decomposerl run leaderboard comparison" in output(data, *words, code=2)
-    write_parquet(board().drop("status"), path)
-    assert "column 'status' is missing" in output(data, "leaderboard", code=2)
+def record(parts: Path, system: System | str, status: str = "ok") -> None:
+    """The run records of a system's predictions and scores."""
+    for kind in ("predictions", "scores"):
+        key = f"{kind}/{NAME}/{system}"
+        run = StageRun(key, "r", "2026-01-02T03:04:05+00:00", 60.0, 1, 1, 0, 0, "e", 0, 0, "{}")
+        path = run_path(parts, key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(dataclasses.asdict(dataclasses.replace(run, status=status))))
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    """Two systems on four claims of each part, one of them in a short run."""
+    parts = [part for part in PARTS for _ in range(4)]
+    rows = [claim_row(number, subset=part) for number, part in enumerate(parts)]
+    claims = BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, BENCHMARK_CLAIMS.schema))
+    write_parquet(claims, tmp_path / f"benchmark/{NAME}.parquet")
+    evaluation_files.write_evaluation(tmp_path, NAME, claims)
+    record(tmp_path, WHOLE)
+    record(tmp_path, SHORT, "limited")
+    return tmp_path
+
+
+def test_the_leaderboard_of_llm_aggrefact_is_a_csv_of_whole_runs(parts: Path):
+    """One row for each system, with the page's columns; a short run is named, not shown."""
+    note, header, *rows = output(parts, "leaderboard", "--format", "aggrefact").splitlines()
+    assert f"{SHORT} is left out: a short run is no measurement" == note
+    assert ["model", "Size", "Average", *PARTS.values()] == header.split(",")
+    assert ["Simple @ rules,-,100.0" + ",100.0" * 11] == rows
+
+
+def test_without_a_whole_run_the_command_says_what_to_do(parts: Path):
+    """Short runs alone are as none."""
+    record(parts, WHOLE, "limited")
+    shown = output(parts, "leaderboard", "--format", "aggrefact", code=2)
+    assert "decomposerl evaluate SYSTEM --benchmarks llm_aggrefact" in " ".join(shown.split())
+
+
+@WITHOUT
+def test_without_inspect_the_export_names_its_environment(parts: Path, tmp_path: Path):
+    """Before anything is written."""
+    shown = output(parts, "export-inspect", WHOLE, "--out", str(tmp_path / "logs"), code=2)
+    assert ".venv-inspect/bin/pip install -e '.[inspect]'" in " ".join(shown.split())
+    assert not (tmp_path / "logs").exists()
+
+
+def test_inspect_reads_the_exported_logs(parts: Path, tmp_path: Path):
+    """With its own reader: every sample, its score and the metrics; a second export replaces it."""
+    log = pytest.importorskip("inspect_ai.log", reason="inspect-ai has an environment of its own")
+    logs = tmp_path / "logs"
+    for _ in range(2):
+        shown = output(parts, "export-inspect", WHOLE, SHORT, "--out", str(logs))
+    assert 2 == shown.count("44 claims")
+    found = {one.task: one for one in log.list_eval_logs(str(logs))}
+    assert {f"decomposerl/{NAME}"} == set(found)
+    read = log.read_eval_log(str(logs / f"{NAME}-{SHORT}.eval"))
+    assert ("success", f"decomposerl/{SHORT}", 44) == (
+        read.status,
+        read.eval.model,
+        len(read.samples),
+    )
+    assert {"C", "I"} == {sample.scores["verdict"].value for sample in read.samples}
+    assert 0.5 == read.results.scores[0].metrics["balanced_accuracy"].value
+    assert "limited" == read.eval.metadata["status"]
+    assert 2 == len(list(logs.iterdir()))
+
+
+def test_a_system_that_was_not_evaluated_has_no_logs(parts: Path, tmp_path: Path):
+    """The message names the command that predicts."""
+    pytest.importorskip("inspect_ai.log", reason="inspect-ai has an environment of its own")
+    key = "cot-rules-faithful"
+    shown = output(parts, "export-inspect", key, "--out", str(tmp_path / "logs"), code=2)
+    assert f"first: decomposerl evaluate {key}" in " ".join(shown.split())

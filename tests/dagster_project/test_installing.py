@@ -22,43 +22,31 @@ def program(lines: list[str], tail: str = "") -> list[str]:
     return [sys.executable, "-c", f"import sys, time\nprint({chr(10).join(lines)!r})\n{tail}"]
 
 
-def test_what_is_collected_is_counted(tmp_path: Path):
-    """Packages and megabytes, as pip announces them; what is there is not counted."""
+def test_a_file_gets_lines_and_the_log_all_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A file gets lines, the log all of it; of a failure the last; what is installed has a rate."""
+    log = tmp_path / "pip.log"
+    command = program(PIP, "sys.stdout.flush(); time.sleep(0.5)")
+    assert 0 == run(command, log, Installation(tmp_path), every_s=0.1)
+    shown = capsys.readouterr()
+    assert "  collecting: 3 packages, 181 MB, 0 s" in shown.out.splitlines()
+    assert "Collecting" not in shown.out
+    assert PIP == log.read_text("utf-8").splitlines()
+    command = program([*PIP, "ERROR: No matching distribution"], "sys.exit(3)")
+    assert 3 == run(command, log, Installation(tmp_path))
+    *_, error, last = capsys.readouterr().err.splitlines()
+    assert "ERROR: No matching distribution" == error
+    assert str(log) in last
+
+    (tmp_path / "pip-26.dist-info").mkdir()
     progress = Installation(tmp_path)
     for line in PIP:
         progress.read(line)
     assert progress.line().startswith("  collecting: 3 packages, 181 MB, 0 s")
-
-
-def test_installed_packages_have_a_rate_and_time_left(tmp_path: Path):
-    """Counted in site-packages from what lay there before."""
-    (tmp_path / "pip-26.dist-info").mkdir()
-    progress = Installation(tmp_path)
     progress.read("Installing collected packages: a, b, c, d")
     assert progress.line() == "  installing: 0 of 4 packages, 0 s"
     for name in "ab":
         (tmp_path / f"{name}-1.dist-info").mkdir()
     progress.since -= 4
     assert progress.line() == "  installing: 2 of 4 packages, 0 s, 0.5 a second, 4 s left"
-
-
-def test_a_file_gets_lines_and_the_log_all_of_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    """Pip's own lines are in the log only."""
-    log = tmp_path / "pip.log"
-    command = program(PIP, "sys.stdout.flush(); time.sleep(1)")
-    assert 0 == run(command, log, Installation(tmp_path), every_s=0.1)
-    shown = capsys.readouterr()
-    assert "  collecting: 3 packages, 181 MB, 0 s" in shown.out.splitlines()
-    assert "Collecting" not in shown.out
-    assert PIP == log.read_text("utf-8").splitlines()
-
-
-def test_a_failure_shows_what_pip_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Its last lines, the log's path, and its exit status."""
-    command = program([*PIP, "ERROR: No matching distribution"], "sys.exit(3)")
-    assert 3 == run(command, tmp_path / "pip.log", Installation(tmp_path))
-    shown = capsys.readouterr().err.splitlines()
-    assert "ERROR: No matching distribution" == shown[-2]
-    assert f"pip failed; all of its output is in {tmp_path / 'pip.log'}" == shown[-1]

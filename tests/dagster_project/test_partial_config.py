@@ -152,25 +152,17 @@ def test_a_key_is_found_and_never_shown(tmp_path: Path):
     shown = repr([field.default_value for field in kind.fields.values()])
     assert "DECOMPOSERL_EVALUATION_KEY" in shown
     assert KEY not in shown
-
-
-@pytest.mark.parametrize("config", [{}, {"settings": {}}])
-def test_an_empty_configuration_is_the_profiles(config: dict[str, Any], tmp_path: Path):
-    """At any depth."""
     corpora = resources("embedded", tmp_path)["corpora"]
-    assert initialized("corpora", corpora, None) == initialized("corpora", corpora, config)
-
-
-def test_a_value_of_the_class_can_be_asked_for(tmp_path: Path):
-    """A field may be set back to what the project has without a profile."""
+    for config in ({}, {"settings": {}}):  # an empty one is the profile's, at any depth
+        assert initialized("corpora", corpora, None) == initialized("corpora", corpora, config)
     verifier = resources("paper", tmp_path)["verifier"]
     some = initialized("verifier", verifier, {"engine": "embedded", "batch_size": 512})
-    assert ("embedded", 512) == (some["engine"], some["batch_size"])
-    assert verifier.model == some["model"]
+    expected = ("embedded", 512, verifier.model)
+    assert expected == (some["engine"], some["batch_size"], some["model"]), "as without a profile"
 
 
 def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
-    """A setting in a wrong place, or misspelt, would be ignored: Dagster is to refuse it."""
+    """Dagster refuses one in a wrong place; a run keeps the folder where it sets the rule alone."""
     graph = build_definitions(Profile("embedded", None, tmp_path)).resolve_asset_graph()
     nodes = (graph.get(key) for key in graph.materializable_asset_keys)
     schemas = {
@@ -179,9 +171,6 @@ def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
     }
     assert [] == [key for key, kind in sorted(schemas.items()) if not isinstance(kind, dg.Shape)]
 
-
-def test_an_asset_of_a_run_reads_the_corpora_of_the_profile(tmp_path: Path):
-    """In a run: the folder stays where the run sets the label rule alone."""
     given: list[CorporaResource] = []
 
     @dg.asset

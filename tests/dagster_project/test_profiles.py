@@ -1,4 +1,4 @@
-"""The environment and the settings: what a user may write, and what is refused with a sentence."""
+"""The environment and the settings: what a user may write, and what is refused."""
 
 import os
 import re
@@ -7,11 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dagster_project.definitions import build_definitions
+from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
+from dagster_project.engine_resources import engine_resources
+from dagster_project.engine_variables import names_of_keys, price
 from dagster_project.profiles import (
     Profile,
     benchmarks_for,
@@ -20,78 +24,43 @@ from dagster_project.profiles import (
     resources_for,
     sources_for,
 )
+from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
 from decomposerl.funnel.settings import DifficultySettings, RuleSettings, SilverSettings
+from decomposerl.training.estimate import batch_problems
+from decomposerl.training.experiment import TINY_BASES
+from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
 from project import ROOT
+from resources.evaluation.model import EvaluationModelResource
+from resources.training.resource import PolicyTrainerResource
 from strategies import LAW
+from tables import cases_beside
 from toy_corpus import SOURCE, corpus
 
-
-def test_without_variables_the_bundled_sample_and_the_data_folder_of_the_project():
-    """The defaults are those that the README states."""
-    profile = profile_from_environment({})
-    assert Profile("embedded", None, ROOT / "data") == profile
-
-
-@pytest.mark.parametrize(
-    ("environment", "sentence"),
-    [
-        ({"DECOMPOSERL_PROFILE": "papre"}, "must be one of embedded, local, paper"),
-        ({"DECOMPOSERL_CORPORA": "/nowhere/at/all"}, "names no folder"),
-    ],
-)
-def test_a_wrong_variable_is_refused_by_name(environment: dict[str, str], sentence: str):
-    """The message names the variable and what would be right."""
-    with pytest.raises(ConfigError, match=sentence):
-        profile_from_environment(environment)
-
-
 KNOWN = sorted(name for name in known_variables() if name.startswith("DECOMPOSERL_"))
-MISSPELT = [
-    ("DECOMPOSERL_CORPUS", "DECOMPOSERL_CORPORA"),
-    ("decomposerl_corpora", "DECOMPOSERL_CORPORA"),
-    ("DECOMPOSERL_Corpora", "DECOMPOSERL_CORPORA"),
-    ("DECOMPOSER_DATA", "DECOMPOSERL_DATA"),
-    ("DECOPMOSERL_PROFILE", "DECOMPOSERL_PROFILE"),
-    ("DECOMPOSE_RL_DATA", "DECOMPOSERL_DATA"),
-    ("DECOMPOSERL-DATA", "DECOMPOSERL_DATA"),
-    ("\ufeffDECOMPOSERL_DATA", "DECOMPOSERL_DATA"),
-    ("DECOMPOSERL_JUDGE_URLS", "DECOMPOSERL_JUDGE_URL"),
+MISSPELT = cases_beside(__file__, "misspelt_variables")
+"""The last are near the names that Kubernetes forms of a Service."""
+IGNORED = [
+    *(f"DECOMPOSERL_{name}" for name in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_GRPC")),
+    *(f"DECOMPOSERL_PORT{name}" for name in ("", "_4266_TCP", "_4266_TCP_ADDR", "_53_UDP_PROTO")),
+    *("DECOMPOSERL_CODE_SERVICE_HOST", "DECOMPOSERL_CODE_PORT_4266_TCP_PORT"),
+    *("PATH", "DATA", "CORPORA", "MY_DATA", "DAGSTER_HOME", "DECODER_URL"),
 ]
 
 
-@pytest.mark.parametrize(("name", "nearest"), MISSPELT)
-def test_a_misspelt_variable_is_refused_with_the_nearest(name: str, nearest: str):
+def test_a_misspelt_variable_is_refused_with_the_nearest():
     """Whatever its value is, which the message does not repeat."""
-    with pytest.raises(ConfigError, match=f"the nearest is {nearest}") as refused:
-        profile_from_environment({name: "hidden7391"})
-    assert "hidden7391" not in str(refused.value)
+    for row in MISSPELT:
+        with pytest.raises(ConfigError, match=f"the nearest is {row['nearest']}") as refused:
+            profile_from_environment({row["name"]: "hidden7391"})
+        assert "hidden7391" not in str(refused.value)
 
 
-SERVICES = [
-    "DECOMPOSERL_SERVICE_HOST",
-    "DECOMPOSERL_SERVICE_PORT",
-    "DECOMPOSERL_SERVICE_PORT_GRPC",
-    "DECOMPOSERL_PORT",
-    "DECOMPOSERL_PORT_4266_TCP",
-    "DECOMPOSERL_PORT_4266_TCP_ADDR",
-    "DECOMPOSERL_PORT_53_UDP_PROTO",
-    "DECOMPOSERL_CODE_SERVICE_HOST",
-    "DECOMPOSERL_CODE_PORT_4266_TCP_PORT",
-]
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_variables_of_kubernetes_services_are_no_misspelling(name: str):
-    """Every pod has them where a Service is named like the project."""
-    assert profile_from_environment({}) == profile_from_environment({name: "tcp://10.0.0.7:4266"})
-
-
-@pytest.mark.parametrize("name", ["DECOMPOSERL_PORTS", "DECOMPOSERL_SERVICE", "DECOMPOSERL_PORT_A"])
-def test_other_names_near_a_services_are_still_refused(name: str):
-    """Only the names that Kubernetes forms are left alone."""
-    with pytest.raises(ConfigError, match="the nearest is"):
-        profile_from_environment({name: ""})
+def test_other_programs_may_have_their_variables():
+    """Those of Kubernetes for a Service that is named like the project, and names unlike ours."""
+    assert Profile("embedded", None, ROOT / "data") == profile_from_environment({})
+    for name in IGNORED:
+        assert profile_from_environment({}) == profile_from_environment({name: "tcp://10.0.0.7"})
 
 
 @LAW
@@ -105,14 +74,6 @@ def test_a_variable_with_one_letter_less_is_never_ignored(name: str, data: st.Da
             profile_from_environment({short: ""})
 
 
-def test_other_programs_may_have_their_variables():
-    """Names that are not like ours are nobody's business here."""
-    others = dict.fromkeys(
-        ("PATH", "DATA", "CORPORA", "MY_DATA", "DAGSTER_HOME", "DECODER_URL"), ""
-    )
-    assert profile_from_environment({}) == profile_from_environment(others)
-
-
 def test_the_example_documents_exactly_the_variables_that_are_read():
     """Two of them are Dagster's own."""
     text = (ROOT / ".env.example").read_text("utf-8")
@@ -120,90 +81,66 @@ def test_the_example_documents_exactly_the_variables_that_are_read():
     assert known_variables() | {"DAGSTER_HOME", "DAGSTER_MODULE_NAME"} == documented
 
 
-SCHEMES = ["s3", "S3", "gs", "az", "abfs", "hdfs", "file", "http", "memory"]
-
-
-@pytest.mark.parametrize(
-    "location", [f"{one}:{rest}" for one in SCHEMES for rest in ("//b/x", "/b")]
-)
-def test_a_url_is_no_folder(location: str, tmp_path: Path):
+@pytest.mark.parametrize("scheme", "s3 S3 gs az abfs hdfs file http memory".split())
+def test_a_url_is_no_folder(scheme: str, tmp_path: Path):
     """Of corpora, prompts and scratch, of a resource that one run configures; of data by scheme."""
-    bucket = location in {"s3://b/x", "gs://b/x", "az://b/x"}
-    for name in ("CORPORA", "PROMPTS", "SCRATCH", *([] if bucket else ["DATA"])):
-        environment = {f"DECOMPOSERL_{name}": location, "DECOMPOSERL_PROFILE": "local"}
-        with pytest.raises(ConfigError, match=f"^DECOMPOSERL_{name} holds a URL"):
-            profile_from_environment(environment)
     folder = resources_for(Profile("embedded", None, tmp_path))["data_folder"]
-    with pytest.raises(ConfigError, match="holds a URL"):
-        type(folder)(base_dir=location)
+    for location in (f"{scheme}://b/x", f"{scheme}:/b"):
+        bucket = location in {"s3://b/x", "gs://b/x", "az://b/x"}
+        for name in ("CORPORA", "PROMPTS", "SCRATCH", *([] if bucket else ["DATA"])):
+            environment = {f"DECOMPOSERL_{name}": location, "DECOMPOSERL_PROFILE": "local"}
+            with pytest.raises(ConfigError, match=f"^DECOMPOSERL_{name} holds a URL"):
+                profile_from_environment(environment)
+        with pytest.raises(ConfigError, match="holds a URL"):
+            type(folder)(base_dir=location)
 
 
-@pytest.mark.parametrize("location", ["a:b/c", "/x/a:b", "./s3:/x", "s3", "data 2024-01-01T10:00"])
-def test_a_path_with_a_colon_is_a_path(location: str):
-    """Only a scheme with a slash makes a URL."""
-    found = profile_from_environment({"DECOMPOSERL_DATA": location}).data
-    assert Path(location).resolve() == found
+def test_a_path_with_a_colon_is_a_path(tmp_path: Path):
+    """Only a scheme with a slash makes a URL; a file is no data folder, corpora must be there."""
+    for location in ("a:b/c", "/x/a:b", "./s3:/x", "s3", "data 2024-01-01T10:00"):
+        found = profile_from_environment({"DECOMPOSERL_DATA": location}).data
+        assert Path(location).resolve() == found
+    (tmp_path / "file").touch()
+    wrong = (("DATA", tmp_path / "file"), ("CORPORA", "/nowhere/at/all"), ("PROFILE", "papre"))
+    for name, value in wrong:
+        with pytest.raises(ConfigError, match=f"DECOMPOSERL_{name}"):
+            profile_from_environment({f"DECOMPOSERL_{name}": str(value)})
 
 
-def test_a_file_is_no_data_folder(tmp_path: Path):
-    """It is refused before anything is read."""
-    (tmp_path / "data").write_text("")
-    with pytest.raises(ConfigError, match="DECOMPOSERL_DATA names a file"):
-        profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path / "data")})
+PROGRAM = """
+import dagster as dg
+from dagster_project.profiles import load_env_file, profile_from_environment
+profile = profile_from_environment()
+load_env_file()
+print(profile.name, profile.data.name, *(dg.EnvVar(f"{x}_KEY").get_value() for x in "AB"))
+"""
 
 
-def printed(program: str, folder: Path, **environment: str) -> list[str]:
-    """The words that a program prints which starts in ``folder``."""
+def test_a_dotenv_file_fills_in_what_the_environment_leaves_open(tmp_path: Path):
+    """For the command line, and after ``load_env_file`` for Dagster; the environment wins."""
+    own = "DECOMPOSERL_DATA=from_file\nDECOMPOSERL_PROFILE=paper\n"
+    (tmp_path / ".env").write_text(f"{own}A_KEY=from_file\nB_KEY=from_file\n")
+    shell = {name: value for name, value in os.environ.items() if "DECOMPOSERL_" not in name}
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        env=os.environ | environment,
+        [sys.executable, "-c", PROGRAM],
+        cwd=tmp_path,
+        env={"DECOMPOSERL_PROFILE": "embedded", "B_KEY": "from_environment", **shell},
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout.split()
-
-
-def test_a_program_that_runs_the_graph_finds_keys_in_a_dotenv_file(tmp_path: Path):
-    """After ``load_env_file`` Dagster sees the file's variables; the environment wins."""
-    (tmp_path / ".env").write_text("A_KEY=from_file\nB_KEY=from_file\n")
-    program = (
-        "import dagster as dg; from dagster_project.profiles import load_env_file; "
-        "load_env_file(); print(dg.EnvVar('A_KEY').get_value(), dg.EnvVar('B_KEY').get_value())"
-    )
-    found = printed(program, tmp_path, B_KEY="from_environment")
-    assert ["from_file", "from_environment"] == found
-
-
-def test_a_dotenv_file_fills_in_what_the_environment_leaves_open(tmp_path: Path):
-    """The command line reads ``.env`` like the dagster commands; the environment wins."""
-    (tmp_path / ".env").write_text("DECOMPOSERL_DATA=from_file\nDECOMPOSERL_PROFILE=paper\n")
-    program = (
-        "from dagster_project.profiles import profile_from_environment as read;"
-        "profile = read(); print(profile.name, profile.data.name)"
-    )
-    found = printed(program, tmp_path, DECOMPOSERL_PROFILE="embedded")
-    assert ["embedded", "from_file"] == found
+    assert ["embedded", "from_file", "from_file", "from_environment"] == done.stdout.split()
 
 
 def test_a_users_corpus_joins_sources_and_may_have_any_free_name(tmp_path: Path):
-    """A corpus named like an argument of an asset still loads into the graph."""
+    """Also that of an argument of an asset; its test files join the benchmarks."""
     folder = corpus(tmp_path / "corpora", claims=3)
-    toml = folder / "toy" / "source.toml"
-    toml.write_text(SOURCE.replace('name = "toy"', 'name = "context"'))
+    toml = SOURCE.replace("[columns]", 'test = ["toy/test.jsonl"]\n\n[columns]')
+    (folder / "toy/source.toml").write_text(toml.replace('name = "toy"', 'name = "context"'))
     profile = Profile("embedded", folder, tmp_path / "data")
-    assert sources_for(profile)[-1].name == "context"
+    assert "context" == sources_for(profile)[-1].name == benchmarks_for(profile)[-1].name
     keys = build_definitions(profile).resolve_asset_graph().get_all_asset_keys()
-    assert ["claims", "context"] in [list(key.path) for key in keys]
-
-
-def test_a_users_test_files_join_the_benchmarks(tmp_path: Path):
-    """Test files that a user names are held against the training claims like the eleven."""
-    folder = corpus(tmp_path / "corpora", claims=3)
-    toml = folder / "toy" / "source.toml"
-    toml.write_text(SOURCE.replace("[columns]", 'test = ["toy/test.jsonl"]\n\n[columns]'))
-    assert benchmarks_for(Profile("embedded", folder, tmp_path))[-1].name == "toy"
+    assert {("claims", "context"), ("benchmark", "context")} <= {tuple(key.path) for key in keys}
 
 
 def test_a_copy_of_a_corpus_of_the_paper_keeps_its_place_in_the_graph(tmp_path: Path):
@@ -221,26 +158,160 @@ def test_a_copy_of_a_corpus_of_the_paper_keeps_its_place_in_the_graph(tmp_path: 
 
 def test_unreadable_and_colliding_source_files_are_named(tmp_path: Path):
     """A source.toml that is no text, or takes a name of the catalogue, is a ConfigError."""
-    folder = corpus(tmp_path / "corpora", claims=3)
-    toml = folder / "toy" / "source.toml"
-    profile = Profile("embedded", folder, tmp_path)
+    toml = corpus(tmp_path / "corpora", claims=3) / "toy/source.toml"
+    profile = Profile("embedded", tmp_path / "corpora", tmp_path)
     toml.write_text(SOURCE.replace('name = "toy"', 'name = "hover"'))
-    with pytest.raises(ConfigError, match="'hover' is taken"):
+    with pytest.raises(ConfigError, match="'hover'"):
         sources_for(profile)
     toml.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match=r"source\.toml cannot be read"):
+    with pytest.raises(ConfigError, match=r"source\.toml"):
         sources_for(profile)
     toml.unlink()
     toml.mkdir()
-    with pytest.raises(ConfigError, match=r"source\.toml cannot be read"):
+    with pytest.raises(ConfigError, match=r"source\.toml"):
         sources_for(profile)
 
 
 def test_bounds_in_the_wrong_order_are_refused():
     """Settings under which every claim would leave with a plausible reason do not start."""
-    with pytest.raises(ValidationError, match=r"low \(0.9\) is above high \(0.8\)"):
-        DifficultySettings(low=0.9)
-    with pytest.raises(ValidationError, match="min_tokens"):
-        RuleSettings(min_tokens=500, max_tokens=400)
-    with pytest.raises(ValidationError, match="min_questions"):
-        SilverSettings(min_questions=30)
+    for settings, bounds, said in (
+        (DifficultySettings, {"low": 0.9}, r"\(0\.9\).*\(0\.8\)"),
+        (RuleSettings, {"min_tokens": 500, "max_tokens": 400}, "min_tokens"),
+        (SilverSettings, {"min_questions": 30}, "min_questions"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            settings(**bounds)
+
+
+CANARY = "hidden7391"
+WRONG = cases_beside(__file__, "wrong_variables")
+
+
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row['name']}={row['value']}")
+def test_what_a_variable_cannot_mean_is_one_sentence(row: dict[str, str]):
+    """It names the variable and what would be right, and repeats no part of a URL."""
+    variable = f"DECOMPOSERL_{row['name']}"
+    with pytest.raises(ConfigError) as refused:
+        engine_choices("paper", {variable: row["value"]})
+    said = str(refused.value)
+    assert variable in said
+    assert row["says"] in said
+    assert "\n" not in said
+    assert CANARY not in said
+    assert refused.value.__cause__ is None or not variable.endswith("_URL")
+
+
+def test_two_chat_endpoints_are_two():
+    """Chat is asked at several places; names that end in KEY are keys, which no server sees."""
+    chosen = engine_choices("local", {"DECOMPOSERL_CHAT_URL": " http://a/v1/ ,https://[::1]:8/v1,"})
+    assert chosen.chat_server is not None
+    assert ("http://a/v1", "https://[::1]:8/v1") == chosen.chat_server.urls
+    for device in ("cpu", "mps", "cuda", "cuda:0", "cuda:11"):
+        assert device == engine_choices("local", {"DECOMPOSERL_DEVICE": device}).device
+    names = ("KEY", "OPENAI_API_KEY", "MY_KEY", "HF_TOKEN", "KEYBOARD", "MONKEY", "my_key")
+    assert ("KEY", "MY_KEY", "OPENAI_API_KEY", "my_key") == names_of_keys(dict.fromkeys(names, "x"))
+    env = {"A_KEY": "1", "PATH": "/bin"}
+    assert ("A_KEY",) == engine_choices("paper", env).withheld
+    made = engine_resources(EngineChoices(withheld=("A_KEY",)), "r", "", ["HF_TOKEN", "MY_TOKEN"])
+    assert ["A_KEY", "MY_TOKEN"] == made["evaluation_model"].entries.withheld, "an entry's, too"
+
+
+@LAW
+@given(st.floats(0, 1e6), st.none() | st.floats(0, 1e6))
+def test_a_price_is_read_as_it_was_written(prompt: float, completion: float | None):
+    """One amount or two; a completion that is not named costs nothing."""
+    said = f"{prompt!r}" if completion is None else f"{prompt!r} / {completion!r}"
+    assert Price(prompt, completion or 0.0) == price({"P": said}, "P")
+
+
+URL = "http://127.0.0.1:8004/v1"
+OPENAI = "https://api.openai.com/v1"
+
+
+def asked(name: ProfileName, **variables: str) -> EvaluationModelResource:
+    env = {f"DECOMPOSERL_{key}": value for key, value in variables.items()}
+    found: EvaluationModelResource = engine_resources(engine_choices(name, env), "r")[
+        "evaluation_model"
+    ]
+    return found
+
+
+@pytest.mark.parametrize("name", ["local", "paper"])
+def test_policies_are_served_where_open_models_are(name: ProfileName):
+    """At the URL that a person names, or on the server that is started; a variable overrules it."""
+    assert "served" == asked(name, EVALUATION_URL=URL).policies
+    assert [URL] == asked(name, EVALUATION_URL=URL).open_models.endpoints
+    assert ("served" if name == "paper" else "in_process") == asked(name).policies
+    here = asked(name, EVALUATION_URL=URL, EVALUATION_POLICIES="in_process")
+    assert "in_process" == here.policies
+    assert "served" == asked(name, EVALUATION_POLICIES="served").policies
+    assert "in_process" == asked("embedded").policies
+
+
+def test_a_row_is_asked_in_one_form_wherever_its_server_comes_from():
+    """A vLLM goes on from a turn, named or started; a person's own endpoint where they say so."""
+    for found in (asked("paper"), asked("paper", EVALUATION_URL=URL), asked("local")):
+        assert found.open_models.continues
+    assert not asked("paper", EVALUATION_URL=URL, EVALUATION_CONTINUES="no").open_models.continues
+    assert not asked("paper", EVALUATION_URL=OPENAI).open_models.continues
+    assert not asked("paper").openai.continues
+    own = {"ENDPOINT_URL": URL, "ENDPOINT_MODEL": "m"}
+    assert not asked("paper", **own).endpoint.continues
+    assert asked("paper", **own, ENDPOINT_CONTINUES="yes").endpoint.continues
+
+
+SAMPLER = "http://127.0.0.1:8003"
+
+CONFIGS = ROOT / "configs/accelerate"
+
+
+def trainer(**variables: str) -> PolicyTrainerResource:
+    profile = profile_from_environment({"DECOMPOSERL_DATA": "/data", **variables})
+    found = resources_for(profile)["policy_trainer"]
+    assert isinstance(found, PolicyTrainerResource)
+    return found
+
+
+def test_a_profile_chooses_device_and_generation():
+    """Embedded: the CPU in one thread, whatever the variables; else as they are named.
+
+    Training takes the GPU's pool only where it takes a GPU: on the CPU two may run side by side.
+    """
+    found = trainer(DECOMPOSERL_DEVICE="cuda", DECOMPOSERL_GENERATION="vllm_colocate")
+    assert ("cpu", 1, "transformers") == (found.device, found.threads, found.generation)
+    assert "dagster_project.worker" == found.module
+    at = {"DECOMPOSERL_DEVICE": "cuda:1", "DECOMPOSERL_GENERATION_URL": SAMPLER}
+    for profile in ("local", "paper"):
+        for engine in ("transformers", "vllm_colocate", "vllm_server"):
+            found = trainer(DECOMPOSERL_PROFILE=profile, DECOMPOSERL_GENERATION=engine, **at)
+            chosen = (found.device, found.generation, found.generation_url)
+            assert ("cuda:1", engine, SAMPLER) == chosen, profile
+    assert "gpu" == engine_choices("local", {"DECOMPOSERL_DEVICE": "cuda"}).pools["policy"]
+    assert "policy" not in engine_choices("local", {}).pools | engine_choices("embedded", {}).pools
+
+
+def test_the_job_trains_one_recipe_a_partition(tmp_path: Path):
+    """Partitions are the recipes, in their order; nothing else is in the job, nothing automatic."""
+    definitions = build_definitions(Profile("embedded", None, tmp_path))
+    job, graph = definitions.resolve_job_def("train"), definitions.resolve_asset_graph()
+    assert job.partitions_def is not None
+    assert [one.name for one in EXPERIMENTS] == list(job.partitions_def.get_partition_keys())
+    keys = {key.to_user_string() for key in job.asset_layer.executable_asset_keys}
+    assert {"policy"} == keys
+    (node,) = (graph.get(key) for key in job.asset_layer.executable_asset_keys)
+    assert node.automation_condition is None
+    wanted = {"training_claims", "training_claims_random", "silver_decomposed", *TINY_BASES}
+    assert wanted == {key.to_user_string() for key in node.parent_keys}
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_accelerate_understands_its_files_and_the_papers_batch_divides(path: Path):
+    """Accelerate itself reads each without an unknown key; each says that it was not run."""
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    read = load_config_from_file(str(path))
+    assert [] == batch_problems(PAPER_7B.grpo, read.num_processes)
+    assert "NOT RUN on GPUs" in path.read_text("utf-8")
+    fsdp = yaml.safe_load(path.read_text("utf-8")).get("fsdp_config", {})
+    assert set(fsdp) <= set(read.fsdp_config)
+    assert not read.use_cpu

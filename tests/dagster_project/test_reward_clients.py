@@ -9,27 +9,23 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from dagster_project.reward_service import MOST_CYCLES, RewardService
+from dagster_project.reward_service import RewardService
 from decomposerl.errors import EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling, Task
 from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
 from project import ROOT
 from resources.judge.rule_judge import RuleJudge
-from resources.training.data import Completion, CompletionReader, completion_reader
-from resources.training.reward_scoring import RewardScorer
-from resources.training.rollout_log import RolloutLog
-from reward_serving import example, imports, serving
-from training_parts import BLOCKS, EXPERIMENT, tiny_policy
+from resources.training.data import CompletionReader, completion_reader
+from reward_serving import Json, body, example, imports, serving
+from training_parts import BLOCKS, tiny_policy
 
 PAGE = (ROOT / "docs/how-to/serve-rewards.md").read_text("utf-8")
 THOUGHT, WHO, WHEN, _, ALONE, SUPPORTED, REFUTED = BLOCKS
@@ -103,40 +99,24 @@ def service(judge: Judge) -> RewardService:
     return RewardService("embedded", judge, BagOfWordsEmbedder(), RewardSettings({"joint": 2.0}))
 
 
-def by_the_trainer(judge: Judge, reader: CompletionReader, folder: Path) -> RewardScorer:
-    """What training computes for two claims, the second without a label."""
-    recipe = replace(
-        EXPERIMENT,
-        grpo=replace(EXPERIMENT.grpo, group_size=SIZE),
-        rewards=RewardSettings({"joint": 2.0}),
-    )
-    every = [
-        Completion(
-            claim_id=str(number),
-            **claim,
-            label=label or "Supported",
-            source="hover",
-            labelled=label is not None,
-            prompt_digest="",
-            prompt_tokens=5,
-            tokens=tuple(ids),
-            text=reader.text(ids),
-            truncated=ids[-1] not in reader.ends,
-        )
+def directly(one: RewardService, reader: CompletionReader) -> list[Json]:
+    """What the service itself says of two claims, the second without a label."""
+    ends = [ids[-1] in reader.ends for ids in tokens(reader)]
+    rollouts = [
+        {"group": str(number), "rollout": place, **claim, "label": label}
+        | {"trace": reader.text(ids), "truncated": not ends[place]}
         for number, (claim, label) in enumerate(zip(CLAIMS, LABELS, strict=True))
-        for ids in tokens(reader)
+        for place, ids in enumerate(tokens(reader))
     ]
-    scorer = RewardScorer(
-        recipe, judge, BagOfWordsEmbedder(), RolloutLog(folder, "k", 1), MOST_CYCLES
-    )
-    scorer.training(0, every)
-    return scorer
+    status, reply = one.answer(body(*rollouts))
+    assert 200 == status, reply
+    return list(reply["rollouts"])
 
 
-@pytest.mark.parametrize("name", ["trl_rewards", "verl_rewards"])
-def test_an_example_needs_the_standard_library_alone(name: str):
-    """It runs in an environment that has nothing of this project."""
-    assert set() == imports(name)
+def counted(replies: Sequence[Json], name: str) -> list[float]:
+    """What counts of a reward, NaN where it does not."""
+    values = [one["rewards"][name]["counted"] for one in replies]
+    return [math.nan if one is None else one for one in values]
 
 
 def trl_trainer(functions: Sequence[object], names: Sequence[str]) -> SimpleNamespace:
@@ -155,13 +135,11 @@ def trl_trainer(functions: Sequence[object], names: Sequence[str]) -> SimpleName
 
 
 @pytest.mark.parametrize("judge", [Losing(()), Losing(("answerability",))])
-def test_trl_gets_the_trainers_values(judge: Losing, reader: CompletionReader, tmp_path: Path):
+def test_trl_gets_the_services_values(judge: Losing, reader: CompletionReader):
     """TRL's own summing of our functions gives our totals, nulls and weights included."""
     from trl import GRPOTrainer
 
-    scorer = by_the_trainer(judge, reader, tmp_path)
-    assert scorer.last is not None
-    known = scorer.last.judged.rewards
+    known = directly(service(judge), reader)
     inputs = [
         {"prompt": "Verify it.", "label": label, "claim_id": "x", **claim}
         for claim, label in zip(CLAIMS, LABELS, strict=True)
@@ -178,15 +156,14 @@ def test_trl_gets_the_trainers_values(judge: Losing, reader: CompletionReader, t
             trainer, inputs, texts, texts, tokens(reader) * 2
         )
         assert 1 == len(judge.asked) - before, "one request for all functions"
-    assert list(known.counted) == names
+    assert list(known[0]["rewards"]) == names
     for column, name in enumerate(names):
-        assert [math.nan if one is None else one for one in known.counted[name]] == pytest.approx(
-            calculated[:, column].tolist(), nan_ok=True
-        ), name
+        values = calculated[:, column].tolist()
+        assert counted(known, name) == pytest.approx(values, nan_ok=True), name
     lost = torch.isnan(calculated[:, names.index("joint")]).tolist()
     assert [bool(judge.lost)] * SIZE + [False] * SIZE == lost
-    weights = torch.tensor(rewards.weights)
-    assert list(known.totals) == pytest.approx((calculated * weights).nansum(dim=1).tolist())
+    summed = (calculated * torch.tensor(rewards.weights)).nansum(dim=1).tolist()
+    assert [one["total"] for one in known] == pytest.approx(summed)
 
 
 @dataclass
@@ -226,55 +203,27 @@ def test_trl_asks_again_and_says_what_is_wrong(reader: CompletionReader):
         made(url, reader.tokenizer, SIZE, pauses_s=(0,))
 
 
-@dataclass(frozen=True)
-class Item:
-    """verl's ``DataProtoItem``: one row."""
-
-    batch: dict[str, torch.Tensor]
-    non_tensor_batch: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Data:
-    """verl's ``DataProto`` as the agent loop sends it: a batch of one rollout, padded."""
-
-    batch: dict[str, torch.Tensor]
-    non_tensor_batch: dict[str, Any]
-
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(self.batch["responses"])
-
-    def __getitem__(self, index: int) -> Item:
-        """One row."""
-        return Item(
-            {name: value[index] for name, value in self.batch.items()},
-            {name: value[index] for name, value in self.non_tensor_batch.items()},
-        )
-
-
 PADDING = 3
 
 
-def sampled(ids: list[int], claim: int, split: str = "train", uid: str = "") -> Data:
-    """One rollout, as ``_compute_score`` of the agent loop makes it."""
-    extra = {**CLAIMS[claim], "split": split, "index": claim}
-    label = {"style": "rule", "ground_truth": LABELS[claim]}
+def sampled(
+    ids: list[int], claim: int, split: str = "train", uid: str = ""
+) -> list[SimpleNamespace]:
+    """One rollout, as ``_compute_score`` of the agent loop makes it: a batch of one, padded."""
     prompt = [1, 1]
     mask = [1] * (len(prompt) + len(ids)) + [0] * PADDING
-    return Data(
-        {
-            "prompts": torch.tensor([prompt]),
-            "responses": torch.tensor([[*ids, *[0] * PADDING]]),
-            "attention_mask": torch.tensor([mask]),
-        },
-        {
-            "uid": np.array([uid or f"uid {claim}"]),
-            "data_source": np.array(["decomposerl"]),
-            "reward_model": np.array([label]),
-            "extra_info": np.array([extra]),
-        },
-    )
+    batch = {
+        "prompts": torch.tensor(prompt),
+        "responses": torch.tensor([*ids, *[0] * PADDING]),
+        "attention_mask": torch.tensor(mask),
+    }
+    row = {
+        "uid": uid or f"uid {claim}",
+        "data_source": "decomposerl",
+        "reward_model": {"style": "rule", "ground_truth": LABELS[claim]},
+        "extra_info": {**CLAIMS[claim], "split": split, "index": claim},
+    }
+    return [SimpleNamespace(batch=batch, non_tensor_batch=row)]
 
 
 def manager(url: str, reader: CompletionReader, **own: object) -> Any:  # noqa: ANN401 - a class of the example
@@ -290,17 +239,15 @@ def manager(url: str, reader: CompletionReader, **own: object) -> Any:  # noqa: 
     )
 
 
-async def scored(one: Any, *batch: Data) -> list[Any]:  # noqa: ANN401 - the same
+async def scored(one: Any, *batch: list[SimpleNamespace]) -> list[Any]:  # noqa: ANN401 - the same
     """All rollouts at once, as the reward loop gets them from the agent loops."""
     return await asyncio.gather(*map(one.run_single, batch), return_exceptions=True)
 
 
 @pytest.mark.parametrize("judge", [Losing(()), Losing(("answerability",))])
-def test_verl_gets_the_trainers_totals(judge: Losing, reader: CompletionReader, tmp_path: Path):
+def test_verl_gets_the_services_totals(judge: Losing, reader: CompletionReader):
     """Rollouts of two groups come mixed; each gets its total, and NaN for what does not count."""
-    scorer = by_the_trainer(judge, reader, tmp_path)
-    assert scorer.last is not None
-    known = scorer.last.judged.rewards
+    known = directly(service(judge), reader)
     first, second = ([sampled(ids, claim) for ids in tokens(reader)] for claim in (0, 1))
     mixed = [one for pair in zip(first, second, strict=True) for one in pair]
     before = len(judge.asked)
@@ -308,28 +255,24 @@ def test_verl_gets_the_trainers_totals(judge: Losing, reader: CompletionReader, 
         replies = asyncio.run(scored(manager(url, reader), *mixed))
     assert 2 == len(judge.asked) - before, "one request for each group"
     in_order = replies[::2] + replies[1::2]
-    assert list(known.totals) == [one["reward_score"] for one in in_order]
-    for name, counted in known.counted.items():
-        assert [math.nan if one is None else one for one in counted] == pytest.approx(
-            [one["reward_extra_info"][name] for one in in_order], nan_ok=True
-        ), name
+    assert [one["total"] for one in known] == [one["reward_score"] for one in in_order]
+    for name in known[0]["rewards"]:
+        values = [one["reward_extra_info"][name] for one in in_order]
+        assert counted(known, name) == pytest.approx(values, nan_ok=True), name
 
 
 def test_verl_validates_with_groups_of_another_size(reader: CompletionReader):
-    """A row of another split has ``val_kwargs.n`` rollouts, here one."""
+    """A row of another split has ``val_kwargs.n`` rollouts, here one; a mean stands for a null."""
     with serving(service(RuleJudge())) as url:
         (reply,) = asyncio.run(
             scored(manager(url, reader), sampled(tokens(reader)[0], 0, split="test"))
         )
     assert 1.0 == reply["reward_extra_info"]["format"]
-
-
-def test_verl_has_no_null():
-    """A rollout without a total gets the mean of its group: no advantage."""
-    rollouts = [{"total": 3.0}, {"total": None}, {"total": 1.0}]
     with_totals = example("verl_rewards")._with_totals
-    assert [3.0, 2.0, 1.0] == [one["total"] for one in with_totals(rollouts)]
-    assert [0.0] == [one["total"] for one in with_totals([{"total": None}])]
+    for given, expected in (([3.0, None, 1.0], [3.0, 2.0, 1.0]), ([None], [0.0])):
+        rollouts = with_totals([{"total": total} for total in given])
+        assert expected == [one["total"] for one in rollouts]
+    assert [set(), set()] == [imports(name) for name in ("trl_rewards", "verl_rewards")]
 
 
 def test_verl_says_what_is_wrong(reader: CompletionReader):

@@ -1,7 +1,11 @@
-"""Requests for rewards: the trainer's values, each fault named, the judge's limits shared."""
+"""Requests for rewards, and ``serve-rewards``: the trainer's values, faults, the judge's limits."""
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -9,20 +13,27 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any
+from typing import Any, Self
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
+import polars as pl
 import pytest
 from numpy.typing import NDArray
+from typer.testing import CliRunner
 
 from chat_parts import settings as chat_settings
+from dagster_project.cli import app
+from dagster_project.reward_server import reward_app, web_server
 from dagster_project.reward_service import MOST_CYCLES, RewardService
 from dagster_project.score import Labels
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
-from fault_server import UNKNOWN_KEY, FaultServer
+from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer
 from planted_traces.planting import PlantedTrace
+from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.rule_judge import RuleJudge
@@ -127,57 +138,36 @@ def test_weights_and_readings_are_those_of_the_service():
     )
 
 
-@pytest.mark.parametrize(
-    ("sent", "said"),
-    [
-        (b"{", "the body is no JSON"),
-        (b"\xff", "the body: not UTF-8 text"),
-        (b"[]", "the body is a list instead of an object"),
-        (b'{"rollouts": {}}', "'rollouts' must be a list of at least one object"),
-        (b'{"rollouts": []}', "'rollouts' must be a list of at least one object"),
-        (body(ROW, group_size=0), "'group_size' must be a whole number from 1 on"),
-        (body(ROW, group_size=True), "'group_size' must be a whole number from 1 on"),
-        (body(ROW, 3), "rollouts, row 1: is a number instead of an object"),
-        (body(ROW, ROW | {"label": "true"}), "rollouts, row 1, field 'label': 'true' is neither"),
-        (
-            body(ROW, ROW | {"evidence": "Other."}),
-            "rollouts, row 1, field 'evidence': differs from row 0 of the same group",
-        ),
-        (
-            body(ROW | {"rollout": 4}, ROW | {"rollout": 4}),
-            "rollouts, row 1, field 'rollout': 4 is the number of row 0 of the same group",
-        ),
-        (
-            body({"claim": 1}, ROW),
-            "rollouts, row 0, field 'claim': a number instead of a text (and 2 further problems)",
-        ),
-        (
-            body(ROW, ROW | {"group": 7}, ROW, group_size=2),
-            "rollouts, row 1, field 'group': '7' has 1 rollouts in this request, not 2",
-        ),
-    ],
-)
-def test_a_bad_request_names_row_and_field(sent: bytes, said: str):
+BAD: list[tuple[bytes, int | None, str, str]] = [
+    (b"{", None, "", "JSON"),
+    (b"\xff", None, "", "UTF-8"),
+    (b"[]", None, "", "a list instead of an object"),
+    (b'{"rollouts": {}}', None, "", "'rollouts'"),
+    (b'{"rollouts": []}', None, "", "'rollouts'"),
+    (body(ROW, group_size=0), None, "", "'group_size'"),
+    (body(ROW, group_size=True), None, "", "'group_size'"),
+    (body(ROW, 3), 1, "", "a number instead of an object"),
+    (body(ROW, ROW | {"label": "true"}), 1, "label", "'true'"),
+    (body(ROW, ROW | {"evidence": "Other."}), 1, "evidence", "differs from row 0"),
+    (body(ROW | {"rollout": 4}, ROW | {"rollout": 4}), 1, "rollout", "4 is the number of row 0"),
+    (body({"claim": 1}, ROW), 0, "claim", "a number instead of a text (and 2 further problems)"),
+    (body(ROW, ROW | {"group": 7}, ROW, group_size=2), 1, "group", "'7' has 1 rollouts"),
+]
+
+
+@pytest.mark.parametrize(("sent", "row", "field", "said"), BAD)
+def test_a_bad_request_names_row_and_field(sent: bytes, row: int | None, field: str, said: str):
     """Status 400, the first problem in words, all of them as data, and nothing is judged."""
     judge = FailingJudge("coverage")
     status, reply = service(judge).answer(sent)
     assert HTTPStatus.BAD_REQUEST == status
-    assert str(reply["error"]).startswith(said)
+    assert said in str(reply["error"])
     assert [] == judge.asked
     problems: Any = reply["problems"]
-    if "row" in said:
-        found = re.match(r"rollouts, row (\d)(?:, field '(\w+)')?", said)
-        assert found is not None
-        assert (int(found[1]), found[2] or "") == (problems[0]["row"], problems[0]["field"])
-
-
-def test_what_is_not_read_is_a_note():
-    """Unknown fields cost nothing and are named once."""
-    _, reply = service().answer(body(ROW | {"extra": 1}, ROW | {"extra": 2}, model="x"))
-    assert [
-        "'model' is not read",
-        "rollouts, row 0, field 'extra': is not read, here and in later rows",
-    ] == reply["notes"]
+    if row is not None:
+        place = f"rollouts, row {row}, field '{field}'" if field else f"rollouts, row {row}"
+        assert str(reply["error"]).startswith(place)
+        assert (row, field) == (problems[0]["row"], problems[0]["field"])
 
 
 @dataclass
@@ -192,12 +182,15 @@ class Broken:
         raise self.fault
 
 
-@pytest.mark.parametrize(
-    ("fault", "status"), [(EngineError("no answer"), 503), (ConfigError("no key is set"), 500)]
-)
-def test_a_judge_that_cannot_answer_is_no_reward(fault: Exception, status: int):
-    """The reason is in the reply; 503 says that another attempt may help."""
-    assert (status, {"error": str(fault)}) == service(Broken(fault)).answer(body(*rows(TRACES)))
+def test_a_judge_that_cannot_answer_is_no_reward():
+    """503 says that another attempt may help; unknown fields cost nothing and are named once."""
+    for fault, status in ((EngineError("no answer"), 503), (ConfigError("no key is set"), 500)):
+        replied = service(Broken(fault)).answer(body(*rows(TRACES)))
+        assert (status, {"error": str(fault)}) == replied
+    _, reply = service().answer(body(ROW | {"extra": 1}, ROW | {"extra": 2}, model="x"))
+    first, second = reply["notes"]
+    assert "'model'" in first
+    assert "row 0, field 'extra'" in second
 
 
 @contextmanager
@@ -284,14 +277,163 @@ def test_the_embedder_has_one_thread_at_a_time():
 
 def test_a_degenerate_rollout_is_scored():
     """Thousands of questions, or a text without an end, never refuse their group."""
-    degenerate = {
-        "tags": "<question>" * 5_000,
-        "questions": "<think>So.</think>"
-        + "<question>Who?</question><answer>Ada.</answer>" * 1_100,
-        "long": " " * 300_000,
-    }
-    for text in degenerate.values():
+    cycle = "<question>Who?</question><answer>Ada.</answer>"
+    for text in ("<question>" * 5_000, "<think>So.</think>" + cycle * 1_100, " " * 300_000):
         given = [ROW | {"rollout": 0}, ROW | {"rollout": 1, "trace": text}]
         first, second = scored(service(), *given)
         assert 0 == second["rewards"]["joint"]["value"]
         assert first["rewards"]["format"]["state"] == second["rewards"]["format"]["state"]
+
+
+LEAN = ("--weight", "diversity=0")
+
+
+class Served:
+    """The command in a process of its own."""
+
+    def __init__(self, folder: Path, *words: object, **env: str) -> None:
+        self._command = [sys.executable, "-m", "dagster_project.cli", "serve-rewards"]
+        self._command += ["--port", "0", *map(str, words)]
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
+        self._env = (
+            kept | {"PYTHONPATH": PYTHONPATH, "DECOMPOSERL_DATA": str(folder / "data")} | env
+        )
+
+    def __enter__(self) -> Self:
+        """Start it and wait for its address."""
+        self.process = subprocess.Popen(
+            self._command, cwd=ROOT, env=self._env, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stderr is not None
+        self.said = ""
+        while (found := re.search(r"rewards on (http://\S+)/v1/rewards\n", self.said)) is None:
+            line = self.process.stderr.readline()
+            assert line, self.said
+            self.said += line
+        self.url = found[1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.communicate()
+
+    def send(self, path: str, sent: bytes | None = None) -> tuple[int, Json]:
+        """Status and JSON of a GET, or of a POST."""
+        try:
+            with urlopen(Request(self.url + path, sent), timeout=120) as reply:  # noqa: S310 - loopback
+                return reply.status, json.load(reply)
+        except HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+
+def table_rows(replied: Sequence[Json]) -> list[tuple[object, ...]]:
+    """A reply as rows of the reward table."""
+    found: list[tuple[object, ...]] = []
+    for one in replied:
+        key = (one["group"], one["rollout"])
+        for name, reward in one["rewards"].items():
+            counts = reward["counted"] is not None
+            found.append((*key, name, None, reward["value"], reward["state"], counts))
+            found += [
+                (*key, name, number, question["value"], question["state"], counts)
+                for number, question in enumerate(reward.get("questions", ()))
+            ]
+        state = "dropped" if one["total"] is None else "scored"
+        found.append((*key, "total", None, one["total"], state, one["total"] is not None))
+    return found
+
+
+def test_the_command_serves_what_score_writes(tmp_path: Path):
+    """Value for value over HTTP, unlabelled claims and a failed call too; too long is 413."""
+    lines = [*rows(groups()[0]), *rows(groups()[1], label=None), *rows(groups()[2])]
+    traces, calls = tmp_path / "traces.jsonl", tmp_path / "failed.parquet"
+    traces.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    run = CliRunner(env={"DECOMPOSERL_DATA": str(tmp_path / "data")})
+    assert 0 == run.invoke(app, ["score", str(traces), *LEAN]).exit_code
+    recorded = pl.read_parquet(traces.with_suffix(".judge_calls.parquet"))
+    group, key = recorded.filter(task="atomicity").select("group", "call_key").row(0)
+    lost = pl.col("call_key") == key
+    recorded.with_columns(
+        value=pl.when(~lost).then("value"), failure=pl.when(lost).then(pl.lit("timeout"))
+    ).write_parquet(calls)
+    words = (*LEAN, "--judge-calls", str(calls))
+    assert 0 == run.invoke(app, ["score", str(traces), *words]).exit_code
+    written = pl.read_parquet(traces.with_suffix(".rewards.parquet"))
+    columns = ("group", "rollout", "reward", "question", "value", "state", "counted")
+    known = list(written.select(columns).iter_rows())
+    with Served(tmp_path, *words, "--most-megabytes", "1") as server:
+        status, reply = server.send("/v1/rewards", body(*lines, group_size=GROUP))
+        assert 200 == status, reply
+        assert known == table_rows(reply["rollouts"])
+        status, health = server.send("/v1/health")
+        assert (200, "replay of failed.parquet") == (status, health["judge"])
+        status, refused = server.send("/v1/rewards", b" " * 1_000_001)
+        assert (413, "the body has more than 1,000,000 bytes") == (status, refused["error"])
+        status, refused = server.send("/v1/rewards", body(ROW | {"claim": ""}))
+        assert (400, [{"row": 0, "field": "claim", "reason": "is blank"}]) == (
+            status,
+            refused["problems"],
+        )
+    dropped = [one for one in reply["rollouts"] if one["rewards"]["joint"]["counted"] is None]
+    assert [group] * GROUP == [one["group"] for one in dropped]
+    assert None not in {one["total"] for one in reply["rollouts"]}
+
+
+OFF = [word for name in COVERAGE for word in ("--weight", f"{name}=0")]
+
+
+def at_endpoint(judge: FaultServer) -> dict[str, str]:
+    """The variables of a judge at an endpoint, and of no other engine that is used."""
+    return {
+        "DECOMPOSERL_PROFILE": "paper",
+        "DECOMPOSERL_JUDGE_URL": judge.url,
+        "DECOMPOSERL_JUDGE_MODEL": MODEL,
+    }
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_after_the_requests_under_way(number: signal.Signals, tmp_path: Path):
+    """The reply still comes, though it takes longer than an interrupted command may live.
+
+    The most calls, which are an option, are those of all requests together.
+    """
+    slow: Answer = replace(SUPPORTED, delay_s=2.5)
+    first, second = (
+        body(ROW | {"trace": trace.text, "label": "Supported"})
+        for trace in (TRACES[0], TRACES[GROUP])
+    )
+    with (
+        FaultServer(usual=slow) as judge,
+        ThreadPoolExecutor(1) as pool,
+        Served(tmp_path, *OFF, "--most-calls", "1", **at_endpoint(judge)) as server,
+    ):
+        reply = pool.submit(server.send, "/v1/rewards", first)
+        while not judge.asked:
+            assert not reply.done(), reply.result()
+            Event().wait(0.05)
+        assert 503 == server.send("/v1/rewards", second)[0]
+        server.process.send_signal(number)
+        status, scores = reply.result()
+        assert 200 == status, scores
+        assert 1.0 == scores["rollouts"][0]["rewards"]["coverage"]["counted"]
+        assert 128 + number == server.process.wait(timeout=30)
+        assert 1 == len(judge.asked)
+
+
+def test_a_signal_is_not_sent_on():
+    """A second one would end the process before its engines are closed."""
+    passed_on: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: passed_on.append(number))
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            server = web_server(reward_app(service(), pool, 1))
+            with server.capture_signals():
+                signal.raise_signal(signal.SIGTERM)
+        assert server.should_exit
+        assert [] == passed_on
+        signal.raise_signal(signal.SIGTERM)
+        assert [signal.SIGTERM] == passed_on, "the earlier handler is back"
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,86 +23,72 @@ from resources.training.process import TrainingRun
 
 MOST_LINES = 4  # a warning of Dagster's own in two, its "failed" in one, the sentence
 STEP = ["--select", 'key:"deduplicated"']
-NO_VALUE = {"resources": {"corpora": {"config": {"root": {"env": "NOPE"}}}}}
-WRONG = ["--config-json", '{"ops": {"deduplicated": {"config": {"cosin": 3}}}}']
+
+
+def program(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """A process of Python that must fail."""
+    kept = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
+    command, env = [sys.executable, *words], kept | environment
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    return done
 
 
 def stopped(tmp_path: Path, *words: str, **environment: str) -> list[str]:
     """The lines of a run of ``dagster asset materialize`` that must fail."""
-    kept = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
     defaults = {"DECOMPOSERL_DATA": str(tmp_path / "data"), "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "dagster", "asset", "materialize"]
-    done = subprocess.run(
-        [*command, "-m", "dagster_project.definitions", *words],
-        cwd=ROOT,
-        env=kept | defaults | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode != 0
+    command = ["-m", "dagster", "asset", "materialize", "-m", "dagster_project.definitions"]
+    done = program(*command, *words, **defaults | environment)
     assert "Traceback" not in done.stderr
-    return (done.stdout + done.stderr).splitlines()
-
-
-def test_a_missing_input_is_one_sentence_and_its_trace_is_in_the_log(tmp_path: Path):
-    """The file, what to do, and where the rest is."""
-    lines = stopped(tmp_path, *STEP)
+    lines = (done.stdout + done.stderr).splitlines()
     assert len(lines) <= MOST_LINES
-    found = re.search(r"^(.*) is not there; materialize '(.*)' first \(log: (.*)\)$", lines[-1])
-    assert found is not None
-    assert ("difficulty_band", "difficulty_band") == (Path(found[1]).stem, found[2])
-    log = Path(found[3]).read_text("utf-8")
-    assert "Stack Trace" in log
-    assert "RUN_FAILURE" in log
+    return lines
 
 
-def test_a_damaged_input_is_one_sentence(tmp_path: Path):
-    """The file, and that its asset is to be made again."""
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/difficulty_band.parquet").write_text("PAR1")
-    lines = stopped(tmp_path, *STEP)
-    assert len(lines) <= MOST_LINES
-    assert re.search(
-        r"band\.parquet cannot be read .*materialize 'difficulty_band' again", lines[-1]
-    )
+HOVER = ["--select", 'key:"claims/hover"', "--config-json"]
+REFUSED: list[tuple[list[str], dict[str, str], str]] = [
+    (STEP, {"DECOMPOSERL_CORPUS": "x"}, "the nearest is DECOMPOSERL_CORPORA"),
+    (["--select", 'key:"claims/hoover"'], {}, 'the nearest is key:"claims/hover"'),
+    ([*HOVER, '{"ops": {"claims__hover": {"config": {"cosin": 3}}}}'], {}, '"cosin"'),
+    ([*HOVER, '{"resources": {"corpora": {"config": {"root": {"env": "NOPE"}}}}}'], {}, '"NOPE"'),
+]
 
 
-def test_a_data_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path):
-    """The folder, and why."""
-    (tmp_path / "file").write_text("")
-    lines = stopped(
-        tmp_path, "--select", 'key:"claims/hover"', DECOMPOSERL_DATA=str(tmp_path / "file/data")
-    )
-    assert len(lines) <= MOST_LINES
-    assert re.search(r"Not a directory: '.*file/data", lines[-1])
-
-
-@pytest.mark.parametrize(
-    ("words", "environment", "said"),
-    [
-        (STEP, {"DECOMPOSERL_CORPUS": "x"}, "the nearest is DECOMPOSERL_CORPORA"),
-        (STEP, {"DECOMPOSERL_DATA": "s3://me@bucket/x"}, "holds a URL"),
-        (["--select", 'key:"claims/hoover"'], {}, 'the nearest is key:"claims/hover"'),
-        ([*STEP, *WRONG], {}, 'unexpected config entry "cosin"'),
-        (["--select", 'key:"claims/hover"', "--config-json", json.dumps(NO_VALUE)], {}, '"NOPE"'),
-    ],
-)
+@pytest.mark.parametrize(("words", "environment", "said"), REFUSED)
 def test_a_run_that_is_refused_says_so_alone_and_writes_nothing(
     words: list[str], environment: dict[str, str], said: str, tmp_path: Path
 ):
     """Before its first step."""
     lines = stopped(tmp_path, *words, **environment)
-    assert len(lines) <= MOST_LINES
     assert said in lines[-1]
     assert "Stack Trace" not in lines[-1]
     assert not (tmp_path / "data").exists()
 
 
+def test_an_input_that_is_missing_or_damaged_is_one_line_with_its_trace_in_a_log(tmp_path: Path):
+    """The file, the asset to materialize, and where the rest is."""
+    last = stopped(tmp_path, *STEP)[-1]
+    found = re.search(r"^(.*) is not there; materialize '(.*)' first \(log: (.*)\)$", last)
+    assert found is not None
+    assert ("difficulty_band", "difficulty_band") == (Path(found[1]).stem, found[2])
+    log = Path(found[3]).read_text("utf-8")
+    assert "Stack Trace" in log
+    assert "RUN_FAILURE" in log
+    (tmp_path / "data").mkdir(exist_ok=True)
+    (tmp_path / "data/difficulty_band.parquet").write_text("PAR1")
+    assert re.search(
+        r"band\.parquet cannot be read .*'difficulty_band'", stopped(tmp_path, *STEP)[-1]
+    )
+    shutil.rmtree(tmp_path / "data")
+    (tmp_path / "data").touch()
+    below = {"DECOMPOSERL_DATA": str(tmp_path / "data/below")}
+    assert re.search("Not a directory: '.*data/below", stopped(tmp_path, *HOVER[:2], **below)[-1])
+
+
 def test_a_package_that_is_not_installed_is_named_with_its_extra(
     capsys: pytest.CaptureFixture[str],
 ):
-    """Wherever it was imported: in a run of the graph, and in a command."""
+    """Wherever it was imported: in a run of the graph, and in a command; not one of the project."""
     sentence = "safetensors is not installed: pip install 'decomposerl[embed]'"
     error = ModuleNotFoundError("No module named 'safetensors.numpy'")
     errors = RunErrors()
@@ -112,84 +99,55 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     assert (sentence, False) == event_message(info)
 
     @report_errors
-    def command() -> None:
-        raise error
+    def command(missing: ModuleNotFoundError) -> None:
+        raise missing
 
     with pytest.raises(typer.Exit) as ended:
-        command()
+        command(error)
     assert 2 == ended.value.exit_code
     assert [sentence] == capsys.readouterr().err.splitlines()
-
-
-def test_a_missing_module_of_the_project_is_no_sentence():
-    """It is a fault of the code, and keeps its trace."""
-
-    @report_errors
-    def command() -> None:
-        raise ModuleNotFoundError("No module named 'resources.nowhere'")
-
     with pytest.raises(ModuleNotFoundError):
-        command()
+        command(ModuleNotFoundError("No module named 'resources.nowhere'"))
 
 
-@pytest.mark.parametrize(
-    ("module", "words", "extra"),
-    [
-        (
-            "safetensors",
-            "from resources.policy_tiny.folder import *; base_policy_facts(CHECKPOINT)",
-            "embed",
-        ),
-        (
-            "trl",
-            "from dagster_project.worker import main; sys.exit(main(['--run', sys.argv[1]]))",
-            "train",
-        ),
-        (
-            "peft",
-            "from resources.evaluation.weights import Weights; Weights('b', 'a').load()",
-            "train",
-        ),
-        (
-            "spacy",
-            "from resources.entities.rule_engine import RuleEntities; RuleEntities().engine",
-            "science",
-        ),
-    ],
-)
-def test_an_engine_names_the_extra_of_its_package(
-    module: str, words: str, extra: str, tmp_path: Path
-):
+EXTRAS = {
+    "safetensors": (
+        "embed",
+        "from resources.policy_tiny.folder import *; base_policy_facts(CHECKPOINT)",
+    ),
+    "trl": (
+        "train",
+        "from dagster_project.worker import main; sys.exit(main(['--run', sys.argv[1]]))",
+    ),
+    "peft": (
+        "train",
+        "from resources.evaluation.weights import Weights; Weights('b', 'a').load()",
+    ),
+    "spacy": (
+        "science",
+        "from resources.entities.rule_engine import RuleEntities; RuleEntities().engine",
+    ),
+}
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_an_engine_names_the_extra_of_its_package(module: str, tmp_path: Path):
     """Before it reads or loads anything."""
+    extra, words = EXTRAS[module]
     run = tmp_path / "run.json"
     paths = {"claims": tmp_path / "claims.parquet", "folder": tmp_path / "run"}
     run.write_text(TrainingRun(experiment("tiny"), "0" * 16, base="b", **paths).to_json())
     code = f"import sys; sys.modules[{module!r}] = None; {words}"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(run)],
-        cwd=ROOT,
-        env=os.environ | {"DECOMPOSERL_DATA": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert 0 != done.returncode
+    done = program("-c", code, str(run), DECOMPOSERL_DATA=str(tmp_path))
     sentence = f"{module} is not installed: pip install 'decomposerl[{extra}]'"
     assert done.stderr.strip().splitlines()[-1].endswith(sentence)
 
 
 def test_the_demo_too(tmp_path: Path):
     """It says what is wrong with its environment in one line."""
-    done = subprocess.run(
-        [sys.executable, "-m", "dagster_project"],
-        cwd=ROOT,
-        env=os.environ | {"DECOMPOSERL_PROFIL": "paper", "DECOMPOSERL_DATA": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (line,) = done.stderr.splitlines()
-    assert (1, True) == (done.returncode, "the nearest is DECOMPOSERL_PROFILE" in line)
+    wrong = {"DECOMPOSERL_PROFIL": "paper", "DECOMPOSERL_DATA": str(tmp_path)}
+    (line,) = program("-m", "dagster_project", **wrong).stderr.splitlines()
+    assert "the nearest is DECOMPOSERL_PROFILE" in line
 
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\u202e\u2066\x9b31m\u200b\x85\r\u2028[red]x"

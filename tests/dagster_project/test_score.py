@@ -131,30 +131,19 @@ def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
     assert before == recorded.read_bytes(), "rulings are not written over"
     assert all(a["necessity"] <= b["necessity"] for a, b in zip(first, mean, strict=True))  # type: ignore[operator]
     assert first != mean
-    (tmp_path / "none.jsonl").write_text(
-        json.dumps(
-            {"claim": "Other.", "evidence": "Text.", "trace": "<question>Q?</question>"}
-        ).replace("Q?</question>", "Q?</question><answer>A.</answer>")
-    )
-    unknown = score(tmp_path / "none.jsonl", *LEAN, "--judge-calls", recorded)
-    assert 2 == unknown.exit_code
-    assert "no record of" in unknown.stderr
-
-
-def test_a_table_that_holds_no_rulings_is_refused(file: Path):
-    """Text, and a table of another kind, are named; no traceback."""
-    rewards = file.with_suffix(".rewards.parquet")
-    assert 0 == score(file, *LEAN).exit_code
-    text = file.with_suffix(".parquet")
+    other = {"claim": "Other.", "evidence": "Text."}
+    other["trace"] = "<question>Q?</question><answer>A.</answer>"
+    unknown = score("-", *LEAN, "--judge-calls", recorded, text=json.dumps(other))
+    assert (2, True) == (unknown.exit_code, "no record of" in unknown.stderr)
+    text = tmp_path / "text.parquet"
     text.write_text("no table", "utf-8")
-    for wrong in (text, rewards):
+    for wrong in (text, tmp_path / "a.parquet"):
         result = score(file, *LEAN, "--judge-calls", wrong)
-        assert 2 == result.exit_code
-        assert f"{wrong} is no table of rulings" in result.stderr
+        assert (2, True) == (result.exit_code, str(wrong) in result.stderr)
 
 
 def test_what_is_switched_off_is_not_asked(file: Path):
-    """Without the judged rewards no call is made, and none is in the table."""
+    """Without the judged rewards no call is made; without labels verification is absent."""
     off = [
         word for name in ("coverage", "necessity", "joint") for word in ("--weight", f"{name}=0")
     ]
@@ -162,40 +151,27 @@ def test_what_is_switched_off_is_not_asked(file: Path):
     assert "(0 distinct calls)" in result.stderr
     assert {"format", "verification", "question_count"} == rows(result)[0].keys() & set(NAMES)
     assert pl.read_parquet(file.with_suffix(".judge_calls.parquet")).is_empty()
-
-
-def test_without_labels_verification_is_absent(file: Path):
-    """A labelled share of 0 takes every label; coverage is agreement, and the sum goes on."""
     table = rows(score(file, *LEAN, "--labelled-share", "0", "--format", "json"))
-    assert {None} == {row["verification"] for row in table}
-    assert {None} == {row["label"] for row in table}
+    assert {(None, None)} == {(row["verification"], row["label"]) for row in table}
     assert None not in {row["total"] for row in table}
-    assert {0.0, 1.0} == {row["coverage"] for row in table}
+    assert {0.0, 1.0} == {row["coverage"] for row in table}, "agreement"
 
 
-def test_a_bad_line_is_named_and_the_rest_is_scored(file: Path, traces: tuple[PlantedTrace, ...]):
-    """File, line and field stand on standard error; nothing else is lost."""
-    with file.open("a", encoding="utf-8") as stream:
-        stream.write('{"claim": "c", "evidence": 3, "trace": ""}\n')
-    assert 3 == score(file, *LEAN).exit_code
-    result = score(file, *LEAN, "--format", "json", "--allow-unreadable")
-    assert len(traces) == len(rows(result))
-    assert f"{file}, line {len(traces) + 1}, field 'evidence'" in result.stderr
-    assert f"scored {len(traces)} of {len(traces) + 1} lines" in result.stderr
-
-
-def test_traces_come_from_standard_input_too(traces: tuple[PlantedTrace, ...], tmp_path: Path):
-    """'-' reads standard input; --out says where the table goes."""
+def test_traces_come_from_standard_input_too(tmp_path: Path):
+    """'-' reads standard input; --out says where the table goes; an unknown field is no reject."""
     out = tmp_path / "deep" / "mine.parquet"
-    result = score("-", *LEAN, "--out", out, text=traces[0].line())
+    line = '{"claim": "A b.", "evidence": "A.", "trace": "x", "other": 1}'
+    result = score("-", *LEAN, "--out", out, text=line)
     assert 0 == result.exit_code, result.output
     assert 1 == pl.read_parquet(out).filter(reward="total").height
     assert "mean" in result.stdout
+    assert "'other'" in result.stderr
+    assert [] == list(tmp_path.rglob("*.jsonl"))
 
 
-def test_questions_are_shown_with_what_they_earned(file: Path, traces: tuple[PlantedTrace, ...]):
-    """Each question stands with its values and states, each fault of form with its place."""
-    result = score(file, *LEAN, "--questions")
+def test_questions_are_shown_with_what_they_earned(file: Path, tmp_path: Path):
+    """Each with its values and states, each fault of form, each quotation at its place."""
+    shown = score(file, *LEAN, "--questions").stdout
     for word in (
         ", necessary",
         "answered: answerable 1 x",
@@ -203,70 +179,16 @@ def test_questions_are_shown_with_what_they_earned(file: Path, traces: tuple[Pla
         "form lacks:",
         "at chara",
     ):
-        assert word in result.stdout, word
-    assert traces[0].claim[:60] in result.stdout
-
-
-def test_quotations_are_located_in_the_evidence(tmp_path: Path):
-    """What an answer quotes is found at its place, or nowhere."""
-    path = tmp_path / "one.jsonl"
+        assert word in shown, word
     answer = 'It says "built in 1857 by Ada Moss" and "sold in the spring".'
     trace = f"<question>When was it built?</question><answer>{answer}</answer>"
-    evidence = "The mill was built in 1857 by Ada Moss."
-    path.write_text(json.dumps({"claim": "It is old.", "evidence": evidence, "trace": trace}))
+    line = {"claim": "It is old.", "evidence": "The mill was built in 1857 by Ada Moss."}
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(line | {"trace": trace}), "utf-8")
     output = score(path, *LEAN, "--questions").stdout
-    start = evidence.index("built")
+    start = line["evidence"].index("built")
     assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in output
-    assert "quotes sold in the spring: nowhere in the evidence" in output
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--weight", "necesity=1"], "no reward 'necesity'; the names are format, verification"),
-        (["--weight", "joint"], "it must be NAME=NUMBER, such as diversity=0"),
-        (["--weight", "joint=nan"], "must be a finite number"),
-        (["--labelled-share", "1.5"], "must be between 0 and 1"),
-        (["--three-way", "--silence", "refutes"], "--three-way has a verdict for it; choose one"),
-        (["--judge-calls", "nowhere.parquet"], "nowhere.parquet"),
-        (["--necessity", "max"], "'max' is not one of 'min', 'mean'"),
-    ],
-)
-def test_wrong_options_end_with_one_sentence(file: Path, words: list[str], said: str):
-    """Exit code 2, what is wrong and what would be right, no traceback, nothing written."""
-    result = score(file, *words)
-    assert 2 == result.exit_code
-    assert said in " ".join(result.stderr.replace("│", " ").split())
-    assert "Traceback" not in result.stderr
-    assert not file.with_suffix(".rewards.parquet").exists()
-
-
-def test_a_place_that_cannot_be_written_is_named(file: Path):
-    """One sentence; the rulings that were paid for are stored by their judge."""
-    result = score(file, *LEAN, "--out", "/proc/none/rewards.parquet")
-    assert 2 == result.exit_code
-    assert "/proc/none/rewards.parquet cannot be written" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "cannot be read"),
-        (b"", "holds no trace that can be scored"),
-        (b"no json\n", "line 1"),
-        (b'{"claim": "a"}\n\xff\n', "line 2: not UTF-8 text"),
-    ],
-    ids=["absent", "empty", "no json", "no text"],
-)
-def test_a_file_without_traces_is_explained(tmp_path: Path, content: bytes | None, said: str):
-    """The sentence names the file and, where there is one, the line."""
-    path = tmp_path / "given.jsonl"
-    if content is not None:
-        path.write_bytes(content)
-    result = score(path, *LEAN)
-    assert 2 == result.exit_code
-    assert said in result.stderr
-    assert str(path) in result.stderr
+    assert "quotes sold in the spring: nowhere" in output
 
 
 def test_unreadable_lines_end_with_exit_code_3_and_are_kept(tmp_path: Path):
@@ -278,6 +200,7 @@ def test_unreadable_lines_end_with_exit_code_3_and_are_kept(tmp_path: Path):
     result = score(path, *LEAN)
     assert 3 == result.exit_code, result.output
     assert "scored 1 of 5 lines" in result.stderr
+    assert f"{path}, line 2, field 'claim'" in result.stderr
     rejects = (tmp_path / "traces.rejects.jsonl").read_text().splitlines()
     kept = [json.loads(line) for line in rejects]
     assert [2, 3, 4, 5] == [row["line"] for row in kept]
@@ -288,72 +211,43 @@ def test_unreadable_lines_end_with_exit_code_3_and_are_kept(tmp_path: Path):
     path.write_text(good, "utf-8")
     assert 0 == score(path, *LEAN).exit_code
     assert not (tmp_path / "traces.rejects.jsonl").exists(), "no list of an earlier run"
+    (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
+    assert 2 == score(tmp_path / "loop.jsonl", *LEAN).exit_code
 
 
-def test_an_unknown_field_is_no_reject(tmp_path: Path):
-    """It costs nothing: exit code 0, no rejects file."""
-    path = tmp_path / "traces.jsonl"
-    path.write_text('{"claim": "A b.", "evidence": "A.", "trace": "x", "other": 1}', "utf-8")
-    result = score(path, *LEAN)
-    assert 0 == result.exit_code, result.output
-    assert "field 'other': is not read" in result.stderr
-    assert [path] == list(tmp_path.glob("*.jsonl"))
-
-
-@pytest.mark.parametrize("out", ["traces.rejects.jsonl", "../traces.rejects.jsonl"])
-def test_no_output_takes_the_place_of_an_input(tmp_path: Path, out: str):
+def test_no_output_takes_the_place_of_an_input(tmp_path: Path):
     """Traces that were rejected once, and are scored into the same tables, stay as they are."""
-    path = tmp_path / "a" / "traces.rejects.jsonl"
-    path.parent.mkdir()
-    path.write_text('{"claim": "A b.", "evidence": "A.", "trace": "x"}', "utf-8")
-    before = path.read_bytes()
-    given = path.parent / out if out.startswith(".") else path
-    given.write_bytes(before)
-    target = given.with_name("traces.rewards.parquet")
-    for words in (("--out", target), ("--out", given)):
-        result = score(given, *LEAN, *words)
-        assert 2 == result.exit_code
-        assert "would be overwritten" in result.stderr
-        assert before == given.read_bytes()
+    line = '{"claim": "A b.", "evidence": "A.", "trace": "x"}'
+    given = tmp_path / "traces.rejects.jsonl"
+    given.write_text(line, "utf-8")
+    for out in (given.with_name("traces.rewards.parquet"), given):
+        result = score(given, *LEAN, "--out", out)
+        assert (2, True) == (result.exit_code, "would be overwritten" in result.stderr)
+        assert line == given.read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("trace", "ü" * 128_001, "is 256,002 bytes long; at most 256,000 are scored"),
-        ("trace", "<question>" * 1_001, "holds 1,001 questions; at most 1,000 are scored"),
-        ("claim", "a" * 16_001, "is 16,001 bytes long"),
-        ("evidence", "a" * 2_000_001, "is 2,000,001 bytes long"),
-        ("evidence", ["a" * 1_000_000] * 2, "is 2,000,001 bytes long"),
-    ],
-)
-def test_a_row_of_an_impossible_size_is_a_reject(
-    tmp_path: Path, name: str, text: object, said: str
-):
-    """It is named with its size, and the others are scored."""
-    good = {"claim": "Ada.", "evidence": "Ada.", "trace": "x"}
+TOO_LARGE: list[tuple[str, dict[str, object], str]] = [
+    ("trace", {"trace": "ü" * 128_001}, "is 256,002 bytes long; at most 256,000"),
+    ("trace", {"trace": "<question>" * 1_001}, "holds 1,001 questions; at most 1,000"),
+    ("claim", {"claim": "a" * 16_001}, "is 16,001 bytes long"),
+    ("evidence", {"evidence": "a" * 2_000_001}, "is 2,000,001 bytes long"),
+    ("evidence", {"evidence": ["a" * 1_000_000] * 2}, "is 2,000,001 bytes long"),
+    (
+        "trace",
+        {"evidence": "a" * 1_000_000, "trace": "<question>" * 201},
+        "asks 201 questions of 1,000,000 bytes of evidence; at most 200",
+    ),
+]
+
+
+def test_a_row_of_an_impossible_size_is_a_reject(tmp_path: Path):
+    """It is named with its size, and the others are scored; questions share their evidence's."""
+    good: dict[str, object] = {"claim": "Ada.", "evidence": "Ada.", "trace": "x"}
     path = tmp_path / "traces.jsonl"
-    path.write_text(f"{json.dumps(good)}\n{json.dumps(good | {name: text})}\n", "utf-8")
+    given = (good, *(good | change for _, change, _ in TOO_LARGE))
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in given), "utf-8")
     result = score(path, *LEAN)
     assert 3 == result.exit_code, result.output
-    assert f"line 2, field '{name}': {said}" in result.stderr
-
-
-def test_many_questions_on_much_evidence_are_a_reject(tmp_path: Path):
-    """Each question reads all of the evidence, so both together have a limit."""
-    good = {"claim": "Ada.", "evidence": "Ada.", "trace": "x"}
-    large = good | {"evidence": "a" * 1_000_000, "trace": "<question>" * 201}
-    path = tmp_path / "traces.jsonl"
-    path.write_text(f"{json.dumps(good)}\n{json.dumps(large)}\n", "utf-8")
-    result = score(path, *LEAN)
-    assert 3 == result.exit_code, result.output
-    said = "asks 201 questions of 1,000,000 bytes of evidence; at most 200 are scored"
-    assert f"line 2, field 'trace': {said}" in result.stderr
-
-
-def test_a_link_to_itself_is_one_sentence(tmp_path: Path):
-    """The file is named; there is no traceback."""
-    (tmp_path / "traces.jsonl").symlink_to("traces.jsonl")
-    result = score(tmp_path / "traces.jsonl", *LEAN)
-    assert 2 == result.exit_code
-    assert "traces.jsonl cannot be read" in result.stderr
+    for number, (field, _, said) in enumerate(TOO_LARGE, 2):
+        assert f"line {number}, field '{field}': {said}" in result.stderr
+    assert "scored 1 of 7 lines" in result.stderr

@@ -1,6 +1,5 @@
 """What a run may select: nothing misspelt, and never the whole graph."""
 
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -15,23 +14,10 @@ from dagster_project.profiles import Profile
 from dagster_project.selection import refuse_unmatched, typed_selection
 from decomposerl.errors import ConfigError
 from documents import materialize_lines, option
+from tables import cases_beside
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-MISSPELT = [
-    ('key:"claims/hoover"', 'key:"claims/hover"'),
-    ('key:"claim/*"', 'key:"claims/*"'),
-    ('key:"hover"', 'key:"claims/hover"'),
-    ('key:"funnel"', 'group:"funnel"'),
-    ('group:"funel"', 'group:"funnel"'),
-    ("group:sources2", 'group:"sources"'),
-    ('key:"claims/hover" or key:"claims/fevrous"', 'key:"claims/feverous"'),
-    ('key:"deduplicated"+ and not group:"evalution"', 'group:"evaluation"'),
-    ('key:"Claims/hover"', 'key:"claims/hover"'),
-    ('group:"zzzz"', "the nearest is "),
-    ('tag:"domain"="no such"', "the nearest is "),
-]
-WHOLE = ["*", 'key:"*"', 'not key:"policy" or key:"policy"', 'key:"claims/hover",*']
-NOTHING = ['key:"policy" and key:"claims/hover"', 'group:"funnel" and not group:"funnel"']
+WRONG = cases_beside(__file__, "wrong_selections")
 
 
 @pytest.fixture(scope="module")
@@ -41,44 +27,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def graph(folder: Path) -> dg.Definitions:
-    return build_definitions(Profile("embedded", None, folder))
+    (folder.parent / "corpora").mkdir()
+    return build_definitions(Profile("embedded", folder.parent / "corpora", folder))
 
 
-@pytest.mark.parametrize(("selection", "nearest"), MISSPELT)
-def test_a_term_that_matches_nothing_is_refused_with_the_nearest(
-    selection: str, nearest: str, graph: dg.Definitions
-):
-    """Also beside terms that do match, in one sentence."""
-    with pytest.raises(ConfigError, match=re.escape(nearest)) as refused:
-        refuse_unmatched(selection, graph)
-    assert "\n" not in str(refused.value)
+def test_a_term_that_matches_nothing_is_refused_with_the_nearest(graph: dg.Definitions):
+    """Also beside terms that match; and so are everything and nothing, with groups to choose."""
+    for row in WRONG:
+        with pytest.raises(ConfigError) as refused:
+            refuse_unmatched(row["select"], graph)
+        said = str(refused.value)
+        assert [] == [one for one in row["says"] if one not in said], row["select"]
+        assert "\n" not in said
 
 
-@pytest.mark.parametrize(
-    ("selection", "said"),
-    [*((one, "is the whole graph") for one in WHOLE), *((one, "no asset") for one in NOTHING)],
-)
-def test_everything_and_nothing_are_refused(selection: str, said: str, graph: dg.Definitions):
-    """The groups that may be meant are named."""
-    with pytest.raises(ConfigError, match=f'{said}; select some of it: .*group:"funnel"'):
-        refuse_unmatched(selection, graph)
-
-
-@pytest.mark.parametrize("line", materialize_lines())
-def test_every_documented_selection_stands(line: str, graph: dg.Definitions):
-    """What the documents tell a user to type is not refused."""
-    refuse_unmatched(option(shlex.split(line), "--select"), graph)
-
-
-@pytest.mark.parametrize("value", ['="{}"', "={}"])
-def test_a_tag_is_selected_with_its_value(value: str, graph: dg.Definitions):
-    """A value is a part of its term."""
+def test_every_documented_selection_stands(graph: dg.Definitions):
+    """With a tag's value, too; the last of a command line counts, as click reads it."""
+    for line in materialize_lines():
+        refuse_unmatched(option(shlex.split(line), "--select"), graph)
     hover = graph.resolve_asset_graph().get(dg.AssetKey(["claims", "hover"]))
-    refuse_unmatched(f'tag:"domain"{value.format(hover.tags["domain"])}', graph)
-
-
-def test_the_selection_is_read_from_the_command_line_alone():
-    """As click reads it: the last counts, with a space or an equals sign."""
+    for value in ('="{}"', "={}"):
+        refuse_unmatched(f'tag:"domain"{value.format(hover.tags["domain"])}', graph)
     words = ["dagster", "asset", "materialize", "-m", "x"]
     assert "a" == typed_selection([*words, "--select", "a"])
     assert "b" == typed_selection([*words, "--select=b"])
@@ -91,23 +60,23 @@ def every_key(graph: dg.Definitions) -> list[dg.AssetKey]:
     return sorted(graph.resolve_asset_graph().materializable_asset_keys)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"asset_selection": every_key}, {"tags": {"dagster/partition": "tiny"}}],
-    ids=["no selection", "every key", "a partition"],
-)
 def test_a_run_of_the_whole_graph_is_refused_before_its_first_step(
-    options: dict[str, Any], graph: dg.Definitions, folder: Path
+    graph: dg.Definitions, folder: Path
 ):
-    """However it is started: nothing is written, no step starts."""
-    given = {name: one(graph) if callable(one) else one for name, one in options.items()}
+    """Without a selection, by every key, or a partition: nothing is written, no step starts."""
     job = graph.resolve_implicit_global_asset_job_def()
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = job.execute_in_process(
-            run_config=QUIET, instance=instance, raise_on_error=False, **given
-        )
+    every: tuple[dict[str, Any], ...] = (
+        {},
+        {"asset_selection": every_key(graph)},
+        {"tags": {"dagster/partition": "tiny"}},
+    )
+    for options in every:
+        with dg.DagsterInstance.ephemeral() as instance:
+            result = job.execute_in_process(
+                run_config=QUIET, instance=instance, raise_on_error=False, **options
+            )
         steps = [one for one in result.all_events if one.is_step_start]
-    assert (False, [], False) == (result.success, steps, folder.exists())
+        assert (False, [], False) == (result.success, steps, folder.exists()), options
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -1,13 +1,12 @@
 """``decomposerl verify`` and ``decomposerl.api``: verdict, trace and exit code of any claim."""
 
-import base64
-import gzip
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -79,18 +78,9 @@ def test_one_claim(claim: str, verdict: str, code: int, evidence: Path, tmp_path
         assert ["question", "answer", "evidence", "thought"] == list(question)
         assert set(question["evidence"]) <= set(split_sentences(EVIDENCE))
         assert question["evidence"]
-
-
-def test_what_a_person_sees(evidence: Path, tmp_path: Path):
-    """Questions with answers and evidence, then verdict and confidence; the warning is apart."""
-    result = verify(tmp_path, "--claim", FALSE, "--evidence", evidence)
-    page = result.stdout
-    order = (FALSE, "1. ", "evidence: ", "2. ", "Refuted", "confidence: none", "self_ask-rules-")
-    places = [page.index(part) for part in order]
-    assert places == sorted(places)
-    assert "evidence: Ada Brown won the national championship in 1937." in page
-    assert f"{WEAK}\n" == result.stderr
-    assert all(len(line) <= 80 for line in page.splitlines())
+    page = verify(tmp_path, "--claim", claim, "--evidence", evidence)
+    assert (code, f"{WEAK}\n") == (page.exit_code, page.stderr)
+    assert max(map(len, page.stdout.splitlines())) <= 80
 
 
 def test_a_file_of_claims(tmp_path: Path):
@@ -107,50 +97,6 @@ def test_a_file_of_claims(tmp_path: Path):
     assert ["Refuted", "Supported", "Refuted", "Supported"] == [one["verdict"] for one in found]
     piped = verify(tmp_path, "-", "--json", text=path.read_text("utf-8"))
     assert found == lines(piped)
-
-
-@pytest.mark.parametrize(
-    ("text", "where", "what"),
-    [
-        ("{", "line 1: ", "is no JSON"),
-        ("[]", "line 1: ", "a list instead of an object"),
-        (jsonl(row(TRUE), {"claim": TRUE}), "line 2, field 'evidence': ", "is missing"),
-        (jsonl(row(TRUE), row(" ")), "line 2, field 'claim': ", "is blank"),
-        (jsonl(row(TRUE), {}, {}), "line 2, field 'claim': ", "3 further problems"),
-        ("\n", "", "holds no claim"),
-    ],
-)
-def test_a_bad_line_ends_it_before_any_call(text: str, where: str, what: str, tmp_path: Path):
-    """One line names file, line and field; nothing is printed, stored or asked."""
-    result = verify(tmp_path, "-", text=text)
-    assert (2, "") == (result.exit_code, result.stdout)
-    (message,) = result.stderr.splitlines()
-    assert message.startswith(f"standard input{', ' if where else ' '}{where}")
-    assert what in message
-    assert not (tmp_path / "data").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "either FILE or --claim"),
-        (["--claim", TRUE], "--claim needs --evidence"),
-        (["a.jsonl", "--claim", TRUE], "either FILE or --claim"),
-        (["a.jsonl", "--evidence", "b"], "--evidence belongs to --claim"),
-        (["absent.jsonl"], "absent.jsonl cannot be read"),
-        (["--claim", TRUE, "--evidence", "absent.txt"], "absent.txt cannot be read"),
-        (["-", "--rerank"], "--rerank belongs to --retrieve"),
-        (["-", "--system", "oracle"], "there is no system 'oracle'"),
-        (["-", "--system", "decomposerl-tiny"], "Another system: --system"),
-        (["-", "--system", "simple-gpt-4.1-mini-faithful"], "Another system: --system"),
-    ],
-)
-def test_a_wrong_use_is_one_line_and_code_2(words: list[str], message: str, tmp_path: Path):
-    """Also a system that does not exist, was not trained, or that the profile lacks."""
-    result = verify(tmp_path, *words, text=jsonl(row(TRUE)))
-    assert (2, "") == (result.exit_code, result.stdout)
-    assert message in result.stderr
-    assert 1 == len(result.stderr.splitlines())
 
 
 def test_exit_codes():
@@ -198,15 +144,6 @@ def test_a_model_at_an_endpoint(tmp_path: Path):
     assert "sk-secret" not in json.dumps(both)
 
 
-def test_a_list_of_years_is_checked_for_every_system(tmp_path: Path):
-    """A model that calls it supported by one of two years is believed, with a warning."""
-    with FaultServer(usual=spelled("Supported", "Refuted")) as served:
-        false, true = lines(at_endpoint(tmp_path, served, FALSE, TRUE))
-    lists = "the claim lists years or numbers of which the evidence holds only some"
-    assert ("Supported", [lists]) == (false["verdict"], false["warnings"])
-    assert ("Supported", []) == (true["verdict"], true["warnings"])
-
-
 def test_a_calibration_is_used_where_it_fits(tmp_path: Path):
     """It turns the confidence into a share of right verdicts; another prompt's is a warning."""
     system = "simple-endpoint-faithful"
@@ -233,21 +170,18 @@ def test_a_calibration_is_used_where_it_fits(tmp_path: Path):
     assert [] == after["warnings"]
 
 
-def test_a_profile_without_its_policy_says_how_to_train_it(tmp_path: Path):
-    """The default of the other profiles is their trained policy; one line names the way out."""
-    result = verify(tmp_path, "-", text=jsonl(row(TRUE)), DECOMPOSERL_PROFILE="local")
-    assert (2, "") == (result.exit_code, result.stdout)
-    assert "holds no trained policy. Train it first: " in result.stderr
-    assert "Another system: --system" in result.stderr
-
-
-def test_no_verdict_is_code_3(tmp_path: Path):
-    """A reply without a verdict is a warning of its claim; so is a call that got no reply."""
+def test_what_a_claim_lacks_is_a_warning_of_it(tmp_path: Path):
+    """A list of years that the evidence holds in part, for any system; no verdict, with code 3."""
+    with FaultServer(usual=spelled("Supported", "Refuted")) as served:
+        false, true = lines(at_endpoint(tmp_path, served, FALSE, TRUE))
+    lists = "the claim lists years or numbers of which the evidence holds only some"
+    assert ("Supported", [lists]) == (false["verdict"], false["warnings"])
+    assert ("Supported", []) == (true["verdict"], true["warnings"])
     with FaultServer(usual=replying("Perhaps.")) as served:
-        result = at_endpoint(tmp_path, served, TRUE, FALSE)
+        result = at_endpoint(tmp_path / "other", served, TRUE, FALSE)
     assert 3 == result.exit_code
-    assert [None, None] == [one["verdict"] for one in lines(result)]
-    assert all("no verdict could be read" in one["warnings"] for one in lines(result))
+    for one in lines(result):
+        assert (None, True) == (one["verdict"], "no verdict could be read" in one["warnings"])
 
 
 def test_evidence_from_a_folder(evidence: Path, tmp_path: Path):
@@ -292,65 +226,39 @@ def test_evidence_ranked_by_the_embedder(tmp_path: Path):
     assert one["warnings"][0].startswith("evidence found in ada.txt, ranked by BM25, then minilm:")
 
 
-PROGRAM = f"""
-import sys
-from decomposerl.api import verify
-assert "dagster" not in sys.modules
-result = verify({TRUE!r}, {EVIDENCE!r})
-print(result.verdict, result.questions[0].evidence[-1])
-print(*sorted({{"dagster", "torch", "transformers", "spacy"}} & set(sys.modules)))
-"""
+PAGE = (ROOT / "docs/how-to/verify.md").read_text("utf-8")
 
 
-def test_python_needs_no_dagster(tmp_path: Path):
-    """Neither the import nor a verdict of the default system loads Dagster or a model library."""
+def session(folder: Path, program: list[str]) -> str:
+    """The output of a program in an empty folder; it must end well."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
-    environment |= {"PYTHONPATH": PYTHONPATH, "DECOMPOSERL_DATA": str(tmp_path / "data")}
-    command = [sys.executable, "-c", PROGRAM]
+    environment |= {"PYTHONPATH": PYTHONPATH, "DECOMPOSERL_DATA": str(folder / "data")}
     ran = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        program, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    assert ["Supported She was born in Odense.", ""] == ran.stdout.splitlines()
+    assert 0 == ran.returncode, ran.stderr
+    return ran.stdout
 
 
-def packed(page: Path) -> list[dict[str, Any]]:
-    """Index and blocks of a page."""
-    found = re.findall(r'<script type="application/json" [^>]*>([^<]*)</script>', page.read_text())
-    return [json.loads(gzip.decompress(base64.b64decode(text))) for text in found]
+def test_every_command_of_the_page_runs(tmp_path: Path):
+    """In order, in one folder; the search for evidence where its package is installed."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    run = [one for one in blocks if "--retrieve" not in one or find_spec("bm25s")]
+    command = f"{sys.executable} -m dagster_project.cli"
+    text = "".join(run).replace(".venv/bin/decomposerl", command)
+    assert len(blocks) == len(re.findall("```sh", PAGE))
+    printed = session(tmp_path, ["/bin/bash", "-ec", text])
+    assert len(re.findall("^  Supported$", printed, re.MULTILINE)) == text.count(" verify ") - 1
+    assert '{"claim_id": "a1", ' in printed
+    (shown,) = re.findall(r"^```\n(Ada.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert printed.startswith(shown)
 
 
-def test_the_page_of_one_call(tmp_path: Path):
-    """``--html`` holds every claim once, with what ``--json`` prints beside it."""
-    page = tmp_path / "page.html"
-    text = jsonl(row(TRUE, claim_id="a"), row(FALSE, claim_id="a"), row(TRUE, claim_id="a"))
-    result = verify(tmp_path, "-", "--json", "--html", page, text=text)
-    assert (0, 3) == (result.exit_code, len(lines(result)))
-    index, block = packed(page)
-    assert [TRUE, FALSE] == index["claim"]
-    assert ["S", "R"] == index["verdict"]
-    assert "a" == index["claim_id"][0] != index["claim_id"][1]
-    assert [EVIDENCE] == [one["text"] for one in block["evidence"]]
-    said = [(one["question"], one["answer"]) for one in block["items"][0]["cycles"]]
-    questions = lines(result)[0]["questions"]
-    assert [(one["question"], one["answer"]) for one in questions] == said
-    assert "2 traces" in result.stderr
-
-
-def test_the_page_of_one_claim(evidence: Path, tmp_path: Path):
-    """With ``--claim`` too; the exit code stays that of the verdict."""
-    page = tmp_path / "page.html"
-    result = verify(tmp_path, "--claim", FALSE, "--evidence", evidence, "--html", page)
-    assert 1 == result.exit_code
-    assert [FALSE] == packed(page)[0]["claim"]
-
-
-def test_a_page_that_cannot_be_written(evidence: Path, tmp_path: Path):
-    """One line, exit code 2, before a claim is answered."""
-    page = tmp_path / "file" / "page.html"
-    page.parent.write_text("a file", "utf-8")
-    result = verify(tmp_path, "--claim", TRUE, "--evidence", evidence, "--html", page)
-    assert 2 == result.exit_code
-    assert "" == result.stdout
-    assert str(page.parent) in result.stderr
-    folder = verify(tmp_path, "--claim", TRUE, "--evidence", evidence, "--html", tmp_path)
-    assert (2, "") == (folder.exit_code, folder.stdout)
+def test_the_python_of_the_page_runs(tmp_path: Path):
+    """It prints a verdict and the sentence behind it, and loads neither Dagster nor a model."""
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    heavy = "{'dagster', 'torch', 'transformers', 'spacy'}"
+    loaded = f"import sys\nprint(sorted({heavy} & set(sys.modules)))"
+    first, last = session(tmp_path, [sys.executable, "-c", f"{code}\n{loaded}"]).splitlines()
+    assert first.startswith("Supported ('Ada Brown, a swimmer, was born in Odense.',)")
+    assert "[]" == last

@@ -1,4 +1,4 @@
-"""``decomposerl view``: what it shows, live and as an offline file."""
+"""``decomposerl view``: what it shows, offline and live, its marks, and whom it refuses."""
 
 import base64
 import gzip
@@ -10,23 +10,38 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import polars as pl
 import pytest
+from starlette.testclient import TestClient
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
+from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.view import JudgeTexts, LiveTraces, Selection, judge_texts, page_about
+from dagster_project.view_server import MOST_BODY, ViewServer, bound_socket
+from decomposerl.errors import ConfigError
 from decomposerl.reports.trace_page.pages import CONFIDENT
+from decomposerl.training.experiments import experiment
 from evaluation_files import SYSTEMS
+from fault_server import MODEL, FaultServer, replying
 from project import PYTHONPATH, ROOT
+from resources.store.parquet import write_parquet
 from resources.traces.collection import AT_ONCE
+from resources.traces.marks import MARKS, MarksFile
+from resources.training.run_inputs import judge_for
 from trace_parts import EVIDENCE
-from trace_runs import write_traces
+from trace_runs import judged_rollout, write_judged_run, write_traces
 from training_files import EXPERIMENT
 
 SIMPLE, POLICY = (system.key for system in SYSTEMS)
 RESULT = {"claim": "Ada won.", "evidence": EVIDENCE, "system": "one", "verdict": "Supported"}
+BORN = "Ada Brown was born in Odense. Ada Brown won the national championship in 1937."
+TRUE = "Ada Brown was born in Odense."
+FALSE = "Ada Brown won the national championship in 1937 and 1936."
 
 
 def view(*words: object, **env: str) -> Result:
@@ -46,88 +61,46 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_offline_file(data: Path):
-    """Everything of the folder: predictions and each split of the run."""
+    """Everything of the folder: predictions and each split of the run, which is named in words."""
     page = data / "page.html"
     result = view("--data", data, "--html", page)
     assert (0, f"20 traces: {page}\n") == (result.exit_code, result.stdout)
     index, *blocks = packed(page)
-    assert {SIMPLE, POLICY, f"{EXPERIMENT}/train", f"{EXPERIMENT}/held_out_sampled"} == {
-        one["key"] for one in index["systems"]
-    }
+    titles = {one["key"]: one["title"] for one in index["systems"]}
+    runs = {f"{EXPERIMENT}/{split}" for split in ("train", "held_out_sampled")}
+    assert {SIMPLE, POLICY, *runs} == set(titles)
+    assert f"{EXPERIMENT}, held-out claims, sampled" == titles[f"{EXPERIMENT}/held_out_sampled"]
+    assert f"{EXPERIMENT}, training claims" == titles[f"{EXPERIMENT}/train"]
     assert index["blocks"] == len(blocks)
     assert not index["live"]
 
 
-@pytest.mark.parametrize(
-    ("words", "systems"),
-    [
+def test_a_part_of_the_folder(data: Path):
+    """A run alone shows no predictions, and the other way round."""
+    page, runs = data / "page.html", {f"{EXPERIMENT}/train", f"{EXPERIMENT}/held_out_sampled"}
+    for words, systems in (
         (["--system", SIMPLE], {SIMPLE}),
         (["--benchmark", "fever"], {SIMPLE, POLICY}),
-        (["--run", EXPERIMENT], {f"{EXPERIMENT}/train", f"{EXPERIMENT}/held_out_sampled"}),
-        (
-            ["--experiment", EXPERIMENT, "--system", SIMPLE],
-            {SIMPLE, f"{EXPERIMENT}/train", f"{EXPERIMENT}/held_out_sampled"},
-        ),
-    ],
-)
-def test_a_part_of_the_folder(words: list[str], systems: set[str], data: Path):
-    """A run alone shows no predictions, and the other way round."""
-    page = data / "page.html"
-    assert 0 == view("--data", data, "--html", page, *words).exit_code
-    assert systems == {one["key"] for one in packed(page)[0]["systems"]}
+        (["--run", EXPERIMENT], runs),
+        (["--experiment", EXPERIMENT, "--system", SIMPLE], runs | {SIMPLE}),
+    ):
+        assert 0 == view("--data", data, "--html", page, *words).exit_code
+        assert systems == {one["key"] for one in packed(page)[0]["systems"]}
 
 
 def test_files_alone(data: Path):
-    """Results and predictions; the claims of predictions are found in the data folder."""
-    results = data / "results.jsonl"
-    results.write_text(json.dumps(RESULT), "utf-8")
-    table = data / f"predictions/fever/{SIMPLE}.parquet"
-    page = data / "page.html"
-    assert 0 == view(results, table, "--data", data, "--html", page, "--limit", 2).exit_code
-    assert ["one", SIMPLE, SIMPLE] == [
-        packed(page)[0]["systems"][place]["key"] for place in packed(page)[0]["system"]
-    ]
-    assert EVIDENCE == packed(page)[1]["evidence"][0]["text"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--system", "absent"], f"system 'absent'; there are systems: {POLICY}, {SIMPLE}"),
-        (["--system", "absent", "--system", SIMPLE], "nothing in .* matches system 'absent';"),
-        (["--benchmark", "fever", "--benchmark", "hover"], "matches test set 'hover';"),
-        (["--run", EXPERIMENT, "--run", "tony", "--system", "b"], "system 'b', run 'tony';"),
-        (["--run", "absent"], f"runs: {EXPERIMENT}"),
-        (["absent.jsonl"], "there is no file absent.jsonl"),
-        (["absent.jsonl", "--run", "tiny"], "FILE is shown whole"),
-    ],
-)
-def test_nothing_that_matches(words: list[str], message: str, data: Path):
-    """One line that names what is there; no page is written."""
-    page = data / "page.html"
-    result = view("--data", data, "--html", page, *words)
-    assert (2, "") == (result.exit_code, result.stdout)
-    assert re.search(message, result.stderr)
-    assert not page.exists()
-
-
-def test_a_page_that_cannot_be_written_is_refused_before_a_trace_is_read(tmp_path: Path):
-    """A folder, or a path below a file; the damaged results would be the later error."""
-    lines = tmp_path / "lines.jsonl"
-    lines.write_text("{not json", "utf-8")
-    for page, said in ((tmp_path, "Is a directory"), (lines / "page.html", "File exists")):
-        result = view(lines, "--html", page)
-        assert (2, "") == (result.exit_code, result.stdout)
-        assert said in result.stderr
-
-
-def test_runs_are_named_in_words(data: Path):
-    """By recipe and split."""
-    page = data / "page.html"
-    view("--data", data, "--html", page)
-    titles = {one["key"]: one["title"] for one in packed(page)[0]["systems"]}
-    assert f"{EXPERIMENT}, held-out claims, sampled" == titles[f"{EXPERIMENT}/held_out_sampled"]
-    assert f"{EXPERIMENT}, training claims" == titles[f"{EXPERIMENT}/train"]
+    """Results and predictions, whose claims are in the data folder; a number is one file's."""
+    files = [data / "a.jsonl", data / "b.jsonl"]
+    for path, claim in zip(files, ("Ada won.", "Ada lost."), strict=True):
+        path.write_text(json.dumps(RESULT | {"claim_id": "1", "claim": claim}), "utf-8")
+    table, page = data / f"predictions/fever/{SIMPLE}.parquet", data / "page.html"
+    assert 0 == view(*files, table, "--data", data, "--html", page, "--limit", 2).exit_code
+    index, *blocks = packed(page)
+    keys = [index["systems"][place]["key"] for place in index["system"]]
+    assert ["one", "one", SIMPLE, SIMPLE] == keys
+    assert ["Ada won.", "Ada lost."] == index["claim"][:2]
+    assert index["claim_id"][0] != index["claim_id"][1]
+    assert EVIDENCE == blocks[0]["evidence"][0]["text"]
 
 
 def test_a_file_that_cannot_be_read_is_named_on_the_page(data: Path):
@@ -144,71 +117,63 @@ def test_a_file_that_cannot_be_read_is_named_on_the_page(data: Path):
     assert f"{SIMPLE}.parquet cannot be read" in refused.stderr
 
 
-def test_files_of_results_share_their_claim_ids(data: Path):
-    """Two files that number their claims: a number stands for one claim."""
-    files = [data / "a.jsonl", data / "b.jsonl"]
-    for path, claim in zip(files, ("Ada won.", "Ada lost."), strict=True):
-        path.write_text(json.dumps(RESULT | {"claim_id": "1", "claim": claim}), "utf-8")
-    page = data / "page.html"
-    assert 0 == view(*files, "--data", data, "--html", page).exit_code
-    index = packed(page)[0]
-    assert ["Ada won.", "Ada lost."] == index["claim"]
-    assert 2 == len(set(index["claim_id"]))
+def test_one_trace_of_a_file_with_passages(tmp_path: Path):
+    """Counted in the singular, titled without repetition; passages are the evidence's lines.
 
-
-@pytest.mark.parametrize(("name", "title"), [("traces", "Traces"), ("page", "Traces: page")])
-def test_one_trace_of_a_file_with_passages(tmp_path: Path, name: str, title: str):
-    """Counted in the singular, titled without repetition; passages are the evidence's lines."""
-    lines, page = tmp_path / "lines.jsonl", tmp_path / f"{name}.html"
+    The line of another program, which docs/how-to/traces.md shows, has its gold and confidence.
+    """
+    lines = tmp_path / "lines.jsonl"
     lines.write_text(json.dumps(RESULT | {"evidence": ["Ada swam.", "Ada won."]}) + "\n")
-    result = view(lines, "--html", page)
-    assert (0, f"1 trace: {page}\n") == (result.exit_code, result.stdout)
+    for name, title in (("traces", "Traces"), ("page", "Traces: page")):
+        page = tmp_path / f"{name}.html"
+        result = view(lines, "--html", page)
+        assert (0, f"1 trace: {page}\n") == (result.exit_code, result.stdout)
+        index, block = packed(page)
+        assert title == index["title"]
+        assert "Ada swam.\nAda won." == block["evidence"][0]["text"]
+    (line,) = re.findall(r"^cat > vendor.jsonl <<'END'\n(.*?\n)END$", PAGE, re.MULTILINE)
+    lines.write_text(line)
+    assert 0 == view(lines, "--html", page).exit_code
     index, block = packed(page)
-    assert title == index["title"]
-    assert "Ada swam.\nAda won." == block["evidence"][0]["text"]
+    said = json.loads(line)["confidence"]["normalised"]
+    assert (["S"], [said]) == (index["gold"], index["confidence"])
+    assert "In 1890." == block["items"][0]["cycles"][0]["answer"]
 
 
-@pytest.mark.parametrize("served", [[], ["--html", "page.html"]])
-def test_with_nothing_to_show_the_next_command_is_named(served: list[str], tmp_path: Path):
-    """In an empty folder."""
-    result = view("--data", tmp_path, *served)
-    assert 2 == result.exit_code
-    assert "decomposerl evaluate" in result.stderr
-    assert "decomposerl verify FILE --json" in result.stderr
+def test_the_page_of_verified_claims(tmp_path: Path):
+    """``verify --html`` holds every claim once, with what ``--json`` prints beside it."""
+    claims = [(TRUE, "a"), (FALSE, "a"), (TRUE, "a")]
+    rows = [{"claim": claim, "evidence": BORN, "claim_id": key} for claim, key in claims]
+    page = tmp_path / "page.html"
+    result = CliRunner(env={"DECOMPOSERL_DATA": str(tmp_path / "data")}).invoke(
+        app, ["verify", "-", "--json", "--html", str(page)], input="\n".join(map(json.dumps, rows))
+    )
+    printed = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (0, 3) == (result.exit_code, len(printed))
+    index, block = packed(page)
+    assert ([TRUE, FALSE], ["S", "R"]) == (index["claim"], index["verdict"])
+    assert "a" == index["claim_id"][0] != index["claim_id"][1]
+    assert [BORN] == [one["text"] for one in block["evidence"]]
+    said = [(one["question"], one["answer"]) for one in block["items"][0]["cycles"]]
+    assert [(one["question"], one["answer"]) for one in printed[0]["questions"]] == said
+    assert "2 traces" in result.stderr
 
 
 PAGE = (ROOT / "docs/how-to/traces.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("line", re.findall(r"^\.venv/bin/decomposerl (.*)$", PAGE, re.MULTILINE))
-def test_the_options_of_the_page_exist(line: str):
-    """Every command of docs/how-to/traces.md, with its options."""
-    command, *words = line.partition("#")[0].split()
-    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command, "--help"]).stdout
-    assert set() == {word for word in words if word.startswith("--")} - set(
-        re.findall(r"--[a-z-]+", shown)
-    )
+def test_the_page_has_the_options_of_the_command():
+    """The commands of docs/how-to/traces.md exist; it names ``view``'s options and limits."""
 
+    def options(command: str) -> set[str]:
+        shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command, "--help"]).stdout
+        return set(re.findall(r"(?<!\w)--[a-z-]+\b", shown))
 
-def test_the_line_of_another_program_is_shown(tmp_path: Path):
-    """The file that the page writes is one trace, with its gold label and confidence."""
-    (line,) = re.findall(r"^cat > vendor.jsonl <<'END'\n(.*?\n)END$", PAGE, re.MULTILINE)
-    lines, page = tmp_path / "vendor.jsonl", tmp_path / "vendor.html"
-    lines.write_text(line)
-    assert 0 == view(lines, "--html", page).exit_code
-    index, block = packed(page)
-    assert (["S"], [json.loads(line)["confidence"]["normalised"]]) == (
-        index["gold"],
-        index["confidence"],
-    )
-    assert "In 1890." == block["items"][0]["cycles"][0]["answer"]
-
-
-def test_the_page_names_every_option_of_the_command():
-    """And what it says of its flags and limits holds."""
-    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["view", "--help"]).stdout
-    options = set(re.findall(r"(?<!\w)--[a-z]+\b", shown)) - {"--help", "--no"}
-    assert set() == {name for name in options if name not in PAGE}
+    for line in re.findall(r"^\.venv/bin/decomposerl (.*)$", PAGE, re.MULTILINE):
+        command, *words = line.partition("#")[0].split()
+        assert {word for word in words if word.startswith("--")} <= options(command), line
+    own = {name for name in options("view") if not name.startswith("--no-")} - {"--help"}
+    assert set() == {name for name in own if name not in PAGE}
     assert f"at least {CONFIDENT:.2f}" in PAGE
     assert f"{AT_ONCE:,} traces" in PAGE
 
@@ -244,3 +209,198 @@ def _answered(asked: urllib.request.Request) -> IO[bytes]:
         except OSError:
             time.sleep(0.1)
     raise AssertionError("the server does not answer")
+
+
+URL = "http://127.0.0.1:1234"
+ORIGIN = {"Origin": URL}
+
+
+@pytest.fixture
+def live(data: Path) -> LiveTraces:
+    """The live traces of that folder."""
+    profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
+    return LiveTraces(Selection(), data, page_about("T", live=True), JudgeTexts(profile))
+
+
+@pytest.fixture
+def client(live: LiveTraces, data: Path) -> Iterator[TestClient]:
+    """A client of the server of that folder."""
+    server = ViewServer("<html>page</html>", live, MarksFile(data / MARKS))
+    with TestClient(server.app, base_url=URL) as opened:
+        yield opened
+
+
+def mark(**changed: object) -> dict[str, object]:
+    plain = {"claim_id": "c1", "system": SIMPLE, "step": None, "rollout": None}
+    return plain | {"reviewer": "ada", "mark": "agree", "note": "", "span": None} | changed
+
+
+def test_index_and_blocks(client: TestClient):
+    """Compressed where the client takes it; every block of the index is there, and no other.
+
+    The judge's part of a trace has the rulings of its block; there is none beyond the last trace.
+    """
+    index = client.get("/data/index").json()
+    assert index["live"]
+    for number in range(index["blocks"]):
+        answer = client.get(f"/data/block/{number}", params={"v": index["stamp"]})
+        assert "gzip" == answer.headers["content-encoding"]
+        plain = client.get(f"/data/block/{number}", headers={"Accept-Encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        assert answer.json() == plain.json()
+    row = index["step"].index(0)
+    block, place = index["block_of"][row], index["place_of"][row]
+    rulings = client.get(f"/data/block/{block}").json()["items"][place]["judge"]
+    assert rulings
+    assert rulings == client.get(f"/data/judge/{block}/{place}").json()
+    for absent in (f"/data/block/{index['blocks']}", f"/data/judge/{block}/9999", "/etc/passwd"):
+        assert 404 == client.get(absent).status_code
+    assert "<html>page</html>" == client.get("/").text
+
+
+def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
+    """By today's judge, without a request; rulings whose reply was not stored have none.
+
+    Where none was, no judge is opened, nor is a store made.
+    """
+    plain = tmp_path / "plain"
+    write_judged_run(plain, "tiny")
+    texts = JudgeTexts(profile_from_environment({}))
+    live = LiveTraces(Selection(), plain, page_about("T"), texts)
+    live.current()
+    assert {""} == {one["prompt"] for one in live.judge(0, 0) or []}
+    assert not list(tmp_path.rglob("*.sqlite"))
+    with FaultServer(usual=replying("<answer>1</answer>")) as served:
+        address = {"DECOMPOSERL_JUDGE_URL": served.url, "DECOMPOSERL_JUDGE_MODEL": MODEL}
+        profile = profile_from_environment(
+            {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DATA": str(tmp_path), **address}
+        )
+        resource = resources_for(profile)["judge"]
+        with resource.process_config_and_initialize_cm() as opened:
+            judge = judge_for(opened, experiment("tiny")).open()
+            judge.judge([one for one in judged_rollout().calls if one.task == "answerability"])
+        asked = len(served.prompts)
+        write_judged_run(tmp_path, "tiny", judge.engine)
+        with judge_texts(profile) as texts:
+            live = LiveTraces(Selection(), tmp_path, page_about("T"), texts)
+            live.current()
+            rulings = live.judge(0, 0) or []
+        assert asked == len(served.prompts)
+    shown = {one["task"]: (one["prompt"], one["reply"]) for one in rulings}
+    assert EVIDENCE in shown["answerability"][0]
+    assert "<answer>1</answer>" == shown["answerability"][1]
+    assert ("", "") == shown["correctness"] == shown["coverage"]
+
+
+def test_changed_files_are_read_again(client: TestClient, data: Path):
+    """With the next index; old blocks are refused by their stamp, a damaged file is named."""
+    first = client.get("/data/index").json()
+    assert first == client.get("/data/index").json()
+    assert [] == first["warnings"]
+    path = data / f"predictions/fever/{SIMPLE}.parquet"
+    write_parquet(pl.read_parquet(path).head(1), path)
+    second = client.get("/data/index").json()
+    assert len(first["claim"]) - 2 == len(second["claim"])
+    for part in ("block/0", "judge/0/0"):
+        assert 409 == client.get(f"/data/{part}", params={"v": first["stamp"]}).status_code
+    path.write_bytes(b"PAR1")
+    third = client.get("/data/index").json()
+    assert len(first["claim"]) - 3 == len(third["claim"])
+    assert f"{SIMPLE}.parquet" in third["warnings"][0]
+
+
+def test_a_mark_is_stored_and_exported(client: TestClient, data: Path):
+    """With the server's time; all reviewers' marks come back."""
+    span = {"where": "evidence", "cycle": None, "start": 0, "end": 3, "text": "Ada"}
+    answer = client.post("/marks", json=mark(span=span, note="it’s so"), headers=ORIGIN)
+    assert 200 == answer.status_code
+    stored = answer.json()
+    assert mark(span=span, note="it’s so") == {n: v for n, v in stored.items() if n != "at"}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", stored["at"])
+    eva = client.post("/marks", json=mark(reviewer="eva", of="0a1b2c3d"), headers=ORIGIN)
+    assert (200, "0a1b2c3d") == (eva.status_code, eva.json()["of"])
+    assert ["ada", "eva"] == [one["reviewer"] for one in client.get("/marks").json()]
+    export = client.get("/marks.jsonl")
+    assert (data / MARKS).read_text("utf-8") == export.text
+    assert "attachment" in export.headers["content-disposition"]
+
+
+def test_marks_that_cannot_be_read_or_stored(live: LiveTraces, data: Path):
+    """A reason in place of a traceback, for each request."""
+    (data / MARKS).mkdir()
+    for name in ("x" * 300, MARKS):
+        server = ViewServer("", live, MarksFile(data / name))
+        with TestClient(server.app, base_url=URL) as client:
+            client.get("/data/index")
+            read = [client.get("/marks"), client.get("/marks.jsonl")] if name != MARKS else []
+            stored = client.post("/marks", json=mark(), headers=ORIGIN)
+        assert [*[503] * len(read), 507] == [one.status_code for one in (*read, stored)]
+        assert all(one.json()["error"] for one in (*read, stored))
+
+
+def test_files_that_are_gone(client: TestClient, data: Path):
+    """Before the first index, too: a reason in place of a traceback."""
+    for path in data.glob("p*/*/*"):
+        if path.is_file():
+            path.unlink()
+    answers = [client.get("/data/block/0"), client.post("/marks", json=mark(), headers=ORIGIN)]
+    answers.append(client.get("/data/index"))
+    assert [503] * 3 == [one.status_code for one in answers]
+    assert all(one.json()["error"] for one in answers)
+
+
+NO_MARKS: list[tuple[int, str, object, dict[str, str]]] = [
+    (400, "'mark'", mark(mark="yes"), {}),
+    (400, "'reviewer'", mark(reviewer=""), {}),
+    (400, "no such trace", mark(claim_id="c9"), {}),
+    (400, "no such trace", mark(system="absent"), {}),
+    (400, "no such trace", mark(step=3), {}),
+    (400, "object", [], {}),
+    (400, "", b"{", {}),
+    (400, "", b"\xff", {}),
+    (400, "", b"[" * 10_000, {}),
+    (413, "", b" " * (MOST_BODY + 1), {}),
+    (403, "", mark(), {"Content-Type": "text/plain"}),
+    *((403, "", mark(), {"Origin": origin}) for origin in ("", "null", "http://evil.example")),
+    *((403, "", mark(), {"Origin": origin}) for origin in (f"{URL}4", "https://127.0.0.1:1234")),
+]
+
+
+def test_what_is_no_mark_is_refused(client: TestClient, data: Path):
+    """With the reason, however it is malformed, or sent by another page; nothing is stored."""
+    for status, named, body, more in NO_MARKS:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = ORIGIN | {"Content-Type": "application/json"} | more
+        answer = client.post("/marks", content=content, headers=headers)
+        assert status == answer.status_code, body
+        assert named in answer.json()["error"], body
+        assert answer.json()["error"]
+    assert 403 == client.post("/marks", json=mark()).status_code, "a program without an origin"
+    assert 405 == client.post("/data/index", headers=ORIGIN).status_code
+    assert 405 == client.delete("/marks", headers=ORIGIN).status_code
+    assert not (data / MARKS).exists()
+
+
+def test_only_this_machine_is_answered(client: TestClient):
+    """By each of its names; no frame, no sniffing, no cache and no other origin in any answer."""
+    others = ("evil.example", "evil.example:1234", "127.0.0.1.evil.example", "")
+    for path in ("/", "/data/index", "/data/block/0", "/marks", "/marks.jsonl"):
+        for host in others:
+            assert 403 == client.get(path, headers={"Host": host}).status_code, (path, host)
+    for host in ("127.0.0.1:1", "localhost:1234", "[::1]:1234", "LOCALHOST"):
+        assert 200 == client.get("/marks", headers={"Host": host}).status_code, host
+    for answer in (client.get("/"), client.get("/data/index"), client.post("/marks", json={})):
+        assert "DENY" == answer.headers["x-frame-options"]
+        assert "nosniff" == answer.headers["x-content-type-options"]
+        assert "no-store" == answer.headers["cache-control"]
+        assert "same-origin" == answer.headers["cross-origin-resource-policy"]
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_taken_port_is_one_line():
+    """The message names it."""
+    with bound_socket(0) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port}"):
+            bound_socket(port)
