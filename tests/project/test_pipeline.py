@@ -98,7 +98,7 @@ def test_rejects_of_the_sample_are_quarantined_with_file_row_and_reason(folder: 
 
 
 def test_run_records_name_engines_configuration_and_version(folder: DataFolder):
-    """The selection's engine is the embedder; long evidence, which selects nothing, counts words."""
+    """The selection's engine is the embedder; long evidence selects nothing, and counts words."""
     record = folder.run("difficulty_band")
     assert record["engine"].startswith("lexical_verifier")
     assert {"low": 0.3, "high": 0.8} == json.loads(record["config"])

@@ -61,6 +61,7 @@ def warm_programs(folder: Path) -> Iterator[Path]:
 def write_clients(folder: Path, address: Path) -> None:
     """The programs in a folder."""
     for name in PROGRAMS:
+        (folder / name).unlink(missing_ok=True)
         (folder / name).write_text(CLIENT.format(address=str(address)), "utf-8")
         (folder / name).chmod(0o755)
 
