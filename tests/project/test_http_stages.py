@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -44,18 +45,19 @@ from stage_child import IN_FLIGHT, run_stage, write_claims
 from tiny_models import tiny_chat
 from tiny_server import TinyServer
 
-ROWS, KILLED_AFTER = 2_000, 700
+ROWS, KILLED_AFTER = 1_000, 400
 
 
 class QuestionServer(FaultServer):
     """Writes questions that depend on the prompt alone: one for every third claim, else two."""
 
-    spoiled: Answer = WELL
-    """How the claim number 7 is answered."""
+    spoiled: Mapping[int, Answer] = {}
+    """How the claims with these numbers are answered."""
 
     def _well(self, asked: dict[str, Any], answer: Answer) -> bytes:
-        if self.spoiled.change and " 7\n</claim>" in asked["messages"][-1]["content"]:
-            return super()._well(asked, self.spoiled)
+        number = int(asked["messages"][-1]["content"].split("\n</claim>")[0].split()[-1])
+        if number in self.spoiled and self.spoiled[number].change:
+            return super()._well(asked, self.spoiled[number])
         if answer.change:
             return super()._well(asked, answer)
         digest = hashlib.sha256(asked["messages"][-1]["content"].encode()).hexdigest()
@@ -65,11 +67,12 @@ class QuestionServer(FaultServer):
         return super()._well(asked, replying(f"<questions>\n{tags}</questions>"))
 
 
-UNSTORABLE = {
-    "half a pair": replying("Is it \ud800?"),
-    "an escaped half": replying('{"questions": ["Is it \\ud800?", "Who?"]}'),
-    "100 questions": replying('{"questions": [' + '"a", ' * 99 + '"b"]}'),
-}
+NO_ANSWERS = (
+    *(EMPTY, REASONING, TRUNCATED, replying("I cannot")),
+    replying("Is it \ud800?"),  # what no table can hold: half a pair
+    replying('{"questions": ["Is it \\ud800?", "Who?"]}'),
+    replying('{"questions": [' + '"a", ' * 99 + '"b"]}'),
+)
 
 
 def accounts(result: dg.ExecuteInProcessResult, stage: str) -> tuple[int, int]:
@@ -104,40 +107,34 @@ def test_difficulty_over_http_scores_every_claim_once(
     assert hashes == [file_sha256(path) for path in sorted(tmp_path.glob("d*/*.parquet"))]
 
 
-@pytest.mark.parametrize("answer", [BUSY, BROKEN, CUT, NO_JSON], ids=["429", "500", "cut", "page"])
-def test_a_passing_fault_is_not_seen_in_the_silver_table(tmp_path: Path, answer: Answer):
+def test_passing_faults_are_not_seen_in_the_silver_table(tmp_path: Path):
     """What a retry fixes leaves no trace but a call more."""
     write_claims(tmp_path, DECONTAMINATED, 30)
-    with QuestionServer([WELL, answer]) as server:
+    faults = (BUSY, BROKEN, CUT, NO_JSON)
+    with QuestionServer([WELL, *faults]) as server:
         result = run_stage("silver_decomposed", tmp_path, server.url, MODEL)
-        assert 31 == len(server.asked)
+        assert 30 + len(faults) == len(server.asked)
     drops = read(tmp_path, "drops/silver_decomposed")
     assert {"too_few_questions"} == set(drops["reason"])
     metadata = result.asset_materializations_for_node("silver_decomposed")[0].metadata
-    assert (30, 1) == (metadata["chat calls"].value - 1, metadata["chat retries"].value)
+    counted = tuple(metadata[f"chat {name}"].value for name in ("calls", "retries"))
+    assert (30 + len(faults), len(faults)) == counted
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [EMPTY, REASONING, TRUNCATED, replying("I cannot"), *UNSTORABLE.values()],
-    ids=["empty", "reasoning", "truncated", "unparsable", *UNSTORABLE],
-)
-def test_a_claim_without_an_answer_is_dropped_and_asked_again_next_time(
-    tmp_path: Path, answer: Answer
-):
-    """One claim of 40 gets no answer: it leaves with that reason, and only for now."""
-    before = write_claims(tmp_path, DECONTAMINATED, 40)
+def test_claims_without_an_answer_are_dropped_and_asked_again_next_time(tmp_path: Path):
+    """Empty, cut, unparsable or unstorable answers: they leave with that reason, only for now."""
+    before = write_claims(tmp_path, DECONTAMINATED, 300)
     with QuestionServer() as server:
-        server.spoiled = answer
+        server.spoiled = dict(enumerate(NO_ANSWERS, start=7))
         run_stage("silver_decomposed", tmp_path, server.url, MODEL)
         drops = read(tmp_path, "drops/silver_decomposed")
-        (lost,) = drops.filter(reason="no_silver_answer")["claim_id"]
-        assert before.row(7, named=True)["claim_id"] == lost
+        lost = drops.filter(reason="no_silver_answer")["claim_id"]
+        assert set(before["claim_id"][7 : 7 + len(NO_ANSWERS)]) == set(lost)
         assert [] == conservation_errors(before, read(tmp_path, "silver_decomposed"), drops)
         server.asked.clear()
-        server.spoiled = WELL
+        server.spoiled = {}
         run_stage("silver_decomposed", tmp_path, server.url, MODEL)
-        assert 1 == len(server.asked)
+        assert len(NO_ANSWERS) == len(server.asked)
     assert {"too_few_questions"} == set(read(tmp_path, "drops/silver_decomposed")["reason"])
 
 
@@ -167,7 +164,7 @@ def test_nonsense_usage_is_shown_with_the_stage(tmp_path: Path):
     """One line of the stage's metadata says how many calls reported what cannot be."""
     write_claims(tmp_path, DECONTAMINATED, 40)
     with QuestionServer() as server:
-        server.spoiled = using({"prompt_tokens": 10**30, "completion_tokens": -5})
+        server.spoiled = {7: using({"prompt_tokens": 10**30, "completion_tokens": -5})}
         result = run_stage("silver_decomposed", tmp_path, server.url, MODEL)
     metadata = result.asset_materializations_for_node("silver_decomposed")[0].metadata
     # The small numbers of the others are fewer than their long prompts can have.

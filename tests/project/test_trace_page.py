@@ -1,23 +1,27 @@
-"""The trace page in a real browser: list, one claim, comparison, training, marks, and safety."""
+"""The trace page in a real browser: list, one claim, training, marks, loading, and safety."""
 
 import json
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
 
 from chromium import needs_chromium, opened_browser
-from decomposerl.reports.trace_page.page import offline_page
+from decomposerl.reports.trace_page.page import live_page, offline_page
 from project import ROOT
-from trace_pages import EVIDENCE, HOSTILE, special_traces
+from trace_pages import EVIDENCE, HOSTILE, cycle, detail, pages, special_traces, trace
+from trace_server import REFUSED, TraceServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 AXE = ROOT / "tests/support/vendor/axe.min.js"
+MANY = 30_000
+TURKISH = "İİ In İstanbul, Ada Brown met the mayor."
 
 pytestmark = needs_chromium
 
@@ -78,12 +82,6 @@ def test_the_list_shows_each_trace_with_its_signs(page: "Page"):
     for sign in ("Supported", "✕ wrong", "0.93", "DecomposeRL tiny", "fever", "4 questions",
                  "confident and wrong", "abstained", "answers in conflict"):  # fmt: skip
         assert sign in row, sign
-
-
-def test_long_names_do_not_widen_the_filters(page: "Page"):
-    """Counts and choices beside the list stay within their column, however long a name is."""
-    filters = page.locator(".filters-side")
-    assert 0 == filters.evaluate("(one) => one.scrollWidth - one.clientWidth")
 
 
 @pytest.mark.parametrize(
@@ -152,16 +150,16 @@ def test_a_link_addresses_one_trace_of_a_claim(page: "Page"):
     expect(page.locator("main")).to_contain_text("There is no trace here of “no-such-claim”")
 
 
-@pytest.mark.parametrize("number", range(len(HOSTILE)))
-def test_texts_from_outside_are_only_texts(page: "Page", number: int):
+def test_texts_from_outside_are_only_texts(page: "Page"):
     """Tags, comments, separators and lone surrogates are shown as they are and never run."""
-    page.locator("a.row").nth(11 + number).click()
-    page.locator(".card").wait_for()
     shown = "(part) => document.querySelector(part).textContent"
-    assert HOSTILE[number] == page.evaluate(shown, "h1")
-    assert HOSTILE[number] == page.evaluate(shown, ".answer").strip()
-    assert page.evaluate("() => window.hacked") is None
-    assert 0 == page.locator("#app img, #app script, #app b >> text=not bold").count()
+    for number, text in enumerate(HOSTILE):
+        at(page, "#/").locator("a.row").nth(11 + number).click()
+        page.locator(".card").wait_for()
+        assert text == page.evaluate(shown, "h1")
+        assert text == page.evaluate(shown, ".answer").strip()
+        assert page.evaluate("() => window.hacked") is None
+        assert 0 == page.locator("#app img, #app script, #app b >> text=not bold").count()
 
 
 @pytest.mark.usefixtures("page")
@@ -331,36 +329,246 @@ VIEWS = ("#/", "#/c1/decomposerl-tiny", "#/c1/decomposerl-tiny?vs=self_ask-rules
          "#/c1/decomposerl-tiny/10/0", "#/c2")  # fmt: skip
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(page: "Page", theme: str):
+def test_axe_finds_nothing_serious(page: "Page"):
     """List, claim, comparison, training, broken trace and help, in both themes."""
-    page.emulate_media(color_scheme=theme)
     page.evaluate(AXE.read_text("utf-8"))
     found = []
-    for view in (*VIEWS, "?"):
+    for theme, view in product(("dark", "light"), (*VIEWS, "?")):
+        page.emulate_media(color_scheme=theme)
         if view == "?":
             page.keyboard.press("?")
         else:
+            page.keyboard.press("Escape")
             at(page, view).locator("main").wait_for()
         ran = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
         found += [
-            (view, one["id"], one["impact"], one["nodes"][0]["html"][:200])
+            (theme, view, one["id"], one["impact"], one["nodes"][0]["html"][:200])
             for one in ran["violations"]
             if one["impact"] in {"serious", "critical"}
         ]
     page.keyboard.press("Escape")
-    page.emulate_media(color_scheme="light")
     assert [] == found
 
 
-@pytest.mark.parametrize("width", [400, 640])
-def test_narrow_windows_need_no_sideways_scrolling(page: "Page", width: int):
-    """At 400 px, and at 200 % of a window of 1280 px, all text wraps."""
-    page.set_viewport_size({"width": width, "height": 800})
-    wide = [
-        view
-        for view in (*VIEWS, f"#/{'h%2F0%3F%23%26%25%EF%BF%BD'}")
-        if at(page, view).evaluate("() => document.documentElement.scrollWidth") > width
+def test_many_traces_are_drawn_at_once(browser: "Browser", tmp_path: Path):
+    """The list of 30,000 stands within seconds, with as many rows as the window needs."""
+    one = detail([cycle("Where?", "Here.")])
+    block = [trace(f"c{at}", f"Claim {at} of many.", one) for at in range(500)]
+    index, blocks = pages([block] * (MANY // 500))
+    file = tmp_path / "many.html"
+    file.write_text(offline_page(index, blocks), "utf-8")
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(file.as_uri(), wait_until="commit")
+    page.locator("a.row").first.wait_for()
+    drawn_ms = page.evaluate("() => performance.now()")
+    page.keyboard.press("End")
+    page.get_by_text("Claim 499 of many.").wait_for()
+    assert 80 > page.locator("a.row").count()
+    assert 10_000 > drawn_ms  # two seconds on a quiet machine
+    page.close()
+
+
+def test_a_file_that_was_cut_off_says_so(browser: "Browser", tmp_path: Path):
+    """The list is there, and a trace whose part is missing names the reason."""
+    whole = offline_page(*special_traces())
+    file = tmp_path / "cut.html"
+    file.write_text(whole[: whole.index('<script type="application/json" data-block="1"')], "utf-8")
+    page = browser.new_page()
+    page.goto(f"{file.as_uri()}#/c2")
+    page.get_by_text("Part 2 of this file is missing").wait_for(timeout=10_000)
+    page.close()
+
+
+def test_a_page_of_one_trace_opens_at_it(browser: "Browser", tmp_path: Path):
+    """One verified claim is seen at once, and the list is one click away; any address is kept."""
+    file = tmp_path / "one.html"
+    only = trace("c1", "The only claim.", detail([cycle("Where?", "Here.")]))
+    file.write_text(offline_page(*pages([[only]])), "utf-8")
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    page.get_by_role("heading", name="Question 1: Where?").wait_for(timeout=10_000)
+    page.get_by_role("link", name="List").click()
+    page.locator("a.row").wait_for(timeout=10_000)
+    assert page.url.endswith("one.html#/")
+    page.close()
+
+
+@pytest.fixture
+def server() -> Iterator[TraceServer]:
+    with TraceServer(live_page()) as opened:
+        yield opened
+
+
+def test_the_live_page_reads_and_marks_through_its_server(browser: "Browser", server: TraceServer):
+    """Data and marks come from the server; what it refuses is reported, what it stores shown."""
+    page = browser.new_page()
+    page.goto(f"{server.address}#/c2")
+    page.get_by_text("The token limit").wait_for()
+    page.get_by_label("Note").fill(REFUSED)
+    page.get_by_role("button", name="✓ Agree").click()
+    page.get_by_text("The mark was not stored: no room").wait_for()
+    page.get_by_label("Note").fill("cut too early")
+    page.get_by_role("button", name="✓ Agree").click()
+    page.locator(".marks").get_by_text("cut too early").wait_for()
+    assert [("Ann", "agree")] == [(m["reviewer"], m["mark"]) for m in server.marks]
+    page.goto(f"{server.address}#/c1")
+    page.get_by_text("Prompt and reply").last.click()
+    page.get_by_text("Asked live").wait_for()
+    assert "/marks.jsonl" == page.get_by_text("Export marks").get_attribute("href")
+    page.close()
+
+
+@pytest.fixture
+def tabs(browser: "Browser") -> Iterator["BrowserContext"]:
+    """Tabs of one browser, which share its storage."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(10_000)
+    yield context
+    context.close()
+
+
+def write(file: Path, of: str = "0a1b2c3d") -> Path:
+    """A claim with two different traces of one system, and a claim of two benchmarks."""
+    asked = [detail([cycle("Where?", text)]) for text in ("First.", "Second.", "Here.")]
+    every = [
+        trace("c1", "Ada Brown swam.", asked[0], of=of),
+        trace("c1", "Ada Brown swam.", asked[1], of="1" * 8, rollout=2),
+        trace("c2", TURKISH, asked[2], system=1),
     ]
-    page.set_viewport_size({"width": 1400, "height": 900})
-    assert [] == wide
+    file.write_text(offline_page(*pages([every], also={"2": [1]})), "utf-8")
+    return file
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path / "traces.html")
+
+
+def opened(tabs: "BrowserContext", file: Path, address: str) -> "Page":
+    """A tab at an address, with the reviewer's name."""
+    page = tabs.new_page()
+    page.goto(f"{file.as_uri()}{address}")
+    if "/c" in address:
+        page.get_by_label("Your name").fill("Ann")
+        page.locator("h1").focus()
+    return page
+
+
+def stored(page: "Page") -> list[dict[str, Any]]:
+    kept = page.evaluate("() => Object.entries(localStorage)")
+    return next((json.loads(text) for key, text in kept if key.startswith("trace-marks:")), [])
+
+
+def test_a_note_is_kept_until_it_is_stored(tabs: "BrowserContext", file: Path):
+    """By keys alone: the note goes with the mark, and waits while another trace is read."""
+    page = opened(tabs, file, "#/c1")
+    page.keyboard.press("m")
+    page.keyboard.insert_text("wrong place")
+    page.get_by_label("a whole sentence or answer").select_option("answer 1")
+    page.locator("h1").focus()
+    page.keyboard.press("j")
+    expect(page.get_by_label("Note")).to_have_value("")
+    page.keyboard.press("k")
+    expect(page.get_by_label("Note")).to_have_value("wrong place")
+    page.keyboard.press("m")
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    expect(page.locator(".marks")).to_contain_text("wrong place")
+    (mark,) = stored(page)
+    assert ("disagree", "wrong place", "First.") == (
+        *(mark[name] for name in ("mark", "note")),
+        mark["span"]["text"],
+    )
+    assert "0a1b2c3d" == mark["of"]
+
+
+def test_a_second_tab_keeps_the_note_of_the_first(tabs: "BrowserContext", file: Path):
+    """It shows the mark as soon as it is stored; its own later mark keeps note and span."""
+    first, second = (opened(tabs, file, "#/c1") for _ in range(2))
+    first.get_by_label("Note").fill("from the first tab")
+    first.get_by_role("button", name="Disagree").click()
+    expect(second.locator(".marks")).to_contain_text("from the first tab")
+    second.keyboard.press("3")
+    expect(second.locator(".marks")).to_contain_text("Unclear")
+    notes = [(one["mark"], one["note"]) for one in stored(second)]
+    assert [(kind, "from the first tab") for kind in ("disagree", "unclear")] == notes
+
+
+def test_the_live_page_keeps_a_note_that_another_tab_stored(
+    tabs: "BrowserContext", server: TraceServer
+):
+    """The marks are read before one is sent, and when the tab is looked at again."""
+    page = tabs.new_page()
+    page.goto(f"{server.address}#/c2")
+    page.locator(".review").wait_for()
+    mark = {"claim_id": "c2", "system": "decomposerl-tiny", "step": None, "rollout": None}
+    mark |= {"reviewer": "Ann", "mark": "agree", "note": "from elsewhere", "span": None}
+    server.marks.append(mark | {"at": "2026-01-01T00:00:00Z"})
+    page.keyboard.press("2")
+    expect(page.locator(".marks .disagree")).to_be_visible()
+    expect(page.locator(".marks")).to_contain_text("from elsewhere")
+    last = server.marks[-1]
+    assert ("disagree", "from elsewhere") == (last["mark"], last["note"])
+    server.marks.append(mark | {"reviewer": "Bo", "at": "2026-01-02T00:00:00Z"})
+    page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator(".marks")).to_contain_text("Bo")
+
+
+def test_a_mark_of_an_earlier_reply_says_so(tabs: "BrowserContext", file: Path):
+    """It counts as no mark of the reply that is shown, whose own mark begins without its note."""
+    page = opened(tabs, file, "#/c1")
+    page.get_by_label("Note").fill("of the old one")
+    page.get_by_role("button", name="Disagree").click()
+    page.locator(".marks li").wait_for()
+    assert 0 == page.get_by_text("of an earlier reply").count()
+    write(file, of="9" * 8)
+    page.reload()
+    expect(page.locator(".marks")).to_contain_text("of an earlier reply")
+    expect(page.get_by_role("button", name="Disagree")).to_have_attribute("aria-pressed", "false")
+    page.locator("h1").focus()
+    page.keyboard.press("1")
+    expect(page.locator(".marks")).to_contain_text("Agree")
+    assert [("of the old one", "0a1b2c3d"), ("", "9" * 8)] == [
+        (one["note"], one["of"]) for one in stored(page)
+    ]
+    write(file, of="8" * 8)
+    page.goto("about:blank")
+    page.goto(f"{file.as_uri()}#/?mark=none")
+    expect(page.locator("a.row")).to_have_count(3)
+    expect(page.locator("a.row").first).to_contain_text("Agree, earlier reply")
+
+
+def test_every_trace_of_a_system_can_be_reached(tabs: "BrowserContext", file: Path):
+    """The second one by key and by link, under a name of its own; a mark is on one of them."""
+    page = opened(tabs, file, "#/c1")
+    expect(page.locator(".answer")).to_contain_text("First.")
+    page.keyboard.press("j")
+    expect(page.locator(".answer")).to_contain_text("Second.")
+    assert page.url.endswith("#/c1/decomposerl-tiny//2")
+    expect(page.locator(".facts")).to_contain_text("trace 2")
+    page.keyboard.press("1")
+    expect(page.locator(".marks li")).to_have_count(1)
+    page.keyboard.press("j")
+    expect(page.locator(".answer")).to_contain_text("Here.")
+    page.goto(f"{file.as_uri()}#/?mark=any")
+    expect(page.locator("a.row")).to_have_count(1)
+
+
+def test_a_trace_of_two_benchmarks_is_found_under_both(tabs: "BrowserContext", file: Path):
+    """Its row names both."""
+    page = opened(tabs, file, "#/?benchmark=wice-with-a-name-that-is-longer-than-the-page-is-wide")
+    expect(page.locator("a.row")).to_have_count(1)
+    expect(page.locator("a.row")).to_contain_text("fever, wice-with-a-name")
+    page.goto(f"{file.as_uri()}#/?benchmark=fever")
+    expect(page.locator("a.row")).to_have_count(3)
+
+
+@pytest.mark.parametrize("text", ["Brown", "mayor", "istanbul", "İstanbul"])
+def test_what_was_found_is_lit_behind_letters_that_grow(
+    tabs: "BrowserContext", file: Path, text: str
+):
+    """A capital I with a dot is two letters in lower case; places behind it stay where they are."""
+    page = opened(tabs, file, f"#/?q={text}%20mayor")
+    expect(page.locator("a.row")).to_have_count(1)
+    lit = page.locator("a.row mark.found").all_inner_texts()
+    assert {"mayor", "İstanbul" if text == "istanbul" else text} == set(lit)

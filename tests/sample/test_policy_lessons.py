@@ -74,23 +74,19 @@ def test_the_same_arguments_give_the_same_lessons():
 
 
 def test_clean_traces_have_no_fault():
-    """A clean trace is its own canonical text: two or three cycles, each thought about."""
+    """A clean trace is its own canonical text; its opening is the claim, taken apart.
+
+    Each part has a number, and an "it" for a subject named elsewhere.
+    """
     for one in clean():
         trace = parse_trace(one.trace)
         assert () == trace.faults
         assert one.trace == write_trace(trace)
-        assert one.flaw == ""
-        assert trace.verdict == one.label
-        assert trace.opening is not None
-    assert {2, 3} == {len(parse_trace(one.trace).cycles) for one in clean()}
-
-
-def test_the_opening_thought_takes_the_claim_apart():
-    """It is the claim, with a number for each part, and an "it" for a subject named elsewhere."""
-    for one in clean():
-        opening = str(parse_trace(one.trace).opening)
+        assert ("", one.label) == (one.flaw, trace.verdict)
+        opening = str(trace.opening)
         assert one.claim == re.sub(r"\(2\) (it )?", "", opening.removeprefix("(1) "))
         assert ["1", "2"][: parts(one)] == re.findall(r"\((\d)\)", opening)
+    assert {2, 3} == {len(parse_trace(one.trace).cycles) for one in clean()}
     assert {1, 2} == {parts(one) for one in clean()}
 
 
@@ -122,24 +118,17 @@ def test_a_thought_holds_a_part_of_the_claim_against_the_evidence():
 
 
 def test_questions_and_answers_say_a_part_of_the_claim_word_for_word():
-    """But for an "it" in front of a part whose subject the claim names elsewhere."""
+    """But for an "it" in front of a subject named elsewhere; a refuted claim alone has a No."""
     for one in clean():
+        rulings = set()
         for cycle in parse_trace(one.trace).cycles:
             frame, part = cycle.question[:-1].split(" that ", 1)
             assert frame in {"Is it true", "Is it right"}
             assert part.removeprefix("it ") in one.claim
-            assert cycle.answer in {
-                f"Yes, it is true that {part}.",
-                f"No, it is not true that {part}.",
-            }
-
-
-def test_no_stands_exactly_where_the_claim_differs():
-    """A refuted claim has a No, a supported one none."""
-    for one in clean():
-        rulings = {cycle.answer.split(", ")[0] for cycle in parse_trace(one.trace).cycles}
-        assert rulings <= {"Yes", "No"}
-        assert ("No" in rulings) == (one.label == "Refuted")
+            yes, no = f"Yes, it is true that {part}.", f"No, it is not true that {part}."
+            assert cycle.answer in {yes, no}
+            rulings.add(cycle.answer == yes)
+        assert (False in rulings) == (one.label == "Refuted")
 
 
 def test_both_labels_and_both_numbers_of_questions_are_common():
@@ -197,42 +186,28 @@ def test_claims_come_in_the_forms_of_the_sample():
 
 def test_flaws_cost_what_the_rewards_pay_for():
     """Clean traces earn 1 for form and verdict; each kind of flaw loses on a reward of its own."""
-    by_kind = {
-        kind: [one for one in with_flaws() if one.flaw == kind][:60]
-        for kind in ("coin", "unsaid", "malformed")
-    }
-    earned = {
-        kind: {
-            name: sum(score.value or 0 for score in scores) / len(scores)
-            for name, scores in judged(made).rewards.results.items()
-        }
-        for kind, made in by_kind.items()
-    }
-    assert earned["coin"]["verification"] < 0.7
-    assert earned["coin"]["format"] == 1.0
-    assert earned["unsaid"]["verification"] < 0.5
-    assert 0.5 < earned["unsaid"]["format"] < 0.95
-    assert earned["malformed"]["verification"] == 1.0
-    assert 0.5 < earned["malformed"]["format"] < 0.95
+    earned = {}
+    for kind in ("coin", "unsaid", "malformed"):
+        made = [one for one in with_flaws() if one.flaw == kind][:60]
+        for name, scores in judged(made).rewards.results.items():
+            earned[kind, name] = sum(score.value or 0 for score in scores) / len(scores)
+    assert earned["coin", "verification"] < 0.7
+    assert earned["coin", "format"] == earned["malformed", "verification"] == 1.0
+    assert earned["unsaid", "verification"] < 0.5
+    assert 0.5 < earned["unsaid", "format"] < 0.95
+    assert 0.5 < earned["malformed", "format"] < 0.95
 
 
-def test_flaws_come_by_their_weights():
+def test_flaws_come_by_their_weights_and_share():
     """Four of seven lack a proper verdict, two have one by coin, one is malformed elsewhere."""
     counts = Counter(one.flaw for one in with_flaws())
-    assert {"coin", "unsaid", "malformed"} == set(counts)
-    for kind, share in {"coin": 2 / 7, "unsaid": 4 / 7, "malformed": 1 / 7}.items():
+    weights = {"coin": 2 / 7, "unsaid": 4 / 7, "malformed": 1 / 7}
+    assert set(weights) == set(counts)
+    for kind, share in weights.items():
         assert abs(counts[kind] / len(with_flaws()) - share) < 0.06  # four standard deviations
-
-
-def test_the_share_of_flaws_is_what_is_asked_for():
-    """A share of 0 gives none, of 1 nothing else, of 0.8 about that."""
-    assert not any(one.flaw for one in clean())
-    assert all(one.flaw for one in with_flaws())
     mixed = some(flaws=0.8, count=800)
     assert abs(sum(bool(one.flaw) for one in mixed) / len(mixed) - 0.8) < 0.06
-    for one in mixed:
-        if not one.flaw:
-            assert () == parse_trace(one.trace).faults
+    assert all(() == parse_trace(one.trace).faults for one in mixed if not one.flaw)
 
 
 def found_faults(kind: str) -> Counter[str]:
@@ -243,16 +218,15 @@ def found_faults(kind: str) -> Counter[str]:
     return found
 
 
-def test_a_coin_changes_the_verdict_alone():
-    """The form is whole, and both right and wrong verdicts are there."""
+def test_each_flaw_is_a_fault_of_its_own():
+    """A coin changes the verdict alone; a verdict or another block is gone, open or twice.
+
+    Only a thought that is written twice or not at all is no fault.
+    """
     assert {"none"} == set(found_faults("coin"))
     coins = [one for one in with_flaws() if one.flaw == "coin"]
     wrong = sum(parse_trace(one.trace).verdict != one.label for one in coins)
     assert 0.4 <= wrong / len(coins) <= 0.6
-
-
-def test_a_verdict_or_another_block_is_gone_open_or_twice():
-    """A flaw of either kind is a fault, but for a thought that is written twice or not at all."""
     unsaid, malformed = found_faults("unsaid"), found_faults("malformed")
     assert {"no_verdict", "unclosed"} <= set(unsaid)
     assert unsaid["none"] == 0

@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from dagster_project.cli import app
+from dagster_project.engine_choices import ProfileName
 from dagster_project.profiles import profile_from_environment, variables_of
 from decomposerl import schemas
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, other_forms
@@ -40,38 +41,32 @@ REQUIRED = {
     "DECOMPOSERL_GENERATION": {"DECOMPOSERL_GENERATION_URL": "http://127.0.0.1:8003"},
 }
 """Variables without which another one is refused."""
+PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_the_page_is_what_the_code_gives(name: str):
-    """``make reference`` would change nothing."""
-    assert PAGES[name]() == (FOLDER / name).read_text("utf-8"), "write it again: make reference"
-
-
-def test_every_page_of_the_folder_is_made():
-    """No page there is written by hand."""
+def test_each_page_of_the_folder_is_what_the_code_gives():
+    """``make reference`` would change nothing; no page there is written by hand."""
     assert PAGES.keys() == {path.name for path in FOLDER.iterdir()}
+    stale = [name for name in PAGES if PAGES[name]() != (FOLDER / name).read_text("utf-8")]
+    assert [] == stale, "write them again: make reference"
 
 
-@pytest.mark.parametrize("one", ENTRIES, ids=lambda one: one.name)
-def test_the_example_of_a_variable_is_valid(one: variables.Variable, tmp_path: Path):
+def test_the_example_of_a_variable_is_valid(tmp_path: Path):
     """Each profile that reads it accepts it; a folder may be missing on this machine."""
-    example = one.example.replace("/path/to", str(tmp_path))
     (tmp_path / "corpora").mkdir()
-    for profile in ("embedded", "local", "paper"):
-        if one.name in variables_of(profile):
-            values = {
-                "DECOMPOSERL_PROFILE": profile,
-                **REQUIRED.get(one.name, {}),
-                one.name: example,
-            }
-            profile_from_environment(values)
+    for one in ENTRIES:
+        values = REQUIRED.get(one.name, {}) | {
+            one.name: one.example.replace("/path/to", str(tmp_path))
+        }
+        for profile in PROFILES:
+            if one.name in variables_of(profile):
+                profile_from_environment({"DECOMPOSERL_PROFILE": profile, **values})
 
 
 def defaults() -> Iterator[tuple[str, str, str]]:
     """Variable, profile and default, where the default is a value and not words."""
     for one in ENTRIES:
-        for profile in ("embedded", "local", "paper"):
+        for profile in PROFILES:
             value = one.defaults().get(profile, one.defaults().get("", ""))
             said_in_words = " " in value or value == "none"
             read = one.name in variables_of(profile) and one.name != "DECOMPOSERL_PROFILE"
@@ -79,16 +74,17 @@ def defaults() -> Iterator[tuple[str, str, str]]:
                 yield one.name, profile, value
 
 
-@pytest.mark.parametrize(("name", "profile", "value"), list(defaults()))
-def test_a_default_set_by_hand_changes_nothing(name: str, profile: str, value: str):
+def test_a_default_set_by_hand_changes_nothing():
     """The default on the page is the one that the profile has."""
-    base = {"DECOMPOSERL_PROFILE": profile} | (REQUIRED["DECOMPOSERL_CHAT_DOLLARS"])
-    found = profile_from_environment({**base, name: value})
-    if name == "DECOMPOSERL_EVALUATION_URL":  # that it is set decides where policies run
-        unset = profile_from_environment(base).engines.evaluation_server
-        assert found.engines.evaluation_server == unset
-    elif name != "DECOMPOSERL_CHAT_PRICE":
-        assert found == profile_from_environment(base)
+    every = list(defaults())
+    assert len(every) > 20
+    for name, profile, value in every:
+        base = {"DECOMPOSERL_PROFILE": profile} | REQUIRED["DECOMPOSERL_CHAT_DOLLARS"]
+        unset, given = (profile_from_environment(base | more) for more in ({}, {name: value}))
+        if name == "DECOMPOSERL_EVALUATION_URL":  # that it is set decides where policies run
+            assert given.engines.evaluation_server == unset.engines.evaluation_server
+        elif name != "DECOMPOSERL_CHAT_PRICE":
+            assert given == unset, (name, profile, value)
 
 
 def test_the_price_of_the_default_chat_model_is_the_one_shown():
@@ -116,16 +112,13 @@ def test_every_table_has_its_section():
     assert named - {""} <= {one.name for one in every}
 
 
-def test_the_section_on_rejects_lists_every_reason():
+def test_the_page_of_tables_has_every_reason_and_no_view_that_is_gone():
     """A reader of ``rejects.reason`` finds its value on the page."""
-    section = (FOLDER / "tables.md").read_text("utf-8").split("\n## rejects\n")[1].split("\n## ")[0]
+    page = (FOLDER / "tables.md").read_text("utf-8")
+    section = page.split("\n## rejects\n")[1].split("\n## ")[0]
     assert [] == [one for one in get_args(RejectReason) if f"`{one}`" not in section]
-
-
-def test_no_view_is_left_over():
-    """What the page says of a view belongs to one that there is."""
-    page = (FOLDER / "tables.md").read_text("utf-8").split("## Views")[1]
-    assert set(VIEWS) == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    shown = re.findall(r"^\| `(\w+)` \|", page.split("## Views")[1], re.MULTILINE)
+    assert set(VIEWS) == set(shown)
 
 
 def test_every_command_has_an_example_that_parses():
@@ -166,19 +159,19 @@ class EmptyFiles:
         self.read.add(path)
 
 
-@pytest.mark.parametrize(
-    "corpus", [*SOURCES, *BENCHMARKS], ids=lambda one: f"{type(one).__name__}-{one.name}"
-)
-def test_a_corpus_declares_every_file_that_it_reads(corpus: Corpus):
+def test_a_corpus_declares_every_file_that_it_reads():
     """Page databases and abstracts are in ``beside``; second shards are only looked for."""
-    kinds = ("files", "extra", "shared", "claim_lists")
-    own = [file for kind in kinds for file in getattr(corpus, kind, ())]
-    files = EmptyFiles()
-    for file in own:
-        list(corpus.read(files, file))  # type: ignore[arg-type]
-    named = {*corpus.beside, *(file.path for file in own)}
-    shards = {path for path in files.read if re.search(r"-00001-of-|/0001\.parquet$", path)}
-    assert files.read - shards <= named | {form for path in named for form in other_forms(path)}
+    corpora: list[Corpus] = [*SOURCES, *BENCHMARKS]
+    for corpus in corpora:
+        kinds = ("files", "extra", "shared", "claim_lists")
+        own = [file for kind in kinds for file in getattr(corpus, kind, ())]
+        files = EmptyFiles()
+        for file in own:
+            list(corpus.read(files, file))  # type: ignore[arg-type]
+        named = {*corpus.beside, *(file.path for file in own)}
+        named |= {form for path in named for form in other_forms(path)}
+        shards = {path for path in files.read if re.search(r"-00001-of-|/0001\.parquet$", path)}
+        assert files.read - shards <= named, corpus.name
 
 
 PYTHON = (FOLDER / "python.md").read_text("utf-8")
@@ -219,7 +212,7 @@ def test_the_python_of_the_page_runs(subject: python_page.Subject, data: Path):
 def test_each_variable_is_read_by_a_profile_or_by_dagster():
     """The page lists the variables that are read, and each once."""
     names = [one.name for one in ENTRIES]
-    read = {name for profile in ("embedded", "local", "paper") for name in variables_of(profile)}
+    read = {name for profile in PROFILES for name in variables_of(profile)}
     assert sorted(read | {"DAGSTER_HOME", "DAGSTER_MODULE_NAME"}) == sorted(names)
     with pytest.raises(ConfigError, match="DECOMPOSERL_CORPORA"):
         profile_from_environment({"DECOMPOSERL_CORPORA": "/no/such/folder"})

@@ -1,4 +1,7 @@
-"""The command that counts a model's replies: what it prints, bad lines, the file of misses."""
+"""Files of a model's replies: how each operation reads one, and the command that counts them.
+
+The tables are in ``replies.json``.
+"""
 
 import json
 import re
@@ -7,12 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from project import ROOT
-from studies import replies
-from studies.reply_operations import OPERATIONS
+from strategies import law
+from studies import replies, reply_shapes
+from studies.reply_drive import drive
+from studies.reply_operations import OPERATIONS, reading
+from studies.reply_rows import Row, RowError
+from studies.reply_shapes import accepted, compared
 
 SHARED = ROOT.parent / "shared" / "replies" / "replies.jsonl"
+TABLES = json.loads((ROOT / "tests/studies/replies.json").read_text("utf-8"))
+WRITTEN_OUT = "Q1: Who built the mill?\nA1: Ada Holm.\nQ2: When?\nA2: In 1840.\n\nVerdict: Refuted"
+READINGS = TABLES["readings"] + [
+    (operation, WRITTEN_OUT, ["Refuted", 2])
+    for operation in OPERATIONS
+    if operation.endswith("/single_call/single_call")
+]
 
 
 def line(**values: object) -> str:
@@ -32,6 +48,69 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, li
     return code, printed.out.splitlines(), printed.err.splitlines()
 
 
+def test_a_plain_reply_is_read_by_the_operations_own_reader():
+    """Every operation has a row; its reading is of the operation's shape and as expected."""
+    assert set(OPERATIONS) == {operation for operation, _, _ in READINGS}
+    for operation, reply, expected in READINGS:
+        shape, got = OPERATIONS[operation].shape, reading(Row(operation, reply, expected))
+        assert accepted(shape, got), (operation, reply)
+        assert "as expected" == compared(shape, expected, got), (operation, reply, got)
+
+
+@pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - {"minicheck/user"}))
+@law(12)
+@given(reply=st.text("NOne yesQA12:.?|[]<>\n{}\"'-") | st.text())
+def test_any_reply_has_a_reading_of_its_operations_shape(operation: str, reply: str):
+    """Readers refuse by a ``ValueError``, which becomes a text, never by another exception."""
+    for truncated in (False, True):
+        got = reading(Row(operation, reply, None, truncated=truncated))
+        assert accepted(OPERATIONS[operation].shape, got)
+
+
+@pytest.mark.parametrize("reply", TABLES["tokens without alternatives"])
+def test_a_token_without_its_alternatives_is_a_fault_of_the_file(reply: str):
+    """It says nothing about the reader."""
+    with pytest.raises(RowError) as refused:
+        reading(Row("minicheck/user", reply, None))
+    assert "reply" == refused.value.field
+
+
+def test_outcomes():
+    """A lost reading is unread, another one silently wrong, error texts and other shapes none."""
+    for name, expected, got, outcome in TABLES["outcomes"]:
+        shape: reply_shapes.Shape = getattr(reply_shapes, name)
+        assert accepted(shape, expected), (name, expected)
+        assert outcome == compared(shape, expected, got), (name, expected, got)
+    for operation, expected in TABLES["other shapes"]:
+        assert not accepted(OPERATIONS[operation].shape, expected), (operation, expected)
+
+
+def test_a_reply_is_cut_where_the_call_stops():
+    """What an endpoint would not have sent is not read; then the token limit cut nothing."""
+    operation = "hiss/faithful/work_through"
+    reply = "Q1: Who?\nA1: Ada.\nSub-claim 2: more\nQ2: When?\nA2: 1840."
+    assert 1 == reading(Row(operation, reply, 1))
+    assert 1 == reading(Row(operation, reply, 1, truncated=True))
+    assert 1 == reading(Row(operation, reply.replace("Sub-claim 2: more\n", ""), 1, truncated=True))
+    row = Row("judge/correctness/tags", "<answer>1</answer>", "1", truncated=True)
+    assert "unread" == compared(OPERATIONS[row.operation].shape, "1", reading(row))
+
+
+def test_numbers_are_read_in_the_range_of_the_prompt():
+    """The prompt says how many passages there are; without it, 99."""
+    prompt = "Passages:\n1. one\n2. two\n3. three\n\nWhich year, 1840. or later?"
+    assert reading(Row("chen_2024/faithful/select", "4", None, prompt=prompt)) is None
+    assert [4] == reading(Row("chen_2024/faithful/select", "4", [4]))
+
+
+def test_a_call_without_a_written_reply_is_an_error():
+    """It names the template: a method that asks something new needs a plain reply for it."""
+    with pytest.raises(LookupError, match="'single_call'"):
+        drive(Row("self_ask/single_call/transcript", "Follow up: Who?", None))
+    with pytest.raises(LookupError, match="template"):
+        drive(Row("self_ask/faithful/check", "Yes", None))
+
+
 def test_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """A table of the operations present, the misses with line and style, the sums at the end."""
     file = file_of(
@@ -44,75 +123,58 @@ def test_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     )
     code, out, err = run(capsys, file)
     assert (0, []) == (code, err)
-    assert "4 replies: 2 as expected, 1 unread, 1 silently wrong" == out[-1]
+    assert ["4", "2", "1", "1"] == re.findall(r"\d+", out[-1])
     cells = [one.split() for one in out[2:4]]
     assert ["simple/faithful/verdict", "3", "1", "1", "1"] == cells[0]
     assert ["judge/coverage/tags", "1", "1", "0", "0"] == cells[1]
     wrong, unread = (one for one in out if one.startswith("line "))
-    assert wrong.startswith("line 3  simple/faithful/verdict  [a trap]  silently wrong: ")
-    assert 'expected "Supported", got "Refuted"  reply: Refuted' in wrong
+    for part in ("line 3", "simple/faithful/verdict", "a trap", '"Supported"', '"Refuted"'):
+        assert part in wrong
     assert unread.startswith("line 4  ")
     assert "Mills turn. Mills" in unread
     assert len(unread) < 250
 
 
 BAD_LINES: Sequence[tuple[str | bytes, str]] = (
-    ("{", "line 2: broken JSON"),
-    ("[" * 100_000, "line 2: broken JSON"),
-    ("[]", "line 2: must be a JSON object"),
-    (b"\xff", "line 2: not UTF-8"),
-    (line(), "line 2, field expected: missing"),
-    ('{"reply": "", "expected": null}', "line 2, field operation: missing"),
-    (line(expected=None, operation="simple/faithful/verdikt"), "line 2, field operation: unknown"),
-    (line(expected=None, modell="x"), "line 2, field modell: unknown field"),
-    (line(expected=None, reply=1), "line 2, field reply: must be text"),
-    (line(expected=None, style=None), "line 2, field style: must be text"),
-    (line(expected=None, truncated="no"), "line 2, field truncated: must be true or false"),
-    (line(expected="refuted"), "line 2, field expected: must be "),
-    (line(expected=None)[:-1] + ', "reply": ""}', "line 2, field reply: repeated"),
-    (
-        line(operation="minicheck/user", reply="Yes", expected=None),
-        "line 2, field reply: must be a token",
-    ),
+    *(("{", "JSON"), ("[" * 100_000, "JSON"), ("[]", "object"), (b"\xff", "UTF-8")),
+    (line(), "field expected"),
+    ('{"reply": "", "expected": null}', "field operation"),
+    (line(expected=None, operation="simple/faithful/verdikt"), "field operation"),
+    (line(expected=None, operation="silver/tag"), "silver/tags"),
+    (line(expected=None, modell="x"), "field modell"),
+    (line(expected=None, reply=1), "field reply"),
+    (line(expected=None, style=None), "field style"),
+    (line(expected=None, truncated="no"), "field truncated"),
+    (line(expected="refuted"), "field expected"),
+    (line(expected=None)[:-1] + ', "reply": ""}', "field reply: repeated"),
+    (line(operation="minicheck/user", reply="Yes", expected=None), "field reply"),
 )
 
 
-@pytest.mark.parametrize(("bad", "printed"), BAD_LINES, ids=lambda value: str(value)[:50])
+@pytest.mark.parametrize(("bad", "named"), BAD_LINES, ids=lambda value: str(value)[:50])
 def test_a_bad_line_is_named_and_the_others_are_counted(
-    bad: str | bytes, printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bad: str | bytes, named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """The error has file, line and field; the exit code is 2; nothing is lost."""
+    """The error has file, line and field or near name; the exit code is 2; nothing is lost."""
     good = line(reply="Refuted", expected="Refuted").encode()
     file = tmp_path / "replies.jsonl"
     file.write_bytes(b"\n".join([good, bad if isinstance(bad, bytes) else bad.encode(), good]))
-    code, out, err = run(capsys, file)
-    assert 2 == code
-    assert "2 replies: 2 as expected, 0 unread, 0 silently wrong" == out[-1]
-    (error,) = err
-    assert error.startswith(f"{file}: {printed}")
+    code, out, (error,) = run(capsys, file)
+    assert (2, ["2", "2", "0", "0"]) == (code, re.findall(r"\d+", out[-1]))
+    assert error.startswith(f"{file}: line 2")
+    assert named in error
 
 
-def test_a_near_name_is_offered(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """For an operation that is misspelt."""
-    file = file_of(tmp_path, line(operation="silver/tag", expected=1))
-    assert "near: silver/tags" in run(capsys, file)[2][0]
-
-
-@pytest.mark.parametrize("name", ["absent.jsonl", "."])
-def test_a_file_that_cannot_be_opened_is_named(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_cannot_be_read_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """With the system's reason."""
-    code, out, err = run(capsys, tmp_path / name)
-    assert (2, []) == (code, out)
-    assert err[0].startswith(f"{tmp_path / name}: ")
-
-
-def test_a_file_without_replies_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Nothing was measured."""
+    """One that is absent or a folder is named; one without replies measured nothing."""
+    for name in ("absent.jsonl", "."):
+        code, out, err = run(capsys, tmp_path / name)
+        assert (2, []) == (code, out)
+        assert err[0].startswith(f"{tmp_path / name}: ")
     code, out, err = run(capsys, file_of(tmp_path, "", ""))
-    assert (2, "0 replies: 0 as expected, 0 unread, 0 silently wrong") == (code, out[-1])
-    assert "no replies" in err[0]
+    assert (2, 1, "0 replies") == (code, len(err), out[-1][:9])
 
 
 def test_the_misses_are_a_file_of_replies(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -122,18 +184,16 @@ def test_the_misses_are_a_file_of_replies(tmp_path: Path, capsys: pytest.Capture
     misses = tmp_path / "misses.jsonl"
     assert 0 == run(capsys, file, "--misses", misses)[0]
     (miss,) = map(json.loads, misses.read_text("utf-8").splitlines())
-    assert json.loads(shown) | {"got": miss["got"], "outcome": miss["outcome"]} == miss
-    assert ("Refuted", "silently wrong") == (miss["got"], miss["outcome"])
+    assert json.loads(shown) | {"got": "Refuted", "outcome": "silently wrong"} == miss
     code, out, _ = run(capsys, misses)
-    assert (0, "1 replies: 0 as expected, 0 unread, 1 silently wrong") == (code, out[-1])
+    assert (0, ["1", "0", "0", "1"]) == (code, re.findall(r"\d+", out[-1]))
     before = file.read_bytes()
     code, out, err = run(capsys, file, "--misses", file)
-    assert (2, before) == (code, file.read_bytes())
-    assert "would replace" in err[0]
+    assert (2, 1, before) == (code, len(err), file.read_bytes())
     assert out[-1].startswith("2 replies: ")
     code, out, err = run(capsys, file, "--misses", tmp_path / "absent" / "misses.jsonl")
     assert (2, "2 replies: ") == (code, out[-1][:11])
-    assert "misses.jsonl: No such file" in err[0]
+    assert "misses.jsonl" in err[0]
 
 
 def test_nothing_from_the_file_moves_the_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -157,13 +217,11 @@ def test_the_help_lists_every_operation(capsys: pytest.CaptureFixture[str]):
     """With the form of its readings."""
     with pytest.raises(SystemExit) as ended:
         replies.main(["--help"])
-    printed = capsys.readouterr().out
     assert 0 == ended.value.code
+    printed = capsys.readouterr().out.splitlines()
     for name, operation in OPERATIONS.items():
-        assert any(
-            one.split()[:1] == [name] and one.endswith(operation.shape.form)
-            for one in printed.splitlines()
-        )
+        form = operation.shape.form
+        assert any(one.split()[:1] == [name] and one.endswith(form) for one in printed), name
 
 
 def test_the_documented_example_gives_the_documented_sums(

@@ -8,9 +8,9 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.source import Benchmark, NativeFile, Source
 from fakes import MemoryCorpora, MemoryPages
+from project import SUPPORT
 
 Row = Mapping[str, object]
-Member = Source | Benchmark
 SOURCE = {one.name: one for one in SOURCES}
 BENCHMARK = {one.name: one for one in BENCHMARKS}
 MEMBERS: tuple[Member, ...] = (*SOURCES, *BENCHMARKS)
@@ -63,16 +63,12 @@ def faults(outcomes: Sequence[Draft | Reject]) -> list[tuple[int, str, str]]:
     return [(one.row, one.field, one.reason) for one in outcomes if isinstance(one, Reject)]
 
 
-FILE = Path(__file__).with_name("native_rows.json")
-SOUND: dict[str, tuple[int, Row]] = {
-    name: (sound["file"], sound["row"])
-    for name, sound in json.loads(FILE.read_text("utf-8")).items()
-}
-"""The number of a file of the source, and a row of it."""
-OPTIONAL = (
+TABLE = json.loads((SUPPORT / "native_rows.json").read_text("utf-8"))
+SOUND: dict[str, tuple[int, Row]] = {name: (index, row) for name, (index, row) in TABLE.items()}
+OPTIONAL = set(
     "explanation contamination_identifier num_hops positive_evidence negative_evidence "
-    "cited_doc_ids sentences justification full_article table_caption LONG_ANSWER"
-).split()
+    "cited_doc_ids sentences justification full_article table_caption LONG_ANSWER".split()
+)
 REQUIRED = [
     (name, field) for name, (_, row) in SOUND.items() for field in row if field not in OPTIONAL
 ]

@@ -28,6 +28,7 @@ from resources.policy_tiny.folder import load_base_policy
 from resources.store.parquet import write_parquet
 from tiny_models import tiny_chat
 from training_graph import claims
+from warm_programs import write_clients
 
 LIMIT_S = 1_200
 RULING = "<answer>1</answer>"
@@ -195,10 +196,11 @@ class Desk:
         }
 
 
-def project_in(folder: Path, page: str) -> Desk:
+def project_in(folder: Path, page: str, warm: Path | None = None) -> Desk:
     """A project's folder with the page's programs; ``make`` there shows what it would run.
 
-    ``pip`` checks that the project has the extras that it is given.
+    ``pip`` checks that the project has the extras that it is given. ``warm`` is the socket of
+    ``warm_programs``, which start at once.
     """
     write_programs(folder / "programs", stand_ins(page), sys.executable, ROOT)
     for name in ("configs", "constraints-gpu.txt", "dagster.yaml", "docs"):
@@ -207,6 +209,8 @@ def project_in(folder: Path, page: str) -> Desk:
     bins.mkdir(parents=True)
     for name in ("decomposerl", "dagster", "python"):
         (bins / name).symlink_to(Path(sys.prefix) / "bin" / name)
+    if warm:
+        write_clients(bins, warm)
     _program(bins / "pip", f'exec {sys.executable} {SUPPORT / "extras_stand_in.py"} "$@"')
     _program(folder / "programs/make", f'exec /usr/bin/make --dry-run -C {ROOT} "$@" > make.log')
     (folder / ".dagster_home").mkdir()
@@ -219,9 +223,9 @@ def _program(file: Path, line: str) -> None:
     file.chmod(0o755)
 
 
-def desk_in(folder: Path, page: str) -> Desk:
+def desk_in(folder: Path, page: str, warm: Path | None = None) -> Desk:
     """A project's folder with claims, base policy and a tiny chat model."""
-    desk = project_in(folder, page)
+    desk = project_in(folder, page, warm)
     (folder / "data").mkdir()
     for table, rows in ((SILVER_DECOMPOSED, 60), (TRAINING_CLAIMS, 8)):
         page = pl.format("Page {}. {}", pl.int_range(pl.len()), "evidence")
