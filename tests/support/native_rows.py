@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.claim import Draft, Reject
@@ -11,6 +10,7 @@ from fakes import MemoryCorpora, MemoryPages
 from project import SUPPORT
 
 Row = Mapping[str, object]
+Member = Source | Benchmark
 SOURCE = {one.name: one for one in SOURCES}
 BENCHMARK = {one.name: one for one in BENCHMARKS}
 MEMBERS: tuple[Member, ...] = (*SOURCES, *BENCHMARKS)

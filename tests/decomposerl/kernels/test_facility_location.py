@@ -223,7 +223,7 @@ def test_rounding_decides_nothing_between_two_rows_nearest_to_each_other(limit: 
         assert list(range(0, 40, 2)) == sorted(greedy.picks.tolist()), seed
 
 
-def picked(  # noqa: PLR0913 - what is varied
+def picked(
     vectors: NDArray[np.float32],
     k: int,
     parts: int,

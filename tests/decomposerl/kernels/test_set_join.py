@@ -265,7 +265,7 @@ def identical(expected: Matches, actual: Matches) -> bool:
 
 @LAW
 @given(texts, thresholds, shingles, few, few, st.sampled_from((0, 1, 3, 1_000)), orders)
-def test_the_split_join_is_the_join_of_one_process(  # noqa: PLR0913, PLR0917 - what is varied
+def test_the_split_join_is_the_join_of_one_process(
     rows: list[str],
     threshold: float,
     shingle: Shingle,
@@ -301,7 +301,7 @@ def test_templates_chains_and_copies_are_decided_alike_in_rounds(pairs: int):
 
 @LAW
 @given(texts, texts, thresholds, shingles, few, orders)
-def test_the_split_cross_join_is_the_join_of_one_process(  # noqa: PLR0913, PLR0917
+def test_the_split_cross_join_is_the_join_of_one_process(
     left: list[str], right: list[str], threshold: float, shingle: Shingle, size: int, order: int
 ):
     """Each left part against all of the right side."""
