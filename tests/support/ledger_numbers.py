@@ -1,0 +1,348 @@
+"""The ledger's rows of numbers: searches and selections, metrics, memory of a training run."""
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+from dagster_project.cli import app
+from decomposerl.evaluation.bootstrap import safe_interval
+from decomposerl.evaluation.calibration import fit_calibration, reliability
+from decomposerl.evaluation.paired import holm, mcnemar
+from decomposerl.evaluation.paired_seeds import mean_over_seeds
+from decomposerl.kernels.approximate_cosine import keep_first_approximate
+from decomposerl.kernels.cosine_filter import best_cross_cosine, cosine_pairs, keep_first_cosine
+from decomposerl.kernels.cosine_parts import VectorBlocks, keep_first_in_blocks
+from decomposerl.kernels.evidence_scan import scan
+from decomposerl.kernels.facility_location import coverage_gains, facility_location
+from decomposerl.kernels.greedi import greedi
+from decomposerl.kernels.matches import Matches, Pairs
+from decomposerl.kernels.selectors import METHODS, select_each
+from decomposerl.kernels.set_join import cross_matches, jaccard_pairs, keep_first_duplicates
+from decomposerl.kernels.set_parts import keep_first_in_parts
+from decomposerl.kernels.text_scan import best_overlap, content_words, normalise_claim, words
+from decomposerl.ports import Tasks
+from decomposerl.text.sentences import split_sentences
+from decomposerl.training.estimate import (
+    PAPER_CLAIMS,
+    batch_problems,
+    disk_bytes,
+    estimate_run,
+    groups_without,
+)
+from decomposerl.training.experiment import Grpo, steps_of
+from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
+from decomposerl.training.layout import LAYOUTS, commands, memory_table, variables
+from decomposerl.training.memory import estimate_memory, shape_of, weight_bytes
+from decomposerl.training.studies import STUDIES
+from fakes import MemoryArrays
+from ledger import digest
+from ledger_commands import plain_environment
+from perf.grpo_case import QWEN_7B
+from resources.mapper.in_process import InProcessMapper
+
+AWKWARD = (
+    "Mr. Holm of the U.S. Navy met Dr. A. B. Marrek at 5 p.m. on 3 May. He was late! “Why?” she "
+    "asked… Nobody knew. The mill (built c. 1840, see Fig. 2.) stood on St. John's Rd. It cost "
+    "3.5 million kr. \n1. First item. 2. Second one.\na) Not a sentence\n\nDOI 10.1000/182. e.g. "
+    "this one. «Ja.» Nein? 東京は大きい。 Was?! Ελλάδα. Ё. ﬁrst ligature. Cafe\u0301 closed. \t\n"
+    "Vs. Smith et al. 2020. No. 5 was red. He said no. 5 left.\u2028New line\u0085Next. "
+    "“the end” came. 'tis late. (so it was.) ok."
+)
+_WORDS = (
+    "mill bridge river Torbeck Odense built opened burnt sold in of the a year 1840 1871 Ada Holm "
+    "Ilva Marrek high old stone wooden first second north south coast town hall não Ærø don't"
+).split()
+
+
+def texts_of(rows: int, seed: int) -> list[str]:
+    """Made-up claims; every third one is an earlier one with a few words changed."""
+    rng, made = random.Random(seed), list[str]()
+    for row in range(rows):
+        if row % 3 == 2:
+            parts = rng.choice(made).split()
+            for _ in range(rng.randrange(3)):
+                parts[rng.randrange(len(parts))] = rng.choice(_WORDS)
+        else:
+            parts = [rng.choice(_WORDS) for _ in range(rng.randrange(3, 14))]
+        made.append(" ".join(parts))
+    return made
+
+
+def vectors_of(rows: int, seed: int, dimensions: int = 32) -> NDArray[np.float32]:
+    """Unit rows, many of them near an earlier one.
+
+    Each has 16 numbers, 1/4 or -1/4, so products and their sums are exact on every processor, and
+    many are equal.
+    """
+    rng, made = random.Random(seed), np.zeros((rows, dimensions), np.float32)
+    for row in range(rows):
+        if row % 3 == 2:
+            made[row] = made[rng.randrange(row)]
+            flipped = rng.sample(range(dimensions), rng.randrange(4))
+            made[row, flipped] *= -1
+        else:
+            made[row, rng.sample(range(dimensions), 16)] = rng.choices((-0.25, 0.25), k=16)
+    return made
+
+
+def kernel_entries(_: Path) -> Mapping[str, Any]:
+    """What the searches, selections and text scans give on made-up inputs of fixed seeds."""
+    return {
+        "lexical": dict(_lexical()),
+        "cosine": dict(_cosine()),
+        "selection": dict(_selection()),
+        "text": _text(),
+    }
+
+
+def _lexical() -> Iterator[tuple[str, Any]]:
+    texts, others = texts_of(300, 1), texts_of(200, 2)
+    for engine, shingle in product(("exact", "minhash_verified", "minhash"), ("word", "char_5")):
+        for threshold in (0.5, 0.7, 0.9):
+            found = keep_first_duplicates(texts, threshold, engine=engine, shingle=shingle)
+            yield f"keep first {engine} {shingle} {threshold}", _matches(found)
+        across = cross_matches(texts, others, 0.6, engine=engine, shingle=shingle)
+        yield f"across {engine} {shingle}", _matches(across)
+    yield "over budget", _matches(keep_first_duplicates(texts, 0.7, candidate_budget=10))
+    yield "pairs", _pairs(jaccard_pairs(texts, 0.4))
+    parts = [lambda start=start: texts[start : start + 100] for start in range(0, 300, 100)]
+    yield "in parts", _matches(keep_first_in_parts(parts, 0.6, _tasks(), postings=300))
+
+
+def _cosine() -> Iterator[tuple[str, Any]]:
+    vectors, others = vectors_of(500, 3), vectors_of(300, 4)
+    for threshold in (0.6, 0.8, 0.95):
+        yield f"keep first {threshold}", _matches(keep_first_cosine(vectors, threshold))
+        yield f"across {threshold}", _matches(best_cross_cosine(vectors, others, threshold))
+    yield "pairs", _pairs(cosine_pairs(vectors, 0.7))
+    arrays = MemoryArrays()
+    blocks, tasks = _blocks(vectors, arrays), _tasks(arrays)
+    yield "in blocks", _matches(keep_first_in_blocks(blocks, 0.8, tasks))
+    found, recall = keep_first_approximate(blocks, 0.8, tasks, probes=4, sample=200)
+    yield "approximate", {"removed": int(found.is_matched.sum()), "recall": recall.sampled}
+
+
+def _selection() -> Iterator[tuple[str, Any]]:
+    vectors = vectors_of(300, 5)
+    cells = [(np.arange(0, 180), 25), (np.arange(180, 300), 200)]
+    for method in sorted({*METHODS} - {"apricot"}):  # which compiles for ten seconds
+        for number, chosen in enumerate(select_each(vectors, cells, method, 7)):
+            found = _picks(chosen.picks, chosen.gains)
+            exact = method != "k_means"  # its centres are rounded
+            yield f"{method} {number}", found if exact else {"picks": len(chosen.picks)}
+    listed = facility_location(vectors, 40, matrix_bytes=50_000)
+    yield "in lists", _picks(listed.picks, listed.gains)
+    arrays = MemoryArrays()
+    parted = greedi(_blocks(vectors, arrays), 30, 3, _tasks(arrays))
+    yield "in parts", _picks(parted.greedy.picks, parted.greedy.gains) | {"ratio": parted.ratio}
+    yield "gains of picks", {"gains": coverage_gains(vectors, [5, 17, 200])[0].tolist()}
+
+
+def _tasks(arrays: MemoryArrays | None = None) -> Tasks:
+    return Tasks(InProcessMapper(), arrays or MemoryArrays(), threads=1)
+
+
+def _blocks(vectors: NDArray[np.float32], arrays: MemoryArrays) -> VectorBlocks:
+    return VectorBlocks.write(arrays, "vectors", np.array_split(vectors, 3))
+
+
+def _matches(found: Matches) -> dict[str, Any]:
+    """How many rows have a match, a digest of which, and the mean of how near they are."""
+    return {
+        "matched": int(found.is_matched.sum()),
+        "rows": digest(found.matched.tolist()),
+        "similarity": float(found.similarity.mean()),
+        # How cosines are filtered depends on what is fast on this machine.
+        "engine": found.engine.partition("_")[0],
+    }
+
+
+def _pairs(found: Pairs) -> dict[str, Any]:
+    return {
+        "pairs": len(found.earlier),
+        "rows": digest([found.earlier.tolist(), found.later.tolist()]),
+        "similarity": float(found.similarity.mean()),
+        "engine": found.engine,
+    }
+
+
+def _picks(picks: NDArray[np.int64], gains: NDArray[np.float64]) -> dict[str, Any]:
+    return {"picks": digest(picks.tolist()), "first": picks[:5].tolist(), "sum": float(gains.sum())}
+
+
+def _text() -> dict[str, Any]:
+    claims, others = texts_of(200, 6), texts_of(200, 7)
+    evidence = [f"{one[: 5 * place % 60]}.\n{two}. {AWKWARD[:place % 300]}" for place, (one, two) in
+                enumerate(zip(claims, others, strict=True))]  # fmt: skip
+    tables = pl.Series([place % 4 == 0 for place in range(200)])
+    scanned = scan(pl.Series(claims), pl.Series(evidence), tables)
+    return {
+        "sentences": split_sentences(AWKWARD),
+        "words": " ".join(words(AWKWARD)),
+        "content": digest(sorted(content_words(AWKWARD))),
+        "normalised": normalise_claim(AWKWARD),
+        "scan": [digest(scanned.sentences.tolist()), digest(scanned.words.tolist())],
+        "overlap": float(scanned.overlap.mean()),
+        "overlap of rows": digest([round(best_overlap(one, two, table=bool(table)), 9) for one, two,
+                                   table in zip(claims, evidence, tables, strict=True)]),
+    }  # fmt: skip
+
+
+_CHOSEN = ("--dev-predictions", "dev.jsonl", "--dev-labels", "labels.jsonl", "--choose")
+MEASURED: Mapping[str, tuple[str, ...]] = {
+    "verdicts": ("--verdict", "said"),
+    "unread as a class": ("--verdict", "said", "--unread", "class"),
+    "unread left out": ("--verdict", "said", "--unread", "leave-out"),
+    "groups": ("--verdict", "said", "--group", "kind", "--document", "document"),
+    "where": ("--verdict", "said", "--where", "kind=b", "--where", "document!=d3"),
+    "few documents": ("--verdict", "said", "--where", "kind=b", "--document", "document"),
+    "scores": ("--score", "value", "--threshold", "0.6"),
+    "scores of few": ("--score", "value", "--where", "kind=b", "--document", "document"),
+    "inclusive": ("--score", "value", "--threshold", "0.5", "--inclusive"),
+    "threshold by f1": ("--score", "value", *_CHOSEN, "f1"),
+    "threshold by accuracy": (
+        *("--score", "value", *_CHOSEN, "balanced_accuracy", "--candidates", "hundredths"),
+    ),
+    "several": ("--score", "value", "--several", "max"),
+    "without predictions": ("--verdict", "said", "--missing", "wrong"),
+}
+
+
+def metric_entries(folder: Path) -> Mapping[str, Any]:
+    """What ``decomposerl metrics`` gives of made-up predictions, and tests and curves of others."""
+    _write_results(folder)
+    return {
+        "command": {name: _measured(words) for name, words in MEASURED.items()},
+        "tests": _tests(),
+        "calibration": _calibrations(),
+    }
+
+
+def _write_results(folder: Path) -> None:
+    """Labels, predictions and further predictions for a threshold: 300 made-up claims."""
+    rng = random.Random(11)
+    labels, said, dev = list[Any](), list[Any](), list[Any]()
+    for row in range(300):
+        label = rng.choice(("Supported", "Refuted", "Refuted"))
+        chance = min(0.99, max(0.01, rng.randrange(100) / 100 * 0.7 + 0.3 * (label == "Supported")))
+        verdict = rng.choice([label, label, label, "Supported", "Refuted", None])
+        known = {"id": f"c{row}", "label": label}
+        labels.append(known | {"kind": rng.choice("abc"), "document": f"d{row // 4}"})
+        said.append({"id": f"c{row}", "said": verdict, "value": chance})
+        dev.append({"id": f"c{row}", "value": rng.randrange(100) / 100})
+    for name, rows in (("labels", labels), ("said", said), ("dev", dev)):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text, "utf-8")
+    several = "".join(
+        json.dumps({**row, "value": value}) + "\n" for row in said for value in (0.4, row["value"])
+    )
+    (folder / "several.jsonl").write_text(several, "utf-8")
+    fewer = "".join(json.dumps(row) + "\n" for row in said[:280])
+    (folder / "fewer.jsonl").write_text(fewer, "utf-8")
+
+
+def _measured(arguments: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
+    """The page of the command as JSON; of each metric one list of its numbers."""
+    file = "said.jsonl"
+    if "--several" in arguments:
+        file = "several.jsonl"
+    if "--missing" in arguments:
+        file = "fewer.jsonl"
+    with plain_environment():
+        words = ["metrics", file, "labels.jsonl", *arguments, "--draws", "200", "--json"]
+        done = CliRunner().invoke(app, words)
+    if done.exit_code:
+        raise AssertionError(f"{arguments}: {done.stderr}")
+    page = json.loads(done.stdout)
+    rows = {}
+    for row in page.pop("metrics"):
+        words = [str(value) for value in row.values() if isinstance(value, str)]
+        numbers = [value for value in row.values() if not isinstance(value, str)]
+        rows[" ".join(words)] = numbers
+    return page | {"metrics": rows, "notes": digest(done.stderr)}
+
+
+def _tests() -> dict[str, Any]:
+    rng = np.random.default_rng(12)
+    first, second = rng.integers(0, 2, (2, 80)).astype(bool)
+    draws = rng.integers(0, 1000, 200) / 1000
+    mean, bounds = mean_over_seeds(np.array([0.71, 0.74, 0.69, 0.75]))
+    return {
+        "holm": holm([0.01, 0.04, 0.03, 0.2, 0.001]),
+        "mcnemar": mcnemar(first, second),
+        "over seeds": [mean, *bounds],
+        "by units": {str(units): [str(round(end, 9)) for end in safe_interval(draws, units)]
+                     for units in (29, 30, 60)},
+    }  # fmt: skip
+
+
+def _calibrations() -> dict[str, Any]:
+    rng = np.random.default_rng(13)
+    confidences = rng.integers(50, 100, 800) / 100
+    right = rng.integers(0, 100, 800) < 100 * confidences**2
+    evidence = np.arange(800) // 4
+    fits = {
+        method: fit_calibration(
+            confidences,
+            right,
+            method,
+            model="m",
+            prompt_hash="p",
+            fitted_on="made up",
+            evidence=evidence,
+        ).model_dump()
+        for method in ("temperature", "isotonic")
+    }
+    return fits | {"reliability": reliability(confidences, right, 10).to_dicts()}
+
+
+QWEN_3B = QWEN_7B | {
+    "hidden_size": 2_048,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "intermediate_size": 11_008,
+    "vocab_size": 151_936,
+    "tie_word_embeddings": True,
+}
+
+
+def memory_entries(_: Path) -> Mapping[str, Any]:
+    """Memory, costs and layouts of the paper's runs, and every recipe and study by digest."""
+    shapes = {"7b": shape_of(QWEN_7B), "3b": shape_of(QWEN_3B)}
+    run = estimate_run(PAPER_7B, PAPER_CLAIMS, None, 12.5)
+    return {
+        "memory": {
+            f"{name}, {processes} processes, checkpointing={kept}": asdict(estimate)
+            | {"total": estimate.total, "updating": estimate.updating}
+            for name, shape in shapes.items()
+            for processes, kept in ((1, True), (1, False), (4, True))
+            for estimate in [estimate_memory(shape, PAPER_7B, processes, checkpointing=kept)]
+        },
+        "weights": {name: [weight_bytes(one), weight_bytes(one, fp8=True)]
+                    for name, one in shapes.items()},
+        "run": asdict(run),
+        "disk": dict(disk_bytes(run, shapes["7b"].adapter(PAPER_7B.lora), 400, 3)),
+        "groups without": groups_without(42.0, 0.001),
+        "batch problems": batch_problems(Grpo(per_device_batch=3, global_batch=16), 2),
+        "layouts": {one.name: [memory_table(one), commands(one), variables(one)]
+                    for one in LAYOUTS},
+        "recipes": {one.name: _recipe(one) for one in EXPERIMENTS},
+        "studies": {one.name: digest(json.loads(json.dumps(asdict(one), default=str)))
+                    for one in STUDIES},
+    }  # fmt: skip
+
+
+def _recipe(recipe: Any) -> list[Any]:  # noqa: ANN401 - an experiment
+    """Its steps on as many claims as the paper's, and a digest of all its fields."""
+    fields = json.loads(json.dumps(asdict(recipe), default=str))
+    return [steps_of(recipe, PAPER_CLAIMS.claims), digest(fields)]
