@@ -9,28 +9,197 @@ come next, and the report's address. What was made before and did not change sin
 
 import argparse
 import dataclasses
+import hashlib
+import json
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import polars as pl
 
-from dagster_project import demo_pages as pages
-from dagster_project.finished_parts import FinishedParts
 from dagster_project.job_runs import JobRuns, read_config
-from dagster_project.profiles import Profile, load_env_file, profile_from_environment
+from dagster_project.profiles import Profile, load_env_file, profile_from_environment, titles_for
 from dagster_project.progress_display import own_stream
 from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal
 from dagster_project.verify_command import print_claim
 from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.method import Verification
+from decomposerl.claims.catalogue import SOURCES
+from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.systems import systems as all_systems
-from decomposerl.reports.training_report import duration
+from decomposerl.reports.attrition import attrition_text, attrition_wide
+from decomposerl.reports.leaderboard_report import leaderboard_text
+from decomposerl.reports.training_report import changes_text, duration
+from decomposerl.reports.verified import VerifiedClaim, Verifying
+from decomposerl.traces.trace import Cycle
+from decomposerl.training.curves import changes
+from resources.evaluation.results_folder import with_sample_note
 from resources.report.files import report_html_path
 from resources.store.event_log import kept_open
 from resources.store.parquet import DataFolder
+from resources.store.temporary import replace_file
+from resources.training.run_inputs import policy_folder
+from resources.training.run_store import RunFolder, read_outcome
+
+FILE = "demo.json"
+_ROOT = Path(__file__).resolve().parent.parent
+_CODE = ("assets", "dagster_project", "decomposerl", "resources", "sample")
+_COMPILED = "__pycache__"
+
+
+class FinishedParts:
+    """The parts that were finished, in the order of the demo."""
+
+    def __init__(self, data: Path, profile: str) -> None:
+        """``profile`` is all of its settings as text."""
+        self._data, self._file, self._profile = data, data / FILE, profile
+        self._before = ""
+        self._known = self._read()
+
+    def has(self, name: str, settings: Mapping[str, Any], keys: Collection[str]) -> bool:
+        """Whether the part is finished and unchanged; its assets are ``keys``."""
+        digest = self._digest(name, settings, keys)
+        if self._known.get(name) != digest:
+            return False
+        self._before = digest
+        return True
+
+    def add(self, name: str, settings: Mapping[str, Any], keys: Collection[str]) -> None:
+        """The part is finished."""
+        self._before = self._known[name] = self._digest(name, settings, keys)
+        text = json.dumps(self._known, indent=1)
+        replace_file(self._file, lambda path: path.write_text(text, "utf-8"))
+
+    def forget(self) -> None:
+        """No part is finished."""
+        self._known = {}
+
+    def _read(self) -> dict[str, str]:
+        """What is recorded; nothing where the file is damaged."""
+        try:
+            known = json.loads(self._file.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def _digest(self, name: str, settings: Mapping[str, Any], keys: Collection[str]) -> str:
+        partition = name.partition("/")[2]
+        files = [self._left(key, partition) for key in sorted(keys)]
+        facts = [name, self._before, self._profile, self._code, settings, files]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def _left(self, key: str, partition: str) -> list[list[str | int]]:
+        """Name, size and time of change of the files of an asset."""
+        place = self._data / key / partition
+        table = place.with_name(f"{place.name}.parquet")
+        found = [table] if table.is_file() else sorted(filter(Path.is_file, place.rglob("*")))
+        stats = [(one.name, one.stat()) for one in found]
+        return [[one, stat.st_size, stat.st_mtime_ns] for one, stat in stats]
+
+    @cached_property
+    def _code(self) -> str:
+        """Over the files of this project and the packages that decide what a part makes."""
+        packages = sorted(f"{one.name} {one.version}" for one in distributions())
+        digest = hashlib.sha256("\n".join(packages).encode())
+        for folder in _CODE:
+            for path in sorted((_ROOT / folder).rglob("*")):
+                if path.is_file() and path.parent.name != _COMPILED:
+                    digest.update(f"{path.relative_to(_ROOT)}\n".encode())
+                    digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()
+
+
+_HELD_OUT = ("format", "verification", "question_count", "necessity", "joint", "total")
+_MOST_QUESTIONS = 6
+
+
+def attrition_page(folder: DataFolder) -> str:
+    """The paper's table of the funnel."""
+    raw = {source.name: source.paper_raw for source in SOURCES if source.paper_raw is not None}
+    titles = {source.name: source.title for source in SOURCES}
+    return attrition_text(attrition_wide(folder.read("attrition"), raw, titles))
+
+
+def training_page(folder: DataFolder, recipe: str) -> str:
+    """What training changed on held-out claims."""
+    outcome = read_outcome(RunFolder(policy_folder(folder, recipe)))
+    wanted = {f"held_out_sampled/{name}" for name in _HELD_OUT} | {
+        "held_out_greedy/balanced_accuracy"
+    }
+    before, after = (
+        {key: value for key, value in measures.items() if key in wanted}
+        for measures in (outcome.before, outcome.after)
+    )
+    engine = outcome.judge.get("engine", "")
+    return f"{changes_text(changes(before, after))}\n{outcome.steps} steps; judge {engine}"
+
+
+def board_page(folder: DataFolder, profile: Profile) -> str:
+    """The leaderboard's means, one row a system."""
+    board = folder.read("leaderboard")
+    titles = titles_for(profile)
+    return with_sample_note(leaderboard_text(board, titles, only=MEANS), folder, board, titles)
+
+
+def made_page(folder: DataFolder, recipe: str) -> str:
+    """What the demo made, and where it is."""
+    claims, board = folder.read("training_claims").height, folder.read("leaderboard")
+    systems = board.filter(pl.col("engine").is_not_null())["system"].n_unique()
+    rows = (
+        ("training claims", f"{claims:,}", "training_claims.parquet"),
+        ("adapter", recipe, str(RunFolder(policy_folder(folder, recipe)).adapter)),
+        ("systems with scores", f"{systems:,}", "scores/"),
+        ("all tables, in DuckDB", "", "decomposerl.duckdb"),
+    )
+    return "\n".join(
+        f"  {what:<24}{count:>6}  {folder.path / place}" for what, count, place in rows
+    )
+
+
+def shown_claim(folder: DataFolder, system: str) -> VerifiedClaim | None:
+    """A claim that the system got right: the one with most answers that rest on the evidence."""
+    return max(map(_verified, _right(folder, system)), key=_rank, default=None)
+
+
+def dropped_claim(folder: DataFolder) -> str | None:
+    """The id of a claim that was dropped because another one is similar."""
+    drops = folder.read("drops/deduplicated").filter(pl.col("matched_claim_id").is_not_null())
+    return min(drops["claim_id"].to_list(), default=None)
+
+
+def _rank(one: VerifiedClaim) -> tuple[int, int]:
+    return sum(bool(each.evidence) for each in one.questions), -len(one.questions)
+
+
+def _right(folder: DataFolder, system: str) -> Iterator[dict[str, Any]]:
+    """The predictions that match the label, with the claim's texts."""
+    pattern = f"predictions/*/{system}.parquet"
+    for path in sorted(folder.pulled(pattern).glob(pattern)):
+        key = f"benchmark/{path.parent.name}"
+        if not folder.exists(key):  # a test set that is derived from another one
+            continue
+        texts = folder.read(key).select("claim_id", "claim", "evidence", "label")
+        rows = pl.read_parquet(path).filter(pl.col("questions").is_between(1, _MOST_QUESTIONS))
+        joined = rows.join(texts, on="claim_id").filter(pl.col("verdict") == pl.col("label"))
+        yield from joined.sort("claim_id").iter_rows(named=True)
+
+
+def _verified(row: dict[str, Any]) -> VerifiedClaim:
+    cycles = tuple(
+        Cycle(one["question"], one["answer"], one["thought"]) for one in row["trace"]["cycles"]
+    )
+    ended = Verification(row["verdict"], row["parse_status"], row["reply"], cycles)
+    about = Verifying(row["system"], row["engine"], row["prompt_hash"])
+    return about.verified(row["claim"], row["evidence"], ended, None, row["claim_id"])
+
 
 RECIPE = "tiny"
 CONFIGS = {"funnel": "demo.yaml", "train": "demo_train.yaml", "policy": "demo_evaluate.yaml"}
@@ -107,14 +276,14 @@ class Demo:
     def _curate(self) -> bool:
         made = self._job("funnel", config=CONFIGS["funnel"])
         if made:
-            self.terminal.print(f"\n{pages.attrition_page(self.folder)}")
+            self.terminal.print(f"\n{attrition_page(self.folder)}")
         return made
 
     def _train(self) -> bool:
         inputs = self._job("training_inputs")
         made = inputs and self._job("train", RECIPE, config=CONFIGS["train"])
         if made:
-            self.terminal.print(f"\n{pages.training_page(self.folder, RECIPE)}")
+            self.terminal.print(f"\n{training_page(self.folder, RECIPE)}")
         return made
 
     def _evaluate(self) -> bool:
@@ -157,14 +326,14 @@ class Demo:
 def _show_end(profile: Profile, folder: DataFolder) -> None:
     """One verified claim, what was made, the leaderboard, and the next commands."""
     say = Terminal().print
-    claim = pages.shown_claim(folder, policy())
+    claim = shown_claim(folder, policy())
     if claim is not None:
         say(f"\nA claim that {policy()} got right")
         print_claim(claim)
-    say(f"Made\n{pages.made_page(folder, RECIPE)}")
-    say(f"\nThe leaderboard's means\n{pages.board_page(folder, profile)}")
+    say(f"Made\n{made_page(folder, RECIPE)}")
+    say(f"\nThe leaderboard's means\n{board_page(folder, profile)}")
     say("\nNext")
-    for what, words in _next(pages.dropped_claim(folder)):
+    for what, words in _next(dropped_claim(folder)):
         say(f"  {what:<28}{shlex.join(words)}")
     say(f"\nEvery table and figure, for a browser: {report_html_path(folder.path).as_uri()}")
 

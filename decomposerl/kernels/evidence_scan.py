@@ -23,8 +23,7 @@ from decomposerl.kernels.text_scan import (
 from decomposerl.kernels.threads import Team
 
 if TYPE_CHECKING:
-    from decomposerl.kernels.decoding_loops import DecodedText, Texts
-    from decomposerl.kernels.text_loops import LanguageTables, Lexicon
+    from decomposerl.kernels.text_loops import DecodedText, LanguageTables, Lexicon, Texts
 
 ROWS_A_BLOCK = 1_024
 Columns = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -92,7 +91,7 @@ def _tallies(block: pl.DataFrame, language: "LanguageTables") -> NDArray[np.int6
 
 
 def _texts(column: pl.Series) -> "Texts":
-    from decomposerl.kernels.decoding_loops import Texts
+    from decomposerl.kernels.text_loops import Texts
 
     # Arrow's own buffers: the loops read the UTF-8 without a copy or a Python string per row.
     strings = column.to_arrow()
@@ -103,7 +102,7 @@ def _texts(column: pl.Series) -> "Texts":
 
 def _scratch(texts: "Texts") -> "DecodedText":
     """Space to decode the longest of the texts into."""
-    from decomposerl.kernels.decoding_loops import DecodedText
+    from decomposerl.kernels.text_loops import DecodedText
 
     # A text has no more code points than bytes; one more for the line break that closes it.
     most = int(np.diff(texts.offsets).max(initial=0)) + 1
@@ -138,13 +137,13 @@ def _language() -> "LanguageTables":
 
 
 def _function_words() -> "Lexicon":
-    from decomposerl.kernels import decoding_loops, text_loops
+    from decomposerl.kernels import text_loops
 
     kinds, lower = code_points()
     text = _texts(pl.Series([" ".join(sorted(FUNCTION_WORDS))]))
     decoded = _scratch(text)
-    length = decoding_loops.decode(text, 0, kinds, lower, decoded)
-    count = decoding_loops.find_words(decoded, length)
+    length = text_loops.decode(text, 0, kinds, lower, decoded)
+    count = text_loops.find_words(decoded, length)
     lexicon = _lexicon(decoded.codes, count)
     text_loops.collect_words(decoded, count, lexicon, _lexicon(decoded.codes, 0))
     return lexicon

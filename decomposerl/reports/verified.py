@@ -15,7 +15,7 @@ from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import Confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
-from decomposerl.text.number_lists import lists_more
+from decomposerl.text.numbers import lists_more
 from decomposerl.traces.grounding import says_something, sentences_behind
 from decomposerl.traces.trace import Verdict
 

@@ -21,8 +21,7 @@ from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
 from decomposerl.table import Table
-from resources.catalogue.training_views import ATTEMPTS, attempts
-from resources.catalogue.views import Current, views
+from resources.catalogue.views import ATTEMPTS, Current, attempts, views
 from resources.store.mirror import pull
 from resources.store.rows import counted_rows
 from resources.store.temporary import aside, rename

@@ -9,8 +9,7 @@ one question; a claim without a letter or digit gives none.
 import re
 from collections.abc import Sequence
 
-from decomposerl.text.clause_words import AUXILIARIES, PRONOUNS, first_finite
-from decomposerl.text.clauses import checks_of
+from decomposerl.text.clauses import AUXILIARIES, PRONOUNS, checks_of, first_finite
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import STOP_WORDS
 

@@ -20,7 +20,7 @@ from resources.evaluation.rule_systems import task_of
 from resources.evaluation.verifier_caller import HostedVerifierCaller, VerifierCaller, scored_above
 from resources.hub.locks import MAIN
 from resources.store.result_store import ResultStores
-from resources.verifier.chunk_tokens import ChunkTokens
+from resources.verifier.chunks import ChunkTokens
 from resources.verifier.classifier import ClassifierVerifier
 from resources.verifier.minicheck_form import minicheck_form
 from resources.verifier.own_chat import OwnChatVerifier

@@ -7,7 +7,7 @@ quotation or "between A and B".
 import re
 from collections.abc import Iterator
 
-from decomposerl.text.clause_words import AUXILIARIES
+from decomposerl.text.clauses import AUXILIARIES
 from decomposerl.text.words import word_set
 from resources.judge.rule_text import clean
 from resources.judge.rule_words import FRAME_WORDS, read, shared

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from decomposerl.judge.call import AnswersVerdict
-from decomposerl.text.clause_words import first_finite
-from decomposerl.text.clauses import checks_of
+from decomposerl.text.clauses import checks_of, first_finite
 from decomposerl.text.words import has_opposite
 from decomposerl.traces.abstention import abstains
 from resources.judge.rule_text import clean

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from decomposerl.text.clause_words import AUXILIARIES
+from decomposerl.text.clauses import AUXILIARIES
 from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.abstention import abstains
 from resources.judge.rule_text import clean

@@ -27,7 +27,7 @@ from resources.hub.models import hub_model as hub_row
 from resources.store.bucket import Bucket, Changed
 from resources.store.mirror import mirror_of
 from resources.tokens.model_tokens import tokenizer_file
-from resources.verifier.chunk_tokens import BYTES
+from resources.verifier.chunks import BYTES
 from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form
 from resources.vllm.version import (
     installed_version,

@@ -17,8 +17,7 @@ from decomposerl.errors import EngineError
 from decomposerl.ports import TokenCounter
 from decomposerl.prompts.verifier import VerifierForm
 from resources.chat.engine import ChatEngine, StoringChat
-from resources.verifier.chunk_tokens import BYTES
-from resources.verifier.chunks import utf8_bytes
+from resources.verifier.chunks import BYTES, utf8_bytes
 from resources.verifier.questions import ClaimSplit, Pair, combined, questions
 
 RULES = 1

@@ -13,7 +13,7 @@ from decomposerl.errors import ConfigError
 from resources.chat.resource import ChatResource
 from resources.embedder.resource import NumberType
 from resources.hub.locks import MODELS_LOCK, ModelLocks
-from resources.verifier.chunk_tokens import ChunkTokens
+from resources.verifier.chunks import ChunkTokens
 from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.minicheck_form import minicheck_form
 from resources.verifier.minicheck_hosted import HostedMiniCheck

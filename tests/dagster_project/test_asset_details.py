@@ -13,9 +13,8 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 from dagster._core.definitions.data_version import StaleStatus
 from dagster._utils.test.data_versions import get_stale_status_resolver
 
-from dagster_project.asset_details import FILL_MISSING
+from dagster_project.asset_details import DECIDE, FILL_MISSING
 from dagster_project.code_reader import CodeReader
-from dagster_project.code_versions import DECIDE
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile, profile_from_environment, resources_for
 from decomposerl.errors import ConfigError

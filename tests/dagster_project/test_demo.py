@@ -10,10 +10,9 @@ import polars as pl
 import pytest
 import yaml
 
-from dagster_project import demo, demo_pages
+from dagster_project import demo
 from dagster_project.definitions import defs
-from dagster_project.demo import baselines, policy
-from dagster_project.finished_parts import FILE, FinishedParts
+from dagster_project.demo import FILE, FinishedParts, baselines, policy
 from dagster_project.job_runs import JobRuns, read_config
 from dagster_project.jobs import EXAMPLES, JOB_NAMES
 from dagster_project.profiles import Profile
@@ -244,9 +243,9 @@ def test_what_training_changed_is_a_few_lines(after: float | None, tmp_path: Pat
     run.path.mkdir(parents=True)
     outcome = TrainingOutcome(20, 0, "", run.adapter, run.curves, BEFORE, measured, {}, {}, {})
     write_outcome(run, replace(outcome, judge={"engine": "rules"}))
-    page = demo_pages.training_page(folder, "tiny")
+    page = demo.training_page(folder, "tiny")
     lines = [line for line in page.splitlines() if "0.250" in line]
-    assert len(demo_pages._HELD_OUT) + 1 == len(lines)
+    assert len(demo._HELD_OUT) + 1 == len(lines)
     assert all(("+0.500" in line) == (after is not None) for line in lines)
     assert "20 steps; judge rules" == page.splitlines()[-1]
 
@@ -272,10 +271,10 @@ def test_the_shown_claim_is_right_and_rests_on_evidence(tmp_path: Path):
         prediction("b", "Supported", 2, "I don't know."),
         prediction("c", "Supported", 1, "The bridge opened in 1871."),
     ]
-    assert demo_pages.shown_claim(folder, policy()) is None
+    assert demo.shown_claim(folder, policy()) is None
     write_parquet(pl.DataFrame(rows), tmp_path / f"predictions/fever/{policy()}.parquet")
     write_parquet(pl.DataFrame(claims), tmp_path / "benchmark/fever.parquet")
-    shown = demo_pages.shown_claim(folder, policy())
+    shown = demo.shown_claim(folder, policy())
     assert shown is not None
     assert ("c", "Supported", "claim c") == (shown.claim_id, shown.verdict, shown.claim)
     assert ("The bridge opened in 1871.",) == shown.questions[0].evidence

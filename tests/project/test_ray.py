@@ -39,10 +39,10 @@ from ray_parts import RayNodes, two_nodes
 from resources.chat.client import ChatClient
 from resources.chat.reply_store import REPLIES_FILE
 from resources.chat.shared_replies import replies_in
+from resources.decomposer.resource import StoredDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
-from resources.decomposer.stored import StoredDecomposer
 from resources.embedder.minilm import MiniLM
-from resources.embedder.stored import StoredEmbedder
+from resources.embedder.resource import StoredEmbedder
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper

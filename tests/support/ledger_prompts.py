@@ -152,7 +152,7 @@ def _written(method: str) -> Reply:
     return reply
 
 
-def _driven(  # noqa: PLR0913, PLR0917 - a run and what records it
+def _driven(
     method: Method,
     protocol: Any,  # noqa: ANN401 - a protocol's name
     given: ClaimInput,

@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 from dagster_pipes import PipesCliArgsParamsLoader
 
-from dagster_project.worker_output import Output, opened_output
+from dagster_project.worker import Output, opened_output
 from decomposerl.progress import bar
 from decomposerl.schemas import CURVES
 from decomposerl.training.curves import CurvePoint, curve_rows

@@ -8,7 +8,7 @@ a statement against evidence; the rules of the embedded judge check answers agai
 import re
 from collections.abc import Generator, Mapping, Sequence
 
-from decomposerl.text.number_lists import lists_more
+from decomposerl.text.numbers import lists_more
 from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.rule_chat.reading import (
     evidence_in,

@@ -6,7 +6,7 @@ Takes texts in the forms that methods write them, gives their parts.
 import re
 from collections.abc import Mapping
 
-from decomposerl.text.clause_words import AUXILIARIES
+from decomposerl.text.clauses import AUXILIARIES
 from resources.judge.rule_document import asks_yes_or_no
 
 _PAIR = re.compile(r"^Q(\d+): (.*)\nA\1: (.*)$", re.MULTILINE)

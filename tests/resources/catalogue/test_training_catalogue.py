@@ -8,7 +8,7 @@ import pytest
 
 from decomposerl import schemas
 from resources.catalogue.database import build_catalogue, open_catalogue
-from resources.catalogue.training_views import ATTEMPTS, attempts
+from resources.catalogue.views import ATTEMPTS, attempts
 from resources.training.rollout_log import LogTable, read_log
 from training_files import COUNTING, EXPERIMENT, write_policy
 

@@ -26,8 +26,8 @@ from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from fault_server import DRIPPING, Answer, FaultServer, streaming
 from fault_server import MODEL as SERVED
 from resources.embedder.hosted import BYTES_PER_TOKEN, EmbeddingsStopped, HostedEmbedder
+from resources.embedder.resource import StoredEmbedder
 from resources.embedder.sentence_transformers_engine import SentenceEmbedder
-from resources.embedder.stored import StoredEmbedder
 from resources.store.result_store import ResultStores
 from strategies import law
 

@@ -6,7 +6,7 @@ import pytest
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput, Procedure
-from decomposerl.text.number_lists import lists_more
+from decomposerl.text.numbers import lists_more
 from evaluation_parts import shelf
 from fakes import ScriptedVerifier
 from resources.evaluation.rule_chat.chat import RuleChat

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
 from mapped_work import SENTENCES, SILENCE, PaidWords, WordsOf, answer_words, noted
-from resources.decomposer.stored import StoredDecomposer
-from resources.embedder.stored import StoredEmbedder
-from resources.entities.stored import StoredEntities
+from resources.decomposer.resource import StoredDecomposer
+from resources.embedder.resource import StoredEmbedder
+from resources.entities.resource import StoredEntities
 from resources.mapper.processes import ProcessMapper
 from resources.store import replay, result_store
 from resources.store.result_store import (

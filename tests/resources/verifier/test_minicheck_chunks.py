@@ -12,8 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from decomposerl.errors import EngineMissing
 from decomposerl.kernels.text_scan import sentences
 from resources.verifier.batches import batches
-from resources.verifier.chunk_tokens import ChunkTokens
-from resources.verifier.chunks import Measure, chunks, utf8_bytes, words
+from resources.verifier.chunks import ChunkTokens, Measure, chunks, utf8_bytes, words
 from resources.verifier.questions import ClaimSplit, combined, questions
 from strategies import LAW
 
