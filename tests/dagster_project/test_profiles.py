@@ -57,7 +57,7 @@ def test_a_misspelt_variable_is_refused_with_the_nearest():
 
 
 def test_other_programs_may_have_their_variables():
-    """Kubernetes' for a Service named like the project, too; the example has those that are read."""
+    """Those of Kubernetes for a Service named like the project, too; ours are in the example."""
     assert Profile("embedded", None, ROOT / "data") == profile_from_environment({})
     for name in IGNORED:
         assert profile_from_environment({}) == profile_from_environment({name: "tcp://10.0.0.7"})
