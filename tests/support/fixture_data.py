@@ -15,6 +15,7 @@ from decomposerl.claims.claim import claim_id
 from decomposerl.funnel.settings import DedupSettings
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition
 from evaluation_files import write_evaluation
+from plain_rows import plain, table_of
 from training_files import write_policy
 
 HOSTILE = "a|b **bold** <img src=x onerror=alert(1)> [x](javascript:1)\n# head \x1b[31m\u202e"
@@ -94,22 +95,21 @@ def _claim(source: str, index: int) -> dict[str, object]:
     claim = f"Ilva Marrek no. {index} was born in Torbeck before {source} bridge {index} opened"
     passages = [f"Passage {n} of {source} {index}: {HOSTILE}" for n in range(3 + index % 4)]
     evidence = "\n".join(passages)
-    return {
-        "claim_id": claim_id(source, str(index), claim, evidence),
-        "source": source,
-        "native_id": str(index),
-        "split": "dev",
-        "claim": claim,
-        "evidence": evidence,
-        "passages": passages,
-        "evidence_kind": "table" if source == "scitab" else "text",
-        "label": ("Supported", "Refuted", "Supported")[index % 3],
-        "native_label": "S",
-        "label_rule": "drop_middle",
-        "document_id": f"doc-{index}",
-        "subset": None,
-        "num_hops": 2,
-    }
+    return plain(
+        "benchmark_claims",
+        claim_id=claim_id(source, str(index), claim, evidence),
+        source=source,
+        native_id=str(index),
+        split="dev",
+        claim=claim,
+        evidence=evidence,
+        passages=passages,
+        evidence_kind="table" if source == "scitab" else "text",
+        label=("Supported", "Refuted", "Supported")[index % 3],
+        native_label="S",
+        document_id=f"doc-{index}",
+        num_hops=2,
+    )
 
 
 def _with_columns(frame: pl.DataFrame, fates: dict[str, Fate]) -> pl.DataFrame:
@@ -162,7 +162,7 @@ def _drops(stage: str, rows: pl.DataFrame, world: "World") -> pl.DataFrame:
                 "engine": fate.engine,
             }
         )
-    return schemas.DROPS.conform(pl.DataFrame(found, schema=schemas.DROPS.schema))
+    return table_of(schemas.DROPS, found)
 
 
 def _pairs(drops: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
@@ -192,27 +192,14 @@ def _write(frame: pl.DataFrame, path: Path) -> None:
 
 
 def _loading_drops(source: str) -> pl.DataFrame:
-    row = {
-        "claim_id": claim_id(source, "middle", "x", "y"),
-        "source": source,
-        "label": None,
-        "stage": f"claims/{source}",
-        "step": "label_rule",
-        "reason": "middle_class",
-    }
-    return schemas.DROPS.conform(pl.DataFrame([row], schema=schemas.DROPS.schema))
+    about = {"claim_id": claim_id(source, "middle", "x", "y"), "stage": f"claims/{source}"}
+    said = {"source": source, "step": "label_rule", "reason": "middle_class"}
+    return table_of(schemas.DROPS, [about | said])
 
 
 def _rejects(source: str) -> pl.DataFrame:
-    row = {
-        "source": source,
-        "file": f"{source}/dev.json",
-        "row": 7,
-        "field": "label",
-        "reason": "unknown_label",
-        "detail": "'perhaps'",
-    }
-    return schemas.REJECTS.conform(pl.DataFrame([row], schema=schemas.REJECTS.schema))
+    about = {"source": source, "file": f"{source}/dev.json", "row": 7, "field": "label"}
+    return table_of(schemas.REJECTS, [about | {"reason": "unknown_label", "detail": "'perhaps'"}])
 
 
 def _cells(pool: pl.DataFrame, selected: pl.DataFrame) -> pl.DataFrame:
@@ -232,24 +219,17 @@ def _cells(pool: pl.DataFrame, selected: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stage_run(data: Path, stage: str, rows_in: int, kept: int, dropped: int) -> None:
-    run = {
-        "stage": stage,
-        "run_id": "run-1",
-        "finished_at": "2026-01-02T03:04:05Z",
-        "seconds": 1.5,
-        "rows_in": rows_in,
-        "rows_kept": kept,
-        "rows_dropped": dropped,
-        "rows_rejected": 1 if "/" in stage else 0,
-        "engine": "verifier=lexical" if stage == "difficulty_band" else None,
-        "engine_calls": 0,
-        "engine_hits": 0,
-        "config": _CONFIGS.get(stage, "{}"),
-        "step_engines": _STEP_ENGINES.get(stage, "{}"),
-        "data_version": "abc",
-        "status": "ok",
-        "entry": "",
-    }
+    run = plain(
+        "stage_runs",
+        stage=stage,
+        rows_in=rows_in,
+        rows_kept=kept,
+        rows_dropped=dropped,
+        rows_rejected=1 if "/" in stage else 0,
+        engine="verifier=lexical" if stage == "difficulty_band" else None,
+        config=_CONFIGS.get(stage, "{}"),
+        step_engines=_STEP_ENGINES.get(stage, "{}"),
+    )
     path = data / "stage_runs" / (stage.replace("/", "__") + ".json")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(run), "utf-8")
@@ -287,7 +267,7 @@ def _holdout_drops(stage: str, reason: str, rows: pl.DataFrame) -> pl.DataFrame:
     """What one side of a hold-out split leaves to the other, under the very same ids."""
     said = {"stage": stage, "step": "holdout", "reason": reason}
     found = [row | said for row in rows.select("claim_id", "source", "label").to_dicts()]
-    return schemas.DROPS.conform(pl.DataFrame(found, schema=schemas.DROPS.schema))
+    return table_of(schemas.DROPS, found)
 
 
 def _write_sources(world: World) -> StageFrames:

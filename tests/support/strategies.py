@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.table import Table
+from plain_rows import plain
 
 
 def law(examples: int) -> settings:
@@ -90,32 +91,5 @@ def frames(table: Table, max_size: int = 8) -> st.SearchStrategy[pl.DataFrame]:
 
 def example_row(**columns: object) -> dict[str, object]:
     """One plain claim for example-based tests, with some columns overridden."""
-    evidence = ["Ilva opened it.", "Torbeck has a river.", "It was 1921."]
-    plain: dict[str, object] = {
-        "source": "hover",
-        "split": "train",
-        "claim": "Ilva Marrek opened the Torbeck bridge",
-        "evidence": "\n".join(evidence),
-        "passages": evidence,
-        "evidence_kind": "text",
-        "label": "Supported",
-        "native_label": "supported",
-        "label_rule": "drop_middle",
-        "document_id": None,
-        "subset": None,
-        "num_hops": None,
-        "evidence_tokens": 500,
-        "token_unit": "words",
-        "overlap": 0.5,
-        "entities": ["ilva marrek", "torbeck"],
-        "support_probability": 0.5,
-        "label_confidence": 0.5,
-        "questions": ["Who?", "What?"],
-        "n_star": 2,
-        "bucket": "Supported|hover",
-        "selection_rank": None,
-        "selection_gain": None,
-        "origin": "selected",
-    }
-    row = plain | columns
+    row = plain("training_claims", **columns)
     return {"evidence_words": len(str(row["evidence"]).split())} | row
