@@ -11,7 +11,7 @@ from project import SUPPORT
 ROWS: dict[str, dict[str, object]] = json.loads((SUPPORT / "plain_rows.json").read_text("utf-8"))
 
 
-def plain(table: str, **columns: object) -> dict[str, object]:
+def plain(table: str, /, **columns: object) -> dict[str, object]:
     """The plain row of a table with some columns changed."""
     return ROWS[table] | columns
 
