@@ -27,13 +27,13 @@ def predictions(system: System, benchmark: str, claims: pl.DataFrame) -> pl.Data
     about = {"benchmark": benchmark, "system": system.key, "method": system.method}
     about |= {"model": system.model.key, "protocol": system.protocol}
     rows = [
-        plain(
-            "predictions",
-            **about,
-            **own,
-            claim_id=row["claim_id"],
-            verdict=_OTHER[row["label"]] if policy and index % 2 else row["label"],
-            trace=_trace(row["label"]) if policy else None,
+        (
+            plain("predictions")
+            | about
+            | own
+            | {"claim_id": row["claim_id"]}
+            | {"verdict": _OTHER[row["label"]] if policy and index % 2 else row["label"]}
+            | {"trace": _trace(row["label"]) if policy else None}
         )
         for index, row in enumerate(claims.iter_rows(named=True))
     ]

@@ -95,20 +95,13 @@ def _claim(source: str, index: int) -> dict[str, object]:
     claim = f"Ilva Marrek no. {index} was born in Torbeck before {source} bridge {index} opened"
     passages = [f"Passage {n} of {source} {index}: {HOSTILE}" for n in range(3 + index % 4)]
     evidence = "\n".join(passages)
-    return plain(
-        "benchmark_claims",
-        claim_id=claim_id(source, str(index), claim, evidence),
-        source=source,
-        native_id=str(index),
-        split="dev",
-        claim=claim,
-        evidence=evidence,
-        passages=passages,
-        evidence_kind="table" if source == "scitab" else "text",
-        label=("Supported", "Refuted", "Supported")[index % 3],
-        native_label="S",
-        document_id=f"doc-{index}",
-        num_hops=2,
+    return (
+        plain("benchmark_claims")
+        | {"claim_id": claim_id(source, str(index), claim, evidence), "source": source}
+        | {"native_id": str(index), "split": "dev", "claim": claim, "evidence": evidence}
+        | {"passages": passages, "evidence_kind": "table" if source == "scitab" else "text"}
+        | {"label": ("Supported", "Refuted", "Supported")[index % 3], "native_label": "S"}
+        | {"document_id": f"doc-{index}", "num_hops": 2}
     )
 
 
@@ -219,16 +212,13 @@ def _cells(pool: pl.DataFrame, selected: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stage_run(data: Path, stage: str, rows_in: int, kept: int, dropped: int) -> None:
-    run = plain(
-        "stage_runs",
-        stage=stage,
-        rows_in=rows_in,
-        rows_kept=kept,
-        rows_dropped=dropped,
-        rows_rejected=1 if "/" in stage else 0,
-        engine="verifier=lexical" if stage == "difficulty_band" else None,
-        config=_CONFIGS.get(stage, "{}"),
-        step_engines=_STEP_ENGINES.get(stage, "{}"),
+    run = (
+        plain("stage_runs")
+        | {"stage": stage, "rows_in": rows_in, "rows_kept": kept, "rows_dropped": dropped}
+        | {"rows_rejected": 1 if "/" in stage else 0}
+        | {"engine": "verifier=lexical" if stage == "difficulty_band" else None}
+        | {"config": _CONFIGS.get(stage, "{}")}
+        | {"step_engines": _STEP_ENGINES.get(stage, "{}")}
     )
     path = data / "stage_runs" / (stage.replace("/", "__") + ".json")
     path.parent.mkdir(parents=True, exist_ok=True)

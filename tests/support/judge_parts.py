@@ -126,17 +126,9 @@ def _row(one: Rollout) -> dict[str, object]:
         f"<question>{cycle.question}</question><answer>{cycle.answer}</answer>"
         f"<verification>{one.trace.verdict}</verification>"
     )
-    return plain(
-        "rollouts",
-        run=KEY,
-        group=one.group,
-        rollout=one.number,
-        claim=one.claim,
-        label=one.label,
-        verdict=one.trace.verdict,
-        completion=text,
-        n_star=1,
-        prompt_tokens=9,
-        completion_tokens=9,
-        total=1.0,
+    return (
+        plain("rollouts")
+        | {"run": KEY, "group": one.group, "rollout": one.number, "claim": one.claim}
+        | {"label": one.label, "verdict": one.trace.verdict, "completion": text, "n_star": 1}
+        | {"prompt_tokens": 9, "completion_tokens": 9, "total": 1.0}
     )

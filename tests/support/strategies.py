@@ -42,27 +42,21 @@ def rows(draw: st.DrawFn) -> dict[str, object]:
     probability = draw(share)
     questions = draw(st.lists(sentence, min_size=2, max_size=4, unique=True))
     source = draw(st.sampled_from(SOURCES))
-    return plain(
-        "training_claims",
-        source=source,
-        claim=draw(claim_text),
-        label=label,
-        evidence="\n".join(evidence),
-        passages=evidence,
-        native_label=label.lower(),
-        evidence_words=sum(len(text.split()) for text in evidence),
-        overlap=draw(share),
-        support_probability=probability,
-        questions=questions,
-        n_star=len(questions),
-        label_confidence=probability if label == "Supported" else 1 - probability,
-        evidence_kind=draw(st.sampled_from(("text", "table"))),
-        document_id=draw(st.none() | st.just("page")),
-        num_hops=draw(st.none() | st.integers(1, 4)),
-        evidence_tokens=draw(st.none() | st.integers(0, 6_000)),
-        entities=["ilva", "torbeck"],
-        bucket=f"{label}|{source}",
-        origin="long_evidence",
+    return (
+        plain("training_claims")
+        | {"source": source, "claim": draw(claim_text), "label": label}
+        | {"evidence": "\n".join(evidence), "passages": evidence}
+        | {"native_label": label.lower()}
+        | {"evidence_words": sum(len(text.split()) for text in evidence)}
+        | {"overlap": draw(share), "support_probability": probability, "questions": questions}
+        | {"n_star": len(questions)}
+        | {"label_confidence": probability if label == "Supported" else 1 - probability}
+        | {"evidence_kind": draw(st.sampled_from(("text", "table")))}
+        | {"document_id": draw(st.none() | st.just("page"))}
+        | {"num_hops": draw(st.none() | st.integers(1, 4))}
+        | {"evidence_tokens": draw(st.none() | st.integers(0, 6_000))}
+        | {"entities": ["ilva", "torbeck"], "bucket": f"{label}|{source}"}
+        | {"origin": "long_evidence"}
     )
 
 

@@ -85,16 +85,12 @@ class EchoJudge:
 def write_benchmark(data: Path, name: str, claim_ids: Sequence[str]) -> pl.DataFrame:
     """A test set of claims with the evidence of this module, every second one refuted."""
     rows = [
-        plain(
-            "benchmark_claims",
-            claim_id=claim_id,
-            native_id=claim_id,
-            source=name,
-            native_label="x",
-            claim=f"Ada Brown won ({claim_id}).",
-            evidence=EVIDENCE,
-            passages=[EVIDENCE],
-            label="Refuted" if number % 2 else "Supported",
+        (
+            plain("benchmark_claims")
+            | {"claim_id": claim_id, "native_id": claim_id, "source": name}
+            | {"native_label": "x", "claim": f"Ada Brown won ({claim_id})."}
+            | {"evidence": EVIDENCE, "passages": [EVIDENCE]}
+            | {"label": "Refuted" if number % 2 else "Supported"}
         )
         for number, claim_id in enumerate(claim_ids)
     ]

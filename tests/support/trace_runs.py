@@ -78,18 +78,12 @@ def _write_step(folder: Path, step: int, engine: str) -> None:
         scored | {"reward": "total", "question": None, "value": 2.5, "state": "scored"},
     ]
     rollouts = [
-        plain(
-            "rollouts",
-            **about,
-            step=step,
-            split="held_out_greedy",
-            claim="A claim.",
-            label="Refuted",
-            prompt_tokens=9,
-            completion=TEXT,
-            completion_tokens=9,
-            questions=2,
-            total=2.5,
+        (
+            plain("rollouts")
+            | about
+            | {"step": step, "split": "held_out_greedy", "claim": "A claim."}
+            | {"label": "Refuted", "prompt_tokens": 9, "completion": TEXT}
+            | {"completion_tokens": 9, "questions": 2, "total": 2.5}
         )
     ]
     tables = {

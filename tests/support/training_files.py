@@ -52,19 +52,13 @@ def _write_step(folder: Path, split: str, step: int, attempt: int) -> None:
 
 
 def _rollout(split: str, step: int, attempt: int, number: int) -> dict[str, object]:
-    return plain(
-        "rollouts",
-        step=step,
-        split=split,
-        group=f"{step:016x}",
-        rollout=number,
-        attempt=attempt,
-        completion=f"<think>attempt {attempt}</think>",
-        completion_tokens=40 + number,
-        total=1.0 + number,
-        questions=number,
-        verdict="Supported" if number else None,
-        faults=[] if number else ["no_verdict"],
+    return (
+        plain("rollouts")
+        | {"step": step, "split": split, "group": f"{step:016x}", "rollout": number}
+        | {"attempt": attempt, "completion": f"<think>attempt {attempt}</think>"}
+        | {"completion_tokens": 40 + number, "total": 1.0 + number, "questions": number}
+        | {"verdict": "Supported" if number else None}
+        | {"faults": [] if number else ["no_verdict"]}
     )
 
 
