@@ -214,14 +214,18 @@ def _program(file: Path, line: str) -> None:
     file.chmod(0o755)
 
 
-def desk_in(folder: Path, page: str, warm: Path | None = None) -> Desk:
-    """A project's folder with claims, base policy and a tiny chat model."""
-    desk = project_in(folder, page, warm)
-    (folder / "data").mkdir()
+def write_silver(data: Path) -> None:
+    """Claims of the last two stages, each with evidence of its own."""
     for table, rows in ((SILVER_DECOMPOSED, 60), (TRAINING_CLAIMS, 8)):
         page = pl.format("Page {}. {}", pl.int_range(pl.len()), "evidence")
         frame = claims(table, rows).with_columns(evidence=page)
-        write_parquet(frame, folder / f"data/{table.name}.parquet")
+        write_parquet(frame, data / f"{table.name}.parquet")
+
+
+def desk_in(folder: Path, page: str, warm: Path | None = None) -> Desk:
+    """A project's folder with claims, base policy and a tiny chat model."""
+    desk = project_in(folder, page, warm)
+    write_silver(folder / "data")
     load_base_policy(folder / "data/base_policy")
     (folder / "models").mkdir()
     tiny_chat(folder / "models/tiny")
