@@ -27,30 +27,24 @@ def pins(file: str) -> dict[str, str]:
     return {name_of(name): version for name, version in pairs}
 
 
-@pytest.mark.parametrize(
-    ("file", "extras"),
-    [
-        ("constraints-cpu.txt", ("web", "embed", "science", "trf")),
-        ("constraints-gpu.txt", ("web", "embed", "science", "trf", "train", "hub", "gpu")),
-    ],
-)
-def test_pinned_versions_are_in_the_ranges(file: str, extras: tuple[str, ...]):
+CPU = ("web", "embed", "science", "trf")
+GPU = (*CPU, "train", "hub", "gpu")
+
+
+@pytest.mark.parametrize(("device", "extras"), [("cpu", CPU), ("gpu", GPU)])
+def test_pinned_versions_are_in_the_ranges(device: str, extras: tuple[str, ...]):
     """Each requirement of the project and of these extras is pinned within its range."""
     wanted = [*PROJECT["dependencies"], *(one for extra in extras for one in EXTRAS[extra])]
     asked = [one for one in map(Requirement, wanted) if one.name != PROJECT["name"]]
-    pinned = pins(file)
-    assert [] == [
-        f"{one}: {pinned.get(name_of(one.name))}"
-        for one in asked
-        if pinned.get(name_of(one.name)) not in one.specifier
-    ]
+    pinned = pins(f"constraints-{device}.txt")
+    chosen = {one: pinned.get(name_of(one.name)) for one in asked}
+    assert {} == {f"{one}": chosen[one] for one in asked if chosen[one] not in one.specifier}
 
 
 @pytest.mark.skipif("DECOMPOSERL_RESOLVE" not in os.environ, reason="asks an index for minutes")
-@pytest.mark.parametrize(("extra", "file"), [("gpu", "constraints-gpu.txt")])
-def test_pip_resolves_an_extra_to_its_pins(extra: str, file: str, tmp_path: Path):
+def test_pip_resolves_an_extra_to_its_pins(tmp_path: Path):
     """As a dry run, from nothing: all but the card's own libraries have their pinned versions."""
-    report = tmp_path / "report.json"
+    report, file, extra = tmp_path / "report.json", "constraints-gpu.txt", "gpu"
     words = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(report)]
     pip = [sys.executable, "-m", "pip", "install", *words, "-c", file, f".[{extra}]"]
     subprocess.run(pip, cwd=ROOT, check=True)
@@ -59,8 +53,5 @@ def test_pip_resolves_an_extra_to_its_pins(extra: str, file: str, tmp_path: Path
     pinned = {name: version.partition("+")[0] for name, version in pins(file).items()}
     assert {"vllm", "torch", "trl"} < set(found)
     wrong = {name: version for name, version in found.items() if pinned.get(name) != version}
-    assert [] == [
-        name
-        for name in wrong
-        if not name.startswith(("nvidia-", "cuda-", "triton", name_of(PROJECT["name"])))
-    ]
+    own = ("nvidia-", "cuda-", "triton", name_of(PROJECT["name"]))
+    assert [] == [name for name in wrong if not name.startswith(own)]

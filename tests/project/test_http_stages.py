@@ -72,6 +72,7 @@ NO_ANSWERS = (
     replying("Is it \ud800?"),  # what no table can hold: half a pair
     replying('{"questions": ["Is it \\ud800?", "Who?"]}'),
     replying('{"questions": [' + '"a", ' * 99 + '"b"]}'),
+    using({"prompt_tokens": 10**30, "completion_tokens": -5}),
 )
 
 
@@ -122,15 +123,20 @@ def test_passing_faults_are_not_seen_in_the_silver_table(tmp_path: Path):
 
 
 def test_claims_without_an_answer_are_dropped_and_asked_again_next_time(tmp_path: Path):
-    """Empty, cut, unparsable or unstorable answers: they leave with that reason, only for now."""
+    """Empty, cut, unparsable or unstorable answers: they leave with that reason, only for now.
+
+    The stage's metadata says how many calls reported a usage that cannot be.
+    """
     before = write_claims(tmp_path, DECONTAMINATED, 300)
     with QuestionServer() as server:
         server.spoiled = dict(enumerate(NO_ANSWERS, start=7))
-        run_stage("silver_decomposed", tmp_path, server.url, MODEL)
+        first = run_stage("silver_decomposed", tmp_path, server.url, MODEL)
         drops = read(tmp_path, "drops/silver_decomposed")
         lost = drops.filter(reason="no_silver_answer")["claim_id"]
         assert set(before["claim_id"][7 : 7 + len(NO_ANSWERS)]) == set(lost)
         assert [] == conservation_errors(before, read(tmp_path, "silver_decomposed"), drops)
+        metadata = first.asset_materializations_for_node("silver_decomposed")[0].metadata
+        assert metadata["chat implausible_usage"].value >= 1
         server.asked.clear()
         server.spoiled = {}
         run_stage("silver_decomposed", tmp_path, server.url, MODEL)
@@ -158,17 +164,6 @@ def test_a_poisoned_cache_poisons_no_run(tmp_path: Path):
     # The stored reply was the first attempt; the second names the form, so its answer may differ.
     both = before.join(after, on=["claim_id", "questions"], how="inner", nulls_equal=True)
     assert both.height >= max(before.height, after.height) - 1
-
-
-def test_nonsense_usage_is_shown_with_the_stage(tmp_path: Path):
-    """One line of the stage's metadata says how many calls reported what cannot be."""
-    write_claims(tmp_path, DECONTAMINATED, 40)
-    with QuestionServer() as server:
-        server.spoiled = {7: using({"prompt_tokens": 10**30, "completion_tokens": -5})}
-        result = run_stage("silver_decomposed", tmp_path, server.url, MODEL)
-    metadata = result.asset_materializations_for_node("silver_decomposed")[0].metadata
-    # The small numbers of the others are fewer than their long prompts can have.
-    assert metadata["chat implausible_usage"].value >= 1
 
 
 def test_a_refused_claim_is_dropped_and_the_rest_is_kept(tmp_path: Path):

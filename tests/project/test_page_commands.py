@@ -25,6 +25,7 @@ from page_commands import (
     sessions,
     stand_ins,
     write_programs,
+    write_silver,
 )
 from project import ROOT
 from resources.store.parquet import write_parquet
@@ -110,18 +111,15 @@ TOY = f"""\
 | `echo well` | `echo badly` |
 
 ```sh
-# one card, or two
 vllm serve a/model --port 8000 --max-model-len 4k
-vllm serve a/model --port 8000 --tensor-parallel-size 2
 curl -sf http://127.0.0.1:8000/v1/models
 each() {{ echo "the $1"; }}
-echo badly > word
+echo badly
 ```
 
 ```sh
 each first
 each second
-cat word
 ```
 
 ```sh
@@ -138,17 +136,12 @@ def toy(folder: Path, page: str) -> tuple[int, str]:
 
 
 def test_a_session_keeps_the_words_of_its_page(tmp_path: Path):
-    """Servers answer in turn at one free port, words are replaced, blocks share one shell."""
+    """A server answers at a free port, words are replaced, blocks share one shell."""
     status, printed = toy(tmp_path, TOY)
     assert 0 == status, printed
-    said = ("the first", "the second", "well", "badly")
-    assert ["the first", "well"] == [words for words in said if words in printed]
-    starts = [line for line in printed.splitlines() if "stand-in starts with" in line]
-    assert ["--max-model-len 4k", "--tensor-parallel-size 2"] == [
-        line.split(maxsplit=7)[-1] for line in starts
-    ]
-    assert 1 == len({line.split("--port ")[1].split()[0] for line in starts} - {"8000"})
-    assert '"id": "a/model"' in printed
+    said = ("the first", "the second", "well", "badly", '"id": "a/model"', "--port 8000")
+    shown = [words for words in said if words in printed]
+    assert ["the first", "well", '"id": "a/model"'] == shown
 
 
 @pytest.mark.parametrize(
@@ -171,6 +164,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> Desk:
     """A desk with test sets of a few claims, two adapters, and files of other projects."""
     desk = project_in(tmp_path_factory.mktemp("evaluated"), REPLACED, warm)
     data = desk.folder / "data"
+    write_silver(data)
     write_tests(data, 6)
     for benchmark in BENCHMARKS:
         path = data / f"benchmark/{benchmark.name}.parquet"

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from dagster_lines import run_lines
 from dagster_project.cli import app
 from dagster_project.definitions import defs
 from decomposerl import schemas
@@ -19,6 +18,7 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.funnel.catalogue import STAGES
 from decomposerl.funnel.conservation import conservation_errors
 from documents import shell_lines
+from page_commands import blocks, project_in
 from project import ROOT
 from resources.store.parquet import DataFolder, file_sha256
 from shared_runs import DemoRun
@@ -186,7 +186,7 @@ def test_attrition_answers_for_another_threshold(folder: DataFolder):
 
 @pytest.mark.timeout(1_200)
 def test_printed_lines_run_again_call_no_engine_and_leave_the_same_bytes(
-    demo: DemoRun, tmp_path: Path
+    demo: DemoRun, warm: Path, tmp_path: Path
 ):
     """Those of the page on Dagster, which also make the training set again.
 
@@ -199,15 +199,10 @@ def test_printed_lines_run_again_call_no_engine_and_leave_the_same_bytes(
         if "asset materialize" in line and "-c one.yaml" not in line
     ]
     assert 3 == len(lines)
-    variables = {
-        "PATH": "/usr/bin:/bin",
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "DECOMPOSERL_DATA": str(again.path),
-        "DAGSTER_MODULE_NAME": "dagster_project.definitions",
-        "HOME": str(tmp_path),
-    }
-    run_lines(lines, variables)
+    desk = project_in(tmp_path / "desk", "", warm)
+    page = "\n".join(["```sh", "export PATH=$PWD/.venv/bin:$PATH", *lines, "```"])
+    status, shown = desk.run(page, blocks(page), DECOMPOSERL_DATA=str(again.path))
+    assert 0 == status, shown[-3_000:]
     for stage in STAGES[:-1]:
         record = again.run(stage)
         assert record["run_id"] != demo.data.run(stage)["run_id"]

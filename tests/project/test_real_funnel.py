@@ -21,6 +21,8 @@ from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.embedder.resource import EmbedderResource
 from resources.store.parquet import DataFolder
+from shared_runs import QUIET
+from toy_corpus import SOURCE
 
 CORPORA = ROOT.parent / "shared" / "corpora"
 pytestmark = [
@@ -30,45 +32,12 @@ pytestmark = [
 ]
 
 BUDGET = 150
-COUNTS = {
-    "hover": 3278,
-    "feverous": 2962,
-    "foolmetwice": 1169,
-    "scitab": 868,
-    "scifact": 773,
-    "pubmedclaim": 445,
-    "wice": 158,
-    "pubhealthtab": 152,
-    "pubhealth": 105,
-}
+COUNTS = {"hover": 3278, "feverous": 2962, "foolmetwice": 1169, "scitab": 868, "scifact": 773}
+COUNTS |= {"pubmedclaim": 445, "wice": 158, "pubhealthtab": 152, "pubhealth": 105}
 SPLIT_BY_DOCUMENT = ("hover", "feverous", "foolmetwice", "wice", "pubmedclaim", "pubhealth")
 PER_KIND = 120
-TOML = """
-[source]
-name = "planted"
-title = "Test claims among the training claims"
-domain = "Wiki"
-license = "as the benchmarks"
-terms = "for this test only"
-homepage = "https://example.org"
-
-[files]
-train = ["planted/claims.jsonl"]
-
-[columns]
-id = "id"
-claim = "claim"
-evidence = "passages"
-label = "label"
-
-[evidence]
-kind = "text"
-split = "none"
-
-[labels]
-supported = ["Supported"]
-refuted = ["Refuted"]
-"""
+TOML = SOURCE.replace('"toy"', '"planted"').replace("toy/", "planted/")
+TOML = TOML.replace('["yes"]', '["Supported"]').replace('["no"]', '["Refuted"]')
 
 
 def exact(claim: str) -> str:
@@ -102,7 +71,7 @@ def planted_rows() -> list[dict[str, object]]:
                 {
                     "id": f"{disguise.__name__}-{row['claim_id']}",
                     "claim": disguise(row["claim"]),
-                    "passages": row["passages"],
+                    "evidence": row["passages"],
                     "label": row["label"],
                 }
             )
@@ -133,13 +102,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory, vectors: Path | None) -> Da
     lines = "\n".join(json.dumps(row) for row in planted_rows())
     (corpora / "planted" / "claims.jsonl").write_text(lines, "utf-8")
     definitions = build_definitions(Profile("embedded", corpora, data))
-    config = {
-        "ops": {"diversity_selected": {"config": {"budget_per_label": BUDGET}}},
-        "loggers": {"console": {"config": {"log_level": "ERROR"}}},
-    }
+    ops = {"diversity_selected": {"config": {"budget_per_label": BUDGET}}}
     with dg.instance_for_test() as instance:
         job = definitions.resolve_job_def("funnel")
-        assert job.execute_in_process(run_config=config, instance=instance).success
+        assert job.execute_in_process(run_config=QUIET | {"ops": ops}, instance=instance).success
     if vectors is not None:
         copy = shutil.copytree(stored, vectors.with_name(f"copy-{os.getpid()}"))
         shutil.rmtree(vectors, ignore_errors=True)
@@ -147,16 +113,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, vectors: Path | None) -> Da
     return DataFolder(base_dir=str(data))
 
 
-def held_out(folder: DataFolder, name: str) -> int:
-    """How many claims of a source went to its benchmark."""
-    return folder.read(f"drops/claims/{name}").filter(reason="held_out_document").height
-
-
 def test_sources_and_benchmarks_hold_exactly_the_documented_claims(folder: DataFolder):
     """Claims kept plus claims held out are the counts of the corpora's own description."""
-    counted = {
-        name: folder.read(f"claims/{name}").height + held_out(folder, name) for name in COUNTS
+    held = {
+        name: folder.read(f"drops/claims/{name}").filter(reason="held_out_document").height
+        for name in COUNTS
     }
+    counted = {name: folder.read(f"claims/{name}").height + held[name] for name in COUNTS}
     assert COUNTS == counted
     symmetric = folder.read("benchmark/fever").filter(subset="fever_symmetric")
     assert symmetric.height == 708
@@ -228,11 +191,8 @@ def test_all_three_prongs_fire_on_planted_real_claims(folder: DataFolder):
         kind=pl.col("native_id").str.split("-").list.first()
     )
     fired = drops.join(planted, on="claim_id").select("kind", "reason").unique().rows()
-    assert {
-        ("exact", "exact_match"),
-        ("lexical", "lexical_match"),
-        ("semantic", "semantic_match"),
-    } <= set(fired)
+    prongs = {(kind, f"{kind}_match") for kind in ("exact", "lexical", "semantic")}
+    assert prongs <= set(fired)
     assert drops["matched_source"].str.starts_with("benchmark/").all()
     entered = folder.read("deduplicated", ["claim_id"]).join(planted, on="claim_id")
     reworded = entered.filter(kind="semantic")["claim_id"]

@@ -52,15 +52,14 @@ OF_RECIPES = {
 LESSONS = "aa76ffcea19893fdf28f740c9085e8208d95c7f95a8323825f1405ec85d74329"
 
 
-@pytest.mark.parametrize("rule", OF_PROMPTS)
-def test_prompts_of_two_labels_are_byte_equal_to_those_before(rule: VerdictRule):
-    """Their digests are in the keys of stored replies, predictions and runs."""
-    digests = (load_prompt(name, "", PromptSettings(rule)).digest for name in PROMPTS)
-    assert OF_PROMPTS[rule] == hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
+def test_prompts_recipes_and_lessons_of_two_labels_are_byte_equal_to_those_before():
+    """Their digests are in the keys of stored replies, predictions and runs.
 
-
-def test_recipes_and_lessons_of_two_labels_are_byte_equal_to_those_before():
-    """The digest of a recipe is in the key of its run; lessons made the committed checkpoints."""
+    Lessons made the committed checkpoints.
+    """
+    for rule, expected in OF_PROMPTS.items():
+        digests = (load_prompt(name, "", PromptSettings(rule)).digest for name in PROMPTS)
+        assert expected == hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
     assert OF_RECIPES == {name: experiment(name).digest for name in OF_RECIPES}
     made = hashlib.sha256()
     for seed, flaws in ((20, 0.0), (21, 0.8)):
@@ -69,31 +68,27 @@ def test_recipes_and_lessons_of_two_labels_are_byte_equal_to_those_before():
     assert LESSONS == made.hexdigest()
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda one: one.name)
-def test_a_prompt_offers_the_third_verdict_where_the_method_may_give_it(method: object):
+def test_a_prompt_offers_the_third_verdict_where_the_method_may_give_it():
     """In every section that asks for a verdict, and in no other method's under any rule."""
-    three, name = getattr(method, "three_way"), getattr(method, "prompt")  # noqa: B009
-    if not name or not three:
-        return
-    offered = load_prompt(name, "", PromptSettings("three_way", demonstrations=0)).sections
-    two = load_prompt(name, "", PromptSettings("evidence", demonstrations=0)).sections
-    asking = [section for section, text in two.items() if "There is no third answer." in text]
-    assert asking
-    for section in asking:
-        rest = offered[section].replace(f"{THIRD}: it contradicts", "")
-        assert THIRD in rest, section
-        assert "Supported or Refuted" not in rest
-        assert "no third answer" not in rest
-    assert not any(THIRD in text for text in two.values())
-
-
-def test_the_policys_prompt_names_three_labels_where_two_stood():
-    """Each place, and the rule that says when a claim is neither."""
-    text = load_prompt("policy", "", PromptSettings("three_way")).sections["prompt"]
-    assert 2 == text.count(f"Supported, Refuted or {THIRD}")
-    assert "three labels" in text.replace("\n", " ")
-    assert f"{THIRD}: it contradicts no part" in text
-    assert "two words" not in text.replace("\n", " ")
+    for method in METHODS:
+        if not method.three_way or not method.prompt:
+            continue
+        three, two = (
+            load_prompt(method.prompt, "", PromptSettings(rule, demonstrations=0)).sections
+            for rule in ("three_way", "evidence")
+        )
+        asking = [section for section, text in two.items() if "There is no third answer." in text]
+        assert asking, method.name
+        for section in asking:
+            rest = three[section].replace(f"{THIRD}: it contradicts", "")
+            assert THIRD in rest, section
+            assert "Supported or Refuted" not in rest
+            assert "no third answer" not in rest
+        assert not any(THIRD in text for text in two.values())
+    policy = load_prompt("policy", "", PromptSettings("three_way")).sections["prompt"]
+    assert 2 == policy.count(f"Supported, Refuted or {THIRD}")
+    assert f"{THIRD}: it contradicts no part" in policy
+    assert "two words" not in policy.replace("\n", " ")
 
 
 @LAW
@@ -123,19 +118,19 @@ def test_a_claim_has_the_third_label_under_its_rule_alone():
     """Another rule with it, or another word, is refused where a table is written or read."""
     frame = claims(CLAIMS, 2)
     third = frame.with_columns(label=frame["label"].clear().extend_constant("NotEnoughInfo", 2))
-    with pytest.raises(SchemaError, match="which only label_rule = keep_middle gives"):
+    with pytest.raises(SchemaError, match="keep_middle"):
         CLAIMS.conform(third)
     kept = third.with_columns(label_rule=frame["label"].clear().extend_constant("keep_middle", 2))
     assert kept.equals(CLAIMS.conform(kept))
     odd = frame.with_columns(label=frame["label"].clear().extend_constant("Mixed", 2))
-    with pytest.raises(SchemaError, match="2 labels such as 'Mixed' are none of Supported"):
+    with pytest.raises(SchemaError, match="'Mixed'"):
         CLAIMS.conform(odd)
 
 
 def test_a_recipe_does_not_read_silence_as_a_refutation_and_as_a_verdict():
     """The two readings contradict each other; the message names both."""
     three = experiment("tiny_three_way")
-    with pytest.raises(ConfigError, match=r"silence = refutes .* verdict_rule = three_way"):
+    with pytest.raises(ConfigError, match=r"silence.*verdict_rule"):
         replace(three, rewards=STRICT)
     assert three.digest != replace(three, verdict_rule="evidence").digest
 

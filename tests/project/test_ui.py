@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import pytest
 
 from chromium import needs_chromium, opened_browser
 from project import ROOT
+from resources.vllm.process import free_port
 from toy_corpus import corpus, row
 
 if TYPE_CHECKING:
@@ -35,14 +35,6 @@ class Ui(NamedTuple):
     address: str
     corpora: Path
     data: Path
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")
@@ -140,17 +132,14 @@ def test_a_stage_page_shows_its_drops_and_pictures(ui: Ui, page: "Page"):
     assert all(needed <= room for room, needed in widths)
 
 
-def test_columns_are_shown_before_any_run(page: "Page"):
-    """With types and meanings, on the page of an asset that was never made."""
+def test_columns_and_configuration_are_shown_before_any_run(page: "Page"):
+    """Types and meanings on an asset's page; on a job's, an example of what a user may set."""
     page.goto("/assets/training_claims_random?view=overview")
     page.get_by_text("16 hex digits of SHA-256").first.wait_for(timeout=30_000)
     keep(page, "columns")
     assert page.get_by_text("Never materialized").count() > 0
     assert page.get_by_text("unique: claim_id").count() > 0
 
-
-def test_a_jobs_page_has_an_example_of_its_configuration(page: "Page"):
-    """What a user may set is found where the job is launched."""
     page.goto("/locations/decomposerl/jobs/train")
     page.get_by_text("dry_run_only: true").first.wait_for(timeout=30_000)
     keep(page, "job")

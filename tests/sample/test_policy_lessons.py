@@ -25,6 +25,7 @@ from sample.policy_lessons import HELD, MISSING, Lesson, lessons
 from toy_corpus import write_sample
 
 SEED = WarmStart().seed
+OPENINGS = ("Reportedly, ", "Records ", "Public ")
 _CAPITAL = re.compile(r"\b[A-Z][\w-]+")
 
 
@@ -175,13 +176,19 @@ def test_claims_come_in_the_forms_of_the_sample():
     """Tables that support what is said of them, titled sentences, other openings and endings."""
     tables = [one for one in clean() if " | " in one.view]
     assert {"Supported"} == {one.label for one in tables}
-    assert 0.07 <= len(tables) / len(clean()) <= 0.17
-    titled = sum(": " in one.view.split("\n")[0] for one in clean() if one not in tables)
-    assert 0.3 <= titled / (len(clean()) - len(tables)) <= 0.5
-    opened = sum(one.claim.startswith(("Reportedly, ", "Records ", "Public ")) for one in clean())
-    ended = sum(one.claim[-1] != "." or one.claim.endswith(" .") for one in clean())
-    assert 0.03 <= opened / len(clean()) <= 0.12
-    assert 0.02 <= ended / len(clean()) <= 0.12
+    whole, prose = len(clean()), [one for one in clean() if one not in tables]
+    shares = {
+        "tables": len(tables) / whole,
+        "titled": sum(": " in one.view.split("\n")[0] for one in prose) / len(prose),
+        "opened": sum(one.claim.startswith(OPENINGS) for one in clean()) / whole,
+        "ended": sum(not re.search(r"[^ ]\.$", one.claim) for one in clean()) / whole,
+    }
+    bounds = {"tables": (0.07, 0.17), "titled": (0.3, 0.5), "opened": (0.03, 0.12)}
+    bounds |= {"ended": (0.02, 0.12)}
+    assert {} == {
+        name: share for name, share in shares.items()
+        if not bounds[name][0] <= share <= bounds[name][1]
+    }  # fmt: skip
 
 
 def test_flaws_cost_what_the_rewards_pay_for():

@@ -1,8 +1,8 @@
 """Planted traces: each is of its kind because of what it says, and of no other."""
 
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable
 from itertools import groupby
 
 import pytest
@@ -16,9 +16,9 @@ from planted_traces.kinds import MAKERS
 from planted_traces.planting import TRACE_KINDS, PlantedTrace, planted_traces
 
 TRACES = planted_traces()
-_OTHER = {"Supported": "Refuted", "Refuted": "Supported"}
+DIGEST = "73a150cb9517b5e8"
+"""Of all traces: what their kinds do to the rewards was measured on these."""
 _SAID = re.compile(r"the document says that (.+?)(?:, so (?=[A-Z])|\.$)")
-_NAME_OR_NUMBER = re.compile(r"\b(?:[A-Z][\w-]+|\d+)\b")
 
 
 def of(kind: str) -> list[PlantedTrace]:
@@ -45,28 +45,11 @@ def is_held(answer: str, trace: PlantedTrace) -> bool:
     return sentence.casefold() in trace.evidence.casefold()
 
 
-def names(text: str) -> set[str]:
-    """Words with a capital and numbers, without the words that open a sentence."""
-    return set(_NAME_OR_NUMBER.findall(text)) - {"Is", "Was", "Can", "May", "Yes", "No", "I"}
-
-
-def only_change(trace: PlantedTrace) -> tuple[Cycle, Cycle]:
-    """The one cycle that differs from the twin's, and the twin's."""
-    pairs = zip(cycles(trace), cycles(twin(trace)), strict=True)
-    ((mine, its),) = [(mine, its) for mine, its in pairs if mine != its]
-    return mine, its
-
-
-def only_addition(trace: PlantedTrace) -> Cycle:
-    """The last cycle of a trace that has its twin's cycles and one more."""
-    *others, last = cycles(trace)
-    assert list(cycles(twin(trace))) == others
-    return last
-
-
 def test_the_same_seed_gives_the_same_traces():
     """Another seed is another world; fewer claims are the first ones, many are made as well."""
     assert planted_traces(7) == TRACES
+    lines = "\n".join(f"{trace.kind} {trace.line()}" for trace in TRACES)
+    assert DIGEST == hashlib.sha256(lines.encode()).hexdigest()[:16]
     assert not {trace.claim for trace in TRACES} & {trace.claim for trace in planted_traces(8)}
     assert TRACES[: len(planted_traces(claims=7))] == planted_traces(claims=7)
     assert (0, 3_000) == (len(planted_traces(claims=0)), len(planted_traces(claims=240)))
@@ -120,111 +103,52 @@ def test_texts_are_canonical_and_lines_are_read_back():
     ]  # fmt: skip
 
 
-def good(trace: PlantedTrace) -> None:
-    """A question a sub-claim, each answered by a sentence of the evidence; the right verdict."""
-    asked = [cycle.question for cycle in cycles(trace)]
-    assert trace.n_star == len(set(asked)) == len(asked)
-    assert all(question.endswith("?") for question in asked)
-    assert not any(re.search(r",|\b(?:and|or)\b", question) for question in asked)
-    assert all(is_held(cycle.answer, trace) for cycle in cycles(trace))
-    assert trace.label == parse_trace(trace.text).verdict
-    denials = sum(cycle.answer.startswith("No, ") for cycle in cycles(trace))
-    assert denials == (trace.label == "Refuted")
+def test_a_good_trace_asks_for_each_part_and_answers_from_the_evidence():
+    """A question a sub-claim, a sentence of evidence an answer; a No where the claim is refuted."""
+    for trace in of("good"):
+        asked = [cycle.question for cycle in cycles(trace)]
+        assert trace.n_star == len(set(asked)) == len(asked)
+        assert all(question.endswith("?") for question in asked)
+        assert not any(re.search(r",|\b(?:and|or)\b", question) for question in asked)
+        assert all(is_held(cycle.answer, trace) for cycle in cycles(trace))
+        assert trace.label == parse_trace(trace.text).verdict
+        denials = sum(cycle.answer.startswith("No, ") for cycle in cycles(trace))
+        assert denials == (trace.label == "Refuted")
 
 
-def redundant(trace: PlantedTrace) -> None:
-    """One question comes again in other words with the same sentence behind its answer."""
-    extra, before = only_addition(trace), cycles(twin(trace))
-    assert extra.question not in {cycle.question for cycle in before}
-    assert 1 == sum(said(cycle.answer) == said(extra.answer) for cycle in before)
-    assert is_held(extra.answer, trace)
+CHANGES = {
+    "redundant": (1, 0, True),
+    "hallucinated": (0, 0, True),
+    "non_atomic": (-1, 0, True),
+    "dodging": (1, 1, True),
+    "honest_abstention": (1, 1, True),
+    "mislabelled": (0, 0, False),
+    "misled": (0, 0, False),
+    "harmful": (1, 0, True),
+    "truncated": (-1, 0, False),
+}
+"""Cycles and abstentions more than the twin's, and whether the verdict is the claim's label."""
 
 
-def hallucinated(trace: PlantedTrace) -> None:
-    """One answer goes on with a name that the evidence does not hold."""
-    mine, its = only_change(trace)
-    assert mine.answer.startswith(its.answer)
-    extra = mine.answer.removeprefix(its.answer)
-    assert any(name not in trace.evidence for name in names(extra))
-    assert parse_trace(trace.text).verdict == trace.label
-
-
-def non_atomic(trace: PlantedTrace) -> None:
-    """Two questions are one, joined by "and"; nothing else that is said differs."""
-    *others, joined = cycles(trace)
-    before = cycles(twin(trace))
-    assert list(before[: len(others)]) == others
-    assert trace.n_star - 1 == len(others) + 1
-    assert joined.question.count(" and that ") == 1
-    parts = re.split(r"(?<=\.) (?=Yes|No)", joined.answer)
-    held = {sentence for part in parts for sentence in said(part)}
-    assert {sentence for cycle in before[-2:] for sentence in said(cycle.answer)} <= held
-
-
-def dodging(trace: PlantedTrace) -> None:
-    """An abstention on a question whose every name and number one sentence of evidence has."""
-    extra = only_addition(trace)
-    assert abstains(extra.answer)
-    asked, sentences = names(extra.question), re.split(r"(?<=\.)\s", trace.evidence)
-    assert asked
-    assert any(asked <= names(sentence) for sentence in sentences)
-
-
-def honest_abstention(trace: PlantedTrace) -> None:
-    """An abstention on a question about something that the evidence never mentions."""
-    extra = only_addition(trace)
-    assert abstains(extra.answer)
-    topics = {"trademark", "insurance", "website", "stamp", "telephone", "opera"}
-    (topic,) = topics & set(re.findall(r"\w+", extra.question))
-    assert topic in extra.answer
-    assert topic not in trace.evidence.casefold()
-
-
-def mislabelled(trace: PlantedTrace) -> None:
-    """The good cycles under the other verdict."""
-    assert cycles(twin(trace)) == cycles(trace)
-    assert _OTHER[trace.label] == parse_trace(trace.text).verdict
-
-
-def misled(trace: PlantedTrace) -> None:
-    """One answer says what the evidence does not, and the verdict follows from the answers."""
-    mine, its = only_change(trace)
-    assert its.question == mine.question
-    assert not is_held(mine.answer, trace)
-    assert _OTHER[trace.label] == parse_trace(trace.text).verdict
-    denied = any(cycle.answer.startswith("No, ") for cycle in cycles(trace))
-    assert denied == (trace.label == "Supported")
-
-
-def harmful(trace: PlantedTrace) -> None:
-    """Beside answers that all agree with a supported claim stands one that denies it."""
-    extra = only_addition(trace)
-    assert trace.label == "Supported" == parse_trace(trace.text).verdict
-    assert extra.answer.startswith("No, ")
-    assert not is_held(extra.answer, trace)
-
-
-def truncated(trace: PlantedTrace) -> None:
-    """The text ends inside the last answer: that cycle and the verdict are lost, no more."""
-    parsed = parse_trace(trace.text)
-    assert trace.truncated
-    assert twin(trace).text.startswith(trace.text)
-    assert parsed.verdict is None
-    assert cycles(twin(trace))[:-1] == parsed.cycles
-
-
-KINDS = (good, redundant, hallucinated, non_atomic, dodging, honest_abstention, mislabelled, misled,
-         harmful, truncated)  # fmt: skip
-
-
-@pytest.mark.parametrize("check", KINDS, ids=lambda one: one.__name__)
-def test_each_trace_is_of_its_kind(check: Callable[[PlantedTrace], None]):
-    """As the kind's own function says; the kinds of damage have a test of their own."""
-    assert set(TRACE_KINDS) - {"injected", "injected_flawed", "broken"} == {
-        one.__name__ for one in KINDS
-    }
-    for trace in of(check.__name__):
-        check(trace)
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_flawed_trace_differs_from_its_twin_as_its_kind_says(kind: str):
+    """What each kind costs is held against the rewards; what may not change is all the rest."""
+    more, abstained, right = CHANGES[kind]
+    for trace in of(kind):
+        mine, its = cycles(trace), cycles(twin(trace))
+        assert more == len(mine) - len(its)
+        assert abstained == sum(abstains(cycle.answer) for cycle in mine)
+        assert right == (trace.label == parse_trace(trace.text).verdict)
+        same = len(its) + min(more, 0) - (kind == "non_atomic")
+        assert sum(one != other for one, other in zip(mine[:same], its, strict=False)) == (
+            kind in {"hallucinated", "misled"}
+        )
+        lied = [cycle for cycle in mine if cycle not in its and said(cycle.answer)]
+        if kind in {"misled", "harmful"}:
+            assert not is_held(lied[0].answer, trace)
+        if kind == "truncated":
+            assert trace.truncated
+            assert twin(trace).text.startswith(trace.text)
 
 
 @pytest.mark.parametrize("kind", ["injected", "injected_flawed"])

@@ -41,11 +41,11 @@ def test_the_page_names_engine_limit_and_formula(folder: DataFolder):
 
 def test_systems_of_equal_scores_share_a_row(folder: DataFolder):
     """One row for a system that is there twice, with its scores once."""
-    twice = (ASKED[0], ASKED[0])
-    rows = baseline_page(folder, twice, {"fever": "FEVER"}).splitlines()
-    assert ["FOLK, FOLK"] == [line.split(" | ")[0][2:] for line in rows if "] |" in line]
-    single = baseline_page(folder, (ASKED[1], ASKED[1]), {"fever": "FEVER"})
-    assert "| in one call: all | " in single
+    faithful, single = (
+        baseline_page(folder, (one, one), {"fever": "FEVER"}).splitlines() for one in ASKED
+    )
+    assert ["FOLK, FOLK"] == [line.split(" | ")[0][2:] for line in faithful if "] |" in line]
+    assert any(line.startswith("| in one call: all | ") for line in single)
 
 
 def test_a_method_that_asks_more_than_its_formula_is_found(folder: DataFolder):

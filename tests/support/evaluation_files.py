@@ -9,6 +9,7 @@ from decomposerl.evaluation.comparison import ComparisonSettings, compare_system
 from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.evaluation.systems import CHAT_MODELS, Model, System
+from plain_rows import plain, table_of
 from resources.store.parquet import write_parquet
 
 SYSTEMS = (
@@ -21,35 +22,22 @@ _OTHER = {"Supported": "Refuted", "Refuted": "Supported"}
 def predictions(system: System, benchmark: str, claims: pl.DataFrame) -> pl.DataFrame:
     """A baseline that is always right, and a policy that is surely wrong on every second claim."""
     policy = system.model.port == "policy"
+    sure = {"confidence_raw": 0.95, "confidence_normalised": 0.97, "confidence_bound": False}
+    own = {"engine": "transformers:tiny", "questions": 1, **sure} if policy else {}
+    about = {"benchmark": benchmark, "system": system.key, "method": system.method}
+    about |= {"model": system.model.key, "protocol": system.protocol}
     rows = [
-        {
-            "claim_id": row["claim_id"],
-            "benchmark": benchmark,
-            "system": system.key,
-            "method": system.method,
-            "model": system.model.key,
-            "protocol": system.protocol,
-            "engine": "transformers:tiny" if policy else "rules",
-            "verdict": _OTHER[row["label"]] if policy and index % 2 else row["label"],
-            "parse_status": "parsed",
-            "support_score": None,
-            "confidence_raw": 0.95 if policy else None,
-            "confidence_normalised": 0.97 if policy else None,
-            "confidence_bound": False if policy else None,
-            "confidence_calibrated": None,
-            "agreement": None,
-            "questions": int(policy),
-            "abstentions": 0,
-            "calls": 1,
-            "trace": _trace(row["label"]) if policy else None,
-            "notes": "{}",
-            "reply": "Supported",
-            "prompt_hash": "a" * 64,
-            "seed": 42,
-        }
+        (
+            plain("predictions")
+            | about
+            | own
+            | {"claim_id": row["claim_id"]}
+            | {"verdict": _OTHER[row["label"]] if policy and index % 2 else row["label"]}
+            | {"trace": _trace(row["label"]) if policy else None}
+        )
         for index, row in enumerate(claims.iter_rows(named=True))
     ]
-    return schemas.PREDICTIONS.conform(pl.DataFrame(rows, schema=schemas.PREDICTIONS.schema))
+    return table_of(schemas.PREDICTIONS, rows)
 
 
 def _trace(label: str) -> dict[str, object]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import polars as pl
 
 from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
@@ -22,6 +21,7 @@ from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.evaluation.systems import System, systems
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
+from plain_rows import plain, table_of
 from resources.corpora.resource import CorporaResource
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
@@ -41,23 +41,12 @@ def claim_row(number: int, **columns: object) -> dict[str, object]:
     """An odd claim says another year than its evidence."""
     who, year, right = _PEOPLE[number % 6], 1900 + number, number % 2 == 0
     evidence = f"{who} opened the harbour of Quessa in {year}. {_FILLER}"
-    row = {
-        "claim_id": f"{(number * 7919) % 65521:016x}",
-        "source": "toy",
-        "native_id": str(number),
-        "split": "test",
-        "claim": f"{who} opened the harbour of Quessa in {year if right else year - 50}.",
-        "evidence": evidence,
-        "passages": evidence.split(". "),
-        "evidence_kind": "text",
-        "label": "Supported" if right else "Refuted",
-        "native_label": "yes" if right else "no",
-        "label_rule": "drop_middle",
-        "document_id": f"page {number}",
-        "subset": None,
-        "num_hops": None,
-    }
-    return row | columns
+    said = {"claim": f"{who} opened the harbour of Quessa in {year if right else year - 50}."}
+    said |= {"label": "Supported" if right else "Refuted", "native_label": "yes" if right else "no"}
+    about = {"claim_id": f"{(number * 7919) % 65521:016x}", "source": "toy"}
+    about |= {"native_id": str(number), "document_id": f"page {number}"}
+    shown: dict[str, object] = {"evidence": evidence, "passages": evidence.split(". ")}
+    return plain("benchmark_claims", **shown | about | said | columns)
 
 
 def write_tests(data: Path, claims: int = CLAIMS) -> None:
@@ -65,8 +54,7 @@ def write_tests(data: Path, claims: int = CLAIMS) -> None:
     rows = [claim_row(number) for number in range(claims)]
     rows += [claim_row(claims + 8, label=None, native_label=None)]
     rows += [claim_row(claims + 9, evidence=None)]
-    frame = pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema)
-    write_parquet(BENCHMARK_CLAIMS.conform(frame), data / "benchmark/fever.parquet")
+    write_parquet(table_of(BENCHMARK_CLAIMS, rows), data / "benchmark/fever.parquet")
     write_parquet(BENCHMARK_CLAIMS.empty(), data / "benchmark/wice.parquet")
 
 

@@ -15,6 +15,7 @@ from decomposerl.claims.claim import claim_id
 from decomposerl.funnel.settings import DedupSettings
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition
 from evaluation_files import write_evaluation
+from plain_rows import plain, table_of
 from training_files import write_policy
 
 HOSTILE = "a|b **bold** <img src=x onerror=alert(1)> [x](javascript:1)\n# head \x1b[31m\u202e"
@@ -90,55 +91,36 @@ class World:
         return next(i for i, f in self.fates.items() if f == fate)
 
 
+def _fate(index: int) -> Fate:
+    return FATES[index % len(FATES)]
+
+
 def _claim(source: str, index: int) -> dict[str, object]:
     claim = f"Ilva Marrek no. {index} was born in Torbeck before {source} bridge {index} opened"
     passages = [f"Passage {n} of {source} {index}: {HOSTILE}" for n in range(3 + index % 4)]
-    evidence = "\n".join(passages)
-    return {
-        "claim_id": claim_id(source, str(index), claim, evidence),
-        "source": source,
-        "native_id": str(index),
-        "split": "dev",
-        "claim": claim,
-        "evidence": evidence,
-        "passages": passages,
-        "evidence_kind": "table" if source == "scitab" else "text",
-        "label": ("Supported", "Refuted", "Supported")[index % 3],
-        "native_label": "S",
-        "label_rule": "drop_middle",
-        "document_id": f"doc-{index}",
-        "subset": None,
-        "num_hops": 2,
-    }
-
-
-def _with_columns(frame: pl.DataFrame, fates: dict[str, Fate]) -> pl.DataFrame:
-    rank = pl.int_range(pl.len()).over("bucket").cast(pl.Int64())
-    picked = pl.Series([fates[i] == SELECTED for i in frame["claim_id"]], dtype=pl.Boolean())
-    long = pl.Series([fates[i] == LONG for i in frame["claim_id"]], dtype=pl.Boolean())
+    evidence, label = "\n".join(passages), ("Supported", "Refuted", "Supported")[index % 3]
+    picked, long = (_fate(index) == fate for fate in (SELECTED, LONG))
     return (
-        frame.with_columns(
-            evidence_tokens=pl.when(long)
-            .then(3200)
-            .otherwise(200 + pl.col("native_id").cast(pl.Int64()) * 50)
-            .cast(pl.Int64()),
-            evidence_words=pl.lit(400, dtype=pl.Int64()),
-            token_unit=pl.lit("words_x1.3"),
-            overlap=pl.lit(0.4),
-            entities=pl.lit(["ilva marrek", "torbeck"]),
-            support_probability=pl.lit(0.55),
-            label_confidence=pl.when(pl.col("label") == "Supported").then(0.55).otherwise(0.45),
-            questions=pl.lit(["Where was Ilva Marrek born?", "When did the bridge open?"]),
-            n_star=pl.lit(2, dtype=pl.Int64()),
-            bucket=pl.col("label") + "|" + pl.col("source"),
-            _picked=picked,
-        )
-        .with_columns(
-            selection_rank=pl.when("_picked").then(rank),
-            selection_gain=pl.when("_picked").then(3.0 / (1 + rank)),
-            origin=pl.when("_picked").then(pl.lit("selected")).otherwise(pl.lit("long_evidence")),
-        )
-        .drop("_picked")
+        plain("training_claims")
+        | {"claim_id": claim_id(source, str(index), claim, evidence), "source": source}
+        | {"native_id": str(index), "split": "dev", "claim": claim, "evidence": evidence}
+        | {"passages": passages, "evidence_kind": "table" if source == "scitab" else "text"}
+        | {"label": label, "native_label": "S", "document_id": f"doc-{index}", "num_hops": 2}
+        | {"evidence_tokens": 3200 if long else 200 + index * 50, "evidence_words": 400}
+        | {"token_unit": "words_x1.3", "overlap": 0.4, "support_probability": 0.55}
+        | {"label_confidence": 0.55 if label == "Supported" else 0.45, "n_star": 2}
+        | {"questions": ["Where was Ilva Marrek born?", "When did the bridge open?"]}
+        | {"bucket": f"{label}|{source}", "origin": "selected" if picked else "long_evidence"}
+    )
+
+
+def _ranked(rows: list[dict[str, object]]) -> pl.DataFrame:
+    """All columns of the claims, with ranks and gains of the selected ones."""
+    rank = pl.int_range(pl.len()).over("bucket").cast(pl.Int64())
+    picked = pl.when(pl.col("origin") == "selected")
+    frame = pl.DataFrame(rows, schema=schemas.TRAINING_CLAIMS.schema)
+    return frame.with_columns(
+        selection_rank=picked.then(rank), selection_gain=picked.then(3.0 / (1 + rank))
     )
 
 
@@ -162,7 +144,7 @@ def _drops(stage: str, rows: pl.DataFrame, world: "World") -> pl.DataFrame:
                 "engine": fate.engine,
             }
         )
-    return schemas.DROPS.conform(pl.DataFrame(found, schema=schemas.DROPS.schema))
+    return table_of(schemas.DROPS, found)
 
 
 def _pairs(drops: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
@@ -192,27 +174,14 @@ def _write(frame: pl.DataFrame, path: Path) -> None:
 
 
 def _loading_drops(source: str) -> pl.DataFrame:
-    row = {
-        "claim_id": claim_id(source, "middle", "x", "y"),
-        "source": source,
-        "label": None,
-        "stage": f"claims/{source}",
-        "step": "label_rule",
-        "reason": "middle_class",
-    }
-    return schemas.DROPS.conform(pl.DataFrame([row], schema=schemas.DROPS.schema))
+    about = {"claim_id": claim_id(source, "middle", "x", "y"), "stage": f"claims/{source}"}
+    said = {"source": source, "step": "label_rule", "reason": "middle_class"}
+    return table_of(schemas.DROPS, [about | said])
 
 
 def _rejects(source: str) -> pl.DataFrame:
-    row = {
-        "source": source,
-        "file": f"{source}/dev.json",
-        "row": 7,
-        "field": "label",
-        "reason": "unknown_label",
-        "detail": "'perhaps'",
-    }
-    return schemas.REJECTS.conform(pl.DataFrame([row], schema=schemas.REJECTS.schema))
+    about = {"source": source, "file": f"{source}/dev.json", "row": 7, "field": "label"}
+    return table_of(schemas.REJECTS, [about | {"reason": "unknown_label", "detail": "'perhaps'"}])
 
 
 def _cells(pool: pl.DataFrame, selected: pl.DataFrame) -> pl.DataFrame:
@@ -232,24 +201,14 @@ def _cells(pool: pl.DataFrame, selected: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stage_run(data: Path, stage: str, rows_in: int, kept: int, dropped: int) -> None:
-    run = {
-        "stage": stage,
-        "run_id": "run-1",
-        "finished_at": "2026-01-02T03:04:05Z",
-        "seconds": 1.5,
-        "rows_in": rows_in,
-        "rows_kept": kept,
-        "rows_dropped": dropped,
-        "rows_rejected": 1 if "/" in stage else 0,
-        "engine": "verifier=lexical" if stage == "difficulty_band" else None,
-        "engine_calls": 0,
-        "engine_hits": 0,
-        "config": _CONFIGS.get(stage, "{}"),
-        "step_engines": _STEP_ENGINES.get(stage, "{}"),
-        "data_version": "abc",
-        "status": "ok",
-        "entry": "",
-    }
+    run = (
+        plain("stage_runs")
+        | {"stage": stage, "rows_in": rows_in, "rows_kept": kept, "rows_dropped": dropped}
+        | {"rows_rejected": 1 if "/" in stage else 0}
+        | {"engine": "verifier=lexical" if stage == "difficulty_band" else None}
+        | {"config": _CONFIGS.get(stage, "{}")}
+        | {"step_engines": _STEP_ENGINES.get(stage, "{}")}
+    )
     path = data / "stage_runs" / (stage.replace("/", "__") + ".json")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(run), "utf-8")
@@ -259,12 +218,12 @@ def build(data: Path) -> World:
     """Write the whole folder beneath ``data`` and return what was written."""
     rows = [_claim(source, i) for source, size in SIZES.items() for i in range(size)]
     claims = pl.DataFrame(rows, schema=schemas.CLAIMS.schema)
-    fates = {row["claim_id"]: FATES[int(str(row["native_id"])) % len(FATES)] for row in rows}
+    fates = {row["claim_id"]: _fate(int(str(row["native_id"]))) for row in rows}
     tests = [*(_claim(BENCHMARK, i) for i in range(5)), _claim(SPLIT, SIZES[SPLIT])]
     benchmark = pl.DataFrame(tests, schema=schemas.BENCHMARK_CLAIMS.schema)
     world = World(data, claims, fates, benchmark, pl.DataFrame())
     _write_benchmarks(world)
-    frames = [_write_sources(world), *_write_stages(world)]
+    frames = [_write_sources(world), *_write_stages(world, _ranked(rows))]
     counted = attrition(frames)
     _write(counted, data / "attrition.parquet")
     write_policy(data)
@@ -287,7 +246,7 @@ def _holdout_drops(stage: str, reason: str, rows: pl.DataFrame) -> pl.DataFrame:
     """What one side of a hold-out split leaves to the other, under the very same ids."""
     said = {"stage": stage, "step": "holdout", "reason": reason}
     found = [row | said for row in rows.select("claim_id", "source", "label").to_dicts()]
-    return schemas.DROPS.conform(pl.DataFrame(found, schema=schemas.DROPS.schema))
+    return table_of(schemas.DROPS, found)
 
 
 def _write_sources(world: World) -> StageFrames:
@@ -306,8 +265,8 @@ def _write_sources(world: World) -> StageFrames:
     return StageFrames("claims", 0, world.claims, pl.concat(drops), pl.concat(rejects))
 
 
-def _write_stages(world: World) -> list[StageFrames]:
-    found, alive = [], _with_columns(world.claims, world.fates)
+def _write_stages(world: World, alive: pl.DataFrame) -> list[StageFrames]:
+    found = []
     for order, stage in enumerate(STAGES[1:], start=1):
         selecting = stage == "diversity_selected"
         drops, kept = _split(stage, alive, world)

@@ -19,6 +19,7 @@ from decomposerl.judge.plan import plan
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.experiment import Experiment, plain_values
+from plain_rows import plain, table_of
 from resources.store.parquet import write_parquet
 from resources.training.judge_heads import HeadsRun, train_heads
 
@@ -114,8 +115,8 @@ def write_run(data: Path, judge: Judge, made: list[Rollout], recipe: Experiment)
     planned = plan(made)
     calls = planned.frame(judge.judge(list(planned.calls)), judge.engine)
     write_parquet(calls, folder / "judge_calls" / name)
-    rows = pl.DataFrame([_row(one) for one in made], schema=schemas.ROLLOUTS.schema)
-    write_parquet(schemas.ROLLOUTS.conform(rows), folder / "rollouts" / name)
+    rows = table_of(schemas.ROLLOUTS, [_row(one) for one in made])
+    write_parquet(rows, folder / "rollouts" / name)
     return folder
 
 
@@ -125,25 +126,9 @@ def _row(one: Rollout) -> dict[str, object]:
         f"<question>{cycle.question}</question><answer>{cycle.answer}</answer>"
         f"<verification>{one.trace.verdict}</verification>"
     )
-    return {
-        "run": KEY,
-        "step": 0,
-        "split": "train",
-        "group": one.group,
-        "rollout": one.number,
-        "attempt": 1,
-        "source": "hover",
-        "claim": one.claim,
-        "label": one.label,
-        "labelled": True,
-        "n_star": 1,
-        "prompt_digest": "0" * 64,
-        "prompt_tokens": 9,
-        "completion": text,
-        "completion_tokens": 9,
-        "truncated": False,
-        "verdict": one.trace.verdict,
-        "questions": 1,
-        "faults": [],
-        "total": 1.0,
-    }
+    return (
+        plain("rollouts")
+        | {"run": KEY, "group": one.group, "rollout": one.number, "claim": one.claim}
+        | {"label": one.label, "verdict": one.trace.verdict, "completion": text, "n_star": 1}
+        | {"prompt_tokens": 9, "completion_tokens": 9, "total": 1.0}
+    )

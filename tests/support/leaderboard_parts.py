@@ -9,6 +9,7 @@ from decomposerl.baselines.method import ClaimInput, Method, Procedure, Steps
 from decomposerl.evaluation.leaderboard import METRIC
 from decomposerl.evaluation.systems import System, systems
 from decomposerl.schemas import SCORES
+from plain_rows import plain, table_of
 
 
 def faithful(question: ClaimInput) -> Steps:
@@ -61,21 +62,11 @@ def score(
 ) -> dict[str, object]:
     """One row of ``SCORES`` with an interval of ``half`` on both sides."""
     low, high = (None, None) if value is None else (value - half, value + half)
-    return {
-        "benchmark": benchmark,
-        "system": system,
-        "engine": engine,
-        "metric": metric,
-        "slice": "all",
-        "value": "",
-        "score": value,
-        "low": low,
-        "high": high,
-        "rows": rows,
-        "supported": rows // 2,
-    }
+    about = {"benchmark": benchmark, "system": system, "engine": engine, "metric": metric}
+    counted = {"rows": rows, "supported": rows // 2}
+    return plain("scores", **about, **counted, score=value, low=low, high=high)
 
 
 def scores(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
     """Rows as ``SCORES``."""
-    return SCORES.conform(pl.DataFrame(rows, schema=SCORES.schema))
+    return table_of(SCORES, rows)

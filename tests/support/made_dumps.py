@@ -14,37 +14,14 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from project import SUPPORT
+
 ROOT = "enwiki-20171001-pages-meta-current-withlinks-abstracts"
 TAR = f"{ROOT}.tar.bz2"
 Files = Mapping[str, Sequence[object]]
 
-LAKES = {
-    "AA/wiki_00.bz2": [("Blue Lake", ["Blue Lake is deep.", " It is cold."]), ("Other", ["No."])],
-    "AA/wiki_01.bz2": [
-        ("Sugar &amp; Spice", ["It is a caf\u00e9."]),
-        ("Caf\u00e9 Noir", ["A song."]),
-    ],
-    "AB/wiki_00.bz2": [("Blue Lake", ["A second page."]), ("Tide", ["Tide is red."])],
-}
-FEVER_PAGES = [
-    {"id": "", "text": "", "lines": ""},
-    {
-        "id": "Blue_Lake_-LRB-Ohio-RRB-",
-        "text": "Blue Lake is deep . ",
-        "lines": "0\tBlue Lake is deep .\tLake\tLake\n1\t\n2\tIt is cold .",
-    },
-    {"id": "Tide", "text": "Tide is red . ", "lines": "0\tTide is red ."},
-]
-FEVEROUS_PAGES = [
-    {"title": "Empty", "order": []},
-    {
-        "title": "Caf\u00e9 Noir",
-        "order": ["sentence_0", "table_0"],
-        "sentence_0": "Caf\u00e9 Noir is a [[Song|song]].",
-        "table_0": {"type": "table", "table": [[{"id": "cell_0_0_0", "value": "1994"}]]},
-    },
-    {"title": "Tide", "order": ["sentence_0"], "sentence_0": "Tide is red."},
-]
+DUMPS = json.loads((SUPPORT / "made_dumps.json").read_text("utf-8"))
+LAKES, FEVER_PAGES, FEVEROUS_PAGES = (DUMPS[name] for name in ("lakes", "fever", "feverous"))
 
 
 def hotpot_line(title: str, sentences: Sequence[str], number: int = 12) -> str:

@@ -12,12 +12,12 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -26,6 +26,7 @@ from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.policy_tiny.folder import load_base_policy
 from resources.store.parquet import write_parquet
+from resources.vllm.process import free_port
 from tiny_models import tiny_chat
 from training_graph import claims
 from warm_programs import write_clients
@@ -131,19 +132,9 @@ def _in_background(lines: list[str]) -> Iterator[str]:
             yield line
 
 
-class FreePorts:
+def free_ports() -> Callable[[str], int]:
     """A free port for each printed one, the same for the whole session."""
-
-    def __init__(self) -> None:
-        self._given: dict[str, int] = {}
-
-    def __call__(self, printed: str) -> int:
-        """The port in place of ``printed``."""
-        if printed not in self._given:
-            with socket.socket() as asked:
-                asked.bind(("127.0.0.1", 0))
-                self._given[printed] = asked.getsockname()[1]
-        return self._given[printed]
+    return cache(lambda _: free_port())
 
 
 def write_programs(folder: Path, replaced: Mapping[str, str], python: str, root: Path) -> None:
@@ -162,7 +153,7 @@ class Desk:
 
     def run(self, page: str, session: list[Block], **variables: str) -> tuple[int, str]:
         """Exit status and output of a session; every process that it started is gone."""
-        text = script(session, stand_ins(page), FreePorts())
+        text = script(session, stand_ins(page), free_ports())
         output = self.folder / "output"
         with output.open("w") as printed:
             shell = subprocess.Popen(
@@ -223,14 +214,18 @@ def _program(file: Path, line: str) -> None:
     file.chmod(0o755)
 
 
-def desk_in(folder: Path, page: str, warm: Path | None = None) -> Desk:
-    """A project's folder with claims, base policy and a tiny chat model."""
-    desk = project_in(folder, page, warm)
-    (folder / "data").mkdir()
+def write_silver(data: Path) -> None:
+    """Claims of the last two stages, each with evidence of its own."""
     for table, rows in ((SILVER_DECOMPOSED, 60), (TRAINING_CLAIMS, 8)):
         page = pl.format("Page {}. {}", pl.int_range(pl.len()), "evidence")
         frame = claims(table, rows).with_columns(evidence=page)
-        write_parquet(frame, folder / f"data/{table.name}.parquet")
+        write_parquet(frame, data / f"{table.name}.parquet")
+
+
+def desk_in(folder: Path, page: str, warm: Path | None = None) -> Desk:
+    """A project's folder with claims, base policy and a tiny chat model."""
+    desk = project_in(folder, page, warm)
+    write_silver(folder / "data")
     load_base_policy(folder / "data/base_policy")
     (folder / "models").mkdir()
     tiny_chat(folder / "models/tiny")

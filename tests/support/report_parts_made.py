@@ -17,6 +17,7 @@ from decomposerl.schemas import (
     SELECTION_CELLS,
     STAGE_RUNS,
 )
+from plain_rows import plain, table_of
 
 HOSTILE = "<script>alert(1)</script> $x$ | `y` **z** 测 \u202e&amp;"
 PNG = b"\x89PNG\r\n\x1a\n made up"
@@ -46,26 +47,11 @@ def board_row(
     paper: float | None = None,
 ) -> dict[str, object]:
     """A row of ``LEADERBOARD``; without a score it was not run."""
-    return {
-        "table": table,
-        "place": 0,
-        "family": "Further systems",
-        "title": title or f"System {system}",
-        "system": system,
-        "method": system,
-        "model": "rules",
-        "protocol": "faithful",
-        "seeds": 1,
-        "engine": None if score is None else "rules:1",
-        "benchmark": benchmark,
-        "score": score,
-        "low": None if score is None else score - 5,
-        "high": None if score is None else score + 5,
-        "rows": 100,
-        "beyond_context": 0,
-        "status": status,
-        "paper": paper,
-    }
+    shown = {"system": system, "method": system, "title": title or f"System {system}"}
+    unscored = {"engine": None, "low": None, "high": None}
+    interval = unscored if score is None else {"low": score - 5, "high": score + 5}
+    given = {"benchmark": benchmark, "status": status, "table": table, "paper": paper}
+    return plain("leaderboard", **shown, **interval, **given, score=score)
 
 
 def board(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
@@ -75,27 +61,16 @@ def board(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
 
 def pair(system: str, other: str, difference: float, p: float | None = 0.01) -> dict[str, object]:
     """A row of ``COMPARISON`` with an interval of five points on both sides."""
-    return {
-        "benchmark": MEAN_IN,
-        "system": system,
-        "other": other,
-        "engine": "rules:1",
-        "other_engine": "rules:1",
-        "rows": 100,
-        "limited": p is None,
-        "difference": difference,
-        "low": difference - 5,
-        "high": difference + 5,
-        "p_bootstrap": p,
-        "p_mcnemar": None,
-        "p_holm": p,
-        "no_p": "limited run" if p is None else None,
-    }
+    limited = {"limited": p is None, "no_p": "limited run" if p is None else None}
+    interval = {"difference": difference, "low": difference - 5, "high": difference + 5}
+    return plain(
+        "comparison", system=system, other=other, **interval, **limited, p_bootstrap=p, p_holm=p
+    )
 
 
 def comparison(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
     """``COMPARISON`` of these rows."""
-    return COMPARISON.conform(pl.DataFrame(list(rows), schema=COMPARISON.schema))
+    return table_of(COMPARISON, rows)
 
 
 def verdicts(rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:

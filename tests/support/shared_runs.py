@@ -49,13 +49,15 @@ class DemoRun:
 
     def make(self, sample: Sample) -> None:
         """Run the job once; the sample is not generated again."""
-        (self.folder / "home").mkdir()
-        shutil.copy(ROOT / "dagster.yaml", self.folder / "home")
-        data = self.folder / "data"
+        data, home = self.folder / "data", self.folder / "home"
+        for left in (data, home):  # of a worker that failed
+            shutil.rmtree(left, ignore_errors=True)
+        home.mkdir()
+        shutil.copy(ROOT / "dagster.yaml", home)
         write_sample(sample, data / "sample" / fingerprint())
         job = build_definitions(Profile("embedded", None, data)).resolve_job_def("funnel")
         ops = read_config("demo.yaml")["ops"] | read_config("pairs.yaml")["ops"]
-        with dg.DagsterInstance.from_config(str(self.folder / "home")) as instance:
+        with dg.DagsterInstance.from_config(str(home)) as instance:
             assert job.execute_in_process(
                 run_config=QUIET | {"ops": ops}, instance=instance
             ).success

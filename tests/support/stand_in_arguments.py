@@ -13,31 +13,10 @@ import os
 import re
 from collections.abc import Sequence
 
-_PLAIN = (  # flags with one value that changes nothing here
-    *("--revision", "--code-revision", "--tokenizer-revision", "--tokenizer", "--download-dir"),
-    *("--reasoning-parser", "--chat-template", "--quantization", "--kv-cache-dtype"),
-    *("--load-format", "--generation-config", "--distributed-executor-backend"),
-)
-_WHOLE = (
-    *("--max-num-seqs", "--max-num-batched-tokens", "--seed", "--block-size"),
-    *("--max-loras", "--max-cpu-loras", "--max-num-queued-reqs"),
-)
-_SWITCHES = (
-    *("--enable-prefix-caching", "--trust-remote-code", "--enforce-eager", "--enable-lora"),
-    *("--enable-chunked-prefill", "--enable-sleep-mode", "--async-scheduling"),
-    *("--fully-sharded-loras", "--enable-log-requests", "--disable-uvicorn-access-log"),
-)
-_OBJECTS = (
-    *("--weight-transfer-config", "--default-chat-template-kwargs", "--hf-overrides"),
-    *("--override-generation-config", "--pooler-config", "--speculative-config"),
-    *("--limit-mm-per-prompt", "--structured-outputs-config", "--compilation-config"),
-)
-_CHOICES = {
-    "--dtype": ("auto", "half", "float16", "bfloat16", "float", "float32"),
-    "--runner": ("auto", "generate", "pooling", "draft"),
-    "--convert": ("auto", "none", "embed", "classify"),
-    "--logprobs-mode": ("raw_logits", "raw_logprobs", "processed_logits", "processed_logprobs"),
-}
+from project import SUPPORT
+
+OPTIONS = json.loads((SUPPORT / "stand_in_arguments.json").read_text("utf-8"))
+"""Flags by what follows them: a text, a number, nothing, a JSON object, one of some words."""
 _SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "K": 2**10, "M": 2**20}
 
 
@@ -59,15 +38,15 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     ranks = (1, 8, 16, 32, 64, 128, 256, 320, 512)
     parser.add_argument("--max-lora-rank", type=int, default=16, choices=ranks)
     parser.add_argument("--lora-modules", nargs="+", type=_module, default=[])
-    for flag in _PLAIN:
+    for flag in OPTIONS["text"]:
         parser.add_argument(flag)
-    for flag in _WHOLE:
+    for flag in OPTIONS["number"]:
         parser.add_argument(flag, type=int)
-    for flag in _SWITCHES:
+    for flag in OPTIONS["switch"]:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=False)
-    for flag in _OBJECTS:
+    for flag in OPTIONS["object"]:
         parser.add_argument(flag, type=json.loads)
-    for flag, choices in _CHOICES.items():
+    for flag, choices in OPTIONS["choice"].items():
         parser.add_argument(flag, choices=choices, default="auto" if "auto" in choices else None)
     held = os.environ.get("STAND_IN_HOLDS")
     parser.add_argument("--stand-in", default="well")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.table import Table
+from plain_rows import plain
 
 
 def law(examples: int) -> settings:
@@ -41,33 +42,22 @@ def rows(draw: st.DrawFn) -> dict[str, object]:
     probability = draw(share)
     questions = draw(st.lists(sentence, min_size=2, max_size=4, unique=True))
     source = draw(st.sampled_from(SOURCES))
-    return {
-        "source": source,
-        "split": "train",
-        "claim": draw(claim_text),
-        "evidence": "\n".join(evidence),
-        "passages": evidence,
-        "evidence_kind": draw(st.sampled_from(("text", "table"))),
-        "label": label,
-        "native_label": label.lower(),
-        "label_rule": "drop_middle",
-        "document_id": draw(st.none() | st.just("page")),
-        "subset": None,
-        "num_hops": draw(st.none() | st.integers(1, 4)),
-        "evidence_words": sum(len(text.split()) for text in evidence),
-        "evidence_tokens": draw(st.none() | st.integers(0, 6_000)),
-        "token_unit": "words",
-        "overlap": draw(share),
-        "entities": ["ilva", "torbeck"],
-        "support_probability": probability,
-        "label_confidence": probability if label == "Supported" else 1 - probability,
-        "questions": questions,
-        "n_star": len(questions),
-        "bucket": f"{label}|{source}",
-        "selection_rank": None,
-        "selection_gain": None,
-        "origin": "long_evidence",
-    }
+    return (
+        plain("training_claims")
+        | {"source": source, "claim": draw(claim_text), "label": label}
+        | {"evidence": "\n".join(evidence), "passages": evidence}
+        | {"native_label": label.lower()}
+        | {"evidence_words": sum(len(text.split()) for text in evidence)}
+        | {"overlap": draw(share), "support_probability": probability, "questions": questions}
+        | {"n_star": len(questions)}
+        | {"label_confidence": probability if label == "Supported" else 1 - probability}
+        | {"evidence_kind": draw(st.sampled_from(("text", "table")))}
+        | {"document_id": draw(st.none() | st.just("page"))}
+        | {"num_hops": draw(st.none() | st.integers(1, 4))}
+        | {"evidence_tokens": draw(st.none() | st.integers(0, 6_000))}
+        | {"entities": ["ilva", "torbeck"], "bucket": f"{label}|{source}"}
+        | {"origin": "long_evidence"}
+    )
 
 
 def frame_of(table: Table, drawn: Sequence[dict[str, object]]) -> pl.DataFrame:
@@ -90,32 +80,5 @@ def frames(table: Table, max_size: int = 8) -> st.SearchStrategy[pl.DataFrame]:
 
 def example_row(**columns: object) -> dict[str, object]:
     """One plain claim for example-based tests, with some columns overridden."""
-    evidence = ["Ilva opened it.", "Torbeck has a river.", "It was 1921."]
-    plain: dict[str, object] = {
-        "source": "hover",
-        "split": "train",
-        "claim": "Ilva Marrek opened the Torbeck bridge",
-        "evidence": "\n".join(evidence),
-        "passages": evidence,
-        "evidence_kind": "text",
-        "label": "Supported",
-        "native_label": "supported",
-        "label_rule": "drop_middle",
-        "document_id": None,
-        "subset": None,
-        "num_hops": None,
-        "evidence_tokens": 500,
-        "token_unit": "words",
-        "overlap": 0.5,
-        "entities": ["ilva marrek", "torbeck"],
-        "support_probability": 0.5,
-        "label_confidence": 0.5,
-        "questions": ["Who?", "What?"],
-        "n_star": 2,
-        "bucket": "Supported|hover",
-        "selection_rank": None,
-        "selection_gain": None,
-        "origin": "selected",
-    }
-    row = plain | columns
+    row = plain("training_claims", **columns)
     return {"evidence_words": len(str(row["evidence"]).split())} | row

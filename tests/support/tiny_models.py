@@ -4,9 +4,12 @@ Their answers mean nothing; they are the same on every run and depend on the inp
 is all that a test of batching, chunking and reading of probabilities needs.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from project import SUPPORT
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     )
 
 SEED = 2024
+SIZES = json.loads((SUPPORT / "tiny_models.json").read_text("utf-8"))
 LETTERS = [chr(code) for code in range(33, 127)]
 WORDS = "the cat sat on a mat dog ran to Paris London was born in won prize Document Claim".split()
 
@@ -47,19 +51,7 @@ def tiny_t5(folder: Path) -> Path:
     from transformers import T5Config, T5ForConditionalGeneration, T5TokenizerFast
 
     _seeded()
-    config = T5Config(
-        vocab_size=256,
-        d_model=32,
-        d_kv=8,
-        d_ff=64,
-        num_layers=2,
-        num_heads=4,
-        feed_forward_proj="gated-gelu",
-        tie_word_embeddings=False,
-        initializer_factor=1.0,
-        decoder_start_token_id=0,
-        dropout_rate=0.1,
-    )
+    config = T5Config(**SIZES["T5Config"])
     tokenizer = T5TokenizerFast(vocab=_pieces("<pad>", "</s>", "<unk>", "▁"), extra_ids=0)
     model = T5ForConditionalGeneration(config)
     model.lm_head.weight.data.mul_(0.1)  # otherwise every softmax over two ids is 0 or 1
@@ -73,17 +65,7 @@ def tiny_roberta(folder: Path, seed: int = SEED) -> Path:
 
     _seeded(seed)
     letters = ["<s>", "<pad>", "</s>", "<unk>", *sorted(ByteLevel.alphabet()), "<mask>"]
-    config = RobertaConfig(
-        vocab_size=len(letters),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=514,
-        type_vocab_size=1,
-        initializer_range=0.3,
-        num_labels=2,
-    )
+    config = RobertaConfig(**SIZES["RobertaConfig"], vocab_size=len(letters))
     vocabulary = {letter: number for number, letter in enumerate(letters)}
     tokenizer = RobertaTokenizerFast(vocab=vocabulary, merges=[])
     return _saved(RobertaForSequenceClassification(config), tokenizer, folder)
@@ -96,17 +78,7 @@ def tiny_gpt2(folder: Path) -> Path:
 
     _seeded()
     letters = ["<|endoftext|>", *sorted(ByteLevel.alphabet())]
-    config = GPT2Config(
-        vocab_size=len(letters),
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        n_positions=512,
-        initializer_range=0.3,
-        num_labels=2,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
+    config = GPT2Config(**SIZES["GPT2Config"], vocab_size=len(letters))
     vocabulary = {letter: number for number, letter in enumerate(letters)}
     tokenizer = GPT2TokenizerFast(vocab=vocabulary, merges=[])
     return _saved(GPT2ForSequenceClassification(config), tokenizer, folder)
@@ -122,24 +94,7 @@ def tiny_deberta(folder: Path) -> Path:
 
     _seeded()
     pieces = _pieces("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "▁")
-    config = DebertaV2Config(
-        vocab_size=len(pieces),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        type_vocab_size=0,
-        relative_attention=True,
-        position_buckets=16,
-        max_relative_positions=-1,
-        norm_rel_ebd="layer_norm",
-        share_att_key=True,
-        pos_att_type=["p2c", "c2p"],
-        position_biased_input=False,
-        max_position_embeddings=512,
-        initializer_range=0.3,
-        num_labels=2,
-    )
+    config = DebertaV2Config(**SIZES["DebertaV2Config"], vocab_size=len(pieces))
     tokenizer = DebertaV2TokenizerFast(vocab=pieces, unk_id=3)
     return _saved(DebertaV2ForSequenceClassification(config), tokenizer, folder)
 
@@ -155,19 +110,7 @@ def tiny_modernbert(folder: Path, seed: int = SEED, positions: int = 130) -> Pat
         tokenizer_object=cutter, model_input_names=["input_ids", "attention_mask"], **marks
     )
     config = ModernBertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=positions,
-        global_attn_every_n_layers=2,
-        initializer_range=0.2,
-        pad_token_id=0,
-        cls_token_id=1,
-        sep_token_id=2,
-        bos_token_id=1,
-        eos_token_id=2,
+        **SIZES["ModernBertConfig"], vocab_size=len(tokenizer), max_position_embeddings=positions
     )
     return _saved(ModernBertModel(config), tokenizer, folder)
 

@@ -12,6 +12,7 @@ from decomposerl.judge.call import JudgeCall
 from decomposerl.reports.trace_page.items import TraceItem, TraceOrigin
 from decomposerl.reports.verified import VerdictConfidence
 from decomposerl.traces.trace import Cycle
+from plain_rows import plain, table_of
 from resources.store.parquet import write_parquet
 
 EVIDENCE = (
@@ -84,23 +85,15 @@ class EchoJudge:
 def write_benchmark(data: Path, name: str, claim_ids: Sequence[str]) -> pl.DataFrame:
     """A test set of claims with the evidence of this module, every second one refuted."""
     rows = [
-        dict.fromkeys(schemas.BENCHMARK_CLAIMS.schema)
-        | {
-            "claim_id": claim_id,
-            "source": name,
-            "native_id": claim_id,
-            "split": "test",
-            "claim": f"Ada Brown won ({claim_id}).",
-            "evidence": EVIDENCE,
-            "passages": [EVIDENCE],
-            "evidence_kind": "text",
-            "label": "Refuted" if number % 2 else "Supported",
-            "native_label": "x",
-            "label_rule": "drop_middle",
-        }
+        (
+            plain("benchmark_claims")
+            | {"claim_id": claim_id, "native_id": claim_id, "source": name}
+            | {"native_label": "x", "claim": f"Ada Brown won ({claim_id})."}
+            | {"evidence": EVIDENCE, "passages": [EVIDENCE]}
+            | {"label": "Refuted" if number % 2 else "Supported"}
+        )
         for number, claim_id in enumerate(claim_ids)
     ]
-    frame = pl.DataFrame(rows, schema=schemas.BENCHMARK_CLAIMS.schema)
-    claims = schemas.BENCHMARK_CLAIMS.conform(frame)
+    claims = table_of(schemas.BENCHMARK_CLAIMS, rows)
     write_parquet(claims, data / f"benchmark/{name}.parquet")
     return claims

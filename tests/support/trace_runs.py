@@ -10,6 +10,7 @@ from decomposerl.judge.plan import Plan, plan
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from evaluation_files import SYSTEMS, predictions
+from plain_rows import plain, table_of
 from resources.store.parquet import write_parquet
 from trace_parts import CYCLES, EVIDENCE, write_benchmark
 from training_files import write_policy
@@ -77,12 +78,13 @@ def _write_step(folder: Path, step: int, engine: str) -> None:
         scored | {"reward": "total", "question": None, "value": 2.5, "state": "scored"},
     ]
     rollouts = [
-        about
-        | {"run": "ab" * 8, "step": step, "split": "held_out_greedy", "attempt": 1}
-        | {"source": "hover", "claim": "A claim.", "label": "Refuted", "labelled": True}
-        | {"n_star": 2, "prompt_digest": "0" * 64, "prompt_tokens": 9, "completion": TEXT}
-        | {"completion_tokens": 9, "truncated": False, "verdict": "Supported", "questions": 2}
-        | {"faults": [], "total": 2.5}
+        (
+            plain("rollouts")
+            | about
+            | {"step": step, "split": "held_out_greedy", "claim": "A claim."}
+            | {"label": "Refuted", "prompt_tokens": 9, "completion": TEXT}
+            | {"completion_tokens": 9, "questions": 2, "total": 2.5}
+        )
     ]
     tables = {
         "judge_calls": (schemas.JUDGE_CALLS, calls),
@@ -90,5 +92,4 @@ def _write_step(folder: Path, step: int, engine: str) -> None:
         "rollouts": (schemas.ROLLOUTS, rollouts),
     }
     for table, (form, rows) in tables.items():
-        frame = form.conform(pl.DataFrame(rows, schema=form.schema))
-        write_parquet(frame, folder / "held_out_greedy" / table / name)
+        write_parquet(table_of(form, rows), folder / "held_out_greedy" / table / name)

@@ -12,6 +12,7 @@ import polars as pl
 from decomposerl import schemas
 from decomposerl.table import Table
 from decomposerl.training.curves import CurvePoint, curve_rows
+from plain_rows import plain, table_of
 from resources.store.parquet import write_parquet
 
 EXPERIMENT, KEY = "tiny", "ab" * 8
@@ -51,57 +52,24 @@ def _write_step(folder: Path, split: str, step: int, attempt: int) -> None:
 
 
 def _rollout(split: str, step: int, attempt: int, number: int) -> dict[str, object]:
-    return {
-        "run": KEY,
-        "step": step,
-        "split": split,
-        "group": f"{step:016x}",
-        "rollout": number,
-        "attempt": attempt,
-        "source": "hover",
-        "claim": "Ilva Marrek opened the bridge of Torbeck.",
-        "label": "Supported",
-        "labelled": True,
-        "n_star": 2,
-        "prompt_digest": "0" * 64,
-        "prompt_tokens": 90,
-        "completion": f"<think>attempt {attempt}</think>",
-        "completion_tokens": 40 + number,
-        "truncated": False,
-        "verdict": "Supported" if number else None,
-        "questions": number,
-        "faults": [] if number else ["no_verdict"],
-        "total": 1.0 + number,
-    }
+    return (
+        plain("rollouts")
+        | {"step": step, "split": split, "group": f"{step:016x}", "rollout": number}
+        | {"attempt": attempt, "completion": f"<think>attempt {attempt}</think>"}
+        | {"completion_tokens": 40 + number, "total": 1.0 + number, "questions": number}
+        | {"verdict": "Supported" if number else None}
+        | {"faults": [] if number else ["no_verdict"]}
+    )
 
 
 def _reward(step: int, number: int, name: str) -> dict[str, object]:
-    return {
-        "run": KEY,
-        "step": step,
-        "group": f"{step:016x}",
-        "rollout": number,
-        "reward": name,
-        "question": None,
-        "value": float(number),
-        "state": "scored",
-        "weight": 1.0,
-        "counted": True,
-    }
+    about = {"step": step, "group": f"{step:016x}", "rollout": number}
+    return plain("rewards", **about, reward=name, value=float(number))
 
 
 def _call(number: int) -> dict[str, object]:
-    return {
-        "group": f"{number:016x}",
-        "rollout": number,
-        "task": "coverage",
-        "role": "full",
-        "question": None,
-        "call_key": "0" * 64,
-        "value": "Supported" if number else None,
-        "failure": None if number else "no reply",
-        "engine": "rules",
-    }
+    ruled = {"value": "Supported" if number else None, "failure": None if number else "no reply"}
+    return plain("judge_calls", group=f"{number:016x}", rollout=number, **ruled)
 
 
 def _write_curves(folder: Path) -> None:
@@ -124,4 +92,4 @@ _TOLD = ("total", "verification", "zero_spread_groups")
 
 
 def _write(table: Table, rows: list[dict[str, object]], path: Path) -> None:
-    write_parquet(table.conform(pl.DataFrame(rows, schema=table.schema)), path)
+    write_parquet(table_of(table, rows), path)
