@@ -73,13 +73,14 @@ def test_a_step_without_tasks_needs_no_cluster(tmp_path: Path):
         tasks.arrays.remove("a")
 
 
-def test_mapped_files_serve_all_searches_of_processes(tmp_path: Path):
-    """Joins of a frame's texts, cosines and selection over arrays on disk; nothing stays there."""
+def test_mapped_files_serve_all_searches(tmp_path: Path):
+    """Processes join a frame's texts; cosines and selection of blocks; nothing stays on disk."""
     claims, vectors = pl.Series(synthetic_claims(1_500)), clustered_vectors(300, 48)
     settings = DedupSettings(task_memory_mb=2)
     with shared_tasks(ProcessMapper(2), tmp_path) as tasks:
         parts = text_parts(claims, settings)
         words = keep_first_in_parts(parts, 0.7, tasks, postings=postings_a_task(settings))
+    with shared_tasks(InProcessMapper(), tmp_path) as tasks:
         split = (vectors[start : start + 125] for start in range(0, len(vectors), 125))
         blocks = VectorBlocks.write(tasks.arrays, "vectors", split)
         meaning = keep_first_in_blocks(blocks, 0.7, tasks)
