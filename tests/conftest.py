@@ -60,12 +60,6 @@ def of_all_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sample_results(of_all_workers: Path) -> Path:
-    """Stored results of engines on the sample: the first test that asked one leaves them here."""
-    return of_all_workers / "sample_results"
-
-
-@pytest.fixture(scope="session")
 def sample(of_all_workers: Path) -> "Sample":
     """The bundled sample, which takes seconds to generate: once for all workers."""
     from sample import generate

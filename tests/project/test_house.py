@@ -24,7 +24,9 @@ from project import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 MAKE = shutil.which("make") or "make"
-TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+TARGETS = set(
+    re.findall(r"^(?!gate-)([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+)
 
 
 def read(name: str) -> str:
@@ -76,10 +78,10 @@ def test_the_shipped_instance_sends_nothing_and_frees_its_pools(tmp_path: Path):
 def test_make_targets_of_documents_and_help_exist():
     """``make help`` names each target a person may call; documents name no other."""
     lines = " ".join(line for document in DOCUMENTS for line in shell_lines(document))
-    named = set(re.findall(r"\bmake ([a-z]+)\b(?!\])", lines))
+    named = set(re.findall(r"\bmake ([a-z-]+)\b(?!\])", lines))
     assert {"demo", "test", "ui"} <= named <= TARGETS
     shown = subprocess.run([MAKE, "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert TARGETS - {"help"} <= set(re.findall(r"make ([a-z]+)", shown.stdout))
+    assert TARGETS - {"help"} <= set(re.findall(r"make ([a-z-]+)", shown.stdout))
 
 
 def recipe(target: str) -> list[str]:
@@ -93,17 +95,35 @@ def recipe(target: str) -> list[str]:
     return [line for line in lines[installed + 1 :] if ".dagster_home" not in line]
 
 
+def pytest_words(target: str) -> list[str]:
+    """The words of a target's one call of pytest."""
+    (line,) = [line for line in recipe(target) if " pytest " in line]
+    return shlex.split(line)
+
+
 def test_the_fast_checks_are_a_subset_of_all():
-    """``make check`` runs the checks of ``make test``, and some of the same test files."""
-    *fast, some = recipe("check")
-    *whole, every = recipe("test")
-    named = [word for word in shlex.split(some) if word.startswith("tests/")]
-    assert set(fast) - set(whole) == {line for line in fast if "fast tests" in line}
-    assert len(fast) == len(whole)
-    assert shlex.split(every) == [word for word in shlex.split(some) if word not in named]
+    """``make check`` runs the checks of ``make test``, some of its tests, and the ledger."""
+    gates = [[line for line in recipe(target) if "gate-" in line] for target in ("check", "test")]
+    assert gates[0] == gates[1] != []
+    words, whole = pytest_words("check"), pytest_words("test")
+    named = [word for word in words if word.startswith("tests/")]
     assert named
-    for name in named:
-        assert (ROOT / name).exists(), name
+    assert all((ROOT / name).exists() for name in named)
+    apart = [word for word in whole if word.startswith("--ignore=")]
+    assert [word for word in words if word not in named] == [
+        word for word in whole if word not in {"tests", *apart}
+    ]
+    assert not any(name.startswith(word.partition("=")[2]) for name in named for word in apart)
+    assert any("ledger --check --fast" in line for line in recipe("check"))
+
+
+def test_every_test_is_in_one_of_two_runs():
+    """What ``make test`` leaves out is what ``make workshop-test`` runs."""
+    apart = {word.partition("=")[2] for word in pytest_words("test") if "--ignore=" in word}
+    workshop = {word for word in pytest_words("workshop-test") if word.startswith("tests/")}
+    assert apart == workshop
+    nightly = read(".github/workflows/nightly.yml")
+    assert "make test workshop-test" in nightly
 
 
 def test_the_commit_hooks_are_those_of_make_format():
