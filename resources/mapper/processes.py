@@ -89,7 +89,7 @@ class _Processes:
         running = [*(self._pool._processes or {}).values()]  # noqa: SLF001 - 3.14 has kill_workers
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in running:
-            process.terminate()
+            process.kill()  # one that still starts may have inherited SIGTERM as ignored
         for process in running:
             process.join()
 
