@@ -1,10 +1,15 @@
 """Where MiniCheck's input form comes from: a file, the installed package, or our own text."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from decomposerl.errors import ConfigError, EngineMissing
+from dagster_project.engine_choices import ProfileName, engine_choices
+from dagster_project.engine_resources import engine_resources
+from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.prompts.minicheck import (
     MiniCheckForm,
     Use,
@@ -38,17 +43,13 @@ def folder_with(tmp_path: Path, text: str) -> str:
 
 
 def test_the_installed_package_gives_its_texts_to_the_letter(tmp_path: Path):
-    """Line breaks and spaces at the ends included; the package is never imported."""
+    """The package is never imported; each text and origin has a name of its own."""
     search, document = [write_package(tmp_path)], "[CLAIM] {claim} x"
     form = minicheck_form("chat", search=search)
     system, user = minicheck_request(form.prompt, document, "y").messages
     assert ("published", SYSTEM) == (form.origin, system.content)
     assert f"Paper: {document}\nStatement: y" == user.content
     assert PREFIX == minicheck_form("pair", search=search).prefix
-
-
-def test_each_text_has_its_own_digest(tmp_path: Path):
-    """So answers to another version of the package are never mixed with these."""
     texts = [(SYSTEM, USER), (SYSTEM + " ", USER), (SYSTEM, USER + " ")]
     labels = {
         minicheck_form("chat", search=[write_package(tmp_path / str(n), *both)]).label
@@ -56,6 +57,10 @@ def test_each_text_has_its_own_digest(tmp_path: Path):
     }
     assert len(texts) == len(labels)
     assert all(label.startswith("prompt=published@") for label in labels)
+    prompt, origins = load_prompt("minicheck"), ("published", "file", "own")
+    forms = [MiniCheckForm(origin, prompt) for origin in origins]
+    assert len(forms) == len({form.label for form in forms})
+    assert [False, False, True] == [bool(own_prompt_note(form.label)) for form in forms]
 
 
 @every_use
@@ -69,18 +74,14 @@ def test_the_users_file_comes_first(tmp_path: Path, use: Use):
 
 @every_use
 def test_without_either_it_is_refused_with_both_fixes(tmp_path: Path, use: Use):
-    """One sentence: what is missing, the install command, the folder, and the way to go on."""
+    """With what is missing, the install command, the folder, and the way to go on."""
     (tmp_path / "empty").mkdir()
     for folder in ("", str(tmp_path / "empty")):
         with pytest.raises(EngineMissing) as error:
             minicheck_form(use, folder, search=[str(tmp_path)])
-        said = str(error.value)
-        assert "minicheck is not installed" in said
-        assert "git+https://github.com/Liyan06/MiniCheck.git" in said
-        assert "minicheck.md" in said
-        assert "DECOMPOSERL_PROMPTS" in said
-        assert "DECOMPOSERL_ALLOW_OWN_PROMPT=yes" in said
-        assert "\n" not in said
+        named = ("minicheck is not installed", "git+https://github.com/Liyan06/MiniCheck.git")
+        named += ("minicheck.md", "DECOMPOSERL_PROMPTS", "DECOMPOSERL_ALLOW_OWN_PROMPT=yes")
+        assert [] == [one for one in named if one not in str(error.value)]
 
 
 @every_use
@@ -98,18 +99,6 @@ def test_our_own_text_is_used_only_where_it_is_allowed_and_nothing_better_is_her
         minicheck_form(use, copied, search=nowhere)
     search = [write_package(tmp_path / "here")]
     assert "published" == minicheck_form(use, allow_own=True, search=search).origin
-
-
-def test_every_origin_has_its_own_name():
-    """The same text from another place is another engine; only ours has the note."""
-    prompt = load_prompt("minicheck")
-    forms = [
-        MiniCheckForm("published", prompt),
-        MiniCheckForm("file", prompt),
-        MiniCheckForm("own", prompt),
-    ]
-    assert len(forms) == len({form.label for form in forms})
-    assert [False, False, True] == [bool(own_prompt_note(form.label)) for form in forms]
 
 
 @pytest.mark.parametrize(
@@ -130,20 +119,16 @@ def test_another_package_of_that_name_is_not_taken_for_it(
     tmp_path: Path, file: str, text: str | None
 ):
     """What is not where it is published is missing, and the message names the file."""
-    search, uses = (
-        [write_package(tmp_path)],
-        dict(zip(["utils.py", "inference.py"], USES, strict=True)),
-    )
-    changed = tmp_path / "minicheck" / file
+    search, changed = [write_package(tmp_path)], tmp_path / "minicheck" / file
     changed.unlink()
     if text is not None:
         changed.write_text(text)
-    with pytest.raises(EngineMissing, match=f"{changed} does not hold the form"):
-        published_prompt(uses[file], search)
-    other = "pair" if file == "utils.py" else "chat"
+    use, other = USES if file == "utils.py" else USES[::-1]
+    with pytest.raises(EngineMissing, match=str(changed)):
+        published_prompt(use, search)
     assert published_prompt(other, search).sections
-    with pytest.raises(EngineMissing, match="another package has the same name"):
-        minicheck_form(uses[file], search=search)
+    with pytest.raises(EngineMissing, match=str(changed)):
+        minicheck_form(use, search=search)
 
 
 @pytest.mark.parametrize(
@@ -161,3 +146,47 @@ def test_a_file_that_does_not_fit_the_small_models_is_refused(tmp_path: Path, te
         _ = form.prefix
     with pytest.raises(ConfigError, match=said):
         check_form(form, "pair")
+
+
+@contextmanager
+def first_on_the_path(folder: str) -> Iterator[None]:
+    """Imports look in the folder first."""
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+@pytest.mark.parametrize("profile", ["local", "paper"])
+def test_minicheck_runs_in_the_form_it_was_trained_on_or_is_refused(
+    profile: ProfileName, tmp_path: Path
+):
+    """Each origin is a name of its own; a refusal comes before a server is started."""
+    begun, model, program = tmp_path / "begun", tmp_path / "model", tmp_path / "vllm"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    program.write_text(f"#!/bin/sh\ntouch {begun}\nexit 1\n")
+    program.chmod(0o755)
+    hiding = tmp_path / "hiding"  # an installed one
+    (hiding / "minicheck").mkdir(parents=True)
+    prompts, published = folder_with(tmp_path, FILE), write_package(tmp_path / "published")
+
+    def engine(path: Path | str, **changed: str) -> str:
+        choices = engine_choices(profile, {"DECOMPOSERL_VLLM": str(program), **changed})
+        verifier = engine_resources(choices, str(tmp_path))["verifier"]
+        changes = {"model_path": str(model), "revision": "0123456789abcdef" * 2 + "01234567"}
+        port = verifier.model_copy(update=changes).open()
+        with first_on_the_path(str(path)):
+            if profile == "paper":
+                with pytest.raises(EngineError):
+                    port.support_probability([("e", "c")])
+            return str(port.engine)
+
+    with pytest.raises(EngineMissing, match="DECOMPOSERL_PROMPTS"):
+        engine(hiding)
+    assert not begun.exists()
+    assert "prompt=own@" in engine(hiding, DECOMPOSERL_ALLOW_OWN_PROMPT="yes")
+    assert (profile == "paper") == begun.exists()
+    assert "prompt=file@" in engine(hiding, DECOMPOSERL_PROMPTS=prompts)
+    assert "prompt=published@" in engine(published)

@@ -1,14 +1,18 @@
-"""MiniCheck-7B over a chat port: readings of one token, failures, and what is stored."""
+"""MiniCheck-7B over a chat port and over HTTP: readings of one token, failures, what is stored."""
 
 import math
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from chat_parts import NothingStored
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Token
@@ -16,10 +20,15 @@ from decomposerl.errors import ConfigError, EngineError
 from decomposerl.prompts.minicheck import MiniCheckForm, minicheck_request, yes_and_no
 from decomposerl.prompts.template import parse_prompt
 from fakes import WordCounter
+from resources.chat.client import ChatClient
+from resources.chat.settings import ChatSettings
+from resources.embedder.hosted import HostedEmbedder
 from resources.store.prompts import load_prompt
 from resources.verifier.minicheck_hosted import HostedMiniCheck, Score
 from resources.verifier.questions import ClaimSplit
 from strategies import LAW
+from tiny_models import tiny_chat
+from tiny_server import TinyModel, TinyServer
 
 PROMPT = load_prompt("minicheck")
 Likeliest = Sequence[tuple[str, float]]
@@ -42,12 +51,9 @@ class ScriptedChat(NothingStored):
     batches: list[int] = field(default_factory=list)
 
     def complete(
-        self,
-        requests: Sequence[ChatRequest],
-        parse: Parse[Any] | None = None,
+        self, requests: Sequence[ChatRequest], parse: Parse[Any] | None = None
     ) -> list[ChatReply[Any] | ChatFailure]:
         """One outcome a request."""
-        assert parse is not None
         self.asked += requests
         self.batches.append(len(requests))
         return [self._outcome(request.messages[-1].content, parse) for request in requests]
@@ -68,12 +74,21 @@ SURE, UNSURE = [("Yes", 0.9), ("No", 0.1)], [("No", 0.5), ("Yes", 0.2), ("yes", 
 
 
 def test_the_mass_of_yes_is_of_the_word_in_every_spelling():
-    """Letter case and a space before do not count; longer words do; a sixth token is not seen."""
+    """Of the five likeliest; document before claim, one greedy token."""
     reply = replying([("Yes", 0.4), (" no", 0.2), ("▁YES", 0.1), (" Yes", 0.09), ("Yes.", 0.08)])
     assert yes_and_no(reply) == pytest.approx((0.59, 0.2))
     assert yes_and_no(replying([("▁yes", 0.6), ("▁No", 0.3)])) == pytest.approx((0.6, 0.3))
     six = [("a", 0.3), ("b", 0.2), ("c", 0.1), ("d", 0.09), ("no", 0.08), ("yes", 0.07)]
     assert yes_and_no(replying(six)) == pytest.approx((0.0, 0.08))
+    request = minicheck_request(PROMPT, "Ice {claim} melts.", "It is warm.")
+    system, user = request.messages
+    assert ("system", "user") == (system.role, user.role)
+    assert {"Yes", "No"} <= set(system.content.replace('"', " ").split())
+    assert "Document: Ice {claim} melts.\nClaim: It is warm." == user.content
+    sampling = request.sampling
+    assert (0.0, 2024) == (sampling.temperature, sampling.seed)
+    assert (1, 5) == (sampling.max_tokens, sampling.top_logprobs)
+    assert request.template.digest == PROMPT.digest
 
 
 @pytest.mark.parametrize(
@@ -94,38 +109,24 @@ def test_a_reply_with_neither_word_is_a_failure(likeliest: Likeliest):
     scores = verifier.support_scores([("e", "plain"), ("e", "odd one")])
     for both in (scores.raw, scores.normalised):
         assert [False, True] == np.isnan(both).tolist()
-    with pytest.raises(
-        EngineError, match=r"1 of 2 pairs got no answer .*unparsable 1: neither yes nor no"
-    ):
+    with pytest.raises(EngineError, match=r"1 of 2 pairs .*unparsable 1: neither yes nor no"):
         HostedMiniCheck(chat).support_probability([("e", "plain"), ("e", "odd one")])
-
-
-def test_a_reply_without_log_probabilities_says_so():
-    """That is the endpoint's, and another message than a word that is missing."""
-    with pytest.raises(ValueError, match="carries no log probabilities of its first token"):
+    # Without log probabilities it is the endpoint's fault, and another message.
+    with pytest.raises(ValueError, match="no log probabilities"):
         yes_and_no(replying([]))
 
 
-def test_the_request_is_the_public_models_contract():
-    """A system and a user message, document line before claim line, one greedy token of five."""
-    request = minicheck_request(PROMPT, "Ice {claim} melts.", "It is warm.")
-    system, user = request.messages
-    assert ("system", "user") == (system.role, user.role)
-    assert {"Yes", "No"} <= set(system.content.replace('"', " ").split())
-    assert "Document: Ice {claim} melts.\nClaim: It is warm." == user.content
-    sampling = request.sampling
-    assert (0.0, 2024) == (sampling.temperature, sampling.seed)
-    assert (1, 5) == (sampling.max_tokens, sampling.top_logprobs)
-    assert request.template.digest == PROMPT.digest
-
-
-def test_raw_is_the_mass_and_normalised_the_share():
-    """Both forms of one answer; 0 in both where no was likely and yes was not."""
+@pytest.mark.parametrize(("score", "expected"), [("raw", 0.3), ("normalised", 0.3 / 0.8)])
+def test_raw_is_the_mass_and_normalised_the_share(score: Score, expected: float):
+    """Both of one answer, 0 where no was likely and yes was not; the engine names the chosen."""
     chat = ScriptedChat({"unsure": UNSURE, "denied": [("No", 0.9)]})
-    forms = HostedMiniCheck(chat).support_scores([("e", "unsure"), ("e", "denied")])
+    verifier, pairs = HostedMiniCheck(chat, score=score), [("e", "unsure"), ("e", "denied")]
+    forms = verifier.support_scores(pairs)
     assert [0.3, 0.0] == pytest.approx(forms.raw.tolist())
     assert [0.3 / 0.8, 0.0] == pytest.approx(forms.normalised.tolist())
-    assert (0,) == HostedMiniCheck(chat).support_probability([]).shape
+    assert [expected, 0.0] == pytest.approx(verifier.support_probability(pairs).tolist())
+    assert verifier.engine.endswith(f":{score}")
+    assert (0,) == verifier.support_probability([]).shape
 
 
 @LAW
@@ -140,7 +141,7 @@ def test_both_forms_are_probabilities(likeliest: list[tuple[str, float]]):
 
 @pytest.mark.parametrize(("split", "expected"), [("whole", 0.9), ("min_over_sentences", 0.3)])
 def test_long_evidence_and_split_claims(split: ClaimSplit, expected: float):
-    """The best chunk counts for each sentence of the claim, and the weakest sentence counts."""
+    """The best chunk of the weakest sentence counts; without a tokenizer bytes bound a chunk."""
     listed = {
         "Claim: One is here. Two is here.": SURE,
         "One fits.\nClaim: One is here.": SURE,
@@ -153,10 +154,6 @@ def test_long_evidence_and_split_claims(split: ClaimSplit, expected: float):
     found = verifier.support_probability([("One fits. Two fits.", "One is here. Two is here.")])
     assert found[0] == pytest.approx(expected)
     assert len(chat.asked) == (2 if split == "whole" else 4)
-
-
-def test_without_a_tokenizer_bytes_keep_within_the_context():
-    """Letters of four bytes fill a chunk four times as fast; no chunk is above the budget."""
     chat = ScriptedChat({"Claim": SURE})
     HostedMiniCheck(chat, budget=200).support_probability([("Mmmm 😀😀😀😀😀. " * 20, "x")])
     documents = [request.messages[-1].content.split("\n")[0] for request in chat.asked]
@@ -183,18 +180,27 @@ def test_engine_names_keep_apart_whatever_decides():
         verifiers[2].support_probability([("e", "c")])
 
 
-def test_a_failed_question_is_no_score():
-    """The pair stays without an answer, the others are scored; all were asked."""
+NO_LOGPROBS = ChatFailure("no_logprobs", "no log probabilities", 1, "Yes", lasting=True)
+
+
+def test_only_the_first_question_is_asked_alone():
+    """Without log probabilities a thousand cost one; a failed one leaves its pair unanswered."""
+    chat = ScriptedChat({"Claim": NO_LOGPROBS})
+    pairs = [("e", f"claim {n}") for n in range(1_000)]
+    with pytest.raises(EngineError, match="no log probabilities"):
+        HostedMiniCheck(chat).support_probability(pairs)
+    assert 1 == len(chat.asked)
+    chat = ScriptedChat({"Claim": SURE})
+    verifier = HostedMiniCheck(chat)
+    for start in (0, 5):
+        verifier.support_probability([("e", f"claim {n}") for n in range(start, start + 5)])
+    assert [1, 4, 5] == chat.batches
     pairs = [("e", "first"), ("e", "second"), ("e", "third")]
     chat = ScriptedChat({"Claim": SURE, "second": TIMEOUT})
     broken = HostedMiniCheck(chat, batch_size=2)
-    with pytest.raises(EngineError, match=r"1 of 3 pairs got no answer .*timeout 1"):
+    with pytest.raises(EngineError, match=r"1 of 3 pairs .*timeout 1"):
         broken.support_probability(pairs)
     assert 3 == len(chat.asked)
-
-
-def test_one_failed_chunk_leaves_the_whole_pair_unanswered():
-    """Another chunk's high score does not stand in for a chunk that nobody judged."""
     chat = ScriptedChat({"One": SURE, "Two": TIMEOUT})
     verifier = HostedMiniCheck(chat, tokens=WordCounter(), budget=2)
     forms = verifier.support_scores([("One fits. Two fits.", "c")])
@@ -205,47 +211,129 @@ def test_one_failed_chunk_leaves_the_whole_pair_unanswered():
     assert {"timeout": 2} == verifier.failures
 
 
-@pytest.mark.parametrize(("score", "expected"), [("raw", 0.3), ("normalised", 0.375)])
-def test_the_score_is_chosen_and_named(score: Score, expected: float):
-    """One reply gives both scores; their engine names differ."""
-    chat = ScriptedChat({"Claim": UNSURE})
-    verifier = HostedMiniCheck(chat, score=score)
-    assert verifier.support_probability([("e", "c")])[0] == pytest.approx(expected)
-    scores = verifier.support_scores([("e", "c")])
-    assert (0.3, 0.375) == pytest.approx((scores.raw[0], scores.normalised[0]))
-    assert verifier.engine.endswith(f":{score}")
-
-
-NO_LOGPROBS = ChatFailure("no_logprobs", "no log probabilities", 1, "Yes", lasting=True)
-
-
-def test_an_endpoint_without_log_probabilities_is_refused():
-    """The error says what is needed, and a batch of a thousand cost one question."""
-    chat = ScriptedChat({"Claim": NO_LOGPROBS})
-    pairs = [("e", f"claim {n}") for n in range(1_000)]
-    with pytest.raises(EngineError, match=r"no log probabilities.* needs an endpoint that gives"):
-        HostedMiniCheck(chat).support_probability(pairs)
-    assert 1 == len(chat.asked)
-
-
-def test_only_the_first_question_is_asked_alone():
-    """Once the endpoint has shown its log probabilities, batches go out whole."""
-    chat = ScriptedChat({"Claim": SURE})
-    verifier = HostedMiniCheck(chat)
-    for start in (0, 5):
-        verifier.support_probability([("e", f"claim {n}") for n in range(start, start + 5)])
-    assert [1, 4, 5] == chat.batches
-
-
 @pytest.mark.parametrize(
     ("failure", "said"),
     [
         (ChatFailure("refused", "HTTP 401: wrong key", 1, lasting=True), "HTTP 401: wrong key"),
-        (ChatFailure("budget", "ceiling of 5 calls", 0), "stopped at the ceiling of 5 calls"),
-        (TIMEOUT, "not one of 2 requests was answered .*too slow"),
+        (ChatFailure("budget", "ceiling of 5 calls", 0), "ceiling of 5 calls"),
+        (TIMEOUT, "too slow"),
     ],
 )
 def test_an_endpoint_that_answers_nothing_is_told_with_its_words(failure: ChatFailure, said: str):
     """The error holds what the endpoint said, not the number of missing answers alone."""
     with pytest.raises(EngineError, match=said):
         HostedMiniCheck(ScriptedChat({"Claim": failure})).support_scores([("e", "c"), ("e", "d")])
+
+
+CLOSE = 1e-4
+ASKED = parse_prompt(
+    "minicheck",
+    "<!-- section: system -->\nYes or No?\n"
+    "<!-- section: user -->\nDocument: {document}\nClaim: {claim}\n",
+)
+
+
+def given() -> MiniCheckForm:
+    """The form of these tests."""
+    return MiniCheckForm("file", ASKED)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_chat(tmp_path_factory.mktemp("chat") / "tiny-chat")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[TinyServer]:
+    with TinyServer(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def in_process(folder: Path) -> TinyModel:
+    return TinyModel(folder)
+
+
+def client(server: TinyServer, data: Path | None = None) -> ChatClient:
+    chosen = ChatSettings(model=server.name, endpoints=(server.url,), concurrency=8)
+    return ChatClient(chosen, data, SecretStr("no key"))
+
+
+def some_pairs(count: int) -> list[tuple[str, str]]:
+    rng = random.Random(11)
+    words = "ice melts in warm rain and snow falls on Paris".split()
+    return [
+        (" ".join(rng.choices(words, k=8)), " ".join(rng.choices(words, k=4))) for _ in range(count)
+    ]
+
+
+def masses(model: TinyModel, document: str, claim: str) -> tuple[float, float]:
+    """Yes and no among the five likeliest first tokens, from the model's own numbers."""
+    messages = minicheck_request(ASKED, document, claim).messages
+    ids = model.prompt_ids([{"role": turn.role, "content": turn.content} for turn in messages])
+    with torch.no_grad():
+        chances = model.model(input_ids=torch.tensor([ids])).logits[0, -1].softmax(dim=-1)
+    likeliest = chances.topk(5)
+    found = {"yes": 0.0, "no": 0.0}
+    for number, chance in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True):
+        text = model.tokenizer.decode([number]).lstrip(" ").lower()
+        if text in found:
+            found[text] += chance
+    return found["yes"], found["no"]
+
+
+def test_scores_over_http_are_the_models_own(server: TinyServer, in_process: TinyModel):
+    """To 1e-4; no score where neither word is likely; embeddings are means of hidden states."""
+    pairs = some_pairs(16)
+    expected = np.array([masses(in_process, *pair) for pair in pairs])
+    assert np.ptp(expected[:, 0]) > 0.1, "a model that answers everything alike proves nothing"
+    assert (expected.min(axis=1) > 0).any()
+    both = expected.sum(axis=1)
+    assert (both == 0).any(), "a model that always says yes or no proves nothing about the rest"
+    expected[both == 0] = both[both == 0] = np.nan
+    with client(server) as chat:
+        forms = HostedMiniCheck(chat, form=given).support_scores(pairs)
+    close = {"rtol": 0, "atol": CLOSE, "equal_nan": True}
+    assert np.allclose(expected[:, 0], forms.raw, **close)
+    assert np.allclose(expected[:, 0] / both, forms.normalised, **close)
+    texts = ["ice melts", "", "snow falls on Paris"]
+    vectors = HostedEmbedder(lambda: server.url, server.name, SecretStr("no key")).embed(texts)
+    with torch.no_grad():
+        expected = np.array([in_process.embedding(text)[0] for text in texts])
+    assert np.allclose(expected, vectors, rtol=0, atol=CLOSE)
+    assert np.allclose(1.0, np.linalg.norm(vectors, axis=1), rtol=0, atol=1e-5)
+
+
+def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
+    """A pair is a hit where all its questions are stored; scores are the same."""
+    pairs = [*some_pairs(3), (" ".join(f"Ice {n} melts." for n in range(9)), "Ice melts.")]
+    first: list[float] = []
+    sent = len(server.asked)
+    for calls in (4, 0):
+        with client(server, tmp_path) as chat:
+            verifier = HostedMiniCheck(chat, form=given, budget=50, batch_size=3)
+            scores = verifier.support_probability([*pairs, pairs[0]]).tolist()
+        first = first or scores
+        assert first == scores
+        assert (calls, 5 - calls) == (verifier.calls, verifier.hits)
+        questions = verifier.details()["chat asked"]
+        assert questions > 4
+        assert len(server.asked) - sent == questions
+
+
+def test_one_chunk_that_is_missing_is_asked_alone(server: TinyServer, tmp_path: Path):
+    """Of a pair that is stored in part the rest is asked; another score asks nothing."""
+    evidence, parts = "Ice melts in rain. Snow falls on Paris.", 2
+    with client(server, tmp_path) as chat:
+        HostedMiniCheck(chat, form=given, budget=25).support_probability(
+            [("Ice melts in rain.", "c")]
+        )
+        sent = len(server.asked)
+        whole = HostedMiniCheck(chat, form=given, budget=25)
+        whole.support_probability([(evidence, "c")])
+        assert parts - 1 == len(server.asked) - sent
+        assert (1, 0) == (whole.calls, whole.hits)
+        other = HostedMiniCheck(chat, form=given, budget=25, score="normalised")
+        other.support_probability([(evidence, "c")])
+        assert (0, 1) == (other.calls, other.hits)
+        assert parts - 1 == len(server.asked) - sent
