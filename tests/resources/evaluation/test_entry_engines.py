@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import chdir
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
@@ -305,40 +305,30 @@ def claims(lines: int = 900) -> pl.DataFrame:
 TOO_MANY_WORDS = MOST_WORDS // len(FILLER.split()) + 1
 
 
-@dataclass
-class Server:
-    """A stand-in that reads ``CONTEXT`` tokens, and how often it was asked before a test."""
+class Server(NamedTuple):
+    """A stand-in that reads ``CONTEXT`` tokens, with its folder."""
 
     url: str
     folder: Path
-    before: int = 0
-
-    def asked(self) -> list[dict[str, Any]]:
-        """The requests of a test."""
-        return requests_of(self.folder)[self.before :]
-
-    def place(self, **fields: Any) -> ServedModels:  # noqa: ANN401 - of the place
-        """Models at its endpoint."""
-        return ServedModels(endpoints=[f"{self.url}/v1"], **fields)
 
     def by(self, rule: str, context: int = CONTEXT) -> dict[str, Any]:
         """Fields of an evaluation of open models there."""
-        place = self.place(context=context, continues=True)
+        place = ServedModels(endpoints=[self.url], context=context, continues=True)
         return {"beyond_context": rule, "open_models": place}
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("server")
-    (folder / "held.requests").touch()
-    says = "1. Did he open it?\nVerdict: Supported"
+    folder, says = tmp_path_factory.mktemp("server"), "1. Did he open it?\nVerdict: Supported"
     with serving(folder, "--says", says, "--max-model-len", str(CONTEXT), model=QWEN) as url:
-        yield Server(url, folder)
+        yield Server(f"{url}/v1", folder)
 
 
 @pytest.fixture
 def server(running: Server) -> Server:
-    return replace(running, before=len(requests_of(running.folder)))
+    """The server before its first request."""
+    (running.folder / "held.requests").write_text("")
+    return running
 
 
 def beyond(made: Generated) -> list[str | None]:
@@ -357,24 +347,24 @@ def test_the_best_sentences_are_read_up_to_the_budget(server: Server, tmp_path: 
     made = predicted(tmp_path, key, claims(), **by)
     assert expected("best_sentences") == beyond(made)
     assert "failed" not in made.predictions["parse_status"].to_list()
-    asked = server.asked()
+    asked = requests_of(server.folder)
     assert {200} == {one["status"] for one in asked}
     most = max(one["prompt_tokens"] for one in asked)
     assert CONTEXT // 5 < most  # it is not cut more than the room for replies needs
     again = predicted(tmp_path, key, claims(), **by)
     assert (COUNT, 0) == (made.asked, again.asked)
     assert made.predictions.equals(again.predictions)
-    assert asked == server.asked()
+    assert asked == requests_of(server.folder)
 
 
 def test_without_a_guard_the_server_refuses(server: Server, tmp_path: Path):
     """Where the context is not known, a refused claim is wrong and asked again by the next run."""
-    own = server.place(model=QWEN)
+    own = ServedModels(endpoints=[server.url], model=QWEN)
     made = predicted(tmp_path, "simple-endpoint-faithful", claims(), endpoint=own)
     assert expected("wrong") == beyond(made)
     parsed = made.predictions["parse_status"].to_list()
     assert ["unparsed" if n in LONG else "parsed" for n in range(COUNT)] == parsed
-    assert len(LONG) == sum(one["status"] == 400 for one in server.asked())
+    assert len(LONG) == sum(one["status"] == 400 for one in requests_of(server.folder))
     assert made.predictions["reply"][min(LONG)].startswith("too_long: HTTP 400")
 
 
@@ -382,7 +372,9 @@ def test_wrong_makes_no_call(server: Server, tmp_path: Path):
     """Another rule asks after all; a server that reads less than expected is refused."""
     made = predicted(tmp_path, OPEN, claims(), **server.by("wrong"))
     assert expected("wrong") == beyond(made)
-    assert COUNT - len(LONG) == len(server.asked()) == made.predictions["verdict"].count()
+    assert (
+        COUNT - len(LONG) == len(requests_of(server.folder)) == made.predictions["verdict"].count()
+    )
     read = predicted(tmp_path, OPEN, claims(), **server.by("best_sentences"))
     assert len(LONG) == read.asked  # the others have the key that they had
     assert COUNT == read.predictions["verdict"].count()

@@ -170,7 +170,7 @@ def test_a_fresh_model_already_copies_in_traces(seed: int):
 
 
 class Sureness(NamedTuple):
-    """What a fresh model makes of the names in thoughts, over sixty traces.
+    """What a fresh model makes of the names in thoughts, over twenty traces.
 
     ``parts`` are the attention of head 2 of layer 0 to the token that opens the evidence, within
     it, and to the one that opens the claim, where a mark is due. ``held`` is the chance that a
@@ -191,7 +191,7 @@ def sureness(seed: int, *, wired: bool) -> Sureness:
     evidence, claim = tokenizer().convert_tokens_to_ids([EVIDENCE, CLAIM])
     has, lacks = (tokenizer().encode(f" {mark}")[0] for mark in (HELD, MISSING))
     policy, rests, scores, truths = model(seed, wired=wired), [], [], []
-    for head, tail in read()[:60]:
+    for head, tail in read()[:20]:
         ids = head + tail
         tokens = torch.tensor(ids)
         with torch.no_grad():

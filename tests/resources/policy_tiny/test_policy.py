@@ -297,7 +297,7 @@ def test_a_pass_gives_every_example_once():
 
 FRESH_SEED = 90_417
 """Of a world that the warm start never saw."""
-FRESH = 24
+FRESH = 12
 MOST_BYTES = 1_000_000
 MOST_TOKENS = 420
 

@@ -239,7 +239,7 @@ def test_groups_must_be_whole(reader: CompletionReader):
 
 
 def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
-    """No label: no verification. A ruling missing: that reward is None for the whole group."""
+    """No label or ruling: None, for a whole group. Above the limit judged rewards are 0."""
     ids = [tokens(reader, *GOOD), tokens(reader, WHO), tokens(reader, ALONE)] * 2
     batch = reader.read(columns(6, labelled=False, groups=2), ids)
     judge = FailingJudge("answerability")
@@ -254,10 +254,6 @@ def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
     strict = RewardScorer(refusing, judge, BagOfWordsEmbedder(), log, 40)
     with pytest.raises(RewardError):
         strict.training(0, batch)
-
-
-def test_a_runaway_trace_is_judged_on_nothing(reader: CompletionReader):
-    """Above the limit no call is made and judged rewards are 0; the others see the trace."""
     batch = reader.read(columns(2), [tokens(reader, *GOOD), tokens(reader, *GOOD * 2)])
     rollouts = rollouts_of(batch, 2)
     whole = reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())

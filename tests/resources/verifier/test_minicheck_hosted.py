@@ -305,7 +305,7 @@ def test_scores_over_http_are_the_models_own(server: TinyServer, in_process: Tin
 
 
 def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
-    """A pair is a hit where all its questions are stored; scores are the same."""
+    """A pair is a hit where all its questions are stored; of others the rest alone is asked."""
     pairs = [*some_pairs(3), (" ".join(f"Ice {n} melts." for n in range(9)), "Ice melts.")]
     first: list[float] = []
     sent = len(server.asked)
@@ -319,12 +319,8 @@ def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
         questions = verifier.details()["chat asked"]
         assert questions > 4
         assert len(server.asked) - sent == questions
-
-
-def test_one_chunk_that_is_missing_is_asked_alone(server: TinyServer, tmp_path: Path):
-    """Of a pair that is stored in part the rest is asked; another score asks nothing."""
     evidence, parts = "Ice melts in rain. Snow falls on Paris.", 2
-    with client(server, tmp_path) as chat:
+    with client(server, tmp_path / "other") as chat:
         HostedMiniCheck(chat, form=given, budget=25).support_probability(
             [("Ice melts in rain.", "c")]
         )
