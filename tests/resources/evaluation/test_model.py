@@ -1,10 +1,9 @@
-"""What stands behind each system: opened without asking, closed with the run."""
+"""What stands behind each system: which can run, opened without asking, closed with the run."""
 
 import json
 import os
+import re
 import shutil
-import subprocess
-import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,48 +12,42 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from dagster_project.definitions import build_definitions
+from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ModelCall
-from decomposerl.errors import ConfigError
-from decomposerl.evaluation.systems import System, system_named, systems
+from decomposerl.errors import ConfigError, EngineError
+from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.schemas import CURVES
+from decomposerl.training.curves import CurvePoint, curve_rows
+from evaluation_graph import write_policy_of
+from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
-from project import PYTHONPATH, ROOT
 from resources.evaluation.chat_caller import ChatCaller
-from resources.evaluation.generation import Generated
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.opened_system import OpenedSystem
+from resources.evaluation.offered import unavailable
 from resources.evaluation.served_policy import ServedModels
+from resources.evaluation.trained_policy import chosen_facts, chosen_policy
 from resources.evaluation.weights import weights_digest
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
-from resources.store.parquet import DataFolder
+from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 from resources.verifier.resource import VerifierResource
 from resources.vllm.adapters import PolicyAdapter
 from resources.vllm.shared import SharedServer
 from sample.policy_lessons import lessons
+from stand_in_server import adapter, requests_of, serving
 
-SYSTEMS = systems(METHODS, ["tiny", "paper_7b"])
+POLICY, URL = "decomposerl-tiny", "http://127.0.0.1:9/v1"
 UNUSED: dict[str, Any] = {"closers": [], "shared": SharedServer()}
 """Of callers that are never asked."""
+OWN = '[mine]\nmethod = "simple"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
+NOTHING_SAID = "ignore:`is_gradient_checkpointing` is deprecated"
 
 
-def system(key: str) -> System:
-    return system_named(key, SYSTEMS)
-
-
-def resource(folder: Path, **changes: object) -> EvaluationModelResource:
-    return EvaluationModelResource(**{"results_dir": str(folder / "results"), **changes})
-
-
-def opened(by: EvaluationModelResource, key: str, folder: Path) -> OpenedSystem:
-    verifier = VerifierResource(results_dir=by.results_dir)
-    return by.opened(system(key), DataFolder(base_dir=str(folder)), verifier)
-
-
-def claims() -> pl.DataFrame:
+def lesson_claims() -> pl.DataFrame:
     """Two claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
     rows = [
         {"claim_id": f"c{n}", "claim": one.claim, "evidence": one.view, "passages": [one.view]}
@@ -63,185 +56,101 @@ def claims() -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def silent(_: str) -> None:
-    """Receives the progress of a run."""
-
-
-def predicted(by: EvaluationModelResource, key: str, folder: Path) -> Generated:
-    return opened(by, key, folder).predict("hover", claims(), 0.0, silent)
-
-
-@pytest.fixture
-def trained(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with a policy whose adapter changes nothing yet."""
-    from peft import LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM
-
-    shutil.copytree(CHECKPOINT, tmp_path / "base_policy")
-    run = RunFolder(tmp_path / "policy" / "tiny")
-    base = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32")
-    get_peft_model(base, LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(run.adapter)
-    CURVES.empty().write_parquet(run.curves)
-    write_outcome(run, TrainingOutcome(7, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {}))
-    return tmp_path
+    folder = tmp_path_factory.mktemp("trained")
+    write_policy_of(folder)
+    return folder
 
 
 @pytest.mark.parametrize("key", ["self_ask-rules-faithful", "folk-rules-single_call"])
 def test_rules_answer_any_method(key: str, tmp_path: Path):
     """Without a model each method runs to its end; the engine's name says what answered."""
-    made = predicted(resource(tmp_path), key, tmp_path)
+    made = predicted(tmp_path, key)
     assert ["parsed", "parsed"] == made.predictions["parse_status"].to_list()
     assert made.predictions["engine"][0].startswith("rule_chat:4+lexical_verifier:")
     assert {key} == set(made.predictions["system"])
-    again = predicted(resource(tmp_path), key, tmp_path)
-    assert (2, 0) == (made.asked, again.asked)
-
-
-def test_quick_claims_are_reported_once(tmp_path: Path):
-    """Each message is an event in Dagster's storage, which costs more than a claim by rules."""
-    numbered = pl.DataFrame({"claim_id": [f"n{n:03}" for n in range(60)]})
-    many = numbered.join(claims().head(1).drop("claim_id"), how="cross")
-    said: list[str] = []
-    opened(resource(tmp_path), "simple-rules-faithful", tmp_path).predict(
-        "hover", many, 0.0, said.append
-    )
-    assert ["simple-rules-faithful, hover: 60 of 60 claims"] == said
+    assert (2, 0) == (made.asked, predicted(tmp_path, key).asked)
 
 
 def test_the_verifier_is_the_profiles(tmp_path: Path):
-    """It is asked where it is the one that the system names, and no other takes its place."""
-    made = predicted(resource(tmp_path), "minicheck-lexical", tmp_path)
+    """No other takes its place; quick claims are one message, since each is an event."""
+    made = predicted(tmp_path, "minicheck-lexical")
     assert 0 == made.predictions["support_score"].null_count()
-    with pytest.raises(ConfigError, match="minicheck_hosted; this profile has embedded"):
-        predicted(resource(tmp_path), "minicheck-7b", tmp_path)
+    with pytest.raises(ConfigError, match=r"minicheck_hosted.*embedded"):
+        predicted(tmp_path, "minicheck-7b")
+    numbered = pl.DataFrame({"claim_id": [f"n{n:03}" for n in range(60)]})
+    many = numbered.join(lesson_claims().head(1).drop("claim_id"), how="cross")
+    said: list[str] = []
+    with opened(tmp_path, "simple-rules-faithful") as system:
+        system.predict("hover", many, 0.0, said.append)
+    assert ["simple-rules-faithful, hover: 60 of 60 claims"] == said
 
 
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # the fixture's
+@pytest.mark.filterwarnings(NOTHING_SAID)  # the fixture's
 def test_a_policy_answers_in_process(trained: Path):
     """Its adapter on its base, the base's own prompt, the recipe's view; how sure it is."""
-    tiny = opened(resource(trained), "decomposerl-tiny", trained)
     said: list[str] = []
-    made = tiny.predict("hover", claims(), 0.0, said.append)
-    assert (2, 0) == (tiny.calls, tiny.hits)
+    with opened(trained, POLICY) as tiny:
+        made = tiny.predict("hover", lesson_claims(), 0.0, said.append)
+        assert (2, 0) == (tiny.calls, tiny.hits)
+        tiny.predict("hover", lesson_claims(), 0.0, said.append)
+        assert (2, 2) == (tiny.calls, tiny.hits)
     assert said[-1].endswith("2 of 2 claims")
     assert ["parsed", "parsed"] == made.predictions["parse_status"].to_list()
     assert 0 == made.predictions["confidence_normalised"].null_count()
     assert {"trace"} == set(made.predictions["protocol"])
     assert 0 == made.predictions["trace"].null_count()
-    tiny.predict("hover", claims(), 0.0, said.append)
-    assert (2, 2) == (tiny.calls, tiny.hits)
+    other = system_named("decomposerl-paper_7b", systems(METHODS, ["paper_7b"]))
     with pytest.raises(ConfigError, match="decomposerl train paper_7b"):
-        opened(resource(trained), "decomposerl-paper_7b", trained)
+        predicted(trained, other)
 
 
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # the fixture's
-def test_a_served_policy_is_told_from_one_on_another_base(trained: Path):
+@pytest.mark.filterwarnings(NOTHING_SAID)  # the fixture's
+def test_a_served_policy_is_told_from_one_on_another_base(trained: Path, tmp_path: Path):
     """Its name has the base's files beside the adapter's; a hub's base has its revision."""
+    data = shutil.copytree(trained, tmp_path / "data")
 
     def engine() -> str:
-        served_models = ServedModels(endpoints=["http://127.0.0.1:1/v1"])
-        by = resource(trained, policies="served", open_models=served_models)
-        return opened(by, "decomposerl-tiny", trained).engine
+        served = {"policies": "served", "open_models": ServedModels(endpoints=[URL])}
+        with opened(data, POLICY, **served) as one:
+            return one.engine
 
     before = engine()
     assert before == engine()
-    template = trained / "base_policy" / "chat_template.jinja"
+    template = data / "base_policy" / "chat_template.jinja"
     template.write_text(template.read_text("utf-8") + " ", "utf-8")
     assert before != engine()
-    folder = trained / "policy" / "tiny" / "adapter"
-    adapter = PolicyAdapter("tiny-7", folder, "org/m", weights_digest(folder))
+    folder = data / "policy" / "tiny" / "adapter"
+    named = PolicyAdapter("tiny-7", folder, "org/m", weights_digest(folder))
+    how = {"results": data, "adapter": named, **UNUSED}
     names = {
-        ServedModels(endpoints=["http://127.0.0.1:1/v1"], revision=revision)
-        .caller("org/m", MethodPrompts(), 42, results=trained, **UNUSED, adapter=adapter)[0]
+        ServedModels(endpoints=[URL], revision=one)
+        .caller("org/m", MethodPrompts(), 42, **how)[0]
         .engine
-        for revision in ("", "abc", "def")
+        for one in ("", "abc", "def")
     }
     assert 3 == len(names)
 
 
 def test_the_hash_is_over_what_is_sent(tmp_path: Path):
-    """The hash depends on how thinking is switched, and on the form of a transcript."""
+    """How thinking is switched, the form of a transcript, the verdict rule, worked examples."""
 
     def caller(**changes: object) -> ChatCaller:
-        served_models = ServedModels(
-            **{"endpoints": ["http://127.0.0.1:1/v1"], "likeliest": 0, **changes}
-        )
+        served_models = ServedModels(**{"endpoints": [URL], "likeliest": 0, **changes})
         return served_models.caller("m", MethodPrompts(), 42, results=tmp_path, **UNUSED)[0]
 
     plain, started = caller(), caller(endpoints=[], vllm=["vllm"])
     every = [plain, caller(thinking_style="qwen"), caller(thinking_style="openai")]
     assert 3 == len({one.prompt_hash("simple") for one in every})
-    assert (plain.engine, plain.prompt_hash("simple")) == (
-        started.engine,
-        started.prompt_hash("simple"),
-    )
+    assert plain.engine == started.engine
+    assert plain.prompt_hash("simple") == started.prompt_hash("simple")
     assert f"{plain.engine} continued" == caller(continues=True).engine
 
-
-def test_an_endpoint_is_asked_and_paid(tmp_path: Path):
-    """The system's model by its name, with alternatives, each call at the endpoint's price."""
-    reply = replying("Supported")
-    with FaultServer(usual=reply) as served:
-        served_models = ServedModels(endpoints=[served.url], model=MODEL, prompt_price=1.0)
-        model = resource(tmp_path, endpoint=served_models)
-        made = predicted(model, "simple-endpoint-faithful", tmp_path)
-        model.close()
-        assert {5} == {body["top_logprobs"] for body in served.asked}
-    assert ["Supported", "Supported"] == made.predictions["verdict"].to_list()
-    assert [None, None] == made.predictions["confidence_raw"].to_list()  # it gave none
-    assert [10e-6, 10e-6] == made.calls["dollars"].to_list()
-    assert f"chat:{MODEL}" == made.predictions["engine"][0]
-
-
-def test_where_nothing_serves_a_model_a_person_is_told(tmp_path: Path):
-    """Opening says so, before anything is asked."""
-    with pytest.raises(ConfigError, match=r"no endpoint serves 'Qwen/Qwen2\.5-7B-Instruct'"):
-        predicted(resource(tmp_path), "cot-qwen2.5-7b-faithful", tmp_path)
-
-
-def test_dagster_opens_and_closes_it(tmp_path: Path):
-    """As a resource of a run: its key comes from the environment and stands in no stored value.
-
-    The run is a process of its own, so that a variable can be set for it alone.
-    """
-    with FaultServer(usual=replying("Refuted")) as served:
-        command = [sys.executable, __file__, served.url, str(tmp_path)]
-        environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "TEST_ENDPOINT_KEY": "sk-secret"}
-        ran = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-        )
-        assert {"Bearer sk-secret"} == set(served.authorizations)
-    assert ["Refuted", "Refuted"] == json.loads(ran.stdout.splitlines()[-1])
-    assert "sk-secret" not in ran.stdout + ran.stderr
-
-
-def run(url: str, folder: Path) -> None:
-    """Predict within a run of Dagster and print the verdicts."""
-    served_models = ServedModels(
-        endpoints=[url], model=MODEL, api_key=dg.EnvVar("TEST_ENDPOINT_KEY")
-    )
-
-    @dg.asset
-    def answers(evaluation_model: EvaluationModelResource) -> list[str]:
-        made = predicted(evaluation_model, "simple-endpoint-faithful", folder)
-        return made.predictions["verdict"].to_list()
-
-    known = {"evaluation_model": resource(folder, endpoint=served_models)}
-    found = dg.materialize([answers], resources=known).output_for_node("answers")
-    print(repr(known), flush=True)  # noqa: T201 - the parent reads it
-    print(json.dumps(found), flush=True)  # noqa: T201 - the parent reads it
-
-
-if __name__ == "__main__":
-    run(sys.argv[1], Path(sys.argv[2]))
-
-
-def test_wording_is_part_of_the_hash(tmp_path: Path):
-    """Another rule or number of worked examples: other prompts, so no stored answer is reused."""
-
     def hashed(key: str, **changes: object) -> str:
-        one = opened(resource(tmp_path, **changes), key, tmp_path)
-        return one.task.prompt_hash(one.caller)
+        with opened(tmp_path, key, **changes) as one:
+            return one.task.prompt_hash(one.caller)
 
     for key in ("simple-rules-faithful", "hiss-rules-single_call"):
         every = [hashed(key)]
@@ -249,6 +158,45 @@ def test_wording_is_part_of_the_hash(tmp_path: Path):
         every += [hashed(key, demonstrations=1), hashed(key, demonstrations=1, seed=1)]
         assert len(every) == len(set(every))
         assert every[0] == hashed(key, demonstrations=4) == hashed(key, demonstrations=9)
+
+
+def test_an_endpoint_is_asked_and_paid(tmp_path: Path):
+    """The system's model by its name, with alternatives, each call at the endpoint's price."""
+    with FaultServer(usual=replying("Supported")) as served:
+        place = ServedModels(endpoints=[served.url], model=MODEL, prompt_price=1.0)
+        made = predicted(tmp_path, "simple-endpoint-faithful", endpoint=place)
+        assert {5} == {body["top_logprobs"] for body in served.asked}
+    assert ["Supported", "Supported"] == made.predictions["verdict"].to_list()
+    assert [None, None] == made.predictions["confidence_raw"].to_list()  # it gave none
+    assert [10e-6, 10e-6] == made.calls["dollars"].to_list()
+    assert f"chat:{MODEL}" == made.predictions["engine"][0]
+
+
+def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """As a resource of a run: its key comes from the environment and stands in no stored value."""
+
+    @dg.asset
+    def answers(evaluation_model: EvaluationModelResource) -> list[str]:
+        verifier = VerifierResource(results_dir=evaluation_model.results_dir)
+        system, data = BY_KEY["simple-endpoint-faithful"], DataFolder(base_dir=str(tmp_path))
+        made = evaluation_model.opened(system, data, verifier)
+        return made.predict("hover", lesson_claims(), 0.0, str).predictions["verdict"].to_list()
+
+    os.environ["TEST_ENDPOINT_KEY"] = "sk-secret"
+    try:
+        with FaultServer(usual=replying("Refuted")) as served:
+            key = dg.EnvVar("TEST_ENDPOINT_KEY")
+            place = ServedModels(endpoints=[served.url], model=MODEL, api_key=key)
+            results = str(tmp_path / "results")
+            known = {
+                "evaluation_model": EvaluationModelResource(results_dir=results, endpoint=place)
+            }
+            found = dg.materialize([answers], resources=known).output_for_node("answers")
+            assert {"Bearer sk-secret"} == set(served.authorizations)
+    finally:
+        del os.environ["TEST_ENDPOINT_KEY"]
+    assert ["Refuted", "Refuted"] == found
+    assert "sk-secret" not in repr(known) + "".join(capfd.readouterr())
 
 
 @pytest.mark.parametrize(
@@ -265,3 +213,225 @@ def test_a_thought_has_tokens_of_its_own(changes: dict[str, object], limit: int)
     """A limit of a few words for the verdict would end inside the thought before it."""
     call = ModelCall("verify", "verdict", {}, max_tokens=64)
     assert limit == ServedModels(**changes).call_settings(42).sampling(call).max_tokens
+
+
+def offered(folder: Path, **environment: str) -> list[str]:
+    """The partitions of a profile's predictions, in order."""
+    profile = profile_from_environment({"DECOMPOSERL_DATA": str(folder), **environment})
+    graph = build_definitions(profile).resolve_asset_graph()
+    parts = graph.get(dg.AssetKey(["predictions", "fever"])).partitions_def
+    assert parts is not None
+    assert parts == graph.get(dg.AssetKey("calibrations")).partitions_def
+    return list(parts.get_partition_keys())
+
+
+def methods_of(keys: list[str]) -> list[str]:
+    """The methods of systems in a list, each once for every group of it."""
+    methods = [BY_KEY[key].method for key in keys if key in BY_KEY]
+    return [one for place, one in enumerate(methods) if methods[place - 1 : place] != [one]]
+
+
+def test_what_the_profile_can_run_is_offered_first(tmp_path: Path):
+    """One's own entries, rules, what a server serves; a key that is only named is missing."""
+    (tmp_path / "systems.toml").write_text(OWN, "utf-8")
+    keys = offered(tmp_path)
+    assert set(BY_KEY) - {POLICY} < set(keys)
+    assert "mine" == keys[0]
+    far = keys.index("simple-qwen2.5-3b-faithful")
+    here = [key for key in keys[:far] if "-rules-" in key]
+    assert [key for key in keys if "-rules-" in key] == here
+    for part in (keys[:far], keys[far:]):
+        assert len(set(methods_of(part))) == len(methods_of(part))
+    before, after = offered(tmp_path), offered(tmp_path, DECOMPOSERL_EVALUATION_URL=URL)
+    assert sorted(before) == sorted(after)
+    served, own = (after.index(f"cot-{model}-faithful") for model in ("qwen2.5-7b", "endpoint"))
+    assert served < after.index("qacheck-rules-faithful") < own
+    profile = profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path)})
+    model = resources_for(profile)["evaluation_model"]
+    missing = ServedModels(
+        endpoints=[URL], key_variable="A", api_key=dg.EnvVar("DECOMPOSERL_NO_SUCH_KEY")
+    )
+    other = model.model_copy(update={"openai": missing})
+    assert unavailable(other, "embedded", BY_KEY["cot-gpt-4.1-mini-faithful"])
+
+
+NAMED = ServedModels(endpoints=[URL], key_variable="K")
+AT_URL = {"open_models": ServedModels(endpoints=[URL])}
+
+
+@pytest.mark.parametrize(
+    ("key", "fields", "said"),
+    [
+        ("simple-rules-faithful", {}, ""),
+        ("simple-qwen2.5-7b-faithful", {}, "DECOMPOSERL_EVALUATION_URL"),
+        ("cot-qwen2.5-7b-faithful", {}, "'Qwen/Qwen2.5-7B-Instruct'"),
+        ("simple-qwen2.5-7b-faithful", AT_URL, ""),
+        ("simple-qwen2.5-7b-faithful", {"open_models": ServedModels(vllm=["vllm"])}, ""),
+        ("simple-endpoint-faithful", {}, "DECOMPOSERL_ENDPOINT_URL"),
+        ("simple-gpt-4.1-mini-faithful", {"openai": NAMED}, "K is not set"),
+        ("simple-gpt-4.1-mini-faithful", {"openai": NAMED.model_copy(update={"api_key": "k"})}, ""),
+        ("minicheck-7b", {}, "minicheck_hosted"),
+        ("minicheck-lexical", {}, ""),
+        (POLICY, {}, ""),
+        (POLICY, {"policies": "served"}, "DECOMPOSERL_EVALUATION_URL"),
+    ],
+)
+def test_the_reason_names_what_is_missing(
+    key: str, fields: dict[str, Any], said: str, tmp_path: Path
+):
+    """Empty where the system may run; otherwise opening says so before anything is asked."""
+    model = EvaluationModelResource(results_dir=str(tmp_path), **fields)
+    why = unavailable(model, "embedded", BY_KEY[key])
+    assert said in why
+    assert bool(said) == bool(why)
+    if said:
+        with pytest.raises(ConfigError, match=re.escape(why)):
+            predicted(tmp_path, key, **fields)
+
+
+MEASURED = {0: 0.99, 10: 0.7, 15: 0.85, 20: 0.9, 30: 0.8}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataFolder:
+    """A run of 30 steps that kept checkpoints of 10, 20 and 25, and measured at 15 as well."""
+    run = RunFolder(tmp_path / "policy/tiny")
+    rows = [
+        curve_rows("run", "tiny", step, "held_out_greedy", {"balanced_accuracy": CurvePoint(score)})
+        for step, score in MEASURED.items()
+    ]
+    write_parquet(CURVES.conform(pl.concat(rows)), run.curves)
+    for step in (10, 20, 25):
+        (run.path / f"checkpoints/step-{step:06d}").mkdir(parents=True)
+    for step in (0, 15):
+        run.adapter_at(step).mkdir()
+    (run.path / "adapter_step_20.partial").mkdir()
+    outcome = TrainingOutcome(30, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {})
+    write_outcome(run, outcome)
+    return DataFolder(base_dir=str(tmp_path))
+
+
+def test_the_final_adapter_is_taken_unless_asked_otherwise(data: DataFolder):
+    """Or the best that was kept and measured, never the one from before training."""
+    run = data.path / "policy/tiny"
+    chosen = chosen_policy(data, "tiny")
+    assert run / "adapter" == chosen.adapter
+    assert (30, 0.8) == (chosen.selected.step, chosen.selected.dev_score)
+    best = chosen_policy(data, "tiny", "best_on_dev")
+    assert run / "checkpoints/step-000020" == best.adapter
+    assert (20, 4) == (best.selected.step, best.selected.candidates)
+    shutil.rmtree(run / "checkpoints")
+    kept = chosen_policy(data, "tiny", "best_on_dev")
+    assert run / "adapter_step_15" == kept.adapter
+    assert (15, 2) == (kept.selected.step, kept.selected.candidates)
+
+
+def test_what_was_chosen_is_told_of_policies_alone(data: DataFolder, tmp_path: Path):
+    """Step, rule and measure; a policy that was not trained is named with its command."""
+    facts = chosen_facts(data, BY_KEY[POLICY], "best_on_dev")
+    assert (20, "best_on_dev", 0.9) == (
+        facts["checkpoint"],
+        facts["checkpoint rule"],
+        facts["held-out balanced accuracy"],
+    )
+    assert {} == chosen_facts(data, BY_KEY["minicheck-lexical"], "final")
+    with pytest.raises(ConfigError, match="decomposerl train tiny"):
+        chosen_policy(DataFolder(base_dir=str(tmp_path / "new")), "tiny")
+
+
+SAYS = ["--says", "<think>So.</think> <verification>Supported</verification>"]
+LORA = ["--enable-lora", "--max-lora-rank", "64"]
+ALLOWED = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
+
+
+@pytest.fixture
+def servable(tmp_path: Path) -> Path:
+    """A data folder with a policy of seven steps."""
+    run = RunFolder(tmp_path / "policy" / "tiny")
+    run.path.mkdir(parents=True)
+    adapter(run.adapter, rank=2)
+    shutil.copytree(CHECKPOINT, tmp_path / "base_policy")
+    write_parquet(CURVES.empty(), run.curves)
+    write_outcome(run, TrainingOutcome(7, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {}))
+    return tmp_path
+
+
+def predicted_at(folder: Path, url: str, count: int = 2) -> pl.DataFrame:
+    """Predictions of claims by the policy at ``url``."""
+    place = ServedModels(endpoints=[f"{url}/v1"])
+    return predicted(folder, POLICY, count, policies="served", open_models=place).predictions
+
+
+def base(folder: Path) -> str:
+    return str(folder / "base_policy")
+
+
+def retrain(folder: Path) -> None:
+    """Other weights in the same folder, after as many steps."""
+    settings = folder / "policy/tiny/adapter/adapter_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "lora_alpha": 3}))
+
+
+def test_an_adapter_is_loaded_where_the_server_does_not_list_it(servable: Path):
+    """Once, by a name with a digest; other weights are another name, loaded beside the first."""
+    with serving(servable, *LORA, *SAYS, model=base(servable), **ALLOWED) as url:
+        made = predicted_at(servable, url)
+        assert ["Supported"] * 2 == made["verdict"].to_list()
+        assert predicted_at(servable, url, 4).height == 4
+        asked = requests_of(servable)
+        retrain(servable)
+        predicted_at(servable, url)
+    assert made["engine"][0].startswith("chat:tiny-7@")
+    assert 1 == sum(one["path"] == "/v1/load_lora_adapter" for one in asked)
+    (name,) = {one["model"] for one in asked}
+    assert re.fullmatch(r"tiny-7-[0-9a-f]{12}", name)
+    assert 4 == sum(one["path"] == "/v1/chat/completions" for one in asked)
+    every = requests_of(servable)
+    chats = [one for one in every if one["path"] == "/v1/chat/completions"]
+    assert 2 == len({one["adapter"] for one in chats}) == len({one["model"] for one in chats})
+    assert 6 == len(chats)
+
+
+def test_a_server_that_cannot_load_is_one_error_with_both_ways(servable: Path):
+    """The variable, and the words to start with, which work as printed; or the base."""
+    with (
+        serving(servable, *LORA, model="org/other", **ALLOWED) as url,
+        pytest.raises(EngineError, match=r"serves org/other, .* needs its base .*base_policy"),
+    ):
+        predicted_at(servable, url)
+    with (
+        serving(servable, *LORA, *SAYS, model=base(servable)) as url,
+        pytest.raises(EngineError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING=True") as caught,
+    ):
+        predicted_at(servable, url)
+    printed = re.search(
+        r"--enable-lora --max-lora-rank 64 --lora-modules \S+=\S+", str(caught.value)
+    )
+    words = printed[0].rstrip(".").split()
+    with serving(servable, *words, *SAYS, model=base(servable)) as url:
+        assert predicted_at(servable, url).height == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "LoRA is not enabled"),
+        (["--enable-lora", "--max-lora-rank", "1"], "LoRA rank 2 is greater than max_lora_rank 1"),
+    ],
+)
+def test_what_the_server_says_is_in_the_error(servable: Path, words: list[str], said: str):
+    """A server without adapters, or with smaller ones, names its reason."""
+    with (
+        serving(servable, *words, *SAYS, model=base(servable), **ALLOWED) as url,
+        pytest.raises(EngineError, match=said),
+    ):
+        predicted_at(servable, url)
+
+
+def test_a_started_server_is_given_the_adapter():
+    """By the name that it is asked by."""
+    one = PolicyAdapter("tiny-7", Path("/policy/adapter"), "base", "0a1b2c3d4e5f")
+    words = ServedModels().server("base", one).command().words(8000)
+    rest = words[words.index("--enable-lora") :]
+    assert ["--enable-lora", "--max-lora-rank", "64", "--lora-modules"] == rest[:4]
+    assert ["tiny-7-0a1b2c3d4e5f=/policy/adapter"] == rest[4:]

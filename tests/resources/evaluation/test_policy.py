@@ -35,7 +35,7 @@ from resources.store.prompts import load_policy_prompt, load_prompt
 from sample.policy_lessons import lessons
 from tiny_server import TinyServer
 
-FRESH_SEED, CLAIMS = 71_007, 3
+FRESH_SEED, CLAIMS = 71_007, 2
 PROMPTS = MethodPrompts(given={"policy": load_policy_prompt(str(CHECKPOINT))})
 WEIGHTS = Weights(str(CHECKPOINT))
 MOST = 420
@@ -55,7 +55,9 @@ def calls(max_tokens: int = MOST) -> list[ModelCall]:
     ]
 
 
+@cache
 def model(**batching: int) -> LocalModel:
+    """The tiny policy in this process, loaded once."""
     return LocalModel(WEIGHTS, PROMPTS, Batching(**batching))
 
 
@@ -73,7 +75,7 @@ def teacher_forced(caller: LocalModel, call: ModelCall, ids: Sequence[int]) -> t
 
 
 def test_log_probabilities_are_those_of_a_plain_pass():
-    """Each token's, and its alternatives', are what teacher forcing gives, and sum to below 1."""
+    """Tokens and alternatives as by teacher forcing, in a batch or alone."""
     caller = model()
     vocabulary = caller._loaded.tokenizer.get_vocab()
     for call, answer in zip(calls(), answers(), strict=True):
@@ -87,75 +89,60 @@ def test_log_probabilities_are_those_of_a_plain_pass():
             assert listed == pytest.approx(row.topk(5).values.tolist(), abs=1e-4)
             assert token.logprob == max(listed)  # greedy
             assert sum(map(math.exp, listed)) <= 1 + 1e-5
-
-
-def test_a_batch_changes_no_trace():
-    """Padding and neighbours leave each claim's text, order and counts as they are."""
     alone = model(size=1).answer("policy", calls())
     assert [answer.text for answer in answers()] == [one.answer.text for one in alone]
     assert {False} == {one.answer.truncated for one in alone}
     assert [len(one.answer.tokens) + 1 for one in alone] == [one.completion_tokens for one in alone]
 
 
-@pytest.fixture
-def single_precision(tmp_path: Path) -> Path:
-    """The checkpoint in the numbers that it is computed in here."""
-    folder = tmp_path / "single"
-    shutil.copytree(CHECKPOINT, folder)
-    AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32").save_pretrained(folder)
-    return folder
+def verified(
+    caller: MethodCaller, folder: Path, most: int = MOST, count: int = CLAIMS
+) -> list[Prediction]:
+    procedure = policy_procedure(PolicyDecoding(VIEW, most))
+    return run_claims(procedure, "policy", fresh()[:count], caller, shelf(folder))
 
 
-def verified(caller: MethodCaller, asking: PolicyDecoding, folder: Path) -> list[Prediction]:
-    return run_claims(policy_procedure(asking), "policy", fresh(), caller, shelf(folder))
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> list[Prediction]:
+    """What this process says of the claims."""
+    return verified(model(), tmp_path_factory.mktemp("here"))
 
 
-def test_a_trace_is_a_verdict_with_cycles_and_its_confidence(tmp_path: Path):
+def test_a_trace_is_a_verdict_with_cycles_and_its_confidence(here: list[Prediction]):
     """Every claim has one, read from the trace; the confidence is that of the verdict's token."""
-    found = verified(model(), PolicyDecoding(VIEW, MOST), tmp_path)
-    for one, answer in zip(found, answers(), strict=True):
+    for one, answer in zip(here, answers(), strict=True):
         assert ("parsed", 1) == (one.verification.status, len(one.calls))
         assert one.verification.cycles
         assert answer.text == one.verification.reply
         assert one.confidence == read_confidence(answer.tokens)
-        assert one.confidence is not None
         assert 0 < one.confidence.raw <= one.confidence.normalised <= 1
 
 
-def test_an_endpoint_gives_what_this_process_gives(single_precision: Path, tmp_path: Path):
-    """Verdicts and confidence over HTTP are those of the same weights here."""
-    here = verified(model(), PolicyDecoding(VIEW, MOST), tmp_path / "here")
-    with TinyServer(single_precision) as served:
+def test_an_endpoint_gives_what_this_process_gives(here: list[Prediction], tmp_path: Path):
+    """Verdicts and confidence over HTTP are those of the same weights here, in single precision."""
+    folder = shutil.copytree(CHECKPOINT, tmp_path / "single")
+    AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32").save_pretrained(folder)
+    with TinyServer(folder) as served:
         settings = ChatSettings(model=served.name, endpoints=(served.url,), needs_logprobs=False)
         with ChatClient(settings, None) as chat:
             caller = ChatCaller(chat, CallSettings(), prompts=PROMPTS, claims_at_once=2)
-            there = verified(caller, PolicyDecoding(VIEW, MOST), tmp_path / "there")
-        assert CLAIMS == len(served.asked)
+            there = verified(caller, tmp_path / "there")
+            assert CLAIMS == len(served.asked)
+            unlisted = CallSettings(top_logprobs=0)
+            silent = ChatCaller(chat, unlisted, prompts=PROMPTS, claims_at_once=1)
+            (without,) = verified(silent, tmp_path / "without", count=1)
     for one, other in zip(here, there, strict=True):
         assert one.verification.reply == other.verification.reply
-        assert one.confidence is not None
-        assert other.confidence is not None
         assert one.confidence.raw == pytest.approx(other.confidence.raw, abs=1e-4)
-    with TinyServer(single_precision) as served:
-        settings = ChatSettings(model=served.name, endpoints=(served.url,))
-        with ChatClient(settings, None) as chat:
-            silent = ChatCaller(
-                chat, CallSettings(top_logprobs=0), prompts=PROMPTS, claims_at_once=1
-            )
-            without = verified(silent, PolicyDecoding(VIEW, MOST), tmp_path / "without")
-    assert {None} == {one.confidence for one in without}  # unavailable, never 1
-    assert [one.verification.verdict for one in here] == [
-        one.verification.verdict for one in without
-    ]
+    assert without.confidence is None  # unavailable, never 1
+    assert here[0].verification.verdict == without.verification.verdict
 
 
 def test_samples_agree_or_not(tmp_path: Path):
     """Samples differ by their seed, are the same each time, and each costs a call."""
     asking = PolicyDecoding(VIEW, MOST, samples=2, temperature=0.7)
-    asked, one_claim = policy_procedure(asking), fresh()[:1]
-    (found,) = run_claims(asked, "policy", one_claim, model(), shelf(tmp_path / "a"))
-    (again,) = run_claims(asked, "policy", one_claim, model(), shelf(tmp_path / "b"))
-    assert found.verification.notes == again.verification.notes
+    asked, one_claim = policy_procedure(asking), fresh()[1:]  # whose traces are short
+    (found,) = run_claims(asked, "policy", one_claim, model(), shelf(tmp_path))
     assert found.verification.notes["agreement"] in {0.0, 0.5, 1.0}
     assert 3 == len(found.calls)
     drawn = [
@@ -163,35 +150,26 @@ def test_samples_agree_or_not(tmp_path: Path):
         for c in calls()[:1]
         for n in (1, 2, 3)
     ]
-    texts = [reply.answer.text for reply in model().answer("policy", drawn)]
+    texts, again = (
+        [reply.answer.text for reply in model().answer("policy", drawn)] for _ in range(2)
+    )
     assert 1 < len(set(texts))
+    assert texts == again
 
 
 def test_the_limit_cuts_and_says_so(tmp_path: Path):
-    """A trace that ends before its verdict is truncated, never guessed."""
-    found = verified(model(), PolicyDecoding(VIEW, 20), tmp_path)
+    """A cut trace has no verdict, a long prompt its length; a reply ends at its stop string."""
+    found = verified(model(), tmp_path, most=20)
     assert {("truncated", None)} == {(o.verification.status, o.verification.verdict) for o in found}
     assert {20} == {one.calls[0].completion_tokens for one in found}
-
-
-def test_a_long_prompt_is_reported_and_never_cut(tmp_path: Path):
-    """It has no verdict and its length, is no failure and not stored; nothing is generated."""
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
-    cases = [
-        *fresh()[:1],
-        ClaimToVerify("long", ClaimInput("Sentence number 7 is here.", evidence)),
-    ]
-    asked = policy_procedure(PolicyDecoding(None, 50))
-    shelved = shelf(tmp_path)
+    long = ClaimToVerify("long", ClaimInput("Sentence number 7 is here.", evidence))
+    asked, shelved = policy_procedure(PolicyDecoding(None, 50)), shelf(tmp_path / "long")
     none = FailureLimit(most_failed=0)
-    found = run_claims(asked, "policy", cases, model(), shelved, limits=none)
+    found = run_claims(asked, "policy", [*fresh()[:1], long], model(), shelved, limits=none)
     assert ["truncated", "unparsed"] == [one.verification.status for one in found]
     assert "too_long: the prompt has" in found[1].verification.reply
     assert ["c0"] == list(shelved.read(["c0", "long"]))
-
-
-def test_a_stop_string_and_a_transcript(tmp_path: Path):
-    """A reply ends before its stop string, and goes on from what the model said already."""
     (first,) = answers()[:1]
     (call,) = calls()[:1]
     stopped = ModelCall("answer", "prompt", call.variables, stop=("</think>",), max_tokens=MOST)
@@ -206,19 +184,25 @@ def test_a_stop_string_and_a_transcript(tmp_path: Path):
     assert caller.answer("simple", [plain])[0].answer.truncated
 
 
-@pytest.fixture
-def adapter(tmp_path: Path) -> str:
-    """An adapter on the tiny policy that changes what it says."""
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(1)
+    folder = tmp_path_factory.mktemp("written") / "adapter"
     base = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32")
     lora = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     with warnings.catch_warnings(action="ignore", category=FutureWarning):
-        get_peft_model(base, lora).save_pretrained(tmp_path / "adapter")
-    return str(tmp_path / "adapter")
+        get_peft_model(base, lora).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def adapter(written: Path, tmp_path: Path) -> str:
+    """An adapter on the tiny policy that changes what it says."""
+    return str(shutil.copytree(written, tmp_path / "adapter"))
 
 
 def test_an_adapter_is_applied_and_named(adapter: str):
-    """Its weights change the answers and the engine's name, which keeps shelves apart."""
+    """It changes answers and name; one that is replaced after it was named is refused."""
     changed = LocalModel(Weights(str(CHECKPOINT), adapter), PROMPTS)
     (reply,) = changed.answer("policy", calls(8)[:1])
     (plain,) = model().answer("policy", calls(8)[:1])
@@ -227,10 +211,15 @@ def test_an_adapter_is_applied_and_named(adapter: str):
     assert changed.engine.startswith(f"transformers:{CHECKPOINT.name}:")
     with pytest.raises(EngineError, match="train the policy first"):
         _ = LocalModel(Weights(str(CHECKPOINT), str(CHECKPOINT)), PROMPTS).engine
+    again = LocalModel(Weights(str(CHECKPOINT), adapter), PROMPTS)
+    assert "adapter:" in again.engine
+    configure(Path(adapter), lora_alpha=3)
+    with pytest.raises(EngineError, match="was replaced while it was read"):
+        again.answer("policy", calls(8)[:1])
 
 
-def test_a_small_model_generates_on_one_thread_and_an_adapter_is_part_of_it(adapter: str):
-    """Threads that share products of a few rows only wait; adapters cost a product each."""
+def test_an_adapter_is_part_of_its_model_and_has_one_name(adapter: str):
+    """A small model takes one thread; the folder and order of modules are no part of a name."""
     loaded = Weights(str(CHECKPOINT), adapter).load()
     assert not any("lora" in name for name, _ in loaded.model.named_parameters())
     before = torch.get_num_threads()
@@ -244,24 +233,6 @@ def test_a_small_model_generates_on_one_thread_and_an_adapter_is_part_of_it(adap
             assert 2 == torch.get_num_threads()
     finally:
         torch.set_num_threads(before)
-
-
-def test_an_adapter_that_is_replaced_after_it_was_named_is_refused(adapter: str):
-    """Answers are stored by the name, so those of other weights must not come under it."""
-    changed = LocalModel(Weights(str(CHECKPOINT), adapter), PROMPTS)
-    assert "adapter:" in changed.engine
-    configure(Path(adapter), lora_alpha=3)
-    with pytest.raises(EngineError, match="was replaced while it was read: start again"):
-        changed.answer("policy", calls(8)[:1])
-
-
-def configure(adapter: Path, **changes: object) -> None:
-    settings = adapter / "adapter_config.json"
-    settings.write_text(json.dumps({**json.loads(settings.read_text("utf-8")), **changes}))
-
-
-def test_an_adapter_has_one_name_wherever_its_base_lies(adapter: str):
-    """The folder of a run and the order in which peft writes a set of modules are no part of it."""
     before = weights_digest(Path(adapter))
     modules = json.loads((Path(adapter) / "adapter_config.json").read_text())["target_modules"]
     for order in (sorted(modules), sorted(modules, reverse=True)):
@@ -272,6 +243,11 @@ def test_an_adapter_has_one_name_wherever_its_base_lies(adapter: str):
     (Path(adapter) / "adapter_config.json").write_text("{")
     with pytest.raises(EngineError, match=r"adapter_config\.json is no adapter's configuration"):
         weights_digest(Path(adapter))
+
+
+def configure(adapter: Path, **changes: object) -> None:
+    settings = adapter / "adapter_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text("utf-8")), **changes}))
 
 
 def test_whatever_changes_what_a_base_reads_changes_its_name(tmp_path: Path):

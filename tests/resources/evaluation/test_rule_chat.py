@@ -1,6 +1,14 @@
-"""The chat model made of rules: each operation's reply, and whole methods over it."""
+"""Every method over rules and over HTTP: each operation's reply, the calls, and the end."""
 
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,22 +19,35 @@ from decomposerl.baselines.method import (
     ModelCall,
     ModelReply,
     Operation,
+    Procedure,
     Protocol,
 )
 from decomposerl.baselines.program_parser import parse_program
 from decomposerl.baselines.replies import read_list, read_truth
 from decomposerl.errors import ConfigError
-from decomposerl.text.sentences import split_sentences
+from decomposerl.text.number_lists import lists_more
 from evaluation_parts import shelf
 from fakes import ScriptedVerifier
-from resources.evaluation.method_prompts import MethodPrompts
+from fault_server import MODEL, FaultServer, replying
+from fault_server import Answer as Served
+from resources.chat.client import ChatClient
+from resources.chat.settings import ChatSettings
+from resources.evaluation.caller import Reply
+from resources.evaluation.chat_caller import CallSettings, ChatCaller
+from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
+from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.runner import ClaimToVerify, run_claims
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
+from resources.policy_tiny.folder import CHECKPOINT
+from resources.verifier.lexical import LexicalVerifier
+from tiny_server import TinyServer
 
-EVIDENCE = (
-    "Marta Oller was born in Vienna in 1921. She directed the film Glass Harbour. "
-    "The film won the Orion Prize in 1954."
+PASSAGES = (
+    "Marta Oller was born in Vienna in 1921.",
+    "She directed the film Glass Harbour.",
+    "The film won the Orion Prize in 1954.",
 )
+EVIDENCE = " ".join(PASSAGES)
 FILE = """<!-- section: questions -->
 Write a question for each part of {claim}.
 <!-- section: parts -->
@@ -55,13 +76,14 @@ Split {claim}.
 {qa}
 """
 CLAIM = "Marta Oller directed Glass Harbour and was born in 1921."
+GRAZ = "Marta Oller was born in Graz."
 
 
 @pytest.fixture
 def chat(tmp_path: Path) -> RuleChat:
     (tmp_path / "simple.md").write_text(FILE, "utf-8")
     true = (CLAIM, "Marta Oller directed Glass Harbour.", "Marta Oller born in 1921.")
-    weights = {**dict.fromkeys(true, 0.9), "Marta Oller was born in Graz.": 0.2}
+    weights = {**dict.fromkeys(true, 0.9), GRAZ: 0.2}
     return RuleChat(ScriptedVerifier(weights), MethodPrompts(str(tmp_path)))
 
 
@@ -73,7 +95,7 @@ def said(chat: RuleChat, operation: Operation, template: str, **variables: str) 
 
 
 def test_a_claim_is_cut_into_what_the_template_asks_for(chat: RuleChat):
-    """Questions where the words ask for questions, statements else; one item a line."""
+    """Questions or statements, one a line; or one by one, planned ones first, until NONE."""
     questions = read_list(said(chat, "decompose", "questions", claim=CLAIM))
     parts = read_list(said(chat, "decompose", "parts", claim=CLAIM))
     assert questions
@@ -81,10 +103,6 @@ def test_a_claim_is_cut_into_what_the_template_asks_for(chat: RuleChat):
     assert {"?"} == {one[-1] for one in questions}
     assert ["Marta Oller directed Glass Harbour.", "Marta Oller was born in 1921."] == list(parts)
     assert "NONE" == said(chat, "decompose", "questions", claim="…")
-
-
-def test_questions_come_one_by_one_and_end(chat: RuleChat):
-    """Each is another one, planned ones first; when all are asked the reply is NONE."""
     first = said(chat, "next_question", "planned", claim=CLAIM, qa="none")
     qa = f"Q1: {first}\nA1: Yes."
     second = said(chat, "next_question", "planned", claim=CLAIM, qa=qa)
@@ -97,75 +115,56 @@ def test_questions_come_one_by_one_and_end(chat: RuleChat):
     )
 
 
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
-        ("Where was Marta Oller born?", "Marta Oller was born in Vienna in 1921."),
-        ("What is the depth of the Baltic?", "unknown"),
-    ],
-)
-def test_an_answer_is_what_the_evidence_says(chat: RuleChat, question: str, expected: str):
-    """Sentences of the evidence, or the word unknown; nothing is made up."""
-    assert expected == said(chat, "answer", "answer", question=question, evidence=EVIDENCE)
+KNOWN = "1. Marta Oller directed Glass Harbour.\n2. Marta Oller was born in 1921."
+DIRECTED = "Q1: Who directed it?\nA1: Marta Oller directed Glass Harbour."
+BORN = "\nQ2: When was she born?\nA2: Marta Oller was born in 1921."
+IS_B = "Q1: Is it true that a is b?\nA1: Yes, a is b."
+LISTED = "1. Rain fell.\n2. Marta Oller was born in Vienna.\n3. Oller directed it."
+REPLIES: list[tuple[Operation, str, dict[str, str], str]] = [
+    ("answer", "answer", {"question": "Where was Marta Oller born?"}, PASSAGES[0]),
+    ("answer", "answer", {"question": "What is the depth of the Baltic?"}, "unknown"),
+    ("answer", "answer", {"question": f"Is it true that {GRAZ[:-1]}?"}, f"No, {PASSAGES[0]}"),
+    ("verify", "check", {"statement": GRAZ}, "Refuted"),
+    ("verify", "check", {"statement": "Tungsten melts at 3422 degrees."}, "Unknown"),
+    ("verify", "verdict", {"claim": CLAIM}, "Supported"),
+    ("verify", "closed", {"claim": CLAIM, "known": "none"}, "Unknown"),
+    ("verify", "closed", {"claim": CLAIM, "known": KNOWN}, "Supported"),
+    ("verify", "closed", {"claim": CLAIM, "known": KNOWN.replace("was", "was not")}, "Refuted"),
+    (
+        *("verify", "predicates"),
+        {"claim": "x", "predicates": "1. a\n2. b", "qa": f"{IS_B}\nQ2: Is c d?\nA2: unknown"},
+        "1: True\n2: Unknown\n[Refuted]",
+    ),
+    ("judge_sufficient", "planned", {"claim": CLAIM, "qa": DIRECTED}, "No"),
+    ("judge_sufficient", "planned", {"claim": CLAIM, "qa": DIRECTED + BORN}, "Yes"),
+    ("select", "select", {"question": "Where was Marta Oller born?", "passages": LISTED}, "2, 3"),
+    ("select", "select", {"question": "Why?", "passages": LISTED}, "NONE"),
+]
 
 
-def test_a_yes_or_no_stands_before_its_reason(chat: RuleChat):
-    """A question that asks for one gets what the verifier says of its statement."""
-    asked = "Is it true that Marta Oller was born in Graz?"
-    found = said(chat, "answer", "answer", question=asked, evidence=EVIDENCE)
-    assert "No, Marta Oller was born in Vienna in 1921." == found
-
-
-def test_checks_end_in_the_words_that_the_template_offers(chat: RuleChat):
-    """Unknown where it is offered and nothing is said of the matter, never from a verdict."""
-    graz = "Marta Oller was born in Graz."
-    assert "Refuted" == said(chat, "verify", "check", statement=graz, evidence=EVIDENCE)
-    assert "Supported" == said(chat, "verify", "verdict", claim=CLAIM, evidence=EVIDENCE)
-    other = {"statement": "Tungsten melts at 3422 degrees.", "evidence": EVIDENCE}
-    assert "Unknown" == said(chat, "verify", "check", **other)
-    assert "Unknown" == said(chat, "verify", "closed", claim=CLAIM, known="none")
-    known = "1. Marta Oller directed Glass Harbour.\n2. Marta Oller was born in 1921."
-    assert "Supported" == said(chat, "verify", "closed", claim=CLAIM, known=known)
-    denied = known.replace("was born", "was not born")
-    assert "Refuted" == said(chat, "verify", "closed", claim=CLAIM, known=denied)
-
-
-def test_predicates_are_joined(chat: RuleChat):
-    """Each has its truth by its answer; one that is not true refutes."""
-    qa = "Q1: Is it true that a is b?\nA1: Yes, a is b.\nQ2: Is c d?\nA2: unknown"
-    both = said(chat, "verify", "predicates", claim="x", predicates="1. a\n2. b", qa=qa)
-    assert ["1: True", "2: Unknown", "[Refuted]"] == both.splitlines()
-    one = said(
-        chat, "verify", "predicates", claim="x", predicates="1. a", qa=qa.partition("\nQ2")[0]
-    )
+def test_replies_come_from_the_evidence(chat: RuleChat):
+    """In the words that the template offers; unknown where the evidence says nothing."""
+    shown = {"answer", "check", "verdict"}
+    for operation, template, variables, expected in REPLIES:
+        given = variables | ({"evidence": EVIDENCE} if template in shown else {})
+        assert expected == said(chat, operation, template, **given), variables
+    one = said(chat, "verify", "predicates", claim="x", predicates="1. a", qa=IS_B)
     assert "true" == read_truth(ModelReply(one))
-
-
-def test_what_is_known_suffices_where_it_decides(chat: RuleChat):
-    """Yes as soon as the answers support or refute the claim by themselves."""
-    pairs = "Q1: Who directed it?\nA1: Marta Oller directed Glass Harbour."
-    assert "No" == said(chat, "judge_sufficient", "planned", claim=CLAIM, qa=pairs)
-    pairs += "\nQ2: When was she born?\nA2: Marta Oller was born in 1921."
-    assert "Yes" == said(chat, "judge_sufficient", "planned", claim=CLAIM, qa=pairs)
+    short = said(chat, "summarise", "about", claim="Oller won the Orion Prize", evidence=EVIDENCE)
+    assert PASSAGES[2] in short
+    assert "\n" not in short
 
 
 def test_a_program_parses_and_checks_every_part(chat: RuleChat):
-    """It is a program of the language, whatever quotes the claim holds."""
+    """A program of the language; or pairs in lines and the verdict last, but of a step."""
     claim = 'Marta Oller directed "Glass \\ Harbour" and was born in 1921.'
     program = parse_program(said(chat, "program", "parts", claim=claim))
-    assert {"Verify"} == {step.function for step in program.steps}
-    assert 2 == len(program.steps)
-
-
-def test_texts_come_from_the_evidence(chat: RuleChat):
-    """Passages by number, a summary of sentences, a pair as a statement."""
-    passages = "1. Rain fell.\n2. Marta Oller was born in Vienna.\n3. Oller directed it."
-    asked = "Where was Marta Oller born?"
-    assert "2, 3" == said(chat, "select", "select", question=asked, passages=passages)
-    assert "NONE" == said(chat, "select", "select", question="Why?", passages=passages)
-    short = said(chat, "summarise", "about", claim="Oller won the Orion Prize", evidence=EVIDENCE)
-    assert "The film won the Orion Prize in 1954." in short
-    assert "\n" not in short
+    assert ["Verify"] * 2 == [step.function for step in program.steps]
+    whole = said(chat, "procedure", "single_call", claim=CLAIM, evidence=EVIDENCE).splitlines()
+    assert "Verdict: Supported" == whole[-1]
+    assert ["Q1", "A1", "Q2", "A2"] == [line[:2] for line in whole[:-1]]
+    step = said(chat, "procedure", "about", claim=CLAIM, evidence=EVIDENCE)
+    assert "Verdict" not in step
 
 
 @pytest.mark.parametrize(
@@ -194,23 +193,13 @@ def test_a_pair_is_stated_with_all_that_was_answered(
     assert set(answer.split()[1:]) <= set(found.split())
 
 
-def test_a_method_is_written_out_with_its_verdict(chat: RuleChat):
-    """Pairs in lines and the verdict last; a step of a longer method has no verdict."""
-    whole = said(chat, "procedure", "single_call", claim=CLAIM, evidence=EVIDENCE).splitlines()
-    assert "Verdict: Supported" == whole[-1]
-    assert ["Q1", "A1", "Q2", "A2"] == [line[:2] for line in whole[:-1]]
-    step = said(chat, "procedure", "about", claim=CLAIM, evidence=EVIDENCE)
-    assert "Verdict" not in step
-
-
 def test_a_batch_is_weighed_at_once(chat: RuleChat):
     """Replies do not depend on what else is asked, and the verifier is asked in few batches."""
+    known = {"evidence": EVIDENCE}
     calls = [
-        ModelCall("verify", "check", {"statement": CLAIM, "evidence": EVIDENCE}),
-        ModelCall(
-            "answer", "answer", {"question": "Was Oller born in Vienna?", "evidence": EVIDENCE}
-        ),
-        ModelCall("procedure", "single_call", {"claim": CLAIM, "evidence": EVIDENCE}),
+        ModelCall("verify", "check", {"statement": CLAIM, **known}),
+        ModelCall("answer", "answer", {"question": "Was Oller born in Vienna?", **known}),
+        ModelCall("procedure", "single_call", {"claim": CLAIM, **known}),
         ModelCall("decompose", "parts", {"claim": CLAIM}),
     ] * 5
     together = [reply.answer.text for reply in chat.answer("simple", calls)]
@@ -219,31 +208,246 @@ def test_a_batch_is_weighed_at_once(chat: RuleChat):
     verifier = ScriptedVerifier()
     RuleChat(verifier, chat._prompts).answer("simple", calls)
     assert len(verifier.asked) <= 3
-
-
-def test_rules_refuse_what_a_model_could_not_be_asked(chat: RuleChat):
-    """A template without a place for a variable is an error here too."""
+    # A template without a place for a variable is an error here too.
     with pytest.raises(ConfigError, match="statement"):
         chat.answer("simple", [ModelCall("decompose", "parts", {"claim": "x", "statement": "y"})])
 
 
-@pytest.mark.parametrize(
-    ("method", "protocol"),
-    [(method, protocol) for method in METHODS for protocol in method.procedures],
-    ids=lambda one: one if isinstance(one, str) else one.name,
+SWIMMER = (
+    "Ada Brown was a Danish swimmer from Odense. She won the national championship in 1937. Ada "
+    "Brown won the Nordic Cup from 1930 to 1934. She retired in 1940."
 )
-def test_every_method_runs_over_rules(method: Method, protocol: Protocol, tmp_path: Path):
-    """Each baseline ends with a verdict on each claim, after as many calls as it says."""
+MORE = (
+    "Ada Brown won the national championship in 1937 and 1936.",
+    "Ada Brown won the national championship in 1936 and 1937.",
+    "Ada Brown, a Danish swimmer from Odense, won the national championship in both 1937 and 1936.",
+    "The 1936 and 1937 national championships were won by Ada Brown.",
+    "Ada Brown won the national championship from 1937 to 1939.",
+    "Ada Brown won the national championship in 1937, 1938 and 1939.",
+    "Ada Brown won the national championship in 1937 as well as in 1936.",
+    "Ada Brown won the national championship in the years 1936 & 1937.",
+)
+COUNTS_HALVES = "claimdecomp"
+"""By its publication it takes a claim for supported of which half the parts are."""
+RULES = [
+    pytest.param(procedure, method.prompt, id=f"{method.name}-{protocol}")
+    for method in METHODS
+    for protocol, procedure in method.procedures.items()
+    if (method.name, protocol) != (COUNTS_HALVES, "faithful")
+]
+
+
+@pytest.mark.parametrize(("procedure", "prompt"), RULES)
+def test_one_year_of_two_supports_no_claim(procedure: Procedure, prompt: str, tmp_path: Path):
+    """Whichever method asks the rules, in any wording of the list."""
     asked = [
-        ClaimToVerify("a", ClaimInput(CLAIM, EVIDENCE, tuple(split_sentences(EVIDENCE)))),
-        ClaimToVerify("b", ClaimInput("The moon is made of cheese.", EVIDENCE, (EVIDENCE,))),
-        ClaimToVerify(
-            "c", ClaimInput("Marta Oller was not born in Vienna.", EVIDENCE, (EVIDENCE,))
-        ),
+        ClaimToVerify(claim, ClaimInput(claim, SWIMMER, tuple(SWIMMER.split(". "))))
+        for claim in MORE
     ]
-    chat = RuleChat(ScriptedVerifier())
-    found = run_claims(method.procedures[protocol], method.prompt, asked, chat, shelf(tmp_path))
-    for one in found:
-        assert "parsed" == one.verification.status, one.verification
+    found = run_claims(procedure, prompt, asked, RuleChat(LexicalVerifier()), shelf(tmp_path))
+    assert [] == [one.claim_id for one in found if one.verification.verdict == "Supported"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "text", "more"),
+    [
+        ("from 1930 to 1934", SWIMMER, False),
+        ("in 1931 and 1932", SWIMMER, False),
+        ("from 1930-34", SWIMMER, False),
+        ("in 1937 and 1936", "in 1937", True),
+        ("in 1937 and 1936", "in 1936 and later in 1937", False),
+        ("in 1937 and 1936", "in 1938", False),  # nothing of the list: the verifier decides
+        ("in 1937 or 1936", "in 1937", False),
+        ("in 1937. Then 1936", "in 1937", False),
+        ("on May 5, 1936", "in May 1936", False),  # day and year are no list
+        ("in 1936-37", "in 1936", True),
+        ("in 1936–37", "in 1936 and 1937", False),
+        ("1935 and 1936", "in 1935/36", False),
+        ("two and three goals", "3 goals", True),
+        ("12 goals in 1936 and 14 in 1937", "12 goals in 1936, 14 later", True),
+        ("12 goals in 1936 and 14 in 1937", "14 in 1937, and 12 in 1936", False),
+        ("1,200 and 1,300 men", "1300 men and 1200 women", False),
+        ("between 10 and 12 percent", "10 percent", True),
+        ("in 1937", "in 1936", False),
+        ("in 1937 and not in 1936", "in 1937", False),
+        ("", "", False),
+    ],
+)
+def test_what_counts_as_a_list(statement: str, text: str, *, more: bool):
+    """Years with years, numbers with numbers; a range holds what lies between its ends."""
+    assert more == lists_more(statement, text)
+
+
+def test_a_denial_lists_nothing(tmp_path: Path):
+    """A claim that denies the other year is left to the verifier."""
+    claim = "Ada Brown won the national championship in 1937 and not in 1936."
+    (simple,) = (one.procedures["faithful"] for one in METHODS if one.name == "simple")
+    asked, chat = ClaimInput(claim, SWIMMER), RuleChat(ScriptedVerifier({claim: 0.9}))
+    (plain,) = run_claims(simple, "simple", [ClaimToVerify("a", asked)], chat, shelf(tmp_path))
+    assert "Supported" == plain.verification.verdict
+
+
+CLAIMS = (
+    "Marta Oller was born in 1921 and made a film.",
+    "Glass Harbour won the Vega Prize in 1960.",
+    "The moon is made of cheese.",
+    "Marta Oller was not born in Vienna.",
+)
+CASES = [ClaimToVerify(claim, ClaimInput(claim, "\n".join(PASSAGES), PASSAGES)) for claim in CLAIMS]
+SELF_ASKED = (
+    "Yes.\nFollow up: When was Marta Oller born?",
+    "In 1921.",
+    "Follow up: Did she make a film?",
+    "Glass Harbour.",
+    "So the final answer is: Supported",
+)
+PROMPTED = [method for method in METHODS if method.engine == "chat"]
+RUNS: list[tuple[Method, Protocol]] = [
+    (method, protocol) for method in PROMPTED for protocol in method.procedures
+]
+
+
+(SELF_ASK,) = (one.procedures["faithful"] for one in METHODS if one.name == "self_ask")
+
+
+@dataclass
+class Recorder:
+    """Asks rules and keeps the reply of each prompt, as words alone."""
+
+    rules: RuleChat = field(default_factory=lambda: RuleChat(ScriptedVerifier()))
+    replies: dict[str, str] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+    concurrent: bool = False
+    claims_at_once: int = 1
+    engine: str = "recorder"
+
+    def prompt_hash(self, prompt: str) -> str:
+        """As the rules'."""
+        return self.rules.prompt_hash(prompt)
+
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
+        """As the rules'; no two calls with the same words have different replies."""
+        found = self.rules.answer(prompt, calls)
+        for call, reply in zip(calls, found, strict=True):
+            words = _words(prompt, call)
+            assert reply.answer.text == self.replies.setdefault(words, reply.answer.text)
+            self.order.append(words)
+        return found
+
+
+@cache
+def _prompts() -> MethodPrompts:
+    return MethodPrompts()
+
+
+def _words(prompt: str, call: ModelCall) -> str:
+    """What the user's message says of a call, transcript included."""
+    text = _prompts().filled(prompt, call)
+    if not call.continues:
+        return text
+    words = _prompts().file(CONTINUATION)
+    return str(words.filled("prompt", prompt=text, transcript=call.continues))
+
+
+class _Replying(FaultServer):
+    """Replies by the words of the last message."""
+
+    replies: dict[str, str]
+
+    def _well(self, asked: dict[str, Any], answer: Served) -> bytes:
+        message = {"content": self.replies[asked["messages"][-1]["content"]]}
+        change = {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+        return super()._well(asked, replace(answer, change=change))
+
+
+@contextmanager
+def asking(served: FaultServer | TinyServer, name: str = MODEL, **how: Any) -> Iterator[ChatCaller]:  # noqa: ANN401 - of the calls
+    settings = ChatSettings(model=name, endpoints=(served.url,), needs_logprobs=False)
+    with ChatClient(settings, None) as chat:
+        yield ChatCaller(chat, CallSettings(**how), claims_at_once=1)
+
+
+def _run(
+    caller: ChatCaller, procedure: Procedure, prompt: str, folder: Path, cases: int = len(CASES)
+) -> list[Prediction]:
+    none = FailureLimit(most_failed=0.0)
+    return run_claims(procedure, prompt, CASES[:cases], caller, shelf(folder), limits=none)
+
+
+@pytest.mark.parametrize(("method", "protocol"), RUNS, ids=lambda one: getattr(one, "name", one))
+def test_the_call_graph_over_http_is_that_of_the_method(
+    method: Method, protocol: Protocol, tmp_path: Path
+):
+    """Prompts and end as in process, calls as the method says, and rules give every verdict."""
+    procedure, recorder = method.procedures[protocol], Recorder()
+    here = run_claims(procedure, method.prompt, CASES, recorder, shelf(tmp_path / "here"))
+    assert ["parsed"] * len(CASES) == [one.verification.status for one in here]
+    served = _Replying()
+    served.replies = recorder.replies
+    with served, asking(served, top_logprobs=0) as caller:
+        there = _run(caller, procedure, method.prompt, tmp_path / "there")
+    assert sorted(recorder.order) == sorted(served.prompts)
+    for one, other in zip(here, there, strict=True):
+        assert replace(one.verification, spoken=None) == replace(other.verification, spoken=None)
+        assert [(c.operation, c.template) for c in one.calls] == [
+            (c.operation, c.template) for c in other.calls
+        ]
         if protocol == "faithful":
-            assert method.expected_calls(one.verification) == len(one.calls)
+            assert method.expected_calls(other.verification) == len(other.calls)
+    assert len(served.asked) == sum(len(one.calls) for one in there)
+
+
+class _Brief(TinyServer):
+    """The tiny model, cut short: what it writes of prompts that it never saw has no end."""
+
+    def reply(self, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        """As the model's, 12 tokens at most."""
+        return super().reply(path, body and body | {"max_tokens": 12})
+
+
+def test_every_method_ends_on_whatever_a_model_says(tmp_path: Path):
+    """Unparsed or cut, never a failure, after as many requests as the method's formula says."""
+    with _Brief(CHECKPOINT) as served, asking(served, served.name, top_logprobs=0) as caller:
+        for method in PROMPTED:
+            procedure = method.procedures["faithful"]
+            before = len(served.asked)
+            found = _run(caller, procedure, method.prompt, tmp_path / method.name, cases=1)
+            assert {"unparsed", "truncated"} >= {one.verification.status for one in found}
+            calls = sum(len(one.calls) for one in found)
+            assert calls == sum(method.expected_calls(one.verification) for one in found)
+            # Equal calls of one claim are one request.
+            assert 0 < len(served.asked) - before <= calls
+
+
+def test_a_transcript_is_the_assistants_turn_where_the_endpoint_goes_on(tmp_path: Path):
+    """It stands last and only ever grows; how sure its final line is, is known by alternatives."""
+
+    def token(text: str, chance: float) -> dict[str, object]:
+        return {"token": text, "logprob": math.log(chance), "bytes": None}
+
+    words = [("So the final answer is:", []), (" Supported", [(" Supported", 0.8), (" Ref", 0.1)])]
+    content = [
+        token(text, 0.8) | {"top_logprobs": [token(*one) for one in top]} for text, top in words
+    ]
+    usual = replying(SELF_ASKED[-1])
+    (choice,) = usual.change["choices"]
+    last = replace(usual, change={"choices": [choice | {"logprobs": {"content": content}}]})
+    served = FaultServer([replying(text) for text in SELF_ASKED[:-1]], last)
+    with served, asking(served, continues=True) as caller, asking(served) as plain:
+        (found,) = run_claims(SELF_ASK, "self_ask", CASES[:1], caller, shelf(tmp_path))
+        assert f"{plain.engine} continued" == caller.engine
+    assert ("Supported", 2) == (found.verification.verdict, len(found.verification.cycles))
+    assert ["transcript", "answer"] * 2 + ["transcript"] == [one.template for one in found.calls]
+    assert [5, None] * 2 + [5] == [body.get("top_logprobs") for body in served.asked]
+    assert found.confidence.normalised == pytest.approx(0.8 / 0.9)
+    went_on = [body for body in served.asked if body["messages"][-1]["role"] == "assistant"]
+    assert 3 == len(went_on)
+    for body in went_on:
+        assert (True, False) == (body["continue_final_message"], body["add_generation_prompt"])
+        assert "user" == body["messages"][0]["role"]
+    transcripts = [body["messages"][-1]["content"] for body in went_on]
+    for earlier, later in pairwise(transcripts):
+        assert later.startswith(earlier)
+        assert len(later) > len(earlier)
+    others = [body for body in served.asked if body not in went_on]
+    assert not any("continue_final_message" in json.dumps(body) for body in others)

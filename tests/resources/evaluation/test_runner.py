@@ -1,6 +1,12 @@
-"""The runner: one answer a call, no waves, resumed after a kill, stopped where too many fail."""
+"""The runner: one answer a call, no waves, resumed after a kill; and what a prediction's row holds.
 
+``python test_runner.py URL FOLDER COUNT`` makes the predictions that a test kills.
+"""
+
+import hashlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,54 +15,63 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
-import evaluation_child
 from chat_parts import settings
 from decomposerl.baselines import method
-from decomposerl.baselines.method import ModelCall
-from decomposerl.errors import EngineError
-from evaluation_parts import (
-    ScriptedCaller,
-    cases,
-    prompts_in,
-    shelf,
-    two_steps,
-)
+from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
+from decomposerl.chat import Token
+from decomposerl.errors import EngineError, EvaluationError
+from decomposerl.evaluation.confidence import READING
+from decomposerl.schemas import BENCHMARK_CLAIMS, CALLS, PREDICTIONS
+from decomposerl.traces.trace import Cycle
+from evaluation_graph import materialize, write_tests
+from evaluation_parts import PROMPT_HASH, ScriptedCaller, cases, prompts_in, shelf, two_steps
+from fakes import ScriptedVerifier
 from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
-from project import PYTHONPATH, ROOT
+from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
+from resources.evaluation.calibrating import fit_on_predictions, read_calibration, write_calibration
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
+from resources.evaluation.generation import Generated, Task, predict
+from resources.evaluation.opened_system import SHARDS
+from resources.evaluation.prediction_store import Prediction, PredictionStore
 from resources.evaluation.runner import FailureLimit, run_claims
+from resources.evaluation.verifier_caller import VerifierCaller, scored
+from resources.store.parquet import DataFolder
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": PYTHONPATH}
 PATIENCE_S = 60
+IDS = [case.claim_id for case in cases(60)]
+each_way = pytest.mark.parametrize("way", ["batches", "threads"])
 
 
-@pytest.mark.parametrize("way", ["batches", "threads"])
+def run(count: int, caller: ScriptedCaller, folder: Path, **how: Any) -> list[Prediction]:  # noqa: ANN401 - of the runner
+    """The two-step method over the first claims."""
+    return run_claims(two_steps, "simple", cases(count), caller, shelf(folder), **how)
+
+
+def replies(predictions: list[Prediction]) -> list[str]:
+    return [one.verification.reply for one in predictions]
+
+
+@each_way
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 9])
 def test_each_claim_is_driven_to_its_end(way: str, count: int, tmp_path: Path):
     """Two calls a claim, each answer to the claim that asked, results in the claims' order."""
-    caller = ScriptedCaller(concurrent=way == "threads")
-    progress: list[tuple[int, int]] = []
-    found = run_claims(
-        two_steps,
-        "simple",
-        cases(count),
-        caller,
-        shelf(tmp_path),
-        progress=lambda done, total: progress.append((done, total)),
-    )
-    assert [f"yes claim {n}" for n in range(count)] == [one.verification.reply for one in found]
-    assert [case.claim_id for case in cases(count)] == [one.claim_id for one in found]
+    caller, progress = ScriptedCaller(concurrent=way == "threads"), list[tuple[int, int]]()
+    found = run(count, caller, tmp_path, progress=lambda *done: progress.append(done))
+    assert [f"yes claim {n}" for n in range(count)] == replies(found)
+    assert IDS[:count] == [one.claim_id for one in found]
     assert {2} >= {len(one.calls) for one in found}
     assert 2 * count == len(caller.asked)
     assert [(done, count) for done in range(count + 1)] == progress
 
 
 def test_an_engine_in_this_process_gets_full_batches(tmp_path: Path):
-    """The place of a claim that ended is taken at once, by claims at their own step."""
+    """A claim that ended gives its place to another at once; it may start with fewer claims."""
 
     def by_length(question: method.ClaimInput) -> method.Steps:
         for _ in range(1 + int(question.claim.split()[1]) % 3):
@@ -68,115 +83,70 @@ def test_an_engine_in_this_process_gets_full_batches(tmp_path: Path):
     sizes = [len(batch) for batch in caller.batches]
     assert {5} == set(sizes[:-3])
     assert sum(1 + n % 3 for n in range(20)) == sum(sizes)
-
-
-@pytest.mark.parametrize("way", ["batches", "threads"])
-def test_results_are_handed_over_as_they_end(way: str, tmp_path: Path):
-    """Before the next claims are asked; each claim once, and stored ones first in a second run."""
-    caller = ScriptedCaller(concurrent=way == "threads", claims_at_once=1)
-    seen: list[tuple[str, int]] = []
-
-    def run(count: int) -> list[str]:
-        seen.clear()
-        run_claims(
-            two_steps,
-            "simple",
-            cases(count),
-            caller,
-            shelf(tmp_path),
-            finished=lambda one: seen.append((one.claim_id, len(caller.batches))),
-        )
-        return [claim_id for claim_id, _ in seen]
-
-    ids = [case.claim_id for case in cases(4)]
-    assert ids[:3] == run(3)
-    assert [2, 4, 6] == [batches for _, batches in seen]
-    assert ids == run(4)
-    assert [6, 6, 6, 8] == [batches for _, batches in seen]
-
-
-def test_a_batching_engine_may_start_with_fewer_claims(tmp_path: Path):
-    """The first result then waits for that many claims only; the results are the same."""
     whole, few = ScriptedCaller(), ScriptedCaller()
-    everything = run_claims(two_steps, "simple", cases(5), whole, shelf(tmp_path / "a"))
-    found = run_claims(two_steps, "simple", cases(5), few, shelf(tmp_path / "b"), at_once=2)
-    assert everything == found
+    assert run(5, whole, tmp_path / "a") == run(5, few, tmp_path / "b", at_once=2)
     assert {4, 1} == set(map(len, whole.batches))
     assert 2 == max(map(len, few.batches))
 
 
+@each_way
+def test_results_are_handed_over_as_they_end(way: str, tmp_path: Path):
+    """Before the next claims are asked; each claim once, and stored ones first in a second run."""
+    caller = ScriptedCaller(concurrent=way == "threads", claims_at_once=1)
+    seen: list[tuple[str, int]] = []
+    for count, batches in ((3, [2, 4, 6]), (4, [6, 6, 6, 8])):
+        seen.clear()
+        note = lambda one: seen.append((one.claim_id, len(caller.batches)))  # noqa: E731 - one line
+        run(count, caller, tmp_path, finished=note)
+        assert [*zip(IDS, batches, strict=False)] == seen
+
+
 def test_a_finished_run_asks_nothing(tmp_path: Path):
     """The same claims again: every answer comes from the shelf and is the same."""
-    first = run_claims(two_steps, "simple", cases(7), ScriptedCaller(), shelf(tmp_path))
-    caller = ScriptedCaller()
-    again = run_claims(two_steps, "simple", cases(7), caller, shelf(tmp_path))
+    first, caller = run(7, ScriptedCaller(), tmp_path), ScriptedCaller()
+    again = run(7, caller, tmp_path)
     assert [] == caller.batches
-    assert [one.verification.reply for one in first] == [one.verification.reply for one in again]
+    assert replies(first) == replies(again)
     assert [one.calls for one in first] == [one.calls for one in again]
-    other = ScriptedCaller()
-    run_claims(two_steps, "simple", cases(7), other, shelf(tmp_path, "b" * 64))
-    assert 14 == len(other.asked)  # other words, other answers
+    run_claims(two_steps, "simple", cases(7), caller, shelf(tmp_path, "b" * 64))
+    assert 14 == len(caller.asked)  # other words, other answers
+
+
+def failing(*numbers: int) -> ScriptedCaller:
+    """A caller whose calls about some claims fail."""
+
+    def say(call: ModelCall) -> ModelReply:
+        fails = int(call.variables["claim"].split()[1]) in numbers
+        return ModelReply("", failure="timeout: late") if fails else ModelReply("yes")
+
+    return ScriptedCaller(say)
 
 
 def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
-    """Below the limit they are rows with a reason; the next run asks for them alone."""
-
-    def third_fails(call: ModelCall) -> method.ModelReply:
-        bad = call.variables["claim"] == "claim 3"
-        return method.ModelReply("", failure="timeout: late") if bad else method.ModelReply("yes")
-
-    found = run_claims(
-        two_steps,
-        "simple",
-        cases(10),
-        ScriptedCaller(third_fails),
-        shelf(tmp_path),
-        limits=FailureLimit(most_failed=0.1),
-    )
-    failed = [one for one in found if one.failed]
-    assert ["claim 3"] == [f"claim {int(one.claim_id, 16)}" for one in failed]
-    assert ("timeout: late", "timeout: late") == (
-        failed[0].verification.reply,
-        failed[0].calls[0].failure,
-    )
+    """Rows with a reason, asked again by the next run; above the limit the run ends."""
+    found = run(10, failing(3), tmp_path, limits=FailureLimit(most_failed=0.1))
+    (failed,) = [one for one in found if one.failed]
+    assert IDS[3] == failed.claim_id
+    assert "timeout: late" == failed.verification.reply == failed.calls[0].failure
     caller = ScriptedCaller()
-    run_claims(two_steps, "simple", cases(10), caller, shelf(tmp_path))
+    run(10, caller, tmp_path)
     assert {"claim 3"} == {call.variables["claim"] for call in caller.asked}
-
-
-def test_too_many_failures_end_the_run(tmp_path: Path):
-    """The run raises as soon as the limit cannot be kept, and keeps what was answered."""
-
-    def late_ones_fail(call: ModelCall) -> method.ModelReply:
-        number = int(call.variables["claim"].split()[1])
-        return method.ModelReply("yes") if number < 20 else method.ModelReply("", failure="timeout")
-
-    caller = ScriptedCaller(late_ones_fail)
-    with pytest.raises(EngineError, match="3 of 40 claims failed"):
-        run_claims(
-            two_steps,
-            "simple",
-            cases(40),
-            caller,
-            shelf(tmp_path),
-            limits=FailureLimit(most_failed=0.05),
-        )
+    caller = failing(*range(20, 40))
+    with pytest.raises(EngineError, match="3 of 40"):
+        run(40, caller, tmp_path / "many", limits=FailureLimit(most_failed=0.05))
     assert len(caller.asked) < 60
-    kept = shelf(tmp_path).read([case.claim_id for case in cases(40)])
-    assert 20 == len(kept)
+    assert 20 == len(shelf(tmp_path / "many").read(IDS[:40]))
 
 
-def _over(served: FaultServer, folder: Path, count: int, **changes: object) -> list[str]:
-    at_once = int(str(changes.get("concurrency", 8)))
-    made = settings(served.url, needs_logprobs=False, **{"concurrency": at_once, **changes})
+def over(served: FaultServer, folder: Path, count: int, **changes: Any) -> list[str]:  # noqa: ANN401 - of the client
+    made = settings(served.url, needs_logprobs=False, **{"concurrency": 8, **changes})
     with ChatClient(made, None) as chat:
-        prompts = prompts_in(folder / "prompts")
-        caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=at_once)
-        found = run_claims(two_steps, "simple", cases(count), caller, shelf(folder))
-    return [one.verification.reply for one in found]
+        prompts, width = prompts_in(folder / "prompts"), made.concurrency
+        caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=width)
+        return replies(run_claims(two_steps, "simple", cases(count), caller, shelf(folder)))
 
 
-class _Watched(FaultServer):
+class Watched(FaultServer):
     """Counts what is in flight each time that a reply leaves."""
 
     seen: list[int]
@@ -187,63 +157,58 @@ class _Watched(FaultServer):
 
 
 def test_the_server_is_kept_full(tmp_path: Path):
-    """Nearly as many requests are in flight as may be, whenever a reply leaves before the end.
-
-    In waves, each of which waits for its straggler, it would be about half as many.
-    """
+    """Nearly as many requests as may be are in flight; a slow reply holds up its claim alone."""
     count, width, usual_s = 30, 8, 0.15
     script = [Answer(delay_s=usual_s * (3 if n % width == 0 else 1)) for n in range(2 * count)]
-    served = _Watched(script)
+    served = Watched(script)
     served.seen = []
     with served:
-        _over(served, tmp_path, count, concurrency=width)
+        over(served, tmp_path, count, concurrency=width)
     assert width == served.most_in_flight
     steady = served.seen[: 2 * count - 2 * width]
     assert sum(steady) / len(steady) / width > 0.8, steady
-
-
-def test_no_claim_waits_for_another(tmp_path: Path):
-    """A reply that takes long holds up its own claim: all others end before it comes."""
     count = 30
     with FaultServer([Answer(delay_s=3.0)]) as served:
-        _over(served, tmp_path, count, concurrency=4)
+        over(served, tmp_path / "slow", count, concurrency=4)
         slow = served.prompts[0].partition("about ")[2].rstrip(".")
         assert [n for n, asked in enumerate(served.prompts) if f"{slow}, after" in asked] == [
             2 * count - 1
         ]
 
 
-def test_a_wrong_key_ends_the_run_at_once(tmp_path: Path):
-    """No claim could be answered, so no second one is tried; the message says what was said."""
-    with (
-        FaultServer(usual=UNKNOWN_KEY) as served,
-        pytest.raises(EngineError, match="wrong key"),
-    ):
-        _over(served, tmp_path, 50, concurrency=1)
-    assert 1 == len(served.asked)
+@pytest.mark.parametrize(
+    ("script", "changes", "said"),
+    [
+        ([UNKNOWN_KEY] * 9, {"concurrency": 1}, "wrong key"),
+        ([REFUSED], {"concurrency": 1}, "prompt too long"),
+        ([], {"concurrency": 2, "ceilings": Ceilings(calls=5)}, "ceiling"),
+    ],
+)
+def test_what_the_endpoint_says_ends_the_run(
+    script: list[Answer], changes: dict[str, Any], said: str, tmp_path: Path
+):
+    """A wrong key at once, before a second question; a refused claim above the limit; a ceiling."""
+    with FaultServer(script) as served, pytest.raises(EngineError, match=said):
+        over(served, tmp_path, 10, **changes)
+    if "key" in said:
+        assert 1 == len(served.asked)
 
 
-def test_a_refused_request_fails_its_claim_alone(tmp_path: Path):
-    """A prompt that is too long for the endpoint is that claim's failure."""
-    with FaultServer([REFUSED]) as served, pytest.raises(EngineError, match="prompt too long"):
-        _over(served, tmp_path, 10, concurrency=1)
-
-
-def test_a_ceiling_ends_the_run(tmp_path: Path):
-    """A ceiling is no failure of claims: the run stops and says so."""
-    with FaultServer() as served, pytest.raises(EngineError, match="ceiling"):
-        _over(served, tmp_path, 10, concurrency=2, ceilings=Ceilings(calls=5))
+def stored_run(url: str, folder: Path, claims: int) -> list[str]:
+    """The replies behind the verdicts; finished claims are stored, replies are not."""
+    prompts, width = prompts_in(folder / "prompts"), 8
+    with ChatClient(settings(url, concurrency=width, needs_logprobs=False), None) as chat:
+        caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=width)
+        shards = PredictionStore(folder / "shards", caller.engine, "two-steps", PROMPT_HASH)
+        return replies(run_claims(two_steps, "simple", cases(claims), caller, shards))
 
 
 def test_a_killed_run_asks_nothing_twice(tmp_path: Path):
-    """After kill -9 the next run asks for claims that were not stored, and ends with the same.
-
-    No reply is cached by the client, so each repeated question would reach the server.
-    """
+    """After kill -9 the next run asks for what was not stored, and ends with the same."""
     count = 150
     with FaultServer(usual=Answer(delay_s=0.01)) as served:
-        command = [sys.executable, evaluation_child.__file__, served.url, str(tmp_path), str(count)]
-        running = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT)
+        command = [sys.executable, __file__, served.url, str(tmp_path), str(count)]
+        running = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": PYTHONPATH})
         while not list((tmp_path / "shards").glob("*/*.parquet")):
             assert running.poll() is None
             time.sleep(0.01)
@@ -251,27 +216,24 @@ def test_a_killed_run_asks_nothing_twice(tmp_path: Path):
         running.wait(PATIENCE_S)
         first = len(served.asked)
         assert first < 2 * count
-        found = evaluation_child.run(served.url, tmp_path, count)
+        found = stored_run(served.url, tmp_path, count)
         kept = 2 * count - (len(served.asked) - first)
         assert 2 * 64 <= kept <= first
         twice = Counter(served.prompts)
         assert sum(times - 1 for times in twice.values()) <= first - kept
         before = len(served.asked)
-        assert found == evaluation_child.run(served.url, tmp_path, count)
+        assert found == stored_run(served.url, tmp_path, count)
         assert before == len(served.asked)
     with FaultServer() as other:
-        assert found == evaluation_child.run(other.url, tmp_path / "uninterrupted", count)
+        assert found == stored_run(other.url, tmp_path / "uninterrupted", count)
 
 
 def test_what_the_model_did_is_an_answer(tmp_path: Path):
     """Empty and cut replies are the model's own; tokens, time and price of a reply are kept."""
-    prompts = prompts_in(tmp_path)
-    call = ModelCall("verify", "first", {"claim": "x"})
+    prompts, call = prompts_in(tmp_path), ModelCall("verify", "first", {"claim": "x"})
     script = [replying(""), replying("What is", "length"), replying("well")]
-    with (
-        FaultServer(script) as served,
-        ChatClient(settings(served.url, concurrency=1, needs_logprobs=False), None) as chat,
-    ):
+    made = {"concurrency": 1, "needs_logprobs": False}
+    with FaultServer(script) as served, ChatClient(settings(served.url, **made), None) as chat:
         price = Price(prompt=1.0, completion=2.0)
         caller = ChatCaller(chat, CallSettings(), prompts=prompts, price=price)
         empty, cut, well = (caller.answer("simple", [call])[0] for _ in script)
@@ -280,3 +242,214 @@ def test_what_the_model_did_is_an_answer(tmp_path: Path):
     assert (10, 5, 20e-6) == (well.prompt_tokens, well.completion_tokens, well.dollars)
     assert well.latency_s > 0
     assert {5} == {body["top_logprobs"] for body in served.asked}
+
+
+LABELS = ("Supported", "Refuted")
+
+
+def claims(count: int) -> pl.DataFrame:
+    rows = [
+        {
+            "claim_id": f"{n:016x}",
+            "claim": f"claim {n}",
+            "evidence": "one\ntwo",
+            "passages": ["one", "two"],
+            "label": LABELS[n % 2],
+            "document_id": f"page {n // 2}",
+        }
+        for n in range(count)
+    ]
+    names = ("claim_id", "claim", "evidence", "passages", "label", "document_id")
+    return pl.DataFrame(rows, {name: BENCHMARK_CLAIMS.schema[name] for name in names})
+
+
+def traced(question: ClaimInput) -> Steps:
+    """One call whose answer is the verdict; a trace of two cycles, one an abstention."""
+    (spoken,) = yield from ask(ModelCall("verify", "first", {"claim": question.claim}))
+    cycles = (Cycle("Who?", "Ann.", "Good."), Cycle("When?", "I don't know."))
+    verdict = "Supported" if "Supported" in spoken.text else None
+    notes = {"agreement": 0.5, "rounds": len(question.passages)}
+    status = "parsed" if verdict else "unparsed"
+    return Verification(verdict, status, spoken.text, cycles, "Start.", spoken, notes)
+
+
+def sure(call: ModelCall) -> ModelReply:
+    """Supported with a probability by the claim's number; the last claims are unsure."""
+    number = int(call.variables["claim"].split()[1])
+    listed = (("Supported", -0.1 - number / 100), ("Refuted", -2.5 + number / 100))
+    return ModelReply("Supported", tokens=(Token("Supported", listed[0][1], listed),))
+
+
+def task(**changes: object) -> Task:
+    named = {"system": "s-m-faithful", "method": "s", "model": "m", "protocol": "faithful"}
+    return Task(**{**named, "procedure": traced, "prompt": "simple", **changes})  # type: ignore[arg-type]
+
+
+def predicted(
+    folder: Path, count: int = 2, caller: ScriptedCaller | None = None, **changes: object
+) -> Generated:
+    """Predictions of the first claims by a task with these changes."""
+    asked = caller or ScriptedCaller(sure)
+    return predict(task(**changes), "hover", claims(count), asked, folder)
+
+
+CHANGES: tuple[dict[str, object], ...] = (
+    {"settings": "[1]"},
+    {"seed": 7},
+    {"revision": 2},
+    {"system": "other"},
+    {"samples": 2},
+    {"protocol": "single_call"},
+)
+
+
+def test_a_row_holds_what_was_said(tmp_path: Path):
+    """Verdict, trace, notes; a confidence of the verdict that was read, or null, never 1."""
+    made = predicted(tmp_path, 3)
+    assert made.predictions.schema == PREDICTIONS.schema
+    assert made.calls.schema == CALLS.schema
+    assert 3 == made.asked
+    row = made.predictions.row(1, named=True)
+    expected = {
+        "claim_id": f"{1:016x}",
+        "verdict": "Supported",
+        "parse_status": "parsed",
+        "agreement": 0.5,
+        "questions": 2,
+        "abstentions": 1,
+        "calls": 1,
+        "confidence_bound": False,
+        "confidence_calibrated": None,
+        "support_score": None,
+    }
+    assert expected == {name: row[name] for name in expected}
+    assert 0.8 < row["confidence_raw"] < row["confidence_normalised"] < 1
+    assert {"agreement": 0.5, "rounds": 2} == json.loads(row["notes"])
+    cycle = {"question": "When?", "answer": "I don't know.", "thought": None}
+    assert cycle == row["trace"]["cycles"][1]
+    assert [0, 0, 0] == made.calls["call"].to_list()
+    assert {None} == set(made.calls["failure"])
+    contrary = ModelReply("Supported", tokens=(Token("Refuted", -0.1, (("Refuted", -0.1),)),))
+    for place, said in enumerate((ModelReply("Supported"), contrary)):
+        caller = ScriptedCaller(lambda _, said=said: said)  # type: ignore[misc]
+        found = predicted(tmp_path / str(place), 2, caller).predictions
+        for name in ("confidence_raw", "confidence_normalised", "confidence_bound"):
+            assert [None, None] == found[name].to_list()
+
+
+def test_labels_are_never_seen_and_runs_are_no_ops(tmp_path: Path):
+    """Nothing is asked again without labels; other words, settings or evidence are."""
+    first, caller = predicted(tmp_path, 5), ScriptedCaller(sure)
+    again = predict(task(), "hover", claims(5).drop("label"), caller, tmp_path)
+    assert ([], 0) == (caller.batches, again.asked)
+    assert first.predictions.equals(again.predictions)
+    assert first.calls.equals(again.calls)
+    for change in CHANGES[:5]:
+        assert 5 == predicted(tmp_path, 5, **change).asked
+    recut = pl.when(pl.col("claim") == "claim 1").then(pl.lit(["one two"])).otherwise("passages")
+    made = predict(task(), "hover", claims(3).with_columns(passages=recut), caller, tmp_path)
+    assert 1 == made.asked
+    rounds = [json.loads(notes)["rounds"] for notes in made.predictions["notes"]]
+    assert [2, 1, 2] == rounds
+    caller = ScriptedCaller()
+    hashes = [task(**change).prompt_hash(caller) for change in ({}, *CHANGES[:3], CHANGES[5])]
+    assert 5 == len(set(hashes))
+    assert hashes[0] == task(samples=3).prompt_hash(caller)
+    parts = [caller.prompt_hash("simple"), "faithful", 1, "{}", 42]
+    read = [*parts, READING]  # a confidence that is read anew is another result
+    assert hashes[0] == hashlib.sha256(json.dumps(read).encode()).hexdigest()
+
+
+def test_a_baseline_without_decomposition_has_no_trace(tmp_path: Path):
+    """Null, not empty; a verifier gives a score, no claims empty frames."""
+    plain = {"procedure": two_steps, "decomposes": False}
+    made = predicted(tmp_path, 2, ScriptedCaller(), **plain)
+    assert [None, None] == made.predictions["trace"].to_list()
+    assert [0, 1, 0, 1] == made.calls["call"].to_list()
+    assert {3} == set(made.calls["prompt_tokens"])
+    nothing = predicted(tmp_path, 0)
+    assert (0, 0) == (nothing.predictions.height, nothing.calls.height)
+    verifier = ScriptedVerifier({"claim 0": 0.5, "claim 1": 0.9})
+    method = task(procedure=scored, prompt="minicheck", decomposes=False)
+    caller = VerifierCaller(verifier)
+    found = predict(method, "hover", claims(2), caller, tmp_path).predictions
+    assert [0.5, 0.9] == found["support_score"].to_list()
+    assert ["Refuted", "Supported"] == found["verdict"].to_list()
+    assert [2] == verifier.asked
+    assert ["scripted-verifier"] == found["engine"].unique().to_list()
+
+
+def test_a_calibration_is_used_where_it_fits_and_refused_elsewhere(tmp_path: Path):
+    """It comes from a dev split, is kept by system, and holds for one model and prompt."""
+    dev = predict(task(), "dev", claims(40), ScriptedCaller(sure), tmp_path).predictions
+    calibration = fit_on_predictions(dev, claims(40), "temperature", "dev split").calibration
+    write_calibration(tmp_path, "s-m-faithful", calibration)
+    kept = read_calibration(tmp_path, "s-m-faithful")
+    assert calibration == kept
+    assert read_calibration(tmp_path, "another") is None
+    same, other = ScriptedCaller(sure), ScriptedCaller(sure, engine="another")
+    found = predict(task(), "hover", claims(4), same, tmp_path, calibration=kept).predictions
+    assert 0 == found["confidence_calibrated"].null_count()
+    assert (found["confidence_calibrated"] < found["confidence_normalised"]).all()
+    asked = len(same.batches)
+    for change, caller, named in (({"seed": 9}, same, "prompt hash"), ({}, other, "model")):
+        with pytest.raises(EvaluationError, match=f"fitted to {named}"):
+            predict(task(**change), "hover", claims(4), caller, tmp_path, calibration=kept)
+    assert (asked, []) == (len(same.batches), other.batches)
+
+
+SYSTEM, KEY = "simple-rules-faithful", "predictions/fever/simple-rules-faithful"
+CLAIMS = 300
+"""More than are in progress at a time, so that some are stored before others are asked."""
+
+
+def kept(data: Path) -> int:
+    """Claims that lie in whole shards."""
+    return sum(pq.read_metadata(path).num_rows for path in (data / SHARDS).rglob("*.parquet"))
+
+
+def killed_midway(data: Path) -> None:
+    """Materialize in a process of its own that is killed as soon as something is stored."""
+    child = subprocess.Popen(
+        [sys.executable, str(SUPPORT / "evaluation_graph.py"), SYSTEM, str(data)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not list((data / SHARDS).rglob("*.parquet")):
+        assert child.poll() is None, "it ended before anything was stored"
+        assert time.monotonic() < deadline, "nothing was stored"
+        time.sleep(0.005)
+    child.kill()
+    assert -signal.SIGKILL == child.wait(timeout=30)
+
+
+def run_of(data: Path) -> tuple[int, int]:
+    """Claims that the last run asked, and those that it found."""
+    record = DataFolder(base_dir=str(data)).run(KEY)
+    return record["engine_calls"], record["engine_hits"]
+
+
+def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been(tmp_path: Path):
+    """Nothing half done is left; what was stored is not asked again; a third run asks nothing."""
+    data, whole = tmp_path / "killed", tmp_path / "whole"
+    write_tests(data, CLAIMS)
+    killed_midway(data)
+    folder, stored = DataFolder(base_dir=str(data)), kept(data)
+    assert 0 < stored < CLAIMS
+    assert not folder.exists(KEY)
+    assert materialize(data, SYSTEM, "fever").success
+    assert (CLAIMS - stored, stored) == run_of(data)
+    assert materialize(data, SYSTEM, "fever").success
+    assert (0, CLAIMS) == run_of(data)
+    write_tests(whole, CLAIMS)
+    shutil.copytree(data / "engine_results", whole / "engine_results")  # the verifier's vectors
+    assert materialize(whole, SYSTEM, "fever").success
+    assert (CLAIMS, 0) == run_of(whole)
+    uninterrupted = DataFolder(base_dir=str(whole)).read(KEY)
+    assert folder.read(KEY).equals(uninterrupted)
+
+
+if __name__ == "__main__":
+    stored_run(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -8,12 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from decomposerl.errors import EngineError
-from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import claim_row, materialize
+from evaluation_runs import frame_of_claims
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.served_policy import ServedModels
@@ -44,18 +42,12 @@ def words(folder: Path, behaviour: str = "well") -> list[str]:
 def engines(folder: Path, behaviour: str = "well") -> dict[str, object]:
     """Both engines of an evaluation that start servers."""
     results, logs = str(folder / "engine_results"), str(folder / "logs")
+    place = ServedModels(vllm=words(folder, behaviour), log_dir=logs)
+    hosted = {"engine": "minicheck_hosted", "allow_own_prompt": True, "vllm_arguments": []}
     return {
-        "evaluation_model": EvaluationModelResource(
-            results_dir=results,
-            open_models=ServedModels(vllm=words(folder, behaviour), log_dir=logs),
-        ),
+        "evaluation_model": EvaluationModelResource(results_dir=results, open_models=place),
         "verifier": VerifierResource(
-            results_dir=results,
-            engine="minicheck_hosted",
-            vllm=words(folder),
-            vllm_arguments=[],
-            allow_own_prompt=True,
-            log_dir=logs,
+            results_dir=results, vllm=words(folder), log_dir=logs, **hosted
         ),
     }
 
@@ -63,9 +55,8 @@ def engines(folder: Path, behaviour: str = "well") -> dict[str, object]:
 def write_tests(data: Path) -> None:
     """Two test sets without a claim in common, so that each needs replies of its own."""
     for place, name in enumerate(NAMES):
-        rows = [claim_row(100 * place + number) for number in range(4)]
-        frame = pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema)
-        write_parquet(BENCHMARK_CLAIMS.conform(frame), data / f"benchmark/{name}.parquet")
+        rows = (claim_row(100 * place + number) for number in range(4))
+        write_parquet(frame_of_claims(*rows), data / f"benchmark/{name}.parquet")
 
 
 def starts(folder: Path) -> int:
@@ -83,27 +74,8 @@ def runs(folder: Path) -> bool:
     return False
 
 
-def server(folder: Path, model: str = "org/tiny", **settings: object) -> VllmServer:
-    logs = str(folder / "logs")
-    return VllmServer(**{"model": model, "executable": words(folder), "log_dir": logs, **settings})
-
-
-def test_a_card_has_no_room_for_two(tmp_path: Path):
-    """As with vLLM, a second server at 0.9 of a card does not start; on another card it does."""
-    first, second = server(tmp_path), server(tmp_path, "org/other")
-    elsewhere = ["env", "CUDA_VISIBLE_DEVICES=1", *words(tmp_path)]
-    third = server(tmp_path, "org/third", executable=elsewhere)
-    try:
-        first.base_url()
-        with pytest.raises(EngineError, match=r"Free memory .* is less than desired GPU memory"):
-            second.base_url()
-        third.base_url()
-        first.stop()
-        assert second.base_url()
-    finally:
-        for one in (first, second, third):
-            one.stop()
-    assert not runs(tmp_path)
+def server(folder: Path, model: str = "org/tiny") -> VllmServer:
+    return VllmServer(model=model, executable=words(folder), log_dir=str(folder / "logs"))
 
 
 @pytest.mark.parametrize("system", [OPEN, MINICHECK])
@@ -118,19 +90,16 @@ def test_the_test_sets_of_a_run_share_a_server(tmp_path: Path, system: str):
 
 
 def test_a_run_that_fails_stops_its_server(tmp_path: Path):
-    """A test set that cannot be read fails the run; the server of the other is gone."""
+    """Its other test set cannot be read; one that cannot start is tried once a test set."""
     write_tests(tmp_path)
     (tmp_path / "benchmark/wice.parquet").write_bytes(b"no Parquet")
     assert not materialize(tmp_path, OPEN, engines=engines(tmp_path)).success
     assert 1 == starts(tmp_path)
     assert not runs(tmp_path)
-
-
-def test_a_server_that_cannot_start_is_tried_once_a_test_set(tmp_path: Path):
-    """The claims that wait for it get its error; they do not start it again one by one."""
-    write_tests(tmp_path)
-    assert not materialize(tmp_path, OPEN, engines=engines(tmp_path, "dies")).success
-    assert len(NAMES) == starts(tmp_path)
+    dead = tmp_path / "dead"
+    write_tests(dead)
+    assert not materialize(dead, OPEN, engines=engines(dead, "dies")).success
+    assert len(NAMES) == starts(dead)
 
 
 @pytest.mark.parametrize("behaviour", ["sick", "silent"])
@@ -159,31 +128,21 @@ def test_an_interrupted_run_stops_its_server(tmp_path: Path, behaviour: str):
 
 
 def test_another_model_takes_the_place_of_the_first(tmp_path: Path):
-    """The first server ends before the second starts; the same model again starts none."""
-    shared = SharedServer()
+    """The same model starts none; a death is reported, and the next wish starts a new server."""
+    shared, one = SharedServer(), server(tmp_path)
     try:
-        first = shared.url(server(tmp_path))
+        first = shared.url(one)
         assert first == shared.url(server(tmp_path))
-        assert first != shared.url(server(tmp_path, "org/other"))
-    finally:
-        shared.stop()
-    assert 2 == starts(tmp_path)
-    assert not runs(tmp_path)
-    assert not shared.death()
-
-
-def test_a_server_that_died_is_replaced_for_the_next_test_set(tmp_path: Path):
-    """Within a test set its death is reported; the next one starts a server of its own."""
-    shared = SharedServer()
-    one = server(tmp_path)
-    try:
-        shared.url(one)
-        assert one._process is not None
-        assert one._process._watchdog is not None
-        one._process._watchdog.terminate()
+        other = server(tmp_path, "org/other")
+        assert first != shared.url(other)
+        assert 2 == starts(tmp_path)
+        assert not shared.death()
+        other._process._watchdog.terminate()
         assert "has died" in shared.death()
-        assert shared.url(server(tmp_path))
+        assert shared.url(server(tmp_path, "org/other"))
         assert not shared.death()
     finally:
         shared.stop()
-    assert 2 == starts(tmp_path)
+    assert 3 == starts(tmp_path)
+    assert not runs(tmp_path)
+    assert not shared.death()

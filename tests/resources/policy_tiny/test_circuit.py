@@ -1,22 +1,29 @@
-"""The circuit that is written into the tiny policy: what its heads look at, and what it gives."""
+"""The tiny policy's tokenizer, and the circuit that is written into the model."""
 
+import unicodedata
 from dataclasses import replace
 from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from decomposerl.traces.grammar import parse_trace
 from resources.policy_tiny.examples import encoded
 from resources.policy_tiny.folder import VIEW
-from resources.policy_tiny.tokenizer import CLAIM, EVIDENCE, START, TAGS, train_tokenizer
+from resources.policy_tiny.tokenizer import CLAIM, END, EVIDENCE, PAD, START, TAGS, train_tokenizer
 from resources.policy_tiny.warm_start import WarmStart, _model
 from sample.policy_lessons import HELD, MISSING, lessons
+from strategies import LAW
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedTokenizerFast as Tokenizer
     from transformers import Qwen2ForCausalLM
+
 
 SHAPE = replace(WarmStart(), vocabulary=1_000)
 LENGTH = 60
@@ -117,36 +124,20 @@ def seen(seed: int, *, wired: bool, length: int = LENGTH) -> Seen:
 
 @SEEDS
 def test_a_wired_model_continues_what_it_has_read(seed: int):
-    """The second time the token to come is far up the list; the first time nobody can know it."""
+    """One head looks one token back; copying heads at what followed, or at the opening token."""
     wired, plain = seen(seed, wired=True), seen(seed, wired=False)
     assert wired.rank[1] < 0.5 * plain.rank[1]
     assert wired.rank[1] < 0.5 * wired.rank[0]
     for unknown in (wired.rank[0], *plain.rank):
         assert abs(unknown / len(tokenizer()) - 1 / 2) < 0.2
-
-
-@SEEDS
-def test_one_head_looks_one_token_back(seed: int):
-    """Nearly all of its attention, at every place; without the circuit it is spread."""
-    assert seen(seed, wired=True).back > 0.9
-    assert seen(seed, wired=False).back < 0.2
-
-
-@SEEDS
-def test_copying_heads_look_at_what_followed_before(seed: int):
-    """Many times what an even spread over so many tokens would give them."""
-    assert seen(seed, wired=True).follows > 0.3
-    assert seen(seed, wired=False).follows < 0.05
-
-
-@SEEDS
-def test_copying_heads_rest_on_the_opening_token_where_nothing_repeats(seed: int):
-    """So a new token is distinguished from one that was read before."""
-    new, old = seen(seed, wired=True).rests
+    assert wired.back > 0.9
+    assert plain.back < 0.2
+    assert wired.follows > 0.3
+    assert plain.follows < 0.05  # an even spread over so many tokens
+    new, old = wired.rests
     assert new > 0.1
     assert new > 10 * old
-    plain_new, _ = seen(seed, wired=False).rests
-    assert plain_new < 0.2
+    assert plain.rests[0] < 0.2
 
 
 def test_distance_does_not_matter():
@@ -179,7 +170,7 @@ def test_a_fresh_model_already_copies_in_traces(seed: int):
 
 
 class Sureness(NamedTuple):
-    """What a fresh model makes of the names in thoughts, over sixty traces.
+    """What a fresh model makes of the names in thoughts, over twenty traces.
 
     ``parts`` are the attention of head 2 of layer 0 to the token that opens the evidence, within
     it, and to the one that opens the claim, where a mark is due. ``held`` is the chance that a
@@ -200,7 +191,7 @@ def sureness(seed: int, *, wired: bool) -> Sureness:
     evidence, claim = tokenizer().convert_tokens_to_ids([EVIDENCE, CLAIM])
     has, lacks = (tokenizer().encode(f" {mark}")[0] for mark in (HELD, MISSING))
     policy, rests, scores, truths = model(seed, wired=wired), [], [], []
-    for head, tail in read()[:60]:
+    for head, tail in read()[:20]:
         ids = head + tail
         tokens = torch.tensor(ids)
         with torch.no_grad():
@@ -216,26 +207,116 @@ def sureness(seed: int, *, wired: bool) -> Sureness:
     return Sureness((within, behind), float(roc_auc_score(truths, scores)))
 
 
-@SEEDS
-def test_a_head_tells_evidence_from_what_follows(seed: int):
-    """It rests on what opens the part of the prompt that was last opened."""
-    assert min(sureness(seed, wired=True).parts) > 0.9
-    assert max(sureness(seed, wired=False).parts) < 0.2
+def test_a_head_tells_evidence_from_what_follows():
+    """So what the evidence has is told from what it has not, before any training."""
+    wired, plain = ([sureness(seed, wired=wired) for seed in range(3)] for wired in (True, False))
+    assert min(part for one in wired for part in one.parts) > 0.9
+    assert max(part for one in plain for part in one.parts) < 0.2
+    told, told_plain = (sum(one.held for one in every) / 3 for every in (wired, plain))
+    assert told > 0.75
+    assert told > told_plain + 0.1
 
 
-def test_what_the_evidence_has_is_told_from_what_it_has_not():
-    """On the mean of three circuits, before any training, over the length of a prompt and trace."""
-    wired, plain = (
-        sum(sureness(seed, wired=wired).held for seed in range(3)) / 3 for wired in (True, False)
+SOME = list(islice(lessons(3, VIEW), 120))
+VOCABULARY = 500
+TEXTS = st.text(max_size=60) | st.lists(
+    st.sampled_from(
+        [*TAGS, "Ilva", " ", "  ", "\n", "\t", "1921", "'s", "é", "e\u0301", "漢", "🙂"]
     )
-    assert wired > 0.75
-    assert wired > plain + 0.1
+).map("".join)
 
 
-def test_the_same_random_state_gives_the_same_circuit():
-    """Whoever seeds torch gets the same weights again, and others from another seed."""
+@pytest.fixture(scope="module")
+def made() -> "Tokenizer":
+    return trained()
+
+
+def trained() -> "Tokenizer":
+    return train_tokenizer((f"{one.view}\n{one.claim}\n{one.trace}" for one in SOME), VOCABULARY)
+
+
+def ids(cutter: "Tokenizer", text: str) -> list[int]:
+    return cutter(text, add_special_tokens=False)["input_ids"]
+
+
+@pytest.fixture(scope="module")
+def loaded(made: "Tokenizer", tmp_path_factory: pytest.TempPathFactory) -> "Tokenizer":
+    """The tokenizer as transformers reads it from a model's folder, which makes it Qwen2's own."""
+    from transformers import AutoTokenizer, Qwen2Config
+
+    folder: Path = tmp_path_factory.mktemp("tokenizer")
+    Qwen2Config().save_pretrained(folder)
+    made.save_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module", params=["made", "loaded"])
+def either(request: pytest.FixtureRequest, made: "Tokenizer", loaded: "Tokenizer") -> "Tokenizer":
+    return {"made": made, "loaded": loaded}[request.param]
+
+
+@LAW
+@given(text=TEXTS)
+def test_any_text_comes_back_as_it_was(made: "Tokenizer", loaded: "Tokenizer", text: str):
+    """Whatever it holds; what is loaded cuts as what was made, accents alone are composed."""
+    assert text == made.decode(ids(made, text))
+    assert text == made.decode(ids(made, text), skip_special_tokens=True)
+    composed = unicodedata.normalize("NFC", text)
+    assert ids(made, composed) == ids(loaded, text)
+    assert composed == loaded.decode(ids(loaded, text), skip_special_tokens=True)
+
+
+def test_loading_changes_nothing(made: "Tokenizer", loaded: "Tokenizer"):
+    """No token is added, and cuts that lessons do not show are the same; no number is a token."""
+    assert made.get_vocab() == loaded.get_vocab()
+    assert loaded.unk_token_id in (None, made.pad_token_id)
+    for text in ("Table  2.  Brokenn", "Ilva_Torbeck", 'of "Ilva" (1921)', "a\tb"):
+        assert ids(made, text) == ids(loaded, text)
+    assert 4 == len(ids(made, "1921"))
+    learnt = [token for token in made.get_vocab() if sum(map(str.isdecimal, token)) > 1]
+    assert [] == learnt
+
+
+def test_a_tag_is_one_token_that_decoding_shows(either: "Tokenizer"):
+    """Between letters too, and no special one; so a decoded completion is the trace."""
+    assert len(TAGS) == len(set(TAGS)) == 8
+    for tag in TAGS:
+        (only,) = ids(either, tag)
+        assert only not in either.all_special_ids
+        assert [only] == [one for one in ids(either, f"a{tag}b") if one == only]
+        assert tag == either.decode([only], skip_special_tokens=True)
+    for one in SOME:
+        completion = [*ids(either, one.trace), either.eos_token_id, either.pad_token_id]
+        text = either.decode(completion, skip_special_tokens=True)
+        assert text == one.trace
+        assert () == parse_trace(text).faults
+
+
+def test_the_chat_template_opens_and_ends_every_turn(either: "Tokenizer"):
+    """A completion begins with its trace; marks are where a trainer looks for them."""
+    turns = [{"role": "user", "content": "Ilva sang.\n\nIlva swam."}]
+    closed = f"{START}{turns[0]['content']}{END}"
+    assert closed == either.apply_chat_template(turns, tokenize=False)
+    asked = either.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    assert asked == closed + START
+    parts = (START, turns[0]["content"], END, START)
+    assert ids(either, asked) == [one for part in parts for one in ids(either, part)]
+    assert (PAD, END) == (either.pad_token, either.eos_token)
+    assert either.padding_side == "left"
+    assert VOCABULARY + len((*TAGS, EVIDENCE, CLAIM)) == len(either)
+    assert len({*ids(either, PAD), *ids(either, START), *ids(either, END)}) == 3
+
+
+def test_the_same_texts_make_the_same_tokenizer(made: "Tokenizer", tmp_path: Path):
+    """The checkpoint can be made again byte for byte; another seed has other weights."""
     import torch
 
+    files = []
+    for name, one in (("first", made), ("second", trained())):
+        one.save_pretrained(tmp_path / name)
+        files.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
+    assert "tokenizer.json" in files[0]
+    assert files[0] == files[1]
     first, again, other = (model(seed, wired=True).state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["model.embed_tokens.weight"], other["model.embed_tokens.weight"])

@@ -1,35 +1,47 @@
-"""The warm start: the same settings give the same folder, and it is a model folder like any."""
+"""The warm start: the same settings give the same folder; and the checkpoints that are bundled."""
 
 import hashlib
 import json
 import random
+import re
 import shutil
+import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatch
+from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dagster as dg
 import polars as pl
 import pytest
 
+from assets.training_inputs import base_policy_asset
 from decomposerl.errors import ConfigError
-from decomposerl.training.experiment import BASE_POLICY, EvidenceView
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.trace import Trace
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, EvidenceView
 from decomposerl.training.experiments import EXPERIMENTS
 from resources.policy_tiny.examples import batches, encoded
-from resources.policy_tiny.folder import PROMPT, VIEW, base_policy_facts
-from resources.policy_tiny.warm_start import (
-    WarmStart,
-    _factor,
-    _Trainer,
-    warm_start,
-    warm_started,
+from resources.policy_tiny.folder import (
+    CHECKPOINT,
+    CHECKPOINTS,
+    PROMPT,
+    VIEW,
+    base_policy_facts,
+    load_base_policy,
 )
+from resources.policy_tiny.warm_start import WarmStart, _factor, _Trainer, warm_start, warm_started
+from resources.store.parquet import DataFolder
 from resources.training.data import policy_prompt, training_prompts
 from sample.policy_lessons import HELD, MISSING, Lesson, lessons
 from training_parts import run_of
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedTokenizerFast as Tokenizer
     from transformers import Qwen2ForCausalLM
 
@@ -94,8 +106,17 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def padded(heads: Sequence[Sequence[int]], pad: int) -> "tuple[Tensor, Tensor]":
+    """Rows of tokens with padding on the left, and their mask."""
+    import torch
+
+    longest = max(map(len, heads))
+    rows = torch.tensor([[pad] * (longest - len(head)) + list(head) for head in heads])
+    return rows, (rows != pad).long()
+
+
 def test_the_same_settings_give_the_same_bytes(made: Made, tmp_path: Path):
-    """Every file, whatever torch drew before, and with no control; torch goes on as it was."""
+    """Whatever torch drew before; other settings, or ``again``, train it anew."""
     import torch
 
     torch.rand(5)
@@ -104,28 +125,19 @@ def test_the_same_settings_give_the_same_bytes(made: Made, tmp_path: Path):
     assert before == (torch.get_num_threads(), torch.get_rng_state().tolist())
     assert contents(made.policy) == contents(tmp_path / "again")
     assert losses == made.losses[:FIRST] + made.losses[SMALL.steps :]
-
-
-def test_a_base_that_was_made_with_the_same_settings_is_kept(made: Made, tmp_path: Path):
-    """Other settings, or ``again``, train it anew."""
     folder, losses = tmp_path / "base", Losses()
     shutil.copytree(made.policy, folder)
     note = lambda step, loss: losses.append((step, loss))  # noqa: E731 - one line
     assert folder == warm_started(SMALL, folder, note, again=False)
     assert [] == losses
-    short = replace(SMALL, steps=2)
+    short = replace(SMALL, steps=2, seed=SMALL.seed + 5)
     warm_started(short, folder, note, again=False)
     assert [1, 2] == [step for step, _ in losses]
+    assert losses[0] != made.losses[0]
+    assert weights_of(made.policy).keys() == weights_of(folder).keys()
+    assert differing(made.policy, folder)
     warm_started(short, folder, note, again=True)
     assert 4 == len(losses)
-
-
-def test_another_seed_gives_another_policy(made: Made, tmp_path: Path):
-    """Of the same shape, with other weights from the first step on."""
-    losses = started(replace(SMALL, seed=SMALL.seed + 5), tmp_path / "other")
-    assert losses[0] != made.losses[0]
-    assert weights_of(made.policy).keys() == weights_of(tmp_path / "other").keys()
-    assert differing(made.policy, tmp_path / "other")
 
 
 def weights_of(folder: Path) -> dict[str, object]:
@@ -141,7 +153,7 @@ def differing(one: Path, other: Path) -> list[str]:
 
 
 def test_the_control_parts_from_the_policy_after_the_clean_steps(made: Made):
-    """Both go through the same first steps; the last ones are as many, on other traces."""
+    """Both share the first steps, then learn as many other traces; the loss falls in both parts."""
     steps = [step for step, _ in made.losses]
     last = list(range(FIRST + 1, SMALL.steps + 1))
     assert steps == [*range(1, FIRST + 1), *last, *last]
@@ -150,10 +162,13 @@ def test_the_control_parts_from_the_policy_after_the_clean_steps(made: Made):
     assert differing(made.control, made.policy)
     theirs, mine = contents(made.control), contents(made.policy)
     assert {"model.safetensors"} == {name for name in mine if mine[name] != theirs[name]}
+    means = [loss for _, loss in made.losses]
+    assert means[FIRST - 1] < means[0] - 0.1  # a running mean, which follows slowly
+    assert means[-1] < means[FIRST - 1]
 
 
 def test_a_vocabulary_without_the_marks_is_refused(tmp_path: Path):
-    """The circuit could not be written; nothing is, and torch is as it was."""
+    """Nothing is written then; and the flawed traces alone tell control and policy apart."""
     import torch
 
     before = torch.get_num_threads(), torch.get_rng_state().tolist()
@@ -161,76 +176,31 @@ def test_a_vocabulary_without_the_marks_is_refused(tmp_path: Path):
         started(replace(SMALL, vocabulary=260), tmp_path / "policy")
     assert before == (torch.get_num_threads(), torch.get_rng_state().tolist())
     assert [] == list(tmp_path.iterdir())
-
-
-def test_recipes_show_what_the_lessons_showed():
-    """One view for the warm start and for each recipe on the tiny policy."""
-    tiny = [one for one in EXPERIMENTS if one.model == BASE_POLICY]
-    assert tiny
-    assert {VIEW} == {one.evidence_view for one in tiny}
-
-
-def test_without_flawed_steps_the_control_is_the_policy(tmp_path: Path):
-    """Nothing but the flawed traces tells the two apart."""
     settings = replace(SMALL, steps=6, flawed_share=0.0)
     started(settings, tmp_path / "policy", tmp_path / "control")
     assert contents(tmp_path / "policy") == contents(tmp_path / "control")
 
 
-def test_imitation_lowers_the_loss(made: Made):
-    """A few steps make the traces likelier, in the clean part and after it."""
-    means = [loss for _, loss in made.losses]
-    assert means[FIRST - 1] < means[0] - 0.1  # a running mean, which follows slowly
-    assert means[-1] < means[FIRST - 1]
-
-
-def test_the_folder_is_a_model_of_the_settings_shape(model: "Qwen2ForCausalLM", made: Made):
-    """The usual loaders read it; weights are in 16 bits, marks are the tokenizer's."""
+def test_the_folder_is_a_model_of_the_settings_shape(
+    model: "Qwen2ForCausalLM", tokenizer: "Tokenizer", made: Made
+):
+    """Loaders read it, in 16 bits, with the tokenizer's marks; its facts are its files'."""
     import torch
 
     config = model.config
     assert config.model_type == "qwen2"
-    assert (SMALL.hidden, SMALL.layers, SMALL.heads) == (
-        config.hidden_size,
-        config.num_hidden_layers,
-        config.num_attention_heads,
-    )
+    shape = config.hidden_size, config.num_hidden_layers, config.num_attention_heads
+    assert (SMALL.hidden, SMALL.layers, SMALL.heads) == shape
     assert config.tie_word_embeddings
-    assert {torch.float16} == {tensor.dtype for tensor in weights_of(made.policy).values()}
-    assert all(bool(tensor.isfinite().all()) for tensor in weights_of(made.policy).values())
-
-
-def test_model_and_tokenizer_agree_on_their_marks(
-    model: "Qwen2ForCausalLM", tokenizer: "Tokenizer"
-):
-    """Sampling stops at the mark that ends a trace, and every token has its embedding."""
+    tensors = weights_of(made.policy).values()
+    assert {torch.float16} == {tensor.dtype for tensor in tensors}
+    assert all(bool(tensor.isfinite().all()) for tensor in tensors)
     assert model.get_input_embeddings().num_embeddings == len(tokenizer)
     assert max(tokenizer.get_vocab().values()) < len(tokenizer)
     for stored in (model.config, model.generation_config):
         assert stored.eos_token_id == tokenizer.eos_token_id
         assert stored.pad_token_id == tokenizer.pad_token_id
         assert stored.bos_token_id is None
-
-
-def test_the_policy_continues_a_prompt(model: "Qwen2ForCausalLM", tokenizer: "Tokenizer"):
-    """Padding on the left changes no greedy completion."""
-    import torch
-
-    heads = [head for head, _ in encoded(some(2), tokenizer)]
-    longest = max(map(len, heads))
-    pad = tokenizer.pad_token_id
-    padded = torch.tensor([[pad] * (longest - len(head)) + head for head in heads])
-    mask = (padded != pad).long()
-    options = {"max_new_tokens": 6, "do_sample": False}
-    together = model.generate(padded, attention_mask=mask, **options)[:, longest:]
-    for row, head in enumerate(heads):
-        ids = torch.tensor([head])
-        alone = model.generate(ids, attention_mask=torch.ones_like(ids), **options)
-        assert alone[0, len(head) :].tolist() == together[row].tolist()
-
-
-def test_facts_of_a_folder(model: "Qwen2ForCausalLM", made: Made):
-    """The digest is the weights', the number counts shared weights once, settings are all."""
     facts = base_policy_facts(made.policy)
     content = (made.policy / "model.safetensors").read_bytes()
     assert facts.digest == hashlib.sha256(content).hexdigest()
@@ -240,16 +210,26 @@ def test_facts_of_a_folder(model: "Qwen2ForCausalLM", made: Made):
     assert facts.digest != base_policy_facts(made.control).digest
 
 
+def test_the_policy_continues_a_prompt(model: "Qwen2ForCausalLM", tokenizer: "Tokenizer"):
+    """Padding on the left changes no greedy completion."""
+    heads = [head for head, _ in encoded(some(2), tokenizer)]
+    rows, mask = padded(heads, tokenizer.pad_token_id)
+    options = {"max_new_tokens": 6, "do_sample": False}
+    together = model.generate(rows, attention_mask=mask, **options)[:, rows.shape[1] :]
+    for row, head in enumerate(heads):
+        ids, ones = padded([head], tokenizer.pad_token_id)
+        alone = model.generate(ids, attention_mask=ones, **options)
+        assert alone[0, len(head) :].tolist() == together[row].tolist()
+
+
 def test_training_asks_with_the_prompt_that_the_policy_knows(
     made: Made, tokenizer: "Tokenizer", tmp_path: Path
 ):
     """The tokens of a training prompt are those of the warm start, for the same claim and view."""
     lesson = some(1)[0]
     run = run_of(tmp_path / "run", made.policy)
-    frame = pl.read_parquet(run.claims).head(1)
-    frame.with_columns(claim=pl.lit(lesson.claim), evidence=pl.lit(lesson.view)).write_parquet(
-        run.claims
-    )
+    said = {"claim": pl.lit(lesson.claim), "evidence": pl.lit(lesson.view)}
+    pl.read_parquet(run.claims).head(1).with_columns(**said).write_parquet(run.claims)
     sampling = replace(run.experiment.sampling, max_prompt_tokens=2_000)
     recipe = replace(run.experiment, sampling=sampling, evidence_view=EvidenceView(9))
     (row,) = training_prompts(replace(run, experiment=recipe), tokenizer).rows
@@ -275,10 +255,7 @@ def token_losses(model: "Qwen2ForCausalLM", example: tuple[list[int], list[int]]
 def test_the_loss_is_the_weighted_mean_over_tokens(
     model: "Qwen2ForCausalLM", tokenizer: "Tokenizer", prompt: float, decision: float
 ):
-    """A trace's token counts 1, a decision ``decision_weight``, a prompt's ``prompt_weight``.
-
-    Padding and neighbours count nothing.
-    """
+    """By ``decision_weight`` and ``prompt_weight``; padding and neighbours count nothing."""
     import torch
 
     batch = encoded(some(3), tokenizer)
@@ -287,13 +264,9 @@ def test_the_loss_is_the_weighted_mean_over_tokens(
     assert len({len(head) + len(tail) for head, tail in batch}) > 1
     costs: list[tuple[float, float]] = []
     for head, tail in batch:
-        weights = [
-            *[prompt] * (len(head) - 1),
-            *(
-                decision if before in opens or now in marks else 1.0
-                for before, now in pairwise([head[-1], *tail])
-            ),
-        ]
+        weights = [prompt] * (len(head) - 1)
+        for before, now in pairwise([head[-1], *tail]):
+            weights.append(decision if before in opens or now in marks else 1.0)
         costs += zip(token_losses(model, (head, tail)), weights, strict=True)
     mean = sum(loss * weight for loss, weight in costs) / sum(weight for _, weight in costs)
     settings = replace(SMALL, prompt_weight=prompt, decision_weight=decision)
@@ -304,7 +277,7 @@ def test_the_loss_is_the_weighted_mean_over_tokens(
 
 
 def test_a_pass_gives_every_example_once():
-    """In batches of the size asked for, each pass in another order, the same from the same seed."""
+    """Each pass in another order, the same by seed; the rate rises, stays and falls."""
     pool = [([index] * (1 + index % 7), [index]) for index in range(90)]
     drawn = list(islice(batches(pool, 8, random.Random(5)), 36))
     assert drawn == list(islice(batches(pool, 8, random.Random(5)), 36))
@@ -313,10 +286,6 @@ def test_a_pass_gives_every_example_once():
         assert Counter(range(90)) == Counter(one[1][0] for batch in each for one in batch)
         assert {8, 2} == {len(batch) for batch in each}
     assert first != second != third
-
-
-def test_the_learning_rate_rises_stays_and_falls():
-    """Up over the warm-up, level to the middle, down to a fiftieth, never to nothing."""
     settings = replace(SMALL, steps=1_000, warmup=50)
     shares = [_factor(step, settings) for step in range(1_000)]
     assert shares[:50] == sorted(shares[:50])
@@ -324,3 +293,116 @@ def test_the_learning_rate_rises_stays_and_falls():
     assert {1.0} == set(shares[50:500])
     assert shares[500:] == sorted(shares[500:], reverse=True)
     assert shares[-1] == pytest.approx(0.02)
+
+
+FRESH_SEED = 90_417
+"""Of a world that the warm start never saw."""
+FRESH = 12
+MOST_BYTES = 1_000_000
+MOST_TOKENS = 420
+
+
+every_base = pytest.mark.parametrize("base", CHECKPOINTS)
+
+
+@cache
+def written(base: str = BASE_POLICY, *, sampled: bool = False) -> list[tuple[Lesson, Trace]]:
+    """Fresh lessons with the greedy trace of each, or one sampled; an end mark ends it."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(CHECKPOINTS[base])
+    model = AutoModelForCausalLM.from_pretrained(CHECKPOINTS[base], dtype="float32").eval()
+    fresh = list(islice(lessons(FRESH_SEED, VIEW), FRESH))
+    heads = [head for head, _ in encoded(fresh, tokenizer)]
+    rows, mask = padded(heads, tokenizer.pad_token_id)
+    how = {"max_new_tokens": MOST_TOKENS, "do_sample": sampled}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(FRESH_SEED)
+        made = model.generate(rows, attention_mask=mask, **how)
+    texts = tokenizer.batch_decode(made[:, rows.shape[1] :], skip_special_tokens=True)
+    return list(zip(fresh, map(parse_trace, texts), strict=True))
+
+
+@every_base
+def test_the_checkpoint_is_small_and_complete(base: str):
+    """Weights, tokenizer, template, prompt and settings, below 1 MB, of kinds that are packaged."""
+    held = contents(CHECKPOINTS[base])
+    named = "config.json model.safetensors tokenizer.json tokenizer_config.json chat_template.jinja"
+    assert {*named.split(), "policy.md", "warm_start.json"} <= set(held)
+    assert sum(map(len, held.values())) < MOST_BYTES
+    assert held["policy.md"] == PROMPT.read_bytes()
+    project = tomllib.loads((CHECKPOINT.parents[2] / "pyproject.toml").read_text("utf-8"))
+    kinds = project["tool"]["setuptools"]["package-data"]["*"]
+    assert [] == [name for name in held if not any(fnmatch(name, kind) for kind in kinds)]
+
+
+def test_the_checkpoints_were_made_with_the_default_settings():
+    """The clean one is the control; lessons are cut as its file says that they were."""
+    flawed, clean = (base_policy_facts(CHECKPOINTS[base]) for base in (BASE_POLICY, CLEAN_POLICY))
+    assert flawed.settings == clean.settings == asdict(WarmStart())
+    assert 300_000 < flawed.parameters == clean.parameters < 500_000
+    assert flawed.digest != clean.digest
+    assert {VIEW} == {one.evidence_view for one in EXPERIMENTS if one.model == BASE_POLICY}
+    from tokenizers import Tokenizer
+    from transformers import AutoConfig, AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(CHECKPOINT)
+    kept = Tokenizer.from_file(str(CHECKPOINT / "tokenizer.json"))
+    assert len(loaded) == AutoConfig.from_pretrained(CHECKPOINT).vocab_size
+    for one in islice(lessons(FRESH_SEED, VIEW), 50):
+        for text in (one.view, one.claim, one.trace):
+            assert kept.encode(text).ids == loaded(text)["input_ids"]
+
+
+def test_it_does_its_task():
+    """Most traces are whole and take the claim apart; planted flaws come out where it samples."""
+    traces = [trace for _, trace in written()]
+    assert sum(not trace.faults for trace in traces) > 0.55 * FRESH
+    apart = sum(
+        lesson.claim == re.sub(r"\(\d\) (it )?", "", str(trace.opening))
+        for lesson, trace in written()
+    )
+    assert apart > 0.55 * FRESH
+    assert len({trace.cycles for trace in traces}) > 0.8 * FRESH
+    assert {"Supported", "Refuted"} <= {trace.verdict for trace in traces}
+    assert sum(lesson.label == trace.verdict for lesson, trace in written()) > 0.55 * FRESH
+
+    def whole(base: str, *, sampled: bool) -> int:
+        traces = (trace for _, trace in written(base, sampled=sampled))
+        return sum(not one.faults and one.verdict is not None for one in traces)
+
+    assert whole(CLEAN_POLICY, sampled=True) > whole(BASE_POLICY, sampled=True) + 2
+    assert whole(CLEAN_POLICY, sampled=False) >= 0.8 * FRESH
+
+
+def test_loading_it_replaces_what_was_there(tmp_path: Path):
+    """The copy is the checkpoint; nothing of an earlier folder or a killed copy stays."""
+    folder = tmp_path / "base_policy"
+    folder.mkdir()
+    (folder / "model-00002-of-00002.safetensors").write_bytes(b"old")
+    half = tmp_path / ".base_policy.partial"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"half")
+    assert folder == load_base_policy(folder)
+    assert [folder] == list(tmp_path.iterdir())
+    assert contents(folder) == contents(CHECKPOINT)
+    assert contents(load_base_policy(folder)) == contents(CHECKPOINT)
+
+
+@every_base
+def test_the_asset_gives_the_folder_and_says_what_it_is(base: str, tmp_path: Path):
+    """Its data version is the weights' digest, the same every time."""
+    versions = set[str]()
+    for _ in range(2):
+        result = dg.materialize(
+            [base_policy_asset(base)], resources={"data_folder": DataFolder(base_dir=str(tmp_path))}
+        )
+        (event,) = result.asset_materializations_for_node(base)
+        versions.add((event.tags or {})["dagster/data_version"])
+        facts = base_policy_facts(tmp_path / base)
+        assert event.metadata["path"].value == str(tmp_path / base)
+        assert event.metadata["parameters"].value == facts.parameters
+        assert event.metadata["warm start"].value == facts.settings
+    assert versions == {facts.digest}
+    assert contents(tmp_path / base) == contents(CHECKPOINTS[base])

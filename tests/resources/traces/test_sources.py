@@ -1,23 +1,28 @@
-"""Traces from predictions, training runs and results, and all of them collected into a page."""
+"""Traces from predictions, runs and results, collected into a page; and the file of marks."""
 
 import gzip
 import json
 import re
+import resource
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from decomposerl.errors import SourceFileError
+from decomposerl.errors import EvaluationError, SourceFileError
+from decomposerl.evaluation.marks import Mark
 from decomposerl.reports.trace_page.items import TraceItem
 from decomposerl.reports.trace_page.pages import PageAbout
 from decomposerl.reports.trace_page.results import ClaimNames
+from decomposerl.traces.trace import Cycle
 from evaluation_files import SYSTEMS, predictions
 from resources.store.parquet import write_parquet
 from resources.traces.collection import AT_ONCE, CollectedTraces, TraceSource, collect
 from resources.traces.judge_texts import with_judge_texts
+from resources.traces.marks import MarksFile, read_marks
 from resources.traces.predictions import BenchmarkClaims, PredictionFile, prediction_files
 from resources.traces.results import ResultFile
 from resources.traces.rollouts import RunSplit, run_splits
@@ -45,67 +50,41 @@ def evaluated(tmp_path: Path) -> Path:
 
 
 def test_predictions_with_claim_label_and_confidence(evaluated: Path):
-    """Each row is a trace; wrong ones can be seen by their gold label."""
+    """By system and test set; each row is a trace with its gold label, or what there is."""
+    assert [SIMPLE] == [one.system for one in prediction_files(evaluated, [SIMPLE])]
+    assert [] == prediction_files(evaluated, (), ["hover"])
+    limited = prediction_files(evaluated, limit=2)
+    assert [IDS[:2]] * 2 == [one.claim_ids() for one in limited]
     policy, simple = prediction_files(evaluated)
     assert ([POLICY, SIMPLE], IDS) == ([policy.system, simple.system], policy.claim_ids())
     first, second = every(policy)[:2]
     assert (EVIDENCE, "Supported") == (first.evidence, first.gold)
     assert ("Supported", "Refuted") == (second.verdict, second.gold)
-    assert first.confidence is not None
-    assert (0.95, 0.97, None) == (
-        first.confidence.raw,
-        first.confidence.normalised,
-        first.confidence.calibrated,
-    )
-    assert ("Is it so?", "It is.", "So it is.") == (
-        first.cycles[0].question,
-        first.cycles[0].answer,
-        first.cycles[0].thought,
-    )
+    sure = first.confidence
+    assert (0.95, 0.97, None) == (sure.raw, sure.normalised, sure.calibrated)
+    assert Cycle("Is it so?", "It is.", "So it is.") == first.cycles[0]
     assert [None] * 5 == [one.confidence for one in every(simple)]
-
-
-def test_a_verifiers_confidence_is_that_of_its_verdict(evaluated: Path):
-    """1 − P(Supported) for Refuted."""
+    # A verifier's confidence is that of its verdict: 1 - P(Supported) for Refuted.
     path = evaluated / f"predictions/fever/{SIMPLE}.parquet"
     changed = pl.read_parquet(path).with_columns(support_score=0.25, verdict=pl.lit("Refuted"))
     write_parquet(changed, path)
     shown = every(PredictionFile.at(path, BenchmarkClaims(evaluated)))[0].confidence
-    assert shown is not None
     assert 0.75 == shown.normalised
-
-
-def test_predictions_without_their_test_set(evaluated: Path):
-    """What there is is shown, with a warning."""
     (evaluated / "benchmark/fever.parquet").unlink()
     one = every(prediction_files(evaluated)[0])[0]
     assert ("", None) == (one.evidence, one.gold)
-    assert "not in the test set on disk" in one.warnings[0]
+    assert "not in the test set" in one.warnings[0]
     assert IDS[0] in one.claim
-
-
-def test_filters_and_limit(evaluated: Path):
-    """By system, by test set; the first claims of each file."""
-    assert [SIMPLE] == [one.system for one in prediction_files(evaluated, [SIMPLE])]
-    assert [] == prediction_files(evaluated, (), ["hover"])
-    limited = prediction_files(evaluated, limit=2)
-    assert [IDS[:2]] * 2 == [one.claim_ids() for one in limited]
-
-
-@pytest.mark.parametrize("content", [b"", b"no table", None])
-def test_a_file_that_is_no_table_of_predictions(tmp_path: Path, content: bytes | None):
-    """The message names the file."""
-    path = tmp_path / "odd.parquet"
-    if content is None:
-        write_parquet(pl.DataFrame({"a": [1]}), path)
-    else:
-        path.write_bytes(content)
-    with pytest.raises(SourceFileError, match=r"odd\.parquet"):
-        PredictionFile.at(path, BenchmarkClaims(tmp_path))
 
 
 def test_damaged_files_are_named(evaluated: Path):
     """Of predictions, rollouts and rewards alike, in place of a traceback."""
+    path = evaluated / "odd.parquet"
+    write_parquet(pl.DataFrame({"a": [1]}), path)
+    for content in (path.read_bytes(), b"", b"no table"):
+        path.write_bytes(content)
+        with pytest.raises(SourceFileError, match=r"odd\.parquet"):
+            PredictionFile.at(path, BenchmarkClaims(evaluated))
     write_policy(evaluated)
     sources = [*prediction_files(evaluated), *run_splits(evaluated)]
     kinds = {path.parent.name: path for source in sources for path in source.paths}
@@ -130,11 +109,8 @@ def test_files_of_another_version_are_left_out(evaluated: Path):
     (evaluated / "policy/mine/config.json").write_text('{"base": ', "utf-8")
     (evaluated / "benchmark/fever.parquet").write_bytes(b"")
     warnings: list[str] = []
-    sources = [
-        *prediction_files(evaluated, warn=warnings.append),
-        *run_splits(evaluated, warn=warnings.append),
-    ]
-    made = collect(sources, ABOUT)
+    files = prediction_files(evaluated, warn=warnings.append)
+    made = collect([*files, *run_splits(evaluated, warn=warnings.append)], ABOUT)
     assert [POLICY, "mine/held_out_greedy"] == [one["key"] for one in made.index["systems"]]
     assert {None, STEPS[2]} == set(made.index["step"])
     named = (f"{SIMPLE}.parquet is no table of predictions: it has no 'trace'", str(second))
@@ -142,25 +118,23 @@ def test_files_of_another_version_are_left_out(evaluated: Path):
         assert 1 == sum(part in one for one in warnings), part
 
 
-@pytest.mark.parametrize("record", ['{"key": ', "[]", "{}", '{"key": "a", "attempts": [1]}'])
-def test_a_run_whose_record_is_cut_off_is_left_out(evaluated: Path, record: str):
-    """With one warning that names it; other sources are shown."""
-    folder = write_judged_run(evaluated)
-    (folder / "run.json").write_text(record, "utf-8")
-    warnings: list[str] = []
-    assert [] == run_splits(evaluated, warn=warnings.append)
-    (warning,) = warnings
-    assert str(folder / "run.json") in warning
+def test_a_run_whose_record_is_cut_off_is_left_out(tmp_path: Path):
+    """With one warning that names it."""
+    path = write_judged_run(tmp_path) / "run.json"
+    for record in ('{"key": ', "[]", "{}", '{"key": "a", "attempts": [1]}'):
+        path.write_text(record, "utf-8")
+        warnings: list[str] = []
+        assert [] == run_splits(tmp_path, warn=warnings.append)
+        (warning,) = warnings
+        assert str(path) in warning
 
 
 def test_only_what_counts_of_a_run(tmp_path: Path):
     """Steps that a later attempt replaced are not shown; each split is a system of its own."""
     write_policy(tmp_path)
     sampled, train = run_splits(tmp_path)
-    assert [f"{EXPERIMENT}/held_out_sampled", f"{EXPERIMENT}/train"] == [
-        sampled.system,
-        train.system,
-    ]
+    assert f"{EXPERIMENT}/held_out_sampled" == sampled.system
+    assert f"{EXPERIMENT}/train" == train.system
     assert sorted(2 * [*COUNTING]) == [one.origin.step for one in every(train)]
     assert {0, 5} == {one.origin.step for one in every(sampled)}
     broken, whole = every(train)[:2]
@@ -172,7 +146,7 @@ def test_only_what_counts_of_a_run(tmp_path: Path):
 
 
 def test_the_same_claim_over_training(tmp_path: Path):
-    """Steps in order, with the evidence of the run's copies, rulings and rewards."""
+    """Steps in order with evidence, rulings, rewards; the judge's texts by their call."""
     write_judged_run(tmp_path)
     (split,) = run_splits(tmp_path)
     items = every(split)
@@ -184,39 +158,35 @@ def test_the_same_claim_over_training(tmp_path: Path):
     assert ["necessity"] == [one.name for one in first.judged.rewards]
     assert "policy of mine, trained on org/model" == first.origin.engine
     assert 1 + 2 + 3 * 2 == len(first.judged.rulings)
-
-
-def test_the_judges_texts_are_found_by_their_call(tmp_path: Path):
-    """The call follows from the trace; a ruling of another judge has no text."""
-    write_judged_run(tmp_path)
-    first = every(run_splits(tmp_path)[0])[0]
     added = with_judge_texts(first, EchoJudge())
     assert all(one.prompt.startswith("prompt of ") for one in added.judged.rulings)
-    assert {"reply to coverage"} == {
-        one.reply for one in added.judged.rulings if one.task == "coverage"
-    }
+    replies = {one.reply for one in added.judged.rulings if one.task == "coverage"}
+    assert {"reply to coverage"} == replies
     assert first == with_judge_texts(first, EchoJudge("chat:other"))
 
 
 def test_results_of_several_systems(tmp_path: Path):
-    """A file of lines; a claim without an id is known by its text in both files."""
-    lines = [
-        {"claim": "Ada won.", "evidence": "She won.", "system": "one", "verdict": "Supported"},
-        {"claim": "Ada lost.", "evidence": "She won.", "system": "one", "verdict": "Refuted"},
-    ]
+    """Claims without id are known by their text; a file without results by its command."""
+    won = {"claim": "Ada won.", "evidence": "She won.", "system": "one", "verdict": "Supported"}
+    lines = [won, won | {"claim": "Ada lost.", "verdict": "Refuted"}]
     paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     paths[0].write_text("\n\n".join(map(json.dumps, lines)), "utf-8")
-    other = json.dumps(lines[0] | {"system": "two"})
+    other = json.dumps(won | {"system": "two"})
     paths[1].write_text(f"\ufeff{other}\n", "utf-8")
     first, second = (ResultFile(path) for path in paths)
     made = collect([first, second], ABOUT)
     assert ["one", "two", "one"] == [_system(made, row) for row in range(3)]
     assert ["Ada won.", "Ada won.", "Ada lost."] == made.index["claim"]
     assert 1 == len(ResultFile(paths[0], limit=1).claim_ids())
+    path = tmp_path / "odd.jsonl"
+    for text in ("", "\n", "[3]\n", '{"claim": 3}\n', '{"a": '):
+        path.write_text(text, "utf-8")
+        with pytest.raises(SourceFileError, match=r"odd\.jsonl.*decomposerl verify --json"):
+            ResultFile(path).claim_ids()
 
 
 def test_two_claims_with_one_id(tmp_path: Path):
-    """The second has an id of its own, the same in every file, whichever file has it first."""
+    """Each has a name of its own, the same in every file; equal traces are one."""
     claims = {"one": ("Ada won.", "Ada lost."), "two": ("Ada lost.", "Ada won.")}
     for system, each in claims.items():
         line = {"claim_id": "a", "evidence": "x", "system": system}
@@ -227,6 +197,18 @@ def test_two_claims_with_one_id(tmp_path: Path):
     first, again, second, other = made.index["claim_id"]
     assert "a" == first == again != second == other
     assert ["Ada won."] * 2 + ["Ada lost."] * 2 == made.index["claim"]
+    line = {"claim": "Ada won.", "evidence": "x", "system": "one", "verdict": "Supported"}
+    replies = ("old", "new", "old", "newer")
+    paths = [tmp_path / f"{number}.jsonl" for number, _ in enumerate(replies)]
+    for path, reply in zip(paths, replies, strict=True):
+        path.write_text(json.dumps(line | {"reply": reply}), "utf-8")
+    made = collect([ResultFile(path) for path in paths], ABOUT)
+    assert [None, 2, 3] == made.index["rollout"]
+    assert 3 == len(set(keys(made)))
+    assert ["old", "new", "newer"] == [one["reply"] for one in made.blocks[0]["items"]]
+    found = [made.item(0, place) for place in range(3)]
+    assert ["old", "new", "newer"] == [one.reply for one in found if one]
+    assert 3 == len(set(made.index["of"]))
 
 
 def keys(made: CollectedTraces) -> list[tuple[object, ...]]:
@@ -249,31 +231,6 @@ def test_a_trace_of_two_test_sets_is_one(evaluated: Path):
     assert {SIMPLE} == {_system(made, row) for row in twice}
 
 
-def test_different_traces_of_one_system_on_one_claim(tmp_path: Path):
-    """Results of two versions: each can be named, shown and found again; equal ones are one."""
-    line = {"claim": "Ada won.", "evidence": "x", "system": "one", "verdict": "Supported"}
-    replies = ("old", "new", "old", "newer")
-    paths = [tmp_path / f"{number}.jsonl" for number, _ in enumerate(replies)]
-    for path, reply in zip(paths, replies, strict=True):
-        path.write_text(json.dumps(line | {"reply": reply}), "utf-8")
-    made = collect([ResultFile(path) for path in paths], ABOUT)
-    assert [None, 2, 3] == made.index["rollout"]
-    assert 3 == len(set(keys(made)))
-    assert ["old", "new", "newer"] == [one["reply"] for one in made.blocks[0]["items"]]
-    found = [made.item(0, place) for place in range(3)]
-    assert ["old", "new", "newer"] == [one.reply for one in found if one]
-    assert 3 == len(set(made.index["of"]))
-
-
-@pytest.mark.parametrize("text", ["", "\n", "[3]\n", '{"claim": 3}\n', '{"a": '])
-def test_a_file_without_results(tmp_path: Path, text: str):
-    """Refused before a page is made; the message names the command that writes one."""
-    path = tmp_path / "odd.jsonl"
-    path.write_text(text, "utf-8")
-    with pytest.raises(SourceFileError, match=r"odd\.jsonl.*decomposerl verify --json"):
-        ResultFile(path).claim_ids()
-
-
 def _system(made: CollectedTraces, row: int) -> str:
     return made.index["systems"][made.index["system"][row]]["key"]
 
@@ -293,16 +250,17 @@ def test_traces_of_a_claim_are_together_whatever_their_sources(evaluated: Path):
         zip(made.index["block_of"], made.index["place_of"], strict=True)
     ):
         found = made.item(block, place)
-        assert found is not None
         assert (ids[row], _system(made, row)) == (found.claim_id, found.origin.system)
         assert found.reply == made.blocks[block]["items"][place]["reply"]
     assert made.item(0, 10**6) is None
 
 
 def test_blocks_are_kept_compressed():
-    """A block reads back; a number beyond them is refused."""
-    made = collect([ListedTraces([item()])], ABOUT)
+    """A block reads back, with what is added to each trace; a number beyond them is refused."""
+    add = lambda one: replace(one, opening="added")  # noqa: E731 - one line
+    made = collect([ListedTraces([item()])], ABOUT, enriched=add)
     (block,) = made.blocks
+    assert "added" == block["items"][0]["opening"]
     assert block == made.blocks[0] == made.blocks[:1][0]
     assert block == json.loads(gzip.decompress(made.blocks.packed(0)))
     for number in (-1, 1):
@@ -328,9 +286,53 @@ def test_many_claims_are_read_in_parts():
     assert max(asked) < AT_ONCE
 
 
-def test_what_is_added_to_each_trace():
-    """Before it is written."""
-    made = collect(
-        [ListedTraces([item()])], ABOUT, enriched=lambda one: replace(one, opening="added")
-    )
-    assert "added" == made.blocks[0]["items"][0]["opening"]
+MARK = Mark("c1", "one", None, None, "ada", "agree", "it’s so\n", None, "2026-01-02T03:04:05Z")
+
+
+def test_marks_are_appended_as_lines(tmp_path: Path):
+    """And read back by both readers; a line that a killed process left costs no other."""
+    file = MarksFile(tmp_path / "new/marks.jsonl")
+    assert ([], b"") == (file.marks(), file.content())
+    file.append(MARK)
+    file.append(MARK)
+    assert [MARK, MARK] == file.marks()
+    assert ([MARK, MARK], []) == read_marks([file.path])
+    assert 2 == file.content().count(b"\n")
+    file.path.write_bytes(file.content() + b'{"claim_id": "c1", "no')
+    file.append(MARK)
+    assert [MARK] * 3 == file.marks()
+
+
+def test_a_mark_that_is_written_in_part_is_refused(tmp_path: Path):
+    """The file stays as it was, and the error says so; many writers have whole lines."""
+    file = MarksFile(tmp_path / "marks.jsonl")
+    file.append(MARK)
+    before = file.content()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 9, hard))
+    try:
+        with pytest.raises(OSError, match=r"No space left.*marks\.jsonl"):
+            file.append(MARK)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert before == file.content()
+    file.append(MARK)
+    assert [MARK, MARK] == file.marks()
+    path = tmp_path / "many.jsonl"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: MarksFile(path).append(MARK), range(64)))
+    assert [MARK] * 64 == MarksFile(path).marks()
+
+
+@pytest.mark.parametrize("text", ["[]", '{"claim_id": ""}', '{"mark": '])
+def test_a_line_that_is_no_mark_is_named(tmp_path: Path, text: str):
+    """By file and line, and costs no other mark; files without a mark are refused."""
+    path = tmp_path / "odd.jsonl"
+    path.write_text(f"{json.dumps(MARK.as_json())}\n{text}\n", "utf-8")
+    marks, (skipped,) = read_marks([path])
+    assert [MARK] == marks
+    assert "odd.jsonl, line 2: " in skipped
+    for content, named in ((f"\n{text}", ", line 2: "), ("\n", "")):
+        path.write_text(content, "utf-8")
+        with pytest.raises(EvaluationError, match=f"odd.jsonl{named}"):
+            read_marks([path])

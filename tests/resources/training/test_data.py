@@ -1,24 +1,60 @@
-"""What the policy reads: its prompt, its view of the evidence, and nothing that it may not see."""
+"""What the policy reads and its completions earn; scripted tricks, and tricks in a run's log."""
 
+import asyncio
 import hashlib
-from dataclasses import replace
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
-from decomposerl.errors import ConfigError
+from decomposerl.errors import ConfigError, EngineError, RewardError, TrainingError
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.reports.trick_found import found_figure, found_markdown, health_markdown
+from decomposerl.reports.trick_report import READINGS, trick_table, tricks_figure, tricks_markdown
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.training.experiment import EvidenceView, HeldOut
+from decomposerl.training.experiments import experiment
+from decomposerl.training.tricks import TRICKS
+from fakes import BagOfWordsEmbedder
+from resources.judge.rule_judge import RuleJudge
+from resources.judge.scoring import reward_rollouts
+from resources.store.parquet import DataFolder
 from resources.store.prompts import load_prompt
-from resources.training.data import Prompts, held_out_prompts, policy_prompt, training_prompts
+from resources.training.data import (
+    CLAIM_COLUMNS,
+    Completion,
+    CompletionReader,
+    Prompts,
+    completion_reader,
+    held_out_prompts,
+    policy_prompt,
+    rollouts_of,
+    training_prompts,
+)
 from resources.training.process import TrainingRun
-from training_parts import held_out_file, run_of, tiny_policy
+from resources.training.reward_scoring import (
+    RewardColumns,
+    RewardScorer,
+    SharedRewards,
+    reward_functions,
+    shuffled_in_groups,
+)
+from resources.training.rollout_log import RolloutLog
+from resources.training.trick_runs import ScriptedTraces, found_tricks, known_claims, sign_table
+from training_parts import BLOCKS, EXPERIMENT, FailingJudge, held_out_file, run_of
+from trick_parts import NAMES as MILLS
+from trick_parts import THIRTY, pool, scripted, write_run
 
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_policy(tmp_path_factory.mktemp("base"))
+NAMES = [reward.name for reward in REWARDS if reward.weight]
+JUDGED = [reward.name for reward in REWARDS if reward.judged]
+THOUGHT, WHO, WHEN, _, ALONE, SUPPORTED, _ = BLOCKS
+GOOD = (THOUGHT, WHO, THOUGHT, WHEN, THOUGHT, SUPPORTED)
 
 
 def rendered(run: TrainingRun, *, held_out: bool = False) -> Prompts:
@@ -46,7 +82,7 @@ def test_a_base_may_bring_its_prompt(base: Path, tmp_path: Path):
 
 
 def test_rows_hold_what_rewards_and_logs_need(base: Path, tmp_path: Path):
-    """One row a claim in the file's order; digest and length are of the prompt as rendered."""
+    """One a claim; digest and length of the prompt as rendered, which a view alone shortens."""
     run = run_of(tmp_path / "run", base, supervision=0.5)
     rows = rendered(run).rows
     claims = pl.read_parquet(run.claims)
@@ -62,10 +98,6 @@ def test_rows_hold_what_rewards_and_logs_need(base: Path, tmp_path: Path):
     dataset = rendered(run).dataset()
     assert 6 == len(dataset)
     assert "prompt_ids" not in dataset.column_names
-
-
-def test_the_policy_may_see_a_part_of_the_evidence_and_rewards_all(base: Path, tmp_path: Path):
-    """The view shortens the prompt alone."""
     whole = rendered(run_of(tmp_path / "run", base)).rows[0]
     view = EvidenceView(most_sentences=1)
     part = rendered(run_of(tmp_path / "run", base, evidence_view=view)).rows[0]
@@ -92,3 +124,259 @@ def test_held_out_claims_are_labelled_and_not_trained_on(base: Path, tmp_path: P
     assert {"held1", "held2"} == {row["claim_id"] for row in found}
     nothing = run_of(tmp_path / "none", base)
     assert Prompts((), 0) == rendered(nothing, held_out=True)
+
+
+@pytest.fixture(scope="module")
+def reader(base: Path) -> CompletionReader:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    return completion_reader(tokenizer, [tokenizer.eos_token_id])
+
+
+def columns(rows: int, *, labelled: bool = True, groups: int = 1) -> dict[str, list[object]]:
+    """The data set's columns for ``rows`` completions of ``groups`` claims."""
+    names = [f"c{row * groups // rows}" for row in range(rows)]
+    one = {
+        "claim": "Ilva opened it",
+        "evidence": "Ilva opened it. It was 1921.",
+        "label": "Supported",
+        "n_star": 2,
+        "source": "hover",
+        "labelled": labelled,
+        "prompt_digest": "0" * 64,
+        "prompt_tokens": 5,
+    }
+    return {name: [value] * rows for name, value in one.items()} | {"claim_id": names}
+
+
+def tokens(reader: CompletionReader, *blocks: str, ended: bool = True) -> list[int]:
+    ids = reader.tokenizer.convert_tokens_to_ids(list(blocks))
+    return [*ids, reader.tokenizer.eos_token_id] if ended else ids
+
+
+@dataclass
+class Counted:
+    """A computation that counts its calls."""
+
+    fault: Exception | None = None
+    calls: list[tuple[int, int]] = field(default_factory=list)
+
+    def __call__(self, step: int, sampled: Sequence[Completion]) -> RewardColumns:
+        """Every reward is the rollout's index in the batch."""
+        self.calls.append((step, len(sampled)))
+        if self.fault is not None:
+            raise self.fault
+        return {name: [float(index) for index in range(len(sampled))] for name in NAMES}
+
+
+def called_together(
+    shared: SharedRewards, reader: CompletionReader, ids: list[list[int]], step: int = 3
+) -> list[list[float | None]]:
+    """All functions at once, as TRL calls them."""
+
+    async def gathered() -> list[list[float | None]]:
+        functions = reward_functions(NAMES, shared, reader)
+        state, claims = SimpleNamespace(global_step=step), columns(len(ids))
+        calls = [
+            function(completion_ids=ids, trainer_state=state, prompts=[], completions=[], **claims)
+            for function in functions
+        ]
+        return await asyncio.gather(*calls)
+
+    return asyncio.run(gathered())
+
+
+def test_a_batch_is_computed_once_for_all_functions(reader: CompletionReader):
+    """Seven coroutines at once share a computation, of this process or another, or its fault."""
+    counted = Counted()
+    shared = SharedRewards(counted)
+    functions = reward_functions(NAMES, shared, reader)
+    assert NAMES == [function.__name__ for function in functions]
+    assert all(map(inspect.iscoroutinefunction, functions))
+    ids = [tokens(reader, *GOOD), tokens(reader, WHO)]
+    assert [[0.0, 1.0]] * 7 == called_together(shared, reader, ids)
+    called_together(shared, reader, ids, step=4)
+    called_together(shared, reader, ids[:1], step=4)
+    assert [(3, 2), (4, 2), (4, 1)] == counted.calls
+    shared.put(3, reader.read(columns(1), ids[1:]), {name: [0.5] for name in NAMES})
+    assert [[0.5]] * 7 == called_together(shared, reader, ids[1:])
+    assert 3 == len(counted.calls)
+    failing = SharedRewards(Counted(EngineError("no endpoint answers")))
+    with pytest.raises(EngineError, match="no endpoint answers"):
+        called_together(failing, reader, ids)
+
+
+def test_tokens_are_read_back_as_the_policy_wrote_them(reader: CompletionReader, base: Path):
+    """Tags stay, end and padding go; a tokenizer whose special tokens they are is refused."""
+    ids = [tokens(reader, *GOOD), tokens(reader, *GOOD, ended=False), []]
+    whole, cut, empty = reader.read(columns(3), ids)
+    assert "".join(GOOD) == "".join(whole.text.split("\n")) == cut.text
+    assert [False, True, True] == [whole.truncated, cut.truncated, empty.truncated]
+    assert set(CLAIM_COLUMNS) <= set(Completion.__slots__)
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<think>"]})
+    with pytest.raises(TrainingError, match="special tokens"):
+        completion_reader(tokenizer, [tokenizer.eos_token_id])
+
+
+def test_groups_must_be_whole(reader: CompletionReader):
+    """A part of a group is refused; the control ties its reward vectors to other rollouts."""
+    batch = reader.read(columns(3), [tokens(reader, WHO)] * 3)
+    assert [0, 1, 2] == [rollout.number for rollout in rollouts_of(batch, 3)]
+    with pytest.raises(TrainingError, match="'c0' has 3 rollouts in this batch, not 4"):
+        rollouts_of(batch, 4)
+    batch = reader.read(columns(8, groups=2), [tokens(reader, WHO)] * 8)
+    values: RewardColumns = {"a": list(range(8)), "b": [value * 10.0 for value in range(8)]}
+    rewards = [shuffled_in_groups(values, batch, seed=1, step=step) for step in range(6)]
+    for one in rewards:
+        assert [10.0 * value for value in one["a"] if value is not None] == one["b"]
+        assert set(range(4)) == set(one["a"][:4])
+    assert rewards[0] == shuffled_in_groups(values, batch, seed=1, step=0)
+    assert 1 < len({tuple(one["a"]) for one in rewards})
+
+
+def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
+    """No label or ruling: None, for a whole group. Above the limit judged rewards are 0."""
+    ids = [tokens(reader, *GOOD), tokens(reader, WHO), tokens(reader, ALONE)] * 2
+    batch = reader.read(columns(6, labelled=False, groups=2), ids)
+    judge = FailingJudge("answerability")
+    log = RolloutLog(tmp_path, "key", 1)
+    recipe = replace(EXPERIMENT, grpo=replace(EXPERIMENT.grpo, group_size=3))
+    scorer = RewardScorer(recipe, judge, BagOfWordsEmbedder(), log, 40)
+    rewards = scorer.training(0, batch)
+    assert (None,) * 6 == rewards["verification"]
+    assert [None] * 3 == list(rewards["joint"][:3])
+    assert None not in rewards["coverage"]
+    refusing = replace(recipe, rewards=RewardSettings(failures="raise"))
+    strict = RewardScorer(refusing, judge, BagOfWordsEmbedder(), log, 40)
+    with pytest.raises(RewardError):
+        strict.training(0, batch)
+    batch = reader.read(columns(2), [tokens(reader, *GOOD), tokens(reader, *GOOD * 2)])
+    rollouts = rollouts_of(batch, 2)
+    whole = reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
+    capped = reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings(), 2)
+    assert {0} == set(capped.judge_calls["rollout"])
+    for name in NAMES:
+        first, second = capped.rewards.counted[name]
+        assert whole.rewards.counted[name][0] == first
+        assert second == (0.0 if name in JUDGED else whole.rewards.counted[name][1])
+
+
+class Failing(RuleJudge):
+    """Has no ruling on correctness."""
+
+    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """The rules' rulings but for these."""
+        rulings = super().judge(calls)
+        return [
+            Ruling(None, "no reply") if call.task == "correctness" else ruling
+            for call, ruling in zip(calls, rulings, strict=True)
+        ]
+
+
+def test_quotes_are_sentences_of_the_evidence_where_the_judge_finds_an_answer():
+    """Nearest by words, or none; without a ruling there is no value to compare, not 0."""
+    rows = pool(MILLS[:1]).with_columns(
+        questions=pl.lit(["What does the Torbeck mill grind?", "Who owns the moon of Saturn?"])
+    )
+    (known,) = known_claims(rows, RuleJudge())
+    assert ("The Torbeck mill grinds oats for the valley.", None) == known.quotes
+    traces = scripted(judge=Failing())
+    table = trick_table({"paper": traces.rewards(RewardSettings())}, 1, traces.engine)
+    assert {(0, None)} == set(table.filter(reward="joint").select("claims", "gain").rows())
+    assert {len(MILLS)} == set(table.filter(reward="coverage")["claims"])
+
+
+def readings_table(traces: ScriptedTraces) -> pl.DataFrame:
+    rewards = {name: traces.rewards(settings) for name, settings in READINGS.items()}
+    return trick_table(rewards, 1, traces.engine)
+
+
+@pytest.fixture(scope="module")
+def few() -> ScriptedTraces:
+    """Every script on the claims of six mills."""
+    return scripted()
+
+
+@pytest.fixture(scope="module")
+def table(few: ScriptedTraces) -> pl.DataFrame:
+    return readings_table(few)
+
+
+@pytest.fixture(scope="module")
+def wide() -> pl.DataFrame:
+    """The table of thirty mills."""
+    return readings_table(scripted(THIRTY))
+
+
+def test_the_table_compares_each_trick_with_the_honest_trace(
+    few: ScriptedTraces, table: pl.DataFrame
+):
+    """By reading and reward: the paper's pays some tricks more than honesty, the strict none."""
+    counts = table.group_by("reading").len()["len"].to_list()
+    assert {8 * len(TRICKS), 9 * len(TRICKS)} == set(counts)  # consistency has one reward more
+    assert {few.engine} == set(table["engine"])
+    gains = table.select(pl.col("paid") - pl.col("honest")).to_series()
+    assert gains.to_list() == pytest.approx(table["gain"].to_list(), abs=1e-9)
+    labelled = table.filter(pl.col("trick") != "both_verdicts", reward="verification")
+    assert {0.0} == set(labelled["gain"])
+    assert {None} == set(labelled["low"])  # no interval where all differences are equal
+    totals = table.filter(reward="total")
+    paying = {
+        name: set(totals.filter(pl.col("gain") > 0, reading=name)["trick"]) for name in READINGS
+    }
+    assert paying["strict"] == set()
+    assert "claim_copied" in paying["paper"]
+    dodge = totals.filter(trick="dodge").select("reading", "gain").rows()
+    assert dict(dodge)["literal"] > dict(dodge)["paper"]
+
+
+def test_intervals_need_thirty_claims_that_differ(table: pl.DataFrame, wide: pl.DataFrame):
+    """Few would be too narrow; thirty enclose the mean difference, marked where it is above 0."""
+    assert {None} == set(table["low"])
+    bounded = wide.filter(pl.col("low").is_not_null(), reading="paper")
+    assert bounded.height
+    assert bounded.select(pl.col("gain").is_between("low", "high").all()).item()
+    lines = tricks_markdown(wide).splitlines()
+    assert len(TRICKS) + 2 == len(lines)
+    pays = wide.filter(pl.col("low") > 0, reward="total").height
+    assert pays == sum(line.count("\\*") for line in lines if "n\\*" not in line) > 0
+    assert tricks_figure(wide).png.startswith(b"\x89PNG")
+
+
+def test_each_sign_sees_its_script_and_the_health_rules_object_to_every_trick(few: ScriptedTraces):
+    """One that changes the number of questions is seen by the rules on that number, too."""
+    table = sign_table(few, RewardSettings())
+    seen = dict(table.select("trick", "seen").rows())
+    assert {1.0} == set(seen.values())
+    assert {0.0} == set(table["false_alarms"])
+    rules = {name: set(rules) for name, rules in table.select("trick", "health_rules").rows()}
+    assert {"question_drift", "question_count", "tricks"} == rules["no_question"]
+    assert {"tricks"} == rules["dodge"] == rules["order_to_judge"] == rules["bare_answers"]
+    assert all("tricks" in each for each in rules.values())
+
+
+def test_a_runs_tricks_are_counted_by_step_with_what_they_earned(tmp_path: Path):
+    """Their share, advantage and health rules; a run that is not there is named."""
+    write_run(tmp_path, 60)
+    found = found_tricks(DataFolder(base_dir=str(tmp_path)), experiment("tiny_long"))
+    dodge = found.filter(name="dodge", split="train").sort("step")
+    assert [0.0] * 30 + [0.5] * 30 == dodge["share"].to_list()
+    assert {"rule_judge:3"} == set(found["engine"])
+    paid = dodge["advantage"].to_list()
+    assert {None} == set(paid[:30])
+    assert all(value < 0 for value in paid[30:])
+    assert [*range(19, 60)] == found.filter(name="truncated")["step"].to_list()
+    assert [*range(39, 60)] == found.filter(name="tricks")["step"].to_list()
+    table = found_markdown(found)
+    (row,) = [line for line in table.splitlines() if "I don't know, whatever" in line]
+    assert ["0 %", "50 %"] == [cell.strip() for cell in row.split("|")[2:4]]
+    assert ["0 %", "100 %"] == [cell.strip() for cell in row.split("|")[6:8]]  # held-out claims
+    assert "verdict without a question" not in table  # never played
+    assert "| truncated | 41 | 19 | 59 |" in health_markdown(found)
+    assert found_figure(found).svg.startswith(b"<?xml")
+    with pytest.raises(TrainingError, match="decomposerl train tiny_long"):
+        found_tricks(DataFolder(base_dir=str(tmp_path / "new")), experiment("tiny_long"))

@@ -1,4 +1,7 @@
-"""Two training processes that share every group: rewards see it whole, the judge is asked once."""
+"""Two training processes that share every group: rewards see it whole, the judge is asked once.
+
+``python test_processes.py RUN`` is one of them, as ``torch.distributed.run`` starts it.
+"""
 
 import json
 import os
@@ -10,19 +13,50 @@ from pathlib import Path
 import pytest
 
 from decomposerl.training.experiment import Grpo, HeldOut
-from project import PYTHONPATH, SUPPORT
+from fakes import BagOfWordsEmbedder
+from project import PYTHONPATH
+from resources.training.process import StepReport, TrainingRun
 from resources.training.rollout_log import read_log
-from training_parts import EXPERIMENT, PATIENT, run_of, tiny_policy
+from training_parts import EXPERIMENT, PATIENT, FailingJudge, run_of
 
 
-def test_two_processes_score_whole_groups_once(tmp_path: Path):
-    """Half of each group is sampled here, half there; the first scores and logs for both.
+def main(path: str) -> None:
+    """Train with a judge that counts, then compare a sampler's tokens, three here and one there.
 
-    The second waits for it as long as the run says. A check of the sampler covers both's tokens.
+    What is printed is the rank, the steps done, the steps that it reported, the batches that it
+    judged and the seconds that it waits for another; and the number of tokens and their surprisal,
+    which ought to be over both processes.
     """
+    import torch
+    from accelerate import PartialState
+
+    from resources.training.sampler import sampler_gaps
+    from resources.training.train import load_policy, prepare, train
+
+    run, reports = TrainingRun.from_json(Path(path).read_text("utf-8")), list[StepReport]()
+    judge, embedder = FailingJudge("coverage", 0), BagOfWordsEmbedder()
+    outcome, rank = train(run, judge, embedder, reports.append), PartialState().process_index
+    group = torch.distributed.distributed_c10d._get_default_group()
+    waits = group._get_backend(torch.device("cpu")).options._timeout
+    batches = len(judge.asked)
+    say("rank", rank, outcome.steps, len(reports), batches, int(waits.total_seconds()))
+    again = replace(run, folder=run.folder.with_name("check"))
+    monitor = prepare(again, load_policy(again), judge, embedder, lambda _: None)
+    sampled = [[-1.0] * 3, [-5.0]][rank]
+    points = sampler_gaps(monitor.trainer, [[5, 6, 7]], [[6] * len(sampled)], [sampled])
+    say("sampler", points["sampler_gap"].rows, points["sampler_nll"].mean)
+
+
+def say(*words: object) -> None:
+    """Write one line at once: with ``print``, two processes may mix their words in one pipe."""
+    os.write(sys.stdout.fileno(), f"{' '.join(map(str, words))}\n".encode())
+
+
+def test_two_processes_score_whole_groups_once(base: Path, tmp_path: Path):
+    """Half of a group is sampled here, half there; the first scores all, the second waits."""
     run = run_of(
         tmp_path / "run",
-        tiny_policy(tmp_path / "base"),
+        base,
         grpo=Grpo(group_size=4, per_device_batch=2, global_batch=4),
         optimization=replace(EXPERIMENT.optimization, warmup_ratio=0.0),
         held_out_claims=HeldOut(claims=2),
@@ -31,11 +65,10 @@ def test_two_processes_score_whole_groups_once(tmp_path: Path):
     run_file = tmp_path / "run.json"
     run_file.write_text(run.to_json(), "utf-8")
     words = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    threads = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    environment = os.environ | {"PYTHONPATH": PYTHONPATH} | threads
+    variables = {"PYTHONPATH": PYTHONPATH, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     child = subprocess.run(
-        [*words, str(SUPPORT / "training_process.py"), str(run_file)],
-        env=environment,
+        [*words, __file__, str(run_file)],
+        env=os.environ | variables,
         capture_output=True,
         text=True,
         check=False,
@@ -54,3 +87,7 @@ def test_two_processes_score_whole_groups_once(tmp_path: Path):
         assert totals.mean() == pytest.approx(logged["reward"], abs=1e-6)
         assert totals.std() == pytest.approx(logged["reward_std"], abs=1e-6)
     assert {"rng_state_0.pth", "rng_state_1.pth"} <= {path.name for path in state.iterdir()}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

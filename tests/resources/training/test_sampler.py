@@ -1,6 +1,7 @@
-"""A sampler with other weights than the policy's is found, whatever sampled; a fresh one is not."""
+"""A sampler with other weights than the policy's is found; sampling here merges and caches."""
 
 import contextlib
+import copy
 import json
 import math
 from collections.abc import Sequence
@@ -10,32 +11,37 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import Qwen2ForCausalLM
 
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
+from resources.training.growing_cache import ROOM, grow_in_place
 from resources.training.monitor import TrainingMonitor
-from resources.training.process import Generation
+from resources.training.process import Generation, TrainingRun
 from resources.training.rollout_log import read_log
 from resources.training.run_store import RunFolder
 from resources.training.sampler import SamplerCheck, merged_adapter, sampler_gaps
 from resources.training.train import load_policy, prepare
 from resources.training.trl_hooks import closing_trainer
 from studies.sampler_gaps import sample_with_copy
-from training_parts import EXPERIMENT, PATIENT, run_of, trained
-from training_parts import tiny_policy as make_policy
+from training_parts import EXPERIMENT, PATIENT, run_of, tiny_policy
 
 STEEP = replace(EXPERIMENT.optimization, warmup_ratio=0.0, steps=4)
 STRICT = replace(PATIENT, stop_unhealthy=True, sampler_check_every=1)
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_policy(tmp_path_factory.mktemp("base"))
+def started(run: TrainingRun) -> TrainingMonitor:
+    return prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
 
 
 def prepared(folder: Path, base: Path, **changes: Any) -> TrainingMonitor:  # noqa: ANN401 - of the run
-    run = run_of(folder, base, **{"optimization": STEEP, "limits": STRICT, **changes})
-    return prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
+    return started(run_of(folder, base, **{"optimization": STEEP, "limits": STRICT, **changes}))
+
+
+@pytest.fixture(scope="module")
+def still(base: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainingMonitor:
+    """A run before its first step, which none of the tests that share it takes."""
+    return prepared(tmp_path_factory.mktemp("still") / "run", base)
 
 
 def sampled(monitor: TrainingMonitor, weights: Path, **faults: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - of the copy
@@ -66,7 +72,7 @@ def test_a_sampler_that_follows_the_policy_trains_to_the_end(base: Path, tmp_pat
 
 
 def test_a_sampler_that_never_gets_the_adapter_stops_the_run(base: Path, tmp_path: Path):
-    """The first check after the adapter moved finds it; a checkpoint of that step is left."""
+    """At the first check after the adapter moved, with a checkpoint; warned of once otherwise."""
     monitor = prepared(tmp_path / "run", base)
     sampled(monitor, base, updates=0)
     assert "samples without the trained adapter" in monitor.stopped
@@ -74,21 +80,7 @@ def test_a_sampler_that_never_gets_the_adapter_stops_the_run(base: Path, tmp_pat
     assert (tmp_path / "run" / "checkpoints" / "step-000002").is_dir()
     assert gaps(monitor, "sampler_gap_base")[-1] < 1e-5
     assert gaps(monitor)[-1] > 1e-3
-
-
-@pytest.mark.parametrize("fault", ["heat", "model"])
-def test_another_model_or_temperature_stops_the_first_step(base: Path, tmp_path: Path, fault: str):
-    """Such a gap needs no adapter that moved."""
-    other = make_policy(tmp_path / "other", seed=8) if fault == "model" else base
-    monitor = prepared(tmp_path / "run", base)
-    sampled(monitor, other, **({"heat": 0.3} if fault == "heat" else {"updates": 0}))
-    assert "another model or temperature" in monitor.stopped
-    assert 1 == monitor.trainer.state.global_step
-
-
-def test_health_rules_that_only_warn_let_a_stale_sampler_go_on(base: Path, tmp_path: Path):
-    """``stop_unhealthy`` off: the finding is reported once, all steps are done."""
-    monitor = prepared(tmp_path / "run", base, limits=replace(STRICT, stop_unhealthy=False))
+    monitor = prepared(tmp_path / "warned", base, limits=replace(STRICT, stop_unhealthy=False))
     reports: list[Any] = []
     monitor.report = reports.append
     sampled(monitor, base, updates=0)
@@ -96,22 +88,22 @@ def test_health_rules_that_only_warn_let_a_stale_sampler_go_on(base: Path, tmp_p
     assert (1, 4, "") == (len(warnings), len(reports), monitor.stopped)
 
 
-def test_without_vllm_nothing_is_compared(base: Path, tmp_path: Path):
-    """Where transformers samples with the policy itself there is no second set of weights."""
-    run = run_of(tmp_path / "run", base, limits=STRICT)
-    trained(run)
-    measures = set(read_log(run.folder, "curves")["measure"])
-    assert not {name for name in measures if name.startswith("sampler")}
+@pytest.mark.parametrize("fault", ["heat", "model"])
+def test_another_model_or_temperature_stops_the_first_step(base: Path, tmp_path: Path, fault: str):
+    """Such a gap needs no adapter that moved."""
+    other = tiny_policy(tmp_path / "other", seed=8) if fault == "model" else base
+    monitor = prepared(tmp_path / "run", base)
+    sampled(monitor, other, **({"heat": 0.3} if fault == "heat" else {"updates": 0}))
+    assert "another model or temperature" in monitor.stopped
+    assert 1 == monitor.trainer.state.global_step
 
 
 def test_the_config_says_how_vllms_rollouts_are_corrected(base: Path, tmp_path: Path):
     """On by default, off where a run says so; mode and bound stand beside it."""
     for on in (True, False):
-        monitor = prepared(tmp_path / str(on), base)
-        monitor.trainer.accelerator.free_memory()
-        run = replace(monitor.run, generation=Generation(importance_correction=on))
-        run = replace(run, folder=tmp_path / f"config-{on}")
-        prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
+        run = run_of(tmp_path / str(on), base, optimization=STEEP)
+        run = replace(run, generation=Generation(importance_correction=on))
+        started(run)
         config = json.loads(RunFolder(run.folder).config.read_text("utf-8"))
         assert on is config["generation"]["importance_correction"]
         assert on is config["grpo"]["vllm_importance_sampling_correction"]
@@ -137,46 +129,34 @@ def of_rows(monitor: TrainingMonitor, sampled: Sequence[Sequence[float | None]])
 
 
 @pytest.mark.parametrize(
-    "sampled",
-    [
-        [[-1.0, -2.0, -0.5, -3.0], [-1.5]],
-        [[-1.0, None, float("nan"), -3.0], [None]],
-    ],
+    "sampled", [[[-1.0, -2.0, -0.5, -3.0], [-1.5]], [[-1.0, None, float("nan"), -3.0], [None]]]
 )
 def test_padding_and_unknown_tokens_do_not_count(
-    base: Path, tmp_path: Path, sampled: Sequence[Sequence[float | None]]
+    still: TrainingMonitor, sampled: Sequence[Sequence[float | None]]
 ):
     """The mean over the known tokens of rows of different lengths, as if each were alone."""
-    monitor = prepared(tmp_path / "run", base)
-    found = sampler_gaps(monitor.trainer, PROMPTS, COMPLETIONS, sampled)
-    expected = of_rows(monitor, sampled)
-    assert len(expected) == found["sampler_gap"].rows == found["sampler_gap_base"].rows
-    assert found["sampler_gap"].mean == pytest.approx(sum(expected) / len(expected), abs=1e-5)
-    nothing = sampler_gaps(monitor.trainer, PROMPTS, COMPLETIONS, [[None] * 4, [None]])
+    points = sampler_gaps(still.trainer, PROMPTS, COMPLETIONS, sampled)
+    expected = of_rows(still, sampled)
+    assert len(expected) == points["sampler_gap"].rows == points["sampler_gap_base"].rows
+    assert points["sampler_gap"].mean == pytest.approx(sum(expected) / len(expected), abs=1e-5)
+    nothing = sampler_gaps(still.trainer, PROMPTS, COMPLETIONS, [[None] * 4, [None]])
     assert (None, 0) == (nothing["sampler_gap"].mean, nothing["sampler_gap"].rows)
 
 
-def test_a_check_leaves_the_training_as_it_is(base: Path, tmp_path: Path):
-    """No random number is drawn, the adapter stays trainable and on, the mode returns."""
-    monitor = prepared(tmp_path / "run", base)
-    model, state = monitor.trainer.model.train(), torch.get_rng_state()
+def test_a_check_leaves_the_training_as_it_is(still: TrainingMonitor):
+    """It draws no random number, leaves mode and adapter, and comes every few steps."""
+    model, state = still.trainer.model.train(), torch.get_rng_state()
     free = [name for name, weight in model.named_parameters() if weight.requires_grad]
-    sampler_gaps(monitor.trainer, PROMPTS, COMPLETIONS, [[-1.0] * 4, [-1.0]])
+    check, measured = SamplerCheck(every=3), []
+    for step in range(4, 12):
+        still.trainer.state.global_step = step
+        check.check(still.trainer, PROMPTS, COMPLETIONS, [[-1.0] * 4, [-1.0]])
+        measured += [step] * bool(check.points_at(step))
+    assert [4, 7, 10] == measured
     assert model.training
     assert bool((torch.get_rng_state() == state).all())
     assert free == [name for name, weight in model.named_parameters() if weight.requires_grad]
     assert free
-
-
-def test_checks_are_at_the_first_rollouts_and_every_few_steps(base: Path, tmp_path: Path):
-    """Also where the attempt resumed; a step without a check has no gap."""
-    monitor = prepared(tmp_path / "run", base)
-    check, measured = SamplerCheck(every=3), []
-    for step in range(4, 12):
-        monitor.trainer.state.global_step = step
-        check.check(monitor.trainer, PROMPTS, COMPLETIONS, [[-1.0] * 4, [-1.0]])
-        measured += [step] * bool(check.points_at(step))
-    assert [4, 7, 10] == measured
 
 
 def logits(model: Any) -> torch.Tensor:  # noqa: ANN401 - peft carries no types
@@ -185,19 +165,13 @@ def logits(model: Any) -> torch.Tensor:  # noqa: ANN401 - peft carries no types
     return every
 
 
-def with_adapter(monitor: TrainingMonitor) -> Any:  # noqa: ANN401 - peft carries no types
-    """The run's policy with an adapter that moves it."""
+def test_a_merged_adapter_moves_rounding_alone_and_leaves_every_bit(still: TrainingMonitor):
+    """The base forgets it again, also after an error; in half precision it is not merged."""
     torch.manual_seed(3)
-    model = monitor.trainer.model.eval()
+    model = still.trainer.model.eval()
     for name, weight in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(weight, std=0.02)
-    return model
-
-
-def test_a_merged_adapter_moves_rounding_alone_and_leaves_every_bit(base: Path, tmp_path: Path):
-    """The base forgets it again, also after an error, and the adapter stays trainable."""
-    model = with_adapter(prepared(tmp_path / "run", base))
     before, policy = {name: one.clone() for name, one in model.state_dict().items()}, logits(model)
     with model.disable_adapter():
         assert (logits(model) - policy).abs().max() > 1e-2
@@ -208,20 +182,18 @@ def test_a_merged_adapter_moves_rounding_alone_and_leaves_every_bit(base: Path, 
     assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
     assert torch.equal(policy, logits(model))
     assert any(weight.requires_grad for weight in model.parameters())
+    half = copy.deepcopy(model).to(torch.bfloat16)
+    before = {name: one.clone() for name, one in half.state_dict().items()}
+    with merged_adapter(half):
+        assert all(torch.equal(one, before[name]) for name, one in half.state_dict().items())
 
 
-def test_a_policy_in_half_precision_is_not_merged(base: Path, tmp_path: Path):
-    """Its weights would round the adapter away."""
-    model = with_adapter(prepared(tmp_path / "run", base)).to(torch.bfloat16)
-    before = {name: one.clone() for name, one in model.state_dict().items()}
-    with merged_adapter(model):
-        assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
-
-
-def test_rollouts_and_held_out_traces_are_sampled_merged(base: Path, tmp_path: Path):
-    """Every token of every generation of a run; what has gradients is not."""
-    run = run_of(tmp_path / "run", base, optimization=STEEP)
-    monitor = prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
+def test_where_transformers_samples_it_is_merged_and_nothing_is_compared(
+    base: Path, tmp_path: Path
+):
+    """Every token of a generation, nothing with gradients; no other weights to compare."""
+    one_step = replace(STEEP, steps=1)
+    monitor = prepared(tmp_path / "run", base, optimization=one_step)
     model: Any = monitor.trainer.model
     seen: set[tuple[bool, bool]] = set()
 
@@ -234,3 +206,77 @@ def test_rollouts_and_held_out_traces_are_sampled_merged(base: Path, tmp_path: P
     with closing_trainer(monitor.trainer):
         monitor.trainer.train()
     assert {(False, True), (True, False)} == seen
+    measures = set(read_log(monitor.run.folder, "curves")["measure"])
+    assert not {name for name in measures if name.startswith("sampler")}
+
+
+TOKENS = ROOM + 30  # the room is used up once
+
+
+@pytest.fixture
+def model(base: Path) -> Qwen2ForCausalLM:
+    """The tiny policy's two layers, which nothing ends."""
+    model = Qwen2ForCausalLM.from_pretrained(base).eval()
+    model.generation_config.eos_token_id = None
+    return model
+
+
+def _generated(model: Qwen2ForCausalLM, **how: object) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(1)
+    ids = torch.randint(1, model.config.vocab_size, (3, 20))
+    mask = torch.ones_like(ids)
+    mask[1, :7] = 0
+    made: Any = model.generate(
+        input_ids=ids, attention_mask=mask, output_scores=True, return_dict_in_generate=True, **how
+    )
+    return made.sequences, *made.scores
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"do_sample": True, "top_k": 0, "max_new_tokens": TOKENS},
+        {"num_beams": 3, "do_sample": False, "max_new_tokens": 12},
+    ],
+    ids=["sampled beyond the room", "beam search, which reorders the cache"],
+)
+def test_generation_is_the_same_bit_for_bit(model: Qwen2ForCausalLM, how: dict[str, Any]):
+    """Tokens and scores, for rows with padding too."""
+    plain = _generated(model, **how)
+    grow_in_place(model)
+    grown = _generated(model, **how)
+    assert all(torch.equal(one, other) for one, other in zip(plain, grown, strict=True))
+
+
+def test_a_token_is_written_into_the_room(model: Qwen2ForCausalLM):
+    """The tokens before it are not copied."""
+    grow_in_place(model)
+    places = set()
+
+    def note(_: object, __: object, named: dict[str, Any]) -> None:
+        layer = named["past_key_values"].layers[0]
+        if layer.is_initialized:
+            places.add(layer.keys.data_ptr())
+
+    model.register_forward_pre_hook(note, with_kwargs=True)
+    _generated(model, do_sample=False, max_new_tokens=40)
+    assert len(places) == 1
+
+
+def test_gradients_flow_through_a_cache(model: Qwen2ForCausalLM):
+    """A cache that is used while gradients are recorded gives those of transformers."""
+    from transformers import DynamicCache
+
+    def gradient() -> torch.Tensor:
+        past = DynamicCache(config=model.config)
+        torch.manual_seed(2)
+        ids = torch.randint(1, model.config.vocab_size, (2, 9))
+        model.zero_grad()
+        model(input_ids=ids[:, :5], past_key_values=past)
+        model(input_ids=ids[:, 5:], past_key_values=past).logits.square().sum().backward()
+        found = model.get_input_embeddings().weight.grad
+        return found.clone()
+
+    plain = gradient()
+    grow_in_place(model)
+    assert torch.equal(plain, gradient())

@@ -1,15 +1,18 @@
-"""The process that trains, as a person starts it: ``python -m dagster_project.worker``."""
+"""The process that trains, as a person or Ray starts it: ``python -m dagster_project.worker``."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -28,7 +31,8 @@ from resources.judge.rule_judge import RuleJudge
 from resources.judge.tiny_judge import TinyJudge
 from resources.preflight.servers import served_context
 from resources.store.parquet import DataFolder, write_parquet
-from resources.training.process import TrainingRun
+from resources.training.process import DONE, TrainingRun
+from resources.training.ray_jobs import TrainingJobs
 from resources.training.resource import PolicyTrainerResource
 from resources.training.rollout_log import read_log
 from resources.training.run_inputs import gather_inputs, judge_for, run_key
@@ -47,18 +51,21 @@ from training_parts import (
 SECRET = "sk-must-not-be-shown"  # noqa: S105 - stands for one
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_policy(tmp_path_factory.mktemp("base"))
+def steps(number: int) -> Optimization:
+    return Optimization(learning_rate=1e-2, least_learning_rate=1e-3, steps=number)
 
 
-def planned(tmp_path: Path, base: Path, steps: int = 2, **changes: object) -> TrainingRun:
+def engines(folder: Path) -> tuple[str, str]:
+    """The names of the embedded judge and embedder."""
+    embedder = EmbedderResource(results_dir=str(folder / "engine_results")).open().engine
+    return RuleJudge().engine, embedder
+
+
+def planned(tmp_path: Path, base: Path, **changes: object) -> TrainingRun:
     """A run of the embedded profile with its true key; its claims lie beside its folder."""
-    optimization = Optimization(learning_rate=1e-2, least_learning_rate=1e-3, steps=steps)
-    run = run_of(tmp_path / "run", base, optimization=optimization, limits=PATIENT, **changes)
-    embedder = EmbedderResource(results_dir=str(tmp_path / "engine_results")).open().engine
-    engines = (RuleJudge().engine, embedder)
-    key = run_key(run.experiment, (run.claims, run.held_out), run.base, engines, run.prompts)
+    run = run_of(tmp_path / "run", base, optimization=steps(2), limits=PATIENT, **changes)
+    files = run.claims, run.held_out
+    key = run_key(run.experiment, files, run.base, engines(tmp_path), run.prompts)
     return replace(run, key=key)
 
 
@@ -95,10 +102,7 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
 def answered(
     run: TrainingRun, capsys: pytest.CaptureFixture[str], options: Sequence[str] = ()
 ) -> tuple[int, str]:
-    """Exit status, and all that was printed, of a run that ends before its first step.
-
-    In this process: starting one takes longer than all that it does.
-    """
+    """Exit status, and all that was printed, of a run in this process."""
     file, variables = written(run)
     before = os.environ.copy()
     os.environ.update(variables)
@@ -121,14 +125,43 @@ def wait_for_steps(run: TrainingRun, process: "subprocess.Popen[str]", steps: in
         time.sleep(0.05)
 
 
-def test_a_run_by_hand_shows_its_steps_and_both_ends(tmp_path: Path, base: Path):
-    """Look, steps, the table of both ends and where things lie; the files are there."""
-    run = planned(tmp_path, base, held_out=SOME_HELD_OUT, held_out_claims=SOME_HELD_OUT)
-    status, printed = ended(start(run))
+def test_a_run_learns_from_its_own_copies_and_goes_on_after_a_signal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """No rewritten claim or base reaches it; SIGTERM leaves a checkpoint for the next start."""
+    data = DataFolder(base_dir=str(tmp_path))
+    frame = pl.read_parquet(claims_file(tmp_path / "training_claims.parquet"))
+    held_out_file(tmp_path / "silver_decomposed.parquet")
+    tiny_policy(tmp_path / "base_policy")
+    recipe = replace(EXPERIMENT, optimization=steps(16), held_out=SOME_HELD_OUT)
+    inputs = gather_inputs(data, recipe, engines(tmp_path))
+    run = PolicyTrainerResource(module="m").plan_run(inputs, stop_unhealthy=False)
+    run = replace(run, limits=PATIENT, folder=tmp_path / "run")
+
+    process = start(run)
+    while "Before training tests" not in process.stdout.readline():
+        assert process.poll() is None
+    ids = [*pl.read_parquet(inputs.held_out)["claim_id"], *frame["claim_id"]][: frame.height]
+    other = frame.with_columns(claim=pl.col("claim") + " again", claim_id=pl.Series(ids))
+    write_parquet(other, data.path / "training_claims.parquet")
+    tiny_policy(data.path / "base_policy", seed=1)
+    wait_for_steps(run, process, 2)
+    process.send_signal(signal.SIGTERM)
+    status, printed = ended(process)
+    assert 128 + signal.SIGTERM == status, printed
+    assert "SIGTERM" in printed
+    (checkpoint,) = run.folder.glob("checkpoints/step-*")
+    done = int(checkpoint.name.removeprefix("step-"))
+    assert done >= 2
+
+    status, printed = answered(run, capsys)
     assert 0 == status, printed
-    said = ("Before training tests", "step 2 of 2: weighted sum", "held-out claims, greedy")
+    assert f"step {done} of 16" not in printed
+    said = ("step 16 of 16", "held-out claims, greedy", str(run.folder / "adapter"))
     assert [] == [words for words in said if words not in printed]
-    assert str(run.folder / "adapter") in printed
+    assert [0, done] == [one.resumed_from for one in read_attempts(run.folder)]
+    assert set(read_log(run.folder, "rollouts")["claim"]) <= set(frame["claim"])
+    assert read_outcome(RunFolder(run.folder)).before
     assert (run.folder / "adapter/adapter_model.safetensors").is_file()
     curves = pl.read_parquet(run.folder / "curves.parquet")
     assert {"train", "held_out_sampled", "held_out_greedy"} == set(curves["split"])
@@ -137,166 +170,146 @@ def test_a_run_by_hand_shows_its_steps_and_both_ends(tmp_path: Path, base: Path)
     assert [] == unlisted(tmp_path / "data")  # docs/reference/files.md has every file
 
 
-def test_a_signal_leaves_a_checkpoint_and_the_next_start_goes_on(tmp_path: Path, base: Path):
-    """SIGTERM: status 143, a checkpoint; the same command then goes on from it to the end."""
-    run = planned(tmp_path, base, steps=24)
-    process = start(run)
-    wait_for_steps(run, process, 2)
-    process.send_signal(signal.SIGTERM)
-    status, printed = ended(process)
-    assert 128 + signal.SIGTERM == status, printed
-    assert "stopped early: interrupted by SIGTERM" in printed
-    (checkpoint,) = run.folder.glob("checkpoints/step-*")
-    done = int(checkpoint.name.removeprefix("step-"))
-    assert done >= 2
-
-    status, printed = ended(start(run))
-    assert 0 == status, printed
-    assert f"step {done} of 24" not in printed
-    assert "step 24 of 24" in printed
-    assert [0, done] == [one.resumed_from for one in read_attempts(run.folder)]
-
-
-def test_a_run_learns_from_its_own_copies(tmp_path: Path):
-    """Claims and base are rewritten while the trainer starts: it never sees it, nor does a resume.
-
-    Every claim that it sampled is of the set that its key is over, none of the new one.
-    """
-    data = DataFolder(base_dir=str(tmp_path))
-    frame = pl.read_parquet(claims_file(tmp_path / "training_claims.parquet"))
-    held_out_file(tmp_path / "silver_decomposed.parquet")
-    tiny_policy(tmp_path / "base_policy")
-    steps = Optimization(learning_rate=1e-2, least_learning_rate=1e-3, steps=24)
-    recipe = replace(EXPERIMENT, optimization=steps, held_out=SOME_HELD_OUT)
-    embedder = EmbedderResource(results_dir=str(tmp_path / "engine_results")).open().engine
-    inputs = gather_inputs(data, recipe, (RuleJudge().engine, embedder))
-    run = PolicyTrainerResource(module="m").plan_run(inputs, stop_unhealthy=False)
-    run = replace(run, limits=PATIENT, folder=tmp_path / "run")
-
-    process = start(run)
-    assert process.stdout is not None
-    while "Before training" not in process.stdout.readline():
-        assert process.poll() is None
-    ids = [*pl.read_parquet(inputs.held_out)["claim_id"], *frame["claim_id"]][: frame.height]
-    other = frame.with_columns(claim=pl.col("claim") + " again", claim_id=pl.Series(ids))
-    write_parquet(other, data.path / "training_claims.parquet")
-    tiny_policy(data.path / "base_policy", seed=1)
-    wait_for_steps(run, process, 2)
-    process.send_signal(signal.SIGTERM)
-    assert 128 + signal.SIGTERM == ended(process)[0]
-    assert set(read_log(run.folder, "rollouts")["claim"]) <= set(frame["claim"])
-    status, printed = ended(start(run))
-    assert 0 == status, printed
-    assert set(read_log(run.folder, "rollouts")["claim"]) <= set(frame["claim"])
-    assert read_outcome(RunFolder(run.folder)).before
-
-
-def test_a_look_alone_trains_nothing(
+def test_a_look_or_a_refusal_trains_nothing(
     tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """The page of what it takes, and no folder of a run."""
+    """A look alone; or status 2 and what to change, said once: a problem, another key, no run."""
     run = planned(tmp_path, base)
     status, printed = answered(run, capsys, ["--dry-run-only"])
     assert 0 == status, printed
-    assert "judge calls, estimated" in printed
+    assert "judge calls" in printed
     assert not run.folder.exists()
-
-
-def test_a_problem_found_before_stops_the_run_unless_told_otherwise(
-    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
-):
-    """Prompts that are all too long are a problem; the sentence says what fixes it."""
     run = planned(tmp_path, base)
     sampling = replace(run.experiment.sampling, max_prompt_tokens=1)
-    run = planned(tmp_path, base, sampling=sampling)
-    status, printed = answered(run, capsys)
-    assert 2 == status, printed
-    assert "before the first step: prompts" in printed
-    assert "max_prompt_tokens" in printed
-    assert "Traceback" not in printed
-
-
-def test_another_run_than_was_planned_is_refused(
-    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
-):
-    """Where claims, base, prompts or engines differ from the key's, nothing is trained."""
-    run = replace(planned(tmp_path, base), key="0" * 16)
-    status, printed = answered(run, capsys)
-    assert 2 == status
-    assert "the run's key is 0000000000000000" in printed
+    (tmp_path / "empty.json").write_text("{}", "utf-8")
+    missing, empty = str(tmp_path / "missing.json"), str(tmp_path / "empty.json")
+    long = planned(tmp_path, base, sampling=sampling)
+    cases: list[tuple[TrainingRun, list[str], tuple[str, str]]] = [
+        (long, [], ("before the first step: prompts", "max_prompt_tokens")),
+        (replace(run, key="0" * 16), [], ("the run's key is 0000000000000000", "")),
+        (run, ["--run", missing], (f"{missing} holds no training run", "No such file")),
+        (run, ["--run", empty], (f"{empty} holds no training run", "field '")),
+    ]
+    for refused, options, (said, why) in cases:
+        status, printed = answered(refused, capsys, options)
+        assert 2 == status, printed
+        assert 1 == printed.count(said), printed
+        assert why in printed, printed
+        assert "Traceback" not in printed
     assert not run.folder.exists()
 
 
-def test_a_file_that_holds_no_run_is_named(
-    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
-):
-    """One sentence, said once, and status 2, not a traceback; a missing field by its name."""
-    run = planned(tmp_path, base)
-    (tmp_path / "empty.json").write_text("{}", "utf-8")
-    for name, reason in (("missing", "No such file"), ("empty", "field '")):
-        status, printed = answered(run, capsys, ["--run", str(tmp_path / f"{name}.json")])
-        assert 2 == status
-        assert 1 == printed.count(f"{name}.json holds no training run")
-        assert reason in printed, printed
-        assert "Traceback" not in printed
-
-
-def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path, base: Path):
-    """None leaves the profile's; a recipe for the tiny judge takes the data folder's."""
-    experiment = run_of(tmp_path / "run", base).experiment
+def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path):
+    """None leaves the profile's; thinking has tokens of its own; ``tiny`` is the data folder's."""
     judge = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", endpoints=["u"])
-    assert judge is judge_for(judge, experiment)
-    thinking = judge_for(judge, replace(experiment, judge_thinking=True))
-    silent = judge_for(judge, replace(experiment, judge_thinking=False))
+    assert judge is judge_for(judge, EXPERIMENT)
+    thinking, silent = (
+        judge_for(judge, replace(EXPERIMENT, judge_thinking=thinks)) for thinks in (True, False)
+    )
     assert (True, False) == (thinking.thinks, silent.thinks)
     assert "m" == thinking.model
+    off = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", thinking="off")
+    on = judge_for(off, replace(EXPERIMENT, judge_thinking=True))
+    assert (1_024, 8_192) == tuple(one.sampling().max_tokens for one in (off, on))
+    assert "max_tokens=1024 thinking=off" in off.open().engine
+    assert "max_tokens=8192 thinking=on" in on.open().engine
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path)})
-    tiny = judge_for(resources_for(profile)["judge"], replace(experiment, judge="tiny")).open()
+    tiny = judge_for(resources_for(profile)["judge"], replace(EXPERIMENT, judge="tiny")).open()
     assert isinstance(tiny, TinyJudge)
     assert tmp_path / "tiny_judge" == tiny.folder
-    with pytest.raises(EngineMissing, match="no trained tiny judge"):
+    with pytest.raises(EngineMissing, match="tiny judge"):
         _ = tiny.engine
 
 
-def test_a_thinking_judge_has_tokens_for_its_thought(tmp_path: Path, base: Path):
-    """A recipe that switches it on gets the room with it; switched off, the room goes."""
-    experiment = run_of(tmp_path / "run", base).experiment
-    judge = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", thinking="off")
-    thinking = judge_for(judge, replace(experiment, judge_thinking=True))
-    assert (1_024, 8_192) == tuple(one.sampling().max_tokens for one in (judge, thinking))
-    assert "max_tokens=1024 thinking=off" in judge.open().engine
-    assert "max_tokens=8192 thinking=on" in thinking.open().engine
-
-
-@pytest.mark.parametrize(
-    ("word", "reply", "tokens"), [("off", 2_048, 120), ("on", 8_192, 1_000), ("512", 1_536, 632)]
-)
-def test_the_dry_run_gets_the_judges_limits(
-    tmp_path: Path, base: Path, word: str, reply: int, tokens: float
-):
-    """Its context as its server lists it, and the most that a reply may take of it."""
+def test_the_dry_run_gets_the_judges_limits(tmp_path: Path, base: Path):
+    """The context that its server lists, if it does, and the most that a reply may take of it."""
     models = {"data": [{"id": "other", "max_model_len": 9}, {"id": JUDGE, "max_model_len": 4_096}]}
+    run, limits = run_of(tmp_path / "run", base), []
     with FaultServer(usual=Answer(body=json.dumps(models).encode())) as served:
-        env = {"DECOMPOSERL_JUDGE_URL": served.url, "DECOMPOSERL_JUDGE_THINKING": word}
-        profile = profile_from_environment({"DECOMPOSERL_PROFILE": "paper"} | env)
-        facts = judge_facts(run_of(tmp_path / "run", base), profile)
-    assert (4_096, reply) == (facts.judge_context, facts.judge_reply)
-    assert facts.judge_tokens is not None
-    assert tokens == facts.judge_tokens.reply
-
-
-@pytest.mark.parametrize(
-    "body", [b"[]", b"{}", b'{"data": [{"id": 1}]}', b"<html>", b'{"data": 1}']
-)
-def test_a_list_without_a_context_says_nothing(body: bytes):
-    """None, whatever the endpoint says; and where nobody listens."""
-    with FaultServer(usual=Answer(body=body)) as served:
-        url = served.url
-        assert served_context(url, JUDGE, SecretStr("")) is None
-    assert served_context(url, JUDGE, SecretStr("")) is None
+        for word in ("off", "on", "512"):
+            env = {"DECOMPOSERL_JUDGE_URL": served.url, "DECOMPOSERL_JUDGE_THINKING": word}
+            profile = profile_from_environment({"DECOMPOSERL_PROFILE": "paper"} | env)
+            facts = judge_facts(run, profile)
+            limits.append((facts.judge_context, facts.judge_reply, facts.judge_tokens.reply))
+    assert [(4_096, 2_048, 120), (4_096, 8_192, 1_000), (4_096, 1_536, 632)] == limits
+    bodies = [b"[]", b"{}", b'{"data": [{"id": 1}]}', b"<html>", b'{"data": 1}']
+    with FaultServer([Answer(body=body) for body in bodies]) as served:
+        url, key = served.url, SecretStr("")
+        assert [None] * len(bodies) == [served_context(url, JUDGE, key) for _ in bodies]
+        assert len(bodies) == len(served.asked)
+    assert served_context(url, JUDGE, key) is None
 
 
 def test_of_several_processes_each_knows_its_place():
     """As ``accelerate launch`` sets it; alone without it."""
     assert (0, 1) == process_rank({})
     assert (3, 4) == process_rank({"RANK": "3", "WORLD_SIZE": "4"})
+
+
+VERSION = dict.fromkeys(("version", "ray_version", "ray_commit"), "4")
+ENDED = {"status": "SUCCEEDED", "entrypoint": "true", "driver_exit_code": DONE}
+
+IDS = ("submission_id", "job_id")
+
+
+class Dashboard(BaseHTTPRequestHandler):
+    """Takes a job that has ended at once, and has lost its output."""
+
+    stopped: list[str]  # of the subclass that a server has
+
+    def do_GET(self) -> None:
+        """Its version, or a job."""
+        job = {"type": "SUBMISSION", "submission_id": "job", "job_id": None, **ENDED}
+        lost = self.path.endswith("/logs")
+        self._answer(500 if lost else 200, VERSION if self.path == "/api/version" else job)
+
+    def do_POST(self) -> None:
+        """Take a job, or stop one."""
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        stops = self.path.endswith("/stop")
+        self.stopped += [self.path] * stops
+        self._answer(200, {"stopped": True} if stops else dict.fromkeys(IDS, "job"))
+
+    def _answer(self, status: int, body: Mapping[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's
+        """Say nothing."""
+
+
+@pytest.fixture
+def dashboard() -> Iterator[tuple[TrainingJobs, list[str]]]:
+    """Jobs at such a dashboard, and the stops that it was asked for."""
+    pytest.importorskip("ray")
+    stopped: list[str] = []
+    handler = type("Named", (Dashboard,), {"stopped": stopped})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    serving = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    serving.start()
+    yield TrainingJobs(address=f"http://127.0.0.1:{server.server_address[1]}"), stopped
+    server.shutdown()
+    server.server_close()
+    serving.join()
+
+
+def test_a_job_ends_as_it_did_and_is_stopped_by_an_interrupt(
+    tmp_path: Path, dashboard: tuple[TrainingJobs, list[str]]
+):
+    """The log says that its output is lost; between submission and wait the job is stopped too."""
+    (jobs, stopped), log = dashboard, tmp_path / "train.log"
+    assert DONE == jobs.run(["true"], log, 1, "a run")
+    title, lost, *_ = log.read_text("utf-8").splitlines()
+    assert ("== a run", True) == (title, "Ray job job" in lost)
+    assert [] == stopped
+
+    def interrupted(_: Mapping[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run(["true"], log, 1, "a run", interrupted)
+    assert ["/api/jobs/job/stop"] == stopped

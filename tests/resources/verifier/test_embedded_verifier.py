@@ -1,5 +1,6 @@
-"""The lexical verifier: confident where words decide, monotone in plain facts."""
+"""The lexical verifier, and the chunks and batches of every verifier: laws."""
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
 
-from decomposerl.errors import EngineError
+from decomposerl.errors import EngineError, EngineMissing
+from decomposerl.kernels.text_scan import sentences
 from decomposerl.text.sentences import split_sentences
+from resources.verifier.batches import batches
+from resources.verifier.chunk_tokens import ChunkTokens
+from resources.verifier.chunks import Measure, chunks, utf8_bytes, words
 from resources.verifier.evidence_match import FEATURES, match
 from resources.verifier.lexical import LexicalVerifier, load_weights
-from strategies import law
+from resources.verifier.questions import ClaimSplit, combined, questions
+from strategies import LAW, law
 
 EVIDENCE = (
     "Maria Keller was a Norwegian painter of the early school.\n"
@@ -43,29 +50,10 @@ def _p(claim: str, evidence: str = EVIDENCE) -> float:
     return float(VERIFIER.support_probability([(evidence, claim)])[0])
 
 
-@pytest.mark.parametrize("claim", SUPPORTED)
-def test_a_plainly_stated_claim_is_likely(claim: str):
-    """One sentence says it with the same numbers and names."""
-    assert _p(claim) > 0.8
-
-
-@pytest.mark.parametrize("claim", REFUTED)
-def test_a_plainly_contradicted_claim_is_unlikely(claim: str):
-    """One sentence says it with another number, name, polarity or an opposite word."""
-    assert _p(claim) < 0.2
-
-
-def test_pairs_written_by_hand_are_ranked():
-    """Every supported claim stands above every refuted one (AUC 1)."""
-    assert min(map(_p, SUPPORTED)) > max(map(_p, REFUTED))
-
-
-def test_the_same_pairs_get_the_same_probabilities():
-    """A fresh engine, and the same one again, answer alike."""
-    pairs = [(EVIDENCE, claim) for claim in (*SUPPORTED, *REFUTED)]
-    first, second = (VERIFIER.support_probability(pairs) for _ in range(2))
-    assert np.array_equal(first, second)
-    assert np.array_equal(first, LexicalVerifier().support_probability(pairs))
+def test_plain_claims_are_likely_and_contradicted_ones_are_not():
+    """One sentence says it, or says it with another number, name, polarity or opposite word."""
+    assert {} == {claim: _p(claim) for claim in SUPPORTED if _p(claim) <= 0.8}
+    assert {} == {claim: _p(claim) for claim in REFUTED if _p(claim) >= 0.2}
 
 
 @pytest.mark.parametrize(
@@ -78,22 +66,10 @@ def test_the_same_pairs_get_the_same_probabilities():
     ],
 )
 def test_a_contradicting_fact_lowers_the_probability(better: str, worse: str):
-    """A wrong number, name, polarity or opposite, all else as stated, never helps."""
+    """A wrong number, name, polarity or opposite never helps; nor evidence that doubts it."""
     assert _p(better) > _p(worse)
-
-
-def test_doubt_beside_a_statement_lowers_the_probability():
-    """Evidence that calls the statement false does not support it."""
     doubted = EVIDENCE.replace("in Bergen.", "in Bergen. That statement is false.")
     assert _p("Keller was born in Oslo in 1963.", doubted) < _p("Keller was born in Oslo in 1963.")
-
-
-def test_weights_have_the_signs_of_their_meaning():
-    """Coverage never speaks against a claim, contradiction never for it."""
-    weights = dict(zip(FEATURES, load_weights().weights, strict=True))
-    assert all(weights[name] >= 0 for name in ("overlap", "overlap_all", "near"))
-    against = [n for n in FEATURES if n.startswith(("near_", "swapped_", "doubt", "numbers_"))]
-    assert all(weights[name] <= 0 for name in against)
 
 
 @law(60)
@@ -107,38 +83,31 @@ def test_any_pair_gets_a_probability(evidence: str, claim: str):
 @law(20)
 @given(order=st.permutations(range(len(SUPPORTED + REFUTED))))
 def test_the_batch_does_not_matter(order: list[int]):
-    """A pair's probability depends on the pair alone."""
+    """A pair's probability depends on the pair alone, bit for bit in the same batch."""
     claims = SUPPORTED + REFUTED
     together = VERIFIER.support_probability([(EVIDENCE, claims[i]) for i in order])
     assert np.allclose([_p(claims[i]) for i in order], together, atol=1e-6)
-
-
-def test_no_pair_gives_no_probability():
-    """An empty question has an empty answer."""
+    again = LexicalVerifier().support_probability([(EVIDENCE, claims[i]) for i in order])
+    assert np.array_equal(again, together)
     assert 0 == len(VERIFIER.support_probability([]))
 
 
-def test_edited_weights_are_refused(tmp_path: Path):
-    """A weights file changed by hand no longer carries its own fingerprint."""
+def test_other_weights_are_refused(tmp_path: Path):
+    """Without fingerprint, or of other features; coverage never speaks against a claim."""
     path = tmp_path / "weights.json"
     load_weights().save(path)
     assert load_weights() == load_weights(path)
     path.write_text(path.read_text("utf-8").replace('"rules": 2', '"rules": 3'), "utf-8")
     with pytest.raises(EngineError, match="fingerprint"):
         load_weights(path)
-
-
-def test_weights_of_other_features_are_refused(tmp_path: Path):
-    """Weights fitted for an earlier feature set are not applied to this one."""
-    path = tmp_path / "weights.json"
     replace(load_weights(), features=("one",)).save(path)
     with pytest.raises(EngineError, match="other features"):
         load_weights(path)
-
-
-def test_the_engine_names_its_weights():
-    """They decide the answers, so they keep stored results apart."""
     assert f"lexical_verifier:{load_weights().fingerprint}" == VERIFIER.engine
+    weights = dict(zip(FEATURES, load_weights().weights, strict=True))
+    assert all(weights[name] >= 0 for name in ("overlap", "overlap_all", "near"))
+    against = [n for n in FEATURES if n.startswith(("near_", "swapped_", "doubt", "numbers_"))]
+    assert all(weights[name] <= 0 for name in against)
 
 
 WORDS = [f"k{chr(97 + i % 26)}{chr(97 + i // 26 % 26)}{chr(97 + i // 676)}" for i in range(4_000)]
@@ -163,14 +132,138 @@ def test_a_pair_at_the_limits_of_size_is_read(pair: tuple[str, str]):
 
 
 def test_a_claim_is_found_in_a_sentence_that_is_too_long_to_align():
-    """The part that holds most of the claim's words is the one that is aligned."""
+    """In the part with most of its words; a full stop after an abbreviation ends no sentence."""
     near = FEATURES.index("near")
     claim = " ".join(WORDS[:200])
     for evidence in (f"{claim} " + "filler " * 50_000, "filler " * 50_000 + claim):
         assert match(evidence, claim)[near] == 1.0
-
-
-def test_a_sentence_of_abbreviations_is_one():
-    """A full stop after an initial or an abbreviation ends no sentence; a line break does."""
     assert ["Mr. A. B went to U.S. Steel."] == split_sentences(" Mr. A. B went to U.S. Steel. ")
     assert ["A.", "B."] == split_sentences("A.\nB.")
+
+
+sentence = st.lists(st.text("abcdeé", min_size=1, max_size=6), min_size=1, max_size=7).map(
+    lambda parts: " ".join(["X", *parts]) + "."
+)
+documents = st.lists(st.tuples(sentence, st.sampled_from([" ", "\n", "  ", "\n\n"])), max_size=15)
+prose = documents.map(lambda parts: "".join(text + gap for text, gap in parts))
+measures = st.sampled_from([words, utf8_bytes])
+budgets = st.integers(1, 40)
+
+
+@LAW
+@given(st.text(), budgets)
+def test_no_text_loses_anything_but_white_space(document: str, budget: int):
+    """Whatever the evidence holds, its characters come out in order."""
+    assert "".join(document.split()) == "".join("".join(chunks(document, budget, words)).split())
+
+
+@LAW
+@given(prose, budgets, measures)
+def test_chunks_hold_all_sentences_in_order(document: str, budget: int, measure: Measure):
+    """None is lost, cut or moved; a chunk over the budget is one sentence, others are full."""
+    found = chunks(document, budget, measure)
+    assert sentences(document) == [one for chunk in found for one in sentences(chunk)]
+    sizes = [sum(measure(sentences(chunk))) for chunk in found]
+    for chunk, size in zip(found, sizes, strict=True):
+        assert size <= budget or len(sentences(chunk)) == 1
+        sent = len(chunk.encode()) if measure is utf8_bytes else 0
+        assert sent <= budget or len(sentences(chunk)) == 1
+    for size, following in zip(sizes, found[1:], strict=False):
+        assert size + measure(sentences(following))[0] > budget
+
+
+def test_lines_stay_lines():
+    """Rows of a table keep their breaks; one NaN leaves its own pair without a score."""
+    assert ["Ice melts. Rain falls.\nE f"] == chunks(
+        "Ice melts.  Rain falls.\n\n  E f \n", 500, words
+    )
+    assert [] == chunks(" \n ", 500, words)
+    with pytest.raises(ValueError, match="at least 1"):
+        chunks("Ice melts.", 0, words)
+    found = questions([("Ice melts. Rain falls.", "X"), ("Ice melts.", "X")], 2, words, "whole")
+    assert 3 == len(found.asked)
+    scores = combined(np.array([0.9, np.nan, 0.2]), found.shapes)
+    assert np.isnan(scores[0])
+    assert 0.2 == scores[1]
+
+
+@LAW
+@given(
+    st.lists(st.tuples(prose, prose), max_size=4),
+    budgets,
+    st.sampled_from(["whole", "min_over_sentences"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_best_chunk_counts_for_the_weakest_part(
+    pairs: list[tuple[str, str]], budget: int, split: ClaimSplit, seed: int
+):
+    """Combined scores are the plain double loop's, for any pairs."""
+    rng = random.Random(seed)
+    found = questions(pairs, budget, words, split)
+    table = {asked: rng.random() for asked in found.asked}
+    expected = []
+    for evidence, claim in pairs:
+        parts = sentences(claim) if split != "whole" and claim.strip() else [claim]
+        pieces = chunks(evidence, budget, words) or [""]
+        expected.append(min(max(table[piece, part] for piece in pieces) for part in parts))
+    scores = np.array([table[asked] for asked in found.asked], dtype=np.float64)
+    assert expected == combined(scores, found.shapes).tolist()
+
+
+rows = st.lists(st.lists(st.integers(1, 9), max_size=12), max_size=25)
+
+
+@LAW
+@given(rows, st.integers(1, 60))
+def test_batches_hold_each_row_once(some: list[list[int]], most: int):
+    """Every row comes back whole where it stood, no batch is above the limit but a lone row."""
+    seen: dict[int, list[int]] = {}
+    for batch in batches(some, most):
+        padded, mask = batch.padded(0), batch.mask()
+        assert padded.size <= most or 1 == len(batch.rows)
+        for row, ids, flags in zip(batch.rows, padded, mask, strict=True):
+            assert row not in seen
+            seen[row] = ids[flags == 1].tolist()
+            assert (ids[flags == 0] == 0).all()
+    assert dict(enumerate(some)) == seen
+
+
+def test_batches_are_little_padding():
+    """Of rows of 10 to 500 tokens, padding is below a tenth; in the order given, over a third."""
+    rng = random.Random(5)
+    some = [[1] * rng.randint(10, 500) for _ in range(400)]
+    tokens = sum(map(len, some))
+    sorted_size = sum(batch.padded(0).size for batch in batches(some, 8_192))
+    given_size = sum(16 * max(map(len, some[at : at + 16])) for at in range(0, 400, 16))
+    assert sorted_size < 1.1 * tokens
+    assert given_size > 1.33 * tokens
+
+
+@pytest.fixture(scope="module")
+def bpe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a byte-level tokenizer without merges: a token a byte."""
+    folder = tmp_path_factory.mktemp("bytes-model")
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({one: i for i, one in enumerate(letters)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@LAW
+@given(texts=st.lists(sentence | st.text(), max_size=5))
+def test_chunks_are_measured_by_the_models_tokenizer_where_it_is_here(bpe: Path, texts: list[str]):
+    """Its tokens and one a sentence for what joins; bytes where there is none, or by name."""
+    own, named = ChunkTokens("", str(bpe)), ChunkTokens(str(bpe), "nobody/nothing", "abc")
+    assert utf8_bytes(texts) == own.count(texts).tolist() == named.count(texts).tolist()
+    assert f"tokens:{bpe.name}+joint" == own.unit == named.unit
+
+    for counter in (ChunkTokens("", "nobody/nothing"), ChunkTokens("bytes", "x", "abc")):
+        assert utf8_bytes(texts) == counter.count(texts).tolist()
+        assert "bytes" == counter.unit
+
+
+def test_a_tokenizer_that_was_named_and_is_not_there_is_an_error():
+    """Bytes never stand in for what a person asked for."""
+    with pytest.raises(EngineMissing, match=r"hf download nobody/nothing tokenizer\.json"):
+        ChunkTokens("nobody/nothing", "org/model").count(["one"])

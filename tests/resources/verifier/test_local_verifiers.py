@@ -1,0 +1,419 @@
+"""Verifiers in process against a plain computation, and your own at an endpoint or in process."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedTokenizerBase,
+)
+
+from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from decomposerl.prompts.minicheck import MiniCheckForm
+from decomposerl.prompts.template import inline_prompt, parse_prompt
+from decomposerl.prompts.verifier import ONE_TOKEN, VerifierForm
+from fault_server import BROKEN, MODEL, REFUSED, Answer, FaultServer, replying
+from project import ROOT
+from resources.chat.client import ChatClient
+from resources.chat.settings import ChatSettings
+from resources.store.result_store import ResultStores
+from resources.verifier.chunks import chunks
+from resources.verifier.classifier import ClassifierVerifier
+from resources.verifier.minicheck_form import own_form
+from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
+from resources.verifier.own_chat import OwnChatVerifier
+from resources.verifier.questions import ClaimSplit
+from resources.verifier.stored import StoredVerifier
+from tiny_models import tiny_deberta, tiny_gpt2, tiny_roberta, tiny_t5
+
+BUILDERS = {
+    "flan-t5-large": tiny_t5,
+    "deberta-v3-large": tiny_deberta,
+    "roberta-large": tiny_roberta,
+}
+every_model = pytest.mark.parametrize("name", sorted(BUILDERS))
+PREFIX = "the mat: "
+FORM = MiniCheckForm(
+    "published",
+    parse_prompt(
+        "minicheck", f"<!-- section: pair -->\n{PREFIX}{{document}}{{separator}}{{claim}}"
+    ),
+)
+CLOSE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("models")
+    return {name: build(root / name) for name, build in BUILDERS.items()}
+
+
+def given() -> MiniCheckForm:
+    """The form of these tests, with a prefix that tiny T5 can read."""
+    return FORM
+
+
+def prose(rng: random.Random, count: int) -> str:
+    """Sentences of 3 to 9 small words, now and then on a new line."""
+    words = "cat sat mat dog ran Paris London was born in won a prize the".split()
+    parts = [" ".join(rng.choices(words, k=rng.randint(3, 9))) for _ in range(count)]
+    return "".join(f"The {part}.{rng.choice([' ', ' ', chr(10)])}" for part in parts)
+
+
+def some_pairs(count: int, most_sentences: int, seed: int = 7) -> list[tuple[str, str]]:
+    rng = random.Random(seed)
+    sizes = [rng.randint(1, most_sentences) for _ in range(count)]
+    return [(prose(rng, size), prose(rng, 1).strip()) for size in sizes]
+
+
+class Reference:
+    """The published recipe, one chunk at a time, without padding, masks or batches."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        """Load the model anew."""
+        kind: Any = AutoModelForSequenceClassification
+        if name == "flan-t5-large":
+            kind = AutoModelForSeq2SeqLM
+        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+        self.model, self.is_t5 = kind.from_pretrained(folder).eval(), kind is AutoModelForSeq2SeqLM
+
+    def probability(self, chunk: str, claim: str) -> float:
+        """P(supported) by exponentials written out."""
+        prefix = PREFIX if self.is_t5 else ""
+        text = prefix + chunk + str(self.tokenizer.eos_token) + claim
+        return self.of_ids(self.tokenizer(text)["input_ids"])
+
+    def of_ids(self, ids: list[int]) -> float:
+        """P(supported) of one row of token ids."""
+        row = torch.tensor([ids])
+        with torch.no_grad():
+            if self.is_t5:
+                logits = self.model(input_ids=row, decoder_input_ids=torch.tensor([[0]])).logits
+                no, yes = logits[0, 0, 3].item(), logits[0, 0, 209].item()
+            else:
+                no, yes = self.model(input_ids=row).logits[0].tolist()
+        return 1.0 / (1.0 + float(np.exp(no - yes)))
+
+    def sizes(self, texts: Sequence[str]) -> list[int]:
+        """Words for T5, tokens for the others."""
+        if self.is_t5:
+            return [len(text.split()) for text in texts]
+        return [len(self.tokenizer.tokenize(text)) for text in texts]
+
+
+@every_model
+def test_batches_with_padding_give_the_plain_numbers(folders: dict[str, Path], name: str):
+    """Any batch width and order gives what one unpadded row at a time gives, to 1e-5."""
+    pairs, reference = some_pairs(24, 9), Reference(name, folders[name])
+    expected = [reference.probability(document.strip(), claim) for document, claim in pairs]
+    assert np.ptp(expected) > 0.1, "a model that answers everything alike proves nothing"
+    for most in (1, 700, 100_000):
+        verifier = LocalMiniCheck(name, str(folders[name]), batch_tokens=most, form=given)
+        assert np.allclose(expected, verifier.support_probability(pairs), rtol=0, atol=CLOSE)
+    backward = verifier.support_probability(pairs[::-1])
+    assert np.allclose(expected, backward[::-1], rtol=0, atol=CLOSE)
+
+
+@every_model
+def test_long_evidence_scores_as_its_best_chunk(folders: dict[str, Path], name: str):
+    """Evidence over the budget is read in pieces; the best of them counts."""
+    rng = random.Random(3)
+    lines = [prose(rng, 12).replace("\n", " ").strip() for _ in range(14)]
+    reference, claim = Reference(name, folders[name]), "The cat ran."
+    verifier = LocalMiniCheck(name, str(folders[name]), form=given)
+    pieces = chunks("\n".join(lines), MODELS[name].budget, reference.sizes)
+    assert len(pieces) > 1
+    expected = [reference.probability(piece, claim) for piece in pieces]
+    (found,) = verifier.support_probability([("\n".join(lines), claim)])
+    assert found == pytest.approx(max(expected), abs=CLOSE)
+    assert found > min(expected) + 10 * CLOSE
+
+
+@every_model
+def test_the_weakest_sentence_decides_where_claims_are_split(folders: dict[str, Path], name: str):
+    """The split claim scores as its weakest sentence, the whole claim as one text."""
+    reference, evidence = Reference(name, folders[name]), "The dog was born in London."
+    claim = "The cat sat. Paris won a prize. The mat ran to the dog."
+    parts = [part + "." for part in claim.rstrip(".").split(". ")]
+    weakest = min(reference.probability(evidence, part) for part in parts)
+    whole = reference.probability(evidence, claim)
+    splits: dict[ClaimSplit, float] = {"whole": whole, "min_over_sentences": weakest}
+    for split, expected in splits.items():
+        verifier = LocalMiniCheck(name, str(folders[name]), claim_split=split, form=given)
+        (found,) = verifier.support_probability([(evidence, claim)])
+        assert found == pytest.approx(expected, abs=CLOSE)
+
+
+def test_a_question_keeps_its_claim(folders: dict[str, Path]):
+    """An endless sentence loses its end, the claim nothing; blank texts are asked as they are."""
+    name, claim = "roberta-large", "The cat ran."
+    reference = Reference(name, folders[name])
+    ids = reference.tokenizer("the cat " * 100, add_special_tokens=False)["input_ids"]
+    tail = reference.tokenizer(f"{reference.tokenizer.eos_token}{claim}")["input_ids"][1:]
+    kept = [0, *ids[: 512 - 1 - len(tail)], *tail]
+    assert 512 == len(kept) < len(ids)
+    (found,) = LocalMiniCheck(name, str(folders[name])).support_probability(
+        [("the cat " * 100, claim)]
+    )
+    assert found == pytest.approx(reference.of_ids(kept), abs=CLOSE)
+    path = folders["flan-t5-large"]
+    reference = Reference("flan-t5-large", path)
+    verifier = LocalMiniCheck(path=str(path), claim_split="min_over_sentences", form=given)
+    found = verifier.support_probability([(" \n ", "The cat."), ("The cat.", "")])
+    expected = [reference.probability("", "The cat."), reference.probability("The cat.", "")]
+    assert np.allclose(expected, found, rtol=0, atol=CLOSE)
+    assert (0,) == verifier.support_probability([]).shape
+
+
+def test_engine_names_keep_apart_whatever_decides(folders: dict[str, Path], tmp_path: Path):
+    """Model, weights, number type, split, not the device; half the bits say nearly the same."""
+    path = str(folders["roberta-large"])
+    other = tiny_roberta(tmp_path / "roberta-large", seed=1)
+    different = [
+        LocalMiniCheck("roberta-large", path),
+        LocalMiniCheck("roberta-large", str(other)),
+        LocalMiniCheck("roberta-large", path, dtype="bfloat16"),
+        LocalMiniCheck("roberta-large", path, claim_split="min_over_sentences"),
+        LocalMiniCheck("deberta-v3-large", str(folders["deberta-v3-large"])),
+    ]
+    assert len(different) == len({verifier.engine for verifier in different})
+    assert different[0].engine == LocalMiniCheck("roberta-large", path, device="cuda").engine
+    pairs, path = some_pairs(8, 3), str(folders["deberta-v3-large"])
+    full, half = (
+        LocalMiniCheck("deberta-v3-large", path, dtype=dtype).support_probability(pairs)
+        for dtype in ("float32", "bfloat16")
+    )
+    assert np.allclose(full, half, rtol=0, atol=0.15)
+    assert not np.array_equal(full, half)
+    assert np.float64 == half.dtype
+
+
+def test_the_form_names_flan_t5_and_changes_what_it_reads(folders: dict[str, Path]):
+    """Its origin and text are in the engine's name; the other two read no words and need none."""
+    path, pairs = str(folders["flan-t5-large"]), some_pairs(6, 3)
+
+    def missing() -> MiniCheckForm:
+        raise EngineMissing("no form")
+
+    own, published = LocalMiniCheck(path=path), LocalMiniCheck(path=path, form=given)
+    assert "prompt=own@" in own.engine
+    assert published.engine == own.engine.replace(own_form().label, FORM.label)
+    apart = np.abs(own.support_probability(pairs) - published.support_probability(pairs))
+    assert apart.max() > 10 * CLOSE
+    with pytest.raises(EngineMissing, match="no form"):
+        _ = LocalMiniCheck(path=path, form=missing).engine
+    other = LocalMiniCheck("roberta-large", str(folders["roberta-large"]), form=missing)
+    assert "prompt" not in other.engine
+    assert (6,) == other.support_probability(pairs).shape
+
+
+def test_stored_scores_load_no_model_again(folders: dict[str, Path], tmp_path: Path):
+    """A second run over the same pairs asks nothing and gives the same numbers."""
+    pairs, path = some_pairs(5, 3), str(folders["flan-t5-large"])
+    first = StoredVerifier(LocalMiniCheck(path=path), ResultStores(tmp_path))
+    second = StoredVerifier(engine := LocalMiniCheck(path=path), ResultStores(tmp_path))
+    expected = first.support_probability(pairs)
+    assert np.array_equal(expected, second.support_probability(pairs))
+    assert (0, 5) == (second.calls, second.hits)
+    assert "_model" not in vars(engine)
+
+
+def test_what_is_missing_is_named_with_its_command(folders: dict[str, Path], tmp_path: Path):
+    """An empty folder or cache by the download; a GPU, before weights are read, by its setting."""
+    with pytest.raises(EngineMissing, match="hf download lytang/MiniCheck-Flan-T5-Large") as error:
+        LocalMiniCheck(path=str(tmp_path)).support_probability([("a", "b")])
+    assert f"--local-dir {tmp_path}" in str(error.value)
+    with pytest.raises(EngineMissing, match="MiniCheck-RoBERTa-Large --revision 0123abc"):
+        _ = LocalMiniCheck("roberta-large", revision="0123abc").engine
+    if not torch.cuda.is_available():
+        verifier = LocalMiniCheck(path=str(folders["flan-t5-large"]), device="cuda")
+        with pytest.raises(EngineMissing, match="'cuda'"):
+            verifier.support_probability([("a", "b")])
+
+
+def test_a_downloaded_model_is_named_by_its_commit(folders: dict[str, Path], tmp_path: Path):
+    """A branch in the cache of the process's environment stands for its commit's folder."""
+    repository = tmp_path / "models--lytang--MiniCheck-RoBERTa-Large"
+    commit = "0123456789abcdef" * 2 + "01234567"
+    shutil.copytree(folders["roberta-large"], repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    code = (
+        "from resources.verifier.minicheck_local import LocalMiniCheck\n"
+        "verifier = LocalMiniCheck('roberta-large')\n"
+        "print(verifier.engine, verifier._folder)"
+    )
+    environment = os.environ | {"HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    words, how = [sys.executable, "-c", code], {"capture_output": True, "text": True}
+    done = subprocess.run(words, env=environment, cwd=ROOT, check=True, **how)
+    engine, folder = done.stdout.split()
+    assert engine == "minicheck:roberta-large@0123456789ab:float32:400tokens:whole:r1"
+    assert folder == str(repository / "snapshots" / commit)
+
+
+PROMPT = inline_prompt("verifier", {"user": "{document}\n{claim}"})
+PAIR = inline_prompt("verifier", {"pair": "{document} So: {claim}?"})
+PAIRS = [("the cat sat on a mat", "the dog ran"), ("the dog ran to Paris", "a cat was born")]
+LONG = ("The cat sat on a mat. The dog ran to London. The prize was won in Paris.", "the dog ran")
+Make = Callable[..., OwnChatVerifier]
+
+
+def spelled(**chances: float) -> Answer:
+    """A reply of one token with these log probabilities."""
+    likely = [{"token": word, "logprob": chance} for word, chance in chances.items()]
+    token = {**likely[0], "top_logprobs": likely}
+    message = {"content": likely[0]["token"]}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    return Answer(change={"choices": [choice | {"logprobs": {"content": [token]}}]})
+
+
+@pytest.fixture
+def clients() -> Iterator[list[ChatClient]]:
+    """The clients of a test, closed after it."""
+    made: list[ChatClient] = []
+    yield made
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def verifier(clients: list[ChatClient], tmp_path: Path) -> Make:
+    """A verifier at a server's endpoint, by its settings; all store their replies."""
+
+    def made(served: FaultServer, *, logprobs: bool = True, **fields: Any) -> OwnChatVerifier:  # noqa: ANN401
+        chosen = ChatSettings(
+            model=MODEL, endpoints=(served.url,), attempts=1, needs_logprobs=logprobs
+        )
+        clients.append(ChatClient(chosen, tmp_path))
+        form = fields.pop("form", VerifierForm(PROMPT))
+        return OwnChatVerifier(
+            clients[-1], lambda: ("prompt=entry@0", form), **{"budget": 1_000, **fields}
+        )
+
+    return made
+
+
+def test_the_best_chunk_counts_and_costs_are_summed(verifier: Make):
+    """One request a chunk; the share of both words; a second time nothing is asked."""
+    script = [spelled(No=-0.2, Yes=-2.0), spelled(Yes=-0.1, No=-3.0), spelled(No=-0.1)]
+    with FaultServer(script) as served:
+        form = replace(VerifierForm(PROMPT), sampling=replace(ONE_TOKEN, max_tokens=8))
+        engine = verifier(served, budget=25, form=form)
+        (one,) = engine.answers([LONG])
+        (again,) = engine.answers([LONG])
+        assert 3 == len(served.asked)
+    best = np.exp(-0.1) / (np.exp(-0.1) + np.exp(-3.0))
+    assert best == pytest.approx(one.probability) == pytest.approx(again.probability)
+    assert (30, 15, False, True) == (
+        *(one.prompt_tokens, one.completion_tokens),
+        *(one.cached, again.cached),
+    )
+    raw = verifier(served, budget=25, score="raw", form=form)
+    assert [pytest.approx(np.exp(-0.1))] == raw.support_probability([LONG]).tolist()
+    assert raw.engine != engine.engine
+
+
+def test_a_reply_that_cannot_be_read_is_no_failure_of_the_endpoint(verifier: Make):
+    """It has no probability and no failure; a refused request has its reason, others go on."""
+    with FaultServer([spelled(Yes=-0.1)], usual=spelled(Perhaps=-0.1)) as served:
+        first, second = verifier(served).answers(PAIRS)
+    assert (1.0, "") == (first.probability, first.failure)
+    assert np.isnan(second.probability)
+    assert "" == second.failure
+    with FaultServer([REFUSED]) as served:
+        _, refused = verifier(served).answers([PAIRS[0], LONG])
+    assert refused.failure.startswith("refused: ")
+    assert np.isnan(refused.probability)
+
+
+def test_a_text_verdict_needs_no_log_probabilities(verifier: Make):
+    """The last word counts; and each setting is part of the engine's name."""
+    form = VerifierForm(PROMPT, ("attributable",), ("not attributable",), "text")
+    form = replace(form, sampling=replace(form.sampling, max_tokens=99, top_logprobs=0))
+    with FaultServer(usual=replying("[Inference] Fine. [Not Attributable]")) as served:
+        engine = verifier(served, form=form, logprobs=False)
+        assert [0.0, 0.0] == engine.support_probability(PAIRS).tolist()
+        assert "logprobs" not in served.asked[0]
+    with FaultServer() as served:
+        warm = replace(VerifierForm(PROMPT).sampling, temperature=0.5)
+        forms = [VerifierForm(PROMPT, ("a",)), VerifierForm(PROMPT, sampling=warm)]
+        engines = [verifier(served, form=form) for form in forms]
+        engines += [verifier(served), verifier(served, budget=9)]
+        assert 4 == len({one.engine for one in engines})
+
+
+@pytest.mark.parametrize(
+    ("usual", "said"), [(BROKEN, "server_error"), (replying("Yes"), "no_logprobs")]
+)
+def test_an_endpoint_that_cannot_answer_is_one_error(usual: Answer, said: str, verifier: Make):
+    """Dead, or without log probabilities: no table of unread claims."""
+    with FaultServer(usual=usual) as served:
+        answers = verifier(served).answers
+        with pytest.raises(EngineError, match=said):
+            answers(PAIRS)
+
+
+def plainly(folder: Path, *texts: str, supported: int = 1) -> float:
+    """P(supported) of one unpadded row."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        logits = model(**tokenizer(*texts, return_tensors="pt")).logits
+    return float(logits.softmax(-1)[0, supported])
+
+
+@pytest.mark.parametrize("name", ["roberta-large", "deberta-v3-large"])
+def test_a_classifier_reads_a_pair_or_the_text_of_its_form(folders: dict[str, Path], name: str):
+    """As the model reads one unpadded row; the class of support is a setting."""
+    folder = folders[name]
+    pairs = [plainly(folder, *one) for one in PAIRS]
+    forms = [plainly(folder, f"{one} So: {claim}?") for one, claim in PAIRS]
+    made = ClassifierVerifier(str(folder)).support_probability(PAIRS)
+    formed = ClassifierVerifier(str(folder), form=PAIR).support_probability(PAIRS)
+    other = ClassifierVerifier(str(folder), supported_class=0).support_probability(PAIRS)
+    assert np.allclose(pairs, made, rtol=0, atol=CLOSE)
+    assert np.allclose(forms, formed, rtol=0, atol=CLOSE)
+    assert np.allclose(1.0, made + other, rtol=0, atol=CLOSE)
+    assert np.ptp([*pairs, *forms]) > CLOSE, "a model that answers all alike proves nothing"
+
+
+def test_a_long_text_is_its_best_chunk_and_never_too_long(folders: dict[str, Path]):
+    """Chunks at sentence ends; one that is longer than the context loses its end, not the claim."""
+    folder = folders["roberta-large"]
+    chunked = ClassifierVerifier(str(folder), chunk=30).support_probability([LONG])
+    parts = [f"{one.strip()}." for one in LONG[0].split(".") if one]
+    best = max(plainly(folder, part, LONG[1]) for part in parts)
+    assert [pytest.approx(best, abs=CLOSE)] == chunked.tolist()
+    cut = ClassifierVerifier(str(folder), chunk=400, context=40)
+    kept = cut._encoded(*LONG)["input_ids"]
+    assert 40 == len(kept)
+    whole = cut._tokenizer.decode(kept)
+    assert whole.count(LONG[1]) == 1
+    assert whole.startswith("<s>The cat")
+
+
+def test_a_decoder_is_a_classifier_too(tmp_path: Path, folders: dict[str, Path]):
+    """Rows of any length in a batch; the command that brings one, a class that it lacks."""
+    folder = tiny_gpt2(tmp_path / "gpt2")
+    together = ClassifierVerifier(str(folder), form=PAIR).support_probability(PAIRS)
+    alone = [plainly(folder, f"{document} So: {claim}?") for document, claim in PAIRS]
+    assert together == pytest.approx(alone, abs=CLOSE)
+    with pytest.raises(EngineMissing, match="hf download nobody/nothing --revision main"):
+        ClassifierVerifier("nobody/nothing").support_probability(PAIRS)
+    with pytest.raises(EngineMissing, match="neither a folder nor a hub model"):
+        ClassifierVerifier("/no/such/folder").support_probability(PAIRS)
+    wrong = ClassifierVerifier(str(folders["roberta-large"]), supported_class=2)
+    with pytest.raises(ConfigError, match="has 2 classes, 0 to 1; supported_class is 2"):
+        wrong.support_probability(PAIRS)

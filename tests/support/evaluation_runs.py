@@ -1,0 +1,54 @@
+"""Systems opened over a data folder, as a run of the evaluation does, and what they predict."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from decomposerl.evaluation.systems import System
+from decomposerl.schemas import BENCHMARK_CLAIMS
+from evaluation_graph import SYSTEMS, claim_row
+from resources.evaluation.generation import Generated
+from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.opened_system import OpenedSystem
+from resources.store.parquet import DataFolder
+from resources.verifier.resource import VerifierResource
+
+BY_KEY = {one.key: one for one in SYSTEMS}
+
+
+def frame_of_claims(*rows: dict[str, object]) -> pl.DataFrame:
+    """A test set of these claims."""
+    return BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
+
+
+@contextmanager
+def opened(
+    folder: Path,
+    system: System | str,
+    samples: int = 0,
+    **fields: Any,  # noqa: ANN401 - of the resource
+) -> Iterator[OpenedSystem]:
+    """A system, by itself or its key, with the engines of a data folder; ``fields`` are theirs."""
+    one = BY_KEY[system] if isinstance(system, str) else system
+    by = EvaluationModelResource(**{"results_dir": str(folder / "results"), **fields})
+    verifier = VerifierResource(results_dir=by.results_dir)
+    try:
+        yield by.opened(one, DataFolder(base_dir=str(folder)), verifier, samples=samples)
+    finally:
+        by.close()
+
+
+def predicted(
+    folder: Path,
+    system: System | str,
+    claims: pl.DataFrame | int = 2,
+    **fields: Any,  # noqa: ANN401 - of the resource
+) -> Generated:
+    """Its predictions of some claims, or of the first ones; none may fail."""
+    if isinstance(claims, int):
+        claims = frame_of_claims(*map(claim_row, range(claims)))
+    with opened(folder, system, **fields) as one:
+        return one.predict("fever", claims, 0.0, str)
