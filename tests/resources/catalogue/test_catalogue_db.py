@@ -33,7 +33,7 @@ from resources.catalogue.database import (
     read_stages,
     read_table,
 )
-from resources.catalogue.training_views import ATTEMPTS, attempts
+from resources.catalogue.views import ATTEMPTS, attempts
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
 from resources.training.rollout_log import LogTable, read_log
 from training_files import COUNTING, EXPERIMENT, write_policy

@@ -25,7 +25,7 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.program_parser import parse_program
 from decomposerl.baselines.replies import read_list, read_truth
 from decomposerl.errors import ConfigError
-from decomposerl.text.number_lists import lists_more
+from decomposerl.text.numbers import lists_more
 from evaluation_parts import shelf
 from fakes import ScriptedVerifier
 from fault_server import MODEL, FaultServer, replying

@@ -14,8 +14,7 @@ from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.kernels.text_scan import sentences
 from decomposerl.text.sentences import split_sentences
 from resources.verifier.batches import batches
-from resources.verifier.chunk_tokens import ChunkTokens
-from resources.verifier.chunks import Measure, chunks, utf8_bytes, words
+from resources.verifier.chunks import ChunkTokens, Measure, chunks, utf8_bytes, words
 from resources.verifier.evidence_match import FEATURES, match
 from resources.verifier.lexical import LexicalVerifier, load_weights
 from resources.verifier.questions import ClaimSplit, combined, questions
