@@ -10,7 +10,7 @@ import dagster as dg
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import profile_from_environment
 from ledger import digest
-from ledger_commands import plain_environment
+from ledger_inputs import plain_environment
 
 PROFILES = ("embedded", "local", "paper")
 
