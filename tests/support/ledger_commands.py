@@ -55,7 +55,7 @@ def _declared(parameter: Any) -> str:  # noqa: ANN401 - the same
 
 def _answer(line: str, folder: Path) -> str:
     """The exit code and the last line on standard error, without the paths of this machine."""
-    done = call(line)
+    done = call(line, codes=range(256))
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         return f"{done.exit_code}: {type(done.exception).__name__}: {done.exception}"
     lines = [one.strip(_FRAME) for one in _ANSI.sub("", done.stderr).splitlines()]

@@ -34,17 +34,12 @@ def plain_environment(**variables: str) -> Iterator[None]:
         os.environ.update(before)
 
 
-def call(line: str) -> Result:
-    """Run a shell line in this process: variables, then a command of ``decomposerl``."""
+def call(line: str, codes: Collection[int] = (0,)) -> Result:
+    """Run a shell line in this process: variables, then a command that ends with such a code."""
     words = shlex.split(line)
     given = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
     with plain_environment(**(_FOLDERS | given)):
-        return CliRunner().invoke(app, words[len(given) :])
-
-
-def output(line: str, codes: Collection[int] = (0,)) -> str:
-    """What a line prints; it must end with one of these exit codes."""
-    done = call(line)
+        done = CliRunner().invoke(app, words[len(given) :])
     if done.exit_code not in codes:
         raise AssertionError(f"{line}: {done.output}")
-    return done.stdout
+    return done

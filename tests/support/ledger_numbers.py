@@ -91,6 +91,7 @@ def kernel_entries(_: Path) -> Mapping[str, Any]:
 
 
 def _lexical() -> Iterator[tuple[str, Any]]:
+    """Near duplicates by words and by characters: each engine, within a list and across two."""
     texts, others = texts_of(300, 1), texts_of(200, 2)
     for engine, shingle in product(("exact", "minhash_verified", "minhash"), ("word", "char_5")):
         for threshold in (0.5, 0.7, 0.9):
@@ -106,6 +107,7 @@ def _lexical() -> Iterator[tuple[str, Any]]:
 
 
 def _cosine() -> Iterator[tuple[str, Any]]:
+    """The same by vectors, whole and in blocks."""
     vectors, others = vectors_of(500, 3), vectors_of(300, 4)
     for threshold in (0.6, 0.8, 0.95):
         yield f"keep first {threshold}", _matches(keep_first_cosine(vectors, threshold))
@@ -118,6 +120,7 @@ def _cosine() -> Iterator[tuple[str, Any]]:
 
 
 def _selection() -> Iterator[tuple[str, Any]]:
+    """The picks of each method, whole and in parts."""
     vectors = vectors_of(300, 5)
     cells = [(np.arange(0, 180), 25), (np.arange(180, 300), 200)]
     for method in sorted({*METHODS} - {"apricot"}):  # which compiles for ten seconds
@@ -152,6 +155,7 @@ def _matches(found: Matches) -> dict[str, Any]:
 
 
 def _pairs(found: Pairs) -> dict[str, Any]:
+    """The same of all pairs."""
     return {
         "pairs": len(found.earlier),
         "rows": digest([found.earlier.tolist(), found.later.tolist()]),
@@ -161,10 +165,12 @@ def _pairs(found: Pairs) -> dict[str, Any]:
 
 
 def _picks(picks: NDArray[np.int64], gains: NDArray[np.float64]) -> dict[str, Any]:
+    """The picks in order, and what they gain together."""
     return {"picks": digest(picks.tolist()), "first": picks[:5].tolist(), "sum": float(gains.sum())}
 
 
 def _text() -> dict[str, Any]:
+    """Sentences, words and overlap of an awkward text and of made-up evidence."""
     claims, others = texts_of(200, 6), texts_of(200, 7)
     awkward = INPUTS["numbers"]["awkward"]
     evidence = [f"{one[: 5 * place % 60]}.\n{two}. {awkward[: place % 300]}"
@@ -229,6 +235,7 @@ def _measured(words: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _tests() -> dict[str, Any]:
+    """Corrections, paired tests and intervals."""
     rng = np.random.default_rng(12)
     first, second = rng.integers(0, 2, (2, 80)).astype(bool)
     draws = rng.integers(0, 1000, 200) / 1000
@@ -243,6 +250,7 @@ def _tests() -> dict[str, Any]:
 
 
 def _calibrations() -> dict[str, Any]:
+    """Both fits, and the reliability of confidences that claim too much."""
     rng = np.random.default_rng(13)
     confidences = rng.integers(50, 100, 800) / 100
     right = rng.integers(0, 100, 800) < 100 * confidences**2

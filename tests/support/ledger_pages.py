@@ -15,7 +15,7 @@ import polars as pl
 
 from fixture_data import BENCHMARK, LONG, SELECTED, World, build
 from ledger import digest, table
-from ledger_inputs import INPUTS, output
+from ledger_inputs import INPUTS, call
 from metrics_parts import write
 from resources.catalogue.database import build_catalogue
 
@@ -55,7 +55,7 @@ def _lives(world: World) -> dict[str, str]:
 
 def _command(line: str) -> str:
     """What a command prints; the codes beside 0 say that there is something to look at."""
-    return output(f"COLUMNS=120 {line}", codes={0, 1, 3, 4})
+    return call(f"COLUMNS=120 {line}", codes={0, 1, 3, 4}).stdout
 
 
 def _printed(line: str, folder: Path) -> Any:  # noqa: ANN401 - JSON

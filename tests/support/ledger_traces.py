@@ -18,7 +18,7 @@ from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.grounding import grounded_answer, sentences_behind
 from decomposerl.traces.trace import Trace, Verdict
 from ledger import UnavailableError, digest, table
-from ledger_inputs import INPUTS, output
+from ledger_inputs import INPUTS, call
 from metrics_parts import write
 from planted_traces.planting import planted_traces
 from project import ROOT
@@ -99,7 +99,7 @@ def reward_entries(folder: Path) -> Mapping[str, Any]:
     (folder / "traces.jsonl").write_text("".join(_lines()), "utf-8")
     readings = GIVEN["scored"]
     entries = {name: _scored(folder, words) for name, words in readings.items()}
-    _scored(folder)
+    _scored(folder)  # the rulings of the default again
     calls = pl.read_parquet(folder / "traces.judge_calls.parquet")
     _mixed_up(calls).write_parquet(folder / "mixed.parquet")
     zero = "--judge-calls mixed.parquet --failures zero"
@@ -131,7 +131,7 @@ def _lines() -> Iterator[str]:
 
 def _scored(folder: Path, words: str = "") -> dict[str, Any]:
     """What ``decomposerl score`` writes: of each reward its rows by digest, and its mean."""
-    output(f"score traces.jsonl --allow-unreadable {words}")
+    call(f"score traces.jsonl --allow-unreadable {words}")
     frame = pl.read_parquet(folder / "traces.rewards.parquet")
     return {
         str(name): _reward(rows) for (name,), rows in frame.group_by("reward", maintain_order=True)
@@ -166,11 +166,10 @@ def _mixed_up(calls: pl.DataFrame) -> pl.DataFrame:
 
 def reading_entries(folder: Path) -> Mapping[str, Any]:
     """What ``python -m studies.replies`` reads in awkward replies to each operation."""
-    worded = [*GIVEN["replies"], GIVEN["good"]]
     lines = [
         {"operation": name, "reply": reply, "expected": None, "truncated": cut, "claim_key": str(n)}
         for name in OPERATIONS
-        for n, reply in enumerate(worded)
+        for n, reply in enumerate([*GIVEN["replies"], GIVEN["good"]])
         for cut in (False, True)[: 1 + (n % 4 == 0)]
     ]
     write(folder / "replies.jsonl", lines)
