@@ -6,12 +6,12 @@ a model depend on the processor.
 
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
 import polars as pl
 
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.claim import LabelRule
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.source import Benchmark, NativeFile, Source
@@ -23,12 +23,15 @@ from decomposerl.reports.attrition import StageFrames, attrition
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, REJECTS
 from fakes import BagOfWordsEmbedder, MemoryCorpora, MemoryPages
 from ledger import digest, table
-from native_rows import SOUND
+from ledger_inputs import INPUTS
+from native_rows import MEMBERS, SOUND, Member, Row, all_files
+from plain_rows import table_of
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.entities.rule_engine import RuleEntities
 from resources.tokens.word_tokens import WordTokens
 from resources.verifier.lexical import LexicalVerifier
 
+GIVEN = INPUTS["claims"]
 PLACES = ("Torbeck", "Odense", "Vienna", "Marrek", "Holm")
 PEOPLE = ("Ada Holm", "Ilva Marrek", "Bram Oy", "Orla Venn")
 WORKS = ("mill", "bridge", "harbour", "town hall")
@@ -41,63 +44,41 @@ def claim_entries(_: Path) -> Mapping[str, Any]:
 
 def _corpora() -> Iterator[tuple[str, Any]]:
     """Each corpus on sound rows and on rows with a damaged field, under each rule of labels."""
-    for rule in get_args(LabelRule):
+    for rule, member in product(get_args(LabelRule), MEMBERS):
         settings = LoadSettings(label_rule=rule, max_reject_share=1, allow_training_off=True)
-        for source in SOURCES:
-            yield f"claims/{source.name} {rule}", _loaded(source, settings)
-        for benchmark in BENCHMARKS:
-            yield f"benchmark/{benchmark.name} {rule}", _loaded(benchmark, settings)
+        folder = "claims" if isinstance(member, Source) else "benchmark"
+        try:
+            yield f"{folder}/{member.name} {rule}", _shown(_loaded(member, settings))
+        except DecomposeRLError as error:
+            yield f"{folder}/{member.name} {rule}", f"{type(error).__name__}: {error}"
 
 
-def _loaded(corpus: Source | Benchmark, settings: LoadSettings) -> Any:  # noqa: ANN401 - JSON
-    rows = {file.path: _rows(corpus, file) for file in _files(corpus)}
-    rows["scifact/corpus.jsonl"] = [_ABSTRACT]
-    files = MemoryCorpora(rows, dict.fromkeys(corpus.beside, _TEXTS))
-    try:
-        if isinstance(corpus, Source):
-            return _shown(load_source(corpus, None, files, settings))
-        return _shown(load_benchmark(corpus, None, files, settings))
-    except DecomposeRLError as error:
-        return f"{type(error).__name__}: {error}"
+def _loaded(member: Member, settings: LoadSettings) -> LoadedClaims:
+    """A corpus read from made-up files that hold its rows."""
+    rows = {file.path: _rows(member, file) for file in all_files(member)}
+    rows["scifact/corpus.jsonl"] = [GIVEN["abstract"]]
+    files = MemoryCorpora(rows, dict.fromkeys(member.beside, MemoryPages(GIVEN["pages"])))
+    if isinstance(member, Source):
+        return load_source(member, None, files, settings)
+    return load_benchmark(member, None, files, settings)
 
 
-def _files(corpus: Source | Benchmark) -> tuple[NativeFile, ...]:
-    extra = corpus.extra if isinstance(corpus, Source) else (*corpus.shared, *corpus.claim_lists)
-    return (*corpus.files, *extra)
-
-
-_TEXTS = MemoryPages(
-    {
-        "Orla": ["Orla is a town.", "It has a mill."],
-        "Orla_Venn": ["Orla Venn was a painter."],
-        "Orla Venn": ["Orla Venn was a painter."],
-        "Bram": ["Bram is a river.", "", "It is long."],
-    }
-)
-_ABSTRACT = {"doc_id": 31, "title": "T", "abstract": ["One.", "Two."], "structured": False}
-_OWN_ROWS: Mapping[str, Mapping[str, object]] = {
-    "fever": {"id": 1, "claim": "C.", "label": "SUPPORTS", "evidence": [[[1, 2, "Orla", 1]]]},
-    "coverbench": {"claim": "C.", "context": "a | b\nOne. Two.", "label": True},
-}
-
-
-def _rows(corpus: Source | Benchmark, file: NativeFile) -> Sequence[Mapping[str, object]]:
+def _rows(member: Member, file: NativeFile) -> Sequence[Row]:
     """Sound rows with every label of the corpus, then one with each field absent or wrong."""
-    name = (corpus.source or corpus.name) if isinstance(corpus, Benchmark) else corpus.name
-    sound = _OWN_ROWS.get(corpus.name) or SOUND[name][1]
+    native = (isinstance(member, Benchmark) and member.source) or member.name
+    sound = GIVEN["rows"].get(member.name) or SOUND[native][1]
     if "symmetric" in file.path:
-        words = {"sentence1": "One -LRB- I -RRB- .", "sentence2": "C .", "gold_label": "REFUTES"}
-        sound = {"id": "5", **words}
-    known = {*corpus.labels.supported, *corpus.labels.refuted, *corpus.labels.middle}
-    made = [dict(sound), *(_relabelled(sound, known, one) for one in (*sorted(known), "?"))]
-    made += [dict(sound) | {one: wrong} for one in sound for wrong in (None, "", 1.5)]
-    made += [{key: value for key, value in sound.items() if key != one} for one in sound]
-    return [_numbered(row, number) for number, row in enumerate(made)]
+        sound = GIVEN["rows"]["fever_symmetric"]
+    known = {*member.labels.supported, *member.labels.refuted, *member.labels.middle}
+    rows = [sound, *(_relabelled(sound, known, label) for label in (*sorted(known), "?"))]
+    rows += [sound | {name: wrong} for name in sound for wrong in (None, "", 1.5)]
+    rows += [{key: value for key, value in sound.items() if key != name} for name in sound]
+    return [_numbered(row, number) for number, row in enumerate(rows)]
 
 
 def _relabelled(value: Any, known: Collection[str], label: str) -> Any:  # noqa: ANN401 - JSON
     """A row with another label of the corpus, wherever its reader looks for it."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: _relabelled(inner, known, label) for key, inner in value.items()}
     if isinstance(value, list):
         return [_relabelled(inner, known, label) for inner in value]
@@ -107,14 +88,10 @@ def _relabelled(value: Any, known: Collection[str], label: str) -> Any:  # noqa:
 _IDS = ("id", "uid", "_id", "claim_id", "example_id", "_key", "contamination_identifier")
 
 
-def _numbered(row: Mapping[str, object], number: int) -> Mapping[str, object]:
-    """The row with an id of its own, unless its id is damaged."""
-    return {key: _other_id(key, value, number) for key, value in row.items()}
-
-
-def _other_id(key: str, value: object, number: int) -> object:
-    if isinstance(value, Mapping):
-        return {name: _other_id(name, inner, number) for name, inner in value.items()}
+def _numbered(value: Any, number: int, key: str = "") -> Any:  # noqa: ANN401 - JSON
+    """A row with an id of its own, unless its id is damaged."""
+    if isinstance(value, dict):
+        return {name: _numbered(inner, number, name) for name, inner in value.items()}
     if key not in _IDS or value in {None, "", 1.5}:
         return value
     return f"{value}{number}" if isinstance(value, str) else number + 100
@@ -122,17 +99,18 @@ def _other_id(key: str, value: object, number: int) -> object:
 
 def _shown(loaded: LoadedClaims) -> dict[str, Any]:
     """Sizes, digests, and the reasons of drops and rejects with their numbers."""
-    reasons = loaded.rejects.group_by("field", "reason").len().sort("field", "reason").iter_rows()
-    drops = loaded.drops.group_by("step", "reason").len().sort("step", "reason").iter_rows()
     return {
         "read": [loaded.rows_read, loaded.claims.height, loaded.drops.height, loaded.status],
         "claims": digest(loaded.claims.write_ndjson()),
-        "drops": [*(" ".join(map(str, one)) for one in drops), digest(loaded.drops.write_ndjson())],
-        "rejects": [
-            *(" ".join(map(str, one)) for one in reasons),
-            digest(loaded.rejects.write_ndjson()),
-        ],
+        "drops": _counted(loaded.drops, "step"),
+        "rejects": _counted(loaded.rejects, "field"),
     }
+
+
+def _counted(rows: pl.DataFrame, place: str) -> list[str]:
+    """The number of rows by place and reason, and a digest of all."""
+    counts = rows.group_by(place, "reason").len().sort(place, "reason").iter_rows()
+    return [*(" ".join(map(str, count)) for count in counts), digest(rows.write_ndjson())]
 
 
 def made_claims(rows: int = 64) -> pl.DataFrame:
@@ -149,36 +127,29 @@ def made_claims(rows: int = 64) -> pl.DataFrame:
         passages = [_passage(rng, person, place, work) for _ in range(1 + row % 5)]
         if row % 7 == 6:
             passages.append(claim)
-        made.append(_claim_row(row, claim, passages))
-    return CLAIMS.conform(pl.DataFrame(made, schema=CLAIMS.schema))
+        varied = {
+            "claim_id": f"{row:016x}",
+            "source": ("hover", "scitab", "wice")[row % 3],
+            "native_id": str(row),
+            "claim": claim,
+            "evidence": "\n".join(passages),
+            "passages": passages,
+            "evidence_kind": "table" if row % 3 == 1 else "text",
+            "label": ("Supported", "Refuted")[row % 2],
+            "document_id": f"d{row // 2}",
+        }
+        made.append({"split": "train", "native_label": "S", "label_rule": "drop_middle"} | varied)
+    return table_of(CLAIMS, made)
 
 
 def _passage(rng: random.Random, person: str, place: str, work: str) -> str:
+    """One to eight sentences, so that some evidence is too short and some is long."""
     told = [
         f"{person} came to {place} in {rng.randrange(1800, 1900)}.",
         f"The {work} of {place} is {rng.randrange(5, 60)} m high and was not rebuilt.",
         f"{rng.choice(PEOPLE)} paid {rng.randrange(100, 9000)} kr. for the {rng.choice(WORKS)}.",
     ]
     return " ".join(rng.choices(told, k=rng.randrange(1, 9)))
-
-
-def _claim_row(row: int, claim: str, passages: Sequence[str]) -> dict[str, Any]:
-    return {
-        "claim_id": f"{row:016x}",
-        "source": ("hover", "scitab", "wice")[row % 3],
-        "native_id": str(row),
-        "split": "train",
-        "claim": claim,
-        "evidence": "\n".join(passages),
-        "passages": list(passages),
-        "evidence_kind": "table" if row % 3 == 1 else "text",
-        "label": ("Supported", "Refuted")[row % 2],
-        "native_label": "S",
-        "label_rule": "drop_middle",
-        "document_id": f"d{row // 2}",
-        "subset": None,
-        "num_hops": None,
-    }
 
 
 def _funnel() -> Iterator[tuple[str, Any]]:
@@ -193,23 +164,19 @@ def _funnel() -> Iterator[tuple[str, Any]]:
     results.append(funnel.deduplicate(results[-1].kept, dedup, embedder))
     leaks = given.DecontaminationSettings(jaccard=0.6)
     results.append(funnel.decontaminate(results[-1].kept, _holdouts(claims), leaks, embedder))
-    results.append(
-        funnel.silver_decompose(results[-1].kept, given.SilverSettings(), RuleDecomposer())
-    )
-    silver = results[-1].kept
-    chosen = funnel.select_diverse(silver, given.SelectionSettings(budget_per_label=5), embedder)
+    silver = funnel.silver_decompose(results[-1].kept, given.SilverSettings(), RuleDecomposer())
+    results.append(silver)
+    selection = given.SelectionSettings(budget_per_label=5)
+    chosen = funnel.select_diverse(silver.kept, selection, embedder)
     training = given.TrainingSettings(long_evidence_tokens=150)
-    results.append(funnel.assemble_training(silver, chosen.kept, training, tokens))
-    for stage, result in zip((*funnel.STAGES[:5], "training_claims"), results, strict=True):
+    results.append(funnel.assemble_training(silver.kept, chosen.kept, training, tokens))
+    frames = [StageFrames("claims", 0, claims, results[0].drops.clear(), REJECTS.empty())]
+    stages = zip((*funnel.STAGES[:5], funnel.STAGES[6]), results, strict=True)
+    for order, (stage, result) in enumerate(stages, start=1):
         yield stage, _stage(result)
+        frames.append(StageFrames(stage, order, result.kept, result.drops))
     yield "diversity_selected", {"kept": table(chosen.kept), "cells": table(chosen.cells)}
-    frames = zip((*funnel.STAGES[:5], funnel.STAGES[6]), results, strict=True)
-    stages = [
-        StageFrames(name, order, one.kept, one.drops)
-        for order, (name, one) in enumerate(frames, start=1)
-    ]
-    read = StageFrames("claims", 0, claims, results[0].drops.clear(), REJECTS.empty())
-    yield "attrition", table(attrition([read, *stages]))
+    yield "attrition", table(attrition(frames))
 
 
 def _bounds() -> Iterator[tuple[str, Any]]:
@@ -237,12 +204,10 @@ def _bounds() -> Iterator[tuple[str, Any]]:
     silver = funnel.silver_decompose(every, given.SilverSettings(min_questions=1), RuleDecomposer())
     for least in (2, 3):
         settings = given.SilverSettings(min_questions=least, max_questions=3)
-        yield (
-            f"questions {least}",
-            _kept(funnel.silver_decompose(every, settings, RuleDecomposer())),
-        )
-    nothing = given.SelectionSettings(budget_per_label=2)
-    chosen = funnel.select_diverse(silver.kept, nothing, BagOfWordsEmbedder()).kept
+        decomposed = funnel.silver_decompose(every, settings, RuleDecomposer())
+        yield f"questions {least}", _kept(decomposed)
+    few = given.SelectionSettings(budget_per_label=2)
+    chosen = funnel.select_diverse(silver.kept, few, BagOfWordsEmbedder()).kept
     training = given.TrainingSettings(long_evidence_tokens=middle["evidence_tokens"])
     yield "long", _kept(funnel.assemble_training(silver.kept, chosen, training, tokens))
 
@@ -268,22 +233,15 @@ def _stage(result: StageResult) -> dict[str, Any]:
     """The kept rows by column, every drop in words, and the programs that decided."""
     shown = {
         "kept": table(result.kept),
-        "drops": [
-            " ".join(
-                [
-                    row["claim_id"].lstrip("0") or "0",
-                    row["reason"],
-                    *(
-                        f"{row[name]:.6g}"
-                        for name in ("value", "threshold")
-                        if row[name] is not None
-                    ),
-                    *([row["matched_claim_id"].lstrip("0")] if row["matched_claim_id"] else []),
-                ]
-            )
-            for row in result.drops.iter_rows(named=True)
-        ],
+        "drops": [_drop(row) for row in result.drops.iter_rows(named=True)],
         "engines": dict(result.engines),
         "close": dict(result.close),
     }
     return shown if result.pairs is None else shown | {"pairs": table(result.pairs)}
+
+
+def _drop(row: Mapping[str, Any]) -> str:
+    """Claim, reason, numbers and matched claim of a drop, without the zeros of ids."""
+    numbers = [f"{row[name]:.6g}" for name in ("value", "threshold") if row[name] is not None]
+    matched = [row["matched_claim_id"].lstrip("0")] if row["matched_claim_id"] else []
+    return " ".join([row["claim_id"].lstrip("0") or "0", row["reason"], *numbers, *matched])

@@ -1,7 +1,7 @@
 """The ledger's row of the graph: assets, checks, jobs and resources, as Dagster has them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +10,27 @@ import dagster as dg
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import profile_from_environment
 from ledger import digest
-from ledger_commands import plain_environment
-
-PROFILES = ("embedded", "local", "paper")
+from ledger_inputs import plain_environment
 
 
 def graph_entries(folder: Path) -> Mapping[str, Any]:
-    """The embedded profile's graph, and the fields of the resources of each profile."""
+    """The embedded profile's graph, and resources and pools of each profile."""
     with plain_environment():
-        graphs = {name: _definitions(name, folder) for name in PROFILES}
-    definitions = graphs["embedded"]
-    graph = definitions.resolve_asset_graph()
-    nodes = [graph.get(key) for key in sorted(graph.get_all_asset_keys())]
-    partitions = {node.key.to_user_string(): _partitions(node) for node in nodes}
+        graphs = {name: _definitions(name, folder) for name in ("embedded", "local", "paper")}
+    embedded = graphs["embedded"]
+    nodes = {node.key.to_user_string(): node for node in _nodes(embedded)}
+    partitions = {
+        name: list(node.partitions_def.get_partition_keys())
+        for name, node in nodes.items()
+        if node.partitions_def
+    }
     return {
-        "assets": {node.key.to_user_string(): _asset(node) for node in nodes},
-        "settings of assets": dict(sorted(_settings(definitions).items())),
-        "partitions": {key: digest(names) for key, names in partitions.items() if names},
+        "assets": {name: _asset(node) for name, node in nodes.items()},
+        "settings of assets": _settings(embedded),
+        "partitions": {name: digest(keys) for name, keys in partitions.items() if keys},
         "systems": partitions["predictions/fever"],
         "recipes": partitions["policy"],
-        "jobs": {job.name: _job(job) for job in definitions.resolve_all_job_defs()},
+        "jobs": {job.name: _job(job) for job in embedded.resolve_all_job_defs()},
         "resources": {name: _resources(one, folder) for name, one in graphs.items()},
         "pools": {
             name: sorted({pool for node in _nodes(one) for pool in node.pools})
@@ -39,13 +40,14 @@ def graph_entries(folder: Path) -> Mapping[str, Any]:
 
 
 def _definitions(profile: str, folder: Path) -> dg.Definitions:
+    """The graph under a profile, its data in the folder."""
     variables = {"DECOMPOSERL_PROFILE": profile, "DECOMPOSERL_DATA": str(folder / "data")}
     return build_definitions(profile_from_environment(variables))
 
 
-def _nodes(definitions: dg.Definitions) -> list[Any]:
-    graph = definitions.resolve_asset_graph()
-    return [graph.get(key) for key in sorted(graph.materializable_asset_keys)]
+def _nodes(definitions: dg.Definitions) -> Iterable[Any]:
+    """Each asset, files from elsewhere included."""
+    return definitions.resolve_asset_graph().asset_nodes
 
 
 def _asset(node: Any) -> dict[str, Any]:  # noqa: ANN401 - a class of Dagster's inner modules
@@ -61,22 +63,18 @@ def _asset(node: Any) -> dict[str, Any]:  # noqa: ANN401 - a class of Dagster's 
     }
 
 
-def _partitions(node: Any) -> list[str]:  # noqa: ANN401 - the same
-    return list(node.partitions_def.get_partition_keys()) if node.partitions_def else []
-
-
 def _settings(definitions: dg.Definitions) -> dict[str, Any]:
     """The names, types and defaults of each asset's settings."""
-    found = {}
+    settings = {}
     for asset in definitions.resolve_asset_graph().assets_defs:
         fields = getattr(getattr(asset.node_def, "config_field", None), "config_type", None)
         if fields := getattr(fields, "fields", None):
-            found[asset.node_def.name] = {
+            settings[asset.node_def.name] = {
                 name: f"{one.config_type.given_name or one.config_type.key}"
                 f" = {one.default_value_as_json_str if one.default_provided else 'required'}"
                 for name, one in sorted(fields.items())
             }
-    return found
+    return settings
 
 
 def _job(job: dg.JobDefinition) -> dict[str, Any]:
@@ -85,10 +83,9 @@ def _job(job: dg.JobDefinition) -> dict[str, Any]:
     if job.partitions_def is not None:
         shown = job.get_run_config_for_partition_key(job.partitions_def.get_partition_keys()[0])
     selected = [key.to_user_string() for key in sorted(job.asset_layer.selected_asset_keys)]
+    everything = len(selected) == len(job.asset_layer.asset_graph.get_all_asset_keys())
     return {
-        "assets": selected
-        if len(selected) < len(job.asset_layer.asset_graph.get_all_asset_keys())
-        else "all",
+        "assets": "all" if everything else selected,
         "partitioned": job.partitions_def is not None,
         "prefilled": digest(shown) if shown else None,
     }
@@ -96,9 +93,8 @@ def _job(job: dg.JobDefinition) -> dict[str, Any]:
 
 def _resources(definitions: dg.Definitions, folder: Path) -> dict[str, Any]:
     """The fields of each resource with their values; nested ones as Dagster shows them."""
-    plain = {}
-    for name, resource in sorted((definitions.resources or {}).items()):
-        fields = resource.model_dump(mode="python") if hasattr(resource, "model_dump") else {}
-        text = json.dumps(fields, sort_keys=True, default=str).replace(str(folder), "FOLDER")
-        plain[name] = json.loads(text)
-    return plain
+    fields = {
+        name: resource.model_dump() if hasattr(resource, "model_dump") else {}
+        for name, resource in (definitions.resources or {}).items()
+    }
+    return json.loads(json.dumps(fields, default=str).replace(str(folder), "FOLDER"))

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from typer.testing import CliRunner
 
-from dagster_project.cli import app
 from decomposerl.evaluation.bootstrap import safe_interval
 from decomposerl.evaluation.calibration import fit_calibration, reliability
 from decomposerl.evaluation.paired import holm, mcnemar
@@ -38,41 +36,29 @@ from decomposerl.training.estimate import (
     estimate_run,
     groups_without,
 )
-from decomposerl.training.experiment import Grpo, steps_of
+from decomposerl.training.experiment import Experiment, Grpo, steps_of
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
 from decomposerl.training.layout import LAYOUTS, commands, memory_table, variables
 from decomposerl.training.memory import estimate_memory, shape_of, weight_bytes
-from decomposerl.training.studies import STUDIES
+from decomposerl.training.studies import STUDIES, Study
 from fakes import MemoryArrays
 from ledger import digest
-from ledger_commands import plain_environment
+from ledger_inputs import INPUTS, call
+from metrics_parts import write
 from perf.grpo_case import QWEN_7B
 from resources.mapper.in_process import InProcessMapper
-
-AWKWARD = (
-    "Mr. Holm of the U.S. Navy met Dr. A. B. Marrek at 5 p.m. on 3 May. He was late! “Why?” she "
-    "asked… Nobody knew. The mill (built c. 1840, see Fig. 2.) stood on St. John's Rd. It cost "
-    "3.5 million kr. \n1. First item. 2. Second one.\na) Not a sentence\n\nDOI 10.1000/182. e.g. "
-    "this one. «Ja.» Nein? 東京は大きい。 Was?! Ελλάδα. Ё. ﬁrst ligature. Cafe\u0301 closed. \t\n"
-    "Vs. Smith et al. 2020. No. 5 was red. He said no. 5 left.\u2028New line\u0085Next. "
-    "“the end” came. 'tis late. (so it was.) ok."
-)
-_WORDS = (
-    "mill bridge river Torbeck Odense built opened burnt sold in of the a year 1840 1871 Ada Holm "
-    "Ilva Marrek high old stone wooden first second north south coast town hall não Ærø don't"
-).split()
 
 
 def texts_of(rows: int, seed: int) -> list[str]:
     """Made-up claims; every third one is an earlier one with a few words changed."""
-    rng, made = random.Random(seed), list[str]()
+    rng, made, known = random.Random(seed), list[str](), INPUTS["numbers"]["words"].split()
     for row in range(rows):
         if row % 3 == 2:
             parts = rng.choice(made).split()
             for _ in range(rng.randrange(3)):
-                parts[rng.randrange(len(parts))] = rng.choice(_WORDS)
+                parts[rng.randrange(len(parts))] = rng.choice(known)
         else:
-            parts = [rng.choice(_WORDS) for _ in range(rng.randrange(3, 14))]
+            parts = [rng.choice(known) for _ in range(rng.randrange(3, 14))]
         made.append(" ".join(parts))
     return made
 
@@ -105,6 +91,7 @@ def kernel_entries(_: Path) -> Mapping[str, Any]:
 
 
 def _lexical() -> Iterator[tuple[str, Any]]:
+    """Near duplicates by words and by characters: each engine, within a list and across two."""
     texts, others = texts_of(300, 1), texts_of(200, 2)
     for engine, shingle in product(("exact", "minhash_verified", "minhash"), ("word", "char_5")):
         for threshold in (0.5, 0.7, 0.9):
@@ -115,23 +102,25 @@ def _lexical() -> Iterator[tuple[str, Any]]:
     yield "over budget", _matches(keep_first_duplicates(texts, 0.7, candidate_budget=10))
     yield "pairs", _pairs(jaccard_pairs(texts, 0.4))
     parts = [lambda start=start: texts[start : start + 100] for start in range(0, 300, 100)]
-    yield "in parts", _matches(keep_first_in_parts(parts, 0.6, _tasks(), postings=300))
+    tasks = Tasks(InProcessMapper(), MemoryArrays(), threads=1)
+    yield "in parts", _matches(keep_first_in_parts(parts, 0.6, tasks, postings=300))
 
 
 def _cosine() -> Iterator[tuple[str, Any]]:
+    """The same by vectors, whole and in blocks."""
     vectors, others = vectors_of(500, 3), vectors_of(300, 4)
     for threshold in (0.6, 0.8, 0.95):
         yield f"keep first {threshold}", _matches(keep_first_cosine(vectors, threshold))
         yield f"across {threshold}", _matches(best_cross_cosine(vectors, others, threshold))
     yield "pairs", _pairs(cosine_pairs(vectors, 0.7))
-    arrays = MemoryArrays()
-    blocks, tasks = _blocks(vectors, arrays), _tasks(arrays)
+    blocks, tasks = _in_parts(vectors)
     yield "in blocks", _matches(keep_first_in_blocks(blocks, 0.8, tasks))
     found, recall = keep_first_approximate(blocks, 0.8, tasks, probes=4, sample=200)
     yield "approximate", {"removed": int(found.is_matched.sum()), "recall": recall.sampled}
 
 
 def _selection() -> Iterator[tuple[str, Any]]:
+    """The picks of each method, whole and in parts."""
     vectors = vectors_of(300, 5)
     cells = [(np.arange(0, 180), 25), (np.arange(180, 300), 200)]
     for method in sorted({*METHODS} - {"apricot"}):  # which compiles for ten seconds
@@ -141,18 +130,17 @@ def _selection() -> Iterator[tuple[str, Any]]:
             yield f"{method} {number}", found if exact else {"picks": len(chosen.picks)}
     listed = facility_location(vectors, 40, matrix_bytes=50_000)
     yield "in lists", _picks(listed.picks, listed.gains)
-    arrays = MemoryArrays()
-    parted = greedi(_blocks(vectors, arrays), 30, 3, _tasks(arrays))
+    blocks, tasks = _in_parts(vectors)
+    parted = greedi(blocks, 30, 3, tasks)
     yield "in parts", _picks(parted.greedy.picks, parted.greedy.gains) | {"ratio": parted.ratio}
     yield "gains of picks", {"gains": coverage_gains(vectors, [5, 17, 200])[0].tolist()}
 
 
-def _tasks(arrays: MemoryArrays | None = None) -> Tasks:
-    return Tasks(InProcessMapper(), arrays or MemoryArrays(), threads=1)
-
-
-def _blocks(vectors: NDArray[np.float32], arrays: MemoryArrays) -> VectorBlocks:
-    return VectorBlocks.write(arrays, "vectors", np.array_split(vectors, 3))
+def _in_parts(vectors: NDArray[np.float32]) -> tuple[VectorBlocks, Tasks]:
+    """The vectors in three parts, and what searches them."""
+    arrays = MemoryArrays()
+    blocks = VectorBlocks.write(arrays, "vectors", np.array_split(vectors, 3))
+    return blocks, Tasks(InProcessMapper(), arrays, threads=1)
 
 
 def _matches(found: Matches) -> dict[str, Any]:
@@ -167,6 +155,7 @@ def _matches(found: Matches) -> dict[str, Any]:
 
 
 def _pairs(found: Pairs) -> dict[str, Any]:
+    """The same of all pairs."""
     return {
         "pairs": len(found.earlier),
         "rows": digest([found.earlier.tolist(), found.later.tolist()]),
@@ -176,20 +165,23 @@ def _pairs(found: Pairs) -> dict[str, Any]:
 
 
 def _picks(picks: NDArray[np.int64], gains: NDArray[np.float64]) -> dict[str, Any]:
+    """The picks in order, and what they gain together."""
     return {"picks": digest(picks.tolist()), "first": picks[:5].tolist(), "sum": float(gains.sum())}
 
 
 def _text() -> dict[str, Any]:
+    """Sentences, words and overlap of an awkward text and of made-up evidence."""
     claims, others = texts_of(200, 6), texts_of(200, 7)
-    evidence = [f"{one[: 5 * place % 60]}.\n{two}. {AWKWARD[:place % 300]}" for place, (one, two) in
-                enumerate(zip(claims, others, strict=True))]  # fmt: skip
+    awkward = INPUTS["numbers"]["awkward"]
+    evidence = [f"{one[: 5 * place % 60]}.\n{two}. {awkward[: place % 300]}"
+                for place, (one, two) in enumerate(zip(claims, others, strict=True))]  # fmt: skip
     tables = pl.Series([place % 4 == 0 for place in range(200)])
     scanned = scan(pl.Series(claims), pl.Series(evidence), tables)
     return {
-        "sentences": split_sentences(AWKWARD),
-        "words": " ".join(words(AWKWARD)),
-        "content": digest(sorted(content_words(AWKWARD))),
-        "normalised": normalise_claim(AWKWARD),
+        "sentences": split_sentences(awkward),
+        "words": " ".join(words(awkward)),
+        "content": digest(sorted(content_words(awkward))),
+        "normalised": normalise_claim(awkward),
         "scan": [digest(scanned.sentences.tolist()), digest(scanned.words.tolist())],
         "overlap": float(scanned.overlap.mean()),
         "overlap of rows": digest([round(best_overlap(one, two, table=bool(table)), 9) for one, two,
@@ -197,31 +189,13 @@ def _text() -> dict[str, Any]:
     }  # fmt: skip
 
 
-_CHOSEN = ("--dev-predictions", "dev.jsonl", "--dev-labels", "labels.jsonl", "--choose")
-MEASURED: Mapping[str, tuple[str, ...]] = {
-    "verdicts": ("--verdict", "said"),
-    "unread as a class": ("--verdict", "said", "--unread", "class"),
-    "unread left out": ("--verdict", "said", "--unread", "leave-out"),
-    "groups": ("--verdict", "said", "--group", "kind", "--document", "document"),
-    "where": ("--verdict", "said", "--where", "kind=b", "--where", "document!=d3"),
-    "few documents": ("--verdict", "said", "--where", "kind=b", "--document", "document"),
-    "scores": ("--score", "value", "--threshold", "0.6"),
-    "scores of few": ("--score", "value", "--where", "kind=b", "--document", "document"),
-    "inclusive": ("--score", "value", "--threshold", "0.5", "--inclusive"),
-    "threshold by f1": ("--score", "value", *_CHOSEN, "f1"),
-    "threshold by accuracy": (
-        *("--score", "value", *_CHOSEN, "balanced_accuracy", "--candidates", "hundredths"),
-    ),
-    "several": ("--score", "value", "--several", "max"),
-    "without predictions": ("--verdict", "said", "--missing", "wrong"),
-}
-
-
 def metric_entries(folder: Path) -> Mapping[str, Any]:
     """What ``decomposerl metrics`` gives of made-up predictions, and tests and curves of others."""
     _write_results(folder)
     return {
-        "command": {name: _measured(words) for name, words in MEASURED.items()},
+        "command": {
+            name: _measured(words) for name, words in INPUTS["numbers"]["measured"].items()
+        },
         "tests": _tests(),
         "calibration": _calibrations(),
     }
@@ -239,39 +213,29 @@ def _write_results(folder: Path) -> None:
         labels.append(known | {"kind": rng.choice("abc"), "document": f"d{row // 4}"})
         said.append({"id": f"c{row}", "said": verdict, "value": chance})
         dev.append({"id": f"c{row}", "value": rng.randrange(100) / 100})
-    for name, rows in (("labels", labels), ("said", said), ("dev", dev)):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, "utf-8")
-    several = "".join(
-        json.dumps({**row, "value": value}) + "\n" for row in said for value in (0.4, row["value"])
-    )
-    (folder / "several.jsonl").write_text(several, "utf-8")
-    fewer = "".join(json.dumps(row) + "\n" for row in said[:280])
-    (folder / "fewer.jsonl").write_text(fewer, "utf-8")
+    several = [row | {"value": value} for row in said for value in (0.4, row["value"])]
+    for name, rows in (
+        ("labels", labels),
+        ("said", said),
+        ("dev", dev),
+        ("several", several),
+        ("fewer", said[:280]),
+    ):
+        write(folder / f"{name}.jsonl", rows)
 
 
-def _measured(arguments: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
+def _measured(words: str) -> Any:  # noqa: ANN401 - JSON
     """The page of the command as JSON; of each metric one list of its numbers."""
-    file = "said.jsonl"
-    if "--several" in arguments:
-        file = "several.jsonl"
-    if "--missing" in arguments:
-        file = "fewer.jsonl"
-    with plain_environment():
-        words = ["metrics", file, "labels.jsonl", *arguments, "--draws", "200", "--json"]
-        done = CliRunner().invoke(app, words)
-    if done.exit_code:
-        raise AssertionError(f"{arguments}: {done.stderr}")
-    page = json.loads(done.stdout)
-    rows = {}
+    done = call(f"metrics {words} --draws 200 --json")
+    page, rows = json.loads(done.stdout), {}
     for row in page.pop("metrics"):
-        words = [str(value) for value in row.values() if isinstance(value, str)]
-        numbers = [value for value in row.values() if not isinstance(value, str)]
-        rows[" ".join(words)] = numbers
+        texts = [value for value in row.values() if isinstance(value, str)]
+        rows[" ".join(texts)] = [value for value in row.values() if not isinstance(value, str)]
     return page | {"metrics": rows, "notes": digest(done.stderr)}
 
 
 def _tests() -> dict[str, Any]:
+    """Corrections, paired tests and intervals."""
     rng = np.random.default_rng(12)
     first, second = rng.integers(0, 2, (2, 80)).astype(bool)
     draws = rng.integers(0, 1000, 200) / 1000
@@ -286,39 +250,22 @@ def _tests() -> dict[str, Any]:
 
 
 def _calibrations() -> dict[str, Any]:
+    """Both fits, and the reliability of confidences that claim too much."""
     rng = np.random.default_rng(13)
     confidences = rng.integers(50, 100, 800) / 100
     right = rng.integers(0, 100, 800) < 100 * confidences**2
     evidence = np.arange(800) // 4
+    named = {"model": "m", "prompt_hash": "p", "fitted_on": "made up", "evidence": evidence}
     fits = {
-        method: fit_calibration(
-            confidences,
-            right,
-            method,
-            model="m",
-            prompt_hash="p",
-            fitted_on="made up",
-            evidence=evidence,
-        ).model_dump()
+        method: fit_calibration(confidences, right, method, **named).model_dump()
         for method in ("temperature", "isotonic")
     }
     return fits | {"reliability": reliability(confidences, right, 10).to_dicts()}
 
 
-QWEN_3B = QWEN_7B | {
-    "hidden_size": 2_048,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 2,
-    "intermediate_size": 11_008,
-    "vocab_size": 151_936,
-    "tie_word_embeddings": True,
-}
-
-
 def memory_entries(_: Path) -> Mapping[str, Any]:
     """Memory, costs and layouts of the paper's runs, and every recipe and study by digest."""
-    shapes = {"7b": shape_of(QWEN_7B), "3b": shape_of(QWEN_3B)}
+    shapes = {"7b": shape_of(QWEN_7B), "3b": shape_of(QWEN_7B | INPUTS["numbers"]["3b"])}
     run = estimate_run(PAPER_7B, PAPER_CLAIMS, None, 12.5)
     return {
         "memory": {
@@ -336,13 +283,12 @@ def memory_entries(_: Path) -> Mapping[str, Any]:
         "batch problems": batch_problems(Grpo(per_device_batch=3, global_batch=16), 2),
         "layouts": {one.name: [memory_table(one), commands(one), variables(one)]
                     for one in LAYOUTS},
-        "recipes": {one.name: _recipe(one) for one in EXPERIMENTS},
-        "studies": {one.name: digest(json.loads(json.dumps(asdict(one), default=str)))
-                    for one in STUDIES},
+        "recipes": {one.name: [steps_of(one, PAPER_CLAIMS.claims), _fields(one)]
+                    for one in EXPERIMENTS},
+        "studies": {one.name: _fields(one) for one in STUDIES},
     }  # fmt: skip
 
 
-def _recipe(recipe: Any) -> list[Any]:  # noqa: ANN401 - an experiment
-    """Its steps on as many claims as the paper's, and a digest of all its fields."""
-    fields = json.loads(json.dumps(asdict(recipe), default=str))
-    return [steps_of(recipe, PAPER_CLAIMS.claims), digest(fields)]
+def _fields(recipe: Experiment | Study) -> str:
+    """A digest of all its fields."""
+    return digest(json.loads(json.dumps(asdict(recipe), default=str)))
