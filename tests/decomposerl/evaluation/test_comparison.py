@@ -16,6 +16,7 @@ from decomposerl.evaluation.systems import system_named, systems, with_entries
 from decomposerl.evaluation.systems_file import parse_systems_toml
 from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
 from decomposerl.schemas import BENCHMARK_CLAIMS, SILVER_DECOMPOSED
+from plain_rows import plain, table_of
 from resources.evaluation.training_overlap import dev_claims
 from resources.store.parquet import DataFolder, write_parquet
 from strategies import LAW, example_row, frame_of
@@ -27,25 +28,12 @@ S, R = "Supported", "Refuted"
 def claims(labels: list[str | None], evidence: str | None = "It is so.") -> pl.DataFrame:
     """A test set with these labels; ids do not follow its order."""
     rows = [
-        {
-            "claim_id": f"{(index * 7919) % 104729:016x}",
-            "source": "toy",
-            "native_id": str(index),
-            "split": "test",
-            "claim": f"claim {index}",
-            "evidence": evidence,
-            "passages": [],
-            "evidence_kind": "text",
-            "label": label,
-            "native_label": label,
-            "label_rule": "drop_middle",
-            "document_id": f"page {index}",
-            "subset": None,
-            "num_hops": None,
-        }
+        plain("benchmark_claims", claim_id=f"{(index * 7919) % 104729:016x}", source="toy")
+        | {"native_id": str(index), "claim": f"claim {index}", "evidence": evidence}
+        | {"passages": [], "label": label, "document_id": f"page {index}"}
         for index, label in enumerate(labels)
     ]
-    return BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
+    return table_of(BENCHMARK_CLAIMS, rows)
 
 
 def said(frame: pl.DataFrame, verdicts: list[str | None], engine: str = "rules") -> pl.DataFrame:
@@ -216,7 +204,6 @@ def test_a_short_run_is_balanced_and_part_of_a_longer_one(
     )
 
 
-S, R = "Supported", "Refuted"
 SYSTEMS = systems(METHODS, ["tiny"])
 
 

@@ -46,24 +46,16 @@ from decomposerl.evaluation.metrics import (
     outcome_table,
     recall,
 )
-from decomposerl.evaluation.paired import (
-    compare,
-    holm,
-    mcnemar,
-    mean_difference,
-    p_two_sided,
-)
+from decomposerl.evaluation.paired import compare, holm, mcnemar, mean_difference, p_two_sided
 from decomposerl.reports.system_report import metrics_text
 from strategies import LAW
 
-outcome_rows = st.lists(
-    st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=60
-).map(lambda rows: np.array([(0, 0), (1, 1), *rows]) if rows[0][1] == 0 else np.array(rows))
-scored = st.lists(
-    st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]) | st.floats(0, 1), st.booleans()),
-    min_size=1,
-    max_size=80,
+drawn_rows = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=60)
+outcome_rows = drawn_rows.map(
+    lambda rows: np.array([(0, 0), (1, 1), *rows]) if rows[0][1] == 0 else np.array(rows)
 )
+chance = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]) | st.floats(0, 1)
+scored = st.lists(st.tuples(chance, st.booleans()), min_size=1, max_size=80)
 
 
 @given(outcome_rows)

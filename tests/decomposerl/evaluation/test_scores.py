@@ -36,6 +36,7 @@ from decomposerl.evaluation.three_way import MEAN, POOLED, three_way_board, thre
 from decomposerl.reports.three_way_report import three_way_markdown, three_way_sentence
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES, VERDICTS
 from evaluation_graph import claim_row
+from plain_rows import plain, table_of
 from project import ROOT
 from strategies import LAW
 
@@ -46,67 +47,43 @@ ROWS = 240
 
 def claims(rows: int = ROWS) -> pl.DataFrame:
     """Two parts, hops of two and three (some unknown), evidence of 3 and 300 words."""
-    rng = np.random.default_rng(0)
-    frame = pl.DataFrame(
-        {
-            "claim_id": [f"{row:016x}" for row in range(rows)],
-            "source": ["hover"] * rows,
-            "native_id": [str(row) for row in range(rows)],
-            "split": ["test"] * rows,
-            "claim": [f"claim {row}" for row in range(rows)],
-            "evidence": [f"text number {row}" + " more" * (row % 2 * 297) for row in range(rows)],
-            "passages": [["text"]] * rows,
-            "evidence_kind": ["text"] * rows,
-            "label": np.where(rng.random(rows) < 0.5, "Supported", "Refuted"),
-            "native_label": ["x"] * rows,
-            "label_rule": ["drop_middle"] * rows,
-            "document_id": [None] * rows,
-            "subset": ["first" if row % 3 else "second" for row in range(rows)],
-            "num_hops": [None if row % 10 == 0 else 2 + row % 2 for row in range(rows)],
-        },
-        schema=BENCHMARK_CLAIMS.schema,
-    )
-    return BENCHMARK_CLAIMS.conform(frame)
+    luck = np.random.default_rng(0).random(rows)
+    about = {"source": "hover", "passages": ["text"]}
+    made = [
+        plain("benchmark_claims", **about, claim_id=f"{row:016x}", native_id=str(row))
+        | {"claim": f"claim {row}", "label": "Supported" if luck[row] < 0.5 else "Refuted"}
+        | {"evidence": f"text number {row}" + " more" * (row % 2 * 297)}
+        | {"subset": "first" if row % 3 else "second"}
+        | {"num_hops": None if row % 10 == 0 else 2 + row % 2}
+        for row in range(rows)
+    ]
+    return table_of(BENCHMARK_CLAIMS, made)
+
+
+OTHER = {"Supported": "Refuted", "Refuted": "Supported"}
 
 
 def predictions(of: pl.DataFrame, **columns: object) -> pl.DataFrame:
     """Three in four right, one in twelve without a verdict, confidence where there is one."""
     rng = np.random.default_rng(1)
-    other = pl.when(pl.col("label") == "Supported").then(pl.lit("Refuted"))
-    numbers = pl.DataFrame({"luck": rng.random(of.height), "sure": rng.uniform(0.5, 1, of.height)})
-    kept = of.select("claim_id", "label").hstack(numbers)
-    frame = kept.select(
-        "claim_id",
-        benchmark=pl.lit("hover"),
-        system=pl.lit("simple-rules-faithful"),
-        method=pl.lit("simple"),
-        model=pl.lit("rules"),
-        protocol=pl.lit("faithful"),
-        engine=pl.lit("rules"),
-        verdict=pl.when(pl.col("luck") < 1 / 12)
-        .then(None)
-        .when(pl.col("luck") < 1 / 3)
-        .then(other.otherwise(pl.lit("Supported")))
-        .otherwise("label"),
-        parse_status=pl.when(pl.col("luck") < 1 / 12)
-        .then(pl.lit("unparsed"))
-        .otherwise(pl.lit("parsed")),
-        support_score=pl.lit(None, pl.Float64),
-        confidence_raw=pl.lit(None, pl.Float64),
-        confidence_normalised=pl.when(pl.int_range(pl.len()) % 4 > 0).then("sure"),
-        confidence_bound=pl.lit(False),
-        confidence_calibrated=pl.lit(None, pl.Float64),
-        agreement=pl.lit(None, pl.Float64),
-        questions=pl.int_range(pl.len()) % 4,
-        abstentions=(pl.int_range(pl.len()) % 4 > 1).cast(pl.Int64),
-        calls=pl.lit(3, pl.Int64),
-        trace=pl.lit(None, PREDICTIONS.schema["trace"]),
-        notes=pl.lit("{}"),
-        reply=pl.lit(""),
-        prompt_hash=pl.lit("ab"),
-        seed=pl.lit(42, pl.Int64),
-    ).with_columns(**columns)
-    return PREDICTIONS.conform(frame)
+    luck, sure = rng.random(of.height), rng.uniform(0.5, 1, of.height)
+    rows = []
+    for n, (claim, label) in enumerate(of.select("claim_id", "label").iter_rows()):
+        verdict = None if luck[n] < 1 / 12 else OTHER[label] if luck[n] < 1 / 3 else label
+        read = {"verdict": verdict, "parse_status": "parsed" if verdict else "unparsed"}
+        read |= {"confidence_normalised": sure[n] if n % 4 else None, "confidence_bound": False}
+        asked = {"questions": n % 4, "abstentions": int(n % 4 > 1), "calls": 3}
+        rows.append(plain("predictions", **read, **asked, claim_id=claim, benchmark="hover"))
+    return PREDICTIONS.conform(table_of(PREDICTIONS, rows).with_columns(**columns))
+
+
+LABELLED = claims()
+FOUND = predictions(LABELLED)
+
+
+@pytest.fixture(scope="module")
+def scores() -> pl.DataFrame:
+    return score_predictions(FOUND, LABELLED, QUICK)
 
 
 def of(scores: pl.DataFrame, metric: str, name: str = "all", value: str = "") -> dict:
@@ -115,35 +92,31 @@ def of(scores: pl.DataFrame, metric: str, name: str = "all", value: str = "") ->
     return rows[0]
 
 
-def test_scores_equal_the_reference():
+def test_scores_equal_the_reference(scores: pl.DataFrame):
     """Percent of scikit-learn's, over all claims; a missing verdict is wrong."""
-    labelled = claims()
-    found = predictions(labelled)
-    scores = score_predictions(found, labelled, QUICK)
-    verdicts = found["verdict"].fill_null("none").to_list()
+    verdicts = FOUND["verdict"].fill_null("none").to_list()
     with pytest.warns(UserWarning, match="y_pred contains classes"):
-        expected = balanced_accuracy_score(labelled["label"].to_list(), verdicts)
+        expected = balanced_accuracy_score(LABELLED["label"].to_list(), verdicts)
     row = of(scores, "balanced_accuracy")
     assert row["score"] == pytest.approx(100 * expected)
     assert row["low"] < row["score"] < row["high"]
-    assert (ROWS, (labelled["label"] == "Supported").sum()) == (row["rows"], row["supported"])
-    lenient = found["verdict"].fill_null("Refuted").to_list()
-    expected = balanced_accuracy_score(labelled["label"].to_list(), lenient)
+    assert (ROWS, (LABELLED["label"] == "Supported").sum()) == (row["rows"], row["supported"])
+    lenient = FOUND["verdict"].fill_null("Refuted").to_list()
+    expected = balanced_accuracy_score(LABELLED["label"].to_list(), lenient)
     assert of(scores, "balanced_accuracy_as_refuted")["score"] == pytest.approx(100 * expected)
     parsed = of(scores, "parse_rate")["score"]
-    assert parsed == pytest.approx(100 * found["verdict"].is_not_null().mean())
-    assert SCORES.conform(scores).equals(score_predictions(found, labelled, QUICK))
+    assert parsed == pytest.approx(100 * FOUND["verdict"].is_not_null().mean())
+    assert SCORES.conform(scores).equals(score_predictions(FOUND, LABELLED, QUICK))
 
 
 def test_every_metric_is_explained():
     """``docs/explanation/evaluation.md`` has each metric, or its form."""
-    labelled = claims()
     sure = pl.int_range(pl.len()) / ROWS
     confidences = ("raw", "normalised", "calibrated")
     columns = {f"confidence_{kind}": sure for kind in confidences}
     traced = pl.struct(pl.lit(None, field.dtype).alias(field.name) for field in TRACE.fields)
     more = {"agreement": sure, "support_score": sure, "trace": traced}
-    scores = score_predictions(predictions(labelled, **columns, **more), labelled, QUICK)
+    scores = score_predictions(predictions(LABELLED, **columns, **more), LABELLED, QUICK)
     page = (ROOT / "docs/explanation/evaluation.md").read_text("utf-8")
     section = page.split("\n## Scores\n")[1].split("\n## ")[0]
     forms = re.findall(r"`([a-z_0-9*]+)`", section)
@@ -152,15 +125,11 @@ def test_every_metric_is_explained():
     assert set() == {name for name in found if not any(fnmatch(name, form) for form in forms)}
 
 
-def test_f1_and_precision_count_a_missing_verdict_as_the_other_label():
+def test_f1_and_precision_count_a_missing_verdict_as_the_other_label(scores: pl.DataFrame):
     """As scikit-learn gives them with such a verdict wrong, and no third class."""
-    labelled = claims()
-    found = predictions(labelled)
-    scores = score_predictions(found, labelled, QUICK)
-    labels = labelled["label"].to_list()
-    other = {"Supported": "Refuted", "Refuted": "Supported"}
-    read = [given or other[own] for given, own in zip(found["verdict"], labels, strict=True)]
-    assert None in found["verdict"].to_list()
+    labels = LABELLED["label"].to_list()
+    read = [given or OTHER[own] for given, own in zip(FOUND["verdict"], labels, strict=True)]
+    assert None in FOUND["verdict"].to_list()
     assert of(scores, "macro_f1")["score"] == pytest.approx(
         100 * f1_score(labels, read, average="macro")
     )
@@ -171,12 +140,9 @@ def test_f1_and_precision_count_a_missing_verdict_as_the_other_label():
         assert row["low"] < row["score"] < row["high"]
 
 
-def test_confidence_is_scored_where_there_is_one():
+def test_confidence_is_scored_where_there_is_one(scores: pl.DataFrame):
     """Over claims with a verdict and a confidence; a column without numbers gives no row."""
-    labelled = claims()
-    found = predictions(labelled)
-    scores = score_predictions(found, labelled, QUICK)
-    both = found.with_columns(right=pl.col("verdict") == labelled["label"]).drop_nulls(
+    both = FOUND.with_columns(right=pl.col("verdict") == LABELLED["label"]).drop_nulls(
         ["verdict", "confidence_normalised"]
     )
     row = of(scores, "auroc_normalised")
@@ -190,12 +156,9 @@ def test_confidence_is_scored_where_there_is_one():
     assert not scores["metric"].str.contains("raw|calibrated|agreement|support$").any()
 
 
-def test_slices_part_the_claims():
+def test_slices_part_the_claims(scores: pl.DataFrame):
     """Rows of a slice's values sum to all claims that have a value; one value makes no slice."""
-    labelled = claims()
-    scores = score_predictions(predictions(labelled), labelled, QUICK).filter(
-        metric="balanced_accuracy"
-    )
+    scores = scores.filter(metric="balanced_accuracy")
     rows = dict(scores.group_by("slice").agg(pl.col("rows").sum()).iter_rows())
     assert rows == {"all": ROWS, "subset": ROWS, "hops": ROWS * 9 // 10, "evidence_words": ROWS}
     values = scores.filter(slice="evidence_words")["value"].to_list()
@@ -214,35 +177,28 @@ def test_claimdecomp_is_reported_with_and_without_ratings():
     assert {"yes": 180, "no": 60} == dict(scores.select("value", "rows").iter_rows())
 
 
-def test_the_mean_of_parts_is_uniform():
+def test_the_mean_of_parts_is_uniform(scores: pl.DataFrame):
     """A small part weighs as much as a large one; its interval is of the mean."""
-    labelled = claims()
-    scores = score_predictions(predictions(labelled), labelled, QUICK)
     parts = [of(scores, "balanced_accuracy", "subset", part) for part in ("first", "second")]
     row = of(scores, "balanced_accuracy_mean_of_subsets")
     assert row["score"] == pytest.approx((parts[0]["score"] + parts[1]["score"]) / 2)
     assert row["low"] < row["score"] < row["high"]
     assert row["high"] - row["low"] < max(part["high"] - part["low"] for part in parts)
-    whole = labelled.with_columns(subset=pl.lit(None, pl.String))
-    assert (
-        not score_predictions(predictions(whole), whole, QUICK)["metric"]
-        .str.contains("mean_of")
-        .any()
-    )
+    whole = LABELLED.with_columns(subset=pl.lit(None, pl.String))
+    metrics = score_predictions(FOUND, whole, QUICK)["metric"]
+    assert not metrics.str.contains("mean_of").any()
 
 
-def test_questions_are_counted_where_claims_were_decomposed():
+def test_questions_are_counted_where_claims_were_decomposed(scores: pl.DataFrame):
     """Per claim and per question; a method that asks none has neither figure."""
-    labelled = claims()
-    bare = score_predictions(predictions(labelled), labelled, QUICK)
-    assert not bare["metric"].is_in(["questions_per_claim", "abstention_rate"]).any()
-    assert of(bare, "calls_per_claim")["score"] == 3
+    assert not scores["metric"].is_in(["questions_per_claim", "abstention_rate"]).any()
+    assert of(scores, "calls_per_claim")["score"] == 3
     trace = pl.struct(
         opening=pl.lit(""),
         cycles=pl.lit([], PREDICTIONS.schema["trace"].fields[1].dtype),
         verdict=pl.lit(None, pl.String),
     )
-    asked = score_predictions(predictions(labelled, trace=trace), labelled, QUICK)
+    asked = score_predictions(predictions(LABELLED, trace=trace), LABELLED, QUICK)
     assert of(asked, "questions_per_claim")["score"] == pytest.approx(1.5)
     assert of(asked, "abstention_rate")["score"] == pytest.approx(100 * 2 / 6)
 
@@ -275,15 +231,13 @@ def test_one_label_alone_gives_no_balanced_accuracy():
 
 def test_claims_without_a_label_do_not_count():
     """They are no error and in no figure; without any label there are no scores."""
-    labelled = claims()
-    found = predictions(labelled)
-    half = labelled.with_columns(
+    half = LABELLED.with_columns(
         label=pl.when(pl.int_range(pl.len()) % 2 == 0).then("label").otherwise(None)
     )
-    assert ROWS // 2 == of(score_predictions(found, half, QUICK), "accuracy")["rows"]
-    none = labelled.with_columns(label=pl.lit(None, pl.String))
-    assert score_predictions(found, none, QUICK).equals(SCORES.empty())
-    empty = score_predictions(PREDICTIONS.empty(), labelled.clear(), QUICK)
+    assert ROWS // 2 == of(score_predictions(FOUND, half, QUICK), "accuracy")["rows"]
+    none = LABELLED.with_columns(label=pl.lit(None, pl.String))
+    assert score_predictions(FOUND, none, QUICK).equals(SCORES.empty())
+    empty = score_predictions(PREDICTIONS.empty(), LABELLED.clear(), QUICK)
     assert empty.equals(SCORES.empty())
 
 
@@ -327,7 +281,6 @@ def test_means_over_benchmarks_have_the_interval_of_their_draws():
     assert mean_scores(SCORES.empty(), {"mean": ["set 0"]}).equals(SCORES.empty())
 
 
-QUICK = ScoreSettings(draws=100, confidence_draws=50)
 NATIVE = ("yes", "no", "maybe")
 LABELS = LabelMap.of("yes", "no", "maybe")
 SYSTEM, TWO_WAY = "simple-rules-faithful", "minicheck-lexical"
@@ -342,21 +295,19 @@ def made_set(source: str, count: int, natives: tuple[str, ...] = NATIVE) -> pl.D
         native = natives[number % len(natives)]
         given_ = {"native_label": native, "label": label.get(native)}
         rows.append(claim_row(number + len(source) * 1_000, source=source, **given_))
-    return BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
+    return table_of(BENCHMARK_CLAIMS, rows)
 
 
 def said(claims: pl.DataFrame, system: str, verdicts: list[str | None]) -> pl.DataFrame:
     """Predictions of these verdicts."""
     one = KNOWN[system]
     rows = [
-        dict.fromkeys(PREDICTIONS.schema)
-        | {"claim_id": claim, "benchmark": THREE_WAY_SET, "system": system, "method": one.method}
-        | {"model": one.model.key, "protocol": one.protocol, "engine": "rules", "verdict": verdict}
-        | {"parse_status": "parsed" if verdict else "unparsed", "notes": "{}", "reply": ""}
-        | {"questions": 0, "abstentions": 0, "calls": 1, "prompt_hash": "", "seed": 42}
+        plain("predictions", claim_id=claim, benchmark=THREE_WAY_SET, system=system)
+        | {"method": one.method, "model": one.model.key, "protocol": one.protocol}
+        | {"verdict": verdict, "parse_status": "parsed" if verdict else "unparsed"}
         for claim, verdict in zip(claims["claim_id"], verdicts, strict=True)
     ]
-    return PREDICTIONS.conform(pl.DataFrame(rows, schema=PREDICTIONS.schema))
+    return table_of(PREDICTIONS, rows)
 
 
 @LAW
@@ -371,9 +322,8 @@ def test_the_metrics_of_three_labels_are_those_of_scikit_learn(rows: list[tuple[
     if len(set(truth)) == 3:
         seen = f1_score(truth, found, labels=[0, 1, 2], average="macro", zero_division=0.0)
         assert float(metrics["macro_f1"](table)) == pytest.approx(seen)
-        known = found < 3
-        balanced = balanced_accuracy_score(truth[known], found[known]) if known.all() else None
-        if balanced is not None:
+        if (found < 3).all():
+            balanced = balanced_accuracy_score(truth, found)
             assert float(metrics["balanced_accuracy"](table)) == pytest.approx(balanced)
 
 
@@ -396,7 +346,7 @@ def test_the_middle_class_with_evidence_is_the_third_label_and_a_set_without_sta
     refuted = base.with_columns(pl.col("label").fill_null("Refuted"))
     assert claims.equals(three_way_claims([(LABELS, refuted)]))
     bare = base.with_columns(
-        evidence=pl.when(pl.col("native_label") != "maybe").then(pl.col("evidence"))
+        evidence=pl.when(native_label="maybe").then(None).otherwise("evidence")
     )
     assert three_way_claims([(LABELS, bare)]).is_empty()
 
