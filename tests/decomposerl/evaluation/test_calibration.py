@@ -53,11 +53,7 @@ def test_a_trace_is_read_after_its_last_tag():
 
 def test_a_tag_that_shares_its_token_with_the_verdict():
     """The end of the tag stands before the word in every alternative that counts."""
-    step = Token(
-        ">\nRef",
-        math.log(0.5),
-        ((">\nRef", math.log(0.5)), (">Sup", math.log(0.25)), ("Sup", math.log(0.2))),
-    )
+    step = listed(">\nRef", own=0.5, **{">Sup": 0.25, "Sup": 0.2})
     read = read_confidence([*plain("<verification"), step, *plain("uted</verification>")])
     assert read is not None
     assert (read.verdict, read.lower_bound) == ("Refuted", False)
@@ -126,12 +122,10 @@ def test_an_unlisted_rival_gets_the_most_it_can_have():
     assert 0.999 < sure.normalised < 1.0
 
 
-@given(
-    st.floats(0.01, 0.6),
-    st.floats(0.01, 0.3),
-    st.integers(1, 8),
-    st.sampled_from(["Supported", "Refuted"]),
-)
+words = st.sampled_from(["Supported", "Refuted"])
+
+
+@given(st.floats(0.01, 0.6), st.floats(0.01, 0.3), st.integers(1, 8), words)
 def test_normalised_is_the_share_of_the_two(own: float, other: float, cut: int, word: str):
     """However the word is cut into tokens: raw <= normalised = own / (own + other) <= 1."""
     rival = "Refuted" if word == "Supported" else "Supported"
@@ -231,7 +225,7 @@ def test_reliability_tells_how_often_like_verdicts_were_right():
     assert (rows["high"].to_numpy()[:-1] < rows["low"].to_numpy()[1:]).all()
     gaps = ((rows["confidence"] - rows["right"]).abs() * rows["rows"]).sum() / 600
     assert gaps == pytest.approx(calibration_error(confidences, right))
-    assert 0 == reliability(np.empty(0), np.empty(0, dtype=bool)).height
+    assert reliability(np.empty(0), np.empty(0, dtype=bool)).is_empty()
 
 
 def test_another_model_or_prompt_is_refused():

@@ -50,10 +50,18 @@ HALF = said(TOY, [S, S] * 20)
 MIXED = said(TOY, [S, R] * 8 + [R, S] * 8 + [S, R] * 4)
 
 
+def compared(**systems: pl.DataFrame) -> pl.DataFrame:
+    return compare_systems({"toy": TOY}, {"toy": systems}, FAST)
+
+
+def values(row: dict[str, object], names: str) -> tuple[object, ...]:
+    return tuple(row[name] for name in names.split())
+
+
 def test_a_better_system_is_shown_with_its_interval_and_tests():
     """All right against half right: 50 points, surely; engines and rows of both are named."""
-    (row,) = compare_systems({"toy": TOY}, {"toy": {"b": HALF, "a": RIGHT}}, FAST).to_dicts()
-    assert ("a", "b", 40, 50.0) == tuple(row[n] for n in ("system", "other", "rows", "difference"))
+    (row,) = compared(b=HALF, a=RIGHT).to_dicts()
+    assert ("a", "b", 40, 50.0) == values(row, "system other rows difference")
     assert row["low"] <= 50.0 <= row["high"]
     assert row["p_mcnemar"] == pytest.approx(2 / 2**20)
     assert row["p_bootstrap"] < 0.01
@@ -62,8 +70,7 @@ def test_a_better_system_is_shown_with_its_interval_and_tests():
 
 def test_only_claims_that_both_have_count():
     """A short run is compared over its own claims; without a verdict a claim is wrong."""
-    short = said(TOY, [None] * 10)
-    (row,) = compare_systems({"toy": TOY}, {"toy": {"a": RIGHT, "b": short}}, FAST).to_dicts()
+    (row,) = compared(a=RIGHT, b=said(TOY, [None] * 10)).to_dicts()
     assert (10, 100.0) == (row["rows"], row["difference"])
 
 
@@ -76,10 +83,9 @@ def test_test_sets_without_doubtful_claims_are_a_family_of_their_own():
     frame = compare_systems(sets, both, FAST, short, doubted)
     assert plain.equals(frame.filter(pl.col("benchmark").is_in(list(sets))))
     rest = frame.filter(~pl.col("benchmark").is_in(list(sets)))
-    assert [("one_without_doubtful", 32, False), ("two_without_doubtful", 32, True)] == rest.select(
-        "benchmark", "rows", "limited"
-    ).rows()
-    (first, _) = rest.to_dicts()
+    first, second = rest.to_dicts()
+    assert ("one_without_doubtful", 32, False) == values(first, "benchmark rows limited")
+    assert ("two_without_doubtful", 32, True) == values(second, "benchmark rows limited")
     assert first["p_holm"] == max(first["p_bootstrap"], first["p_mcnemar"])
     assert first["difference"] == pytest.approx(50.0)
 
@@ -108,9 +114,7 @@ def test_a_short_run_and_a_tiny_set_have_no_p_value():
     for limited, why in ((set(), "n = 2 of a label < 10"), ({("b", "toy")}, "limited run")):
         frame = compare_systems({"toy": tiny}, {"toy": found}, FAST, limited)
         (row,) = frame.to_dicts()
-        assert (None, None, None, why) == tuple(
-            row[name] for name in ("p_bootstrap", "p_mcnemar", "p_holm", "no_p")
-        )
+        assert (None, None, None, why) == values(row, "p_bootstrap p_mcnemar p_holm no_p")
         assert row["low"] < 10 < row["high"] == row["difference"] == 100
         shown = comparison_markdown(frame).splitlines()[-1].replace("\\", "")
         assert f"| – | – | – ({why.replace('<', '&lt;')}) |" in shown
@@ -118,9 +122,8 @@ def test_a_short_run_and_a_tiny_set_have_no_p_value():
 
 def test_holm_corrects_over_the_tests_that_are_shown():
     """Eight whole test sets and a short one: the factor of the smallest p is eight."""
-    sets = dict.fromkeys(IN_DOMAIN, TOY)
     found = {name: {"a": RIGHT, "b": HALF} for name in IN_DOMAIN}
-    frame = compare_systems(sets, found, FAST, {("a", IN_DOMAIN[0])})
+    frame = compare_systems(dict.fromkeys(IN_DOMAIN, TOY), found, FAST, {("a", IN_DOMAIN[0])})
     whole = frame.filter(~pl.col("limited"))
     assert frame.filter("limited")["p_holm"].null_count() == 2
     assert whole["p_holm"][0] == pytest.approx(8 * whole["p_bootstrap"][0])
@@ -130,16 +133,15 @@ def test_systems_that_hardly_differ_have_no_p_value():
     """Five claims apart say nothing at 5 %; six may."""
     for apart, why in ((5, "n = 5 differ < 6"), (6, None)):
         words = [S, S] * apart + [S, R] * (20 - apart)
-        frame = compare_systems({"toy": TOY}, {"toy": {"a": RIGHT, "b": said(TOY, words)}}, FAST)
-        assert [why] == frame["no_p"].to_list()
+        assert [why] == compared(a=RIGHT, b=said(TOY, words))["no_p"].to_list()
 
 
 def test_all_pairs_or_those_with_one():
     """Without a choice each pair stands once; with one every other system faces it."""
-    found = {"toy": {"a": RIGHT, "b": HALF, "c": WRONG}}
-    every = compare_systems({"toy": TOY}, found, FAST)
-    assert [("a", "b"), ("a", "c"), ("b", "c")] == every.select("system", "other").rows()
-    chosen = compare_systems({"toy": TOY}, found, ComparisonSettings(("b",), 500))
+    found = {"a": RIGHT, "b": HALF, "c": WRONG}
+    every = compared(**found).select("system", "other").rows()
+    assert [("a", "b"), ("a", "c"), ("b", "c")] == every
+    chosen = compare_systems({"toy": TOY}, {"toy": found}, ComparisonSettings(("b",), 500))
     assert [("a", "b"), ("c", "b")] == chosen.select("system", "other").rows()
     assert [50.0, -50.0] == chosen["difference"].to_list()
 
@@ -151,7 +153,7 @@ def test_a_mean_needs_all_its_parts_and_is_corrected_apart():
     whole = compare_systems(sets, found, FAST)
     assert [*IN_DOMAIN, "mean_in_domain"] == whole["benchmark"].to_list()
     last = whole.row(-1, named=True)
-    assert (50.0, 360, None) == tuple(last[name] for name in ("difference", "rows", "p_mcnemar"))
+    assert (50.0, 360, None) == values(last, "difference rows p_mcnemar")
     assert last["p_holm"] == last["p_bootstrap"]
     assert whole["p_holm"][0] == pytest.approx(9 * whole["p_bootstrap"][0])
     del found["wice"]
@@ -198,10 +200,9 @@ def test_a_short_run_is_balanced_and_part_of_a_longer_one(
     counts = [short.claims.filter(label=label).height for label in (S, R)]
     there = [labels.count(label) for label in (S, R)]
     assert abs(counts[0] - counts[1]) <= 1 or min(counts) == min(there)
-    assert set(short.claims["claim_id"]) <= set(longer.claims["claim_id"])
-    assert [row for row in frame["claim_id"] if row in set(short.claims["claim_id"])] == (
-        short.claims["claim_id"].to_list()
-    )
+    ids = short.claims["claim_id"].to_list()
+    assert set(ids) <= set(longer.claims["claim_id"])
+    assert [row for row in frame["claim_id"] if row in ids] == ids
 
 
 SYSTEMS = systems(METHODS, ["tiny"])

@@ -59,11 +59,8 @@ def test_an_entry_is_no_row_of_the_papers_tables():
 def test_paths_are_those_of_the_file():
     """A path begins with /, ./ or ../; other names are the hub's or the endpoint's."""
     (one,) = parsed(TRACE + 'adapter = "../a"\nprompts = "./p"\nrecipe = "tiny"\n')
-    assert ("/home/me/base", "/home/me/../a", "/home/me/p") == (
-        *(one.model, one.adapter),
-        one.prompts,
-    )
-    assert "in_process" == one.place
+    assert ("/home/me/base", "/home/me/../a") == (one.model, one.adapter)
+    assert ("/home/me/p", "in_process") == (one.prompts, one.place)
     (absolute,) = parsed(TRACE.replace("./base", "/base"))
     assert "/base" == absolute.model
     (hosted,) = parsed(VERIFIER.replace('"m"', '"/srv/m"') + 'tokenizer = "./tok"\n')

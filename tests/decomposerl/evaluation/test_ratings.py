@@ -4,7 +4,7 @@ import polars as pl
 
 from decomposerl.evaluation.derived import states_rating, without_ratings
 from decomposerl.schemas import BENCHMARK_CLAIMS
-from strategies import example_row
+from strategies import example_row, frame_of
 
 STATED = (
     "We rate this claim False.",
@@ -43,14 +43,8 @@ def test_a_rating_is_seen_and_other_sentences_state_none():
 
 
 def claims(*passages: list[str]) -> pl.DataFrame:
-    rows = [
-        example_row(passages=found, evidence="\n".join(found))
-        | {"claim_id": f"{number:016x}", "native_id": str(number)}
-        for number, found in enumerate(passages)
-    ]
-    columns = BENCHMARK_CLAIMS.schema.items()
-    frame = pl.DataFrame(rows).select(pl.col(name).cast(dtype) for name, dtype in columns)
-    return BENCHMARK_CLAIMS.conform(frame)
+    rows = [example_row(passages=found, evidence="\n".join(found)) for found in passages]
+    return frame_of(BENCHMARK_CLAIMS, rows)
 
 
 def test_claims_lose_these_sentences_and_their_ids():

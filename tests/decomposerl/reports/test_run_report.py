@@ -54,16 +54,14 @@ from report_parts_made import (
 )
 from strategies import FRAME_LAW, LAW
 
+Sources = dict[str, tuple[list[int], int, int]]
 FUNNEL = [stage for stage in STAGES[1:] if stage != "diversity_selected"]
 drops = st.lists(st.integers(0, 5), min_size=len(FUNNEL), max_size=len(FUNNEL))
-funnels = st.dictionaries(
-    st.sampled_from(("hover", "wice", "scitab")),
-    st.tuples(drops, st.integers(0, 9), st.integers(0, 3)),
-    min_size=1,
-)
+funnel = st.tuples(drops, st.integers(0, 9), st.integers(0, 3))
+funnels = st.dictionaries(st.sampled_from(("hover", "wice", "scitab")), funnel, min_size=1)
 
 
-def attrition_of(sources: dict[str, tuple[list[int], int, int]], ran: int) -> pl.DataFrame:
+def attrition_of(sources: Sources, ran: int) -> pl.DataFrame:
     """A funnel whose first ``ran`` stages ran; of each source: drops, rows at the end, rejects."""
     rows = []
     for source, (dropped, left, rejected) in sources.items():
@@ -80,9 +78,7 @@ def attrition_of(sources: dict[str, tuple[list[int], int, int]], ran: int) -> pl
 
 @FRAME_LAW
 @given(sources=funnels, ran=st.integers(0, len(FUNNEL)))
-def test_every_claim_of_a_source_ends_once(
-    sources: dict[str, tuple[list[int], int, int]], ran: int
-):
+def test_every_claim_of_a_source_ends_once(sources: Sources, ran: int):
     """What was kept and what each stage dropped are together the claims of the source."""
     counted = attrition_of(sources, ran)
     fates = source_fates(counted)
@@ -95,13 +91,8 @@ def test_every_claim_of_a_source_ends_once(
 
 def test_systems_stand_from_best_to_worst_and_short_runs_last():
     """A short run is no measure, so a lucky one never stands on top."""
-    rows = [
-        board_row("a", 50.0),
-        board_row("b", 70.0),
-        board_row("lucky", 99.0, status="limited"),
-        board_row("a", 88.0, benchmark=MEAN_OUT),
-        board_row("unrun", None),
-    ]
+    rows = [board_row("a", 50.0), board_row("b", 70.0), board_row("lucky", 99.0, status="limited")]
+    rows += [board_row("a", 88.0, benchmark=MEAN_OUT), board_row("unrun", None)]
     bars = score_bars(board(rows))
     assert ["b", "a", "lucky", "a"] == bars["system"].to_list()
     assert [False, False, True, False] == bars["limited"].to_list()
@@ -118,11 +109,8 @@ def test_a_system_that_stands_in_two_tables_is_one_bar():
 
 def test_test_sets_stand_in_where_no_mean_is_complete():
     """The two with most systems, by name where they have as many."""
-    rows = [
-        board_row(system, 60.0, benchmark=name)
-        for name, systems in (("wice", "a"), ("hover", "ab"), ("fever", "ab"))
-        for system in systems
-    ]
+    ran = (("a", "wice"), ("a", "hover"), ("b", "hover"), ("a", "fever"), ("b", "fever"))
+    rows = [board_row(system, 60.0, benchmark=name) for system, name in ran]
     assert ["fever", "hover"] == scored_columns(board(rows))
     assert {"fever", "hover"} == set(score_bars(board(rows))["benchmark"])
 
@@ -137,10 +125,9 @@ def test_a_difference_does_not_depend_on_which_system_comes_first(turned: list[b
     for (one, other), turn in zip((("a", "b"), ("a", "c"), ("b", "c")), turned, strict=True):
         first, second = (other, one) if turn else (one, other)
         rows.append(pair(first, second, scores[first] - scores[second]))
-    found = against_best(comparison(rows), bars)
-    assert [("c", "a", 20.0, 15.0, 25.0), ("c", "b", 10.0, 5.0, 15.0)] == found.select(
-        "best", "system", "difference", "low", "high"
-    ).rows()
+    columns = ["best", "system", "difference", "low", "high"]
+    found = against_best(comparison(rows), bars).select(columns).rows()
+    assert [("c", "a", 20.0, 15.0, 25.0), ("c", "b", 10.0, 5.0, 15.0)] == found
 
 
 def test_the_best_of_a_comparison_is_a_whole_run():
@@ -156,10 +143,8 @@ def test_every_verdict_is_in_one_bin(sure: list[tuple[int, bool]]):
     """Bins keep the number of verdicts, their mean confidence and their share of right ones."""
     rows = [("s", "e", "test sets", number / 100, right) for number, right in sure]
     bins = confidence_bins(verdicts(rows))
-    weights = pl.col("rows") / pl.col("rows").sum()
-    mean, right = bins.select(
-        (pl.col("confidence") * weights).sum(), (pl.col("right") * weights).sum()
-    ).row(0)
+    weights = bins["rows"] / bins["rows"].sum()
+    mean, right = ((bins[name] * weights).sum() for name in ("confidence", "right"))
     assert len(sure) == bins["rows"].sum()
     assert mean == pytest.approx(sum(number for number, _ in sure) / len(sure) / 100)
     assert right == pytest.approx(sum(right for _, right in sure) / len(sure))
@@ -189,9 +174,8 @@ def test_the_cost_of_a_claim_is_over_all_test_sets():
     assert ("paid", 20, 80, 4_000, 400) == tuple(
         paid[name] for name in ("system", "claims", "calls", "prompt_tokens", "completion_tokens")
     )
-    assert (4.0, 0.025, 3.0) == tuple(
-        paid[f"{name}_by_claim"] for name in ("calls", "dollars", "seconds")
-    )
+    by_claim = [paid[f"{name}_by_claim"] for name in ("calls", "dollars", "seconds")]
+    assert [4.0, 0.025, 3.0] == by_claim
     assert ("free", None, None) == (free["system"], free["dollars"], free["dollars_by_claim"])
 
 
@@ -203,11 +187,10 @@ def test_shares_are_of_the_whole(rows: list[int]):
 
 
 ABOUT = ReportAbout("Report of a run", "decomposerl 0", "traces.html")
-ALLOWED = {
-    *("html", "head", "meta", "link", "title", "style", "body", "h1", "h2", "p", "a", "nav", "ul"),
-    *("li", "section", "figure", "figcaption", "img", "code", "details", "summary", "div"),
-    *("table", "thead", "tbody", "tr", "th", "td", "strong"),
-}
+ALLOWED = set(
+    "html head meta link title style body h1 h2 p a nav ul li section figure figcaption img code "
+    "details summary div table thead tbody tr th td strong".split()
+)
 
 
 @pytest.fixture(scope="module")
@@ -249,9 +232,7 @@ def test_each_part_is_computed_from_the_data(sections: list[Section]):
     for key, found in numbers.items():
         assert [] == [one for one in found if one not in said[key]], said[key]
     for section in sections:
-        assert section.pictures, section.key
-        assert section.engine, section.key
-        assert not section.missing, section.key
+        assert all((section.pictures, section.engine, not section.missing)), section.key
     names = [one.name for section in sections for one in section.pictures]
     assert len(names) == len(set(names))
     assert len(sections) == len(said)
@@ -338,17 +319,14 @@ def test_equal_tables_give_equal_bytes(sections: list[Section]):
 
 def test_a_print_without_colours_tells_runs_and_significance_apart():
     """A short run is hatched, as sources are; a marker is filled, open or a cross."""
-    assert len(PALETTE) + 1 == len(
-        set(source_hatches([*map(str, range(len(PALETTE) + 3))]).values())
-    )
+    hatches = source_hatches([str(number) for number in range(len(PALETTE) + 3)])
+    assert len(PALETTE) + 1 == len(set(hatches.values()))
     rows = [board_row(key, 50.0 + n) for n, key in enumerate("abc")]
     bars = score_bars(board([*rows, board_row("short", 90.0, status="limited")]))
     (panel,) = scores_figure(bars, {}).axes
     assert ["", "", "", "////"] == [patch.get_hatch() or "" for patch in panel.patches]
-    pairs = comparison(
-        [pair("c", "a", 9.0), pair("c", "b", 5.0, 0.4), pair("c", "short", 1.0, None)]
-    )
-    (panel,) = pairs_figure(against_best(pairs, bars), {}).axes
+    pairs = [pair("c", "a", 9.0), pair("c", "b", 5.0, 0.4), pair("c", "short", 1.0, None)]
+    (panel,) = pairs_figure(against_best(comparison(pairs), bars), {}).axes
     points = [line for line in panel.lines if line.get_marker() in {"o", "X"}]
     looks = [(line.get_marker(), line.get_markerfacecolor() != "white") for line in points]
     assert [("o", True), ("o", False), ("X", False)] == looks[:3]

@@ -51,8 +51,7 @@ ABOUT = PageAbout("Traces", "decomposerl 1")
 
 
 def detail_of(one: TraceItem) -> dict[str, Any]:
-    made = detail_json(one, trace_findings(one), 0)
-    return json.loads(json_bytes(made))
+    return json.loads(json_bytes(detail_json(one, trace_findings(one), 0)))
 
 
 def flags(one: TraceItem) -> set[str]:
@@ -70,22 +69,18 @@ def wide(text: str, span: list[int]) -> str:
 
 
 def test_each_answer_has_its_status_and_spans():
-    """Beyond the plane of 16 bits too, offsets are those of JavaScript."""
+    """Offsets are JavaScript's beyond 16 bits too; sentences cover the text but for white space."""
+    sentences = evidence_json(EVIDENCE)["sentences"]
+    assert EVIDENCE == " ".join(wide(EVIDENCE, span) for span in sentences)
     cycles = detail_of(item())["cycles"]
-    statuses = ["grounded", "contradicted", "abstained", "not_in_evidence"]
-    assert statuses == [one["status"] for one in cycles]
+    statuses = [one["status"] for one in cycles]
+    assert ["grounded", "contradicted", "abstained", "not_in_evidence"] == statuses
     (born,), (won,) = cycles[0]["spans"], cycles[1]["spans"]
     assert "She was born in Odense." == wide(EVIDENCE, born["evidence"])
     assert "She was born in Odense." == wide(CYCLES[0].answer, born["answer"])
     assert ("exact", "near") == (born["match"], won["match"])
     assert "Ada Brown won the national championship in 1937." == wide(EVIDENCE, won["evidence"])
     assert ["So far.", "", "", ""] == [one["thought"] for one in cycles]
-
-
-def test_sentences_of_the_evidence():
-    """They cover the text but for white space."""
-    made = evidence_json(EVIDENCE)
-    assert EVIDENCE == " ".join(wide(EVIDENCE, span) for span in made["sentences"])
 
 
 @given(st.text(max_size=30), st.integers(0, 30))
@@ -225,24 +220,22 @@ def test_the_index_has_a_row_for_each_trace():
         item("c1", "two", step=10, rollout=3, verdict=None, gold="Refuted", status="failed"),
     ]
     made, blocks = pages_of(items, ABOUT)
-    assert ["c1", "c1", "c2"] == made["claim_id"]
-    assert [0, 1, 0] == made["system"]
-    assert [0, -1, -1] == made["benchmark"]
-    assert (["S", "", "S"], ["S", "R", "S"]) == (made["verdict"], made["gold"])
-    assert ([None, 10, None], [None, 3, None]) == (made["step"], made["rollout"])
+    columns = {"claim_id": ["c1", "c1", "c2"], "system": [0, 1, 0], "benchmark": [0, -1, -1]}
+    columns |= {"verdict": ["S", "", "S"], "gold": ["S", "R", "S"]}
+    columns |= {"step": [None, 10, None], "rollout": [None, 3, None]}
+    assert columns == {name: made[name] for name in columns}
     assert ["one", "two"] == [one["key"] for one in made["systems"]]
     assert "decomposerl 1; engines: rules" == made["made"]
-    columns = ("block_of", "place_of", "claim", "confidence", "status", "questions", "flags")
-    assert {3} == {len(made[name]) for name in columns}
+    others = ("block_of", "place_of", "claim", "confidence", "status", "questions", "flags")
+    assert {3} == {len(made[name]) for name in others}
     assert [1, [0, 0, 0], [0, 1, 2]] == [made["blocks"], made["block_of"], made["place_of"]]
     assert [EVIDENCE] == [one["text"] for one in blocks[0]["evidence"]]
 
 
 def test_blocks_end_between_claims():
     """However many traces a claim has, they lie in one block, where the index says."""
-    items = [
-        item(f"c{n}", step=step, rollout=0) for n in range(3) for step in range(MOST_TRACES - 1)
-    ]
+    steps = range(MOST_TRACES - 1)
+    items = [item(f"c{n}", step=step, rollout=0) for n in range(3) for step in steps]
     made, blocks = pages_of(items, ABOUT)
     assert made["blocks"] == len(blocks) == 2
     assert 3 == len(set(zip(made["claim_id"], made["block_of"], strict=True)))
@@ -323,9 +316,8 @@ def test_judge_calls_of_a_trace():
     """The same keys as in the log: full, one left out each, and three of each question."""
     calls = judge_calls(item())
     assert 1 + 4 + 4 + 4 + 3 == len(calls)  # an abstention's correctness is not asked for
-    assert {"coverage", "answerability", "atomicity", "correctness"} == {
-        call.task for call in calls.values()
-    }
+    tasks = {call.task for call in calls.values()}
+    assert {"coverage", "answerability", "atomicity", "correctness"} == tasks
 
 
 @pytest.mark.parametrize(
@@ -345,19 +337,13 @@ def test_a_warning_names_answers_that_say_something(answer: str, *, warned: bool
 STATIC = files("decomposerl.reports.trace_page") / "static"
 
 
-def unpacked(packed: str) -> dict[str, object]:
-    read: dict[str, object] = json.loads(gzip.decompress(base64.b64decode(packed)))
-    return read
-
-
 def test_index_and_blocks_are_read_back_as_they_were():
     """Texts of any kind survive: tags, line separators, control characters, lone surrogates."""
     index, blocks = special_traces()
     page = offline_page(index, blocks)
-
     packed = re.findall(r'<script type="application/json" [^>]*>([^<]*)</script>', page)
-
-    assert [index, *blocks] == [unpacked(text) for text in packed]
+    read = [json.loads(gzip.decompress(base64.b64decode(text))) for text in packed]
+    assert [index, *blocks] == read
     page.encode()  # no lone surrogate stands in the file itself
 
 
@@ -365,7 +351,6 @@ def test_nothing_of_a_trace_stands_in_the_file_as_text():
     """Texts from outside are in the packed data only, so none can be read as HTML."""
     index, blocks = pages([[trace("<i>", HOSTILE[0], detail())]], title="</title><b>")
     page = offline_page(index, blocks)
-
     assert "</title><b>" not in page
     assert "hacked" not in page
 
@@ -373,9 +358,7 @@ def test_nothing_of_a_trace_stands_in_the_file_as_text():
 def test_a_page_is_made_in_parts_one_a_block():
     """Many traces need no string of the whole page, and blocks may come from a generator."""
     index, blocks = special_traces()
-
     parts = list(offline_parts(index, iter(blocks)))
-
     assert len(blocks) == sum("data-block=" in part for part in parts)
     assert offline_page(index, blocks) == "".join(parts)
 
@@ -394,12 +377,10 @@ def test_the_policy_admits_exactly_the_scripts_of_the_page(page: str):
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     scripts = re.findall(r'<script(?: type="importmap")?>(.*?)</script>', page, re.DOTALL)
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
-
     digests = [
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
         for text in (*scripts, style)
     ]
-
     assert f"data: {digests[0]} {digests[1]}" == rules["script-src"]
     assert digests[2] == rules["style-src"]
     assert "'none'" == rules["default-src"]
@@ -411,7 +392,6 @@ def test_the_files_of_the_page_are_shipped_and_named():
     """Each vendored module is in the import map, and its licence in the page that carries it."""
     notice = (STATIC / "vendor/NOTICE.txt").read_text("utf-8")
     vendored = {file.name for file in (STATIC / "vendor").iterdir()} - {"NOTICE.txt"}
-
     assert set(LIBRARIES.values()) == vendored
     assert vendored <= set(notice.split())
     assert notice in live_page()
@@ -424,7 +404,6 @@ def test_modules_import_no_file_that_is_missing_and_none_in_a_circle():
     imports = {name: set(re.findall(r'from "([^"]+)"', text)) for name, text in own.items()}
     known = set(LIBRARIES) | {f"trace-page/{name}" for name in own}
     assert set().union(*imports.values()) <= known
-
     left = {n: {i.removeprefix("trace-page/") for i in of} & set(own) for n, of in imports.items()}
     while ready := [name for name, needs in left.items() if not needs & set(left)]:
         left = {name: needs for name, needs in left.items() if name not in ready}
