@@ -84,7 +84,9 @@ def test_a_plain_verdict_is_found():
 
 
 def test_no_verdict_gives_no_confidence():
-    """What does not spell a label has no confidence, whatever its tokens' probabilities."""
+    """Nor has what does not spell a label, nor a token for which an endpoint lists nothing."""
+    assert read_confidence([Token("Supported", -0.01)]) is None
+    assert read_confidence([]) is None
     for text in (
         *("", "\n\n", "Not supported", "Verdict: not supported", "Unknown", "<verification>"),
         "Supported\nVerdict: unclear",
@@ -101,12 +103,6 @@ def test_no_verdict_gives_no_confidence():
     ):
         assert read_confidence(plain(*text)) is None, text
         assert read_confidence(plain(text)) is None, text
-
-
-def test_without_alternatives_it_is_unavailable():
-    """An endpoint that lists nothing at the verdict gives None, not 1.0."""
-    assert read_confidence([Token("Supported", -0.01)]) is None
-    assert read_confidence([]) is None
 
 
 def test_an_unlisted_rival_gets_the_most_it_can_have():
@@ -220,8 +216,7 @@ def test_reliability_tells_how_often_like_verdicts_were_right():
     confidences, right = overconfident(600)
     rows = reliability(confidences, right)
     assert 600 == rows["rows"].sum()
-    assert (rows["low"] <= rows["confidence"]).all()
-    assert (rows["confidence"] <= rows["high"]).all()
+    assert rows["confidence"].is_between(rows["low"], rows["high"]).all()
     assert (rows["high"].to_numpy()[:-1] < rows["low"].to_numpy()[1:]).all()
     gaps = ((rows["confidence"] - rows["right"]).abs() * rows["rows"]).sum() / 600
     assert gaps == pytest.approx(calibration_error(confidences, right))
@@ -238,10 +233,9 @@ def test_another_model_or_prompt_is_refused():
 
 def test_too_few_verdicts_are_refused():
     """Isotonic needs 500, a temperature 20; probabilities lie in 0..1, evidence is not all one."""
-    with pytest.raises(EvaluationError, match="499"):
-        fitted("isotonic", 499)
-    with pytest.raises(EvaluationError, match="19"):
-        fitted("temperature", 19)
+    for method, rows in (("isotonic", 499), ("temperature", 19)):
+        with pytest.raises(EvaluationError, match=str(rows)):
+            fitted(method, rows)
     right, one = np.ones(30, dtype=bool), np.zeros(50, dtype=np.int64)
     with pytest.raises(EvaluationError, match=r"0\.\.1"):
         fit_calibration(np.full(30, 1.2), right, "temperature", **BOUND, fitted_on="dev")

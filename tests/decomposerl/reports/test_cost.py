@@ -54,6 +54,7 @@ ports = st.sampled_from(("entities", "verifier", "embedder", "decomposer"))
 words = st.floats(0, 1e4)
 prices = st.none() | st.builds(Price, st.floats(0, 100), st.floats(0, 100))
 speeds = st.none() | st.floats(1, 1e6)
+engine_costs = st.builds(EngineCost, ports, st.just("x"), words, words, prices, speeds)
 
 
 @LAW

@@ -268,7 +268,7 @@ def pictures(claims: pl.DataFrame, *tables: pl.DataFrame) -> list[bytes]:
 
 
 def test_pictures_are_small_and_repeatable(world: World):
-    """Each picture is a PNG below 60 kB, 600 pixels wide or more, and repeatable; of nothing too."""
+    """Each picture is a PNG below 60 kB, 600 pixels wide or more, repeatable; of nothing too."""
     rules, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
     picked = read(world, "diversity_selected"), read(world, "selection_cells/diversity_selected")
     first, second = (
