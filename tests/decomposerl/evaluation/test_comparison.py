@@ -257,9 +257,8 @@ def test_claims_without_evidence_are_none():
 def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
     """Every system stays clear of the training sets, a policy of what it was chosen by too."""
     data, silver = DataFolder(base_dir=str(tmp_path)), pool([S, R] * 10)
-    simple, policy = (
-        system_named(key, SYSTEMS) for key in ("simple-rules-faithful", "decomposerl-tiny")
-    )
+    keys = ("simple-rules-faithful", "decomposerl-tiny")
+    simple, policy = (system_named(key, SYSTEMS) for key in keys)
     with pytest.raises(EvaluationError, match="decomposerl run silver_decomposed --upstream"):
         dev_claims(data, simple, 20, 42)
     write_parquet(silver, tmp_path / "silver_decomposed.parquet")

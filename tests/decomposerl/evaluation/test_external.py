@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -210,9 +211,8 @@ def test_intervals_are_of_the_treated_verdicts(pairs: Pairs, documents: list[str
         clusters = clusters_of(labels, documents[: len(every)])
         for row in frame.iter_rows(named=True):
             bounds = metric_interval(row["metric"], labels, codes, clusters)
-            assert [row["low"] or 0, row["high"] or 0] == pytest.approx(
-                [0 if np.isnan(bound) else 100 * bound for bound in bounds]
-            )
+            percent = [0 if np.isnan(bound) else 100 * bound for bound in bounds]
+            assert [row["low"] or 0, row["high"] or 0] == pytest.approx(percent)
 
 
 def test_the_published_macro_f1_is_the_default_and_the_treatment_is_said(tmp_path: Path):
@@ -280,11 +280,8 @@ def test_groups_of_several_fields(parts: Path):
 def test_combinations_are_never_confused(tmp_path: Path):
     """Values with slashes make different names."""
     values = [("a / b", "c"), ("a", "b / c"), ("a/", "b"), ("a", "/ b"), ("a\\", "b"), ("a", "b")]
-    rows = [
-        {"id": f"{n}-{k}", "label": k, "v": k, "p": p, "q": q}
-        for n, (p, q) in enumerate(values)
-        for k in (0, 1)
-    ]
+    pairs = product(enumerate(values), (0, 1))
+    rows = [{"id": f"{n}-{k}", "label": k, "v": k, "p": p, "q": q} for (n, (p, q)), k in pairs]
     assert 6 == len(groups_of(write(tmp_path / "rows.jsonl", rows), "--group", "p,q"))
 
 
@@ -316,11 +313,8 @@ def test_rows_are_filtered_by_fields(parts: Path, tmp_path: Path):
 
 def test_a_filter_tells_runs_of_one_file_apart(tmp_path: Path):
     """The same id may stand once a run: no file has to be cut by hand."""
-    rows = [
-        {"id": n, "label": n % 2, "v": n % 2 if run == "good" else 0, "run": run}
-        for run in ("good", "bad")
-        for n in range(4)
-    ]
+    rows = [{"id": n, "label": n % 2, "v": n % 2, "run": "good"} for n in range(4)]
+    rows += [row | {"v": 0, "run": "bad"} for row in rows]
     file = write(tmp_path / "runs.csv", rows)
     words = (file, file, "--verdict", "v")
     assert "stands in row" in refused(*words)

@@ -147,7 +147,8 @@ def test_an_engine_is_named_once_also_where_a_mean_is_over_two():
     assert "a; b" == wide_leaderboard(board(*rows, *mean)).row(-1, named=True)["engine"]
 
 
-MAIN, FIRST, MEAN = (f"decomposerl-paper_7b{end}" for end in ("", "-seed_1", "-mean"))
+ENDS = ("", "-seed_1", "-seed_2", "-mean")
+MAIN, FIRST, SECOND, MEAN = (f"decomposerl-paper_7b{end}" for end in ENDS)
 
 
 def seeds_of(shown: pl.DataFrame, table: int, recipe: str) -> list[tuple[object, ...]]:
@@ -158,17 +159,14 @@ def seeds_of(shown: pl.DataFrame, table: int, recipe: str) -> list[tuple[object,
 
 def test_seeds_are_rows_with_their_mean_behind_them():
     """In both tables of the paper, beside its figure; the spread is from least to greatest."""
-    shown = board(
-        score(MAIN, "fever", 70.0, engine="a", rows=90),
-        score(FIRST, "fever", 73.0, engine="b"),
-        score("decomposerl-paper_7b-seed_2", "fever", 76.0, engine="a"),
-        score("decomposerl-paper_7b-seed_2", "hover", 50.0),
-    )
+    rows = [score(MAIN, "fever", 70.0, engine="a", rows=90), score(SECOND, "hover", 50.0)]
+    rows += [score(FIRST, "fever", 73.0, engine="b"), score(SECOND, "fever", 76.0, engine="a")]
+    shown = board(*rows)
     for table, title in ((1, "DecomposeRL (s = 1.0)"), (2, "DecomposeRL @ 7B")):
         assert [
             (MAIN, title, 1),
             (FIRST, f"{title}, seed 1", 1),
-            ("decomposerl-paper_7b-seed_2", f"{title}, seed 2", 1),
+            (SECOND, f"{title}, seed 2", 1),
             (MEAN, f"{title}, mean of 3 seeds", 3),
         ] == seeds_of(shown, table, "paper_7b")
         mean = values(cell(shown, MEAN, "fever", table), "score low high rows engine status paper")
@@ -226,22 +224,18 @@ def test_the_mean_lies_between_least_and_greatest(drawn: list[float]):
 
 
 def test_keys_keep_models_and_protocols_apart():
-    """A 3B run and a 7B run, two protocols, a verifier and a policy have keys of their own."""
+    """Two models, protocols, a verifier, a policy; Simple's protocols are one procedure and key."""
     keys = [system.key for system in SYSTEMS]
     assert len(keys) == len(set(keys))
     assert {"simple-qwen2.5-3b-faithful", "self_ask-rules-single_call", "minicheck-7b"} <= set(keys)
     assert {"decomposerl-paper_7b", "minicheck-lexical"} <= set(keys)
-
-
-def test_protocols_that_are_one_procedure_are_one_system():
-    """Simple asks once either way: a second partition would only ask the same again."""
     of_simple = {system.protocol for system in SYSTEMS if system.method == "simple"}
     of_self_ask = {system.protocol for system in SYSTEMS if system.method == "self_ask"}
     assert ({"faithful"}, {"faithful", "single_call"}) == (of_simple, of_self_ask)
 
 
 def test_a_system_is_found_by_its_key_or_refused_with_those_near_it():
-    """The message names the systems of the same method."""
+    """The message names the systems of the same method; two systems of one key are refused."""
     assert "tiny" == system_named("decomposerl-tiny", SYSTEMS).model.key
     assert "tiny" == system_named("decomposerl-tiny-seed_1", SYSTEMS).model.recipe
     known = "there are decomposerl-paper_7b, decomposerl-tiny, and each with a further seed$"
@@ -249,10 +243,6 @@ def test_a_system_is_found_by_its_key_or_refused_with_those_near_it():
         system_named("decomposerl-huge", SYSTEMS)
     with pytest.raises(ConfigError, match="there are decomposerl, minicheck, self_ask, simple"):
         system_named("simpel", SYSTEMS)
-
-
-def test_two_systems_of_one_key_are_refused():
-    """A second method of a name would overwrite the first one's predictions."""
     with pytest.raises(ConfigError, match="two systems are named one-"):
         systems([method("one", ONE), method("one", ONE)], [])
 
@@ -293,10 +283,8 @@ def test_the_average_is_that_of_the_rounded_parts():
 
 def test_a_part_without_a_score_leaves_the_average_empty():
     """A mean of ten parts is no figure of the page; such a row comes last."""
-    found = aggrefact_rows(
-        pl.concat([parts_scored(QWEN, (None, *PARTS_OF_ROW[1:])), parts_scored(RULES)]),
-        [QWEN, RULES],
-    )
+    lacking = parts_scored(QWEN, (None, *PARTS_OF_ROW[1:]))
+    found = aggrefact_rows(pl.concat([lacking, parts_scored(RULES)]), [QWEN, RULES])
     assert ["Simple @ rules", QWEN.reader_title] == found["model"].to_list()
     assert [74.0, None] == found["Average"].to_list()
     assert [61.8, None] == found["CNN"].to_list()
@@ -467,10 +455,7 @@ def test_accepting_one_system_leaves_the_others():
 
 
 def test_the_file_comes_back_as_it_was_written():
-    """Through JSON and back; another shape, or a number without an end, is refused.
-
-    It is never read as "nothing was accepted"; the command that fixes it is named.
-    """
+    """Another shape, or a number without an end, is refused; the command that fixes it is named."""
     accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
     text = json.dumps(accepted_json(accepted, "2030-01-01", "why"))
     assert accepted == accepted_from(json.loads(text))

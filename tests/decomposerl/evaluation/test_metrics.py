@@ -266,10 +266,8 @@ def test_the_same_seed_and_names_give_the_same_draws():
     """Figures are reproducible, and those of other names are drawn independently."""
     labels, verdicts = outcomes(1, 50)
     cells, clusters = indicators(labels, verdicts), clusters_of(labels)
-    first, again, other = (
-        resampled_sums(cells, clusters, generator(42, "hover", name), 20)
-        for name in ("simple", "simple", "cot")
-    )
+    drawn_for = (generator(42, "hover", name) for name in ("simple", "simple", "cot"))
+    first, again, other = (resampled_sums(cells, clusters, one, 20) for one in drawn_for)
     assert (first == again).all()
     assert (first != other).any()
 
@@ -386,11 +384,9 @@ def test_one_document_is_one_claim():
     documents = np.repeat(np.arange(20), 10).tolist()
     for lucky in (np.ones(20, dtype=bool), rng.random(20) < 0.7):
         verdicts = np.where(np.repeat(lucky, 10), labels, 1 - labels)
-        apart, shared = (
-            np.diff(metric_interval("balanced_accuracy", labels, verdicts, clusters))
-            for clusters in (clusters_of(labels), clusters_of(labels, documents))
-        )
-        assert shared > 2 * apart
+        both = clusters_of(labels), clusters_of(labels, documents)
+        bounds = [metric_interval("balanced_accuracy", labels, verdicts, one) for one in both]
+        assert np.diff(bounds[1]) > 2 * np.diff(bounds[0])
 
 
 def test_a_hundred_times_the_claims_a_tenth_of_the_width():

@@ -131,9 +131,8 @@ def test_f1_and_precision_count_a_missing_verdict_as_the_other_label(scores: pl.
     labels = LABELLED["label"].to_list()
     read = [given or OTHER[own] for given, own in zip(FOUND["verdict"], labels, strict=True)]
     assert None in FOUND["verdict"].to_list()
-    assert of(scores, "macro_f1")["score"] == pytest.approx(
-        100 * f1_score(labels, read, average="macro")
-    )
+    macro = f1_score(labels, read, average="macro")
+    assert of(scores, "macro_f1")["score"] == pytest.approx(100 * macro)
     for name, label in (("supported", "Supported"), ("refuted", "Refuted")):
         expected = precision_score(labels, read, pos_label=label)
         row = of(scores, f"precision_{name}")
@@ -143,9 +142,8 @@ def test_f1_and_precision_count_a_missing_verdict_as_the_other_label(scores: pl.
 
 def test_confidence_is_scored_where_there_is_one(scores: pl.DataFrame):
     """Over claims with a verdict and a confidence; a column without numbers gives no row."""
-    both = FOUND.with_columns(right=pl.col("verdict") == LABELLED["label"]).drop_nulls(
-        ["verdict", "confidence_normalised"]
-    )
+    judged = FOUND.with_columns(right=pl.col("verdict") == LABELLED["label"])
+    both = judged.drop_nulls(["verdict", "confidence_normalised"])
     row = of(scores, "auroc_normalised")
     assert row["rows"] == both.height
     expected = roc_auc_score(both["right"], both["confidence_normalised"])
@@ -169,13 +167,11 @@ def test_slices_part_the_claims(scores: pl.DataFrame):
 def test_claimdecomp_is_reported_with_and_without_ratings():
     """Claims whose evidence states the rating are one slice, the others another."""
     rated = pl.when(pl.int_range(pl.len()) % 4 > 0).then(pl.lit("We rate it False."))
-    labelled = claims().with_columns(
-        source=pl.lit("claimdecomp"), evidence=rated.otherwise(pl.lit("The rate fell."))
-    )
-    scores = score_predictions(predictions(labelled), labelled, QUICK).filter(
-        metric="accuracy", slice="states_rating"
-    )
-    assert {"yes": 180, "no": 60} == dict(scores.select("value", "rows").iter_rows())
+    evidence = rated.otherwise(pl.lit("The rate fell."))
+    labelled = LABELLED.with_columns(source=pl.lit("claimdecomp"), evidence=evidence)
+    parts = score_predictions(FOUND, labelled, QUICK).filter(slice="states_rating")
+    rows = parts.filter(metric="accuracy").select("value", "rows").iter_rows()
+    assert {"yes": 180, "no": 60} == dict(rows)
 
 
 def test_the_mean_of_parts_is_uniform(scores: pl.DataFrame):
@@ -232,9 +228,8 @@ def test_one_label_alone_gives_no_balanced_accuracy():
 
 def test_claims_without_a_label_do_not_count():
     """They are no error and in no figure; without any label there are no scores."""
-    half = LABELLED.with_columns(
-        label=pl.when(pl.int_range(pl.len()) % 2 == 0).then("label").otherwise(None)
-    )
+    even = pl.int_range(pl.len()) % 2 == 0
+    half = LABELLED.with_columns(label=pl.when(even).then("label").otherwise(None))
     assert ROWS // 2 == of(score_predictions(FOUND, half, QUICK), "accuracy")["rows"]
     none = LABELLED.with_columns(label=pl.lit(None, pl.String))
     assert score_predictions(FOUND, none, QUICK).equals(SCORES.empty())
@@ -250,9 +245,8 @@ def test_predictions_must_be_those_of_the_claims():
         score_predictions(found.tail(28), labelled, QUICK)
     with pytest.raises(EvaluationError, match="1 predictions no claim"):
         score_predictions(found, labelled.head(29), QUICK)
-    mixed = found.with_columns(
-        system=pl.when(pl.int_range(pl.len()) > 3).then(pl.lit("cot")).otherwise("system")
-    )
+    other = pl.when(pl.int_range(pl.len()) > 3).then(pl.lit("cot")).otherwise("system")
+    mixed = found.with_columns(system=other)
     with pytest.raises(EvaluationError, match="several systems: cot, simple"):
         score_predictions(mixed, labelled, QUICK)
 
@@ -346,9 +340,8 @@ def test_the_middle_class_with_evidence_is_the_third_label_and_a_set_without_sta
     assert base["claim_id"].equals(claims["claim_id"])
     refuted = base.with_columns(pl.col("label").fill_null("Refuted"))
     assert claims.equals(three_way_claims([(LABELS, refuted)]))
-    bare = base.with_columns(
-        evidence=pl.when(native_label="maybe").then(None).otherwise("evidence")
-    )
+    evidence = pl.when(native_label="maybe").then(None).otherwise("evidence")
+    bare = base.with_columns(evidence=evidence)
     assert three_way_claims([(LABELS, bare)]).is_empty()
 
 
@@ -454,12 +447,9 @@ def test_claims_lose_these_sentences_and_their_ids():
         ["We rate it True."],
     )
     after = without_ratings(before)
-    assert [["Taxes rose  in 2009.", "They fell in 2010."], ["Taxes rose.  They fell."], []] == (
-        after["passages"].to_list()
-    )
-    assert ["Taxes rose  in 2009.\nThey fell in 2010.", "Taxes rose.  They fell.", None] == (
-        after["evidence"].to_list()
-    )
+    passages = [["Taxes rose  in 2009.", "They fell in 2010."], ["Taxes rose.  They fell."], []]
+    assert passages == after["passages"].to_list()
+    assert ["\n".join(one) or None for one in passages] == after["evidence"].to_list()
     same = [a == b for a, b in zip(before["claim_id"], after["claim_id"], strict=True)]
     assert [False, True, False] == same
     assert before["native_id"].equals(after["native_id"])

@@ -225,9 +225,8 @@ def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
         ("unanswered", *about, "no_silver_answer", None, 2.0, None, None, None),
     ]
     drops = pl.DataFrame(lost, schemas.DROPS.schema, orient="row")
-    texts = pl.DataFrame(
-        {"claim_id": ["far", "near", "leak", "kept"], "claim": ["a", HOSTILE, "b", "the | kept"]}
-    )
+    claims = {"far": "a", "near": HOSTILE, "leak": "b", "kept": "the | kept"}
+    texts = pl.DataFrame([*claims.items()], ["claim_id", "claim"], orient="row")
     rows = close_calls(StageTally.of(drops=drops).closest, texts).splitlines()
     assert ["near", "leak", "far"] == [row.split("`")[-2] for row in rows]
     assert "the \\| kept" in rows[0]
@@ -271,10 +270,8 @@ def test_pictures_are_small_and_repeatable(world: World):
     """Each picture is a PNG below 60 kB, 600 pixels wide or more, repeatable; of nothing too."""
     rules, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
     picked = read(world, "diversity_selected"), read(world, "selection_cells/diversity_selected")
-    first, second = (
-        pictures(world.claims, rules, drops, world.attrition, *picked) for _ in range(2)
-    )
-    assert first == second
+    first = pictures(world.claims, rules, drops, world.attrition, *picked)
+    assert first == pictures(world.claims, rules, drops, world.attrition, *picked)
     for picture in first:
         assert b"\x89PNG\r\n\x1a\n" == picture[:8]
         assert len(picture) < 60_000

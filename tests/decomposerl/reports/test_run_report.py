@@ -171,9 +171,8 @@ def test_the_cost_of_a_claim_is_over_all_test_sets():
         ("empty", "rules", 0, 0, 0, 0, None, 0.1),
     ]
     paid, free = cost_by_claim(calls(rows)).to_dicts()
-    assert ("paid", 20, 80, 4_000, 400) == tuple(
-        paid[name] for name in ("system", "claims", "calls", "prompt_tokens", "completion_tokens")
-    )
+    names = ("system", "claims", "calls", "prompt_tokens", "completion_tokens")
+    assert ["paid", 20, 80, 4_000, 400] == [paid[name] for name in names]
     by_claim = [paid[f"{name}_by_claim"] for name in ("calls", "dollars", "seconds")]
     assert [4.0, 0.025, 3.0] == by_claim
     assert ("free", None, None) == (free["system"], free["dollars"], free["dollars_by_claim"])
