@@ -122,14 +122,10 @@ def test_bins_of_equal_mass(rows: list[tuple[float, bool]], bins: int, shuffler:
     assert error == pytest.approx(again)
 
 
-def test_bins_of_equal_mass_are_equal_where_no_two_are_alike():
-    """Thirty distinct probabilities make fifteen bins of two."""
+def test_calibration_error_of_known_cases():
+    """0.75 is calibrated where three in four are right; thirty values make fifteen bins of two."""
     numbers = bin_numbers(np.linspace(0, 1, 30) ** 3, "mass", 15)
     assert [2] * 15 == np.bincount(numbers).tolist()
-
-
-def test_calibration_error_of_known_cases():
-    """Right three times in four at 0.75 is calibrated; sure and wrong is not at all."""
     said, right = np.full(8, 0.75), np.array([True, True, True, False] * 2)
     assert calibration_error(said, right) == pytest.approx(0)
     assert calibration_error(np.ones(4), np.zeros(4, dtype=bool)) == pytest.approx(1)
@@ -369,14 +365,6 @@ def test_a_recall_has_the_interval_of_scipy(right: int, rows: int):
     assert (expected.low, expected.high) == pytest.approx(found)
 
 
-def test_four_right_of_four():
-    """Two of either label: the lower bound is what two recalls of 34 to 100 % leave."""
-    labels = np.array([0, 1, 0, 1])
-    low, high = metric_interval("balanced_accuracy", labels, labels, clusters_of(labels))
-    wilson = 2 / (2 + stats.norm.ppf(0.975) ** 2)
-    assert (1 - (1 - wilson) / math.sqrt(2), 1) == pytest.approx((low, high))
-
-
 def test_one_document_is_one_claim():
     """Claims that stand or fall together are worth their documents, all right or not."""
     labels = np.repeat([0, 1], 100)
@@ -417,13 +405,15 @@ def test_the_bootstrap_gives_no_interval_that_it_does_not_know():
     assert all(math.isnan(bound) for bound in safe_interval(np.ones(100), 500))
 
 
-def test_the_command_shows_the_same_interval():
-    """``decomposerl metrics`` on four right answers: no point either."""
+def test_four_right_of_four_have_an_interval_that_the_command_shows():
+    """Two of either label: the lower bound is what two recalls of 34 to 100 % leave."""
     words = ["Supported", "Refuted"] * 2
     examples = [Example((str(n),), word, word, math.nan, "", None) for n, word in enumerate(words)]
     row = score_examples(examples, None).filter(metric="balanced_accuracy").row(0, named=True)
     labels = np.array([0, 1, 0, 1])
     found = metric_interval("balanced_accuracy", labels, labels, clusters_of(labels))
+    wilson = 2 / (2 + stats.norm.ppf(0.975) ** 2)
+    assert (1 - (1 - wilson) / math.sqrt(2), 1) == pytest.approx(found)
     assert (row["low"], row["high"]) == pytest.approx([100 * bound for bound in found])
     shown = [line.split() for line in metrics_text(score_examples(examples, None)).splitlines()]
     assert ["balanced_accuracy", "100.00", "53.50", "–", "100.00"] in shown

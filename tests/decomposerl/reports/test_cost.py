@@ -99,15 +99,11 @@ def hours(step: RehearsedStep, line: CostLine = LINE) -> float | None:
 
 
 def test_hours_follow_from_tokens_and_without_them_from_calls():
-    """1.8 M tokens at 500 a second in flight are an hour; 9,000 calls at 2.5 a second too."""
+    """1.8 M tokens at 500 a second in flight, 9,000 calls at 2.5; none of a priced port."""
     assert pytest.approx(500.0) == JUDGE.rate(JUDGE.tokens)
     assert RehearsedStep("rules", "rules", 15.0, calls=8).rate(8) is None
     assert pytest.approx(1.0) == hours(JUDGE)
     assert pytest.approx(1.0) == hours(RehearsedStep("judge", "chat", 50.0, 100, 0, 40.0))
-
-
-def test_a_priced_port_and_one_without_a_rate_have_no_hours():
-    """Money is not time, and what was not measured is not guessed."""
     paid = CostLine("judge", "api", 9_000, 1_700_000, 100_000, 12.0, None)
     assert hours(JUDGE, paid) is None
     assert hours(RehearsedStep("judge", "rules", 1.0, calls=5)) is None

@@ -94,14 +94,6 @@ def test_attrition_sums_to_the_rows_given(rows: list[tuple[str, str | None]]):
     assert sum(label is None for _, label in rows) == counted.filter(label="none")["rows"].sum()
 
 
-def test_attrition_of_nothing_is_an_empty_table():
-    """No stage gives no row, the right columns, and a wide table of one empty total."""
-    empty = attrition([])
-    assert schemas.ATTRITION.schema == empty.schema
-    wide = attrition_wide(empty, {}, {})
-    assert [("total", None)] == wide.select("source", "final").rows()
-
-
 def test_wide_table_is_the_papers_table(world: World):
     """One row a source in catalogue order, then the total; unavailable sources show 0."""
     wide = attrition_wide(world.attrition, {"hover": 18171, "scitab": 868}, TITLES)
@@ -116,7 +108,10 @@ def test_wide_table_is_the_papers_table(world: World):
 
 
 def test_wide_table_says_what_has_not_run(world: World):
-    """A stage without data is null; one after a stage that kept nothing is 0."""
+    """A stage without data is null, one after nothing was kept 0; of nothing one empty total."""
+    empty = attrition([])
+    assert schemas.ATTRITION.schema == empty.schema
+    assert [("total", None)] == attrition_wide(empty, {}, {}).select("source", "final").rows()
     early = world.attrition.filter(pl.col("stage_order") <= 1)
     assert [None] * 5 == attrition_wide(early, {}, TITLES)["difficulty"].to_list()
     nothing = early.filter((pl.col("stage_order") == 0) | (pl.col("outcome") != "kept"))
@@ -312,8 +307,8 @@ def found(world: World, claim_id: str) -> ClaimRows:
     return find_claim(world.data, claim_id)
 
 
-def test_life_of_a_selected_claim(world: World):
-    """It passes every stage in order, with its numbers, and ends in the training set."""
+def test_life_of_a_selected_and_of_a_long_claim(world: World):
+    """They pass every stage in order, with numbers; long evidence is passed by and brought in."""
     story = claim_journey(found(world, world.with_fate(SELECTED)))
     assert list(STAGES) == [event.stage for event in story.events]
     assert {"passed"} == {event.outcome for event in story.events}
@@ -321,10 +316,6 @@ def test_life_of_a_selected_claim(world: World):
     for words in ("200 tokens", "overlap 0.4", "2 questions", "pick 1"):
         assert words in text
     assert "selected" in story.end
-
-
-def test_life_of_a_long_evidence_claim(world: World):
-    """The selection passes it by, its long evidence brings it in."""
     story = claim_journey(found(world, world.with_fate(LONG)))
     assert list(STAGES) == [event.stage for event in story.events]
     assert "unpicked" == story.events[-2].outcome

@@ -133,7 +133,9 @@ def test_what_judge_and_rewards_said():
 
 
 def test_numbers_that_json_has_not_are_null():
-    """A page with NaN would not load."""
+    """A page with NaN would not load; ASCII holds any text, half a surrogate pair too."""
+    made = detail_of(item(reply="\ud800", opening="<script>"))
+    assert ("\ud800", "<script>") == (made["reply"], made["opening"])
     nan = float("nan")
     judged = Judged((ShownReward("format", nan, "scored", nan),), cosines=(None, nan), total=nan)
     one = item(judged=judged, confidence=confidence(nan), agreement=nan)
@@ -153,7 +155,7 @@ def test_the_judges_texts_have_a_limit():
 
 
 def test_names_that_differ():
-    """Near questions with other names; none where a sentence of the evidence has both."""
+    """Near questions with other names, in the detail and a flag; none where a sentence has both."""
     born, when = "Where was Ada born?", "When was Ada born?"
     for first, second, kinds in (
         ((born, "In Odense."), (born, "In Kolding."), ["name"]),
@@ -165,10 +167,6 @@ def test_names_that_differ():
         found = trace_conflicts([(0, *first), (1, *second)], "Ada was born in Odense, Denmark.")
         assert kinds == [one.kind for one in found], (first, second)
         assert all((0, 1) == (one.first, one.second) for one in found)
-
-
-def test_a_conflict_is_in_the_detail_and_a_flag():
-    """With the values of both answers."""
     cycles = (CYCLES[1], replace(CYCLES[1], answer="Ada Brown won it in 1937."))
     (conflict,) = detail_of(item(cycles=cycles))["conflicts"]
     assert {"first": 0, "second": 1, "kind": "date", "values": ["1936", "1937"]} == conflict
@@ -242,12 +240,6 @@ def test_blocks_end_between_claims():
     places = [(n, place) for n, block in enumerate(blocks) for place in range(len(block["items"]))]
     assert places == list(zip(made["block_of"], made["place_of"], strict=True))
     assert all(0 == one["evidence"] for block in blocks for one in block["items"])
-
-
-def test_half_a_surrogate_pair_is_kept():
-    """JSON in ASCII holds any text."""
-    made = detail_of(item(reply="\ud800", opening="<script>"))
-    assert ("\ud800", "<script>") == (made["reply"], made["opening"])
 
 
 RESULT = VerifiedClaim(
