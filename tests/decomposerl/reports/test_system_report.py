@@ -81,7 +81,9 @@ def examples(*rows: dict[str, object]) -> dict[str, str]:
 
 
 def test_one_of_each_kind_is_shown_the_first_by_id():
-    """With the claim's label and the verdict, questions and answers, or the reply."""
+    """With label, verdict, questions and answers, or the reply; a kind without a trace is none."""
+    shown = examples(prediction(1, "Supported", 1))
+    assert ("none", "none") == (shown["a wrong trace"], shown["an unread trace"])
     shown = examples(
         prediction(9, "Supported", 2),
         prediction(2, "Supported", 1),
@@ -103,12 +105,6 @@ def test_a_trace_is_shorter_than_what_the_page_folds():
         text = examples(prediction(1, "Supported", cycles))["a right trace"]
         assert len(text) < FOLDED
         assert (cycles > 3) == text.endswith("\n…"), cycles
-
-
-def test_a_kind_without_a_trace_says_so():
-    """A system that is always right has no wrong trace."""
-    shown = examples(prediction(1, "Supported", 1))
-    assert ("none", "none") == (shown["a wrong trace"], shown["an unread trace"])
 
 
 CLAIMS = table_of(BENCHMARK_CLAIMS, [claim_row(number) for number in range(10)])
@@ -159,17 +155,13 @@ def test_right_and_wrong_are_the_projects_own():
 
 
 def test_metrics_are_shares_and_counts_stay_counts():
-    """Inspect shows 0..1; the interval and the number of claims are beside each."""
+    """Inspect shows 0..1; interval and number of claims beside each; doubtful claims are marked."""
     metrics = inspect_log(predicted(), "0.1")["results"]["scores"][0]["metrics"]
     balanced = metrics["balanced_accuracy"]
     assert 0.5 == pytest.approx(balanced["value"])
     assert 0 < balanced["metadata"]["low"] < 0.5 < balanced["metadata"]["high"] < 1
     assert 10 == balanced["metadata"]["claims"]
     assert 1.0 == metrics["questions_per_claim"]["value"]
-
-
-def test_doubtful_claims_are_marked():
-    """Only they carry the mark."""
     first = CLAIMS["claim_id"][0]
     samples = inspect_log(predicted(doubtful=(first,)), "0.1")["samples"]
     assert [True] + [None] * 9 == [one["metadata"].get("doubtful") for one in samples]
