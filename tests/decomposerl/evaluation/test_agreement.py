@@ -1,7 +1,10 @@
-"""Agreement of two judges, of the rewards that they give, and of two orders of variants."""
+"""Agreement of judges, rewards and orders of variants; reviewers' marks and their agreement."""
 
+import json
 import math
+from collections.abc import Sequence
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,7 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from decomposerl.evaluation.agreement import Measured, agreement, macro_f1, reward_agreement
+from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.agreement import Measured, agreement, reward_agreement
+from decomposerl.evaluation.marks import (
+    MARK_WORDS,
+    MOST_NOTE,
+    Mark,
+    ReviewerPair,
+    holding,
+    mark_from,
+    on_newest_reply,
+    reviewer_pairs,
+    system_marks,
+)
 from decomposerl.evaluation.rank_agreement import rank_agreement
 
 
@@ -18,7 +33,7 @@ def by_name(found: list[Measured]) -> dict[str, float | None]:
     return {one.metric: one.value for one in found}
 
 
-def values(frame: pl.DataFrame) -> dict[str, float | None]:
+def reward_values(frame: pl.DataFrame) -> dict[str, float | None]:
     return by_name(reward_agreement(frame))
 
 
@@ -46,38 +61,23 @@ def test_intervals_resample_documents_and_not_rulings():
     of_document = np.repeat(rng.random(40) < 0.3, 10)  # a document is wrong as a whole
     student = np.where(of_document, 1 - teacher, teacher)
     documents = [str(n // 10) for n in range(400)]
-    (wide, *_), (narrow, *_) = (
-        agreement(teacher, student, 2, names) for names in (documents, [str(n) for n in range(400)])
-    )
+    wide, *_ = agreement(teacher, student, 2, documents)
+    narrow, *_ = agreement(teacher, student, 2, [str(n) for n in range(400)])
     assert wide.value == narrow.value
-    assert wide.low is not None
-    assert wide.high is not None
-    assert narrow.low is not None
-    assert narrow.high is not None
+    assert None not in (wide.low, wide.high, narrow.low, narrow.high)
     assert wide.low < narrow.low < (wide.value or 0) < narrow.high < wide.high
     few = agreement(teacher[:290], student[:290], 2, documents[:290])
     assert (None, None) == (few[0].low, few[0].high)
 
 
-def test_a_class_that_nobody_gives_is_no_part_of_macro_f1():
-    """A table of two used classes among three has their mean."""
-    table = np.array([[3, 1, 0], [1, 3, 0], [0, 0, 0]])
-    assert 0.75 == pytest.approx(float(macro_f1(table)))
+reward = st.integers(-2, 2)
 
 
-REWARDS = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(-2, 2), st.integers(-2, 2)), min_size=2, max_size=24
-)
-
-
-@given(REWARDS)
+@given(st.lists(st.tuples(st.integers(0, 3), reward, reward), min_size=2, max_size=24))
 def test_pairs_are_counted_as_one_by_one(rows: list[tuple[int, int, int]]):
     """Reversed, tied and split pairs of each group, and the groups with any, by brute force."""
-    frame = pl.DataFrame(
-        [(str(group), t / 3, s / 3) for group, t, s in rows],
-        schema={"group": pl.String(), "teacher": pl.Float64(), "student": pl.Float64()},
-        orient="row",
-    )
+    thirds = [(str(group), t / 3, s / 3) for group, t, s in rows]
+    frame = pl.DataFrame(thirds, ["group", "teacher", "student"], orient="row")
     groups: dict[int, list[tuple[int, int]]] = {}
     for group, teacher, student in rows:
         groups.setdefault(group, []).append((teacher, student))
@@ -90,7 +90,7 @@ def test_pairs_are_counted_as_one_by_one(rows: list[tuple[int, int, int]]):
             cases = ((t1 - t2) * (s1 - s2) < 0, t1 != t2 and s1 == s2, t1 == t2 and s1 != s2)
             flipped, tied, split = flipped + cases[0], tied + cases[1], split + cases[2]
             changed |= {name} if any(cases) else set()
-    found = values(frame)
+    found = reward_values(frame)
 
     def share(part: float, whole: int) -> float | None:
         return part / whole if whole else None
@@ -109,11 +109,11 @@ def test_a_shift_alone_changes_no_order():
     teacher = rng.random(80)
     groups = [str(n // 8) for n in range(80)]
     frame = pl.DataFrame({"group": groups, "teacher": teacher, "student": teacher * 2 + 1})
-    found = values(frame)
+    found = reward_values(frame)
     assert (0.0, 0.0) == (found["reversed_pairs"], found["reordered_groups"])
     assert 1.0 == pytest.approx(found["rank_correlation"])
     assert 1 + teacher.mean() == pytest.approx(found["mean_shift"])
-    upside_down = values(frame.with_columns(student=-pl.col("student")))
+    upside_down = reward_values(frame.with_columns(student=-pl.col("student")))
     assert (1.0, 1.0) == (upside_down["reversed_pairs"], upside_down["reordered_groups"])
 
 
@@ -138,13 +138,11 @@ def counted_p(ours: list[int], theirs: list[int]) -> float:
     """Twice the share of orders of the rarer side, at most 1."""
     pairs = [(a, b) for a in range(len(ours)) for b in range(a)]
 
-    def agreement(order: tuple[int, ...]) -> int:
-        return sum(
-            int(np.sign(order[a] - order[b]) * np.sign(theirs[a] - theirs[b])) for a, b in pairs
-        )
+    def agreeing(order: Sequence[int]) -> int:
+        return sum(np.sign((order[a] - order[b]) * (theirs[a] - theirs[b])) for a, b in pairs)
 
-    every = [agreement(order) for order in permutations(ours)]
-    here = agreement(tuple(ours))
+    every = [agreeing(order) for order in permutations(ours)]
+    here = agreeing(ours)
     tails = [sum(one >= here for one in every), sum(one <= here for one in every)]
     return min(1.0, 2 * min(tails) / len(every))
 
@@ -157,9 +155,7 @@ def test_the_same_order_in_every_seed_is_certain_and_one_seed_is_not():
     assert (1.0, (1.0, 1.0)) == (sure.tau, sure.over_seeds)
     assert sure.p == pytest.approx(2 / 120)
     assert -1.0 == rank_agreement(every, [5, 4, 3, 2, 1], RNG(0)).tau
-    (low, high) = rank_agreement(every[:1], [1, 2, 3, 4, 5], RNG(0)).over_seeds
-    assert math.isnan(low)
-    assert math.isnan(high)
+    assert np.isnan(rank_agreement(every[:1], [1, 2, 3, 4, 5], RNG(0)).over_seeds).all()
 
 
 def test_seeds_that_disagree_widen_the_interval():
@@ -170,3 +166,145 @@ def test_seeds_that_disagree_widen_the_interval():
     low, high = found.over_seeds
     assert low < found.tau < high
     assert found.over_seeds == rank_agreement(values, [1, 2, 3, 4, 5], RNG(0)).over_seeds
+
+
+SPAN = {"where": "answer", "cycle": 0, "start": 3, "end": 9, "text": "Odense"}
+
+
+def mark_values(**changed: object) -> dict[str, Any]:
+    plain = {"claim_id": "c1", "system": "one", "step": None, "rollout": None, "reviewer": "ada"}
+    plain |= {"mark": "agree", "note": "", "span": None, "at": "2026-01-02T03:04:05.000+00:00"}
+    return plain | changed
+
+
+def mark(word: str = "agree", reviewer: str = "ada", claim: str = "c1", **changed: object) -> Mark:
+    return mark_from(mark_values(mark=word, reviewer=reviewer, claim_id=claim, **changed))
+
+
+def test_a_mark_reads_back():
+    """With its span and its time; the caller's time replaces it."""
+    given_values = mark_values(span=SPAN, step=10, rollout=0, note="why")
+    one = mark_from(given_values)
+    assert given_values == json.loads(json.dumps(one.as_json()))
+    assert "now" == mark_from(given_values, "now").at
+    assert "" == mark_from(mark_values(note=None) | {"note": ""}).note
+    bound = mark_values(of="0a1b2c3d")
+    assert bound == mark_from(bound).as_json()
+    assert "" == mark_from(mark_values()).of
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("mark", "yes", "'yes' .*agree, disagree, unclear"),
+        ("mark", None, "missing"),
+        ("reviewer", " ", ""),
+        ("claim_id", "", "empty"),
+        ("system", 3, "text"),
+        ("step", -1, ""),
+        ("rollout", True, ""),
+        ("note", "x" * (MOST_NOTE + 1), "10,000"),
+        ("note", "\ud800", "half"),
+        ("span", 3, "object"),
+        ("span", SPAN | {"where": "claim"}, "'where'"),
+        ("span", SPAN | {"cycle": None}, "'where'"),
+        ("span", SPAN | {"end": 3}, "'start'"),
+        ("at", None, "missing"),
+        ("of", 3, "text"),
+    ],
+)
+def test_what_is_no_mark_is_refused(field: str, value: object, named: str):
+    """The message names the field."""
+    with pytest.raises(EvaluationError, match=f"'{field}'.*{named}"):
+        mark_from(mark_values(**{field: value}))
+
+
+def test_the_newest_mark_holds():
+    """By time, then by order; of each reviewer, trace, step and rollout; empty withdraws."""
+    marks = [
+        mark("agree", at="2"),
+        mark("disagree", at="1"),
+        mark("unclear", "eva", at="1"),
+        mark("agree", "eva", at="1"),
+        mark("agree", claim="c2", at="1"),
+        mark("", claim="c2", at="2"),
+        mark("disagree", step=10, rollout=0, at="1"),
+    ]
+    held = [(one.reviewer, one.step, one.mark) for one in holding(marks)]
+    assert [("ada", None, "agree"), ("eva", None, "agree"), ("ada", 10, "disagree")] == held
+
+
+def test_marks_on_earlier_replies():
+    """The reply that was marked last counts, also by a mark that was withdrawn since."""
+    marks = [
+        mark("agree", at="1", of="a"),
+        mark("disagree", "eva", at="2", of="b"),
+        mark("unclear", "old", at="1"),
+        mark("agree", claim="c2", at="1", of="a"),
+        mark("agree", "eva", "c2", at="2", of="b"),
+        mark("", "eva", "c2", at="3", of="b"),
+    ]
+    held, earlier = on_newest_reply(marks)
+    assert ["eva", "old"] == [one.reviewer for one in held]
+    assert [("ada", "c1"), ("ada", "c2")] == [(one.reviewer, one.claim_id) for one in earlier]
+    (one,) = system_marks(held, earlier)
+    assert (2, 2, 0, 1) == (one.marks, one.earlier, one.agree, one.disagree)
+    (alone,) = system_marks([], earlier)
+    assert (0, 2, None) == (alone.marks, alone.earlier, alone.share_agree)
+    assert (marks[:1], []) == on_newest_reply(marks[:1])
+
+
+def test_agreement_with_a_system():
+    """Unclear marks count as marks; a system without a mark has no row."""
+    marks = [mark("agree"), mark("unclear", "eva"), mark("agree", claim="c2"), mark(system="two")]
+    one, two = system_marks(marks)
+    assert ("one", 2, 2, 3) == (one.system, one.reviewers, one.traces, one.marks)
+    assert (2, 0, 1) == (one.agree, one.disagree, one.unclear)
+    assert (2 / 3, 1.0) == (one.share_agree, two.share_agree)
+    assert [] == system_marks([])
+
+
+def words_of(first: str, second: str) -> list[Mark]:
+    known = {"a": "agree", "d": "disagree", "u": "unclear"}
+    pairs = zip(first, second, strict=True)
+    return [
+        mark(known[word], reviewer, f"c{number}")
+        for number, pair in enumerate(pairs)
+        for reviewer, word in zip(("ada", "eva"), pair, strict=True)
+    ]
+
+
+def test_kappa_of_two_reviewers():
+    """Cohen's own arithmetic: 6 of 10 equal; by chance 0.5 * 0.6 + 0.5 * 0.4."""
+    (pair,) = reviewer_pairs(words_of("aaaaaddddd", "aaaadaaddd"))
+    assert ReviewerPair("", "ada", "eva", 10, 0.7, pytest.approx((0.7 - 0.5) / 0.5)) == pair
+
+
+def test_where_kappa_is_undefined():
+    """One word for everything agrees by chance alone: null. No common trace: both are null."""
+    known = {"aaa aaa": (1.0, None), "aaa ddd": (0.0, 0.0), "adu adu": (1.0, 1.0)}
+    for words, expected in known.items():
+        (pair,) = reviewer_pairs(words_of(*words.split()))
+        assert expected == (pair.agreement, pair.kappa)
+    (pair,) = reviewer_pairs([mark(), mark("agree", "eva", "c2")])
+    assert (0, None, None) == (pair.traces, pair.agreement, pair.kappa)
+    assert [] == list(reviewer_pairs([mark()]))
+
+
+def test_several_systems_are_compared_together_and_apart():
+    """The first row is over all of them."""
+    marks = [mark(system=name, reviewer=who) for name in ("one", "two") for who in ("ada", "eva")]
+    pairs = [(pair.system, pair.traces) for pair in reviewer_pairs(marks)]
+    assert [("", 2), ("one", 1), ("two", 1)] == pairs
+
+
+@given(st.lists(st.tuples(st.sampled_from(MARK_WORDS), st.sampled_from(MARK_WORDS)), min_size=1))
+def test_kappa_does_not_depend_on_the_order_of_reviewers(pairs: list[tuple[str, str]]):
+    """Symmetric, at most 1, and null only where one word is used alone."""
+    first, second = ("".join(word[0] for word in side) for side in zip(*pairs, strict=True))
+    (one,) = reviewer_pairs(words_of(first, second))
+    (other,) = reviewer_pairs(words_of(second, first))
+    assert (one.kappa is None) == (len({*first, *second}) == 1)
+    if one.kappa is not None:
+        assert one.kappa <= 1
+        assert one.kappa == pytest.approx(other.kappa)

@@ -1,16 +1,25 @@
-"""Systems held against each other, and which claims a system is asked."""
+"""Systems held against each other, and which claims a system is asked or calibrated on."""
+
+from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.published import IN_DOMAIN
-from decomposerl.evaluation.subset import evaluation_subset
+from decomposerl.evaluation.subset import dev_split, evaluation_subset
+from decomposerl.evaluation.systems import system_named, systems, with_entries
+from decomposerl.evaluation.systems_file import parse_systems_toml
 from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
-from decomposerl.schemas import BENCHMARK_CLAIMS
-from strategies import LAW
+from decomposerl.schemas import BENCHMARK_CLAIMS, SILVER_DECOMPOSED
+from plain_rows import plain, table_of
+from resources.evaluation.training_overlap import dev_claims
+from resources.store.parquet import DataFolder, write_parquet
+from strategies import LAW, example_row, frame_of
 
 FAST = ComparisonSettings(draws=500)
 S, R = "Supported", "Refuted"
@@ -19,25 +28,12 @@ S, R = "Supported", "Refuted"
 def claims(labels: list[str | None], evidence: str | None = "It is so.") -> pl.DataFrame:
     """A test set with these labels; ids do not follow its order."""
     rows = [
-        {
-            "claim_id": f"{(index * 7919) % 104729:016x}",
-            "source": "toy",
-            "native_id": str(index),
-            "split": "test",
-            "claim": f"claim {index}",
-            "evidence": evidence,
-            "passages": [],
-            "evidence_kind": "text",
-            "label": label,
-            "native_label": label,
-            "label_rule": "drop_middle",
-            "document_id": f"page {index}",
-            "subset": None,
-            "num_hops": None,
-        }
+        plain("benchmark_claims", claim_id=f"{(index * 7919) % 104729:016x}", source="toy")
+        | {"native_id": str(index), "claim": f"claim {index}", "evidence": evidence}
+        | {"passages": [], "label": label, "document_id": f"page {index}"}
         for index, label in enumerate(labels)
     ]
-    return BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
+    return table_of(BENCHMARK_CLAIMS, rows)
 
 
 def said(frame: pl.DataFrame, verdicts: list[str | None], engine: str = "rules") -> pl.DataFrame:
@@ -54,10 +50,18 @@ HALF = said(TOY, [S, S] * 20)
 MIXED = said(TOY, [S, R] * 8 + [R, S] * 8 + [S, R] * 4)
 
 
+def compared(**systems: pl.DataFrame) -> pl.DataFrame:
+    return compare_systems({"toy": TOY}, {"toy": systems}, FAST)
+
+
+def values(row: dict[str, object], names: str) -> tuple[object, ...]:
+    return tuple(row[name] for name in names.split())
+
+
 def test_a_better_system_is_shown_with_its_interval_and_tests():
     """All right against half right: 50 points, surely; engines and rows of both are named."""
-    (row,) = compare_systems({"toy": TOY}, {"toy": {"b": HALF, "a": RIGHT}}, FAST).to_dicts()
-    assert ("a", "b", 40, 50.0) == tuple(row[n] for n in ("system", "other", "rows", "difference"))
+    (row,) = compared(b=HALF, a=RIGHT).to_dicts()
+    assert ("a", "b", 40, 50.0) == values(row, "system other rows difference")
     assert row["low"] <= 50.0 <= row["high"]
     assert row["p_mcnemar"] == pytest.approx(2 / 2**20)
     assert row["p_bootstrap"] < 0.01
@@ -66,8 +70,7 @@ def test_a_better_system_is_shown_with_its_interval_and_tests():
 
 def test_only_claims_that_both_have_count():
     """A short run is compared over its own claims; without a verdict a claim is wrong."""
-    short = said(TOY, [None] * 10)
-    (row,) = compare_systems({"toy": TOY}, {"toy": {"a": RIGHT, "b": short}}, FAST).to_dicts()
+    (row,) = compared(a=RIGHT, b=said(TOY, [None] * 10)).to_dicts()
     assert (10, 100.0) == (row["rows"], row["difference"])
 
 
@@ -80,10 +83,9 @@ def test_test_sets_without_doubtful_claims_are_a_family_of_their_own():
     frame = compare_systems(sets, both, FAST, short, doubted)
     assert plain.equals(frame.filter(pl.col("benchmark").is_in(list(sets))))
     rest = frame.filter(~pl.col("benchmark").is_in(list(sets)))
-    assert [("one_without_doubtful", 32, False), ("two_without_doubtful", 32, True)] == rest.select(
-        "benchmark", "rows", "limited"
-    ).rows()
-    (first, _) = rest.to_dicts()
+    first, second = rest.to_dicts()
+    assert ("one_without_doubtful", 32, False) == values(first, "benchmark rows limited")
+    assert ("two_without_doubtful", 32, True) == values(second, "benchmark rows limited")
     assert first["p_holm"] == max(first["p_bootstrap"], first["p_mcnemar"])
     assert first["difference"] == pytest.approx(50.0)
 
@@ -112,9 +114,7 @@ def test_a_short_run_and_a_tiny_set_have_no_p_value():
     for limited, why in ((set(), "n = 2 of a label < 10"), ({("b", "toy")}, "limited run")):
         frame = compare_systems({"toy": tiny}, {"toy": found}, FAST, limited)
         (row,) = frame.to_dicts()
-        assert (None, None, None, why) == tuple(
-            row[name] for name in ("p_bootstrap", "p_mcnemar", "p_holm", "no_p")
-        )
+        assert (None, None, None, why) == values(row, "p_bootstrap p_mcnemar p_holm no_p")
         assert row["low"] < 10 < row["high"] == row["difference"] == 100
         shown = comparison_markdown(frame).splitlines()[-1].replace("\\", "")
         assert f"| – | – | – ({why.replace('<', '&lt;')}) |" in shown
@@ -122,9 +122,8 @@ def test_a_short_run_and_a_tiny_set_have_no_p_value():
 
 def test_holm_corrects_over_the_tests_that_are_shown():
     """Eight whole test sets and a short one: the factor of the smallest p is eight."""
-    sets = dict.fromkeys(IN_DOMAIN, TOY)
     found = {name: {"a": RIGHT, "b": HALF} for name in IN_DOMAIN}
-    frame = compare_systems(sets, found, FAST, {("a", IN_DOMAIN[0])})
+    frame = compare_systems(dict.fromkeys(IN_DOMAIN, TOY), found, FAST, {("a", IN_DOMAIN[0])})
     whole = frame.filter(~pl.col("limited"))
     assert frame.filter("limited")["p_holm"].null_count() == 2
     assert whole["p_holm"][0] == pytest.approx(8 * whole["p_bootstrap"][0])
@@ -134,16 +133,15 @@ def test_systems_that_hardly_differ_have_no_p_value():
     """Five claims apart say nothing at 5 %; six may."""
     for apart, why in ((5, "n = 5 differ < 6"), (6, None)):
         words = [S, S] * apart + [S, R] * (20 - apart)
-        frame = compare_systems({"toy": TOY}, {"toy": {"a": RIGHT, "b": said(TOY, words)}}, FAST)
-        assert [why] == frame["no_p"].to_list()
+        assert [why] == compared(a=RIGHT, b=said(TOY, words))["no_p"].to_list()
 
 
 def test_all_pairs_or_those_with_one():
     """Without a choice each pair stands once; with one every other system faces it."""
-    found = {"toy": {"a": RIGHT, "b": HALF, "c": WRONG}}
-    every = compare_systems({"toy": TOY}, found, FAST)
-    assert [("a", "b"), ("a", "c"), ("b", "c")] == every.select("system", "other").rows()
-    chosen = compare_systems({"toy": TOY}, found, ComparisonSettings(("b",), 500))
+    found = {"a": RIGHT, "b": HALF, "c": WRONG}
+    every = compared(**found).select("system", "other").rows()
+    assert [("a", "b"), ("a", "c"), ("b", "c")] == every
+    chosen = compare_systems({"toy": TOY}, {"toy": found}, ComparisonSettings(("b",), 500))
     assert [("a", "b"), ("c", "b")] == chosen.select("system", "other").rows()
     assert [50.0, -50.0] == chosen["difference"].to_list()
 
@@ -155,7 +153,7 @@ def test_a_mean_needs_all_its_parts_and_is_corrected_apart():
     whole = compare_systems(sets, found, FAST)
     assert [*IN_DOMAIN, "mean_in_domain"] == whole["benchmark"].to_list()
     last = whole.row(-1, named=True)
-    assert (50.0, 360, None) == tuple(last[name] for name in ("difference", "rows", "p_mcnemar"))
+    assert (50.0, 360, None) == values(last, "difference rows p_mcnemar")
     assert last["p_holm"] == last["p_bootstrap"]
     assert whole["p_holm"][0] == pytest.approx(9 * whole["p_bootstrap"][0])
     del found["wice"]
@@ -202,7 +200,81 @@ def test_a_short_run_is_balanced_and_part_of_a_longer_one(
     counts = [short.claims.filter(label=label).height for label in (S, R)]
     there = [labels.count(label) for label in (S, R)]
     assert abs(counts[0] - counts[1]) <= 1 or min(counts) == min(there)
-    assert set(short.claims["claim_id"]) <= set(longer.claims["claim_id"])
-    assert [row for row in frame["claim_id"] if row in set(short.claims["claim_id"])] == (
-        short.claims["claim_id"].to_list()
-    )
+    ids = short.claims["claim_id"].to_list()
+    assert set(ids) <= set(longer.claims["claim_id"])
+    assert [row for row in frame["claim_id"] if row in ids] == ids
+
+
+SYSTEMS = systems(METHODS, ["tiny"])
+
+
+def pool(labels: list[str]) -> pl.DataFrame:
+    """Silver claims with these labels; their ids are their places."""
+    return frame_of(SILVER_DECOMPOSED, [example_row(label=label) for label in labels])
+
+
+@LAW
+@given(
+    st.lists(st.sampled_from((S, R)), max_size=24),
+    st.sets(st.integers(0, 23)),
+    st.integers(0, 30),
+    st.integers(0, 9),
+)
+def test_it_holds_unused_claims_of_both_labels(
+    labels: list[str], taken: set[int], count: int, seed: int
+):
+    """None was used, both labels alike where there are enough, a larger split begins with it."""
+    silver = pool(labels)
+    used = silver["claim_id"].gather(sorted(n for n in taken if n < len(labels)))
+    split = dev_split(silver, [used], count, seed)
+    ids = split.claims["claim_id"].to_list()
+    assert not set(ids) & set(used)
+    assert len(ids) == min(count, split.free) == len(set(ids))
+    assert len(labels) - len(used) == split.free
+    free = silver.filter(~pl.col("claim_id").is_in(used.implode()))["label"].to_list()
+    drawn = [split.claims["label"].to_list().count(label) for label in (S, R)]
+    assert abs(drawn[0] - drawn[1]) <= 1 or min(drawn) == min(free.count(S), free.count(R))
+    longer = dev_split(silver.reverse(), [used], count + 3, seed)
+    assert ids == longer.claims["claim_id"].to_list()[: len(ids)]
+    assert split.claims.columns == silver.columns
+
+
+def test_its_name_says_which_claims_they_are():
+    """Another seed draws others; the name tells sizes, seed and a digest of the ids."""
+    silver = pool([S, R] * 20)
+    one, other = (dev_split(silver, [], 10, seed) for seed in (42, 43))
+    assert set(one.claims["claim_id"]) != set(other.claims["claim_id"])
+    assert one.name.startswith("10 of 40 unused claims of silver_decomposed (40), seed 42, claims ")
+    assert one.name.split()[-1] != other.name.split()[-1]
+
+
+def test_claims_without_evidence_are_none():
+    """There is nothing to verify."""
+    silver = pool([S, R]).with_columns(evidence=pl.Series([" ", "It is so."]))
+    assert [R] == dev_split(silver, [], 5, 42).claims["label"].to_list()
+
+
+def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
+    """Every system stays clear of the training sets, a policy of what it was chosen by too."""
+    data, silver = DataFolder(base_dir=str(tmp_path)), pool([S, R] * 10)
+    keys = ("simple-rules-faithful", "decomposerl-tiny")
+    simple, policy = (system_named(key, SYSTEMS) for key in keys)
+    with pytest.raises(EvaluationError, match="decomposerl run silver_decomposed --upstream"):
+        dev_claims(data, simple, 20, 42)
+    write_parquet(silver, tmp_path / "silver_decomposed.parquet")
+    write_parquet(silver[:6], tmp_path / "training_claims.parquet")
+    write_parquet(silver[4:10], tmp_path / "training_claims_random.parquet")
+    write_parquet(silver[10:13], tmp_path / "policy_runs/tiny/held_out.parquet")
+    found = dev_claims(data, simple, 20, 42).claims
+    assert set(silver[10:]["claim_id"]) == set(found["claim_id"])
+    found = dev_claims(data, policy, 20, 42).claims
+    assert set(silver[13:]["claim_id"]) == set(found["claim_id"])
+    text = '[lora]\nmethod = "trace"\nmodel = "m"\nadapter = "./policy/tiny/adapter"\n'
+    text += text.replace("lora", "other").replace("policy", "elsewhere")
+    entries = parse_systems_toml(text, "systems.toml", tmp_path, {})
+    lora, other = with_entries([], entries, [], "systems.toml")
+    assert found.equals(dev_claims(data, lora, 20, 42).claims)
+    assert 10 == dev_claims(data, other, 20, 42).claims.height
+    write_parquet(silver, tmp_path / "training_claims.parquet")
+    with pytest.raises(EvaluationError, match="nothing to calibrate on"):
+        dev_claims(data, simple, 20, 42)

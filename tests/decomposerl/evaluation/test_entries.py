@@ -59,11 +59,8 @@ def test_an_entry_is_no_row_of_the_papers_tables():
 def test_paths_are_those_of_the_file():
     """A path begins with /, ./ or ../; other names are the hub's or the endpoint's."""
     (one,) = parsed(TRACE + 'adapter = "../a"\nprompts = "./p"\nrecipe = "tiny"\n')
-    assert ("/home/me/base", "/home/me/../a", "/home/me/p") == (
-        *(one.model, one.adapter),
-        one.prompts,
-    )
-    assert "in_process" == one.place
+    assert ("/home/me/base", "/home/me/../a") == (one.model, one.adapter)
+    assert ("/home/me/p", "in_process") == (one.prompts, one.place)
     (absolute,) = parsed(TRACE.replace("./base", "/base"))
     assert "/base" == absolute.model
     (hosted,) = parsed(VERIFIER.replace('"m"', '"/srv/m"') + 'tokenizer = "./tok"\n')
@@ -157,8 +154,9 @@ def test_every_mistake_of_a_file_is_listed():
     assert ["base_url:", "key:", "seed:"] == sorted(said)
 
 
-def test_a_key_may_be_a_variable_of_this_program():
-    """One that it reads; another that begins so would be refused once it is set."""
+def test_a_file_may_be_empty_and_a_key_a_variable_of_this_program():
+    """Comments and a byte-order mark are nothing; a key is one that is read."""
+    assert () == parsed("") == parsed("# nothing\n") == parsed("\ufeff# nothing\n")
     text, known = CHAT + 'key = "DECOMPOSERL_JUDGE_KEY"\n', ["DECOMPOSERL_JUDGE_KEY"]
     (one,) = parse_systems_toml(text, "my.toml", HOME, PROTOCOLS, [], known)
     assert "DECOMPOSERL_JUDGE_KEY" == one.key
@@ -175,11 +173,6 @@ def test_no_message_repeats_a_secret():
         with pytest.raises(ConfigError) as caught:
             parsed(f"{text}{line}\n")
         assert CANARY not in str(caught.value)
-
-
-def test_a_file_may_be_empty():
-    """Or have comments alone, or begin with a byte-order mark."""
-    assert () == parsed("") == parsed("# nothing\n") == parsed("\ufeff# nothing\n")
 
 
 def test_a_digest_says_whether_an_entry_gives_other_verdicts():

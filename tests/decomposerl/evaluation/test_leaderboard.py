@@ -1,38 +1,75 @@
-"""The leaderboard: the paper's layout, own figures beside the paper's, nothing filled in."""
+"""The leaderboard, the tables of the paper and of LLM-AggreFact, and the regression gate."""
 
+import json
+import re
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import product
+
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.errors import ConfigError
+from decomposerl.evaluation.aggrefact import BENCHMARK, PARTS, aggrefact_rows
+from decomposerl.evaluation.checkpoint import select_checkpoint
+from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.leaderboard import (
     RunCoverage,
     leaderboard,
     mean_scores,
+    systems_of,
     wide_leaderboard,
 )
-from decomposerl.evaluation.published import COLUMNS, IN_DOMAIN, MEANS, PUBLISHED
-from decomposerl.evaluation.systems import system_named, systems
+from decomposerl.evaluation.published import (
+    ABLATIONS,
+    COLUMNS,
+    CONTRADICTIONS,
+    IN_DOMAIN,
+    MEAN_IN,
+    MEAN_OUT,
+    MEANS,
+    OUT_OF_DOMAIN,
+    PUBLISHED,
+    TEST_SET_SIZES,
+    UNEQUAL_MEANS,
+    AblationRow,
+    PublishedRow,
+    ablation_of,
+    domain_means,
+)
+from decomposerl.evaluation.regression import (
+    acceptable_scores,
+    accepted_from,
+    accepted_json,
+    departures,
+    merge_accepted,
+)
+from decomposerl.evaluation.systems import CHAT_MODELS, Model, System, system_named, systems
+from decomposerl.schemas import CURVES
+from decomposerl.training.experiments import EXPERIMENTS, RECIPES
 from leaderboard_parts import ONE, SYSTEMS, method, score, scores
+from project import ROOT
 from strategies import LAW
 
-OURS = "simple-qwen2.5-7b-faithful"
+TINY, OURS = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
+SEEDS = [TINY, f"{TINY}-seed_1", f"{TINY}-seed_2"]
 
 
-def board(
-    *rows: dict[str, object], benchmarks: tuple[str, ...] = (), runs: RunCoverage | None = None
-):
-    return leaderboard(scores(rows), SYSTEMS, benchmarks, runs or RunCoverage())
+def board(*rows: dict[str, object], benchmarks: tuple[str, ...] = (), **runs: object):
+    return leaderboard(scores(rows), SYSTEMS, benchmarks, RunCoverage(**runs))
 
 
 def cell(frame: pl.DataFrame, system: str, benchmark: str, table: int) -> dict[str, object]:
-    return frame.row(
-        by_predicate=(pl.col("system") == system)
-        & (pl.col("benchmark") == benchmark)
-        & (pl.col("table") == table),
-        named=True,
-    )
+    (row,) = frame.filter(system=system, benchmark=benchmark, table=table).to_dicts()
+    return row
+
+
+def values(row: dict[str, object], names: str) -> tuple[object, ...]:
+    return tuple(row[name] for name in names.split())
 
 
 def test_nothing_was_run_and_every_row_of_the_paper_is_there():
@@ -58,20 +95,15 @@ def test_our_score_stands_in_both_tables_beside_the_papers():
     """One score, its interval and its engine; the paper's figure is untouched by it."""
     shown = board(score(OURS, "fever", 70.0, engine="chat:qwen"))
     for table in (1, 2):
-        found = cell(shown, OURS, "fever", table)
-        assert (70.0, 68.0, 72.0, 72.7) == tuple(
-            found[n] for n in ("score", "low", "high", "paper")
-        )
-        assert ("chat:qwen", "scored", 100) == tuple(found[n] for n in ("engine", "status", "rows"))
+        found = values(cell(shown, OURS, "fever", table), "score low high paper engine status rows")
+        assert (70.0, 68.0, 72.0, 72.7, "chat:qwen", "scored", 100) == found
         assert cell(shown, OURS, "hover", table)["score"] is None
 
 
 def test_systems_that_are_no_row_of_the_paper_follow_without_its_figures():
     """Rules and tiny policies stand apart, with their engine and nothing of the paper beside."""
-    shown = board(
-        score("simple-rules-faithful", "fever", 61.0), score("decomposerl-tiny", "x", 5.0)
-    )
-    further = shown.filter(table=0)
+    rows = score("simple-rules-faithful", "fever", 61.0), score(TINY, "x", 5.0)
+    further = board(*rows).filter(table=0)
     assert {"simple-rules-faithful", "decomposerl-tiny"} == set(further["system"])
     assert further["paper"].null_count() == further.height
     assert ["rules"] == further["engine"].drop_nulls().unique().to_list()
@@ -79,10 +111,8 @@ def test_systems_that_are_no_row_of_the_paper_follow_without_its_figures():
 
 def test_short_runs_and_missing_files_are_said():
     """A limited cell and every mean over it say so; without files a cell is not available."""
-    runs = RunCoverage(limited={(OURS, "fever")}, not_available={(OURS, "wice")})
-    shown = board(
-        score(OURS, "fever", 70.0, rows=5), score(OURS, "mean_in_domain", 70.0), runs=runs
-    )
+    rows = score(OURS, "fever", 70.0, rows=5), score(OURS, "mean_in_domain", 70.0)
+    shown = board(*rows, limited={(OURS, "fever")}, not_available={(OURS, "wice")})
     status = {name: cell(shown, OURS, name, 1)["status"] for name in COLUMNS}
     assert ("limited", "limited") == (status["fever"], status["mean_in_domain"])
     assert ("not_available", "not_run") == (status["wice"], status["hover"])
@@ -98,35 +128,27 @@ def test_other_metrics_and_slices_are_no_cells():
 
 def test_the_wide_form_has_the_tables_columns_in_order():
     """Head, then for each column of the paper ours, its bounds, and the paper's; own sets last."""
-    shown = wide_leaderboard(
-        board(score("decomposerl-tiny", "toy", 55.0, engine="b"), score("decomposerl-tiny", "fever",
-              50.0, engine="a"), benchmarks=("fever", "toy"))
-    )  # fmt: skip
-    cells = [
-        f"{name}{part}" for name in (*COLUMNS, "toy") for part in ("", "_low", "_high", "_paper")
-    ]
-    assert cells == shown.columns[11:]
+    rows = score(TINY, "toy", 55.0, engine="b"), score(TINY, "fever", 50.0, engine="a")
+    shown = wide_leaderboard(board(*rows, benchmarks=("fever", "toy")))
+    parts = ("", "_low", "_high", "_paper")
+    assert [f"{name}{part}" for name in (*COLUMNS, "toy") for part in parts] == shown.columns[11:]
     assert "seeds" == shown.columns[8]
     last = shown.row(-1, named=True)
-    assert (0, "a; b", 55.0, 53.0, None) == tuple(
-        last[name] for name in ("table", "engine", "toy", "toy_low", "toy_paper")
-    )
+    assert (0, "a; b", 55.0, 53.0, None) == values(last, "table engine toy toy_low toy_paper")
     assert [1, 2, 0] == shown["table"].unique(maintain_order=True).to_list()
     assert shown.filter(table=1)["engine"].null_count() == shown.filter(table=1).height
 
 
 def test_an_engine_is_named_once_also_where_a_mean_is_over_two():
     """The mean's row names both; the wide form names each by itself."""
-    rows = [
-        score("decomposerl-tiny", name, 50.0, engine="ab"[index % 2])
-        for index, name in enumerate(IN_DOMAIN)
-    ]
+    rows = [score(TINY, name, 50.0, engine="ab"[n % 2]) for n, name in enumerate(IN_DOMAIN)]
     mean = mean_scores(scores(rows), MEANS).to_dicts()
     assert ["a / b"] == [row["engine"] for row in mean]
     assert "a; b" == wide_leaderboard(board(*rows, *mean)).row(-1, named=True)["engine"]
 
 
-MAIN, FIRST, MEAN = (f"decomposerl-paper_7b{end}" for end in ("", "-seed_1", "-mean"))
+ENDS = ("", "-seed_1", "-seed_2", "-mean")
+MAIN, FIRST, SECOND, MEAN = (f"decomposerl-paper_7b{end}" for end in ENDS)
 
 
 def seeds_of(shown: pl.DataFrame, table: int, recipe: str) -> list[tuple[object, ...]]:
@@ -137,30 +159,22 @@ def seeds_of(shown: pl.DataFrame, table: int, recipe: str) -> list[tuple[object,
 
 def test_seeds_are_rows_with_their_mean_behind_them():
     """In both tables of the paper, beside its figure; the spread is from least to greatest."""
-    shown = board(
-        score(MAIN, "fever", 70.0, engine="a", rows=90),
-        score(FIRST, "fever", 73.0, engine="b"),
-        score("decomposerl-paper_7b-seed_2", "fever", 76.0, engine="a"),
-        score("decomposerl-paper_7b-seed_2", "hover", 50.0),
-    )
+    rows = [score(MAIN, "fever", 70.0, engine="a", rows=90), score(SECOND, "hover", 50.0)]
+    rows += [score(FIRST, "fever", 73.0, engine="b"), score(SECOND, "fever", 76.0, engine="a")]
+    shown = board(*rows)
     for table, title in ((1, "DecomposeRL (s = 1.0)"), (2, "DecomposeRL @ 7B")):
         assert [
             (MAIN, title, 1),
             (FIRST, f"{title}, seed 1", 1),
-            ("decomposerl-paper_7b-seed_2", f"{title}, seed 2", 1),
+            (SECOND, f"{title}, seed 2", 1),
             (MEAN, f"{title}, mean of 3 seeds", 3),
         ] == seeds_of(shown, table, "paper_7b")
-        mean = cell(shown, MEAN, "fever", table)
-        assert (73.0, 70.0, 76.0, 90, "a / b", "scored", 74.1) == tuple(
-            mean[n] for n in ("score", "low", "high", "rows", "engine", "status", "paper")
-        )
-        assert (73.0, 71.0, 75.0) == tuple(
-            cell(shown, FIRST, "fever", table)[n] for n in ("score", "low", "high")
-        )
+        mean = values(cell(shown, MEAN, "fever", table), "score low high rows engine status paper")
+        assert (73.0, 70.0, 76.0, 90, "a / b", "scored", 74.1) == mean
+        first = values(cell(shown, FIRST, "fever", table), "score low high")
+        assert (73.0, 71.0, 75.0) == first
         # A mean over fewer seeds than its neighbours would be compared with them.
-        assert ("not_run", None) == tuple(
-            cell(shown, MEAN, "hover", table)[n] for n in ("status", "score")
-        )
+        assert ("not_run", None) == values(cell(shown, MEAN, "hover", table), "status score")
 
 
 def test_one_seed_alone_is_as_without_seeds():
@@ -175,7 +189,7 @@ def test_one_seed_alone_is_as_without_seeds():
 
 def test_seeds_of_a_policy_that_is_no_row_of_the_paper():
     """They follow each other among the further systems; none of a recipe that did not run."""
-    names = [f"decomposerl-tiny{end}" for end in ("", "-seed_1", "-seed_2")]
+    names = SEEDS
     shown = board(*(score(name, "fever", 50.0 + i) for i, name in enumerate(names[1:])))
     assert [
         (names[1], "DecomposeRL @ tiny, seed 1", 1),
@@ -190,44 +204,38 @@ def test_seeds_of_a_policy_that_is_no_row_of_the_paper():
 def test_a_short_run_of_one_seed_shows_in_the_mean():
     """Its status is limited, as that of every mean over a limited cell."""
     rows = (score(MAIN, "fever", 70.0), score(FIRST, "fever", 72.0))
-    shown = board(*rows, runs=RunCoverage(limited={(FIRST, "fever")}))
+    shown = board(*rows, limited={(FIRST, "fever")})
     found = {system: cell(shown, system, "fever", 1)["status"] for system in (MAIN, FIRST, MEAN)}
     assert {MAIN: "scored", FIRST: "limited", MEAN: "limited"} == found
-    lacking = board(
-        rows[0], score(FIRST, "hover", 1.0), runs=RunCoverage(not_available={(FIRST, "fever")})
-    )
+    other = score(FIRST, "hover", 1.0)
+    lacking = board(rows[0], other, not_available={(FIRST, "fever")})
     assert "not_available" == cell(lacking, MEAN, "fever", 1)["status"]
 
 
 @LAW
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=3))
-def test_the_mean_lies_between_least_and_greatest(values: list[float]):
+def test_the_mean_lies_between_least_and_greatest(drawn: list[float]):
     """Whatever the scores, and in whatever order the runs were scored."""
-    keys = [f"decomposerl-tiny{end}" for end in ("", "-seed_1", "-seed_2")]
-    rows = [score(key, "fever", value) for key, value in zip(keys, values, strict=False)]
+    rows = [score(key, "fever", value) for key, value in zip(SEEDS, drawn, strict=False)]
     mean = cell(board(*rows), "decomposerl-tiny-mean", "fever", 0)
-    assert (min(values), max(values)) == (mean["low"], mean["high"])
-    assert sum(values) / len(values) == pytest.approx(mean["score"])
+    assert (min(drawn), max(drawn)) == (mean["low"], mean["high"])
+    assert sum(drawn) / len(drawn) == pytest.approx(mean["score"])
     assert mean == cell(board(*reversed(rows)), "decomposerl-tiny-mean", "fever", 0)
 
 
 def test_keys_keep_models_and_protocols_apart():
-    """A 3B run and a 7B run, two protocols, a verifier and a policy have keys of their own."""
+    """Two models, protocols, a verifier, a policy; Simple's protocols are one procedure and key."""
     keys = [system.key for system in SYSTEMS]
     assert len(keys) == len(set(keys))
     assert {"simple-qwen2.5-3b-faithful", "self_ask-rules-single_call", "minicheck-7b"} <= set(keys)
     assert {"decomposerl-paper_7b", "minicheck-lexical"} <= set(keys)
-
-
-def test_protocols_that_are_one_procedure_are_one_system():
-    """Simple asks once either way: a second partition would only ask the same again."""
     of_simple = {system.protocol for system in SYSTEMS if system.method == "simple"}
     of_self_ask = {system.protocol for system in SYSTEMS if system.method == "self_ask"}
     assert ({"faithful"}, {"faithful", "single_call"}) == (of_simple, of_self_ask)
 
 
 def test_a_system_is_found_by_its_key_or_refused_with_those_near_it():
-    """The message names the systems of the same method."""
+    """The message names the systems of the same method; two systems of one key are refused."""
     assert "tiny" == system_named("decomposerl-tiny", SYSTEMS).model.key
     assert "tiny" == system_named("decomposerl-tiny-seed_1", SYSTEMS).model.recipe
     known = "there are decomposerl-paper_7b, decomposerl-tiny, and each with a further seed$"
@@ -235,9 +243,260 @@ def test_a_system_is_found_by_its_key_or_refused_with_those_near_it():
         system_named("decomposerl-huge", SYSTEMS)
     with pytest.raises(ConfigError, match="there are decomposerl, minicheck, self_ask, simple"):
         system_named("simpel", SYSTEMS)
-
-
-def test_two_systems_of_one_key_are_refused():
-    """A second method of a name would overwrite the first one's predictions."""
     with pytest.raises(ConfigError, match="two systems are named one-"):
         systems([method("one", ONE), method("one", ONE)], [])
+
+
+QWEN = System("simple", "Simple", CHAT_MODELS[2], "faithful")
+RULES = System("simple", "Simple", CHAT_MODELS[0], "faithful")
+AGGREFACT = (
+    *("model", "Size", "Average", "CNN", "XSum", "MediaS", "MeetB", "WiCE", "REVEAL"),
+    *("ClaimVerify", "FactCheck", "ExpertQA", "LFQA", "RAGTruth"),
+)
+"""The columns of https://llm-aggrefact.github.io, in its order."""
+PARTS_OF_ROW = (61.84, 73.6, 71.3, 79.7, 76.3, 85.8, 69.8, 76.0, 58.3, 80.3, 81.6)
+"""A row that the page shows with an average of 74.0."""
+
+
+def parts_scored(system: System, values: tuple[float | None, ...] = PARTS_OF_ROW) -> pl.DataFrame:
+    """Scores of the eleven parts, and the pooled one."""
+    named = zip(PARTS, values, strict=True)
+    rows = [score(system.key, BENCHMARK, v) | {"slice": "subset", "value": n} for n, v in named]
+    return scores([score(system.key, BENCHMARK, 12.0), *rows])
+
+
+def test_the_columns_are_those_of_the_page():
+    """In its order and with its names, whatever order the scores have."""
+    table = aggrefact_rows(parts_scored(QWEN).reverse(), [QWEN])
+    assert list(AGGREFACT) == table.columns
+    assert ("Simple @ Qwen2.5-7B-Instruct", "7B", 74.0, 61.8) == table.row(0)[:4]
+    assert PARTS_OF_ROW[1:] == table.row(0)[4:]
+
+
+def test_the_average_is_that_of_the_rounded_parts():
+    """As the page computes it, so that a row that is pasted in shows the same figure."""
+    values = (50.04,) * 11
+    assert 50.0 == aggrefact_rows(parts_scored(QWEN, values), [QWEN])["Average"][0]
+    values = (50.06, *(50.0,) * 10)
+    assert (50.0, 50.1) == aggrefact_rows(parts_scored(QWEN, values), [QWEN]).row(0)[2:4]
+
+
+def test_a_part_without_a_score_leaves_the_average_empty():
+    """A mean of ten parts is no figure of the page; such a row comes last."""
+    lacking = parts_scored(QWEN, (None, *PARTS_OF_ROW[1:]))
+    found = aggrefact_rows(pl.concat([lacking, parts_scored(RULES)]), [QWEN, RULES])
+    assert ["Simple @ rules", QWEN.reader_title] == found["model"].to_list()
+    assert [74.0, None] == found["Average"].to_list()
+    assert [61.8, None] == found["CNN"].to_list()
+
+
+def test_the_size_is_read_off_the_models_name():
+    """Of the user's own entries too; a dash, as on the page, where the name has none."""
+    names = {"org/mini-0.5b-it": "0.5B", "Llama-3.1-405B": "405B", "gpt-4o": "-", "bge-3batch": "-"}
+    for name, size in names.items():
+        entry = SystemEntry(name="mine", method="simple", model=name)
+        system = System("simple", "Simple", Model("mine", name, "entry", name), "faithful", entry)
+        assert size == aggrefact_rows(parts_scored(system), [system])["Size"][0], name
+
+
+def rounded_mean(row: PublishedRow | AblationRow, names: tuple[str, ...]) -> Decimal:
+    """The mean of printed figures, to one decimal, halves up, without binary rounding."""
+    total = sum(Decimal(str(row.scores[name])) for name in names)
+    return (total / len(names)).quantize(Decimal("0.1"), ROUND_HALF_UP)
+
+
+def test_printed_means_are_the_means_of_their_rows():
+    """A figure copied wrongly would move its row's mean away from the printed one."""
+    for row in PUBLISHED:
+        for mean, names in MEANS.items():
+            assert rounded_mean(row, names) == Decimal(str(row.scores[mean])), row.title
+
+
+def test_means_of_the_ablations_are_those_of_their_rows_but_for_the_named_one():
+    """Every printed mean of a whole row: exactly the means in ``UNEQUAL_MEANS`` are others."""
+    off = {}
+    for row in ABLATIONS:
+        for mean, names in MEANS.items():
+            whole = mean in row.scores and row.scores.keys() >= set(names)
+            if whole and rounded_mean(row, names) != Decimal(str(row.scores[mean])):
+                off[row.study, row.recipe, mean] = float(rounded_mean(row, names))
+    assert off == UNEQUAL_MEANS == {("rewards", "no_joint", MEAN_IN): 85.7}
+    assert 11 == sum(row.scores.keys() == set(COLUMNS) for row in ABLATIONS)
+
+
+def test_each_ablation_begins_with_the_papers_run_and_names_recipes_of_the_paper():
+    """Its row is that of Table 1, as far as it is printed; s = 0.1 is Table 1's other row."""
+    printed = {row.model: row.scores for row in PUBLISHED if row.table == 1}
+    recipes = {one.name for one in RECIPES if one.paper}
+    for study in {row.study for row in ABLATIONS}:
+        rows = ablation_of(study)
+        assert set(rows) <= recipes
+        for name in rows.keys() & printed.keys():
+            assert rows[name].scores.items() <= printed[name].items()
+    assert recipes == {row.recipe for row in ABLATIONS}
+    assert {} == ablation_of("learning")
+
+
+def test_the_papers_differences_follow_from_the_rows():
+    """Table 3, G.2, G.6 and G.7 print them; the mean out of domain is that of its two sets."""
+    rewards = {name: domain_means(row) for name, row in ablation_of("rewards").items()}
+    full = rewards.pop("paper_7b")
+    moved = {name: tuple(np.round(np.subtract(means, full), 1)) for name, means in rewards.items()}
+    assert {
+        "no_necessity": (-0.1, -4.8),
+        "no_coverage": (-0.1, -3.9),
+        "no_diversity": (-0.6, -3.2),
+        "no_joint": (-0.7, -2.0),
+        "no_question_count": (-0.1, -1.7),
+    } == moved
+    for study, other, moved in (
+        ("sampling", "random_sampling", (-1.5, -4.3, 0.4)),
+        ("judge", "tiny_judge", (-0.5, -1.5, -0.6)),
+        ("epochs", "one_epoch", (-0.1, -3.9, -4.8)),
+    ):
+        first, second = (ablation_of(study)[name].scores for name in ("paper_7b", other))
+        names = (MEAN_IN, *OUT_OF_DOMAIN)
+        assert moved == tuple(round(second[name] - first[name], 1) for name in names)
+        whole = domain_means(ablation_of(study)["paper_7b"])
+        assert pytest.approx((86.3, 69.75)) == whole
+
+
+def test_the_contradictions_that_are_named_are_in_the_figures():
+    """Each statement of the paper and what its rows give instead."""
+    rewards = {name: row.scores for name, row in ablation_of("rewards").items()}
+    full = rewards["paper_7b"]["coverbench"]
+    drops = {name: round(full - scores["coverbench"], 1) for name, scores in rewards.items()}
+    assert (1.0, 1.6, 8.6) == (drops["no_joint"], drops["no_question_count"], max(drops.values()))
+    assert 1.59 == round(drops["no_necessity"] / drops["no_coverage"], 2)
+    (simple,) = (row for row in PUBLISHED if (row.method, row.model) == ("simple", "qwen2.5-3b"))
+    small = ablation_of("scale")["paper_3b"].scores[MEAN_OUT]
+    assert 0.5 == round(small - simple.scores[MEAN_OUT], 1)
+    assert 5 == len(CONTRADICTIONS)
+
+
+def test_the_columns_are_the_catalogues_test_sets():
+    """Nine in the domain and two outside it, by the names and places of the catalogue."""
+    assert {one.name for one in BENCHMARKS if one.in_domain} == set(IN_DOMAIN)
+    assert {one.name for one in BENCHMARKS if not one.in_domain} == set(OUT_OF_DOMAIN)
+    assert 13 == len(COLUMNS) == len(set(COLUMNS))
+
+
+def test_each_row_is_a_system():
+    """Thirteen rows and six, each of them something that can be run, in the tables' order."""
+    known = systems(METHODS, [one.name for one in EXPERIMENTS])
+    assert [] == [row.title for row in PUBLISHED if not systems_of(row, known)]
+    assert [13, 6] == [sum(row.table == table for row in PUBLISHED) for table in (1, 2)]
+    assert sorted(row.line for row in PUBLISHED) == [row.line for row in PUBLISHED]
+
+
+def test_what_stands_in_both_tables_is_the_same():
+    """The 7B base and our 7B policy have one set of figures."""
+    by_system: dict[tuple[str, str], list[PublishedRow]] = {}
+    for row in PUBLISHED:
+        by_system.setdefault((row.method, row.model), []).append(row)
+    shared = [rows for rows in by_system.values() if len(rows) == 2]
+    named = [(rows[0].method, rows[0].model) for rows in shared]
+    assert [("simple", "qwen2.5-7b"), ("decomposerl", "paper_7b")] == named
+    assert all(first.scores == second.scores for first, second in shared)
+
+
+def test_the_page_on_the_tables_has_the_commands_of_each_row():
+    """A line for every system that a row may be and one ablation; each recipe of the others."""
+    page = (ROOT / "docs/how-to/paper-tables.md").read_text("utf-8")
+    lines = {line.split()[1] for line in page.splitlines() if line.startswith("evaluate ")}
+    known = systems(METHODS, [one.name for one in EXPERIMENTS])
+    wanted = {system.key for row in PUBLISHED for system in systems_of(row, known)}
+    assert wanted | {"decomposerl-no_necessity"} == lines
+    section = page.split("## The ablations\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[2] for line in section.splitlines() if line.startswith("|")]
+    named = {name for cell in rows for name in re.findall(r"`([a-z_0-9]+)`", cell)}
+    assert {one.name for one in RECIPES if one.paper} - {"paper_7b"} == named
+    titles = {one.name: one.title for one in BENCHMARKS}
+    text = " ".join(page.split())
+    sizes = [f"{titles[name]} {one.rows:,}" for name, one in TEST_SET_SIZES.items()]
+    assert [] == [size for size in sizes if size not in text]
+
+
+def kinds(row: dict[str, object]) -> list[str]:
+    accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
+    return [finding.kind for finding in departures(board(row), accepted)]
+
+
+def test_a_score_within_the_accepted_interval_holds():
+    """Both ends belong to the interval; a finding names system, test set and all figures."""
+    for now, found in ((70.0, []), (68.0, []), (72.0, []), (67.9, ["below"]), (72.1, ["above"])):
+        assert found == kinds(score(TINY, "fever", now))
+    accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
+    (finding,) = departures(board(score(TINY, "fever", 60.0)), accepted)
+    for named in (TINY, "fever", "60.0", "70.0", "68.0", "72.0"):
+        assert named in finding.sentence
+
+
+def test_only_like_is_held_against_like():
+    """Another engine or number of claims is said, not judged; a cell that is gone is missing."""
+    assert ["other_engine"] == kinds(score(TINY, "fever", 10.0, engine="other"))
+    assert ["other_claims"] == kinds(score(TINY, "fever", 10.0, rows=7))
+    assert ["missing"] == kinds(score(TINY, "hover", 70.0))
+
+
+def test_short_runs_are_not_accepted_and_a_system_of_two_tables_once():
+    """What a limit cut is no measure; the base policy stands in both tables and is one cell."""
+    limited = board(score(TINY, "fever", 70.0), limited={(TINY, "fever")})
+    assert [] == acceptable_scores(limited)
+    assert [OURS] == [cell.system for cell in acceptable_scores(board(score(OURS, "fever", 70.0)))]
+
+
+def test_accepting_one_system_leaves_the_others():
+    """New cells take the places of their own; the rest stays; the order is fixed."""
+    old = acceptable_scores(board(score(TINY, "fever", 70.0), score(OURS, "fever", 50.0)))
+    new = acceptable_scores(board(score(TINY, "fever", 80.0), score(TINY, "wice", 5.0)))
+    both = [(one.system, one.benchmark, one.score) for one in merge_accepted(old, new)]
+    assert [(TINY, "fever", 80.0), (TINY, "wice", 5.0), (OURS, "fever", 50.0)] == both
+
+
+def test_the_file_comes_back_as_it_was_written():
+    """Another shape, or a number without an end, is refused; the command that fixes it is named."""
+    accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
+    text = json.dumps(accepted_json(accepted, "2030-01-01", "why"))
+    assert accepted == accepted_from(json.loads(text))
+    refused: list[object] = [[], {"version": 2, "cells": []}, {"version": 1}]
+    refused += [{"version": 1, "cells": cells} for cells in ([{}], [7], {})]
+    for name, number in product(("rows", "score", "low", "high"), ("NaN", "Infinity", "-Infinity")):
+        page = json.loads(text)
+        page["cells"][0][name] = float(number)
+        refused.append(json.loads(json.dumps(page)))
+    for value in refused:
+        with pytest.raises(ConfigError, match=r"accepted\.json .*decomposerl accept --fresh"):
+            accepted_from(value)
+
+
+def curves(*points: tuple[int, str, str, float | None]) -> pl.DataFrame:
+    rows = [("run", "tiny", step, split, name, mean, None, 8) for step, split, name, mean in points]
+    return pl.DataFrame(rows, schema=CURVES.schema, orient="row")
+
+
+GREEDY = "held_out_greedy", "balanced_accuracy"
+MEASURED = curves(
+    (0, *GREEDY, 0.5),
+    (10, *GREEDY, 0.8),
+    (20, *GREEDY, 0.9),
+    (30, *GREEDY, 0.8),
+    (40, *GREEDY, None),
+    (20, "train", "balanced_accuracy", 1.0),
+    (30, "held_out_greedy", "total", 9.0),
+)
+
+
+def test_the_final_adapter_is_evaluated_unless_another_rule_is_set():
+    """No figure chooses; its held-out measure is reported where there is one."""
+    chosen = select_checkpoint(MEASURED, {10, 20}, 30)
+    assert (30, "final", 0.8) == (chosen.step, chosen.rule, chosen.dev_score)
+    assert select_checkpoint(MEASURED, (), 40).dev_score is None
+
+
+def test_the_best_on_dev_is_the_earliest_of_the_best_that_were_kept():
+    """Only saved and measured steps are weighed, the final one always; without a measure none."""
+    for saved, step in (({10, 20, 30}, 20), ({10, 30}, 10), (set(), 30), ({0}, 30)):
+        assert step == select_checkpoint(MEASURED, saved, 30, "best_on_dev").step
+    with pytest.raises(ConfigError, match="best_on_dev"):
+        select_checkpoint(MEASURED, {40, 50}, 40, "best_on_dev")

@@ -1,17 +1,38 @@
-"""Metrics equal scikit-learn's on random inputs, and are honest where nothing is defined."""
+"""Metrics, their draws and intervals, and paired tests, held against scikit-learn and SciPy."""
 
 import math
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn import metrics as reference
 from sklearn.calibration import calibration_curve
 
+from decomposerl.evaluation.bootstrap import (
+    Clusters,
+    auroc_draws,
+    clusters_of,
+    generator,
+    interval,
+    resampled_sums,
+    safe_interval,
+)
+from decomposerl.evaluation.external import score_examples
+from decomposerl.evaluation.intervals import (
+    difference_interval,
+    mean_interval,
+    metric_interval,
+    share_interval,
+    shares_of,
+)
+from decomposerl.evaluation.matching import Example
 from decomposerl.evaluation.metrics import (
     COUNT_METRICS,
+    NONE,
     Codes,
     as_refuted,
     auroc,
@@ -20,30 +41,28 @@ from decomposerl.evaluation.metrics import (
     brier,
     calibration_error,
     codes_of,
+    count_metrics,
     indicators,
     outcome_table,
     recall,
 )
+from decomposerl.evaluation.paired import compare, holm, mcnemar, mean_difference, p_two_sided
+from decomposerl.reports.system_report import metrics_text
+from strategies import LAW
 
-outcomes = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=60).map(
+drawn_rows = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=60)
+outcome_rows = drawn_rows.map(
     lambda rows: np.array([(0, 0), (1, 1), *rows]) if rows[0][1] == 0 else np.array(rows)
 )
-scored = st.lists(
-    st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]) | st.floats(0, 1), st.booleans()),
-    min_size=1,
-    max_size=80,
-)
+chance = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]) | st.floats(0, 1)
+scored = st.lists(st.tuples(chance, st.booleans()), min_size=1, max_size=80)
 
 
-def has_both(labels: Codes) -> bool:
-    return set(labels.tolist()) == {0, 1}
-
-
-@given(outcomes)
+@given(outcome_rows)
 def test_metrics_of_verdicts_equal_the_reference(rows: Codes):
     """A missing verdict is a third class that no label has, and so always wrong."""
     labels, verdicts = rows.T
-    if not has_both(labels):
+    if set(labels.tolist()) != {0, 1}:
         return
     table = outcome_table(labels, verdicts)
     found = {name: float(metric(table)) for name, metric in COUNT_METRICS.items()}
@@ -57,15 +76,11 @@ def test_metrics_of_verdicts_equal_the_reference(rows: Codes):
         expected = {
             "balanced_accuracy": reference.balanced_accuracy_score(labels, verdicts),
             "balanced_accuracy_as_refuted": reference.balanced_accuracy_score(labels, lenient),
-            "recall_supported": recalls[0],
-            "recall_refuted": recalls[1],
-            "precision_supported": precisions[0],
-            "precision_refuted": precisions[1],
-            "f1_supported": f1s[0],
-            "f1_refuted": f1s[1],
             "macro_f1": f1s.mean(),
             "accuracy": reference.accuracy_score(labels, verdicts),
         }
+        for name, both in (("recall", recalls), ("precision", precisions), ("f1", f1s)):
+            expected |= {f"{name}_supported": both[0], f"{name}_refuted": both[1]}
     assert expected == pytest.approx(found, nan_ok=True, abs=1e-12)
 
 
@@ -83,8 +98,7 @@ def test_auroc_equals_the_reference(rows: list[tuple[float, bool]]):
 @given(scored, st.integers(1, 12))
 def test_calibration_equals_the_reference(rows: list[tuple[float, bool]], bins: int):
     """Brier score and the error over bins of equal width, from the reference's own curve."""
-    chances = np.array([row[0] for row in rows])
-    happened = np.array([row[1] for row in rows])
+    chances, happened = map(np.array, zip(*rows, strict=True))
     assert np.mean((chances - happened) ** 2) == pytest.approx(brier(chances, happened))
     true, said = calibration_curve(happened.astype(int), chances, n_bins=bins)
     sizes = np.bincount(bin_numbers(chances, "width", bins), minlength=bins)
@@ -95,8 +109,7 @@ def test_calibration_equals_the_reference(rows: list[tuple[float, bool]], bins: 
 @given(scored, st.integers(1, 12), st.randoms(use_true_random=False))
 def test_bins_of_equal_mass(rows: list[tuple[float, bool]], bins: int, shuffler: object):
     """Equal probabilities share a bin, bins are in order, and no order of rows matters."""
-    chances = np.array([row[0] for row in rows])
-    happened = np.array([row[1] for row in rows])
+    chances, happened = map(np.array, zip(*rows, strict=True))
     numbers = bin_numbers(chances, "mass", bins)
     order = np.lexsort((numbers, chances))
     assert (np.diff(numbers[order]) >= 0).all()
@@ -109,14 +122,10 @@ def test_bins_of_equal_mass(rows: list[tuple[float, bool]], bins: int, shuffler:
     assert error == pytest.approx(again)
 
 
-def test_bins_of_equal_mass_are_equal_where_no_two_are_alike():
-    """Thirty distinct probabilities make fifteen bins of two."""
+def test_calibration_error_of_known_cases():
+    """0.75 is calibrated where three in four are right; thirty values make fifteen bins of two."""
     numbers = bin_numbers(np.linspace(0, 1, 30) ** 3, "mass", 15)
     assert [2] * 15 == np.bincount(numbers).tolist()
-
-
-def test_calibration_error_of_known_cases():
-    """Right three times in four at 0.75 is calibrated; sure and wrong is not at all."""
     said, right = np.full(8, 0.75), np.array([True, True, True, False] * 2)
     assert calibration_error(said, right) == pytest.approx(0)
     assert calibration_error(np.ones(4), np.zeros(4, dtype=bool)) == pytest.approx(1)
@@ -134,7 +143,7 @@ def test_what_is_not_defined_is_nan():
     assert math.isnan(auroc(np.array([0.1]), np.array([True])))
 
 
-@given(outcomes)
+@given(outcome_rows)
 def test_tables_are_sums_of_indicators(rows: Codes):
     """Resampled sums of indicator rows are tables, and metrics take many tables at once."""
     labels, verdicts = rows.T
@@ -151,3 +160,387 @@ def test_an_unknown_word_is_no_verdict():
     assert [0, 1, 2] == codes_of(["Supported", "Refuted", None]).tolist()
     with pytest.raises(KeyError):
         codes_of(["supported"])
+
+
+DRAWS = 4_000
+
+
+def outcomes(seed: int, rows: int) -> tuple[Codes, Codes]:
+    """Labels and verdicts, three in four right, some missing."""
+    rng = np.random.default_rng(seed)
+    labels = (rng.random(rows) < 0.4).astype(np.int64)
+    verdicts = np.where(rng.random(rows) < 0.75, labels, rng.integers(0, 3, rows))
+    return labels, verdicts
+
+
+def by_loop(columns: Codes, clusters: Clusters, rng: np.random.Generator, draws: int) -> list:
+    """The definition: clusters of each stratum drawn with replacement, one draw at a time."""
+    members = [np.flatnonzero(clusters.of_row == number) for number in range(clusters.count)]
+    found = []
+    for _ in range(draws):
+        picked = [rng.integers(a, b, b - a) for a, b in pairwise(clusters.starts)]
+        rows = np.concatenate([members[number] for number in np.concatenate(picked)])
+        found.append(columns[rows].sum(axis=0))
+    return found
+
+
+@pytest.mark.parametrize("documents", [None, 30, 9])
+def test_draws_have_the_distribution_of_the_loop(documents: int | None):
+    """Means, spread and quantiles of balanced accuracy agree, with and without documents."""
+    labels, verdicts = outcomes(3, 60)
+    names = None if documents is None else [row * 7 % documents for row in range(60)]
+    clusters = clusters_of(labels, names)
+    cells = indicators(labels, verdicts)
+    fast = resampled_sums(cells, clusters, generator(1, "fast"), DRAWS)
+    slow = np.array(by_loop(cells, clusters, generator(1, "slow"), DRAWS))
+    assert fast.mean(axis=0) == pytest.approx(slow.mean(axis=0), abs=0.35)
+    assert fast.std(axis=0) == pytest.approx(slow.std(axis=0), rel=0.08, abs=0.05)
+    ours, theirs = (balanced_accuracy(sums.reshape(-1, 2, 3)) for sums in (fast, slow))
+    assert stats.ks_2samp(ours, theirs).pvalue > 0.001
+
+
+def test_the_interval_is_that_of_scipy():
+    """Two proportions drawn apart: the percentile interval of scipy.stats.bootstrap."""
+    labels, verdicts = outcomes(5, 400)
+    draws = resampled_sums(indicators(labels, verdicts), clusters_of(labels), generator(1), 20_000)
+    low, high = interval(balanced_accuracy(draws.reshape(-1, 2, 3)))
+    sides = [(verdicts[labels == label] == label).astype(float) for label in (0, 1)]
+
+    def mean(a: np.ndarray, b: np.ndarray, axis: int) -> np.ndarray:
+        return (a.mean(axis=axis) + b.mean(axis=axis)) / 2
+
+    how = {"n_resamples": 4_000, "method": "percentile", "rng": np.random.default_rng(0)}
+    peer = stats.bootstrap(sides, mean, vectorized=True, **how).confidence_interval
+    assert (low, high) == pytest.approx((peer.low, peer.high), abs=0.004)
+
+
+claim_rows = st.tuples(st.integers(0, 1), st.integers(0, 4) | st.none())
+
+
+@given(st.lists(claim_rows, min_size=1, max_size=25))
+def test_clusters_keep_documents_together_and_labels_apart(rows: list[tuple[int, int | None]]):
+    """A document is one cluster; strata follow each other and hold one mix of labels each."""
+    labels = np.array([label for label, _ in rows])
+    documents = [document for _, document in rows]
+    clusters = clusters_of(labels, documents)
+    named = {document for document in documents if document is not None}
+    assert clusters.count == len(named) + documents.count(None)
+    for document in named:
+        held = {clusters.of_row[row] for row, one in enumerate(documents) if one == document}
+        assert 1 == len(held)
+    mixes = []
+    for start, stop in pairwise(clusters.starts):
+        held = {frozenset(labels[clusters.of_row == n].tolist()) for n in range(start, stop)}
+        assert 1 == len(held)
+        mixes += held
+    assert len(mixes) == len(set(mixes))
+
+
+@given(st.integers(1, 40), st.integers(0, 5))
+def test_without_documents_the_labels_keep_their_numbers(rows: int, seed: int):
+    """Each draw has as many claims of each label as there are: no draw lacks a recall."""
+    labels, verdicts = outcomes(seed, rows)
+    drawn = resampled_sums(indicators(labels, verdicts), clusters_of(labels), generator(seed), 50)
+    found = drawn.reshape(-1, 2, 3).sum(axis=2)
+    assert (found == outcome_table(labels, verdicts).sum(axis=1)).all()
+
+
+def test_shared_evidence_widens_the_interval():
+    """Claims of one document that stand and fall together are worth one claim."""
+    labels = np.repeat(np.arange(40) % 2, 10)
+    right = np.repeat(np.random.default_rng(0).random(40) < 0.7, 10)
+    cells = indicators(labels, np.where(right, labels, 1 - labels))
+    widths = []
+    for documents in (None, np.repeat(np.arange(40), 10).tolist()):
+        draws = resampled_sums(cells, clusters_of(labels, documents), generator(0), DRAWS)
+        low, high = interval(balanced_accuracy(draws.reshape(-1, 2, 3)))
+        widths.append(high - low)
+    assert widths[1] == pytest.approx(widths[0] * math.sqrt(10), rel=0.15)
+
+
+def test_the_same_seed_and_names_give_the_same_draws():
+    """Figures are reproducible, and those of other names are drawn independently."""
+    labels, verdicts = outcomes(1, 50)
+    cells, clusters = indicators(labels, verdicts), clusters_of(labels)
+    drawn_for = (generator(42, "hover", name) for name in ("simple", "simple", "cot"))
+    first, again, other = (resampled_sums(cells, clusters, one, 20) for one in drawn_for)
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_real_numbers_are_drawn_too():
+    """Sums of columns that no two rows share have the mean and spread of the definition."""
+    rng = np.random.default_rng(2)
+    columns, labels = rng.random((300, 2)), np.zeros(300, dtype=np.int64)
+    drawn = resampled_sums(columns, clusters_of(labels), generator(0), DRAWS) / 300
+    assert drawn.mean(axis=0) == pytest.approx(columns.mean(axis=0), abs=0.002)
+    assert drawn.std(axis=0) == pytest.approx(columns.std(axis=0) / math.sqrt(300), rel=0.05)
+
+
+def test_auroc_is_drawn_as_its_definition():
+    """Each draw is the AUROC of the drawn rows, ties half; without one side it is NaN."""
+    rng = np.random.default_rng(4)
+    labels = rng.integers(0, 2, 40)
+    scores = np.round(rng.random(40) + 0.3 * labels, 1)
+    clusters = clusters_of(labels, (np.arange(40) // 3).tolist())
+    drawn = auroc_draws(scores, labels == 1, clusters, generator(0), DRAWS)
+    slow = []
+    for picked in by_loop(np.eye(40, dtype=int), clusters, generator(1), 2_000):
+        again = np.repeat(np.arange(40), picked)
+        slow.append(auroc(scores[again], labels[again] == 1))
+    assert drawn.mean() == pytest.approx(np.mean(slow), abs=0.01)
+    assert stats.ks_2samp(drawn, slow).pvalue > 0.001
+    assert np.isnan(auroc_draws(scores, labels == 5, clusters, generator(0), 3)).all()
+
+
+def test_draws_without_a_value_are_left_out():
+    """NaN draws do not count; where all are NaN there is no interval."""
+    assert interval(np.array([np.nan, 1.0, 2.0, np.nan]), 1.0) == (1.0, 2.0)
+    assert all(math.isnan(bound) for bound in interval(np.array([np.nan])))
+    assert all(math.isnan(bound) for bound in interval(np.array([])))
+
+
+Row = tuple[int, int, int | None]
+shared_row = st.tuples(st.integers(0, 1), st.integers(0, 2), st.none() | st.integers(0, 4))
+ROWS = st.lists(shared_row, max_size=40)
+
+
+def parts(rows: list[Row]):
+    """Labels, verdicts and clusters."""
+    labels, verdicts = (np.array([row[index] for row in rows], dtype=np.int64) for index in (0, 1))
+    return labels, verdicts, clusters_of(labels, [row[2] for row in rows])
+
+
+def test_every_metric_of_counts_is_a_mean_of_shares():
+    """One more metric needs its shares, or it would have no interval; two-way and three-way."""
+    rng = np.random.default_rng(7)
+    for classes in (2, 3):
+        table = rng.integers(1, 9, size=(classes, classes + 1))
+        cells = table.ravel()
+        for name, metric in count_metrics(classes).items():
+            shares = shares_of(name, classes)
+            parts = [cells[list(one.hits)].sum() / cells[list(one.of)].sum() for one in shares]
+            found = [2 * j / (1 + j) if s.f1 else j for j, s in zip(parts, shares, strict=True)]
+            assert float(metric(table)) == pytest.approx(float(np.mean(found))), name
+
+
+@LAW
+@given(ROWS)
+def test_an_interval_holds_its_figure_and_is_never_a_point(rows: list[Row]):
+    """Within 0..1 and around the score, whatever is right, missing or shared; none without one."""
+    labels, verdicts, clusters = parts(rows)
+    for name, metric in count_metrics().items():
+        value = float(metric(outcome_table(labels, verdicts)))
+        low, high = metric_interval(name, labels, verdicts, clusters)
+        if math.isnan(value):
+            assert np.isnan([low, high]).all()
+        else:
+            assert 0 <= low <= value + 1e-12
+            assert value - 1e-12 <= high <= 1
+            assert low < high
+
+
+@LAW
+@given(ROWS, st.lists(st.integers(0, 2), min_size=40, max_size=40))
+def test_a_difference_is_that_of_the_other_side_turned(rows: list[Row], others: list[int]):
+    """Swapped systems give the mirrored interval; it is never a point."""
+    labels, verdicts, clusters = parts(rows)
+    theirs = np.array(others[: len(rows)], dtype=np.int64)
+    low, high = difference_interval(labels, verdicts, theirs, clusters)
+    back = difference_interval(labels, theirs, verdicts, clusters)
+    if len(set(labels.tolist())) < 2:
+        assert math.isnan(low)
+    else:
+        assert (-high, -low) == pytest.approx(back)
+        assert -1 <= low < high <= 1
+
+
+@pytest.mark.parametrize(("right", "rows"), [(0, 4), (4, 4), (7, 10), (93, 100)])
+def test_a_recall_has_the_interval_of_scipy(right: int, rows: int):
+    """Wilson's, where no claims share a document."""
+    labels = np.array([0] * rows + [1] * 3)
+    verdicts = np.array([0] * right + [NONE] * (rows - right) + [1] * 3)
+    expected = stats.binomtest(right, rows).proportion_ci(method="wilson")
+    found = metric_interval("recall_supported", labels, verdicts, clusters_of(labels))
+    assert (expected.low, expected.high) == pytest.approx(found)
+
+
+def test_one_document_is_one_claim():
+    """Claims that stand or fall together are worth their documents, all right or not."""
+    labels = np.repeat([0, 1], 100)
+    rng = np.random.default_rng(1)
+    documents = np.repeat(np.arange(20), 10).tolist()
+    for lucky in (np.ones(20, dtype=bool), rng.random(20) < 0.7):
+        verdicts = np.where(np.repeat(lucky, 10), labels, 1 - labels)
+        both = clusters_of(labels), clusters_of(labels, documents)
+        bounds = [metric_interval("balanced_accuracy", labels, verdicts, one) for one in both]
+        assert np.diff(bounds[1]) > 2 * np.diff(bounds[0])
+
+
+def test_a_hundred_times_the_claims_a_tenth_of_the_width():
+    """As for any share, away from its ends."""
+    widths = []
+    for rows in (100, 10_000):
+        labels = np.arange(rows) % 2
+        verdicts = np.where(np.arange(rows) // 2 % 10 < 7, labels, 1 - labels)
+        low, high = metric_interval("balanced_accuracy", labels, verdicts, clusters_of(labels))
+        widths.append(high - low)
+    assert 0.1 * widths[0] == pytest.approx(widths[1], rel=0.05)
+
+
+def test_shares_and_means():
+    """A rate is Wilson's over its claims; a mean of independent figures narrows by their root."""
+    hits, of = np.array([1, 0, 1, 0]), np.ones(4)
+    expected = stats.binomtest(2, 4).proportion_ci(method="wilson")
+    found = share_interval(hits, of, clusters_of(np.zeros(4, dtype=np.int64)))
+    assert (expected.low, expected.high) == pytest.approx(found)
+    assert (0.45, 0.6) == pytest.approx(mean_interval([0.5] * 4, [0.4] * 4, [0.7] * 4))
+
+
+def test_the_bootstrap_gives_no_interval_that_it_does_not_know():
+    """Of too few documents, and of draws without spread, there is none."""
+    draws = np.linspace(0, 1, 100)
+    assert (0.025, 0.975) == pytest.approx(safe_interval(draws, 30))
+    assert all(math.isnan(bound) for bound in safe_interval(draws, 29))
+    assert all(math.isnan(bound) for bound in safe_interval(np.ones(100), 500))
+
+
+def test_four_right_of_four_have_an_interval_that_the_command_shows():
+    """Two of either label: the lower bound is what two recalls of 34 to 100 % leave."""
+    words = ["Supported", "Refuted"] * 2
+    examples = [Example((str(n),), word, word, math.nan, "", None) for n, word in enumerate(words)]
+    row = score_examples(examples, None).filter(metric="balanced_accuracy").row(0, named=True)
+    labels = np.array([0, 1, 0, 1])
+    found = metric_interval("balanced_accuracy", labels, labels, clusters_of(labels))
+    wilson = 2 / (2 + stats.norm.ppf(0.975) ** 2)
+    assert (1 - (1 - wilson) / math.sqrt(2), 1) == pytest.approx(found)
+    assert (row["low"], row["high"]) == pytest.approx([100 * bound for bound in found])
+    shown = [line.split() for line in metrics_text(score_examples(examples, None)).splitlines()]
+    assert ["balanced_accuracy", "100.00", "53.50", "–", "100.00"] in shown
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=80))
+def test_mcnemar_is_the_exact_binomial_test(rows: list[tuple[bool, bool]]):
+    """Of the claims that only one got right, each side is as likely; scipy gives the same."""
+    right, other = np.array(rows, dtype=bool).reshape(-1, 2).T
+    better, worse = int((right & ~other).sum()), int((other & ~right).sum())
+    expected = stats.binomtest(better, better + worse).pvalue if better + worse else 1.0
+    assert expected == pytest.approx(mcnemar(right, other), abs=1e-12)
+    assert mcnemar(right, other) == mcnemar(other, right)
+
+
+def test_mcnemar_of_many_claims():
+    """Thirty thousand claims: still exact, far below what floats of each term could add up."""
+    right = np.arange(30_000) < 14_000
+    expected = stats.binomtest(14_000, 30_000).pvalue
+    assert expected == pytest.approx(mcnemar(right, ~right), rel=1e-6)
+
+
+def test_a_difference_is_found_with_its_interval():
+    """The better system has a positive difference; swapping the two turns every sign."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 800)
+    good = np.where(rng.random(800) < 0.85, labels, 1 - labels)
+    poor = np.where(rng.random(800) < 0.70, labels, 2)
+    clusters = clusters_of(labels)
+    outcome, draws = compare(labels, good, poor, clusters, generator(1), 2_000)
+    back, _ = compare(labels, poor, good, clusters, generator(1), 2_000)
+    assert (2_000,) == draws.shape
+    assert 0.05 < outcome.low < outcome.difference < outcome.high < 0.25
+    assert outcome.p_bootstrap == pytest.approx(2 / 2_001)
+    assert outcome.p_mcnemar is not None
+    assert outcome.p_mcnemar < 1e-6
+    assert (-outcome.high, -outcome.low) == pytest.approx((back.low, back.high), abs=0.006)
+    assert -outcome.difference == pytest.approx(back.difference)
+
+
+def test_a_system_is_not_better_than_itself():
+    """No difference, p-values of 1, and the interval says how few claims that rests on."""
+    labels = np.array([0, 1] * 20)
+    verdicts = np.array([0, 1, 1, 1] * 10)
+    outcome, _ = compare(labels, verdicts, verdicts, clusters_of(labels), generator(0), 100)
+    assert -0.1 < outcome.low < 0 == outcome.difference < outcome.high < 0.1
+    assert (outcome.p_bootstrap, outcome.p_mcnemar) == (1, 1)
+
+
+def test_under_no_difference_p_values_are_spread_out():
+    """Two systems that are equally good: about one test in ten falls below 0.1."""
+    rng = np.random.default_rng(7)
+    labels = np.arange(200) % 2
+    clusters = clusters_of(labels)
+    below = 0
+    for number in range(200):
+        sides = [np.where(rng.random(200) < 0.7, labels, 1 - labels) for _ in range(2)]
+        outcome, _ = compare(labels, *sides, clusters, generator(number), 400)
+        below += outcome.p_bootstrap < 0.1
+    assert 8 <= below <= 36
+
+
+def test_means_of_benchmarks():
+    """The mean of differences, narrower than its parts; McNemar has no say, nor has nothing."""
+    rng = np.random.default_rng(3)
+    labels = np.arange(300) % 2
+    parts = []
+    for number in range(4):
+        sides = [np.where(rng.random(300) < right, labels, 1 - labels) for right in (0.8, 0.75)]
+        parts.append(compare(labels, *sides, clusters_of(labels), generator(number), 1_000))
+    mean = mean_difference(parts)
+    assert mean.difference == pytest.approx(np.mean([outcome.difference for outcome, _ in parts]))
+    assert mean.high - mean.low < min(outcome.high - outcome.low for outcome, _ in parts)
+    assert (mean.rows, mean.p_mcnemar) == (1_200, None)
+    with pytest.raises(ValueError, match="no benchmark"):
+        mean_difference([])
+
+
+def test_four_claims_prove_nothing():
+    """All right against all wrong of four: no narrow interval, McNemar's p, and none is shown."""
+    labels = np.array([0, 1, 0, 1])
+    outcome, _ = compare(labels, labels, 1 - labels, clusters_of(labels), generator(0), 1_000)
+    assert 0 < outcome.low < 0.1
+    assert (1, 1) == (outcome.difference, outcome.high)
+    assert (0.125,) * 3 == (outcome.p_bootstrap, outcome.p_mcnemar, outcome.p)
+    assert "n = 2 of a label < 10" == outcome.too_small
+
+
+both_said = st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2))
+
+
+@LAW
+@given(st.lists(both_said, min_size=4), st.integers(1, 6))
+def test_no_p_value_is_below_what_differing_documents_allow(rows: list[Row], size: int):
+    """2 ** (1 - m) for m documents, in a test set and in a mean; shown only from six on."""
+    labels, ours, theirs = np.array([*rows, (0, 0, 0), (1, 1, 1)]).T
+    clusters = clusters_of(labels, (np.arange(len(labels)) // size).tolist())
+    outcome, draws = compare(labels, ours, theirs, clusters, generator(0), 200)
+    mean = mean_difference([(outcome, draws)] * 3)
+    for one in (outcome, mean):
+        assert one.p_bootstrap >= min(1, 2.0 ** (1 - one.differing))
+        assert one.too_small or one.differing >= 6
+        assert -1 <= one.low <= one.difference <= one.high <= 1
+        assert one.low < one.high
+    assert mean.differing == 3 * outcome.differing
+
+
+def test_holm_by_hand():
+    """Sorted p-values times 4, 3, 2, 1, never falling, at most 1, in the order given."""
+    assert [0.9, 0.06, 0.04, 0.06] == pytest.approx(holm([0.9, 0.02, 0.01, 0.03]))
+    assert [1.0, 0.03] == pytest.approx(holm([1.0, 0.015]))
+    assert [] == holm([])
+
+
+@given(st.lists(st.floats(0, 1), max_size=12), st.randoms(use_true_random=False))
+def test_holm_only_raises_and_keeps_the_order(values: list[float], shuffler: object):
+    """Corrected values are at least the given ones, at most 1, and go with them when moved."""
+    found = holm(values)
+    assert all(p <= corrected <= 1 for p, corrected in zip(values, found, strict=True))
+    moved = list(range(len(values)))
+    shuffler.shuffle(moved)
+    again = holm([values[index] for index in moved])
+    assert [found[index] for index in moved] == pytest.approx(again)
+
+
+def test_p_of_draws_is_never_zero():
+    """A hundred draws on one side say 2 / 101; none at all say nothing."""
+    assert p_two_sided(np.full(100, 0.3)) == pytest.approx(2 / 101)
+    assert p_two_sided(np.array([-1.0, 1.0, np.nan])) == 1
+    assert np.isnan(p_two_sided(np.array([np.nan])))

@@ -1,4 +1,4 @@
-"""Scores of a benchmark: every labelled claim counts, slices add up, nothing is made up."""
+"""Scores of a benchmark: every labelled claim counts, slices add up; two labels and three."""
 
 import re
 from fnmatch import fnmatch
@@ -6,15 +6,40 @@ from fnmatch import fnmatch
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, roc_auc_score
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    f1_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.claims.claim import LabelMap
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import clusters_of, generator, interval, resampled_sums
+from decomposerl.evaluation.derived import states_rating, without_ratings
 from decomposerl.evaluation.leaderboard import mean_scores
-from decomposerl.evaluation.metrics import balanced_accuracy, indicators
+from decomposerl.evaluation.metrics import (
+    balanced_accuracy,
+    codes_of,
+    count_metrics,
+    indicators,
+    outcome_table,
+)
+from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
-from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES
+from decomposerl.evaluation.subset import evaluation_subset
+from decomposerl.evaluation.systems import systems
+from decomposerl.evaluation.three_way import MEAN, POOLED, three_way_board, three_way_claims
+from decomposerl.reports.three_way_report import three_way_markdown, three_way_sentence
+from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES, VERDICTS
+from evaluation_graph import claim_row
+from plain_rows import plain, table_of
 from project import ROOT
+from strategies import LAW, example_row, frame_of
 
 TRACE = PREDICTIONS.schema["trace"]
 QUICK = ScoreSettings(draws=400, confidence_draws=100)
@@ -23,67 +48,43 @@ ROWS = 240
 
 def claims(rows: int = ROWS) -> pl.DataFrame:
     """Two parts, hops of two and three (some unknown), evidence of 3 and 300 words."""
-    rng = np.random.default_rng(0)
-    frame = pl.DataFrame(
-        {
-            "claim_id": [f"{row:016x}" for row in range(rows)],
-            "source": ["hover"] * rows,
-            "native_id": [str(row) for row in range(rows)],
-            "split": ["test"] * rows,
-            "claim": [f"claim {row}" for row in range(rows)],
-            "evidence": [f"text number {row}" + " more" * (row % 2 * 297) for row in range(rows)],
-            "passages": [["text"]] * rows,
-            "evidence_kind": ["text"] * rows,
-            "label": np.where(rng.random(rows) < 0.5, "Supported", "Refuted"),
-            "native_label": ["x"] * rows,
-            "label_rule": ["drop_middle"] * rows,
-            "document_id": [None] * rows,
-            "subset": ["first" if row % 3 else "second" for row in range(rows)],
-            "num_hops": [None if row % 10 == 0 else 2 + row % 2 for row in range(rows)],
-        },
-        schema=BENCHMARK_CLAIMS.schema,
-    )
-    return BENCHMARK_CLAIMS.conform(frame)
+    luck = np.random.default_rng(0).random(rows)
+    about = {"source": "hover", "passages": ["text"]}
+    made = [
+        plain("benchmark_claims", **about, claim_id=f"{row:016x}", native_id=str(row))
+        | {"claim": f"claim {row}", "label": "Supported" if luck[row] < 0.5 else "Refuted"}
+        | {"evidence": f"text number {row}" + " more" * (row % 2 * 297)}
+        | {"subset": "first" if row % 3 else "second"}
+        | {"num_hops": None if row % 10 == 0 else 2 + row % 2}
+        for row in range(rows)
+    ]
+    return table_of(BENCHMARK_CLAIMS, made)
+
+
+OTHER = {"Supported": "Refuted", "Refuted": "Supported"}
 
 
 def predictions(of: pl.DataFrame, **columns: object) -> pl.DataFrame:
     """Three in four right, one in twelve without a verdict, confidence where there is one."""
     rng = np.random.default_rng(1)
-    other = pl.when(pl.col("label") == "Supported").then(pl.lit("Refuted"))
-    numbers = pl.DataFrame({"luck": rng.random(of.height), "sure": rng.uniform(0.5, 1, of.height)})
-    kept = of.select("claim_id", "label").hstack(numbers)
-    frame = kept.select(
-        "claim_id",
-        benchmark=pl.lit("hover"),
-        system=pl.lit("simple-rules-faithful"),
-        method=pl.lit("simple"),
-        model=pl.lit("rules"),
-        protocol=pl.lit("faithful"),
-        engine=pl.lit("rules"),
-        verdict=pl.when(pl.col("luck") < 1 / 12)
-        .then(None)
-        .when(pl.col("luck") < 1 / 3)
-        .then(other.otherwise(pl.lit("Supported")))
-        .otherwise("label"),
-        parse_status=pl.when(pl.col("luck") < 1 / 12)
-        .then(pl.lit("unparsed"))
-        .otherwise(pl.lit("parsed")),
-        support_score=pl.lit(None, pl.Float64),
-        confidence_raw=pl.lit(None, pl.Float64),
-        confidence_normalised=pl.when(pl.int_range(pl.len()) % 4 > 0).then("sure"),
-        confidence_bound=pl.lit(False),
-        confidence_calibrated=pl.lit(None, pl.Float64),
-        agreement=pl.lit(None, pl.Float64),
-        questions=pl.int_range(pl.len()) % 4,
-        abstentions=(pl.int_range(pl.len()) % 4 > 1).cast(pl.Int64),
-        calls=pl.lit(3, pl.Int64),
-        trace=pl.lit(None, PREDICTIONS.schema["trace"]),
-        notes=pl.lit("{}"),
-        reply=pl.lit(""),
-        prompt_hash=pl.lit("ab"),
-        seed=pl.lit(42, pl.Int64),
-    ).with_columns(**columns)
-    return PREDICTIONS.conform(frame)
+    luck, sure = rng.random(of.height), rng.uniform(0.5, 1, of.height)
+    rows = []
+    for n, (claim, label) in enumerate(of.select("claim_id", "label").iter_rows()):
+        verdict = None if luck[n] < 1 / 12 else OTHER[label] if luck[n] < 1 / 3 else label
+        read = {"verdict": verdict, "parse_status": "parsed" if verdict else "unparsed"}
+        read |= {"confidence_normalised": sure[n] if n % 4 else None, "confidence_bound": False}
+        asked = {"questions": n % 4, "abstentions": int(n % 4 > 1), "calls": 3}
+        rows.append(plain("predictions", **read, **asked, claim_id=claim, benchmark="hover"))
+    return PREDICTIONS.conform(table_of(PREDICTIONS, rows).with_columns(**columns))
+
+
+LABELLED = claims()
+FOUND = predictions(LABELLED)
+
+
+@pytest.fixture(scope="module")
+def scores() -> pl.DataFrame:
+    return score_predictions(FOUND, LABELLED, QUICK)
 
 
 def of(scores: pl.DataFrame, metric: str, name: str = "all", value: str = "") -> dict:
@@ -92,35 +93,31 @@ def of(scores: pl.DataFrame, metric: str, name: str = "all", value: str = "") ->
     return rows[0]
 
 
-def test_scores_equal_the_reference():
+def test_scores_equal_the_reference(scores: pl.DataFrame):
     """Percent of scikit-learn's, over all claims; a missing verdict is wrong."""
-    labelled = claims()
-    found = predictions(labelled)
-    scores = score_predictions(found, labelled, QUICK)
-    verdicts = found["verdict"].fill_null("none").to_list()
+    verdicts = FOUND["verdict"].fill_null("none").to_list()
     with pytest.warns(UserWarning, match="y_pred contains classes"):
-        expected = balanced_accuracy_score(labelled["label"].to_list(), verdicts)
+        expected = balanced_accuracy_score(LABELLED["label"].to_list(), verdicts)
     row = of(scores, "balanced_accuracy")
     assert row["score"] == pytest.approx(100 * expected)
     assert row["low"] < row["score"] < row["high"]
-    assert (ROWS, (labelled["label"] == "Supported").sum()) == (row["rows"], row["supported"])
-    lenient = found["verdict"].fill_null("Refuted").to_list()
-    expected = balanced_accuracy_score(labelled["label"].to_list(), lenient)
+    assert (ROWS, (LABELLED["label"] == "Supported").sum()) == (row["rows"], row["supported"])
+    lenient = FOUND["verdict"].fill_null("Refuted").to_list()
+    expected = balanced_accuracy_score(LABELLED["label"].to_list(), lenient)
     assert of(scores, "balanced_accuracy_as_refuted")["score"] == pytest.approx(100 * expected)
     parsed = of(scores, "parse_rate")["score"]
-    assert parsed == pytest.approx(100 * found["verdict"].is_not_null().mean())
-    assert SCORES.conform(scores).equals(score_predictions(found, labelled, QUICK))
+    assert parsed == pytest.approx(100 * FOUND["verdict"].is_not_null().mean())
+    assert SCORES.conform(scores).equals(score_predictions(FOUND, LABELLED, QUICK))
 
 
 def test_every_metric_is_explained():
     """``docs/explanation/evaluation.md`` has each metric, or its form."""
-    labelled = claims()
     sure = pl.int_range(pl.len()) / ROWS
     confidences = ("raw", "normalised", "calibrated")
     columns = {f"confidence_{kind}": sure for kind in confidences}
     traced = pl.struct(pl.lit(None, field.dtype).alias(field.name) for field in TRACE.fields)
     more = {"agreement": sure, "support_score": sure, "trace": traced}
-    scores = score_predictions(predictions(labelled, **columns, **more), labelled, QUICK)
+    scores = score_predictions(predictions(LABELLED, **columns, **more), LABELLED, QUICK)
     page = (ROOT / "docs/explanation/evaluation.md").read_text("utf-8")
     section = page.split("\n## Scores\n")[1].split("\n## ")[0]
     forms = re.findall(r"`([a-z_0-9*]+)`", section)
@@ -129,18 +126,13 @@ def test_every_metric_is_explained():
     assert set() == {name for name in found if not any(fnmatch(name, form) for form in forms)}
 
 
-def test_f1_and_precision_count_a_missing_verdict_as_the_other_label():
+def test_f1_and_precision_count_a_missing_verdict_as_the_other_label(scores: pl.DataFrame):
     """As scikit-learn gives them with such a verdict wrong, and no third class."""
-    labelled = claims()
-    found = predictions(labelled)
-    scores = score_predictions(found, labelled, QUICK)
-    labels = labelled["label"].to_list()
-    other = {"Supported": "Refuted", "Refuted": "Supported"}
-    read = [given or other[own] for given, own in zip(found["verdict"], labels, strict=True)]
-    assert None in found["verdict"].to_list()
-    assert of(scores, "macro_f1")["score"] == pytest.approx(
-        100 * f1_score(labels, read, average="macro")
-    )
+    labels = LABELLED["label"].to_list()
+    read = [given or OTHER[own] for given, own in zip(FOUND["verdict"], labels, strict=True)]
+    assert None in FOUND["verdict"].to_list()
+    macro = f1_score(labels, read, average="macro")
+    assert of(scores, "macro_f1")["score"] == pytest.approx(100 * macro)
     for name, label in (("supported", "Supported"), ("refuted", "Refuted")):
         expected = precision_score(labels, read, pos_label=label)
         row = of(scores, f"precision_{name}")
@@ -148,14 +140,10 @@ def test_f1_and_precision_count_a_missing_verdict_as_the_other_label():
         assert row["low"] < row["score"] < row["high"]
 
 
-def test_confidence_is_scored_where_there_is_one():
+def test_confidence_is_scored_where_there_is_one(scores: pl.DataFrame):
     """Over claims with a verdict and a confidence; a column without numbers gives no row."""
-    labelled = claims()
-    found = predictions(labelled)
-    scores = score_predictions(found, labelled, QUICK)
-    both = found.with_columns(right=pl.col("verdict") == labelled["label"]).drop_nulls(
-        ["verdict", "confidence_normalised"]
-    )
+    judged = FOUND.with_columns(right=pl.col("verdict") == LABELLED["label"])
+    both = judged.drop_nulls(["verdict", "confidence_normalised"])
     row = of(scores, "auroc_normalised")
     assert row["rows"] == both.height
     expected = roc_auc_score(both["right"], both["confidence_normalised"])
@@ -167,12 +155,9 @@ def test_confidence_is_scored_where_there_is_one():
     assert not scores["metric"].str.contains("raw|calibrated|agreement|support$").any()
 
 
-def test_slices_part_the_claims():
+def test_slices_part_the_claims(scores: pl.DataFrame):
     """Rows of a slice's values sum to all claims that have a value; one value makes no slice."""
-    labelled = claims()
-    scores = score_predictions(predictions(labelled), labelled, QUICK).filter(
-        metric="balanced_accuracy"
-    )
+    scores = scores.filter(metric="balanced_accuracy")
     rows = dict(scores.group_by("slice").agg(pl.col("rows").sum()).iter_rows())
     assert rows == {"all": ROWS, "subset": ROWS, "hops": ROWS * 9 // 10, "evidence_words": ROWS}
     values = scores.filter(slice="evidence_words")["value"].to_list()
@@ -182,44 +167,35 @@ def test_slices_part_the_claims():
 def test_claimdecomp_is_reported_with_and_without_ratings():
     """Claims whose evidence states the rating are one slice, the others another."""
     rated = pl.when(pl.int_range(pl.len()) % 4 > 0).then(pl.lit("We rate it False."))
-    labelled = claims().with_columns(
-        source=pl.lit("claimdecomp"), evidence=rated.otherwise(pl.lit("The rate fell."))
-    )
-    scores = score_predictions(predictions(labelled), labelled, QUICK).filter(
-        metric="accuracy", slice="states_rating"
-    )
-    assert {"yes": 180, "no": 60} == dict(scores.select("value", "rows").iter_rows())
+    evidence = rated.otherwise(pl.lit("The rate fell."))
+    labelled = LABELLED.with_columns(source=pl.lit("claimdecomp"), evidence=evidence)
+    parts = score_predictions(FOUND, labelled, QUICK).filter(slice="states_rating")
+    rows = parts.filter(metric="accuracy").select("value", "rows").iter_rows()
+    assert {"yes": 180, "no": 60} == dict(rows)
 
 
-def test_the_mean_of_parts_is_uniform():
+def test_the_mean_of_parts_is_uniform(scores: pl.DataFrame):
     """A small part weighs as much as a large one; its interval is of the mean."""
-    labelled = claims()
-    scores = score_predictions(predictions(labelled), labelled, QUICK)
     parts = [of(scores, "balanced_accuracy", "subset", part) for part in ("first", "second")]
     row = of(scores, "balanced_accuracy_mean_of_subsets")
     assert row["score"] == pytest.approx((parts[0]["score"] + parts[1]["score"]) / 2)
     assert row["low"] < row["score"] < row["high"]
     assert row["high"] - row["low"] < max(part["high"] - part["low"] for part in parts)
-    whole = labelled.with_columns(subset=pl.lit(None, pl.String))
-    assert (
-        not score_predictions(predictions(whole), whole, QUICK)["metric"]
-        .str.contains("mean_of")
-        .any()
-    )
+    whole = LABELLED.with_columns(subset=pl.lit(None, pl.String))
+    metrics = score_predictions(FOUND, whole, QUICK)["metric"]
+    assert not metrics.str.contains("mean_of").any()
 
 
-def test_questions_are_counted_where_claims_were_decomposed():
+def test_questions_are_counted_where_claims_were_decomposed(scores: pl.DataFrame):
     """Per claim and per question; a method that asks none has neither figure."""
-    labelled = claims()
-    bare = score_predictions(predictions(labelled), labelled, QUICK)
-    assert not bare["metric"].is_in(["questions_per_claim", "abstention_rate"]).any()
-    assert of(bare, "calls_per_claim")["score"] == 3
+    assert not scores["metric"].is_in(["questions_per_claim", "abstention_rate"]).any()
+    assert of(scores, "calls_per_claim")["score"] == 3
     trace = pl.struct(
         opening=pl.lit(""),
         cycles=pl.lit([], PREDICTIONS.schema["trace"].fields[1].dtype),
         verdict=pl.lit(None, pl.String),
     )
-    asked = score_predictions(predictions(labelled, trace=trace), labelled, QUICK)
+    asked = score_predictions(predictions(LABELLED, trace=trace), LABELLED, QUICK)
     assert of(asked, "questions_per_claim")["score"] == pytest.approx(1.5)
     assert of(asked, "abstention_rate")["score"] == pytest.approx(100 * 2 / 6)
 
@@ -252,15 +228,12 @@ def test_one_label_alone_gives_no_balanced_accuracy():
 
 def test_claims_without_a_label_do_not_count():
     """They are no error and in no figure; without any label there are no scores."""
-    labelled = claims()
-    found = predictions(labelled)
-    half = labelled.with_columns(
-        label=pl.when(pl.int_range(pl.len()) % 2 == 0).then("label").otherwise(None)
-    )
-    assert ROWS // 2 == of(score_predictions(found, half, QUICK), "accuracy")["rows"]
-    none = labelled.with_columns(label=pl.lit(None, pl.String))
-    assert score_predictions(found, none, QUICK).equals(SCORES.empty())
-    empty = score_predictions(PREDICTIONS.empty(), labelled.clear(), QUICK)
+    even = pl.int_range(pl.len()) % 2 == 0
+    half = LABELLED.with_columns(label=pl.when(even).then("label").otherwise(None))
+    assert ROWS // 2 == of(score_predictions(FOUND, half, QUICK), "accuracy")["rows"]
+    none = LABELLED.with_columns(label=pl.lit(None, pl.String))
+    assert score_predictions(FOUND, none, QUICK).equals(SCORES.empty())
+    empty = score_predictions(PREDICTIONS.empty(), LABELLED.clear(), QUICK)
     assert empty.equals(SCORES.empty())
 
 
@@ -272,9 +245,8 @@ def test_predictions_must_be_those_of_the_claims():
         score_predictions(found.tail(28), labelled, QUICK)
     with pytest.raises(EvaluationError, match="1 predictions no claim"):
         score_predictions(found, labelled.head(29), QUICK)
-    mixed = found.with_columns(
-        system=pl.when(pl.int_range(pl.len()) > 3).then(pl.lit("cot")).otherwise("system")
-    )
+    other = pl.when(pl.int_range(pl.len()) > 3).then(pl.lit("cot")).otherwise("system")
+    mixed = found.with_columns(system=other)
     with pytest.raises(EvaluationError, match="several systems: cot, simple"):
         score_predictions(mixed, labelled, QUICK)
 
@@ -302,3 +274,184 @@ def test_means_over_benchmarks_have_the_interval_of_their_draws():
     expected = interval(np.mean(draws, axis=0))
     assert (row["low"], row["high"]) == pytest.approx(expected, abs=0.3)
     assert mean_scores(SCORES.empty(), {"mean": ["set 0"]}).equals(SCORES.empty())
+
+
+NATIVE = ("yes", "no", "maybe")
+LABELS = LabelMap.of("yes", "no", "maybe")
+SYSTEM, TWO_WAY = "simple-rules-faithful", "minicheck-lexical"
+KNOWN = {one.key: one for one in systems(METHODS, [])}
+
+
+def made_set(source: str, count: int, natives: tuple[str, ...] = NATIVE) -> pl.DataFrame:
+    """Claims whose native labels take turns; the middle class has no label of the paper's two."""
+    label = {"yes": "Supported", "no": "Refuted"}
+    rows = []
+    for number in range(count):
+        native = natives[number % len(natives)]
+        given_ = {"native_label": native, "label": label.get(native)}
+        rows.append(claim_row(number + len(source) * 1_000, source=source, **given_))
+    return table_of(BENCHMARK_CLAIMS, rows)
+
+
+def said(claims: pl.DataFrame, system: str, verdicts: list[str | None]) -> pl.DataFrame:
+    """Predictions of these verdicts."""
+    one = KNOWN[system]
+    rows = [
+        plain("predictions", claim_id=claim, benchmark=THREE_WAY_SET, system=system)
+        | {"method": one.method, "model": one.model.key, "protocol": one.protocol}
+        | {"verdict": verdict, "parse_status": "parsed" if verdict else "unparsed"}
+        for claim, verdict in zip(claims["claim_id"], verdicts, strict=True)
+    ]
+    return table_of(PREDICTIONS, rows)
+
+
+@LAW
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=60))
+def test_the_metrics_of_three_labels_are_those_of_scikit_learn(rows: list[tuple[int, int]]):
+    """Balanced accuracy, macro-F1, recalls; a missing verdict is wrong for its label alone."""
+    truth, found = (np.array(column) for column in zip(*rows, strict=True))
+    table, metrics = outcome_table(truth, found, 3), count_metrics(3)
+    names = ("recall_supported", "recall_refuted", "recall_not_enough_info")
+    recalls = recall_score(truth, found, labels=[0, 1, 2], average=None, zero_division=np.nan)
+    assert np.allclose([metrics[name](table) for name in names], recalls, equal_nan=True)
+    if len(set(truth)) == 3:
+        seen = f1_score(truth, found, labels=[0, 1, 2], average="macro", zero_division=0.0)
+        assert float(metrics["macro_f1"](table)) == pytest.approx(seen)
+        if (found < 3).all():
+            balanced = balanced_accuracy_score(truth, found)
+            assert float(metrics["balanced_accuracy"](table)) == pytest.approx(balanced)
+
+
+def test_two_way_the_third_verdict_is_none_and_the_third_label_is_refused():
+    """Codes and metrics of two labels are as they were; gold labels are never dropped silently."""
+    assert [0, 1, 2, 2] == codes_of(["Supported", "Refuted", "NotEnoughInfo", None]).tolist()
+    assert [0, 1, 2, 3] == codes_of(["Supported", "Refuted", "NotEnoughInfo", None], 3).tolist()
+    assert not any("not_enough" in name for name in count_metrics())
+    claims = three_way_claims([(LABELS, made_set("toy", 6))])
+    with pytest.raises(EvaluationError, match=r"2 claims have a label .* test set three_way"):
+        score_predictions(said(claims, SYSTEM, [None] * 6), claims, QUICK)
+
+
+def test_the_middle_class_with_evidence_is_the_third_label_and_a_set_without_stays_out():
+    """Labels by the native ones, whatever rule the base was read under; ids stay."""
+    base = made_set("toy", 9)
+    claims = three_way_claims([(LABELS, base), (LabelMap.of("yes", "no"), made_set("two", 4))])
+    assert ["Supported", "Refuted", "NotEnoughInfo"] * 3 == claims["label"].to_list()
+    assert base["claim_id"].equals(claims["claim_id"])
+    refuted = base.with_columns(pl.col("label").fill_null("Refuted"))
+    assert claims.equals(three_way_claims([(LABELS, refuted)]))
+    evidence = pl.when(native_label="maybe").then(None).otherwise("evidence")
+    bare = base.with_columns(evidence=evidence)
+    assert three_way_claims([(LABELS, bare)]).is_empty()
+
+
+def test_a_limited_run_takes_as_many_of_each_label():
+    """Three labels in turn; two as before: half of either, more of one where the other is short."""
+    claims = three_way_claims([(LABELS, made_set("toy", 30))])
+    counts = evaluation_subset(claims, 7).claims["label"].value_counts()
+    assert {"Supported": 3, "Refuted": 2, "NotEnoughInfo": 2} == dict(counts.iter_rows())
+    two = claims.filter(pl.col("label") != "NotEnoughInfo")
+    few = pl.concat([two.filter(label="Refuted").head(1), two.filter(label="Supported")])
+    counts = evaluation_subset(few, 6).claims["label"].value_counts()
+    assert {"Supported": 5, "Refuted": 1} == dict(counts.iter_rows())
+
+
+@pytest.fixture(scope="module")
+def board() -> pl.DataFrame:
+    """A system that is always right, and one of two labels that calls open claims Refuted."""
+    claims = three_way_claims([(LABELS, made_set("toy", 30)), (LABELS, made_set("other", 60))])
+    right = claims["label"].to_list()
+    two = ["Refuted" if one == "NotEnoughInfo" else one for one in right]
+    scores = pl.concat(
+        score_predictions(said(claims, system, verdicts), claims, QUICK, classes=len(VERDICTS))
+        for system, verdicts in ((TWO_WAY, two), (SYSTEM, right))
+    )
+    return three_way_board(scores, KNOWN.values(), {SYSTEM})
+
+
+def test_the_board_has_every_test_set_and_says_who_has_two_labels(board: pl.DataFrame):
+    """The best first; a system of two labels has recall 0 on the third, with an interval."""
+    assert [SYSTEM, TWO_WAY] == board["system"].unique(maintain_order=True).to_list()
+    assert {POOLED, MEAN, "toy", "other"} == set(board["test_set"])
+    two = board.filter(system=TWO_WAY, test_set=POOLED)
+    found = {row["metric"]: row for row in two.iter_rows(named=True)}
+    assert 0.0 == found["recall_not_enough_info"]["score"] == found["recall_not_enough_info"]["low"]
+    assert 0.0 < found["recall_not_enough_info"]["high"] < 25
+    assert found["balanced_accuracy"]["score"] == pytest.approx(200 / 3)
+    assert found["balanced_accuracy"]["low"] < 200 / 3 < found["balanced_accuracy"]["high"]
+    text = three_way_markdown(board, {"toy": "Toy"})
+    lines = {line for line in text.splitlines() if line.endswith("recall 0 on the third |")}
+    assert 4 == sum(KNOWN[TWO_WAY].reader_title in line for line in lines) == len(lines)
+    assert "1 of 2 systems have two labels" in three_way_sentence(board)
+
+
+def test_a_short_run_is_best_only_alone_and_may_lack_a_label(board: pl.DataFrame):
+    """The whole run is named although its score is lower; two claims have no third label."""
+    short = board.with_columns(limited=pl.col("system") == SYSTEM)
+    assert f"labels {KNOWN[TWO_WAY].reader_title} is best" in three_way_sentence(short)
+    alone = short.filter(system=SYSTEM)
+    assert f"labels {KNOWN[SYSTEM].reader_title} is best" in three_way_sentence(alone)
+    claims = evaluation_subset(three_way_claims([(LABELS, made_set("toy", 9))]), 2).claims
+    predicted = said(claims, SYSTEM, claims["label"].to_list())
+    scores = score_predictions(predicted, claims, QUICK, classes=len(VERDICTS))
+    few = three_way_board(scores, KNOWN.values(), {SYSTEM}, {SYSTEM})
+    assert "No run so far has claims of all three labels." == three_way_sentence(few)
+
+
+STATED = (
+    "We rate this claim False.",
+    "We rate the statement Mostly True.",
+    "That's ridiculous, so we rate it Pants on Fire!",
+    "On balance, PolitiFact rated a similar statement Half-True last year.",
+    "His statement gets a Barely True rating.",
+    "Our ruling: this is mostly false.",
+    "That earns it a spot on the Truth-O-Meter.",
+    "We rate Sen. Cruz's statement False.",
+    "We rate Gov. Scott's claim Mostly False.",
+    "We rate the claim by U.S. Rep. Doe Half True.",
+    "So we rate Dr. Oz's claim Pants on Fire!",
+    "We rate Donald J. Trump's claim False.",
+    "We rate the claim that GDP fell 2.5 percent False.",
+    "We rate this a No Flip.",
+    "We rate Rep. Doe's change of mind a Half Flip.",
+    "That is a Full Flop ruling.",
+)
+NOT_STATED = (
+    "It is false that the rate fell.",
+    "The unemployment rate was 5 percent in May.",
+    "The court ruled in 1973.",
+    "Interest rates rose. The claim is true of Ohio.",
+    "Sen. Cruz's rating fell. Mr. Doe said that is false.",
+    "A true account of the vote was never published.",
+)
+
+
+def test_a_rating_is_seen_and_other_sentences_state_none():
+    """In any letter case, among others; a rate, a court's ruling, "true" and "false" are none."""
+    around = "Taxes rose in 2009. {} The end came later."
+    assert [] == [one for one in STATED if not states_rating(one)]
+    assert [] == [one for one in STATED if not states_rating(around.format(one.upper()))]
+    assert [] == [one for one in NOT_STATED if states_rating(one)]
+
+
+def claims_of(*passages: list[str]) -> pl.DataFrame:
+    rows = [example_row(passages=found, evidence="\n".join(found)) for found in passages]
+    return frame_of(BENCHMARK_CLAIMS, rows)
+
+
+def test_claims_lose_these_sentences_and_their_ids():
+    """The rest of a passage stays, an emptied passage goes, an untouched claim is the same."""
+    before = claims_of(
+        ["Taxes rose  in 2009.", "They fell in 2010. We rate this claim False."],
+        ["Taxes rose.  They fell."],
+        ["We rate it True."],
+    )
+    after = without_ratings(before)
+    passages = [["Taxes rose  in 2009.", "They fell in 2010."], ["Taxes rose.  They fell."], []]
+    assert passages == after["passages"].to_list()
+    assert ["\n".join(one) or None for one in passages] == after["evidence"].to_list()
+    same = [a == b for a, b in zip(before["claim_id"], after["claim_id"], strict=True)]
+    assert [False, True, False] == same
+    assert before["native_id"].equals(after["native_id"])
+    assert without_ratings(after).equals(after)
+    assert without_ratings(BENCHMARK_CLAIMS.empty()).equals(BENCHMARK_CLAIMS.empty())

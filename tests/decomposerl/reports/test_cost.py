@@ -32,14 +32,12 @@ WORK = Workload(1_000, 500, 200, 100, 20.0, 980.0, measured=True)
 JUDGE = RehearsedStep("judge", "chat", 50.0, calls=100, tokens=20_000, busy_s=40.0)
 LINE = CostLine("judge", "chat", 9_000, 1_700_000, 100_000, None, 7.5)
 ESTIMATE = CostEstimate("some claims", None, (LINE,), "Training x")
-PORTS = ("entities", "verifier", "embedder", "decomposer")
 
 
 def test_each_port_is_charged_for_what_it_reads():
     """100 claims with evidence: 100 x (20 + 980 + 200) tokens in, 100 x 50 out."""
-    (line,) = estimate(
-        WORK, [EngineCost("decomposer", "m", 200, 50, Price(2.0, 10.0), tokens_per_s=1_000.0)]
-    )
+    engine = EngineCost("decomposer", "m", 200, 50, Price(2.0, 10.0), tokens_per_s=1_000.0)
+    (line,) = estimate(WORK, [engine])
     assert (100, 120_000, 5_000) == (line.calls, line.prompt_tokens, line.completion_tokens)
     assert line.dollars == pytest.approx(0.12 * 2 + 0.005 * 10)
     assert line.gpu_hours == pytest.approx(125 / 3_600)
@@ -49,33 +47,28 @@ def test_a_claim_alone_is_embedded():
     """The embedder and the entity recogniser never see evidence."""
     lines = estimate(WORK, [EngineCost("embedder", "e"), EngineCost("entities", "n")])
     assert [4_000, 20_000] == [line.prompt_tokens for line in lines]
-    assert [None, None] == [line.dollars for line in lines]
-    assert [None, None] == [line.gpu_hours for line in lines]
+    assert {(None, None)} == {(line.dollars, line.gpu_hours) for line in lines}
+
+
+ports = st.sampled_from(("entities", "verifier", "embedder", "decomposer"))
+words = st.floats(0, 1e4)
+prices = st.none() | st.builds(Price, st.floats(0, 100), st.floats(0, 100))
+speeds = st.none() | st.floats(1, 1e6)
+engine_costs = st.builds(EngineCost, ports, st.just("x"), words, words, prices, speeds)
 
 
 @LAW
 @given(
-    st.lists(
-        st.builds(
-            EngineCost,
-            st.sampled_from(PORTS),
-            st.just("x"),
-            st.floats(0, 1e4),
-            st.floats(0, 1e4),
-            st.none() | st.builds(Price, st.floats(0, 100), st.floats(0, 100)),
-            st.none() | st.floats(1, 1e6),
-        ),
-        max_size=5,
-    )
+    st.lists(st.builds(EngineCost, ports, st.just("x"), words, words, prices, speeds), max_size=5)
 )
 def test_the_total_is_the_sum_of_the_lines(engines: list[EngineCost]):
     """And grows with the rows: twice the workload costs twice as much, to a rounded token."""
     lines = estimate(WORK, engines)
     double = Workload(2_000, 1_000, 400, 200, 20.0, 980.0, measured=True)
     calls, tokens, dollars, hours = cost_totals(lines)
-    assert 2 * calls == cost_totals(estimate(double, engines))[0]
-    assert dollars * 2 == pytest.approx(cost_totals(estimate(double, engines))[2])
-    assert hours * 2 == pytest.approx(cost_totals(estimate(double, engines))[3])
+    more_calls, _, more_dollars, more_hours = cost_totals(estimate(double, engines))
+    assert 2 * calls == more_calls
+    assert (dollars * 2, hours * 2) == pytest.approx((more_dollars, more_hours))
     assert tokens == sum(line.prompt_tokens + line.completion_tokens for line in lines)
     assert len(lines) + 1 == len(cost_rows(lines))
 
@@ -105,20 +98,12 @@ def hours(step: RehearsedStep, line: CostLine = LINE) -> float | None:
     return one.lines[0].gpu_hours
 
 
-def test_rates_are_of_the_time_with_requests_in_flight():
-    """The start of a server is not part of it; without such a time there is no rate."""
+def test_hours_follow_from_tokens_and_without_them_from_calls():
+    """1.8 M tokens at 500 a second in flight, 9,000 calls at 2.5; none of a priced port."""
     assert pytest.approx(500.0) == JUDGE.rate(JUDGE.tokens)
     assert RehearsedStep("rules", "rules", 15.0, calls=8).rate(8) is None
-
-
-def test_hours_follow_from_tokens_and_without_them_from_calls():
-    """1.8 M tokens at 500 a second are an hour; 9,000 calls at 2.5 a second too."""
     assert pytest.approx(1.0) == hours(JUDGE)
     assert pytest.approx(1.0) == hours(RehearsedStep("judge", "chat", 50.0, 100, 0, 40.0))
-
-
-def test_a_priced_port_and_one_without_a_rate_have_no_hours():
-    """Money is not time, and what was not measured is not guessed."""
     paid = CostLine("judge", "api", 9_000, 1_700_000, 100_000, 12.0, None)
     assert hours(JUDGE, paid) is None
     assert hours(RehearsedStep("judge", "rules", 1.0, calls=5)) is None

@@ -1,6 +1,12 @@
+"""Reports of the funnel: attrition beside the paper's table, stage pages, figures, claims."""
+
+import base64
 import itertools
 import re
 import struct
+from dataclasses import astuple
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element, fromstring
 
 import polars as pl
 import pytest
@@ -8,9 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl import schemas
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of
+from decomposerl.claims.load import LoadSettings, load_source
+from decomposerl.claims.paper_counts import (
+    DIFFERENCES,
+    PAPER_COUNTS,
+    PAPER_TOTAL,
+    STAGE_REASONS,
+    difference_of,
+)
 from decomposerl.reports import figure_style, figures
+from decomposerl.reports.against_paper import (
+    SCHEMA,
+    against_paper,
+    against_paper_markdown,
+    against_paper_text,
+)
 from decomposerl.reports.attrition import (
     STAGES,
+    TOTAL,
     StageFrames,
     attrition,
     attrition_markdown,
@@ -19,11 +41,20 @@ from decomposerl.reports.attrition import (
     drops_by_reason,
 )
 from decomposerl.reports.explain import ClaimRows, claim_journey, drop_words, journey_text
+from decomposerl.reports.small_figures import (
+    UNFOLDED,
+    bars_markdown,
+    curves_markdown,
+    rows_markdown,
+)
 from decomposerl.reports.stage_page import close_calls, stage_page
 from decomposerl.reports.stage_tally import StageTally
 from decomposerl.reports.tables import markdown_table, markdown_text, one_line
 from fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
+from project import ROOT
+from resources.corpora.folder import FolderCorpora
 from strategies import law
+from studies.reference import corpus_rows
 
 TITLES = {"ex_fever": "Ex-FEVER", "hover": "HoVer", "scitab": "SciTab", "wice": "WiCE"}
 
@@ -39,24 +70,21 @@ def read(world: World, key: str) -> pl.DataFrame:
 
 def test_attrition_counts_every_row_once(world: World):
     """Rows in = kept + dropped for each stage and source, as counted by the table alone."""
-    kept = world.attrition.filter(pl.col("outcome") == "kept")
-    left = world.attrition.filter(pl.col("outcome") == "dropped")
+
+    def rows(source: str, stage: str, outcome: str) -> int:
+        return world.attrition.filter(source=source, stage=stage, outcome=outcome)["rows"].sum()
+
     stages = [stage for stage in STAGES if stage != "diversity_selected"]
-    for before, after in itertools.pairwise(stages):
-        for source in SIZES:
-            here = pl.col("source") == source
-            rows_in = kept.filter(here, pl.col("stage") == before)["rows"].sum()
-            stayed = kept.filter(here, pl.col("stage") == after)["rows"].sum()
-            gone = left.filter(here, pl.col("stage") == after)["rows"].sum()
-            assert rows_in == stayed + gone
+    for (before, after), source in itertools.product(itertools.pairwise(stages), SIZES):
+        left = rows(source, after, "kept") + rows(source, after, "dropped")
+        assert rows(source, before, "kept") == left
+
+
+some_label = st.sampled_from(["Supported", "Refuted", None])
 
 
 @law(30)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["Supported", "Refuted", None]))
-    )
-)
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), some_label)))
 def test_attrition_sums_to_the_rows_given(rows: list[tuple[str, str | None]]):
     """Whatever the labels, the table's rows sum to the frame's height; null is ``none``."""
     schema = {"source": pl.String(), "label": pl.String()}
@@ -64,14 +92,6 @@ def test_attrition_sums_to_the_rows_given(rows: list[tuple[str, str | None]]):
     counted = attrition([StageFrames("claims", 0, kept, schemas.DROPS.empty())])
     assert len(rows) == counted["rows"].sum()
     assert sum(label is None for _, label in rows) == counted.filter(label="none")["rows"].sum()
-
-
-def test_attrition_of_nothing_is_an_empty_table():
-    """No stage gives no row, the right columns, and a wide table of one empty total."""
-    empty = attrition([])
-    assert schemas.ATTRITION.schema == empty.schema
-    wide = attrition_wide(empty, {}, {})
-    assert [("total", None)] == wide.select("source", "final").rows()
 
 
 def test_wide_table_is_the_papers_table(world: World):
@@ -88,7 +108,10 @@ def test_wide_table_is_the_papers_table(world: World):
 
 
 def test_wide_table_says_what_has_not_run(world: World):
-    """A stage without data is null; one after a stage that kept nothing is 0."""
+    """A stage without data is null, one after nothing was kept 0; of nothing one empty total."""
+    empty = attrition([])
+    assert schemas.ATTRITION.schema == empty.schema
+    assert [("total", None)] == attrition_wide(empty, {}, {}).select("source", "final").rows()
     early = world.attrition.filter(pl.col("stage_order") <= 1)
     assert [None] * 5 == attrition_wide(early, {}, TITLES)["difficulty"].to_list()
     nothing = early.filter((pl.col("stage_order") == 0) | (pl.col("outcome") != "kept"))
@@ -179,8 +202,7 @@ def test_guard_warns_above_the_share_and_size():
     page = stage_page("rule_filtered", rows_in, kept, drops, {})
     assert ("struck",) == page.struck
     assert "struck" in page.guard_md
-    assert "near" not in page.guard_md
-    assert "small" not in page.guard_md
+    assert re.search("near|small", page.guard_md) is None
     likeness = stage_page("deduplicated", rows_in, kept, drops, {})
     assert ("near", "struck") == likeness.struck
     assert "more than 50%" in likeness.guard_md
@@ -188,32 +210,18 @@ def test_guard_warns_above_the_share_and_size():
 
 
 def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
-    """By distance in shares of the threshold, both texts escaped; some can be none.
-
-    Exact matches are no close calls, nor are claims that nobody judged.
-    """
-    drops = pl.DataFrame(
-        {
-            "claim_id": ["exact", "far", "near", "leak", "unanswered"],
-            "source": "hover",
-            "label": "Supported",
-            "stage": "deduplicated",
-            "step": "s",
-            "reason": [
-                *("exact_match", "lexical_duplicate", "lexical_duplicate", "lexical_match"),
-                "no_silver_answer",
-            ],
-            "value": [1.0, 0.95, 0.7, 0.75, None],
-            "threshold": [1.0, 0.7, 0.7, 0.7, 2.0],
-            "matched_claim_id": ["far", "kept", "kept", "elsewhere", None],
-            "matched_source": ["hover", "hover", "hover", "benchmark/fever", None],
-            "engine": None,
-        },
-        schema=schemas.DROPS.schema,
-    )
-    texts = pl.DataFrame(
-        {"claim_id": ["far", "near", "leak", "kept"], "claim": ["a", HOSTILE, "b", "the | kept"]}
-    )
+    """By distance in shares of the threshold, escaped; no exact matches, none unjudged."""
+    about = ("hover", "Supported", "deduplicated", "s")
+    lost = [
+        ("exact", *about, "exact_match", 1.0, 1.0, "far", "hover", None),
+        ("far", *about, "lexical_duplicate", 0.95, 0.7, "kept", "hover", None),
+        ("near", *about, "lexical_duplicate", 0.7, 0.7, "kept", "hover", None),
+        ("leak", *about, "lexical_match", 0.75, 0.7, "elsewhere", "benchmark/fever", None),
+        ("unanswered", *about, "no_silver_answer", None, 2.0, None, None, None),
+    ]
+    drops = pl.DataFrame(lost, schemas.DROPS.schema, orient="row")
+    claims = {"far": "a", "near": HOSTILE, "leak": "b", "kept": "the | kept"}
+    texts = pl.DataFrame([*claims.items()], ["claim_id", "claim"], orient="row")
     rows = close_calls(StageTally.of(drops=drops).closest, texts).splitlines()
     assert ["near", "leak", "far"] == [row.split("`")[-2] for row in rows]
     assert "the \\| kept" in rows[0]
@@ -242,26 +250,31 @@ def test_one_line_is_bounded_and_stable(text: str, limit: int):
     assert shown == one_line(shown, limit)
 
 
-def pictures(world: World) -> dict[str, bytes]:
-    rules, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
-    return {
-        "drops": figures.drops_by_source_png(world.claims, rules, drops),
-        "tokens": figures.token_histogram_png(rules),
-        "funnel": figures.funnel_png(world.attrition),
-        "selection": figures.selection_curve_png(
-            read(world, "diversity_selected"), read(world, "selection_cells/diversity_selected")
-        ),
-    }
+def pictures(claims: pl.DataFrame, *tables: pl.DataFrame) -> list[bytes]:
+    """Of claims, rows kept and dropped, attrition, selected rows and their cells."""
+    rules, drops, counted, selected, cells = tables
+    return [
+        figures.drops_by_source_png(claims, rules, drops),
+        figures.token_histogram_png(rules),
+        figures.funnel_png(counted),
+        figures.selection_curve_png(selected, cells),
+    ]
 
 
 def test_pictures_are_small_and_repeatable(world: World):
-    """Each picture is a PNG below 60 kB, at least 600 pixels wide, the same twice."""
-    first, second = pictures(world), pictures(world)
-    for name, picture in first.items():
+    """Each picture is a PNG below 60 kB, 600 pixels wide or more, repeatable; of nothing too."""
+    rules, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
+    picked = read(world, "diversity_selected"), read(world, "selection_cells/diversity_selected")
+    first = pictures(world.claims, rules, drops, world.attrition, *picked)
+    assert first == pictures(world.claims, rules, drops, world.attrition, *picked)
+    for picture in first:
         assert b"\x89PNG\r\n\x1a\n" == picture[:8]
         assert len(picture) < 60_000
         assert struct.unpack(">I", picture[16:20])[0] >= 600
-        assert picture == second[name]
+    empty = schemas.DIVERSITY_SELECTED.empty()
+    tables = schemas.DROPS, schemas.ATTRITION, schemas.DIVERSITY_SELECTED, schemas.SELECTION_CELLS
+    nothing = pictures(empty, empty, *(table.empty() for table in tables))
+    assert {b"\x89PNG"} == {picture[:4] for picture in nothing}
 
 
 def test_bars_carry_the_names_of_their_sources(world: World):
@@ -288,26 +301,14 @@ def test_what_several_axes_draw_stands_once_in_the_legend():
     assert ["b", "a", "c"] == [text.get_text() for text in made.get_texts()]
 
 
-def test_pictures_of_nothing():
-    """Empty frames give pictures too: a stage may keep nothing."""
-    empty = schemas.DIVERSITY_SELECTED.empty()
-    for picture in (
-        figures.drops_by_source_png(empty, empty, schemas.DROPS.empty()),
-        figures.token_histogram_png(empty),
-        figures.funnel_png(schemas.ATTRITION.empty()),
-        figures.selection_curve_png(empty, schemas.SELECTION_CELLS.empty()),
-    ):
-        assert b"\x89PNG" == picture[:4]
-
-
 def found(world: World, claim_id: str) -> ClaimRows:
     from resources.catalogue.claim_lookup import find_claim
 
     return find_claim(world.data, claim_id)
 
 
-def test_life_of_a_selected_claim(world: World):
-    """It passes every stage in order, with its numbers, and ends in the training set."""
+def test_life_of_a_selected_and_of_a_long_claim(world: World):
+    """They pass every stage in order, with numbers; long evidence is passed by and brought in."""
     story = claim_journey(found(world, world.with_fate(SELECTED)))
     assert list(STAGES) == [event.stage for event in story.events]
     assert {"passed"} == {event.outcome for event in story.events}
@@ -315,10 +316,6 @@ def test_life_of_a_selected_claim(world: World):
     for words in ("200 tokens", "overlap 0.4", "2 questions", "pick 1"):
         assert words in text
     assert "selected" in story.end
-
-
-def test_life_of_a_long_evidence_claim(world: World):
-    """The selection passes it by, its long evidence brings it in."""
     story = claim_journey(found(world, world.with_fate(LONG)))
     assert list(STAGES) == [event.stage for event in story.events]
     assert "unpicked" == story.events[-2].outcome
@@ -340,8 +337,7 @@ def test_life_of_a_duplicate_and_a_leak_shows_the_match(world: World):
     """A duplicate names a claim of a source, a leak one of a benchmark, both with text."""
     duplicate = claim_journey(found(world, world.dropped("lexical_duplicate"))).matched
     leak = claim_journey(found(world, world.dropped("semantic_match"))).matched
-    assert duplicate is not None
-    assert leak is not None
+    assert None not in (duplicate, leak)
     assert ("source", "hover") == (duplicate.where, duplicate.name)
     assert ("benchmark", BENCHMARK) == (leak.where, leak.name)
     assert leak.claim == world.benchmark["claim"][0]
@@ -358,10 +354,7 @@ def test_life_names_the_claims_that_left_for_it(world: World):
 
 
 def test_life_between_stages():
-    """A claim whose next stage has not run is still in the funnel; otherwise data is old.
-
-    The selection may pass a claim by: then the stage after it decides.
-    """
+    """A claim whose next stage has not run is in the funnel, after a selection the one after."""
     row = {"source": "hover", "label": "Refuted", "claim": "x", "passages": ["a"]}
     rows = {"claims": row | {"native_id": "1", "split": "dev"}}
     fresh = claim_journey(ClaimRows("00", "source", rows, frozenset({"claims"})))
@@ -375,7 +368,7 @@ def test_life_between_stages():
 
 def test_drop_words():
     """Numbers are held against their bound in words, and left out where there are none."""
-    words: dict[tuple[float | None, float | None], list[str]] = {
+    words: dict[tuple[float | None, ...], list[str]] = {
         (0.95, 0.9): ["0.95", "above 0.9"],
         (0.6999999, 0.7): ["0.6999999", "below 0.7"],
         (0.7, 0.7): ["0.7", "above 0.7"],
@@ -398,3 +391,211 @@ def test_terminal_text_holds_no_escape_sequence():
     rows = {"claims": row | {"native_id": HOSTILE, "split": "dev"}}
     text = journey_text(claim_journey(ClaimRows("00", "source", rows, frozenset())))
     assert set("\x1b\u202e").isdisjoint(text)
+
+
+FOLDED = 1_000  # characters of Markdown from which on Dagster's pages fold
+NAMES = st.text(st.characters(blacklist_categories=("Cs",)), max_size=40)
+FINITE = st.floats(-1e9, 1e9, allow_nan=False)
+
+
+def svg_of(markdown: str) -> Element:
+    """The SVG in a Markdown image, parsed."""
+    found = re.fullmatch(r"!\[.*\]\(<data:image/svg\+xml,([^<>\n]*)>\)", markdown, re.DOTALL)
+    assert found, markdown
+    return fromstring(unquote(found[1]))  # noqa: S314 - made here
+
+
+def texts(picture: Element) -> list[str]:
+    return [one.text or "" for one in picture.iter() if one.tag.endswith("text")]
+
+
+@given(st.lists(st.tuples(NAMES, st.integers(0, 10**9)), min_size=1, max_size=40), NAMES)
+def test_bars_fit_and_hold_every_count(rows: list[tuple[str, int]], alt: str):
+    """Whatever the names: a valid picture below the limit; the last counts may be one bar."""
+    markdown = bars_markdown(rows, alt)
+    assert len(markdown) <= UNFOLDED < FOLDED
+    if not markdown.startswith("!"):
+        assert len(alt) > 10  # an alternative text that leaves no room for one bar
+        return
+    counts = [int(text.rsplit(" ", 1)[1].replace(",", "")) for text in texts(svg_of(markdown))]
+    assert sum(counts) == sum(number for _, number in rows)
+
+
+def test_the_funnel_of_the_paper_fits_whole():
+    """Nine stages with six digits each are nine bars, the largest across the whole width."""
+    rows = [(f"decontaminated {n}", 155_506 - n) for n in range(9)]
+    picture = svg_of(bars_markdown(rows, "rows kept by each stage of the funnel", dark=9))
+    assert [f"{name} {number:,}" for name, number in rows] == texts(picture)
+
+
+def test_what_is_not_dark_is_an_outline():
+    """So that kept and dropped rows differ on paper."""
+    picture = svg_of(bars_markdown([("kept", 5), ("gone", 3), ("lost", 2)], "rows"))
+    filled, outlined = [one for one in picture.iter() if one.tag.endswith("path")]
+    assert (1, 2) == tuple(str(one.get("d")).count("M") for one in (filled, outlined))
+    assert (None, "none") == (filled.get("fill"), outlined.get("fill"))
+
+
+@given(st.lists(st.lists(FINITE, max_size=3_000), max_size=4))
+def test_curves_fit_and_end_with_the_last_value(values: list[list[float]]):
+    """However long: below the limit, the last step drawn at the right edge."""
+    markdown = curves_markdown([("sum of rewards", one) for one in values], "rewards")
+    assert len(markdown) < FOLDED
+    picture = svg_of(markdown)
+    lines = [str(one.get("d")) for one in picture.iter() if one.tag.endswith("path")]
+    assert len(lines) == min(2, sum(bool(one) for one in values))
+    for line in lines:
+        assert line.rsplit("L", 1)[-1].strip("M").startswith(("328 ", "2 "))
+
+
+@given(st.lists(st.tuples(NAMES, st.integers(0, 10**6)), max_size=60))
+def test_a_table_has_the_rows_that_fit_and_says_how_many_more(rows: list[tuple[str, int]]):
+    """Nothing is left out silently."""
+    shown = rows_markdown(["name", "rows"], rows)
+    assert len(shown) <= UNFOLDED
+    more = re.search(r"and ([\d,]+) more$", shown)
+    rest = int(more[1].replace(",", "")) if more else 0
+    assert len(rows) == len(shown.split("\n\n")[0].splitlines()) - 2 + rest
+
+
+def test_drop_reasons_are_told_apart_without_colours():
+    """Each has a hatch of its own, the kept rows have none, and each bar says what it kept."""
+    reasons = [f"reason_{n}" for n in range(9)]
+    rows = pl.DataFrame({"source": "one", "reason": reasons, "claim_id": reasons})
+    axes = figures.drops_figure(pl.concat([rows, rows]), rows, rows).axes[0]
+    hatches = [bars.patches[0].get_hatch() for bars in axes.containers]
+    assert "" == hatches[0]
+    assert len(reasons) == len(set(hatches[1:]) - {""})
+    assert [" 9 of 18 kept"] == [text.get_text() for text in axes.texts]
+
+
+def test_data_uri_holds_the_picture():
+    """The Markdown image decodes to the bytes it was made of."""
+    shown = figures.data_uri(b"bytes", "alt")
+    assert b"bytes" == base64.b64decode(shown.split("base64,")[1].removesuffix(")"))
+
+
+FOLDER = ROOT.parent / "shared" / "corpora"
+SOURCE_TITLES = {one.name: one.title for one in SOURCES}
+RAW = {one.name: one.paper_raw for one in SOURCES if one.paper_raw is not None}
+
+
+def kept(**rows: int) -> pl.DataFrame:
+    sources = [name for name, count in rows.items() for _ in range(count)]
+    return pl.DataFrame({"source": sources, "label": ["Supported"] * len(sources)})
+
+
+def compared(*stages: dict[str, int]) -> pl.DataFrame:
+    """The comparison of a funnel that kept so many rows of each source at its first stages."""
+    nothing = schemas.DROPS.empty(), schemas.REJECTS.empty()
+    kept_of = [StageFrames(STAGES[n], n, kept(**rows), *nothing) for n, rows in enumerate(stages)]
+    counted = attrition(kept_of)
+    return against_paper(counted, attrition_wide(counted, RAW, SOURCE_TITLES))
+
+
+def cell(frame: pl.DataFrame, source: str, column: str) -> tuple[object, ...]:
+    (row,) = frame.filter(source=source, column=column).rows()
+    return row[3:]
+
+
+def test_the_papers_table_sums_to_its_totals():
+    """Each of its four columns; Raw is that of the sources, and no source gains rows."""
+    sums = [sum(column) for column in zip(*map(astuple, PAPER_COUNTS.values()), strict=True)]
+    assert astuple(PAPER_TOTAL) == tuple(sums)
+    assert RAW == {name: counts.raw for name, counts in PAPER_COUNTS.items()}
+    assert list(PAPER_COUNTS) == [one.name for one in SOURCES]
+    for counts in map(astuple, PAPER_COUNTS.values()):
+        assert list(counts) == sorted(counts, reverse=True)
+
+
+def test_every_corpus_has_one_reason_and_none_is_empty():
+    """Each source in the table's order, then test sets; an equal count alone says "the same"."""
+    named = [one.corpus for one in DIFFERENCES]
+    assert list(PAPER_COUNTS) == named[: len(PAPER_COUNTS)]
+    assert {*named[len(PAPER_COUNTS) :]} <= {one.name for one in BENCHMARKS}
+    assert len(named) == len(set(named))
+    for one in DIFFERENCES:
+        assert one == difference_of(one.corpus)
+        assert one.reason
+        assert one.reason in one.text
+        paper = PAPER_COUNTS.get(one.corpus)
+        if paper is not None and one.rows is not None:
+            assert (one.rows == paper.raw) == one.reason.startswith("The same"), one.corpus
+    assert all(STAGE_REASONS.values())
+
+
+def test_every_reading_of_the_catalogue_is_a_setting_of_the_table():
+    """A reading that exists to match the paper is named, and a named one exists."""
+    corpora = (*SOURCES, *BENCHMARKS)
+    named = [(one.name, reading.name) for one in corpora for reading in one.readings]
+    readings = {f"LoadSettings.readings = {{{corpus}: {name}}}" for corpus, name in named}
+    assert readings == {one.setting for one in DIFFERENCES if "readings" in one.setting}
+
+
+def test_a_source_stands_beside_the_papers_row():
+    """Our number, the paper's, ours minus the paper's; Silver stands beside Dedup."""
+    later = [{"hover": rows} for rows in (18, 9, 8, 7, 6, 5, 5)]
+    frame = compared({"hover": 20, "scitab": 868}, *later)
+    assert SCHEMA == frame.schema
+    assert (20, 18_171, -18_151) == cell(frame, "hover", "Raw")[:3]
+    assert (9, 2_533, -2_524) == cell(frame, "hover", "Diff.")[:3]
+    assert (6, 2_106, -2_100) == cell(frame, "hover", "Dedup")[:3]
+    assert (5, 559, -554) == cell(frame, "hover", "Final")[:3]
+    assert (868, 868, 0) == cell(frame, "scitab", "Raw")[:3]
+    assert (888, 155_506, -154_618) == cell(frame, TOTAL, "Raw")[:3]
+    assert (5, 5_464, -5_459) == cell(frame, TOTAL, "Final")[:3]
+    assert 4 * (len(SOURCES) + 1) == frame.height
+
+
+def test_what_the_paper_has_not_and_what_has_not_run_says_so():
+    """A corpus of the user has no number there, a later stage none here; no reason is empty."""
+    frame = compared({"bridge_notes": 3, "hover": 1, "scitab": 868})
+    cells = [("bridge_notes", "Raw"), ("hover", "Diff."), ("scitab", "Raw"), ("hover", "Raw")]
+    rows = [cell(frame, *named) for named in cells]
+    assert [(3, None, None), (None, 2_533, None), (868, 868, 0)] == [row[:3] for row in rows[:3]]
+    assert len(cells) == len({row[3] for row in rows}), "each has a reason of its own"
+    assert 0 == frame.filter(pl.col("reason").str.strip_chars() == "").height
+
+
+def test_pages_hold_every_source_and_each_reason_once():
+    """Text and Markdown: a line per source, reasons below them, also of the user's corpus."""
+    frame = compared({"hover": 20, "feverous": 7, "bridge_notes": 3}, {"hover": 18}, {"hover": 9})
+    lines = against_paper_markdown(frame).splitlines()
+    assert len(SOURCES) + 2 + 2 == sum(line.startswith("|") for line in lines)
+    for page in (against_paper_text(frame), against_paper_markdown(frame)):
+        plain = page.replace("\\", "")
+        assert [] == [title for title in SOURCE_TITLES.values() if title not in page]
+        assert 1 == plain.count(STAGE_REASONS["difficulty"])
+        for words in ("LoadSettings.readings = {feverous: sentences}", "bridge_notes: ", "Rules"):
+            assert words in plain
+
+
+def test_the_page_on_readings_has_the_table():
+    """It says of each corpus what its asset and the comparison say."""
+    page = (ROOT / "docs/explanation/paper-readings.md").read_text("utf-8")
+    block = page.split("<!-- corpora rows report: begin -->\n")[1]
+    shown = block.split("\n<!-- corpora rows report: end -->")[0]
+    assert corpus_rows.block() == shown, "write it again: make reference"
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="the real corpora are not beside this folder")
+def test_every_difference_on_the_real_corpora_has_its_reason():
+    """Each source that is not the paper's says why, from this table and its own dropped rows."""
+    files, settings = FolderCorpora(FOLDER), LoadSettings()
+    loaded = [load_source(one, benchmark_of(one), files, settings) for one in SOURCES]
+    parts = ("claims", "drops", "rejects")
+    frames = (pl.concat([getattr(one, part) for one in loaded]) for part in parts)
+    counted = attrition([StageFrames(STAGES[0], 0, *frames)])
+    frame = against_paper(counted, attrition_wide(counted, RAW, SOURCE_TITLES))
+    raw = frame.filter((pl.col("column") == "Raw") & (pl.col("source") != TOTAL))
+    assert {"scitab"} == set(raw.filter(difference=0)["source"])
+    for source, reason in raw.filter(pl.col("difference") != 0)["source", "reason"].iter_rows():
+        known = difference_of(source)
+        assert known is not None
+        assert known.reason[1:] in reason
+    assert "722 evidence_unavailable, 654 held_out_document" in cell(frame, "hover", "Raw")[3]
+    assert (773, 1_295, -522) == cell(frame, "scifact", "Raw")[:3]
+    assert "86 held_out_document" in cell(frame, "pubmedclaim", "Raw")[3]
+    whole = {"scitab": 868, "scifact": 773}
+    assert whole == {name: difference_of(name).rows for name in whole}  # type: ignore[union-attr]
