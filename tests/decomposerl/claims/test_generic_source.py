@@ -122,9 +122,8 @@ def test_the_example_of_the_page_runs(tmp_path: Path):
     corpora = FolderCorpora(tmp_path)
     trained = load_source(source, benchmark, corpora, LENIENT)
     tested = load_benchmark(benchmark, source, corpora, LENIENT)
-    assert [("7", "Supported", "North Arch", "hills", 2)] == claimed(
-        trained, "native_id", "label", "document_id", "subset", "num_hops"
-    )
+    found = claimed(trained, "native_id", "label", "document_id", "subset", "num_hops")
+    assert [("7", "Supported", "North Arch", "hills", 2)] == found
     assert [
         "It was repainted in 2011.",
         "The work took a month.",
@@ -485,10 +484,8 @@ def test_a_reading_of_the_catalogue_leaves_a_copy_as_it_is(name: str, tmp_path: 
     files = FolderCorpora(tmp_path)
     trained = load_source(own, tested, files, chosen)
     held_out = load_benchmark(tested, own, files, chosen)
-    assert (["C train."], ["C test."]) == (
-        trained.claims["claim"].to_list(),
-        held_out.claims["claim"].to_list(),
-    )
+    assert [("C train.",)] == claimed(trained, "claim")
+    assert [("C test.",)] == claimed(held_out, "claim")
     unread = [ignored_reading(one, chosen.readings) for one in (own, tested, SOURCE[name])]
     assert [chosen.readings[name]] * 2 == unread[:2]
     assert unread[2] is None
@@ -589,12 +586,8 @@ def test_the_labels_of_the_catalogue_are_recognised():
         labels = source.labels
         counts = dict.fromkeys(labels.supported | labels.refuted | labels.middle, 1)
         found = {side: set(given) for side, given in guess_sides(counts, {}).items()}
-        assert {
-            "supported": labels.supported,
-            "refuted": labels.refuted,
-            "middle": labels.middle,
-            "drop": set(),
-        } == found, source.name
+        expected = {side: getattr(labels, side) for side in ("supported", "refuted", "middle")}
+        assert expected | {"drop": set()} == found, source.name
 
 
 def test_unknown_labels_are_set_aside_and_named_ones_win():

@@ -193,9 +193,8 @@ def test_parquet_rows_are_read_and_a_cut_file_is_unreadable(tmp_path: Path):
     pl.DataFrame([row(i) for i in range(500)]).write_parquet(path)
     assert 500 == load(tmp_path, toy_source(file)).claims.height
     path.write_bytes(path.read_bytes()[:-100])
-    assert [(file.path, 0, "", "unreadable_file")] == rejected(
-        load(tmp_path, toy_source(file)), *REJECT_KEY
-    )
+    cut = load(tmp_path, toy_source(file))
+    assert [(file.path, 0, "", "unreadable_file")] == rejected(cut, *REJECT_KEY)
 
 
 def test_too_many_rejects_name_source_share_reasons_and_places(tmp_path: Path):
@@ -468,13 +467,9 @@ def read(folder: Path, *rows: object, name: str = "doubtful.jsonl") -> pl.DataFr
     return found
 
 
-def test_without_a_list_there_is_none(tmp_path: Path):
-    """A test set without the file is read as before."""
-    assert doubtful_claims(["toy"], LABELS, DOUBTED, FolderCorpora(tmp_path)) is None
-
-
 def test_lists_of_the_name_and_of_the_corpus_s_folder_count_together(tmp_path: Path):
-    """PubMedClaim's files are in ``pubmedqa``; a claim on both lists is doubted once."""
+    """PubMedClaim's are in ``pubmedqa``; a claim on both is doubted once; without a list, none."""
+    assert doubtful_claims(["toy"], LABELS, DOUBTED, FolderCorpora(tmp_path)) is None
     claims = {str(pmid): {"QUESTION": f"Is {pmid} high?", "CONTEXTS": ["It is."],
               "final_decision": "yes"} for pmid in range(3)}  # fmt: skip
     folder = tmp_path / "pubmedqa"
@@ -546,9 +541,8 @@ def test_rows_that_name_no_claim_are_reported(tmp_path: Path):
     """Every row of the list is there, with the reason why it has no effect."""
     rows = {"id": "99"}, {"id": "10"}, {"id": 10}, {"kind": "wrong"}, {"id": 11, "kind": "odd"}
     found = read(tmp_path, *rows, "{not json")
-    assert ["no_claim", "doubtful", "repeated", "unreadable", "unreadable", "unreadable"] == (
-        found["state"].to_list()
-    )
+    states = ["no_claim", "doubtful", "repeated", *["unreadable"] * 3]
+    assert states == found["state"].to_list()
     assert [1, 2, 3, 4, 5, 6] == found["row"].to_list()
     assert {"a"} == doubted_ids(found)
     effect = without_effect(found)

@@ -199,9 +199,8 @@ def test_corrupting_one_line_loses_no_other(victim: int, noise: bytes, data: st.
     start = data.draw(st.integers(0, len(lines[victim])))
     lines[victim] = lines[victim][:start] + noise + lines[victim][start + len(noise) :]
     seen = jsonl(b"\n".join(lines))
-    assert [(i + 1, row) for i, row in enumerate(ROWS) if i != victim] == [
-        outcome for outcome in seen if outcome[0] != victim + 1
-    ]
+    others = [outcome for outcome in seen if outcome[0] != victim + 1]
+    assert [(i + 1, row) for i, row in enumerate(ROWS) if i != victim] == others
 
 
 def test_a_broken_element_costs_only_itself():
@@ -339,9 +338,8 @@ def test_quotes_that_never_close_take_linear_time():
     lines = [b"a,b\n", *[b'x","y\n'] * MANY, b"1,2\n"]
     found = list(delimited_records("a.csv", lines, ","))
     assert MANY + 1 == len(found)
-    assert [(MANY + 2, {"a": "1", "b": "2"})] == [
-        (one.row, one.fields) for one in found if isinstance(one, Record)
-    ]
+    sound = [(one.row, one.fields) for one in found if isinstance(one, Record)]
+    assert [(MANY + 2, {"a": "1", "b": "2"})] == sound
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv", "a.csv.gz"])
@@ -351,11 +349,8 @@ def test_a_line_over_the_limit_is_one_reject(tmp_path: Path, name: str):
     if "csv" in name:
         data = b"claim,label\nOne.,yes\n" + long + b"\nTwo.,yes\n"
     else:
-        data = (
-            b'{"claim": "One.", "label": "yes"}\n{"a": 1'
-            + long
-            + b'}\n{"claim": "Two.", "label": "yes"}'
-        )
+        row = b'{"claim": "%s.", "label": "yes"}'
+        data = b"\n".join((row % b"One", b'{"a": 1' + long + b"}", row % b"Two"))
     (tmp_path / name).write_bytes(gzip.compress(data, 1) if name.endswith("gz") else data)
     found = load(tmp_path, name.removesuffix(".gz"), "csv" if "csv" in name else "jsonl")
     assert ["One.", "Two."] == found.claims["claim"].to_list()
@@ -618,10 +613,7 @@ ODD_FILES: dict[str, Callable[[Path], object]] = {
 def test_what_is_no_file_is_unreadable_and_never_waited_for(
     tmp_path: Path, make: Callable[[Path], object]
 ):
-    """A pipe that nobody writes, a device without end: one reject that names the file.
-
-    Where it is a description of a corpus, an error names its path; it is not passed over.
-    """
+    """One reject that names the file; as a description of a corpus, an error with its path."""
     make(tmp_path / "a.x")
     files = FolderCorpora(tmp_path)
     assert files.exists("a.x")
