@@ -1,28 +1,46 @@
 """Laws of the catalogue of corpora: every member keeps them, whoever adds one.
 
-Its addresses are complete, exact, and each stands with the page it was read from.
+Addresses are exact, and every form and page dump in which a corpus is published is read.
 """
 
 import hashlib
+import json
 import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
 
+from corpora_parts import LENIENT, assert_conserved, claimed, rejected
 from decomposerl.claims.addresses import ACCESS, corpus_named
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
+from decomposerl.claims.claim import Draft, LabelRule, apply_rule
 from decomposerl.claims.downloads import listed, size_text
 from decomposerl.claims.forms import NOT_CHECKED
-from decomposerl.claims.source import FORMAT_OF_ENDING, in_form, with_hub
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, row_of, title_key
+from decomposerl.claims.passages import with_entities, without_entities
+from decomposerl.claims.source import FORMAT_OF_ENDING, Benchmark, Source, in_form, with_hub
 from decomposerl.claims.sources import scifact
 from decomposerl.errors import SourceFileError
 from fakes import MemoryCorpora
-from native_rows import MEMBERS, SOURCE, all_files
+from made_dumps import FEVER_PAGES, FEVEROUS_PAGES, hotpot_line
+from native_rows import BENCHMARK, MEMBERS, SOURCE, Member, all_files, named
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
-from studies.reference import corpora_status
-from studies.reference.corpora_status import REAL_FILES
+from resources.corpora.pages import spellings
+from resources.corpora.status import corpora_status
+from studies.reference import corpora_status as page_of_files
 
 REAL = ROOT.parent / "shared" / "corpora"
 CURATE = (ROOT / "docs/how-to/curate.md").read_text("utf-8")
@@ -65,10 +83,7 @@ def test_every_member_states_its_names_terms_and_labels():
 
 
 def test_files_are_distinct_plain_and_of_one_form_each():
-    """Paths are relative, leave compression to the reader, and hold the forms of one file alone.
-
-    Else one file would be read as two splits; every other form has a format by its ending.
-    """
+    """Relative paths without .gz, the forms of one file alone (never two splits), known endings."""
     nowhere = MemoryCorpora({})
     for one in MEMBERS:
         files = all_files(one)
@@ -102,10 +117,7 @@ def test_no_source_lists_test_files():
 
 
 def test_the_page_on_curation_lays_out_every_native_file():
-    """In the row of its folder, by its path in there; each form that it names is a form.
-
-    Of the hub's table and of the archive there are thirteen.
-    """
+    """In its folder's row, by its path in there; the thirteen forms that it names are forms."""
     rows = {line.split("`")[1]: line for line in CURATE.splitlines() if line.startswith("| `")}
     paths = [file.path.partition("/") for one in MEMBERS for file in all_files(one)]
     assert [] == [path for folder, _, path in paths if f"`{path}`" not in rows[folder]]
@@ -166,11 +178,11 @@ def test_every_layout_says_where_its_columns_were_read():
 def test_the_page_of_checked_files_names_files_of_the_catalogue():
     """Each once, with the split that reads it, and got as many rows as expected."""
     known = {(file.path, file.split) for one in MEMBERS for file in all_files(one)}
-    shown = [(one.path, one.split) for one in REAL_FILES]
+    shown = [(one.path, one.split) for one in page_of_files.REAL_FILES]
     assert set(shown) <= known
     assert len(shown) == len(set(shown))
-    assert all(one.rows == one.got for one in REAL_FILES)
-    rows = [line for line in corpora_status.page().splitlines() if line.startswith("| ")]
+    assert all(one.rows == one.got for one in page_of_files.REAL_FILES)
+    rows = [line for line in page_of_files.page().splitlines() if line.startswith("| ")]
     assert len(MEMBERS) + 2 * len(("head", "rule")) == len(rows)
 
 
@@ -186,8 +198,12 @@ def test_a_size_says_what_is_known_of_it():
     ] == [size_text(ACCESS[name]) for name in names]
 
 
-@pytest.mark.real
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real corpora are not beside this folder")
+def real(test: Callable[..., None]) -> Callable[..., None]:
+    """A test of the real corpora, where they are beside this folder."""
+    return pytest.mark.real(pytest.mark.skipif(not REAL.is_dir(), reason="no real corpora")(test))
+
+
+@real
 def test_the_published_facts_are_those_of_the_real_files():
     """Size and Git object of each file that is a byte-for-byte copy of its repository's."""
     checked = 0
@@ -226,3 +242,393 @@ def test_several_shards_are_refused_and_not_read_in_part(tmp_path: Path, shards:
         in_form(FolderCorpora(tmp_path), file)
     (tmp_path / file.path).write_text("[]", "utf-8")
     assert file.path == in_form(FolderCorpora(tmp_path), file).path
+
+
+Rows = Sequence[Mapping[str, Any]]
+KEPT = ["claim_id", "native_id", "split", "claim", "passages", "label", "document_id"]
+ABSTRACTS = [{"doc_id": 31, "abstract": ["One.", "Two."]}, {"doc_id": 32, "abstract": ["Three."]}]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Rows of a corpus as its own file has them and, at ``path``, as the hub has them."""
+
+    member: Member
+    native: Any
+    path: str
+    hub: Rows
+
+
+FILE = Path(__file__).with_name("forms.json")
+FORMS = {
+    name: Form({named(one): one for one in MEMBERS}[rows.pop("member")], **rows)
+    for name, rows in json.loads(FILE.read_text("utf-8")).items()
+}
+
+
+def write(path: Path, rows: Any) -> None:  # noqa: ANN401 - a JSON file of any shape
+    """Rows in the format of the file's ending."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist([dict(row) for row in rows]), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows), "utf-8")
+    elif path.suffix == ".tsv":
+        pl.DataFrame(rows).write_csv(path, separator="\t")
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+
+
+def pages(path: Path, table: str, column: str, texts: Mapping[str, str]) -> None:
+    """A page database of the corpus's own layout."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(path) as database:
+        database.execute(f"CREATE TABLE {table} (id TEXT PRIMARY KEY, {column} TEXT)")
+        database.executemany(f"INSERT INTO {table} VALUES (?, ?)", texts.items())  # noqa: S608
+
+
+def load(root: Path, one: Member) -> LoadedClaims:
+    files = FolderCorpora(root)
+    settings = LENIENT.model_copy(update={"allow_training_off": True})
+    if isinstance(one, Benchmark):
+        return load_benchmark(one, None, files, settings)
+    return load_source(one, None, files, settings)
+
+
+def beside(root: Path) -> None:
+    """What the claim files of several corpora refer to."""
+    write(root / "pubmedqa/test_ground_truth.json", {"14": "yes"})
+    write(root / "scifact/corpus.jsonl", ABSTRACTS)
+    lines = {"Orla": "0\tShe met Bram.\n1\tTwice.", "Bram": "0\tHe was late."}
+    pages(root / "fever/fever.db", "documents", "lines", lines)
+    orla = {
+        "title": "Orla",
+        "order": ["sentence_0", "table_0"],
+        "sentence_0": "She met Bram.",
+        "table_0": {"table": [[{"id": "cell_0_1_1", "value": "1901"}]]},
+    }
+    pages(root / "feverous/feverous_wikiv1.db", "wiki", "data", {"Orla": json.dumps(orla)})
+    texts = {"Orla": "She met Bram.", "Bram": "He was late."}
+    pages(root / "hover/wiki_wo_links.db", "documents", "text", texts)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_gives_the_same_claims(name: str, tmp_path: Path):
+    """Ids, splits, texts, labels, documents and drops; every row is counted in both."""
+    form = FORMS[name]
+    member, loaded = form.member, []
+    for folder, file, rows in (
+        ("a", member.files[0].path, form.native),
+        ("b", form.path, form.hub),
+    ):
+        beside(tmp_path / folder)
+        write(tmp_path / folder / file, rows)
+        loaded.append(load(tmp_path / folder, member))
+        assert file in loaded[-1].files
+        assert [] == loaded[-1].rejects.rows()
+    ours, theirs = loaded
+    assert 0 < ours.claims.height
+    assert [text for passages in ours.claims["passages"] if len(passages) for text in passages]
+    assert ours.claims.select(KEPT).rows() == theirs.claims.select(KEPT).rows()
+    assert ours.drops.rows() == theirs.drops.rows()
+    assert_conserved(theirs)
+
+
+def test_the_abstracts_of_scifact_may_be_the_hubs(tmp_path: Path):
+    """Both configurations of the hub's dataset, and nothing native."""
+    write(tmp_path / "scifact/claims/train/0000.parquet", FORMS["scifact"].hub)
+    write(tmp_path / "scifact/corpus/train/0000.parquet", ABSTRACTS)
+    found = claimed(load(tmp_path, SOURCE["scifact"]), "native_id", "label")
+    assert [("5:31", "Supported"), ("5:32", "Refuted")] == found
+
+
+def test_the_hubs_ambifc_is_joined_by_claim_and_label(tmp_path: Path):
+    """It has neither claim id nor page: the claim's text stands for both."""
+    rows = [
+        {"claim": "C.", "category": "x", "labels": {"passage": label}, "passage": passage}
+        for label, passage in (("supporting", "One."), ("refuting", "Two."), ("supporting", "Six."))
+    ]
+    write(tmp_path / "ambifc/certain/train-00000-of-00001.parquet", rows)
+    loaded = load(tmp_path, SOURCE["ambifc"])
+    found = claimed(loaded, "passages", "label")
+    assert [(["One.", "Six."], "Supported"), (["Two."], "Refuted")] == found
+    assert 1 == len(set(loaded.claims["document_id"]))
+
+
+def test_hover_test_claims_of_the_hub_have_no_label(tmp_path: Path):
+    """The hub fills what the test file does not have with placeholders."""
+    filled = {"supporting_facts": [{"key": "None", "value": -1}], "label": -1, "num_hops": -1}
+    write(tmp_path / "hover/default/test/0000.parquet", [{"uid": "t", "claim": "C.", **filled}])
+    loaded = load(tmp_path, BENCHMARK["hover"])
+    found = claimed(loaded, "native_id", "label", "evidence", "num_hops")
+    assert [("t", None, None, None)] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "field", "reason"),
+    [
+        ("pubmedclaim", {"context": {"contexts": None}}, "context.contexts", "missing_field"),
+        ("hover", {"supporting_facts": [{"key": None, "value": 0}]}, "supporting_facts", None),
+        ("hover", {"label": 7}, "label", "unknown_label"),
+        ("pubhealth", {"label": -1}, "label", "unknown_label"),
+        ("scifact", {"evidence_sentences": [9]}, "evidence", "dangling_reference"),
+        ("fever", {"evidence_sentence_id": None}, "evidence_sentence_id", "missing_field"),
+        ("feverous", {"evidence": [{"content": ["Orla"]}]}, "evidence", "dangling_reference"),
+    ],
+)
+def test_a_bad_row_of_the_hubs_form_is_rejected_alone(
+    name: str, change: Mapping[str, object], field: str, reason: str | None, tmp_path: Path
+):
+    """Its neighbours are read, and it is counted."""
+    member, path, hub = FORMS[name].member, FORMS[name].path, FORMS[name].hub
+    last = hub[-1]
+    beside(tmp_path)
+    # JSON lines, whose rows may have values of different types.
+    file = path.replace("-00000-of-00001.parquet", ".jsonl").replace("/0000.parquet", ".jsonl")
+    file = file.replace("/default/", "/")
+    ident = next(key for key in ("pubid", "uid", "claim_id", "id") if key in last)
+    bad = {**last, ident: 99 if isinstance(last[ident], int) else "99", **change}
+    if name == "scifact":
+        bad |= {"evidence_doc_id": "31", "evidence_label": "SUPPORT"}
+    write(tmp_path / file, [*hub, bad])
+    loaded = load(tmp_path, member)
+    found = rejected(loaded)
+    assert [(len(hub) + 1, field, reason or "missing_field")] == found
+    assert_conserved(loaded)
+
+
+def test_rows_of_one_claim_that_disagree_are_one_reject(tmp_path: Path):
+    """A claim with two labels is neither; it counts once, as a claim of several rows does."""
+    first, second, *others = FORMS["fever"].hub
+    changed = [first, {**second, "label": "REFUTES"}, *others]
+    write(tmp_path / "fever/v1.0/paper_test.parquet", changed)
+    loaded = load(tmp_path, BENCHMARK["fever"])
+    assert [(1, "label", "conflicting_rows")] == rejected(loaded)
+    detail = loaded.rejects["detail"][0]
+    assert ["1", "SUPPORTS", "2", "REFUTES", "1", "2", "3"] == re.findall(r"\d|[A-Z]{4,}", detail)
+    assert ["2", "3"] == loaded.claims["native_id"].to_list()
+    assert_conserved(loaded)
+
+
+def test_several_forms_in_one_folder_are_read_once(tmp_path: Path):
+    """The native file wins; the others are named, and no row is a repeat."""
+    beside(tmp_path)
+    names = [
+        "hover/hover_train_release_v1.1.json",
+        "hover/default/train/0000.parquet",
+        "hover/train.jsonl",
+    ]
+    form = FORMS["hover"]
+    for name in names:
+        write(tmp_path / name, form.native if name == names[0] else form.hub)
+    loaded = load(tmp_path, SOURCE["hover"])
+    assert ((names[0],), {names[0]: tuple(names[1:])}) == (loaded.files, loaded.unread)
+    assert (2, 2, 0) == (loaded.claims.height, loaded.rows_read, loaded.drops.height)
+    (tmp_path / names[0]).unlink()
+    again = load(tmp_path, SOURCE["hover"])
+    assert {names[1]: (names[2],)} == again.unread
+    assert loaded.claims.rows() == again.claims.rows()
+    (status,) = corpora_status(FolderCorpora(tmp_path), [SOURCE["hover"]], [])
+    assert (names[1],) == status.present
+    assert ("hover/hover_dev_release_v1.1.json",) == status.missing
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=named)
+def test_an_unknown_form_is_refused_with_the_known_ones(member: Member, tmp_path: Path):
+    """For every corpus of the catalogue: the file, its columns, and each form with its columns."""
+    file = (*member.files, *getattr(member, "claim_lists", ()))[0]
+    write(tmp_path / "pubmedqa/test_ground_truth.json", {"14": "yes"})
+    row = {"text_a": "C.", "verdict_b": 1}
+    rows: Any = {"1": row} if file.format == "json_object" else [row]
+    if file.format == "csv":
+        (tmp_path / file.path).parent.mkdir(parents=True)
+        pl.DataFrame(rows).write_csv(tmp_path / file.path)
+    else:
+        write(tmp_path / file.path, rows)
+    with pytest.raises(SourceFileError) as caught:
+        load(tmp_path, member)
+    message = str(caught.value)
+    assert message.startswith(f"{member.name}: {file.path}: ")
+    assert "text_a, verdict_b" in message.replace("_key, ", "").replace(", _key", "")
+    assert member.forms
+    assert all(str(form) in message for form in member.forms)
+
+
+def test_a_file_of_half_a_form_is_unknown_and_a_row_of_half_a_form_is_a_reject(tmp_path: Path):
+    """Where one row has all columns, the form is known, and a row without one is its own fault."""
+    whole, _, other, _ = FORMS["pubhealth"].native
+    half = {name: value for name, value in other.items() if name != "main_text"}
+    path = tmp_path / "pubhealth/train.jsonl"
+    write(path, [half, half])
+    with pytest.raises(SourceFileError, match="claim_id, claim, label;"):
+        load(tmp_path, SOURCE["pubhealth"])
+    write(path, [half, whole])
+    loaded = load(tmp_path, SOURCE["pubhealth"])
+    assert [(1, "main_text", "missing_field")] == rejected(loaded)
+    assert 1 == loaded.claims.height
+
+
+SETS = {one.name: one for one in PAGE_SETS}
+PARTS = ["a", "B", "-LRB-", "(", ")", "[", "_", " ", '"', "&", "&amp;", "lt;", "\u00e9", "e\u0301"]
+TITLES = st.lists(st.sampled_from(PARTS), max_size=6).map("".join)
+
+
+@given(TITLES)
+def test_every_spelling_of_a_lookup_has_one_key(title: str):
+    """A page that the reader would find under any spelling is kept when only needed ones are."""
+    assert {title_key(title)} == {title_key(one) for one in spellings(title)}
+
+
+@given(st.text())
+def test_entities_are_undone(title: str):
+    """Whatever the title is, also one that holds an entity."""
+    assert title == without_entities(with_entities(title))
+
+
+def lines_of(pages: PageSet, title: str) -> bytes:
+    """A page of this title as the dump has it."""
+    if pages.name == "fever":
+        return json.dumps({**FEVER_PAGES[1], "id": title}).encode()
+    if pages.name == "feverous":
+        return json.dumps({**FEVEROUS_PAGES[1], "title": title}, ensure_ascii=False).encode()
+    return hotpot_line(title, ["One.", " Two."]).encode()
+
+
+@pytest.mark.parametrize("pages", PAGE_SETS, ids=lambda pages: pages.name)
+@given(title=st.text(min_size=1), others=st.lists(TITLES, max_size=3))
+def test_needed_pages_are_the_rows_of_all_pages_by_key(
+    pages: PageSet, title: str, others: list[str]
+):
+    """The quick look at a line's title never decides otherwise than the parsed page."""
+    line = lines_of(pages, title)
+    whole = row_of(pages, line, None)
+    needed = {title_key(one): one for one in others}
+    assert row_of(pages, line, needed) == (whole if title_key(title) in needed else None)
+    assert whole is not None
+    assert whole == row_of(pages, line, {title_key(whole[0]): title})
+
+
+@pytest.mark.parametrize("pages", PAGE_SETS, ids=lambda pages: pages.name)
+def test_the_title_is_found_without_parsing_the_line(pages: PageSet):
+    """A line that is broken after its title costs nothing where it is not needed."""
+    cut = lines_of(pages, "Blue Lake")[:-20]
+    assert row_of(pages, cut, {"Tide": "Tide"}) is None
+    with pytest.raises(ValueError, match=r"Expecting|Unterminated|delimiter"):
+        row_of(pages, cut, {"Blue Lake": "Blue Lake"})
+
+
+def test_a_line_of_another_layout_is_refused():
+    """With the field that is wrong; HotpotQA's full pages have lists of paragraphs."""
+    for name, line, message in (
+        ("hover", '{"title": "A"}', "'text'"),
+        ("hover", '{"title": "A", "text": [["A paragraph."]]}', "'text'"),
+        ("hover", "[]", "list"),
+        ("hover", '{"title": 3, "text": []}', "'title'"),
+        ("hover", "[" * 100_000, "nested|recursion"),
+        ("fever", '{"id": "A", "text": ""}', "'lines'"),
+        ("feverous", '{"title": "A", "text": ["B."]}', "'order'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            row_of(SETS[name], line.encode(), None)
+
+
+def test_pages_without_a_name_or_content_are_no_rows():
+    """As upstream leaves them out; a lone surrogate, which SQLite cannot store, is replaced."""
+    assert row_of(SETS["fever"], json.dumps(FEVER_PAGES[0]).encode(), None) is None
+    assert row_of(SETS["feverous"], json.dumps(FEVEROUS_PAGES[0]).encode(), None) is None
+    row = row_of(SETS["hover"], b'{"title": "A\\ud800", "text": ["B\\udfff"]}', None)
+    assert ("A?", "B?") == row
+
+
+FILES = FolderCorpora(REAL)
+GOT = {one.path: one.got for one in page_of_files.REAL_FILES if one.kept}
+# Corpus and file: Supported and Refuted rows with text under each rule.
+COUNTS = {
+    ("hover", "hover/hover_dev_release_v1.1.json"): ((2_000, 1_278), (2_000, 1_278)),
+    ("feverous", "feverous_s/dev.json"): ((1_411, 1_551), (1_411, 1_551)),
+    ("foolmetwice", "foolmetwice/dev.jsonl"): ((596, 573), (596, 573)),
+    ("scitab", "scitab/sci_tab.json"): ((457, 411), (457, 767)),
+    ("scifact", "scifact/claims_train.jsonl"): ((370, 194), (370, 498)),
+    ("scifact", "scifact/claims_dev.jsonl"): ((138, 71), (138, 183)),
+    ("fever", "fever_symmetric/fever_symmetric_dev.jsonl"): ((354, 354), (354, 354)),
+    ("pubmedclaim", "pubmedqa/pqal_train_dev.json"): ((276, 169), (276, 224)),
+    ("wice", "wice/claim/dev.jsonl"): ((115, 43), (115, 234)),
+    ("wice", "wice/non_supported_tokens/train.jsonl"): ((0, 0), (0, 374)),
+    ("wice", "wice/non_supported_tokens/dev.jsonl"): ((0, 0), (0, 124)),
+    ("pubhealthtab", "pubhealthtab/pubhealthtab_evalset.jsonl"): ((106, 46), (106, 89)),
+    ("pubhealth", "pubhealth/tuning_excerpt.tsv"): ((69, 36), (69, 51)),
+}
+CLAIM_LISTS = (
+    ("fever", "fever/paper_dev.jsonl"),
+    ("hover", "hover/hover_test_release_v1.1.json"),
+    ("ex_fever", "ex_fever/mini_test.csv"),
+)
+
+
+@cache
+def outcomes(name: str, path: str) -> tuple[Member, list[Draft]]:
+    """All rows of one real file of a member; none is rejected."""
+    for member in MEMBERS:
+        extra = member.extra if isinstance(member, Source) else member.claim_lists
+        for file in (*member.files, *extra):
+            if (member.name, file.path) == (name, path):
+                found = list(member.read(FILES, file))
+                drafts = [one for one in found if isinstance(one, Draft)]
+                assert len(found) == len(drafts)
+                return member, drafts
+    raise LookupError(name, path)
+
+
+def with_text(name: str, path: str, rule: LabelRule) -> tuple[int, int]:
+    """Supported and Refuted rows with text under a label rule."""
+    member, found = outcomes(name, path)
+    counts: Counter[str | None] = Counter()
+    for draft in found:
+        if draft.passages:
+            side = member.labels.side(draft.native_label or "")
+            assert side is not None, draft.native_label
+            counts[apply_rule(side, rule)] += 1
+    return counts["Supported"], counts["Refuted"]
+
+
+@real
+@pytest.mark.parametrize(("name", "path"), [*COUNTS, *CLAIM_LISTS])
+def test_every_file_gives_its_stated_counts(name: str, path: str):
+    """Rows, ids and label balance as in the README; lists are without text, others of documents."""
+    drafts = outcomes(name, path)[1]
+    assert GOT[path] == len(drafts) == len({draft.native_id for draft in drafts})
+    if (name, path) in CLAIM_LISTS:
+        assert not any(draft.passages for draft in drafts)
+        assert all(draft.claim.strip() for draft in drafts)
+    else:
+        dropped, refuted = COUNTS[name, path]
+        assert dropped == with_text(name, path, "drop_middle")
+        assert refuted == with_text(name, path, "middle_is_refuted")
+        assert name == "fever" or all(draft.documents for draft in drafts), "fever: no split"
+
+
+@real
+def test_the_page_of_checked_files_names_each_one_that_is_read_here():
+    """In all 10,618 claims with text without the middle class; 11,307 with WiCE's as refuted."""
+    assert GOT.keys() == {path for _, path in (*COUNTS, *CLAIM_LISTS)}
+    chosen = [(sum(counts[0]), sum(counts[name == "wice"])) for (name, _), counts in COUNTS.items()]
+    assert [10_618, 11_307] == [sum(column) for column in zip(*chosen, strict=True)]
+
+
+@real
+def test_hover_paragraphs_reach_the_stated_hops():
+    """Claims with text by hops, and one passage a gold paragraph: two to four."""
+    _, found = outcomes("hover", "hover/hover_dev_release_v1.1.json")
+    drafts = [one for one in found if one.passages]
+    assert {2: 640, 3: 1_655, 4: 983} == Counter(draft.num_hops for draft in drafts)
+    assert {2, 3, 4} == {len(draft.passages) for draft in drafts}
+
+
+@real
+def test_scifact_of_rationales_is_the_papers_count():
+    """957 rationales of train and 338 of dev: 1,295, where the default has 773 rows."""
+    source, chosen = SOURCE["scifact"], LoadSettings(readings={"scifact": "rationales"})
+    loaded = load_source(source, None, FILES, chosen)
+    assert {"train": 957, "dev": 338} == dict(loaded.claims["split"].value_counts().rows())
+    assert source.paper_raw == loaded.claims.height
+    assert 773 == load_source(source, None, FILES, LoadSettings()).claims.height

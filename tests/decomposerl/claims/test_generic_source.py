@@ -1,8 +1,9 @@
-"""A user's own corpus from one TOML file, in every format, with every mistake named."""
+"""A user's own corpus from one TOML file, whose first form is guessed from the columns."""
 
 import csv
 import json
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -10,17 +11,12 @@ import dagster as dg
 import polars as pl
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assets.corpora import source_assets
-from bridge_corpus import (
-    Rows,
-    block,
-    bridge_corpus,
-    page_lines,
-    run_line,
-    write_jsonl,
-)
-from corpora_parts import assert_conserved, claimed, rejected
+from bridge_corpus import Rows, block, bridge_corpus, page_lines, run_line, write_jsonl
+from corpora_parts import LENIENT, assert_conserved, claimed, rejected
 from decomposerl.claims.catalogue import (
     BENCHMARKS,
     SOURCES,
@@ -30,17 +26,19 @@ from decomposerl.claims.catalogue import (
     with_own_sources,
 )
 from decomposerl.claims.claim import LabelRule
-from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
+from decomposerl.claims.column_guess import Guess, Role, guess_columns, guess_sides, guess_split
+from decomposerl.claims.generic import native_file, parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.source import Benchmark, Source, ignored_reading
+from decomposerl.claims.source_file import source_toml
 from decomposerl.errors import ConfigError
 from native_rows import BENCHMARK, SOURCE
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.resource import CorporaResource, LoadConfig
 from resources.store.parquet import DataFolder, ParquetTables
+from strategies import LAW
 
-LENIENT = LoadSettings(max_reject_share=1)
 Row = dict[str, object]
 BASE = """
 [source]
@@ -66,14 +64,6 @@ def toml(file: str = "a.jsonl", evidence: str = '"text"', columns: str = "", how
     return BASE.format(file=file, evidence=evidence, columns=columns, how=how)
 
 
-def write_json(path: Path, rows: Rows) -> None:
-    path.write_text(json.dumps(rows, indent=1))
-
-
-def write_parquet(path: Path, rows: Rows) -> None:
-    pl.DataFrame(rows).write_parquet(path)
-
-
 def write_delimited(path: Path, rows: Rows) -> None:
     with path.open("w", newline="") as stream:
         dialect = "excel-tab" if path.suffix == ".tsv" else "excel"
@@ -82,20 +72,20 @@ def write_delimited(path: Path, rows: Rows) -> None:
         writer.writerows(rows)
 
 
-def load(root: Path, text: str) -> LoadedClaims:
-    return load_source(parse_source_toml(text, "x.toml"), None, FolderCorpora(root), LENIENT)
+def load(root: Path, text: str, settings: LoadSettings = LENIENT) -> LoadedClaims:
+    return load_source(parse_source_toml(text, "x.toml"), None, FolderCorpora(root), settings)
 
 
-def corpus(root: Path, rows: Rows, text: str, name: str = "a.jsonl") -> LoadedClaims:
+def corpus(root: Path, rows: Rows, text: str, settings: LoadSettings = LENIENT) -> LoadedClaims:
     (root / "mine").mkdir(exist_ok=True)
-    write_jsonl(root / "mine" / name, rows)
-    return load(root, text)
+    write_jsonl(root / "mine/a.jsonl", rows)
+    return load(root, text, settings)
 
 
-WRITERS: dict[str, Callable[[Path, Rows], None]] = {
+WRITERS: dict[str, Callable[[Path, Rows], object]] = {
     "a.jsonl": write_jsonl,
-    "a.json": write_json,
-    "a.parquet": write_parquet,
+    "a.json": lambda path, rows: path.write_text(json.dumps(rows, indent=1)),
+    "a.parquet": lambda path, rows: pl.DataFrame(rows).write_parquet(path),
     "a.csv": write_delimited,
     "a.tsv": write_delimited,
 }
@@ -132,9 +122,8 @@ def test_the_example_of_the_page_runs(tmp_path: Path):
     corpora = FolderCorpora(tmp_path)
     trained = load_source(source, benchmark, corpora, LENIENT)
     tested = load_benchmark(benchmark, source, corpora, LENIENT)
-    assert [("7", "Supported", "North Arch", "hills", 2)] == claimed(
-        trained, "native_id", "label", "document_id", "subset", "num_hops"
-    )
+    found = claimed(trained, "native_id", "label", "document_id", "subset", "num_hops")
+    assert [("7", "Supported", "North Arch", "hills", 2)] == found
     assert [
         "It was repainted in 2011.",
         "The work took a month.",
@@ -254,10 +243,8 @@ def test_dropped_labels_are_no_verdict_under_any_rule(tmp_path: Path, rule: Labe
     labels = (True, "no", "maybe", " Duplicate", "spam", "other")
     rows: Rows = [{"claim": f"C {label}.", "text": "T.", "label": label} for label in labels]
     text = toml().replace('middle = ["maybe"]', 'middle = ["maybe"]\ndrop = ["duplicate", "spam"]')
-    (tmp_path / "mine").mkdir()
-    write_jsonl(tmp_path / "mine/a.jsonl", rows)
     settings = LoadSettings(max_reject_share=1, label_rule=rule)
-    found = load_source(parse_source_toml(text, "x.toml"), None, FolderCorpora(tmp_path), settings)
+    found = corpus(tmp_path, rows, text, settings)
     kept = ["Supported", "Refuted", "Refuted"]
     assert kept[: 2 if rule == "drop_middle" else 3] == found.claims["label"].to_list()
     middle = ["middle_class"] if rule == "drop_middle" else []
@@ -274,6 +261,9 @@ def changed(old: str, new: str) -> str:
     return toml().replace(old, new)
 
 
+GROUPED = toml(evidence='"line"', columns='document = "page"', how='group_by = "claim_id"').replace(
+    "middle =", 'drop = ["spam"]\nmiddle ='
+)
 MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (changed('middle = ["maybe"]', 'middle = ["No"]'), ("labels.refuted", "labels.middle", "'no'")),
     (changed("middle =", 'drop = ["MAYBE "]\nmiddle ='), ("labels.middle", "labels.drop")),
@@ -288,14 +278,12 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("[source", ("TOML",)),
     (f"a = {'[' * 100_000}", ("TOML",)),
     (toml(file="x" * 300 + ".csv"), ("files.train.0",)),
+    (GROUPED.replace("[evidence]", 'id = "n"\n[evidence]'), ("columns.id:", "group_by")),
 )
 
 
 def test_a_wrong_file_label_list_or_key_is_named():
-    """File and keys stand in the error, and the key that was meant; contradictions are mistakes.
-
-    A label on two sides, no files, one file for training and testing, and no TOML.
-    """
+    """File, keys and the key that was meant stand in the error; contradictions are mistakes."""
     for text, names in MISTAKES:
         with pytest.raises(ConfigError, match=r"^x\.toml: ") as caught:
             parse_source_toml(text, "x.toml")
@@ -353,26 +341,15 @@ def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: P
     assert [40, {"unknown_label"}] == [kept.height, set(kept["reason"])]
 
 
-GROUPED = toml(evidence='"line"', columns='document = "page"', how='group_by = "claim_id"').replace(
-    "middle =", 'drop = ["spam"]\nmiddle ='
-)
-
-
 def line(claim_id: object, text: object, label: object = "yes", **more: object) -> Row:
     row = {"claim_id": claim_id, "claim": f"C{claim_id}.", "line": text, "label": label}
     return {**row, "page": f"P{text}", **more}
 
 
-def load_grouped(root: Path, rows: Rows, settings: LoadSettings = LENIENT) -> LoadedClaims:
-    (root / "mine").mkdir(exist_ok=True)
-    write_jsonl(root / "mine/a.jsonl", rows)
-    return load_source(parse_source_toml(GROUPED, "x.toml"), None, FolderCorpora(root), settings)
-
-
 def test_lines_of_a_claim_are_its_passages_in_order(tmp_path: Path):
     """Lines may lie apart; a repeated line counts once; the group's value is the id."""
     rows = [line(1, "b"), line(2, "x", "no"), line(1, "a"), line(1, "b"), line(2, "w", "NO ")]
-    loaded = load_grouped(tmp_path, rows)
+    loaded = corpus(tmp_path, rows, GROUPED)
     found = claimed(loaded, "native_id", "claim", "passages", "label", "document_id")
     assert [
         ("1", "C1.", ["b", "a"], "Supported", "Pb | Pa"),
@@ -393,7 +370,7 @@ CONFLICTING: tuple[tuple[Row, str, str, str], ...] = (
 def test_a_group_with_a_bad_or_conflicting_row_is_rejected_whole(tmp_path: Path):
     """Half the evidence may not suffice: one reject names the rows, and other groups are read."""
     for second, field, reason, detail in CONFLICTING:
-        loaded = load_grouped(tmp_path, [line(1, "a"), second, line(2, "x"), line(1, "c")])
+        loaded = corpus(tmp_path, [line(1, "a"), second, line(2, "x"), line(1, "c")], GROUPED)
         assert [(1, field, reason)] == rejected(loaded)
         assert detail in loaded.rejects["detail"][0]
         assert "(rows 1, 2, 4)" in loaded.rejects["detail"][0]
@@ -404,13 +381,11 @@ def test_a_group_with_a_bad_or_conflicting_row_is_rejected_whole(tmp_path: Path)
 
 def test_a_row_without_a_group_is_a_reject_of_its_own(tmp_path: Path):
     """So is a line that is no JSON; blank lines of evidence alone are empty evidence."""
-    loaded = load_grouped(tmp_path, [line(None, "a"), line(2, "x"), line(3, " "), line(3, "")])
-    assert [(1, "claim_id", "missing_field"), (3, "evidence", "empty_evidence")] == (
-        rejected(loaded)
-    )
+    rows = [line(None, "a"), line(2, "x"), line(3, " "), line(3, "")]
+    found = rejected(corpus(tmp_path, rows, GROUPED))
+    assert [(1, "claim_id", "missing_field"), (3, "evidence", "empty_evidence")] == found
     (tmp_path / "mine/a.jsonl").write_text(json.dumps(line(2, "x")) + "\n{\n", "utf-8")
-    source = parse_source_toml(GROUPED, "x.toml")
-    broken = load_source(source, None, FolderCorpora(tmp_path), LENIENT)
+    broken = load(tmp_path, GROUPED)
     assert [(2, "malformed_line")] == rejected(broken, "row", "reason")
     assert 1 == broken.claims.height
 
@@ -420,24 +395,17 @@ def test_dropped_labels_leave_grouped_claims_under_every_rule(tmp_path: Path, ru
     """A group is one drop."""
     rows = [line(n, text, label) for n, label in ((1, "spam"), (2, "maybe")) for text in "ab"]
     settings = LoadSettings(max_reject_share=1, label_rule=rule)
-    loaded = load_grouped(tmp_path, rows, settings=settings)
+    loaded = corpus(tmp_path, rows, GROUPED, settings)
     middle = ["middle_class"] if rule == "drop_middle" else []
     assert ["no_verdict", *middle] == loaded.drops["reason"].to_list()
     assert 2 == loaded.rows_read
-
-
-def test_an_id_beside_a_group_is_a_mistake():
-    """A claim of several rows has no row's id."""
-    text = GROUPED.replace("[evidence]", 'id = "n"\n[evidence]')
-    with pytest.raises(ConfigError, match=r"x\.toml: columns\.id: .*group_by"):
-        parse_source_toml(text, "x.toml")
 
 
 def test_the_share_of_rejects_does_not_grow_with_the_length_of_groups(tmp_path: Path):
     """One bad claim of thirty lines among forty claims is one in forty."""
     bad = [line(0, str(n), "yes" if n else "no") for n in range(30)]
     good = [line(n, "x") for n in range(1, 40)]
-    loaded = load_grouped(tmp_path, [*bad, *good], settings=LoadSettings())
+    loaded = corpus(tmp_path, [*bad, *good], GROUPED, LoadSettings())
     assert (39, 1, 40) == (loaded.claims.height, loaded.rejects.height, loaded.rows_read)
 
 
@@ -496,12 +464,8 @@ def test_a_copy_may_have_one_side_alone():
     trained = parse_source_toml(COPY.replace('test = ["mine/test.jsonl"]', ""), "x.toml")
     assert with_own_sources([trained])[3].files == trained.files
     assert BENCHMARKS == with_own_benchmarks([])
-
-
-def test_test_files_of_a_corpus_without_a_test_set_are_added():
-    """SciTab is trained on and not among the eleven test sets."""
-    _, benchmark = parsed(COPY.replace('"hover"', '"scitab"'))
-    assert [*BENCHMARKS, benchmark] == [*with_own_benchmarks([benchmark])]
+    _, added = parsed(COPY.replace('"hover"', '"scitab"'))  # not among the eleven test sets
+    assert [*BENCHMARKS, added] == [*with_own_benchmarks([added])]
 
 
 @pytest.mark.parametrize("name", ["scifact", "feverous"])
@@ -514,31 +478,21 @@ def test_a_reading_of_the_catalogue_leaves_a_copy_as_it_is(name: str, tmp_path: 
     for split in ("train", "test"):
         row = {"claim": f"C {split}.", "text": "T.", "label": "yes"}
         write_jsonl(tmp_path / f"mine/{split}.jsonl", [row])
-    chosen = shipped_settings()
+    shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
+    chosen = LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
     assert name in chosen.readings
     files = FolderCorpora(tmp_path)
     trained = load_source(own, tested, files, chosen)
     held_out = load_benchmark(tested, own, files, chosen)
-    assert (["C train."], ["C test."]) == (
-        trained.claims["claim"].to_list(),
-        held_out.claims["claim"].to_list(),
-    )
+    assert [("C train.",)] == claimed(trained, "claim")
+    assert [("C test.",)] == claimed(held_out, "claim")
     unread = [ignored_reading(one, chosen.readings) for one in (own, tested, SOURCE[name])]
     assert [chosen.readings[name]] * 2 == unread[:2]
     assert unread[2] is None
 
 
-def shipped_settings() -> LoadSettings:
-    """The readings of ``configs/paper_rows.yaml``, as a run checks them."""
-    shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
-    return LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
-
-
 def test_a_name_is_replaced_only_when_the_file_says_so():
-    """A name of the catalogue, a name that it does not have, no truth value, and two copies.
-
-    Which of two copies counts would depend on the order of folders.
-    """
+    """Of two copies none is taken: which one counts would depend on the order of folders."""
     for old, new, names in (
         ("replaces = true", "", r"'hover' .*replaces = true"),
         ('"hover"', '"hoover"', "'hoover' .*ambifc, "),
@@ -548,3 +502,151 @@ def test_a_name_is_replaced_only_when_the_file_says_so():
             with_own_sources([parse_source_toml(COPY.replace(old, new), "x.toml")])
     with pytest.raises(ConfigError, match=r"'hover'(?!.*replaces)"):
         with_own_sources([parsed(COPY)[0]] * 2)
+
+
+CLAIM, EVIDENCE = "The bridge was painted in 2011.", "It was painted in 2011. It took a month."
+
+
+def rows(**columns: object) -> list[Row]:
+    """Four rows of the same values, except for callables, which get the row's number."""
+    return [
+        {name: value(n) if callable(value) else value for name, value in columns.items()}
+        for n in range(4)
+    ]
+
+
+def alternating(n: int) -> str:
+    return ("SUPPORTS", "REFUTES")[n % 2]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (
+            {"uid": str, "hypothesis": CLAIM, "premise": EVIDENCE, "gold_label": alternating},
+            {"id": "uid", "claim": "hypothesis", "evidence": "premise", "label": "gold_label"},
+        ),
+        (
+            {"doc": EVIDENCE, "claim": CLAIM, "dataset": "a", "label": lambda n: n % 2},
+            {"evidence": "doc", "claim": "claim", "subset": "dataset", "label": "label"},
+        ),
+        (  # names that say nothing: the short text, the long text, the column of known labels
+            {"b": EVIDENCE, "c": CLAIM, "a": lambda n: n % 2 == 0},
+            {"label": "a", "claim": "c", "evidence": "b"},
+        ),
+        (  # nested objects; a word within a name; a label's column that begins with one label
+            {"meta": {"pageTitle": "x", "report": {"evidence_text": EVIDENCE}}, "theClaim": CLAIM,
+             "label": "true"},
+            {"label": "label", "claim": "theClaim", "evidence": "meta.report.evidence_text",
+             "document": "meta.pageTitle"},
+        ),
+    ],
+)  # fmt: skip
+def test_columns_are_known_by_name_then_by_their_values(columns: Row, expected: Mapping[Role, str]):
+    """No column has two roles; roles that nothing looks like are left out."""
+    assert expected == guess_columns(rows(**columns), {}).columns
+
+
+def test_a_named_column_is_not_guessed():
+    """Its role is taken from the others; a column that is not there is refused with the columns."""
+    data = rows(claim=CLAIM, statement=EVIDENCE, evidence=EVIDENCE, label=alternating)
+    named: dict[Role, str] = {"claim": "statement", "evidence": "claim"}
+    chosen = guess_columns(data, named).columns
+    assert ("statement", "claim") == (chosen["claim"], chosen["evidence"])
+    with pytest.raises(ConfigError, match=r"--claim: .*'x'.*claim, "):
+        guess_columns(data, {"claim": "x"})
+
+
+def test_the_shape_of_the_evidence():
+    """Text in sentences or lines, a list of passages, a table."""
+    for evidence, shape in (
+        (EVIDENCE, ("text", "sentences")),
+        ("one\ntwo\n", ("text", "lines")),
+        (["one", "two"], ("text", "none")),
+        ([["a", 1], ["b", 2]], ("table", "none")),
+        ([{"a": 1}], ("table", "none")),
+    ):
+        guess = guess_columns(rows(claim=CLAIM, evidence=evidence, label=alternating), {})
+        assert shape == (guess.kind, guess.split), evidence
+
+
+def test_a_role_that_nothing_looks_like_is_asked_for():
+    """With the option that names it, and the columns."""
+    full = {"claim": CLAIM, "evidence": EVIDENCE, "label": alternating}
+    for absent in full:
+        extra = {} if absent == "evidence" else {"extra": [{}]}
+        data = rows(**{name: value for name, value in full.items() if name != absent}, **extra)
+        with pytest.raises(ConfigError, match=f"--{absent};.*{min({*full} - {absent})}"):
+            guess_columns(data, {})
+
+
+def test_the_labels_of_the_catalogue_are_recognised():
+    """Every label of every corpus, on the side on which its adapter has it."""
+    for source in SOURCES:
+        labels = source.labels
+        counts = dict.fromkeys(labels.supported | labels.refuted | labels.middle, 1)
+        found = {side: set(given) for side, given in guess_sides(counts, {}).items()}
+        expected = {side: getattr(labels, side) for side in ("supported", "refuted", "middle")}
+        assert expected | {"drop": set()} == found, source.name
+
+
+def test_unknown_labels_are_set_aside_and_named_ones_win():
+    """They are dropped with a note, not put on a side; capitals and dashes make no difference."""
+    counts = {"Not-Supported": 3, "TRUE": 5, "odd": 1, "nei": 2}
+    sides = {"supported": ["TRUE"], "refuted": ["Not-Supported"], "middle": ["nei"]}
+    assert sides | {"drop": ["odd"]} == guess_sides(counts, {})
+    assert ["TRUE", "odd"] == guess_sides(counts, {"supported": ["odd"]})["supported"]
+
+
+def test_labels_that_cannot_be_sorted_are_refused():
+    """Three numbers, a side without a label, a column of ids; a named one must be there."""
+    for counts, names in (
+        ({"0": 1, "1": 2, "2": 3}, "'supported'.*--supported"),
+        ({"yes": 4}, r"'refuted'.*--refuted.* 'yes' \(4\)"),
+        ({f"{n}th": 1 for n in range(60)}, "60 .*--label"),
+    ):
+        with pytest.raises(ConfigError, match=names):
+            guess_sides(counts, {})
+    with pytest.raises(ConfigError, match="'yess'"):
+        guess_sides({"yes": 1, "no": 1}, {"supported": ["yess"]})
+
+
+def test_the_split_is_in_the_files_name():
+    """As a word of its own; the endings are those of the page."""
+    names = "a/train.jsonl a/dev_v2.csv test.json a/latest.csv test/rows.csv validation-set.tsv"
+    assert "train dev test train train dev".split() == [guess_split(file) for file in names.split()]
+    file = native_file("a/b.csv.gz", "dev")
+    assert ("a/b.csv", "csv") == (file.path, file.format)
+    assert "csv" == native_file("a/b.csv", "dev").format
+    for path in ("../b.csv", "b.xlsx"):
+        with pytest.raises(ConfigError, match=r"below|ends in"):
+            native_file(path, "train")
+
+
+@given(st.text(), st.text(min_size=1), st.text(min_size=1))
+@LAW
+def test_whatever_is_in_the_file_the_toml_loads(value: str, column: str, label: str):
+    """Names, values and labels of any text: comments stay comments, strings stay themselves."""
+    examples = {"claim": value, column: [value], "x\ny": {"a": value}}
+    guess = Guess(
+        {"claim": "claim", "evidence": column, "label": "claim"}, "text", "none", examples
+    )
+    sides = {"supported": [f"{label}1"], "refuted": [f"{label}2"], "middle": []}
+    sides["drop"] = [f"{label}3"]
+    counts = {f"{label}{n}": n for n in (1, 2, 3)}
+    path = f"own/{column.encode('utf-8', 'replace').hex()[:40]}.csv"
+    text = source_toml("own", path, "train", guess, sides, counts)
+    read = tomllib.loads(text)
+    assert column == read["columns"]["evidence"]
+    assert [f"{label}1"] == read["labels"]["supported"]
+    assert "own" == parse_source_toml(text, "source.toml").name
+
+
+def test_a_test_file_becomes_a_test_set():
+    """It is never trained on."""
+    guess = guess_columns(rows(claim=CLAIM, evidence=EVIDENCE, label=alternating), {})
+    counts = {"SUPPORTS": 2, "REFUTES": 2}
+    text = source_toml("own", "own/test.csv", "test", guess, guess_sides(counts, {}), counts)
+    assert () == parse_source_toml(text, "f").files
+    assert parse_benchmark_toml(text, "f") is not None
+    assert json.dumps("own/test.csv") in text

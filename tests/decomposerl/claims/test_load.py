@@ -1,4 +1,4 @@
-"""Corpora as claim frames: each row is a claim, a drop or a reject, and none is lost."""
+"""Corpora as claim frames: no row is lost; and what a list of doubtful labels says of them."""
 
 import json
 import time
@@ -12,20 +12,23 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import corpora_parts
+from corpora_parts import LENIENT, rejected
+from decomposerl.claims.catalogue import BENCHMARKS, source_of
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
 from decomposerl.claims.claim_collector import HANDED_ON
+from decomposerl.claims.doubtful import doubted_ids, doubtful_claims, list_folders, without_effect
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.holdout import components, documents_of, hash_fraction, split_by_document
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
+from evaluation_graph import claim_row
 from resources.corpora.folder import FolderCorpora
 from strategies import law
 from toy_corpus import SOURCE, corpus
 
 LABELS = LabelMap.of("yes", "no", "maybe")
-LENIENT = LoadSettings(max_reject_share=1)
 TRAIN = NativeFile("toy/train.jsonl", "jsonl", "train")
 DEV = NativeFile("toy/dev.jsonl", "jsonl", "dev")
 TEST = NativeFile("toy/test.jsonl", "jsonl", "test")
@@ -89,8 +92,16 @@ def load(root: Path, source: Source, config: LoadSettings = LENIENT) -> LoadedCl
     return load_source(source, None, FolderCorpora(root), config)
 
 
-def rejects_of(loaded: LoadedClaims) -> list[tuple[object, ...]]:
-    return loaded.rejects.select(REJECT_KEY).rows()
+def sides(
+    root: Path, source: Source, benchmark: Benchmark, config: LoadSettings = LENIENT
+) -> tuple[LoadedClaims, LoadedClaims]:
+    """What trains and what tests."""
+    corpora = FolderCorpora(root)
+    trained = load_source(source, benchmark, corpora, config)
+    return trained, load_benchmark(benchmark, source, corpora, config)
+
+
+SHARED = toy_source(DEV, extra=(EXTRA,)), toy_benchmark(shared=(DEV,))
 
 
 def reasons_of(loaded: LoadedClaims) -> dict[str, int]:
@@ -153,7 +164,7 @@ def test_every_bad_row_is_quarantined_and_every_good_row_survives(tmp_path: Path
         (TRAIN.path, 18, "label", "missing_field"),
         (TRAIN.path, 20, "id", "missing_field"),
     ]
-    assert expected == rejects_of(loaded)
+    assert expected == rejected(loaded, *REJECT_KEY)
     assert {r["id"] for r in good.values()} == ids_of(loaded)
     assert 21 == loaded.rows_read
     assert_conserved(loaded)
@@ -168,7 +179,7 @@ def test_a_file_that_lies_about_its_format_is_unreadable(tmp_path: Path, name: s
     parquet = NativeFile("toy/train.parquet", "parquet", "train")
     source = toy_source(parquet if name.endswith("parquet") else TRAIN)
     loaded = load(tmp_path, source)
-    assert [(source.files[0].path, 0, "", "unreadable_file")] == rejects_of(loaded)
+    assert [(source.files[0].path, 0, "", "unreadable_file")] == rejected(loaded, *REJECT_KEY)
     assert 0 == loaded.rows_read
     with pytest.raises(TooManyRejects, match="unreadable_file"):
         load(tmp_path, source, LoadSettings(max_reject_share=0.5))
@@ -179,10 +190,11 @@ def test_parquet_rows_are_read_and_a_cut_file_is_unreadable(tmp_path: Path):
     file = NativeFile("toy/train.parquet", "parquet", "train")
     path = tmp_path / file.path
     path.parent.mkdir()
-    pl.DataFrame([row(i) for i in range(5000)]).write_parquet(path)
-    assert 5000 == load(tmp_path, toy_source(file)).claims.height
+    pl.DataFrame([row(i) for i in range(500)]).write_parquet(path)
+    assert 500 == load(tmp_path, toy_source(file)).claims.height
     path.write_bytes(path.read_bytes()[:-100])
-    assert [(file.path, 0, "", "unreadable_file")] == rejects_of(load(tmp_path, toy_source(file)))
+    cut = load(tmp_path, toy_source(file))
+    assert [(file.path, 0, "", "unreadable_file")] == rejected(cut, *REJECT_KEY)
 
 
 def test_too_many_rejects_name_source_share_reasons_and_places(tmp_path: Path):
@@ -237,15 +249,14 @@ def test_a_benchmark_keeps_every_claim_for_decontamination(tmp_path: Path):
     """Middle class, unlabelled rows and rows without text stay, with null label or evidence."""
     write(tmp_path, TEST, [row(1), row(2, label="maybe"), row(3, evidence=[])])
     write(tmp_path, LIST, [{"id": "u", "claim": "Unlabelled."}])
-    loaded = load_benchmark(
-        toy_benchmark(TEST, lists=(LIST,)), None, FolderCorpora(tmp_path), LENIENT
-    )
+    benchmark = toy_benchmark(TEST, lists=(LIST,))
+    loaded = load_benchmark(benchmark, None, FolderCorpora(tmp_path), LENIENT)
     assert BENCHMARK_CLAIMS.schema == loaded.claims.schema
     assert ["Supported", None, "Supported", None] == loaded.claims["label"].to_list()
     assert ["yes", "maybe", "yes", None] == loaded.claims["native_label"].to_list()
     assert [False, False, True, True] == loaded.claims["evidence"].is_null().to_list()
     three = LENIENT.model_copy(update={"label_rule": "keep_middle"})
-    same = load_benchmark(toy_benchmark(TEST, lists=(LIST,)), None, FolderCorpora(tmp_path), three)
+    same = load_benchmark(benchmark, None, FolderCorpora(tmp_path), three)
     assert loaded.claims.equals(same.claims)
     assert {"toy"} == set(loaded.claims["source"])
     assert_conserved(loaded)
@@ -255,10 +266,7 @@ def test_native_test_files_leave_the_shared_file_to_training(tmp_path: Path):
     """With a labelled test file on disk both sides use their own files whole."""
     write(tmp_path, DEV, [row(i) for i in range(1, 40)])
     write(tmp_path, TEST, [row(i) for i in range(100, 103)])
-    source, benchmark = toy_source(DEV, TEST), toy_benchmark(TEST, shared=(DEV,))
-    corpora = FolderCorpora(tmp_path)
-    trained = load_source(source, benchmark, corpora, LENIENT)
-    tested = load_benchmark(benchmark, source, corpora, LENIENT)
+    trained, tested = sides(tmp_path, toy_source(DEV, TEST), toy_benchmark(TEST, shared=(DEV,)))
     assert (39, ("toy/dev.jsonl",)) == (trained.claims.height, trained.files)
     assert (3, ("toy/test.jsonl",)) == (tested.claims.height, tested.files)
 
@@ -269,9 +277,7 @@ def test_own_training_files_leave_the_shared_file_to_the_benchmark(tmp_path: Pat
     write(tmp_path, DEV, [row(i) for i in range(10, 13)])
     write(tmp_path, EXTRA, [row(20), row(21, docs=["doc 10", "doc 21"]), row(22, docs=["doc 21"])])
     source = toy_source(TRAIN, DEV, extra=(EXTRA,))
-    benchmark, corpora = toy_benchmark(shared=(DEV,)), FolderCorpora(tmp_path)
-    trained = load_source(source, benchmark, corpora, LENIENT)
-    tested = load_benchmark(benchmark, source, corpora, LENIENT)
+    trained, tested = sides(tmp_path, source, toy_benchmark(shared=(DEV,)))
     assert {"r1", "r2", "r3", "r20"} == ids_of(trained)
     assert {"held_out_document": 2} == reasons_of(trained)
     assert {"r10", "r11", "r12"} == ids_of(tested)
@@ -281,9 +287,7 @@ def test_an_unlabelled_test_file_is_no_evaluation_file(tmp_path: Path):
     """Its claims count for decontamination, and the shared file is split all the same."""
     write(tmp_path, TEST, [{"id": "u", "claim": "Unlabelled."}])
     write(tmp_path, DEV, [row(i) for i in range(1, 60)])
-    source, benchmark = toy_source(DEV), toy_benchmark(TEST, shared=(DEV,))
-    trained = load_source(source, benchmark, FolderCorpora(tmp_path), LENIENT)
-    tested = load_benchmark(benchmark, source, FolderCorpora(tmp_path), LENIENT)
+    trained, tested = sides(tmp_path, toy_source(DEV), toy_benchmark(TEST, shared=(DEV,)))
     assert 0 < trained.claims.height < 59
     assert 60 == trained.claims.height + tested.claims.height
     assert "u" in ids_of(tested)
@@ -292,15 +296,6 @@ def test_an_unlabelled_test_file_is_no_evaluation_file(tmp_path: Path):
 GRAPHS = st.lists(
     st.lists(st.sampled_from("abcdefghijklmnop"), min_size=0, max_size=3), min_size=1, max_size=14
 )
-
-
-def both_sides(root: Path, config: LoadSettings) -> tuple[LoadedClaims, LoadedClaims]:
-    source = toy_source(DEV, extra=(EXTRA,))
-    benchmark, corpora = toy_benchmark(shared=(DEV,)), FolderCorpora(root)
-    return (
-        load_source(source, benchmark, corpora, config),
-        load_benchmark(benchmark, source, corpora, config),
-    )
 
 
 @law(60)
@@ -315,7 +310,8 @@ def test_no_document_stands_on_both_sides(
     root = tmp_path_factory.mktemp("split")
     write(root, DEV, [row(i, docs=docs) for i, docs in enumerate(shared)])
     write(root, EXTRA, [row(1000 + i, docs=docs) for i, docs in enumerate(extra)])
-    trained, tested = both_sides(root, LoadSettings(max_reject_share=1, holdout_share=share))
+    settings = LoadSettings(max_reject_share=1, holdout_share=share)
+    trained, tested = sides(root, *SHARED, settings)
     documents = [
         {d for joined in side.claims["document_id"].drop_nulls() for d in joined.split(" | ")}
         for side in (trained, tested)
@@ -331,7 +327,7 @@ def test_no_document_stands_on_both_sides(
 def test_the_held_out_share_is_near_the_setting(tmp_path: Path):
     """With one document a row, about a fifth of two thousand rows is held out."""
     write(tmp_path, DEV, [row(i) for i in range(2000)])
-    trained, tested = both_sides(tmp_path, LENIENT)
+    trained, tested = sides(tmp_path, *SHARED)
     assert 0.17 < tested.claims.height / 2000 < 0.23
     assert 2000 == trained.claims.height + tested.claims.height
 
@@ -429,11 +425,7 @@ def test_rows_that_share_a_document_share_a_side(
 
 
 def test_without_a_share_all_shared_rows_are_held():
-    """A benchmark that takes the shared files whole holds them and what touches them.
-
-    It would gain nothing from a component of extra rows alone, which it does not read. A row
-    without documents stands under its own id.
-    """
+    """And what touches them, but no component of extra rows alone, which are not read."""
     split = split_by_document([draft(1, ["a"])], [draft(2, ["a", "b"]), draft(3, ["c"])], None)
     assert [True, True, True, False] == [
         split.is_held_out(d)
@@ -448,3 +440,132 @@ def test_places_are_fixed_and_even():
     assert 0.05123359420032392 == hash_fraction("a document")
     places = [hash_fraction(f"document {i}") for i in range(4000)]
     assert 0.18 < sum(p < 0.2 for p in places) / 4000 < 0.22
+
+
+DOUBTED = BENCHMARK_CLAIMS.conform(
+    pl.DataFrame(
+        [
+            claim_row(0, claim_id="a", native_id="10", claim="Snow is white."),
+            claim_row(1, claim_id="b", native_id="11", claim="Coal is white."),
+            claim_row(2, claim_id="c", native_id="12", claim="It rained.", evidence="A wet day."),
+            claim_row(3, claim_id="d", native_id="13", claim="It rained.", evidence="A dry day."),
+            claim_row(4, claim_id="e", native_id="14", claim="Part one."),
+            claim_row(5, claim_id="f", native_id="14", claim="Part two."),
+        ],
+        schema=BENCHMARK_CLAIMS.schema,
+    )
+)
+
+
+def read(folder: Path, *rows: object, name: str = "doubtful.jsonl") -> pl.DataFrame:
+    """What the list of these rows gives; a text is a line as it stands."""
+    (folder / "toy").mkdir(exist_ok=True)
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    (folder / "toy" / name).write_text("\n".join(lines) + "\n", "utf-8")
+    found = doubtful_claims(["toy"], LABELS, DOUBTED, FolderCorpora(folder))
+    assert found is not None
+    return found
+
+
+def test_lists_of_the_name_and_of_the_corpus_s_folder_count_together(tmp_path: Path):
+    """PubMedClaim's are in ``pubmedqa``; a claim on both is doubted once; without a list, none."""
+    assert doubtful_claims(["toy"], LABELS, DOUBTED, FolderCorpora(tmp_path)) is None
+    claims = {str(pmid): {"QUESTION": f"Is {pmid} high?", "CONTEXTS": ["It is."],
+              "final_decision": "yes"} for pmid in range(3)}  # fmt: skip
+    folder = tmp_path / "pubmedqa"
+    folder.mkdir()
+    (folder / "ori_pqal.json").write_text(json.dumps(claims), "utf-8")
+    (folder / "test_ground_truth.json").write_text(json.dumps(dict.fromkeys(claims, "yes")))
+    (folder / "doubtful.csv").write_text("id\n0\n1\n", "utf-8")
+    (pubmed,) = (one for one in BENCHMARKS if one.name == "pubmedclaim")
+    settings, files = LoadSettings(), FolderCorpora(tmp_path)
+    of_corpus = load_benchmark(pubmed, source_of(pubmed), files, settings).doubtful
+    assert of_corpus is not None
+    assert ["doubtful", "doubtful"] == of_corpus["state"].to_list()
+    (tmp_path / "pubmedclaim").mkdir()
+    (tmp_path / "pubmedclaim" / "doubtful.jsonl").write_text('{"id": 1}\n{"id": 2}\n', "utf-8")
+    both = load_benchmark(pubmed, source_of(pubmed), files, settings).doubtful
+    assert both is not None
+    assert [
+        ("pubmedclaim/doubtful.jsonl", "1", "doubtful"),
+        ("pubmedclaim/doubtful.jsonl", "2", "doubtful"),
+        ("pubmedqa/doubtful.csv", "0", "doubtful"),
+        ("pubmedqa/doubtful.csv", "1", "repeated"),
+    ] == both.select("file", "native_id", "state").rows()
+    assert 3 == len(doubted_ids(both))
+
+
+def test_no_folder_may_hold_the_list_of_two_test_sets():
+    """A list in a folder is of one test set of the catalogue."""
+    folders = [folder for one in BENCHMARKS for folder in list_folders(one)]
+    assert len(folders) == len(set(folders))
+    assert {one.name for one in BENCHMARKS} < set(folders)
+
+
+def test_a_row_names_a_claim_by_id_or_by_text(tmp_path: Path):
+    """Ids may be numbers, texts differ in case and spaces; a native row doubts all its claims."""
+    rows = {"native_id": 10}, {"id": "14"}, {"claim": " coal  is White. ", "kind": "wrong"}
+    found = read(tmp_path, *rows)
+    assert {"a", "b", "e", "f"} == doubted_ids(found)
+    assert [None, None, None, "wrong"] == found["kind"].to_list()
+
+
+def test_claims_with_one_text_are_told_apart_by_their_evidence(tmp_path: Path):
+    """Without evidence, or with that of neither, no claim is doubted, and the row says why."""
+    same = {"claim": "It rained."}
+    found = read(tmp_path, same | {"evidence": ["A dry", "day"]}, same, same | {"evidence": "Sun."})
+    assert ["d"] == list(doubted_ids(found))
+    assert ["doubtful", "several_claims", "no_claim"] == found["state"].to_list()
+
+
+PROPOSED = {
+    ("doubtful", "wrong"): "NS no",
+    ("doubtful", "ambiguous"): "maybe AMBIG",
+    ("confirmed", None): "S Supported",
+    ("unreadable", None): "perhaps",
+}
+
+
+def test_a_proposed_label_says_what_is_wrong(tmp_path: Path):
+    """Another one: wrong; none clear: ambiguous; the same: confirmed, unless a kind is given."""
+    for (state, kind), labels in PROPOSED.items():
+        for label in labels.split():
+            found = read(tmp_path, {"native_id": "10", "label": label})
+            assert (state, kind) == (found["state"][0], found["kind"][0]), label
+            assert (state == "doubtful") == bool(doubted_ids(found))
+    found = read(tmp_path, {"native_id": "10", "label": "S", "kind": "ambiguous"})
+    assert [("doubtful", "ambiguous", "Supported")] == found.select("state", "kind", "label").rows()
+
+
+def test_rows_that_name_no_claim_are_reported(tmp_path: Path):
+    """Every row of the list is there, with the reason why it has no effect."""
+    rows = {"id": "99"}, {"id": "10"}, {"id": 10}, {"kind": "wrong"}, {"id": 11, "kind": "odd"}
+    found = read(tmp_path, *rows, "{not json")
+    states = ["no_claim", "doubtful", "repeated", *["unreadable"] * 3]
+    assert states == found["state"].to_list()
+    assert [1, 2, 3, 4, 5, 6] == found["row"].to_list()
+    assert {"a"} == doubted_ids(found)
+    effect = without_effect(found)
+    assert [] == [part for part in ("3", "1", "toy/doubtful.jsonl:1") if part not in effect]
+    assert "" == without_effect(found.filter(state="doubtful"))
+
+
+def test_a_csv_list_says_the_same(tmp_path: Path):
+    """Empty cells of a CSV file are missing values."""
+    lines = "native_id,claim,kind,label", "10,,wrong,", ",Coal is white.,,yes"
+    found = read(tmp_path, *lines, name="doubtful.csv")
+    assert [("a", "wrong"), ("b", "wrong")] == found.select("claim_id", "kind").rows()
+
+
+def test_the_published_rows_of_grayfacts_are_read(tmp_path: Path):
+    """Their layout: statement, documents as JSON within a text, AMBIG, no id of the claim."""
+    row = {
+        "topic": "toy",
+        "statement": "It rained.",
+        "reference_documents": '["A wet day."]',
+        "label": "AMBIG",
+        "category": "Toy",
+        "additional_info": "{'original_label': 'NS'}",
+    }
+    found = read(tmp_path, row)
+    assert [("c", "ambiguous", "ambiguous")] == found.select("claim_id", "kind", "label").rows()

@@ -1,17 +1,21 @@
-"""The adapters of corpora and benchmarks on invented native rows.
-
-What all owe: sound rows come through, bad ones are quarantined alone.
-"""
+"""The adapters of corpora and benchmarks, and their readings, on invented native rows."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
+from pydantic import ValidationError
 
+from corpora_parts import assert_conserved
 from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.errors import ConfigError
 from fakes import MemoryCorpora, MemoryPages
 from native_rows import (
     BENCHMARK,
+    MEMBERS,
     REQUIRED,
     SOUND,
     SOURCE,
@@ -22,7 +26,9 @@ from native_rows import (
     only,
     read,
 )
+from project import ROOT
 from resources.corpora.folder import FolderCorpora
+from resources.corpora.resource import LoadConfig
 
 
 def test_a_sound_row_gives_one_draft():
@@ -132,16 +138,12 @@ def test_feverous_elements_come_from_the_page_database():
 
 
 def test_feverous_without_all_its_elements_is_without_evidence():
-    """No database, or one element missing: no passages; a name that is no element: reject."""
+    """No database, or one missing: no passages. No element: reject. Without sentence: a table."""
     databases = {"feverous/feverous_wikiv1.db": MemoryPages(parts={("A_title", "sentence_0"): "x"})}
     assert () == only(read("feverous", [NATIVE_FEVEROUS])).passages
     assert () == only(read("feverous", [NATIVE_FEVEROUS], databases=databases)).passages
     bad = {**NATIVE_FEVEROUS, "evidence": [{"content": ["Orla"]}]}
     assert [(1, "evidence", "dangling_reference")] == faults(read("feverous", [bad]))
-
-
-def test_feverous_evidence_of_cells_alone_is_a_table():
-    """Cells, captions and headers without a sentence are table evidence."""
     cells = {**NATIVE_FEVEROUS, "evidence": [{"content": ["Orla_cell_0_1_1", "Orla_title"]}]}
     assert "table" == only(read("feverous", [cells])).evidence_kind
 
@@ -226,18 +228,14 @@ def test_llm_aggrefact_strips_the_contamination_mark():
     assert "x9" not in " ".join(draft.passages)
 
 
-def test_pubhealth_splits_its_article_into_sentences():
-    """Claims about one article share its document."""
+def test_pubhealth_splits_its_article_into_sentences_and_knows_four_labels():
+    """Claims about one article share its document; no side claims a damaged label."""
     row = SOUND["pubhealth"][1]
     one, two = read("pubhealth", [row, {**row, "claim_id": "10"}])
     assert isinstance(one, Draft)
     assert isinstance(two, Draft)
     assert ("One.", "Two!", "Three?") == one.passages
     assert one.documents == two.documents
-
-
-def test_pubhealth_knows_four_labels():
-    """Damaged labels reach the loader as they are, and no side claims them."""
     for label in ("", "-1", "snopes"):
         draft = only(read("pubhealth", [{**SOUND["pubhealth"][1], "label": label}]))
         assert label == draft.native_label
@@ -272,11 +270,12 @@ def test_scifact_gives_one_draft_a_document():
 
 
 def test_scifact_claims_without_evidence_are_the_middle_class():
-    """Their passages are the cited abstracts."""
+    """Their passages are the cited abstracts. Claims without a corpus are no fault."""
     row = {"id": 6, "claim": "C.", "evidence": {}, "cited_doc_ids": [32, 31]}
     draft = only(read("scifact", [row], 0, {"scifact/corpus.jsonl": ABSTRACTS}))
     assert ("6", ("Three.", "One.", "Two.")) == (draft.native_id, draft.passages)
     assert "middle" == SOURCE["scifact"].labels.side(draft.native_label or "")
+    assert () == only(read("scifact", [SOUND["scifact"][1]])).passages
 
 
 def test_scifact_reads_printed_arrays():
@@ -289,21 +288,12 @@ def test_scifact_reads_printed_arrays():
     assert [(2, "abstract", "missing_field")] == faults(outcomes)
 
 
-def test_scifact_without_a_corpus_has_no_evidence():
-    """Claims alone are no fault."""
-    assert () == only(read("scifact", [SOUND["scifact"][1]])).passages
-
-
-def test_claimdecomp_counts_a_paragraph_once():
-    """Justification first, then what the article adds; neither is no fault."""
+def test_claimdecomp_counts_a_paragraph_once_and_its_grades_have_sides():
+    """Justification first, then what the article adds; neither is no fault. Ends and middle."""
     row = SOUND["claimdecomp"][1]
     assert ("Two.", "One.") == only(read("claimdecomp", [row])).passages
     bare = {"example_id": "e", "claim": "C.", "label": "true", "full_article": None}
     assert () == only(read("claimdecomp", [bare])).passages
-
-
-def test_claimdecomp_grades_have_sides():
-    """The true end, the false end, and what lies between."""
     side = SOURCE["claimdecomp"].labels.side
     assert {"Supported"} == {side("true"), side("TRUE")}
     assert {"Refuted"} == {side(grade) for grade in ("pants-fire", "false", "barely-true")}
@@ -376,9 +366,8 @@ def test_fever_joins_the_annotated_sentences():
     assert () == only(bench("fever", 0, row, short)).passages
     nothing = {**row, "label": "NOT ENOUGH INFO", "evidence": [[[1, None, None, None]]]}
     assert () == only(bench("fever", 0, nothing)).documents
-    assert [(1, "evidence", "missing_field")] == faults(
-        bench("fever", 0, {**row, "evidence": [["x"]]})
-    )
+    bad = bench("fever", 0, {**row, "evidence": [["x"]]})
+    assert [(1, "evidence", "missing_field")] == faults(bad)
 
 
 def test_fever_symmetric_pairs_claim_and_sentence():
@@ -396,3 +385,259 @@ def test_coverbench_labels_are_truth_values():
     draft = only(bench("coverbench", 0, row))
     assert (("a | b", "One.", "Two."), "true") == (draft.passages, draft.native_label)
     assert [(1, "label", "missing_field")] == faults(bench("coverbench", 0, {**row, "label": 1}))
+
+
+NATIVE_TRAIN = "feverous/feverous_train_challenges.jsonl"
+NATIVE_DEV = "feverous/feverous_dev_challenges.jsonl"
+SENTENCE_DEV = "feverous_s/dev.json"
+PAGES = {
+    "feverous/feverous_wikiv1.db": MemoryPages(
+        parts={("Orla", "sentence_0"): "She met Bram.", ("Orla", "cell_0_1_1"): "1901"}
+    )
+}
+
+
+def native(number: int, *elements: str) -> Row:
+    """A row of the native FEVEROUS files."""
+    evidence = [{"content": list(elements), "context": {}}]
+    return {"id": number, "claim": f"Claim {number}.", "label": "SUPPORTS", "evidence": evidence}
+
+
+def reduced(number: int) -> Row:
+    """The same claim in ``feverous_s``."""
+    return {**SOUND["feverous"][1], "id": number, "claim": f"Claim {number}."}
+
+
+def both(name: str, corpora: MemoryCorpora, **readings: str) -> tuple[LoadedClaims, LoadedClaims]:
+    """The training corpus and the test set of one name."""
+    settings = LoadSettings(readings=readings, max_reject_share=1)
+    source, benchmark = SOURCE[name], BENCHMARK[name]
+    return (
+        load_source(source, benchmark, corpora, settings),
+        load_benchmark(benchmark, source, corpora, settings),
+    )
+
+
+def ids(loaded: LoadedClaims) -> list[str]:
+    """Native ids of the claims, sorted."""
+    return sorted(loaded.claims["native_id"])
+
+
+def test_the_reduced_dev_file_never_trains_beside_the_native_one():
+    """Its rows are rows of the native dev file, which is the test set."""
+    rows = {
+        NATIVE_TRAIN: [native(1, "Orla_sentence_0")],
+        NATIVE_DEV: [native(2, "Orla_sentence_0"), native(3, "Orla_cell_0_1_1")],
+        SENTENCE_DEV: [reduced(2)],
+    }
+    trained, tested = both("feverous", MemoryCorpora(rows, PAGES))
+    assert (["1"], ["2", "3"]) == (ids(trained), ids(tested))
+
+
+@pytest.mark.parametrize("train", [[], [native(1, "Orla_sentence_0")]], ids=["alone", "train"])
+def test_a_native_dev_file_without_its_pages_is_tested_by_the_reduced_one(train: list[Row]):
+    """Without the page database the reduced file has the only text of the test claims."""
+    rows = {NATIVE_DEV: [native(2, "Orla_sentence_0")], SENTENCE_DEV: [reduced(2)]}
+    rows |= {NATIVE_TRAIN: train} if train else {}
+    trained, tested = both("feverous", MemoryCorpora(rows))
+    assert [] == ids(trained)
+    assert ["feverous_s"] == tested.claims.drop_nulls("evidence")["subset"].to_list()
+
+
+def test_without_the_native_dev_file_the_reduced_one_is_split_as_before():
+    """It is then the only dev file, and both sides have a part of it."""
+    pages = [{**reduced(i), "evidence": f"Page {i}\tOne."} for i in range(60)]
+    trained, tested = both("feverous", MemoryCorpora({SENTENCE_DEV: pages}))
+    assert 60 == trained.claims.height + tested.claims.height
+    assert 0 < tested.claims.height < 30
+
+
+def test_the_pubhealth_excerpt_never_trains_beside_the_test_file():
+    """It does not say of which split its rows are: some may be test rows."""
+    _, row = SOUND["pubhealth"]
+    rows = {
+        "pubhealth/test.tsv": [row],
+        "pubhealth/tuning_excerpt.tsv": [row],
+        "pubhealth/train.tsv": [{**row, "claim_id": "10", "claim": "D."}],
+    }
+    trained, tested = both("pubhealth", MemoryCorpora(rows))
+    assert (["10"], ["9"]) == (ids(trained), ids(tested))
+
+
+def test_feverous_of_sentences_drops_each_claim_with_another_element():
+    """As the public selection was made: a title or cell in any evidence set is one too many."""
+    rows = {
+        NATIVE_TRAIN: [
+            native(1, "Orla_sentence_0"),
+            native(2, "Orla_sentence_0", "Orla_cell_0_1_1"),
+            native(3, "Orla_sentence_0", "Orla_title"),
+        ],
+        NATIVE_DEV: [native(4, "Orla_cell_0_1_1"), native(5, "Orla_sentence_0")],
+    }
+    corpora = MemoryCorpora(rows, PAGES)
+    assert (["1", "2", "3"], ["4", "5"]) == tuple(ids(one) for one in both("feverous", corpora))
+    trained, tested = both("feverous", corpora, feverous="sentences")
+    assert (["1"], ["5"]) == (ids(trained), ids(tested))
+    assert {("readings", "not_sentences_only")} == set(trained.drops["step", "reason"].rows())
+    for loaded in (trained, tested):
+        assert_conserved(loaded)
+    default, _ = both("feverous", corpora)
+    assert default.claims.filter(native_id="1").equals(trained.claims), "stored results stay valid"
+
+
+def test_a_row_that_a_reading_leaves_out_hides_no_other_file():
+    """A reduced row with its claim and text is kept; without the reading it is a repeat."""
+    row = {**reduced(1), "evidence": "Orla\tShe met Bram."}
+    rows = {
+        NATIVE_TRAIN: [native(1, "Orla_sentence_0", "Orla_title")],
+        "feverous_s/train.json": [row],
+    }
+    plain, _ = both("feverous", MemoryCorpora(rows, PAGES))
+    chosen, _ = both("feverous", MemoryCorpora(rows, PAGES), feverous="sentences")
+    assert [["1"], ["1"]] == [ids(plain), ids(chosen)]
+    assert ["repeated_across_files"] == plain.drops["reason"].to_list()
+    assert ["not_sentences_only"] == chosen.drops["reason"].to_list()
+    assert {"feverous_s"} == set(chosen.claims["subset"])
+
+
+def repeated(loaded: LoadedClaims) -> list[tuple[str, str]]:
+    """Reason of each drop, and the native id of the claim that it repeats."""
+    kept = loaded.claims.select("native_id", matched_claim_id="claim_id")
+    return loaded.drops.join(kept, on="matched_claim_id").select("reason", "native_id").rows()
+
+
+@pytest.mark.parametrize("readings", [{}, {"feverous": "sentences"}], ids=["default", "sentences"])
+def test_a_claim_of_the_native_and_the_reduced_file_is_read_once(readings: dict[str, str]):
+    """The native row stays though their evidence differs; claims of one file alone stay, too."""
+    rows = {
+        NATIVE_TRAIN: [native(1, "Orla_sentence_0"), native(2, "Orla_sentence_0")],
+        "feverous_s/train.json": [reduced(1), reduced(3), {**reduced(2), "claim": "Another."}],
+    }
+    trained, _ = both("feverous", MemoryCorpora(rows, PAGES), **readings)
+    assert [None, None, "feverous_s", "feverous_s"] == trained.claims["subset"].to_list()
+    assert ["1", "2", "3", "2"] == trained.claims["native_id"].to_list()
+    assert [("repeated_across_files", "1")] == repeated(trained)
+    assert_conserved(trained)
+
+
+def test_without_the_pages_the_reduced_file_gives_the_claim():
+    """The native row has no text then: it is dropped for that, and the reduced one stays."""
+    rows = {NATIVE_TRAIN: [native(1, "Orla_sentence_0")], "feverous_s/train.json": [reduced(1)]}
+    trained, _ = both("feverous", MemoryCorpora(rows))
+    assert [("1", "feverous_s")] == trained.claims["native_id", "subset"].rows()
+    assert ["evidence_unavailable"] == trained.drops["reason"].to_list()
+
+
+def test_parts_of_a_corpus_may_share_an_id_and_a_claim():
+    """WiCE's two granularities are different rows: the part tells them apart."""
+    _, row = SOUND["wice"]
+    rows = {
+        "wice/claim/train.jsonl": [row],
+        "wice/non_supported_tokens/train.jsonl": [{**row, "evidence": ["Something else."]}],
+    }
+    trained, _ = both("wice", MemoryCorpora(rows))
+    assert ["claim", "non_supported_tokens"] == trained.claims["subset"].to_list()
+
+
+def training(name: str, rows: Mapping[str, Sequence[Row]], **readings: str) -> LoadedClaims:
+    """The training corpus of a name that shares no file with a test set."""
+    settings = LoadSettings(readings=readings, max_reject_share=1)
+    return load_source(SOURCE[name], None, MemoryCorpora(rows), settings)
+
+
+def scifact(evidence: dict[str, list[dict[str, object]]]) -> LoadedClaims:
+    row = {**SOUND["scifact"][1], "evidence": evidence}
+    corpus = [{"doc_id": n, "title": "T", "abstract": ["One.", "Two."]} for n in (31, 32)]
+    rows = {"scifact/claims_train.jsonl": [row], "scifact/corpus.jsonl": corpus}
+    return training("scifact", rows, scifact="rationales")
+
+
+def test_scifact_of_rationales_gives_each_rationale_the_whole_abstract():
+    """Two rationales in one abstract are two rows; a bad pair is one reject, not several."""
+    support = {"sentences": [0], "label": "SUPPORT"}
+    loaded = scifact({"31": [support, {**support, "sentences": [1]}], "32": [support]})
+    assert ["5:31:0", "5:31:1", "5:32:0"] == ids(loaded)
+    assert {"One.\nTwo."} == set(loaded.claims["evidence"])
+    bad = scifact({"31": [support, {**support, "sentences": [9]}], "32": [support]})
+    assert (["5:32:0"], 1) == (ids(bad), bad.rejects.height)
+    assert ["middle_class"] == scifact({}).drops["reason"].to_list()
+
+
+def test_ambifc_of_passages_keeps_each_line():
+    """The default joins the two passages of a page; the reading does not."""
+    _, row = SOUND["ambifc"]
+    rows = {"ambifc/train.certain.jsonl": [row, {**row, "wiki_passage": "Three."}]}
+    assert ["One.\nTwo.\nThree."] == training("ambifc", rows).claims["evidence"].to_list()
+    single = training("ambifc", rows, ambifc="passages")
+    assert {"One.\nTwo.", "Three."} == set(single.claims["evidence"])
+    assert_conserved(single)
+
+
+def test_faviq_of_positive_passages_reads_train_alone():
+    """The passage without the answer and the dev split are left out; no passage: no evidence."""
+    _, row = SOUND["faviq_a"]
+    bare = {**row, "id": "q2", "claim": "d", "positive_evidence": None}
+    rows = {"faviq/train.jsonl": [row, bare], "faviq/dev.jsonl": [{**row, "id": "q3"}]}
+    loaded = training("faviq_a", rows, faviq_a="positive")
+    assert (["q1"], ["One."]) == (ids(loaded), loaded.claims["evidence"].to_list())
+    assert ["evidence_unavailable"] == loaded.drops["reason"].to_list()
+
+
+def test_fever_of_the_paper_test_leaves_fever_symmetric_out():
+    """One file of two; the list of claims for decontamination stays."""
+    symmetric = {"id": "1", "sentence1": "Orla met Bram.", "sentence2": "They met."}
+    symmetric["gold_label"] = "SUPPORTS"
+    native_row = {"id": 2, "claim": "C.", "label": "SUPPORTS", "evidence": [[[1, 1, "Orla", 0]]]}
+    rows = {
+        "fever_symmetric/fever_symmetric_dev.jsonl": [symmetric],
+        "fever/paper_test.jsonl": [native_row],
+        "fever/paper_dev.jsonl": [{**native_row, "id": 3}],
+    }
+
+    def loaded(**readings: str) -> list[str]:
+        settings = LoadSettings(readings=readings)
+        return ids(load_benchmark(BENCHMARK["fever"], None, MemoryCorpora(rows), settings))
+
+    assert ["2", "3", "fever_symmetric-1"] == loaded()
+    assert ["2", "3"] == loaded(fever="paper_test")
+
+
+def test_hover_trains_on_train_and_tests_on_dev():
+    """With its train file on disk, all of train trains and all of dev tests: the paper's 18,171."""
+    _, row = SOUND["hover"]
+    many = [{**row, "uid": str(number), "claim": f"Claim {number}."} for number in range(40)]
+    rows = {
+        "hover/hover_train_release_v1.1.json": many[:30],
+        "hover/hover_dev_release_v1.1.json": many[30:],
+    }
+    pages = {"hover/wiki_wo_links.db": MemoryPages({"Orla": ["One."]})}
+    trained, tested = both("hover", MemoryCorpora(rows, pages))
+    assert (30, 10) == (trained.claims.height, tested.claims.height)
+
+
+WITH_READINGS = [one for one in MEMBERS if one.readings]
+
+
+def test_every_reading_differs_and_says_how():
+    """Each changes the reader or the files; the shipped settings name all corpora with one."""
+    for corpus in WITH_READINGS:
+        assert len(corpus.readings) == len({one.name for one in corpus.readings})
+        for one in corpus.readings:
+            assert one.description
+            assert one.read is not None or one.without
+            assert set(one.without) <= set(corpus.files)
+    shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
+    settings = LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
+    assert {one.name for one in WITH_READINGS} == settings.readings.keys()
+
+
+def test_an_unknown_reading_is_refused_with_those_there_are():
+    """By the loader, and already by the run's configuration."""
+    files = MemoryCorpora({})
+    wrong_name = LoadSettings(readings={"feverous": "sentence"})
+    with pytest.raises(ConfigError, match=r"'sentence'.* sentences"):
+        load_source(SOURCE["feverous"], None, files, wrong_name)
+    assert {"feverous": "sentences"} == LoadConfig(readings={"feverous": "sentences"}).readings
+    for wrong in ({"feverous": "sentence"}, {"feverus": "sentences"}):
+        with pytest.raises(ValidationError, match="feverous: sentences"):
+            LoadConfig(readings=wrong)

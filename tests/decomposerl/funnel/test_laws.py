@@ -1,4 +1,4 @@
-"""Laws that every stage and step of the funnel's catalogue obeys, whatever the frame."""
+"""Laws of every stage of the funnel, also where its searches are split into tasks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,19 +10,31 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from decomposerl import schemas
-from decomposerl.errors import ConservationError
+from decomposerl.errors import ConfigError, ConservationError
 from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.funnel.lineage import BEFORE, column_origins
+from decomposerl.funnel.settings import (
+    DecontaminationSettings,
+    DedupSettings,
+    SelectionSettings,
+    TaskSettings,
+)
 from decomposerl.funnel.step import StageResult, with_decided
+from decomposerl.ports import Tasks
+from decomposerl.schemas import DEDUPLICATED, SILVER_DECOMPOSED
 from decomposerl.table import Table
 from fakes import (
     BagOfWordsEmbedder,
     CapitalisedWords,
+    MemoryArrays,
     ScriptedDecomposer,
     ScriptedVerifier,
+    ShuffledMapper,
     WordCounter,
 )
+from perf.frames import band_frame, benchmark_frame
+from perf.inputs import synthetic_claims
 from strategies import FRAME_LAW, example_row, frame_of, frames
 
 ENGINES_ASKED = (
@@ -52,37 +64,23 @@ def training(frame: pl.DataFrame) -> StageResult:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage with its engines: the table it reads, the one it fills, its drop reasons.
-
-    ``idempotent`` says that its own survivors survive it again.
-    """
+    """A stage with its engines; where it is idempotent, its own survivors survive it again."""
 
     reads: Table
     fills: Table
+    reasons: str
     run: Callable[[pl.DataFrame], StageResult]
-    reasons: frozenset[str]
     idempotent: bool = True
 
 
-def stage_of(
-    reads: Table,
-    fills: Table,
-    reasons: str,
-    run: Callable[[pl.DataFrame], StageResult],
-    *,
-    idempotent: bool = True,
-) -> Stage:
-    return Stage(reads, fills, run, frozenset(reasons.split()), idempotent)
-
-
 STAGES = {
-    "rule_filtered": stage_of(
+    "rule_filtered": Stage(
         schemas.CLAIMS,
         schemas.RULE_FILTERED,
         "too_few_passages too_few_tokens too_many_tokens paraphrased_evidence too_few_entities",
         lambda frame: catalogue.rule_filter(frame, RULES, WordCounter(), CapitalisedWords()),
     ),
-    "difficulty_band": stage_of(
+    "difficulty_band": Stage(
         schemas.RULE_FILTERED,
         schemas.DIFFICULTY_BAND,
         "too_easy likely_mislabelled",
@@ -90,13 +88,13 @@ STAGES = {
             frame, settings.DifficultySettings(), ScriptedVerifier()
         ),
     ),
-    "deduplicated": stage_of(
+    "deduplicated": Stage(
         schemas.DIFFICULTY_BAND,
         schemas.DEDUPLICATED,
         "lexical_duplicate semantic_duplicate",
         lambda frame: catalogue.deduplicate(frame, settings.DedupSettings(), BagOfWordsEmbedder()),
     ),
-    "decontaminated": stage_of(
+    "decontaminated": Stage(
         schemas.DEDUPLICATED,
         schemas.DECONTAMINATED,
         "exact_match lexical_match semantic_match",
@@ -104,7 +102,7 @@ STAGES = {
             frame, HOLDOUTS, settings.DecontaminationSettings(), BagOfWordsEmbedder()
         ),
     ),
-    "silver_decomposed": stage_of(
+    "silver_decomposed": Stage(
         schemas.DECONTAMINATED,
         schemas.SILVER_DECOMPOSED,
         "no_silver_answer too_few_questions",
@@ -112,7 +110,7 @@ STAGES = {
             frame, settings.SilverSettings(), ScriptedDecomposer()
         ),
     ),
-    "training_claims": stage_of(
+    "training_claims": Stage(
         schemas.SILVER_DECOMPOSED,
         schemas.TRAINING_CLAIMS,
         "not_selected",
@@ -133,11 +131,7 @@ def test_every_stage_of_the_catalogue_is_under_the_laws():
 @FRAME_LAW
 @given(st.data())
 def test_a_stage_keeps_or_drops_each_row_once_and_says_why(stage: Stage, data: st.DataObject):
-    """Kept rows stay in order and as they came in; its own survivors survive it again.
-
-    It adds columns and counts uncounted tokens; it edits nothing that it passes on. Each drop
-    names the stage, a reason of its list, the number, the bound and the engine.
-    """
+    """Kept rows stay in order and unedited; a drop names stage, reason, number, bound, engine."""
     frame = data.draw(frames(stage.reads))
     result = stage.run(frame)
     assert [] == conservation_errors(frame, result.kept, result.drops)
@@ -150,7 +144,7 @@ def test_a_stage_keeps_or_drops_each_row_once_and_says_why(stage: Stage, data: s
     assert_frame_equal(before, kept)
     drops = schemas.DROPS.conform(result.drops)
     assert set(drops["stage"]) <= {stage.fills.name}
-    assert set(drops["reason"]) <= stage.reasons
+    assert set(drops["reason"]) <= {*stage.reasons.split()}
     assert drops.filter(pl.col("threshold").is_null()).is_empty()
     judged = drops.filter(pl.col("reason") != "no_silver_answer")
     assert judged.filter(pl.col("value").is_null()).is_empty()
@@ -187,10 +181,8 @@ def test_every_origin_is_a_column_of_a_table_before():
     """Each stage of the funnel has origins for all its columns, and none is invented."""
     assert {*catalogue.STAGES, "training_claims_random"} == set(BEFORE)
     columns = {stage.fills.name: set(stage.fills.schema) for stage in STAGES.values()}
-    columns |= {
-        "claims": set(schemas.CLAIMS.schema),
-        "diversity_selected": set(schemas.DIVERSITY_SELECTED.schema),
-    }
+    for table in (schemas.CLAIMS, schemas.DIVERSITY_SELECTED):
+        columns[table.name] = set(table.schema)
     for stage in BEFORE:
         origins = column_origins(stage)
         assert set(origins) == columns.get(stage, set(schemas.TRAINING_CLAIMS.schema))
@@ -251,7 +243,7 @@ def test_the_training_set_may_be_assembled_in_batches(frame: pl.DataFrame, cut: 
 COMPARING = {
     "deduplicated": STAGES["deduplicated"],
     "decontaminated": STAGES["decontaminated"],
-    "diversity_selected": stage_of(
+    "diversity_selected": Stage(
         schemas.SILVER_DECOMPOSED,
         schemas.DIVERSITY_SELECTED,
         "",
@@ -279,10 +271,115 @@ def test_a_stage_that_compares_claims_needs_few_of_their_columns(stage: Stage, d
 
 def test_rows_that_a_stage_decided_about_must_come_back():
     """A row that is gone, or in another place, is an error and not a silent loss."""
-    frame = frame_of(
-        schemas.CLAIMS, [example_row(), example_row(claim="b"), example_row(claim="c")]
-    )
+    frame = frame_of(schemas.CLAIMS, [example_row(claim=claim) for claim in "abc"])
     with pytest.raises(ConservationError, match="1 kept rows"):
         list(with_decided([frame[:2]], frame))
     with pytest.raises(ConservationError, match="places"):
         list(with_decided([frame], frame.reverse()))
+
+
+CLAIMS = synthetic_claims(1_600)
+SMALL = {"task_memory_mb": 1}  # joins over 1,428 claims are split, vectors into blocks of 24
+
+
+@dataclass
+class CountedMapper:
+    """A shuffled mapper that counts its batches."""
+
+    engine: str = "counted"
+    batches: int = 0
+
+    def map(self, function, batches):  # noqa: ANN001 - the port's
+        """As the port's."""
+        every = [*batches]
+        self.batches += len(every)
+        return ShuffledMapper(len(every)).map(function, every)
+
+
+def counted() -> tuple[Tasks, CountedMapper, MemoryArrays]:
+    mapper, arrays = CountedMapper(), MemoryArrays()
+    return Tasks(mapper, arrays, threads=1), mapper, arrays
+
+
+def frame(claims: list[str] = CLAIMS) -> pl.DataFrame:
+    return band_frame(claims, [("hover", "wice")[row % 2] for row in range(len(claims))])
+
+
+def deduplicated(settings: dict[str, object], tasks: Tasks | None) -> StageResult:
+    given = DedupSettings.model_validate(settings)
+    return catalogue.deduplicate(frame(), given, BagOfWordsEmbedder(), tasks)
+
+
+def decontaminated(settings: dict[str, object], tasks: Tasks | None) -> StageResult:
+    tests = benchmark_frame("tests", [*CLAIMS[40:80], *synthetic_claims(60, seed=8)])
+    given = DecontaminationSettings.model_validate(settings)
+    claims = DEDUPLICATED.conform(frame())
+    return catalogue.decontaminate(claims, tests, given, BagOfWordsEmbedder(), tasks)
+
+
+@pytest.mark.parametrize("stage", [deduplicated, decontaminated])
+def test_a_split_stage_gives_the_same_frames(
+    stage: Callable[[dict[str, object], Tasks | None], StageResult],
+):
+    """Kept rows, drops with matches and engines, and close decisions; nothing stays stored."""
+    tasks, mapper, arrays = counted()
+    whole, split = stage({}, None), stage(SMALL, tasks)
+    assert_frame_equal(whole.kept, split.kept)
+    assert_frame_equal(whole.drops, split.drops)
+    assert (whole.engines, whole.close) == (split.engines, split.close)
+    assert whole.drops["step"].n_unique() >= 2
+    assert mapper.batches > 50
+    assert arrays.groups == {}
+
+
+def test_what_fits_is_not_split():
+    """With the memory that is every stage's default the small pool is for one process."""
+    tasks, mapper, _ = counted()
+    deduplicated({}, tasks)
+    decontaminated({}, tasks)
+    assert mapper.batches == 0
+    every = (DedupSettings, DecontaminationSettings, SelectionSettings)
+    assert all(issubclass(one, TaskSettings) for one in every)
+    assert TaskSettings().task_memory_mb == 8_000
+
+
+def selected(settings: dict[str, object], tasks: Tasks | None) -> catalogue.SelectedClaims:
+    silver = frame(CLAIMS[:400]).with_columns(
+        questions=pl.lit(["Who?", "When?"]), n_star=pl.lit(2, dtype=pl.Int64())
+    )
+    given = SelectionSettings.model_validate({"budget_per_label": 60, **settings})
+    rows = SILVER_DECOMPOSED.conform(silver)
+    return catalogue.select_diverse(rows, given, BagOfWordsEmbedder(), tasks)
+
+
+def test_cells_that_are_loaded_one_by_one_are_selected_alike():
+    """Each cell's vectors alone are in memory; the picks do not change."""
+    whole, split = selected({}, None), selected(SMALL, counted()[0])
+    assert_frame_equal(whole.kept, split.kept)
+    assert_frame_equal(whole.cells, split.cells)
+    assert split.certified == {}
+
+
+def test_a_large_cell_is_picked_in_two_rounds_and_certified():
+    """Every budget is filled, f(S) is near the greedy's, and each ratio holds for it."""
+    whole, split = selected({}, None), selected({"exact_cell": 40}, counted()[0])
+    assert whole.cells["selected"].equals(split.cells["selected"])
+    assert set(split.certified) == set(whole.cells["bucket"])
+    ratios = split.cells["objective"] / whole.cells["objective"]
+    assert ratios.min() > 0.9
+    assert all(0.3 < certified <= 1 for certified in split.certified.values())
+    assert (ratios + 1e-9 >= pl.Series([split.certified[b] for b in split.cells["bucket"]])).all()
+
+
+def test_the_approximate_engine_says_its_recall():
+    """By an explicit setting only; the share of the duplicates that it finds is measured."""
+    settings = {**SMALL, "semantic_engine": "approximate", "recall_sample": 500}
+    done, exact = deduplicated(settings, counted()[0]), deduplicated({}, None)
+    engine = done.engines["semantic_duplicates"]
+    assert "approximate cosine (faiss, 32 of" in engine
+    assert "recall 1.0000 (95 % interval 0." in engine or "recall 0.9" in engine
+    assert "among 500 sampled rows" in engine
+    assert abs(done.kept.height - exact.kept.height) < 40
+    assert not done.drops["engine"].str.contains("recall").any()
+    with pytest.raises(ConfigError, match="needs tasks"):
+        deduplicated(settings, None)

@@ -16,9 +16,22 @@ from pydantic import ValidationError
 
 from decomposerl import schemas
 from decomposerl.claims.paper_counts import PAPER_TOTAL
-from decomposerl.funnel import selector_comparison
 from decomposerl.funnel.catalogue import select_diverse
 from decomposerl.funnel.selection import label_source_cells, quotas
+from decomposerl.funnel.selector_comparison import (
+    BINS,
+    MOST_ISOLATED,
+    NEIGHBOURS,
+    PAPER_BUDGET,
+    PAPER_POOL,
+    Pool,
+    SelectorComparison,
+    compare_selectors,
+    entropy_bits,
+    grid_bins,
+    isolation,
+    principal_plane,
+)
 from decomposerl.funnel.settings import SelectionSettings, SelectorStudySettings
 from decomposerl.reports.stage_page import cells_markdown, selection_totals
 from fakes import BagOfWordsEmbedder
@@ -79,10 +92,7 @@ def test_quotas_by_example():
 @FRAME_LAW
 @given(frames(schemas.SILVER_DECOMPOSED, 20), st.integers(0, 6))
 def test_selection_fills_each_label_and_orders_each_cell(frame: pl.DataFrame, budget: int):
-    """Kept rows conform, stay in order, and fill min(budget, available) of each label.
-
-    Within a cell the ranks count from 0, gains never grow along them and sum to f(S).
-    """
+    """Kept rows stay in order and fill each label; a cell's gains never grow and sum to f(S)."""
     chosen = select_diverse(frame, SelectionSettings(budget_per_label=budget), BagOfWordsEmbedder())
     kept = schemas.DIVERSITY_SELECTED.conform(chosen.kept)
     ids = set(kept["claim_id"])
@@ -118,10 +128,7 @@ def mixed_frame() -> pl.DataFrame:
 
 @pytest.mark.parametrize("selector", OTHERS)
 def test_every_selector_keeps_the_quotas_whatever_the_threads(selector: str):
-    """The selector changes who is chosen, never how many; engines are asked once.
-
-    One thread and four select the same rows with the same gains, cell by cell.
-    """
+    """It changes who is chosen, never how many; engines are asked once; threads change nothing."""
     embedders = BagOfWordsEmbedder(), BagOfWordsEmbedder()
     one, four = (
         select_diverse(
@@ -156,14 +163,11 @@ def test_a_cell_says_how_near_its_claims_are_to_the_selection():
 
 def test_the_totals_weigh_each_cell_by_its_claims():
     """The largest cell's matrix, shares over all claims, and a line a cell in the table."""
-    cells = select_diverse(
-        mixed_frame(), SelectionSettings(budget_per_label=20), BagOfWordsEmbedder()
-    ).cells
+    chosen = SelectionSettings(budget_per_label=20)
+    cells = select_diverse(mixed_frame(), chosen, BagOfWordsEmbedder()).cells
     totals = selection_totals(cells)
-    assert (40, round(40 * 40 * 4 / 1e6, 4)) == (
-        totals["largest_cell"],
-        totals["largest_cell_matrix_mb"],
-    )
+    assert 40 == totals["largest_cell"]
+    assert round(40 * 40 * 4 / 1e6, 4) == totals["largest_cell_matrix_mb"]
     assert pytest.approx(cells["objective"].sum(), abs=1e-3) == totals["objective"]
     assert pytest.approx(totals["objective"] / 124, abs=1e-3) == totals["mean_cover"]
     assert cells["evaluations"].sum() == totals["evaluations"]
@@ -179,17 +183,13 @@ def test_no_rows_give_no_cells():
     assert {0} == set(selection_totals(chosen.cells).values())
 
 
-def unit(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-
-
 def clustered(rows: int, seed: int = 3, dimensions: int = 12) -> NDArray[np.float32]:
     """Twelve clusters; every fiftieth row is in none."""
     rng = np.random.default_rng(seed)
     centres = 2 * rng.normal(size=(12, dimensions)) + 1
     vectors = centres[np.arange(rows) % 12] + 0.6 * rng.normal(size=(rows, dimensions))
     vectors[::50] = 5 * rng.normal(size=(len(vectors[::50]), dimensions))
-    return unit(vectors)
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 def claims(rows: int) -> pl.DataFrame:
@@ -204,55 +204,37 @@ def claims(rows: int) -> pl.DataFrame:
     )
 
 
-def compared(rows: int = 300, **settings: object) -> selector_comparison.SelectorComparison:
+def compared(rows: int = 300, **settings: object) -> SelectorComparison:
     """A clock's reading is 1 (wall) or 10 (cores) more each time it is read."""
     ticks = {"seconds": itertools.count(0, 1), "core_seconds": itertools.count(0, 10)}
     chosen = SelectorStudySettings.model_validate(
         {"selectors": OTHERS, "seeds": 2, "threads": 1, **settings}
     )
     clocks = {name: partial(next, counted) for name, counted in ticks.items()}
-    return selector_comparison.compare_selectors(
-        clustered(rows), claims(rows), chosen, "made up", clocks
-    )
-
-
-def nearest_distances(
-    vectors: NDArray[np.float32], rows: list[int], picks: list[int]
-) -> list[float]:
-    exact = vectors.astype(np.float64)
-    return [min(1 - float(exact[row] @ exact[pick]) for pick in picks) for row in rows]
+    return compare_selectors(clustered(rows), claims(rows), chosen, "made up", clocks)
 
 
 def test_every_measure_equals_a_plain_loop():
     """Bins, distances of the sample, share of isolated picks and entropy, pick by pick."""
     vectors, sources = clustered(240), claims(240)["source"].to_list()
-    pool = selector_comparison.Pool.of(vectors, sources, sample=90, seed=5)
+    pool = Pool.of(vectors, sources, sample=90, seed=5)
     picks = np.random.default_rng(1).permutation(240)[:40]
     found = pool.measures(picks, pool.distances(picks))
     chosen, sample = picks.tolist(), pool.sample.tolist()
     assert 90 == len(set(sample))
 
-    distances = nearest_distances(vectors, sample, chosen)
+    exact = vectors.astype(np.float64)
+    distances = [min(1 - float(exact[row] @ exact[pick]) for pick in chosen) for row in sample]
     assert pytest.approx(distances, abs=1e-6) == pool.distances(picks).tolist()
     assert pytest.approx(float(np.median(distances)), abs=1e-6) == found.distance_median
     assert pytest.approx(float(np.percentile(distances, 95)), abs=1e-6) == found.distance_95
 
-    exact = vectors.astype(np.float64)
     far = [
-        sum(
-            sorted(1 - float(exact[i] @ exact[j]) for j in range(240) if j != i)[
-                : selector_comparison.NEIGHBOURS
-            ]
-        )
+        sum(sorted(1 - float(exact[i] @ exact[j]) for j in range(240) if j != i)[:NEIGHBOURS])
         for i in range(240)
     ]
-    outer = sorted(range(240), key=lambda row: -far[row])[
-        : round(selector_comparison.MOST_ISOLATED * 240)
-    ]
-    assert (
-        pytest.approx([one / selector_comparison.NEIGHBOURS for one in far], abs=1e-6)
-        == selector_comparison.isolation(vectors).tolist()
-    )
+    outer = sorted(range(240), key=lambda row: -far[row])[: round(MOST_ISOLATED * 240)]
+    assert pytest.approx([one / NEIGHBOURS for one in far], abs=1e-6) == isolation(vectors).tolist()
     assert {*outer} == {*np.flatnonzero(pool.isolated).tolist()}
     assert pytest.approx(100 * len({*outer} & {*chosen}) / 40) == found.isolated
 
@@ -270,9 +252,7 @@ def test_the_plane_is_that_of_the_singular_vectors():
     vectors = clustered(200)
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    for found, expected in zip(
-        selector_comparison.principal_plane(vectors).T, axes[:2] @ centred.T, strict=True
-    ):
+    for found, expected in zip(principal_plane(vectors).T, axes[:2] @ centred.T, strict=True):
         sign = np.sign(found @ expected)
         assert pytest.approx(expected.tolist(), abs=1e-4) == (sign * found).tolist()
 
@@ -281,29 +261,19 @@ def test_a_grid_has_fifty_bins_a_side():
     """Equal widths between least and greatest value, the greatest in the last bin."""
     line = np.linspace(-3, 5, 1_000)
     plane = np.stack((line, line[::-1]), axis=1).astype(np.float32)
-    rows = [
-        divmod(one, selector_comparison.BINS)
-        for one in selector_comparison.grid_bins(plane).tolist()
-    ]
-    expected = [
-        min(int((x + 3) / 8 * selector_comparison.BINS + 1e-6), selector_comparison.BINS - 1)
-        for x in line
-    ]
+    rows = [divmod(one, BINS) for one in grid_bins(plane).tolist()]
+    expected = [min(int((x + 3) / 8 * BINS + 1e-6), BINS - 1) for x in line]
     apart = [abs(column - other) for (column, _), other in zip(rows, expected, strict=True)]
     assert max(apart) <= 1  # a border, rounded
     assert sum(apart) < 5
-    assert (
-        {*range(selector_comparison.BINS)}
-        == {column for column, _ in rows}
-        == {line for _, line in rows}
-    )
-    assert (0, selector_comparison.BINS - 1) == rows[0]
-    assert (selector_comparison.BINS - 1, 0) == rows[-1]
+    assert {*range(BINS)} == {column for column, _ in rows} == {line for _, line in rows}
+    assert (0, BINS - 1) == rows[0]
+    assert (BINS - 1, 0) == rows[-1]
 
 
 def test_entropy_is_in_bits():
     """Of n equally frequent names, log2 n."""
-    found = [selector_comparison.entropy_bits(list(names)) for names in ("", "aaa", "abab", "abcd")]
+    found = [entropy_bits(list(names)) for names in ("", "aaa", "abab", "abcd")]
     assert pytest.approx([0, 0, 1, 2]) == found
 
 
@@ -311,7 +281,7 @@ def test_the_same_quotas_hold_for_every_selector():
     """Equal numbers from every cell, so equal entropy; the table conforms."""
     done = compared()
     here = schemas.SELECTOR_STUDY.conform(done.table).filter(origin="here")
-    budget = round(selector_comparison.PAPER_BUDGET / selector_comparison.PAPER_POOL * 150)
+    budget = round(PAPER_BUDGET / PAPER_POOL * 150)
     cells = label_source_cells(claims(300), budget)
     budgets = {(one["label"], one["source"]): one["budget"] for one in cells.to_dicts()}
     for picks in done.picks.values():
@@ -333,7 +303,7 @@ def test_the_papers_rows_are_as_printed():
         "largest_seconds", "seconds",
     ).rows()  # fmt: skip
     assert {"text-embedding-3-large"} == set(paper["engine"])
-    assert PAPER_TOTAL.deduplicated == selector_comparison.PAPER_POOL
+    assert PAPER_TOTAL.deduplicated == PAPER_POOL
 
 
 def test_isolated_claims_attract_farthest_point_alone():

@@ -1,4 +1,4 @@
-"""Each step by example: the bound itself, what lies beyond it, and what the drop says."""
+"""Each step by example, and deduplication asked again from its pairs."""
 
 from statistics import NormalDist
 
@@ -11,10 +11,23 @@ from polars.testing import assert_frame_equal
 from tokenizers import ByteLevelBPETokenizer
 
 from decomposerl import schemas
-from decomposerl.errors import ConservationError, EngineError
+from decomposerl.errors import ConfigError, ConservationError, EngineError
 from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.silver import distinct_questions
 from decomposerl.funnel.step import StageResult
+from decomposerl.kernels.matches import Pairs, exact_threshold, keep_first_of_pairs
+from decomposerl.kernels.text_scan import words
+from decomposerl.reports.rethreshold import (
+    DedupDecision,
+    DedupRun,
+    Thresholds,
+    decide_again,
+    disagreements,
+    rethreshold_text,
+    rethresholded,
+)
+from decomposerl.table import Table
+from exact_cosines import exact_cosines
 from fakes import (
     BagOfWordsEmbedder,
     CapitalisedWords,
@@ -33,6 +46,10 @@ def fates(result: StageResult) -> dict[int, Fate]:
     """Row number to reason, value and threshold of every drop."""
     columns = result.drops.select("claim_id", "reason", "value", "threshold").rows()
     return {int(claim, 16): (reason, value, bound) for claim, reason, value, bound in columns}
+
+
+def known(*claims: str, table: Table = schemas.DIFFICULTY_BAND) -> pl.DataFrame:
+    return frame_of(table, [example_row(claim=claim) for claim in claims])
 
 
 def passages(*texts: str) -> dict[str, object]:
@@ -82,6 +99,11 @@ def test_the_overlap_rule_can_be_switched_off():
     assert [1.0] == result.kept["overlap"].to_list()
 
 
+def banded(frame: pl.DataFrame, probabilities: dict[str, float]) -> StageResult:
+    verifier = ScriptedVerifier(probabilities)
+    return catalogue.difficulty_band(frame, settings.DifficultySettings(), verifier)
+
+
 def test_the_difficulty_band_includes_its_bounds():
     """Confidence is P for Supported and 1 - P for Refuted; 0.3 and 0.8 stay."""
     probability = {"a": 0.3, "b": 0.8, "c": 0.81, "d": 0.29, "e": 0.7, "f": 0.2, "g": 0.1}
@@ -89,11 +111,7 @@ def test_the_difficulty_band_includes_its_bounds():
         example_row(claim=claim, label="Refuted" if claim in "efg" else "Supported")
         for claim in probability
     ]
-    result = catalogue.difficulty_band(
-        frame_of(schemas.RULE_FILTERED, rows),
-        settings.DifficultySettings(),
-        ScriptedVerifier(probability),
-    )
+    result = banded(frame_of(schemas.RULE_FILTERED, rows), probability)
     assert fates(result) == {
         2: ("too_easy", 0.81, 0.8),
         3: ("likely_mislabelled", 0.29, 0.3),
@@ -106,11 +124,8 @@ def test_the_difficulty_band_includes_its_bounds():
 @pytest.mark.parametrize("probability", [float("nan"), -0.1, 1.1])
 def test_a_verifier_that_gives_no_probability_stops_the_stage(probability: float):
     """A broken engine is an error of the run, never a drop."""
-    frame = frame_of(schemas.RULE_FILTERED, [example_row(claim="a")])
     with pytest.raises(EngineError, match="scripted-verifier"):
-        catalogue.difficulty_band(
-            frame, settings.DifficultySettings(), ScriptedVerifier({"a": probability})
-        )
+        banded(known("a", table=schemas.RULE_FILTERED), {"a": probability})
 
 
 @pytest.mark.parametrize("engine", ["exact", "minhash_verified", "minhash"])
@@ -150,6 +165,12 @@ def test_paraphrases_leave_after_lexical_duplicates():
     assert 0.7 <= value < 1
 
 
+def unlabelled(*rows: dict[str, object]) -> pl.DataFrame:
+    """Claims of a test set without labels."""
+    claims = frame_of(schemas.CLAIMS, [*rows]).with_columns(label=pl.lit(None, pl.String()))
+    return schemas.BENCHMARK_CLAIMS.conform(claims)
+
+
 def at_cosine(cosine: float) -> list[float]:
     """A vector with this cosine to the first axis."""
     return [cosine, (1 - cosine**2) ** 0.5, 0.0]
@@ -159,12 +180,7 @@ def test_decisions_within_rounding_of_a_threshold_are_counted():
     """Either side of each bound counts, the bound itself too; what lies further off does not."""
     bounds = [0.3, 0.8, 0.2999995, 0.8000005, 0.3000005, 0.301, 0.5]
     listed = dict(zip("abcdefg", bounds, strict=True))
-    rows = [example_row(claim=claim, label="Supported") for claim in listed]
-    found = catalogue.difficulty_band(
-        frame_of(schemas.RULE_FILTERED, rows),
-        settings.DifficultySettings(),
-        ScriptedVerifier(listed),
-    )
+    found = banded(known(*listed, table=schemas.RULE_FILTERED), listed)
     assert {"difficulty": 5} == found.close
     assert 5 == found.kept.height
 
@@ -174,7 +190,7 @@ def test_a_claim_just_below_the_cosine_stays_and_removes_its_own_paraphrases():
     just_below = at_cosine(0.7 - 4e-7)
     beside = [just_below[0] * 0.5, just_below[1], 0.1]  # near the second claim, not the first
     listed = {"one": [1, 0, 0], "two": just_below, "three": beside, "four": [0, 0, 1]}
-    frame = frame_of(schemas.DIFFICULTY_BAND, [example_row(claim=claim) for claim in listed])
+    frame = known(*listed)
     found = catalogue.deduplicate(frame, settings.DedupSettings(), ScriptedEmbedder(listed))
     assert [f"{1:016x}"] == found.drops["matched_claim_id"].to_list()
     assert [f"{2:016x}"] == found.drops["claim_id"].to_list()
@@ -185,12 +201,8 @@ def test_a_claim_just_below_the_cosine_stays_and_removes_its_own_paraphrases():
 def test_close_leaks_are_counted_and_decided_at_the_threshold(off: float, left: int):
     """A leak is a cosine of 0.90 or more, however the search finds out what is close."""
     listed = {"test": [1, 0, 0], "claim": at_cosine(0.9 + off)}
-    tests = schemas.BENCHMARK_CLAIMS.conform(
-        frame_of(schemas.CLAIMS, [example_row(claim="test")]).with_columns(
-            label=pl.lit(None, pl.String())
-        )
-    )
-    frame = frame_of(schemas.DEDUPLICATED, [example_row(claim="claim")])
+    tests = unlabelled(example_row(claim="test"))
+    frame = known("claim", table=schemas.DEDUPLICATED)
     found = catalogue.decontaminate(
         frame, tests, settings.DecontaminationSettings(), ScriptedEmbedder(listed)
     )
@@ -201,29 +213,15 @@ def test_close_leaks_are_counted_and_decided_at_the_threshold(off: float, left: 
 @pytest.mark.parametrize("engine", ["auto", "exact", "minhash_verified", "minhash"])
 def test_each_prong_of_decontamination_fires_and_names_the_benchmark_claim(engine: str):
     """Same wording, same words, same meaning; a clean claim stays; one embedding call."""
-    tests = schemas.BENCHMARK_CLAIMS.conform(
-        frame_of(
-            schemas.CLAIMS,
-            [
-                example_row(claim="Ilva opened the bridge.", source="fever"),
-                example_row(claim="ILVA opened the bridge", source="wice"),
-                example_row(claim="river " * 9 + "Torbeck", source="hover"),
-            ],
-        ).with_columns(label=pl.lit(None, pl.String()))
+    tests = unlabelled(
+        example_row(claim="Ilva opened the bridge.", source="fever"),
+        example_row(claim="ILVA opened the bridge", source="wice"),
+        example_row(claim="river " * 9 + "Torbeck", source="hover"),
     )
-    rows = [
-        example_row(claim="ilva  opened the “bridge”!"),
-        example_row(claim="the bridge Ilva opened"),
-        example_row(claim="river " * 9 + "Ösk"),
-        example_row(claim="nothing of the sort"),
-    ]
-    embedder = BagOfWordsEmbedder()
-    result = catalogue.decontaminate(
-        frame_of(schemas.DEDUPLICATED, rows),
-        tests,
-        settings.DecontaminationSettings(lexical_engine=engine),
-        embedder,
-    )
+    claims = "ilva  opened the “bridge”!", "the bridge Ilva opened", "river " * 9 + "Ösk"
+    frame = known(*claims, "nothing of the sort", table=schemas.DEDUPLICATED)
+    chosen, embedder = settings.DecontaminationSettings(lexical_engine=engine), BagOfWordsEmbedder()
+    result = catalogue.decontaminate(frame, tests, chosen, embedder)
     assert ["exact_match", "lexical_match", "semantic_match"] == list(result.engines)
     columns = ("step", "reason", "matched_claim_id", "matched_source", "threshold")
     assert result.drops.select(columns).rows() == [
@@ -253,10 +251,8 @@ def test_silver_counts_distinct_questions_and_never_makes_one_up():
         "d": ["Who?", "What?"],
         "e": [f"Question {number}?" for number in range(30)],
     }
-    rows = [example_row(claim=claim) for claim in asked]
-    result = catalogue.silver_decompose(
-        frame_of(schemas.DECONTAMINATED, rows), settings.SilverSettings(), ScriptedDecomposer(asked)
-    )
+    frame = known(*asked, table=schemas.DECONTAMINATED)
+    result = catalogue.silver_decompose(frame, settings.SilverSettings(), ScriptedDecomposer(asked))
     assert fates(result) == {
         0: ("no_silver_answer", None, 2),
         1: ("too_few_questions", 0, 2),
@@ -274,18 +270,9 @@ def test_questions_are_distinct_by_wording_and_keep_their_order():
 
 def test_training_takes_the_selected_and_the_long_and_drops_the_rest():
     """3,000 tokens are long; a selected long claim is selected; the rest say their length."""
-    silver = frame_of(
-        schemas.SILVER_DECOMPOSED,
-        [
-            example_row(evidence_tokens=tokens, label=label)
-            for tokens, label in [
-                (2_999, "Refuted"),
-                (3_000, "Refuted"),
-                (4_000, "Supported"),
-                (500, "Supported"),
-            ]
-        ],
-    )
+    lengths = {2_999: "Refuted", 3_000: "Refuted", 4_000: "Supported", 500: "Supported"}
+    rows = [example_row(evidence_tokens=tokens, label=side) for tokens, side in lengths.items()]
+    silver = frame_of(schemas.SILVER_DECOMPOSED, rows)
     selected = schemas.DIVERSITY_SELECTED.conform(
         silver[[2, 3]].with_columns(
             bucket=pl.lit("Supported|hover"),
@@ -293,9 +280,8 @@ def test_training_takes_the_selected_and_the_long_and_drops_the_rest():
             selection_gain=pl.Series([0.5, 2.0]),
         )
     )
-    result = catalogue.assemble_training(
-        silver, selected, settings.TrainingSettings(), WordCounter()
-    )
+    chosen = settings.TrainingSettings()
+    result = catalogue.assemble_training(silver, selected, chosen, WordCounter())
     columns = ("origin", "bucket", "selection_rank", "selection_gain")
     assert result.kept.select(columns).rows() == [
         ("long_evidence", "Refuted|hover", None, None),
@@ -320,10 +306,8 @@ LONG = settings.TrainingSettings(long_evidence_tokens=9)
 slack = st.sampled_from([0, 1, 3])
 
 
-def ruled(
-    frame: pl.DataFrame, counter: WordCounter, rules: settings.RuleSettings = RULES
-) -> StageResult:
-    return catalogue.rule_filter(frame, rules, counter, CapitalisedWords())
+def ruled(frame: pl.DataFrame, counter: WordCounter) -> StageResult:
+    return catalogue.rule_filter(frame, RULES, counter, CapitalisedWords())
 
 
 def assembled(frame: pl.DataFrame, counter: WordCounter) -> StageResult:
@@ -340,10 +324,7 @@ def assembled(frame: pl.DataFrame, counter: WordCounter) -> StageResult:
 @FRAME_LAW
 @given(frames(schemas.CLAIMS), slack)
 def test_bounds_decide_what_counting_would(frame: pl.DataFrame, width: int):
-    """Who stays, who leaves and why are the same; the drops are judged on the same side.
-
-    A length that stands in the table is the length; words are known for every row.
-    """
+    """Same survivors and drops, on the same side; a stated length is the length; all have words."""
     exact, bounded = WordCounter(), WordCounter(slack=width)
     counted, decided = ruled(frame, exact), ruled(frame, bounded)
     same = ("claim_id", "step", "reason", "threshold")
@@ -386,11 +367,9 @@ def test_every_training_claim_has_its_exact_length(frame: pl.DataFrame, width: i
 
 def test_lengths_of_two_units_are_not_mixed():
     """Claims counted in another unit stop the stage instead of being compared."""
-    frame = frame_of(schemas.SILVER_DECOMPOSED, [example_row()]).with_columns(
-        token_unit=pl.lit("pieces")
-    )
+    row = example_row() | {"token_unit": "pieces"}
     with pytest.raises(EngineError, match="pieces"):
-        assembled(frame, WordCounter())
+        assembled(frame_of(schemas.SILVER_DECOMPOSED, [row]), WordCounter())
 
 
 def test_under_a_third_of_realistic_evidence_is_counted():
@@ -426,3 +405,178 @@ def test_words_and_bytes_bound_byte_level_pieces(pieces: ByteLevelBPETokenizer, 
     words, size = np.array([len(plain.split())]), np.array([len(plain.encode())])
     low, high = byte_level_bpe_bounds(words, size)
     assert low[0] <= len(pieces.encode(plain).ids) <= high[0]
+
+
+FLOORS = (0.3, 0.5, 0.6, 2 / 3, 0.6666667, 0.7)
+HIGHER = (0.7, 0.714286, 5 / 7, 0.75, 0.8, 0.85, 0.9, 1.0)
+EMBEDDER = BagOfWordsEmbedder(dimensions=3)  # few dimensions: many near pairs
+
+
+def of_thresholds(ran: Thresholds, **more: float) -> settings.DedupSettings:
+    exact = {"lexical_engine": "exact", "jaccard": ran.lexical, "cosine": ran.semantic}
+    return settings.DedupSettings.model_validate(exact | more)
+
+
+def fresh(frame: pl.DataFrame, asked: Thresholds) -> pl.DataFrame:
+    """What the stage's own steps remove at these thresholds: id, step, value and match."""
+    drops = catalogue.deduplicate(frame, of_thresholds(asked), EMBEDDER).drops
+    return drops.select("claim_id", "step", "value", "matched_claim_id")
+
+
+def decided(frame: pl.DataFrame, answer: DedupDecision) -> pl.DataFrame:
+    """The replay's removals in the same form."""
+    ids = frame["claim_id"]
+    parts = [
+        pl.DataFrame(
+            {
+                "claim_id": ids.filter(pl.Series(found.is_matched)),
+                "step": pl.Series([step] * int(found.is_matched.sum()), dtype=pl.String()),
+                "value": found.similarity[found.is_matched],
+                "matched_claim_id": ids.gather(found.matched[found.is_matched]),
+            }
+        )
+        for step, found in (
+            ("lexical_duplicates", answer.lexical),
+            ("semantic_duplicates", answer.semantic),
+        )
+    ]
+    return pl.concat(parts)
+
+
+def run_of(frame: pl.DataFrame, floor: float, ran: Thresholds) -> DedupRun:
+    """A run of the stage with its pairs."""
+    done = catalogue.deduplicate(frame, of_thresholds(ran, pairs_floor=floor), EMBEDDER)
+    assert done.pairs is not None
+    rows = frame.select(
+        "claim_id", "source", kept=pl.col("claim_id").is_in(done.kept["claim_id"].implode())
+    )
+    return DedupRun(rows, done.pairs, floor, ran)
+
+
+@LAW
+@given(
+    frames(schemas.DIFFICULTY_BAND, max_size=12),
+    st.sampled_from(FLOORS),
+    st.sampled_from(HIGHER),
+    st.data(),
+)
+def test_the_replay_is_the_stage_run_afresh(
+    frame: pl.DataFrame, floor: float, ran: float, data: st.DataObject
+):
+    """At every pair of thresholds from the floor up: the same rows, steps, scores, matches."""
+    run = run_of(frame, floor, Thresholds(ran, ran))
+    assert 0 == disagreements(run)
+    cosines = run.pairs.filter(kind="semantic")["similarity"].to_list()
+    higher = [t for t in (*FLOORS, *HIGHER, *cosines) if floor <= t <= 1]
+    asked = Thresholds(
+        data.draw(st.sampled_from([t for t in higher if t not in cosines])),
+        data.draw(st.sampled_from(higher)),
+    )
+    assert_frame_equal(fresh(frame, asked), decided(frame, decide_again(run, asked)))
+
+
+@LAW
+@given(frames(schemas.DIFFICULTY_BAND, max_size=12), st.sampled_from(FLOORS))
+def test_the_pairs_are_all_pairs(frame: pl.DataFrame, floor: float):
+    """Brute force over all rows that enter, kept or not: the same pairs, scores and order."""
+    texts, ids = frame["claim"].to_list(), frame["claim_id"].to_list()
+    bound, found = exact_threshold(floor), []
+    sets = [frozenset(words(text)) or frozenset([""]) for text in texts]
+    vectors = EMBEDDER.embed(texts) if texts else np.empty((0, 3), np.float32)
+    for kind in ("lexical", "semantic"):
+        for later in range(len(ids)):
+            for earlier in range(later):
+                if kind == "lexical":
+                    shared = len(sets[earlier] & sets[later])
+                    united = len(sets[earlier] | sets[later])
+                    score = shared / united
+                    near = shared * bound.denominator >= united * bound.numerator
+                else:
+                    pair = vectors[earlier : earlier + 1], vectors[later : later + 1]
+                    score = float(exact_cosines(*pair)[0])
+                    near = score >= floor
+                if near:
+                    found.append((kind, ids[earlier], ids[later], score, floor))
+    pairs = run_of(frame, floor, Thresholds(0.7, 0.7)).pairs
+    schema = pl.Schema(list(schemas.PAIRS.schema.items())[:-1])
+    assert_frame_equal(pl.DataFrame(found, schema=schema, orient="row"), pairs.drop("engine"))
+
+
+@LAW
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 1_000_000))
+def test_floats_decide_as_whole_numbers_do(shared: int, more: int, millionths: int):
+    """A stored Jaccard reaches the float of a threshold iff the fraction reaches the exact one."""
+    united = shared + more
+    for typed in (millionths / 1_000_000, shared / united, round(shared / united, 6)):
+        exact = exact_threshold(typed)
+        near = shared * exact.denominator >= united * exact.numerator
+        pair = Pairs(*(np.array([row]) for row in (0, 1)), np.array([shared / united]))
+        assert near == keep_first_of_pairs(2, pair, float(exact)).is_matched[1]
+
+
+def test_a_longer_decimal_means_the_fraction_that_the_search_reads():
+    """0.6666667 is read as 2/3 by the search, so the replay must not read it as more."""
+    frame = known("a b c d e", "a b c d f")  # Jaccard 4/6
+    run = run_of(frame, 0.5, Thresholds(0.7, 0.9))
+    for typed in (2 / 3, 0.6666667, 0.666667):
+        asked = Thresholds(typed, 1.0)
+        assert_frame_equal(fresh(frame, asked), decided(frame, decide_again(run, asked)))
+
+
+def test_the_table_counts_per_source_and_in_total():
+    """Rows in, kept by the run, kept then, their difference, and what each search removes."""
+    rows = [
+        example_row(claim="a b c d", source="hover"),
+        example_row(claim="a b c e", source="hover"),  # Jaccard 3/5
+        example_row(claim="a b c d", source="wice"),
+        example_row(claim="x y z", source="wice"),
+    ]
+    frame = frame_of(schemas.DIFFICULTY_BAND, rows)
+    run = run_of(frame, 0.5, Thresholds(0.7, 1.0))
+    table = rethresholded(run, Thresholds(0.6, 1.0))
+    assert ["hover", "wice", "total"] == table["source"].to_list()
+    assert (2, 2, 1, -1, 1, 0) == table.row(0)[1:]
+    assert (2, 1, 1, 0, 1, 0) == table.row(1)[1:]
+    assert (4, 3, 2, -1, 2, 0) == table.row(2)[1:]
+    text = rethreshold_text(run, Thresholds(0.6, 1.0), table)
+    assert "0.6 and 1.0" in text
+    assert "of at least 0.5" in text
+    assert text.count("\n") > 6
+
+
+def test_an_approximate_run_is_told_apart_from_its_pairs():
+    """Where the run kept a row that the exact search removes, the note counts it."""
+    frame = known("a b c d", "a b c d", "x")
+    run = run_of(frame, 0.5, Thresholds(0.7, 1.0))
+    rows = run.rows.with_columns(kept=True)
+    missed = DedupRun(rows, run.pairs, run.floor, run.ran, exact=False)
+    assert 1 == disagreements(missed)
+    asked = Thresholds(0.8, 1.0)
+    assert "on 1 of 3 claims" in rethreshold_text(missed, asked, rethresholded(missed, asked))
+
+
+def test_thresholds_that_the_pairs_cannot_answer_are_refused():
+    """Outside (0, 1], or below the floor, which is named; such a floor is none of a run."""
+    run = run_of(known("a", "b"), 0.5, Thresholds(0.7, 0.7))
+    for wrong in (0.0, -1.0, 1.01, float("nan"), 0.49):
+        with pytest.raises(ConfigError, match=r"lexical threshold.*(0\.5|at most 1)"):
+            decide_again(run, Thresholds(wrong, 0.7))
+        with pytest.raises(ConfigError, match=r"semantic threshold.*(0\.5|at most 1)"):
+            decide_again(run, Thresholds(0.7, wrong))
+    with pytest.raises(ValueError, match=r"0\.8.*0\.7"):
+        settings.DedupSettings(pairs_floor=0.8)
+
+
+def test_the_embedder_is_asked_once_for_all_rows():
+    """With pairs wanted for every row that enters; without, for survivors; never for no row."""
+    frame = known("Ilva opened it", "Ilva opened it", "The bridge")
+    for floor, asked in ((None, [2]), (0.6, [3])):
+        embedder = BagOfWordsEmbedder()
+        done = catalogue.deduplicate(frame, settings.DedupSettings(pairs_floor=floor), embedder)
+        assert asked == embedder.asked
+        assert (done.pairs is None) == (floor is None)
+    embedder, wanted = BagOfWordsEmbedder(), settings.DedupSettings(pairs_floor=0.6)
+    done = catalogue.deduplicate(schemas.DIFFICULTY_BAND.empty(), wanted, embedder)
+    assert done.pairs is not None
+    assert_frame_equal(schemas.PAIRS.empty(), done.pairs)
+    assert [] == embedder.asked

@@ -142,9 +142,7 @@ def test_pairs_that_all_but_touch_the_threshold_are_decided_exactly():
     assert 60 < np.sum(exact >= threshold) < 140
     for precision in ("f32", "int8", "bf16"):
         found = best_cross_cosine(second, first, threshold, precision=precision)
-        assert (
-            np.flatnonzero(exact >= threshold).tolist() == np.flatnonzero(found.is_matched).tolist()
-        )
+        np.testing.assert_array_equal(exact >= threshold, found.is_matched)
         both = keep_first_cosine(np.concatenate([first, second]), threshold, precision=precision)
         np.testing.assert_array_equal(found.is_matched, both.is_matched[pairs:])
         np.testing.assert_array_equal(found.similarity, both.similarity[pairs:])
@@ -179,9 +177,8 @@ def test_all_pairs_above_a_floor_are_given_once_in_order(
         if (value := cosine(vectors[i], vectors[j])) >= floor
     ]
     found = cosine_pairs(vectors, floor, precision=precision)
-    assert [pair[:2] for pair in expected] == list(
-        zip(found.earlier.tolist(), found.later.tolist(), strict=True)
-    )
+    places = list(zip(found.earlier.tolist(), found.later.tolist(), strict=True))
+    assert [pair[:2] for pair in expected] == places
     np.testing.assert_allclose([pair[2] for pair in expected], found.similarity, atol=2e-12)
 
 
@@ -200,27 +197,16 @@ def test_the_cross_search_gives_the_nearest_row_of_the_other_set():
     for row, vector in enumerate(left):
         near = [(-c, i) for i, other in enumerate(right) if (c := cosine(vector, other)) >= 0.6]
         value, match = min(near, default=(0.0, -1))
-        assert (match, pytest.approx(-value, abs=2e-12)) == (
-            found.matched[row],
-            found.similarity[row],
-        )
+        assert match == found.matched[row]
+        assert pytest.approx(-value, abs=2e-12) == found.similarity[row]
 
 
-def test_copies_on_the_other_side_are_told_by_the_first():
+def test_copies_on_the_other_side_are_told_by_the_first_and_empty_sides_match_nobody():
     """A thousand copies of two rows, in turns: every match names one of the first two."""
     left, two = clustered(60, seed=4), clustered(60, seed=4)[[3, 9]]
     found = best_cross_cosine(left, np.tile(two, (500, 1)), 0.9)
     assert {0, 1} == set(found.matched[found.is_matched].tolist())
-    assert (0, 1.0, 1, 1.0) == (
-        found.matched[3],
-        found.similarity[3],
-        found.matched[9],
-        found.similarity[9],
-    )
-
-
-def test_the_cross_search_takes_empty_sides():
-    """No left rows give no answer; no right rows match nobody."""
+    assert [(0, 1.0), (1, 1.0)] == [(found.matched[row], found.similarity[row]) for row in (3, 9)]
     some, none = clustered(5), np.empty((0, 24), np.float32)
     assert [] == best_cross_cosine(none, some, 0.5).matched.tolist()
     assert [-1] * 5 == best_cross_cosine(some, none, 0.5).matched.tolist()
@@ -242,10 +228,7 @@ def test_the_order_of_sums_is_the_documented_one(dimensions: int):
 
 
 def test_vectors_that_are_no_unit_rows_are_refused_or_mended():
-    """An engine's broken answer stops the stage and names the row.
-
-    A half-precision engine's rows become unit rows; exact ones pass untouched.
-    """
+    """Broken rows are named; half-precision rows become unit rows; exact ones pass untouched."""
     not_a_number = np.array([[1.0, 0.0], [np.nan, 1.0]])
     broken = {"vector 0": np.ones((2, 3)), "vector 1": not_a_number}
     wrong = {"2 vectors": np.eye(3), "expected 2": np.ones(2)}
@@ -261,12 +244,8 @@ def test_vectors_that_are_no_unit_rows_are_refused_or_mended():
 coarse = st.lists(
     st.lists(st.sampled_from((-1.0, 0.0, 1.0, 2.0)), min_size=4, max_size=4).filter(any),
     max_size=40,
-).map(lambda rows: _unit(np.array(rows, np.float32).reshape(len(rows), 4)))
+).map(lambda rows: unit(np.array(rows).reshape(len(rows), 4)))
 sizes, orders = st.integers(1, 12), st.integers(0, 9)
-
-
-def _unit(rows: Vectors) -> Vectors:
-    return unit_rows((rows / np.linalg.norm(rows, axis=1, keepdims=True)), len(rows))
 
 
 def split(vectors: Vectors, size: int) -> list[Vectors]:
@@ -329,11 +308,10 @@ THRESHOLD = 0.7
 VECTORS = clustered_vectors(3_000, 64)
 
 
-def found(size: int, probes: int, *, sample: int = 3_000) -> tuple[Matches, Recall]:
-    tasks = Tasks(ShuffledMapper(), MemoryArrays(), threads=1)
-    split = [VECTORS[start : start + size] for start in range(0, len(VECTORS), size)]
-    blocks = VectorBlocks.write(tasks.arrays, "vectors", split)
-    return keep_first_approximate(blocks, THRESHOLD, tasks, probes=probes, sample=sample)
+def found(size: int, probes: int) -> tuple[Matches, Recall]:
+    tasks = tasks_in(0)
+    blocks = VectorBlocks.write(tasks.arrays, "vectors", split(VECTORS, size))
+    return keep_first_approximate(blocks, THRESHOLD, tasks, probes=probes, sample=3_000)
 
 
 @pytest.mark.parametrize("probes", [1, 4])

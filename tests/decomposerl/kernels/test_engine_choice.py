@@ -132,14 +132,10 @@ def test_the_race_is_run_once_a_process():
     assert before == slow.spent
 
 
-def test_engines_without_a_product_and_wrong_ones_are_passed_over():
-    """Torch lacks the product, or it is off: single precision does the work."""
+def test_engines_without_a_product_wrong_ones_and_coarse_clocks_are_borne():
+    """Single precision does the work of others; a clock that stands still decides nothing."""
     fine = Paced(2e7)
     assert fine.name == chosen([fine, Missing(9e7), Wrong(9e7)])
-
-
-def test_a_clock_that_stands_still_decides_nothing():
-    """Where a clock is too coarse for the race, engines are chosen all the same."""
     entrants = [Paced(np.inf), Paced(np.inf)]
     assert chosen(entrants) in {entrant.name for entrant in entrants}
 
@@ -299,9 +295,8 @@ def test_what_is_ruled_out_is_below_and_what_is_given_is_at_most_as_said(
     cosines = exact(left, right)
     given_places = list(zip(rows.tolist(), columns.tolist(), strict=True))
     assert sorted(given_places) == given_places
-    assert set(zip(*map(np.ndarray.tolist, np.nonzero(cosines >= threshold)), strict=True)) <= set(
-        given_places
-    )
+    wanted = zip(*map(np.ndarray.tolist, np.nonzero(cosines >= threshold)), strict=True)
+    assert {*wanted} <= {*given_places}
     assert (cosines[rows, columns] <= most).all()
 
 
@@ -332,9 +327,8 @@ def test_brain_floats_are_rounded_as_torch_does():
 
     vectors = rows_of("heavy", 50, 33, 0)
     expected = torch.from_numpy(vectors).bfloat16().view(torch.int16).numpy()
-    np.testing.assert_array_equal(
-        expected, side(vectors, Bf16Products()).encoded.codes.view(np.int16)
-    )
+    codes = side(vectors, Bf16Products()).encoded.codes
+    np.testing.assert_array_equal(expected, codes.view(np.int16))
 
 
 class Saturating(Int8Products):

@@ -14,11 +14,7 @@ from hypothesis import strategies as st
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.kernels import set_join
 from decomposerl.kernels.matches import Matches, exact_threshold
-from decomposerl.kernels.minhash_join import (
-    generous_bands,
-    minhash_duplicates,
-    minhash_matches,
-)
+from decomposerl.kernels.minhash_join import generous_bands, minhash_duplicates, minhash_matches
 from decomposerl.kernels.set_join import (
     count_candidates,
     count_candidates_across,
@@ -55,11 +51,7 @@ def best(
     return (min(near)[1], float(-min(near)[0])) if near else (-1, 0.0)
 
 
-def brute_force(rows: Sequence[str], threshold: float) -> Matches:
-    return brute_force_over(word_sets(rows), threshold)
-
-
-def brute_force_over(sets: Sequence[frozenset[str]], threshold: float) -> Matches:
+def brute_force(sets: Sequence[frozenset[str]], threshold: float) -> Matches:
     kept: list[tuple[int, frozenset[str]]] = []
     found = Matches.none(len(sets))
     for row, text in enumerate(sets):
@@ -78,18 +70,14 @@ def same(expected: Matches, actual: Matches) -> bool:
 @LAW
 @given(texts, thresholds, st.integers(1, 7))
 def test_the_join_equals_brute_force(rows: list[str], threshold: float, rows_a_block: int):
-    """Keep first, nearest kept row, ties to the lowest: the definition, row by row.
-
-    What a block is matched with before it and what in itself are together the definition; over
-    runs of five characters the join keeps its definition.
-    """
-    expected = brute_force(rows, threshold)
+    """Nearest kept row, ties to the lowest: in one block and several, of words and of shingles."""
+    expected = brute_force(word_sets(rows), threshold)
     assert same(expected, keep_first_duplicates(rows, threshold))
     ready = set_join._prepared(pack_sets(rows), threshold)
     with Team(2) as team:
         assert same(expected, set_join._keep_first(ready, "", team, rows_a_block))
     shingled = keep_first_duplicates(rows, threshold, shingle="char_5")
-    assert same(brute_force_over(shingle_sets(rows), threshold), shingled)
+    assert same(brute_force(shingle_sets(rows), threshold), shingled)
 
 
 @LAW
@@ -107,43 +95,32 @@ def test_the_join_equals_brute_force_on_a_larger_templated_set():
     random = np.random.default_rng(5)
     pool = np.array([f"w{i}" for i in range(40)])
     rows = [" ".join(random.choice(pool[:14], 9)) for _ in range(400)]
-    assert same(brute_force(rows, 0.7), keep_first_duplicates(rows, 0.7))
+    assert same(brute_force(word_sets(rows), 0.7), keep_first_duplicates(rows, 0.7))
 
 
-def test_a_pair_exactly_at_the_threshold_is_a_duplicate():
-    """7 of 10 words in common is 0.7, whatever binary fractions make of it."""
+def test_texts_without_words_and_all_equal_or_distinct_rows_are_answered():
+    """Two empty sets have Jaccard 1; an empty and a full one have 0."""
+    assert [-1, -1, 0] == keep_first_duplicates(["...", "word", ""], 0.7).matched.tolist()
+    assert [1, -1] == cross_matches(["!", "x"], ["word", "?"], 0.1).matched.tolist()
+    assert 64 == keep_first_duplicates(["same words"] * 65, 0.7).is_matched.sum()
+    assert 0 == keep_first_duplicates([f"w{row}" for row in range(65)], 0.7).is_matched.sum()
+
+
+def test_thresholds_are_read_as_written():
+    """0.7 is seven tenths and 7 of 10 words reach it; zero would make every pair a duplicate."""
+    for threshold in (0.0, -1.0, 1.5, float("nan")):
+        with pytest.raises(ValueError, match="not in"):
+            keep_first_duplicates(["a"], threshold)
+    assert Fraction(7, 10) == exact_threshold(0.7)
+    assert Fraction(1, 3) == exact_threshold(1 / 3)
     rows = ["a b c d e f g h", "a b c d e f g x y"]
     assert jaccard(*word_sets(rows)) == Fraction(7, 10)
     assert [-1, 0] == keep_first_duplicates(rows, 0.7).matched.tolist()
     assert [-1, -1] == keep_first_duplicates(rows, 0.700001).matched.tolist()
 
 
-def test_texts_without_words_duplicate_each_other_alone():
-    """Two empty sets have Jaccard 1; an empty and a full one have 0."""
-    assert [-1, -1, 0] == keep_first_duplicates(["...", "word", ""], 0.7).matched.tolist()
-    assert [1, -1] == cross_matches(["!", "x"], ["word", "?"], 0.1).matched.tolist()
-
-
-def test_edge_sizes_are_answered():
-    """Many rows of which all are equal, or none."""
-    assert 64 == keep_first_duplicates(["same words"] * 65, 0.7).is_matched.sum()
-    assert 0 == keep_first_duplicates([f"w{row}" for row in range(65)], 0.7).is_matched.sum()
-
-
-def test_thresholds_are_read_as_written():
-    """0.7 is seven tenths and 1/3 is a third; zero would make every pair a duplicate."""
-    for threshold in (0.0, -1.0, 1.5, float("nan")):
-        with pytest.raises(ValueError, match="not in"):
-            keep_first_duplicates(["a"], threshold)
-    assert Fraction(7, 10) == exact_threshold(0.7)
-    assert Fraction(1, 3) == exact_threshold(1 / 3)
-
-
 def test_another_process_loads_no_engine_before_a_kernel_runs_and_answers_alike():
-    """String sets iterate in another order in every process; the matches stay.
-
-    numba, scikit-learn and datasketch are loaded when a kernel runs, not before.
-    """
+    """String sets iterate in another order in every process; the matches stay."""
     code = (
         "import sys, decomposerl.funnel.catalogue, decomposerl.kernels.selectors\n"
         "from decomposerl.kernels.set_join import keep_first_duplicates as f\n"
@@ -196,10 +173,7 @@ def test_above_the_candidate_budget_the_candidates_come_from_minhash():
 @LAW
 @given(texts, thresholds)
 def test_the_estimate_with_copies_bounds_what_the_greedy_meets(rows: list[str], threshold: float):
-    """Pairs of a row and an earlier kept row: never more than estimated, nor than without.
-
-    No set of texts has more duplicate pairs than estimated candidates.
-    """
+    """Never fewer than the duplicates among rows and kept rows, nor more than without copies."""
     sets, kept = word_sets(rows), keep_first_duplicates(rows, threshold).matched < 0
     met = sum(
         bool(kept[j]) and jaccard(sets[i], sets[j]) >= exact_threshold(threshold)
@@ -238,9 +212,8 @@ def test_threads_change_nothing():
     """5,000 rows in parts and blocks: the same matches from one thread and from four."""
     random = np.random.default_rng(8)
     rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(5_000)]
-    assert same(
-        keep_first_duplicates(rows, 0.7, threads=1), keep_first_duplicates(rows, 0.7, threads=4)
-    )
+    one, four = (keep_first_duplicates(rows, 0.7, threads=threads) for threads in (1, 4))
+    assert same(one, four)
 
 
 few, orders = st.integers(1, 12), st.integers(0, 9)
@@ -256,11 +229,7 @@ def tasks_in(order: int) -> Tasks:
 
 
 def identical(expected: Matches, actual: Matches) -> bool:
-    return (
-        np.array_equal(expected.matched, actual.matched)
-        and np.array_equal(expected.similarity, actual.similarity)
-        and expected.engine == actual.engine
-    )
+    return same(expected, actual) and expected.engine == actual.engine
 
 
 @LAW
@@ -275,13 +244,9 @@ def test_the_split_join_is_the_join_of_one_process(
     order: int,
 ):
     """Any parts, ranges, rooms for pairs and orders of the tasks: same matches, same engine."""
+    parts, tasks = parts_of(rows, size), tasks_in(order)
     split = keep_first_in_parts(
-        parts_of(rows, size),
-        threshold,
-        tasks_in(order),
-        shingle=shingle,
-        postings=postings,
-        pairs=pairs,
+        parts, threshold, tasks, shingle=shingle, postings=postings, pairs=pairs
     )
     assert identical(keep_first_duplicates(rows, threshold, engine="exact", shingle=shingle), split)
 
@@ -363,23 +328,30 @@ def claims() -> list[str]:
     return [" ".join(row) for row in rows]
 
 
+def assert_verified(found: Matches, left: Sequence[str], right: Sequence[str]) -> None:
+    ends = word_sets(left), word_sets(right)
+    for row in np.flatnonzero(found.is_matched):
+        a, b = ends[0][row], ends[1][found.matched[row]]
+        assert len(a & b) / len(a | b) == found.similarity[row] >= THRESHOLD
+
+
+def recall(found: Matches, exact: Matches) -> float:
+    return float((found.is_matched & exact.is_matched).sum() / exact.is_matched.sum())
+
+
 def test_verified_minhash_invents_nothing_and_misses_little(claims: list[str]):
     """Every match reaches the threshold; at least 97 % of exact removals are found."""
     exact = keep_first_duplicates(claims, THRESHOLD)
     found = verified_minhash_duplicates(claims, THRESHOLD)
-    sets = word_sets(claims)
-    for row in np.flatnonzero(found.is_matched):
-        a, b = sets[row], sets[found.matched[row]]
-        assert len(a & b) / len(a | b) == found.similarity[row] >= THRESHOLD
-    recall = (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum()
-    assert recall >= 0.97
+    assert_verified(found, claims, claims)
+    assert recall(found, exact) >= 0.97
 
 
 def test_plain_minhash_finds_most_of_the_exact_removals(claims: list[str]):
     """The paper's engine: most removals, matched to rows that it kept itself."""
     exact = keep_first_duplicates(claims, THRESHOLD)
     found = minhash_duplicates(claims, THRESHOLD)
-    assert (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum() >= 0.6
+    assert recall(found, exact) >= 0.6
     assert not found.is_matched[found.matched[found.is_matched]].any()
 
 
@@ -387,10 +359,7 @@ def test_plain_minhash_finds_most_of_the_exact_removals(claims: list[str]):
 def test_edge_sizes_are_answered_by_minhash_and_its_answer_is_repeatable(
     engine: Engine, claims: list[str]
 ):
-    """No row, one row, all equal, no words: the first stays, its copies match it.
-
-    Two runs give the same matches: the permutations have a fixed seed.
-    """
+    """No row, one row, all equal, no words: copies match the first. A second run gives the same."""
     for rows in ([], ["one"], ["same words here"] * 9, ["...", "", "!"]):
         found = engine(rows, THRESHOLD)
         assert [-1, *[0] * (len(rows) - 1)][: len(rows)] == found.matched.tolist()
@@ -399,10 +368,13 @@ def test_edge_sizes_are_answered_by_minhash_and_its_answer_is_repeatable(
     assert first.matched.tolist() == second.matched.tolist()
 
 
-def test_the_bands_find_pairs_at_the_threshold():
-    """A pair at Jaccard 0.7 is a candidate with probability of at least 0.99."""
+def test_the_bands_find_pairs_at_the_threshold_and_are_named(claims: list[str]):
+    """A pair at Jaccard 0.7 is a candidate with a probability of 0.99; engines tell their bands."""
     assert ((32, 4), (8, 2)) == (generous_bands(THRESHOLD, 128), generous_bands(THRESHOLD, 16))
     assert min(1 - (1 - THRESHOLD**4) ** 32, 1 - (1 - THRESHOLD**2) ** 8) >= 0.99
+    assert minhash_duplicates(claims, 0.7).engine == "datasketch MinHashLSH (word, 14 bands of 9)"
+    verified = verified_minhash_duplicates(claims, 0.7).engine
+    assert verified == "verified MinHash (word, 32 bands of 4)"
 
 
 def test_a_crowded_bucket_costs_no_more_than_its_first_rows():
@@ -425,26 +397,15 @@ def test_threads_and_other_rows_change_no_match(claims: list[str], shingle: Shin
     assert np.array_equal(few.is_matched, one.is_matched[: len(claims)])
 
 
-def test_engines_name_themselves_with_their_bands(claims: list[str]):
-    """Rates differ between tools because bands do: they are part of the name."""
-    assert minhash_duplicates(claims, 0.7).engine == ("datasketch MinHashLSH (word, 14 bands of 9)")
-    assert verified_minhash_duplicates(claims, 0.7).engine == (
-        "verified MinHash (word, 32 bands of 4)"
-    )
-
-
 def test_matches_across_are_exact_where_found(claims: list[str]):
     """Verified: nothing invented, at least 97 % of the leaks found, the nearest one named."""
     left, right = claims[:400], claims[300:]
     exact = cross_matches(left, right, THRESHOLD)
     found = verified_minhash_matches(left, right, THRESHOLD)
     assert found.engine == verified_minhash_duplicates(claims, THRESHOLD).engine
-    ends = word_sets(left), word_sets(right)
-    for row in np.flatnonzero(found.is_matched):
-        a, b = ends[0][row], ends[1][found.matched[row]]
-        assert len(a & b) / len(a | b) == found.similarity[row] >= THRESHOLD
+    assert_verified(found, left, right)
     assert (found.similarity <= exact.similarity).all()
-    assert (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum() >= 0.97
+    assert recall(found, exact) >= 0.97
 
 
 def test_plain_matches_across_find_most_leaks(claims: list[str]):
@@ -452,7 +413,7 @@ def test_plain_matches_across_find_most_leaks(claims: list[str]):
     left, right = claims[:400], claims[300:]
     exact = cross_matches(left, right, THRESHOLD)
     found = minhash_matches(left, right, THRESHOLD)
-    assert (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum() >= 0.6
+    assert recall(found, exact) >= 0.6
     assert (found.similarity[300:] == 1).all()
 
 
@@ -491,15 +452,9 @@ def same_sets(expected: Sequence[frozenset[str]], rows: Sequence[str], shingle: 
 
 @LAW
 @given(any_rows)
-def test_compiled_words_are_the_words_of_the_definition(rows: list[str]):
-    """ASCII or not, with apostrophes, underscores and control characters: the same sets."""
+def test_compiled_words_and_shingles_are_those_of_the_definition(rows: list[str]):
+    """ASCII or not; runs of five characters, not bytes, in lower case, with spaces collapsed."""
     assert same_sets(word_sets(rows), rows, "word")
-
-
-@LAW
-@given(any_rows)
-def test_compiled_shingles_are_runs_of_five_characters(rows: list[str]):
-    """Counted in characters, not bytes, in lower case, with spaces collapsed."""
     assert same_sets(shingle_sets(rows), rows, "char_5")
 
 
@@ -550,11 +505,7 @@ def test_rows_cut_into_parts_are_numbered_as_one(shingle: Shingle):
 
 
 def test_a_hash_depends_on_the_element_alone():
-    """MinHash candidates must not change with the other rows of a run."""
+    """Not on the other rows of a run; a lone surrogate is a character like others."""
     alone, among = pack_sets(["zebra"]), pack_sets(["quagga zebra", "quagga"])
     assert alone.hashes[0] in among.hashes
-
-
-def test_texts_that_are_no_valid_unicode_are_sets_too():
-    """A lone surrogate, as damaged JSON brings it, is a character like others."""
     assert [1, 2] == pack_sets(["\ud800a", "\ud800a b"], "word").sizes.tolist()

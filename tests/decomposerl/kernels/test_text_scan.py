@@ -66,10 +66,7 @@ def test_sentences_lose_nothing_but_white_space(text: str):
 
 
 def test_words_are_lower_cased_runs_of_word_characters():
-    """Inner apostrophes stay, possessives go, composed and decomposed accents agree.
-
-    Content words leave out function words; a denial is no copy of what it denies: ``not`` counts.
-    """
+    """Apostrophes inside stay, possessives go, accents agree; of stop words ``not`` counts."""
     assert "don't touch o'neill co owner".split() == words("Don't touch O'Neill’s co-owner!")
     assert ["3", "5", "of", "école"] == words("3.5% of ÉCOLE")
     assert ["école"] == words("e\u0301cole")
@@ -85,10 +82,7 @@ def test_sentences_are_counted_over_all_passages_and_rows_of_tables():
 
 
 def test_overlap_is_the_share_inside_the_best_single_sentence():
-    """Words scattered over sentences do not add up; stop words do not count.
-
-    Two rows of one table passage are two sentences even without full stops.
-    """
+    """Words of several sentences or table rows do not add up; stop words do not count."""
     for claim, evidence, expected in (
         (OPENED, "The bridge is old. Torbeck opened it in 1921.", 0.75),
         (OPENED, "In Torbeck, the bridge opened: 1921.", 1.0),
@@ -203,15 +197,8 @@ def test_many_blocks_and_any_number_of_threads_give_the_same():
         assert np.array_equal(getattr(alone, name), getattr(beside, name))
 
 
-def test_no_rows_and_empty_texts():
-    """Nothing has nothing: no sentence, no word, no overlap."""
-    assert scanned([], [], []).overlap.tolist() == []
-    found = scanned(["", "Ilva"], [[], ["", ""]], [False, True])
-    assert (found.sentences.sum(), found.words.sum(), found.overlap.sum()) == (0, 0, 0)
-
-
-def test_a_sliced_column_is_read_from_its_own_start():
-    """The rows of a slice are the rows of the slice, not of the column it was cut from."""
+def test_a_sliced_column_is_read_from_its_own_start_and_no_text_has_nothing():
+    """A slice has its own rows alone; nothing has no sentence, no word, no overlap."""
     whole = pl.DataFrame(
         {
             "claim": ["Ösk left", "Ilva left", "the river"],
@@ -223,6 +210,9 @@ def test_a_sliced_column_is_read_from_its_own_start():
     found = scan(*part.get_columns())
     assert [1, 3] == found.sentences.tolist()
     assert [0.5, 1.0] == found.overlap.tolist()
+    assert scanned([], [], []).overlap.tolist() == []
+    found = scanned(["", "Ilva"], [[], ["", ""]], [False, True])
+    assert (found.sentences.sum(), found.words.sum(), found.overlap.sum()) == (0, 0, 0)
 
 
 KINDS: dict[int, Callable[[str], bool]] = {
@@ -247,15 +237,14 @@ def test_every_code_point_is_what_python_says():
 def test_a_character_that_is_not_hard_lowers_and_composes_by_itself():
     """What is not marked has one lower-case character and is what it is in any text."""
     kinds, lower = code_points.code_points()
-    easy = [chr(code) for code in np.flatnonzero(kinds & code_points.HARD == 0)]
+    plain = kinds & code_points.HARD == 0
+    easy = [chr(code) for code in np.flatnonzero(plain)]
     assert [c for c in easy if c != "’" and ord(c.lower()) != lower[ord(c)]] == []
     assert [c for c in easy if not unicodedata.is_normalized("NFC", c)] == []
     assert [c for c in easy if unicodedata.combining(c)] == []
     assert all(kinds[ord(odd)] & code_points.HARD for odd in code_points.ODD_CAPITALS)
     word = kinds & code_points.WORD
-    assert np.array_equal(
-        word[lower][kinds & code_points.HARD == 0], word[kinds & code_points.HARD == 0]
-    )
+    assert np.array_equal(word[lower][plain], word[plain])
 
 
 FORMS: tuple[Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")
