@@ -323,22 +323,25 @@ def reached(record: Path) -> dict[int, dict[str, set[str]]]:
 def selection(
     tests: Mapping[str, set[str]], seconds: Mapping[str, float], limit: float
 ) -> list[str]:
-    """The addresses to run, quickest first, until their recorded time is over the limit.
+    """The addresses to run, the cheapest files first, until their recorded time is over the limit.
 
-    Where a fixture reaches the place, every test of its file counts: they share what it made.
+    Where a fixture reaches the place, every test of its file counts: they share what it made. A
+    file costs its chosen tests and its longest one, whose time has the set-up that they share.
     """
-    costs: dict[str, float] = {}
+    files: list[tuple[float, list[str]]] = []
     for file, names in tests.items():
         known = {name: cost for name, cost in seconds.items() if name.startswith(f"{file}::")}
-        whole = "" in names
-        chosen_here = known if whole else {f"{file}::{name}" for name in names}
-        costs |= {address: cost for address, cost in known.items() if address in chosen_here}
-    chosen, total = [], 0.0
-    for address, cost in sorted(costs.items(), key=lambda item: item[1]):
+        wanted = known if "" in names else {f"{file}::{name}" for name in names} & known.keys()
+        if wanted:
+            cost = sum(known[name] for name in wanted) + max(known.values())
+            files.append((cost, sorted(wanted, key=lambda name: known[name])))
+    chosen: list[str] = []
+    total = 0.0
+    for cost, addresses in sorted(files):
         total += cost
         if chosen and total > limit:
             break
-        chosen.append(address)
+        chosen += addresses
     return chosen
 
 
