@@ -1,15 +1,20 @@
-"""The assets that read corpora: what their logs and pages say of the files on disk."""
+"""The assets that read corpora, and the check that warns when a stage removes most of one."""
 
 import json
 from pathlib import Path
 
 import dagster as dg
+import polars as pl
 
+from assets.checks import guard_checks
 from assets.corpora import benchmark_assets, source_assets
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, with_own_sources
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Source
+from decomposerl.funnel.catalogue import STAGES
+from decomposerl.schemas import DROPS
+from fixture_data import build
 from resources.corpora.resource import CorporaResource, LoadConfig
 from resources.store.parquet import DataFolder, ParquetTables
 
@@ -94,3 +99,40 @@ def test_every_source_shows_why_its_rows_are_not_the_papers():
     fever = difference_of("fever")
     assert fever is not None
     assert {"fever": fever.text} == {name: text for name, text in tested.items() if text}
+
+
+# The check
+
+CHECKS = {
+    next(iter(check.check_keys)).asset_key.to_user_string(): check for check in guard_checks()
+}
+
+
+def checked(stage: str, data: Path) -> dg.AssetCheckResult:
+    """The check of one stage on a data folder."""
+    result = CHECKS[stage](data_folder=DataFolder(base_dir=str(data)))
+    assert isinstance(result, dg.AssetCheckResult)
+    return result
+
+
+def test_every_stage_but_the_selection_is_guarded(tmp_path: Path):
+    """Where a budget decides, that most of a source leaves is no surprise; others pass."""
+    assert list(STAGES[:-2]) == list(CHECKS)
+    build(tmp_path)
+    assert [] == [stage for stage in CHECKS if not checked(stage, tmp_path).passed]
+
+
+def test_a_source_that_is_nearly_wiped_out_is_named(tmp_path: Path):
+    """Likeness may remove half of a source, a rule 80 %; a row more is a warning, not a stop."""
+    (tmp_path / "drops").mkdir()
+    rows = [f"{row:016x}" for row in range(100)]
+    ids = pl.DataFrame({"claim_id": rows, "source": "hover", "label": "Refuted"})
+    for stage, fewest in (("deduplicated", 50), ("difficulty_band", 20)):
+        for kept, passed in ((fewest, True), (fewest - 1, False)):
+            left = pl.concat([DROPS.empty(), ids[kept:]], how="diagonal")
+            ids[:kept].write_parquet(tmp_path / f"{stage}.parquet")
+            left.write_parquet(tmp_path / f"drops/{stage}.parquet")
+            result = checked(stage, tmp_path)
+            assert passed == result.passed
+            assert dg.AssetCheckSeverity.WARN == result.severity
+            assert ([] if passed else ["hover"]) == result.metadata["struck"].value

@@ -9,6 +9,8 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
+from dagster._core.definitions.data_version import StaleStatus
+from dagster._utils.test.data_versions import get_stale_status_resolver
 
 from assets.calibrations import calibrations_asset
 from assets.evaluation import evaluation_assets
@@ -16,9 +18,11 @@ from assets.evaluation_checks import evaluation_checks
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import profile_from_environment
 from decomposerl import schemas
+from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.regression import acceptable_scores
 from decomposerl.evaluation.subset import evaluation_subset
+from decomposerl.evaluation.systems import systems
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.schemas import CALIBRATIONS, SILVER_DECOMPOSED, TRAINING_CLAIMS
 from evaluation_files import SYSTEMS as TWO
@@ -489,3 +493,91 @@ def test_what_cannot_be_calibrated_is_told_so(pooled: Path, instance: dg.Dagster
         result = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
         assert f"{path} is not a calibration" in failure(instance, result)
         assert calibrate(pooled, ENDPOINT, "calibrations", instance, server.url).success
+
+
+# The edge from ``policy``
+
+RUNS = ("tiny", "tiny-seed_1")
+EDGE_SYSTEMS = systems(METHODS, RUNS)
+POLICY = dg.AssetKey("policy")
+PREDICTIONS = dg.AssetKey(["predictions", "fever"])
+
+
+@dg.asset(partitions_def=dg.StaticPartitionsDefinition(list(RUNS)))
+def policy(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+    """A policy whose weights are the run's tag."""
+    version = context.run.tags["weights"]
+    return dg.MaterializeResult(data_version=dg.DataVersion(version))
+
+
+def stand_in(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
+    """An asset with the same key, partitions and edges, which does nothing."""
+    (spec,) = asset.specs
+
+    @dg.multi_asset(name="__".join(spec.key.path), specs=[spec.replace_attributes(kinds=set())])
+    def nothing() -> None:
+        return
+
+    return nothing
+
+
+@pytest.fixture(scope="module")
+def graph() -> list[dg.AssetsDefinition]:
+    made = [
+        *evaluation_assets(TEST_SETS, EDGE_SYSTEMS, None),
+        calibrations_asset(EDGE_SYSTEMS, None),
+    ]
+    return [policy, *(stand_in(asset) for asset in made)]
+
+
+@pytest.fixture
+def alone() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as made:
+        yield made
+
+
+def test_a_retrained_policy_makes_its_own_predictions_stale(
+    graph: list[dg.AssetsDefinition], alone: dg.DagsterInstance
+):
+    """Those of another run and of a baseline stay as they are, and so do equal weights."""
+    baseline, tiny, other = "cot-rules-faithful", "decomposerl-tiny", "decomposerl-tiny-seed_1"
+
+    def made(key: dg.AssetKey, partition: str, weights: str = "") -> None:
+        job = dg.Definitions(assets=graph).resolve_implicit_global_asset_job_def()
+        tags = {"weights": weights, "dagster/partition": partition}
+        assert job.execute_in_process(
+            instance=alone, asset_selection=[key], partition_key=partition, tags=tags
+        ).success
+
+    def stale() -> set[str]:
+        resolver = get_stale_status_resolver(alone, graph)
+        every = (baseline, tiny, other)
+        return {one for one in every if resolver.get_status(PREDICTIONS, one) == StaleStatus.STALE}
+
+    made(PREDICTIONS, baseline)
+    for run in RUNS:
+        made(POLICY, run, "first")
+    for system in (tiny, other):
+        made(PREDICTIONS, system)
+    assert set() == stale()
+    made(POLICY, "tiny", "first")
+    assert set() == stale(), "the same weights"
+    made(POLICY, "tiny", "second")
+    assert {tiny} == stale()
+    made(PREDICTIONS, tiny)
+    assert set() == stale()
+
+
+def test_only_a_policys_system_depends_on_a_run(graph: list[dg.AssetsDefinition]):
+    """One run each, of predictions and calibrations; a baseline and a verifier need none."""
+    resolved = dg.Definitions(assets=graph).resolve_asset_graph()
+
+    def runs(system: str, key: dg.AssetKey) -> list[str]:
+        needed = resolved.get_parent_partition_keys_for_child(system, POLICY, key)
+        return list(needed.partitions_subset.get_partition_keys())
+
+    policies = {f"decomposerl-{run}": [run] for run in RUNS}
+    for key in (PREDICTIONS, dg.AssetKey("calibrations")):
+        assert {one.key: policies.get(one.key, []) for one in EDGE_SYSTEMS} == {
+            one.key: runs(one.key, key) for one in EDGE_SYSTEMS
+        }
