@@ -14,9 +14,10 @@ from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Source
 from decomposerl.funnel.catalogue import STAGES
 from decomposerl.schemas import DROPS
+from evaluation_graph import resources
 from fixture_data import build
 from resources.corpora.resource import CorporaResource, LoadConfig
-from resources.store.parquet import DataFolder, ParquetTables
+from resources.store.parquet import DataFolder
 
 COPY = """
 [source]
@@ -37,16 +38,9 @@ refuted = ["no"]
 
 def warnings_of(source: Source, corpora: CorporaResource, folder: Path) -> list[str]:
     """What a run of the source's asset logs as a warning or worse."""
-    instance, data = dg.DagsterInstance.ephemeral(), str(folder / "data")
-    done = dg.materialize(
-        source_assets([source], []),
-        instance=instance,
-        resources={
-            "io_manager": ParquetTables(base_dir=data),
-            "data_folder": DataFolder(base_dir=data),
-            "corpora": corpora,
-        },
-    )
+    instance, given = dg.DagsterInstance.ephemeral(), {"corpora": corpora}
+    here = resources(folder / "data") | given
+    done = dg.materialize(source_assets([source], []), instance=instance, resources=here)
     assert done.success
     return [one.user_message for one in instance.all_logs(done.run_id) if one.level >= 30]
 

@@ -100,7 +100,6 @@ def test_every_system_predicts_every_claim_that_can_be_asked(whole: Path):
         calls = schemas.CALLS.conform(folder.read(f"calls/fever/{system}"))
         per_claim = calls.group_by("claim_id").agg(pl.len().cast(pl.Int64).alias("calls"))
         assert made.select("claim_id", "calls").sort("claim_id").equals(per_claim.sort("claim_id"))
-    folder = DataFolder(base_dir=str(whole))
     board = folder.read("leaderboard")
     (cell,) = board.filter(system="minicheck-lexical", benchmark="fever").to_dicts()
     assert (0, CLAIMS, "scored", None) == tuple(
@@ -280,11 +279,8 @@ def checked(
     def there() -> dg.MaterializeResult[None]:
         return dg.MaterializeResult()
 
-    mine = [
-        check
-        for check in evaluation_checks(names, TWO)
-        if all(one.asset_key.path == list(key) for one in check.check_keys)
-    ]
+    checks = evaluation_checks(names, TWO)
+    mine = [c for c in checks if all(one.asset_key.path == list(key) for one in c.check_keys)]
     result = dg.materialize(
         [there, *mine],
         partition_key=SYSTEM if len(key) > 1 else None,
@@ -523,21 +519,13 @@ def stand_in(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
 
 @pytest.fixture(scope="module")
 def graph() -> list[dg.AssetsDefinition]:
-    made = [
-        *evaluation_assets(TEST_SETS, EDGE_SYSTEMS, None),
-        calibrations_asset(EDGE_SYSTEMS, None),
-    ]
+    made = [calibrations_asset(EDGE_SYSTEMS, None)]
+    made += evaluation_assets(TEST_SETS, EDGE_SYSTEMS, None)
     return [policy, *(stand_in(asset) for asset in made)]
 
 
-@pytest.fixture
-def alone() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as made:
-        yield made
-
-
 def test_a_retrained_policy_makes_its_own_predictions_stale(
-    graph: list[dg.AssetsDefinition], alone: dg.DagsterInstance
+    graph: list[dg.AssetsDefinition], instance: dg.DagsterInstance
 ):
     """Those of another run and of a baseline stay as they are, and so do equal weights."""
     baseline, tiny, other = "cot-rules-faithful", "decomposerl-tiny", "decomposerl-tiny-seed_1"
@@ -546,11 +534,11 @@ def test_a_retrained_policy_makes_its_own_predictions_stale(
         job = dg.Definitions(assets=graph).resolve_implicit_global_asset_job_def()
         tags = {"weights": weights, "dagster/partition": partition}
         assert job.execute_in_process(
-            instance=alone, asset_selection=[key], partition_key=partition, tags=tags
+            instance=instance, asset_selection=[key], partition_key=partition, tags=tags
         ).success
 
     def stale() -> set[str]:
-        resolver = get_stale_status_resolver(alone, graph)
+        resolver = get_stale_status_resolver(instance, graph)
         every = (baseline, tiny, other)
         return {one for one in every if resolver.get_status(PREDICTIONS, one) == StaleStatus.STALE}
 

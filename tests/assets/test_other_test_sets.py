@@ -60,10 +60,7 @@ def rated(tmp_path_factory: pytest.TempPathFactory) -> Path:
         chosen = selection - dg.AssetSelection.all_asset_checks()
         chosen |= dg.AssetSelection.checks(*checks[:-2]) if part else chosen
         result = dg.materialize(
-            [*made, *checks],
-            selection=chosen,
-            partition_key=part,
-            resources=resources(rated),
+            [*made, *checks], selection=chosen, partition_key=part, resources=resources(rated)
         )
         assert all(check.passed for check in result.get_asset_check_evaluations())
     return rated

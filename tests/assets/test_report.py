@@ -45,20 +45,17 @@ from decomposerl.training.experiment import Experiment
 from decomposerl.training.studies import study_named
 from decomposerl.training.study_table import study_table
 from evaluation_files import SYSTEMS, write_evaluation
-from evaluation_graph import TEST_SETS, write_tests
+from evaluation_graph import TEST_SETS, resources, write_tests
 from fakes import BagOfWordsEmbedder
 from judge_parts import QUICK, WordJudge, rollouts, write_run
 from project import ROOT
 from report_parts_made import PNG, run_data
-from resources.embedder.resource import EmbedderResource
-from resources.judge.resource import JudgeResource
 from resources.judge.tiny_judge import TinyJudge
 from resources.report.files import FOLDER, HTML, MARKDOWN, TRACES, report_html_path
 from resources.report.inputs import ReportNames, read_report_data
 from resources.report.studies import CLOCKS, STUDIES, read_studies
 from resources.store.parquet import (
     DataFolder,
-    ParquetTables,
     StageRun,
     run_path,
     table_of,
@@ -84,12 +81,11 @@ def in_chromium(test: Callable[..., None]) -> Callable[..., None]:
 def materialize(data: Path, traces: int = 3) -> dg.ExecuteInProcessResult:
     asset = report_asset((), TEST_SETS, SYSTEMS, ())
     stand_ins = [dg.AssetSpec(key) for key in sorted(asset.asset_deps[asset.key])]
-    config = {"ops": {"report": {"config": {"traces": traces}}}}
     return dg.materialize(
         [asset, *stand_ins],
         selection=[asset],
         resources={"data_folder": DataFolder(base_dir=str(data))},
-        run_config=config,
+        run_config={"ops": {"report": {"config": {"traces": traces}}}},
     )
 
 
@@ -327,11 +323,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dg.ExecuteInPr
     done = dg.materialize(
         [selectors, dg.AssetSpec("silver_decomposed")],
         selection=[selectors],
-        resources={
-            "io_manager": ParquetTables(base_dir=str(data)),
-            "data_folder": DataFolder(base_dir=str(data)),
-            "embedder": EmbedderResource(results_dir=str(data / "engine_results")),
-        },
+        resources=resources(data),
         run_config={"ops": {"study__selectors": {"config": CHOSEN}}},
     )
     return data, done
@@ -388,13 +380,9 @@ def test_a_table_shows_median_and_range_of_seeds_and_what_the_paper_lacks():
     vectors = unit_rows(embedder.embed(frame["claim"].to_list()), frame.height)
     chosen = SelectorStudySettings.model_validate({**CHOSEN, "seeds": 3})
     compared = compare_selectors(vectors, frame, chosen, embedder.engine, CLOCKS)
-    named = {
-        tuple(cells[:2]): cells[2:]
-        for cells in (
-            line.strip("| ").split(" | ")
-            for line in selectors_markdown(compared.table).splitlines()[2:]
-        )
-    }
+    lines = selectors_markdown(compared.table).splitlines()[2:]
+    rows = [line.strip("| ").split(" | ") for line in lines]
+    named = {tuple(cells[:2]): cells[2:] for cells in rows}
     bins = compared.table.filter(selector="random")["bins"].sort().to_list()
     shown = named["random", "bag-of-words"][0]
     low, middle, high = (f"{one:.1f}" for one in bins)
@@ -431,27 +419,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def resources(data: Path) -> dict[str, object]:
-    results = str(data / "engine_results")
-    return {
-        "io_manager": ParquetTables(base_dir=str(data)),
-        "data_folder": DataFolder(base_dir=str(data)),
-        "judge": JudgeResource(results_dir=results),
-        "question_embedder": EmbedderResource(results_dir=results),
-        "policy_trainer": PolicyTrainerResource(
-            module="dagster_project.worker", encoder=str(data / "encoder"), grace_s=10
-        ),
-    }
-
-
 def distil(
     data: Path, instance: dg.DagsterInstance, keys: list[str], **config: object
 ) -> dg.ExecuteInProcessResult:
     """``config`` by the asset's op."""
+    worker, encoder = "dagster_project.worker", str(data / "encoder")
+    trainer = PolicyTrainerResource(module=worker, encoder=encoder, grace_s=10)
     return dg.materialize(
         ASSETS,
         selection=keys,
-        resources=resources(data),
+        resources=resources(data) | {"policy_trainer": trainer},
         instance=instance,
         run_config={"ops": {name: {"config": value} for name, value in config.items()}},
         raise_on_error=False,
@@ -461,13 +438,9 @@ def distil(
 def test_the_whole_path_from_rulings_to_rewards(data: Path, instance: dg.DagsterInstance):
     """Heads learn the stored rulings in a process of their own; tables and figure name engines."""
     tiny_modernbert(data / "encoder")
-    result = distil(
-        data,
-        instance,
-        ["*study/judge_rewards"],
-        judge_distillation={"teacher": "words", "test_share": 0.25, "dev_share": 0.25},
-        tiny_judge_heads=QUICK.model_dump(),
-    )
+    shares = {"teacher": "words", "test_share": 0.25, "dev_share": 0.25}
+    ops = {"judge_distillation": shares, "tiny_judge_heads": QUICK.model_dump()}
+    result = distil(data, instance, ["*study/judge_rewards"], **ops)
     assert result.success
     engine = TinyJudge(data / "tiny_judge").engine
     agreement = JUDGE_AGREEMENT.conform(pl.read_parquet(data / "tiny_judge_agreement.parquet"))

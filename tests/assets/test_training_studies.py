@@ -32,11 +32,10 @@ from decomposerl.schemas import (
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.studies import Study, studied, study_named
 from decomposerl.training.tricks import TRICKS
+from evaluation_graph import resources
 from project import PYTHONPATH, ROOT
-from resources.embedder.resource import EmbedderResource
-from resources.judge.resource import JudgeResource
 from resources.policy_tiny.folder import load_base_policy
-from resources.store.parquet import DataFolder, ParquetTables, write_parquet
+from resources.store.parquet import DataFolder, write_parquet
 from resources.training.resource import PolicyTrainerResource
 from resources.training.study_runs import plan_run, train_runs
 from strategies import example_row, frame_of
@@ -90,14 +89,10 @@ def materialize(
     **config: Any,  # noqa: ANN401
 ) -> dg.ExecuteInProcessResult:
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
-    resources = resources_for(profile) | {
-        "data_folder": DataFolder(base_dir=str(data)),
-        "io_manager": ParquetTables(base_dir=str(data)),
-        "policy_trainer": trainer or stand_in(),
-    }
+    trained = {"policy_trainer": trainer or stand_in()}
     return dg.materialize(
         [training_study_asset(study, SPEEDS, None)],
-        resources=resources,
+        resources=resources_for(profile) | trained,
         run_config={"ops": {f"study__{study.name}": {"config": config}}},
         raise_on_error=False,
     )
@@ -108,11 +103,8 @@ def started(data: Path) -> list[str]:
 
 
 def metadata(result: dg.ExecuteInProcessResult, study: Study) -> dict[str, Any]:
-    (made,) = [
-        event
-        for event in result.get_asset_materialization_events()
-        if event.asset_key == dg.AssetKey(["study", study.name])
-    ]
+    events = result.get_asset_materialization_events()
+    (made,) = [one for one in events if one.asset_key == dg.AssetKey(["study", study.name])]
     return {name: one.value for name, one in made.materialization.metadata.items()}
 
 
@@ -207,10 +199,10 @@ def test_an_interrupted_study_ends_every_process_that_it_started(data: Path):
         os.kill(os.getpid(), signal.SIGINT)
 
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
-    resources, trainer = resources_for(profile), stand_in()
-    folder, embedder = DataFolder(base_dir=str(data)), resources["question_embedder"].open()
+    of_profile, trainer = resources_for(profile), stand_in()
+    folder, embedder = DataFolder(base_dir=str(data)), of_profile["question_embedder"].open()
     runs = [
-        plan_run(folder, resources["judge"], embedder, trainer, variant.title, one)
+        plan_run(folder, of_profile["judge"], embedder, trainer, variant.title, one)
         for variant in EPOCHS.variants
         for one in studied(variant, 1)
     ]
@@ -264,10 +256,7 @@ def test_the_miniature_trains_for_real(data: Path):
         assert outcome["seconds"]["update"] > 0
 
 
-SCRIPTED = {
-    "study__tricks": {"config": {"claims": 4}},
-    "study__trick_signs": {"config": {"claims": 4}},
-}
+SCRIPTED = {key: {"config": {"claims": 4}} for key in ("study__tricks", "study__trick_signs")}
 INPUTS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
 MARKERS = "\n".join(
     f"<!-- {one} report: begin -->\n<!-- {one} report: end -->" for one in ("tricks", "found")
@@ -277,17 +266,10 @@ MARKERS = "\n".join(
 def tricks_in(
     played: Path, *assets: dg.AssetsDefinition, **ops: object
 ) -> dg.ExecuteInProcessResult:
-    results = str(played / "engine_results")
     return dg.materialize(
         [*assets, *map(dg.AssetSpec, INPUTS)],
         selection=[*assets],
-        resources={
-            "io_manager": ParquetTables(base_dir=str(played)),
-            "data_folder": DataFolder(base_dir=str(played)),
-            "judge": JudgeResource(results_dir=results),
-            "question_embedder": EmbedderResource(results_dir=results),
-            "policy_trainer": stand_in(),
-        },
+        resources=resources(played) | {"policy_trainer": stand_in()},
         run_config={"ops": ops},
     )
 
@@ -328,12 +310,8 @@ def test_each_study_is_a_table_that_names_its_engine(played: Path):
 def test_claims_of_a_third_label_are_not_played(tmp_path: Path):
     """No script can state or deny them; their traces would end without a verdict."""
     claims = pool()
-    third = claims.with_columns(
-        label=pl.when(pl.col("label") == "Refuted")
-        .then(pl.lit("NotEnoughInfo"))
-        .otherwise("label"),
-        label_rule=pl.lit("keep_middle"),
-    )
+    named = pl.when(pl.col("label") == "Refuted").then(pl.lit("NotEnoughInfo")).otherwise("label")
+    third = claims.with_columns(label=named, label_rule=pl.lit("keep_middle"))
     write_parquet(third, tmp_path / "silver_decomposed.parquet")
     assert tricks_in(
         tmp_path, trick_signs, study__trick_signs=SCRIPTED["study__trick_signs"]

@@ -5,7 +5,6 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,23 +81,14 @@ def assets_of(definitions: dg.Definitions) -> list[dg.AssetsDefinition]:
     return [one for one in definitions.assets or [] if isinstance(one, dg.AssetsDefinition)]
 
 
-@dataclass(frozen=True)
-class Edit:
-    """Another text in a file, in place of one that stands there once."""
-
-    file: str
-    old: str
-    new: str
-
-    @contextmanager
-    def made(self, root: Path) -> Iterator[None]:
-        """The edit, for as long as the block runs."""
-        path = root / self.file
-        text = path.read_text("utf-8")
-        assert 1 == text.count(self.old)
-        path.write_text(text.replace(self.old, self.new), "utf-8")
-        yield
-        path.write_text(text, "utf-8")
+@contextmanager
+def edited(path: Path, old: str, new: str) -> Iterator[None]:
+    """Another text in a file for as long as the block runs, in place of one that is there once."""
+    text = path.read_text("utf-8")
+    assert 1 == text.count(old)
+    path.write_text(text.replace(old, new), "utf-8")
+    yield
+    path.write_text(text, "utf-8")
 
 
 def test_a_corpus_says_how_its_files_are_obtained(graph: AssetGraph):
@@ -187,23 +177,23 @@ def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Profile):
     assert set() == DECIDE - fields
 
 
-WICE = Edit("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")')
+WICE = ("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")')
 EDITS = [
-    (Edit("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
-    (Edit("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),
+    (("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
+    (("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),
     (WICE, {"claims/wice", "benchmark/wice", "catalog"}),
-    (Edit("decomposerl/funnel/difficulty.py", "is too easy; below", "is easy; below"), set()),
-    (Edit("decomposerl/reports/stage_page.py", "def stage_page(", "def a_page("), set()),
+    (("decomposerl/funnel/difficulty.py", "is too easy; below", "is easy; below"), set()),
+    (("decomposerl/reports/stage_page.py", "def stage_page(", "def a_page("), set()),
 ]
 
 
 def test_a_changed_step_changes_the_version_of_its_stage_alone(copied: Path, profile: Profile):
     """Code, a default and a reader do; a docstring and a report's page do not."""
     before = versions(copied, profile)
-    for edit, expected in EDITS:
-        with edit.made(copied):
+    for (file, *texts), expected in EDITS:
+        with edited(copied / file, *texts):
             after = versions(copied, profile)
-        assert expected == {key for key in before if before[key] != after[key]}, edit
+        assert expected == {key for key in before if before[key] != after[key]}, (file, texts)
 
 
 def test_another_engine_changes_the_version_and_another_place_does_not(tmp_path: Path):
@@ -213,9 +203,8 @@ def test_another_engine_changes_the_version_and_another_place_does_not(tmp_path:
 
     def made(**variables: str) -> dict[str, str]:
         named = {f"DECOMPOSERL_{name}": value for name, value in variables.items()}
-        every = versions(
-            ROOT, profile_from_environment(named | {"DECOMPOSERL_DATA": str(tmp_path)})
-        )
+        chosen = profile_from_environment(named | {"DECOMPOSERL_DATA": str(tmp_path)})
+        every = versions(ROOT, chosen)
         return {key: every[key] for key in FUNNEL}
 
     def differing(one: dict[str, str], other: dict[str, str]) -> set[str]:
@@ -246,7 +235,7 @@ def test_a_changed_reader_shows_its_source_as_stale(
     assert job.execute_in_process(instance=instance, asset_selection=[key]).success
     resolver = get_stale_status_resolver(instance, assets_of(definitions))
     assert (StaleStatus.FRESH, []) == (resolver.get_status(key), resolver.get_stale_causes(key))
-    with WICE.made(copied):
+    with edited(copied / WICE[0], *WICE[1:]):
         later = build_definitions(profile, code=CodeReader(copied))
     resolver = get_stale_status_resolver(instance, assets_of(later))
     assert StaleStatus.STALE == resolver.get_status(key)
@@ -362,13 +351,9 @@ def test_what_a_function_uses_counts_and_nothing_else(project: Path):
 
     before, decorated = digest(), digest("unrelated")
     for file, old, new, counts in CHANGES:
-        path, text = project / f"decomposerl/{file}.py", FILES[file]
-        assert 1 == text.count(old)
-        path.write_text(text.replace(old, new), "utf-8")
-        assert counts == (before != digest()), (file, new)
-        if "UNUSED" in old:
-            assert decorated != digest("unrelated")
-        path.write_text(text, "utf-8")
+        with edited(project / f"decomposerl/{file}.py", old, new):
+            assert counts == (before != digest()), (file, new)
+            assert "UNUSED" not in old or decorated != digest("unrelated")
 
 
 def test_digests_are_kept_until_a_file_changes(project: Path):
@@ -437,21 +422,20 @@ def every_key(definitions: dg.Definitions) -> list[dg.AssetKey]:
     return sorted(definitions.resolve_asset_graph().materializable_asset_keys)
 
 
+def ran(job: dg.JobDefinition, instance: dg.DagsterInstance, **options: Any) -> Any:  # noqa: ANN401 - Dagster's
+    """A run that may fail."""
+    return job.execute_in_process(QUIET, instance, raise_on_error=False, **options)
+
+
 def test_a_run_of_the_whole_graph_is_refused_before_its_first_step(
     definitions: dg.Definitions, folder: Path
 ):
     """Without a selection, by every key, or a partition: nothing is written, no step starts."""
     job = definitions.resolve_implicit_global_asset_job_def()
-    every: tuple[dict[str, Any], ...] = (
-        {},
-        {"asset_selection": every_key(definitions)},
-        {"tags": {"dagster/partition": "tiny"}},
-    )
-    for options in every:
+    selected = {"asset_selection": every_key(definitions)}
+    for options in ({}, selected, {"tags": {"dagster/partition": "tiny"}}):
         with dg.DagsterInstance.ephemeral() as instance:
-            result = job.execute_in_process(
-                run_config=QUIET, instance=instance, raise_on_error=False, **options
-            )
+            result = ran(job, instance, **options)
         steps = [one for one in result.all_events if one.is_step_start]
         assert (False, [], False) == (result.success, steps, folder.exists()), options
 
@@ -467,24 +451,15 @@ def test_a_run_of_a_backfill_of_everything_is_refused(
         backfill = PartitionBackfill.from_asset_partitions(
             backfill_id="everything",
             asset_graph=assets,
-            partition_names=None,
             asset_selection=every_key(definitions) if whole else [key],
             backfill_timestamp=0.0,
             tags={},
             dynamic_partitions_store=instance,
             all_partitions=True,
-            title=None,
-            description=None,
-            run_config=None,
+            **dict.fromkeys(("partition_names", "title", "description", "run_config")),
         )
         instance.add_backfill(backfill)
-        result = job.execute_in_process(
-            run_config=QUIET,
-            instance=instance,
-            raise_on_error=False,
-            asset_selection=[key],
-            tags={BACKFILL_ID_TAG: "everything"},
-        )
+        result = ran(job, instance, asset_selection=[key], tags={BACKFILL_ID_TAG: "everything"})
     assert whole is not result.success
     assert whole is not (folder / "claims/hover.parquet").exists()
 
@@ -493,9 +468,7 @@ def test_a_run_of_some_assets_and_a_job_start(definitions: dg.Definitions):
     """The guard lets them pass; without their inputs they fail in a step of their own."""
     with dg.DagsterInstance.ephemeral() as instance:
         whole = definitions.resolve_implicit_global_asset_job_def()
-        key = dg.AssetKey(["rule_filtered"])
-        ask: dict[str, Any] = {"run_config": QUIET, "instance": instance, "raise_on_error": False}
-        some = whole.execute_in_process(asset_selection=[key], **ask)
-        job = definitions.resolve_job_def("rank").execute_in_process(**ask)
+        some = ran(whole, instance, asset_selection=[dg.AssetKey(["rule_filtered"])])
+        job = ran(definitions.resolve_job_def("rank"), instance)
     for result in (some, job):
         assert [one for one in result.all_events if one.is_step_start]

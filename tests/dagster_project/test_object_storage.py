@@ -205,11 +205,7 @@ def test_the_commands_of_the_page_run(server: ObjectServer, tmp_path: Path):
     script = "\n".join(["set -eux", *lines]).replace("s3://my-bucket/claims", URL)
     script = script.replace("$PWD/scratch", str(tmp_path / "scratch"))
     script = script.replace(".venv/bin/decomposerl", f"{sys.executable} -m dagster_project.cli")
-    env = {
-        **os.environ,
-        **server.variables,
-        "PYTHONPATH": str(ROOT),
-    }
+    env = {**os.environ, **server.variables, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         ["/bin/bash", "-c", script], env=env, cwd=ROOT, capture_output=True, text=True, check=False
     )

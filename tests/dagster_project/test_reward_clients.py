@@ -45,15 +45,18 @@ LABELS = ("Supported", None)
 
 @dataclass
 class Losing:
-    """The rules, which lose the rulings of some tasks on the first claim's evidence."""
+    """The rules, which lose rulings of some tasks on the first claim, or are away at first."""
 
-    lost: tuple[Task, ...]
+    lost: tuple[Task, ...] = ()
+    away: int = 0
     asked: list[int] = field(default_factory=list)
     engine: str = "losing"
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
         """Rulings on a batch."""
         self.asked.append(len(calls))
+        if len(self.asked) <= self.away:
+            raise EngineError("the endpoint is away")
         return [
             Ruling(None, "timeout")
             if call.task in self.lost and call.document == CLAIMS[0]["evidence"]
@@ -134,7 +137,7 @@ def trl_trainer(functions: Sequence[object], names: Sequence[str]) -> SimpleName
     )
 
 
-@pytest.mark.parametrize("judge", [Losing(()), Losing(("answerability",))])
+@pytest.mark.parametrize("judge", [Losing(), Losing(("answerability",))])
 def test_trl_gets_the_services_values(judge: Losing, reader: CompletionReader):
     """TRL's own summing of our functions gives our totals, nulls and weights included."""
     from trl import GRPOTrainer
@@ -166,28 +169,13 @@ def test_trl_gets_the_services_values(judge: Losing, reader: CompletionReader):
     assert [one["total"] for one in known] == pytest.approx(summed)
 
 
-@dataclass
-class Waking:
-    """A judge that cannot answer at first."""
-
-    engine: str = "waking"
-    asked: list[int] = field(default_factory=list)
-
-    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
-        """The rules' rulings, from the second time on."""
-        self.asked.append(len(calls))
-        if len(self.asked) == 1:
-            raise EngineError("the endpoint is away")
-        return RuleJudge().judge(calls)
-
-
 def columns(rows: int, claim: int = 0) -> dict[str, list[object]]:
     return {name: [value] * rows for name, value in CLAIMS[claim].items()}
 
 
 def test_trl_asks_again_and_says_what_is_wrong(reader: CompletionReader):
     """A judge that is away is waited for; a group that is not whole is an error with its words."""
-    judge = Waking()
+    judge = Losing(away=1)
     with serving(service(judge)) as url:
         made = example("trl_rewards").RewardServer
         format_reward, *_ = made(url, reader.tokenizer, SIZE, pauses_s=(0,)).functions()
@@ -244,7 +232,7 @@ async def scored(one: Any, *batch: list[SimpleNamespace]) -> list[Any]:  # noqa:
     return await asyncio.gather(*map(one.run_single, batch), return_exceptions=True)
 
 
-@pytest.mark.parametrize("judge", [Losing(()), Losing(("answerability",))])
+@pytest.mark.parametrize("judge", [Losing(), Losing(("answerability",))])
 def test_verl_gets_the_services_totals(judge: Losing, reader: CompletionReader):
     """Rollouts of two groups come mixed; each gets its total, and NaN for what does not count."""
     known = directly(service(judge), reader)
@@ -278,7 +266,7 @@ def test_verl_validates_with_groups_of_another_size(reader: CompletionReader):
 def test_verl_says_what_is_wrong(reader: CompletionReader):
     """A refused group is an error of each of its rollouts; one that never fills up ends, too."""
     first, *others = tokens(reader)
-    with serving(service(Waking())) as url:
+    with serving(service(Losing(away=1))) as url:
         one = manager(url, reader, patience_s=0.2, pauses_s=[])
         away = asyncio.run(scored(one, *(sampled(ids, 0) for ids in tokens(reader))))
         assert SIZE == sum("HTTP 503" in str(error) for error in away)

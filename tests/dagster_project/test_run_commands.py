@@ -128,12 +128,15 @@ def test_the_help_lists_every_stage(home: Home):
     """Those of the reader's own corpora and of errors' commands too; none that has partitions."""
     shown = run(home, "run", "--help").stdout
     for stage in ("claims/toy", "deduplicated", "study/selectors"):
-        assert re.search(rf"^ +{stage}(?:$| )", shown, re.MULTILINE), stage
+        assert re.search(rf"(?:^ +|, ){stage}(?:$|[ ,])", shown, re.MULTILINE), stage
     assert "predictions/" not in shown
     assert {"catalog", "leaderboard comparison"} <= set(hints())
     for words in hints():
         for word in words.split():
-            assert re.search(rf"^ +{word}(?:$| )", shown, re.MULTILINE), (words, hints()[words])
+            assert re.search(rf"(?:^ +|, ){word}(?:$|[ ,])", shown, re.MULTILINE), (
+                words,
+                hints()[words],
+            )
     broken = CliRunner(env=home | {"DECOMPOSERL_PROFILE": "odd"}).invoke(app, ["run", "--help"])
     assert (0, True) == (broken.exit_code, "DECOMPOSERL_PROFILE is 'odd'" in broken.stderr)
 

@@ -127,10 +127,7 @@ EXTRAS = {
         "train",
         "from dagster_project.worker import main; sys.exit(main(['--run', sys.argv[1]]))",
     ),
-    "peft": (
-        "train",
-        "from resources.evaluation.weights import Weights; Weights('b', 'a').load()",
-    ),
+    "peft": ("train", "from resources.evaluation.weights import Weights; Weights('b', 'a').load()"),
     "spacy": (
         "science",
         "from resources.entities.rule_engine import RuleEntities; RuleEntities().engine",

@@ -22,6 +22,10 @@ from planted_traces.planting import PlantedTrace, planted_traces
 from tables import cases_beside
 
 NAMES = [reward.name for reward in REWARDS if reward.weight]
+FERRY = {
+    "claim": "The Ilva ferry was designed by Oskar Lund.",
+    "evidence": "Boats cross the Osk.",
+}
 LEAN = ("--weight", "diversity=0")  # no embedding model is loaded
 
 
@@ -79,15 +83,10 @@ def test_python_gives_what_the_command_writes(file: Path, traces: tuple[PlantedT
 def test_the_strict_readings_are_options(tmp_path: Path):
     """An honest abstention earns coverage and necessity by ``--silence refutes`` alone."""
     cycle = "<question>{}</question><answer>{}</answer><think>On.</think>"
-    asked = cycle.format("Who designed the Ilva ferry?", "I don't know.") + cycle.format(
-        "What crosses the Osk?", "Boats cross the Osk."
-    )
-    line = {
-        "claim": "The Ilva ferry was designed by Oskar Lund.",
-        "evidence": "Boats cross the Osk.",
-        "trace": f"<think>Two.</think>{asked}<verification>Refuted</verification>",
-        "label": "Refuted",
-    }
+    asked = cycle.format("Who designed the Ilva ferry?", "I don't know.")
+    asked += cycle.format("What crosses the Osk?", "Boats cross the Osk.")
+    trace = f"<think>Two.</think>{asked}<verification>Refuted</verification>"
+    line = FERRY | {"trace": trace, "label": "Refuted"}
     path = tmp_path / "one.jsonl"
     path.write_text(json.dumps(line), "utf-8")
     (plain,) = rows(score(path, *LEAN, "--format", "json"))
@@ -101,11 +100,7 @@ def test_the_strict_readings_are_options(tmp_path: Path):
 def test_a_third_verdict_is_read_where_it_is_offered(tmp_path: Path):
     """Label and verdict; it pays by an honest abstention about the open part, not by silence."""
     verdict = "<verification>Not Enough Information</verification>"
-    line = {
-        "claim": "The Ilva ferry was designed by Oskar Lund.",
-        "evidence": "Boats cross the Osk.",
-        "label": "not enough information",
-    }
+    line = FERRY | {"label": "not enough information"}
     asked = "<question>Who designed the Ilva ferry?</question><answer>I don't know.</answer>"
     traces = [
         f"<think>One.</think>{part}{verdict}" for part in (f"{asked}<think>Open.</think>", "")
@@ -150,9 +145,8 @@ def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
 
 def test_what_is_switched_off_is_not_asked(file: Path):
     """Without the judged rewards no call is made; without labels verification is absent."""
-    off = [
-        word for name in ("coverage", "necessity", "joint") for word in ("--weight", f"{name}=0")
-    ]
+    judged = ("coverage", "necessity", "joint")
+    off = [word for name in judged for word in ("--weight", f"{name}=0")]
     result = score(file, *LEAN, *off, "--format", "json")
     assert "(0 distinct calls)" in result.stderr
     assert {"format", "verification", "question_count"} == rows(result)[0].keys() & set(NAMES)
@@ -178,14 +172,8 @@ def test_traces_come_from_standard_input_too(tmp_path: Path):
 def test_questions_are_shown_with_what_they_earned(file: Path, tmp_path: Path):
     """Each with its values and states, each fault of form, each quotation at its place."""
     shown = score(file, *LEAN, "--questions").stdout
-    for word in (
-        ", necessary",
-        "answered: answerable 1 x",
-        "abstained: ",
-        "form lacks:",
-        "at chara",
-    ):
-        assert word in shown, word
+    words = (", necessary", "answered: answerable 1 x", "abstained: ", "form lacks:", "at chara")
+    assert [] == [word for word in words if word not in shown]
     answer = 'It says "built in 1857 by Ada Moss" and "sold in the spring".'
     trace = f"<question>When was it built?</question><answer>{answer}</answer>"
     line = {"claim": "It is old.", "evidence": "The mill was built in 1857 by Ada Moss."}
@@ -331,10 +319,8 @@ def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: boo
     expected = reference.f1_score(labels[40:], verdicts(best)[40:])
     assert found["f1_supported"] == pytest.approx(100 * expected)
     sign = ">=" if inclusive else ">"
-    assert (
-        f"a score {sign} {float(best)!r}, chosen on 40 others"
-        in metrics(test, dev[1], *words).stderr
-    )
+    said = f"a score {sign} {float(best)!r}, chosen on 40 others"
+    assert said in metrics(test, dev[1], *words).stderr
 
 
 def test_shared_documents_widen_the_interval(tmp_path: Path):
@@ -430,19 +416,16 @@ def test_marks_of_two_reviewers(tmp_path: Path):
     """Agreement with the system, and with each other; scikit-learn's kappa."""
     first = {"a": "agree", "b": "agree", "c": "disagree", "d": "unclear"}
     second = {"a": "agree", "b": "disagree", "c": "disagree"}
-    files = (
-        *("--marks", marks_file(tmp_path / "ada.jsonl", "ada", first)),
-        *("--marks", marks_file(tmp_path / "eva.jsonl", "eva", second)),
-    )
+    read = {"ada": first, "eva": second}
+    paths = [marks_file(tmp_path / f"{who}.jsonl", who, read[who]) for who in read]
+    files = [word for path in paths for word in ("--marks", path)]
     page = json.loads(metrics(*files, "--json").stdout)
     ((system,), (pair,)) = page["systems"], page["reviewers"]
     assert {"system": "one", "reviewers": 2, "traces": 4, "marks": 7} == {
         name: system[name] for name in ("system", "reviewers", "traces", "marks")
     }
-    assert (3, 3, 1, 3 / 7) == (
-        *(system[name] for name in ("agree", "disagree", "unclear")),
-        system["share_agree"],
-    )
+    marks = [system[name] for name in ("agree", "disagree", "unclear", "share_agree")]
+    assert [3, 3, 1, 3 / 7] == marks
     kappa = reference.cohen_kappa_score(*([side[n] for n in "abc"] for side in (first, second)))
     assert (3, 2 / 3) == (pair["traces"], pair["agreement"])
     assert kappa == pytest.approx(pair["kappa"])
