@@ -111,10 +111,9 @@ LIST = '{"id": "0", "kind": "wrong"}\n{"id": "1", "label": "AMBIG"}\n{"id": "non
 
 def materialize(data: Path, selection: dg.AssetSelection, system: str | None = None) -> None:
     """Run assets over a corpora folder beside the data."""
-    made = [*benchmark_assets(TESTS, []), *evaluation_assets(TESTS, SYSTEMS, None)]
     corpora = CorporaResource(root=str(data.parent / "corpora"))
     result = dg.materialize(
-        made,
+        [*benchmark_assets(TESTS, []), *evaluation_assets(TESTS, SYSTEMS, None)],
         selection=selection,
         partition_key=system,
         resources=resources(data) | {"corpora": corpora},
@@ -128,14 +127,11 @@ def evaluate(folder: Path, listed: str | None) -> Path:
     corpus = folder / "corpora" / NAME
     corpus.mkdir(parents=True, exist_ok=True)
     rows = [claim_row(number) for number in range(10)]
+    labels = {"Supported": "SUPPORTS", "Refuted": "REFUTES"}
     lines = [
-        {
-            "id": row["native_id"],
-            "text": row["claim"],
-            "label": "SUPPORTS" if row["label"] == "Supported" else "REFUTES",
-            "retrieved_evidence": [{"text": text} for text in row["passages"]],  # type: ignore[attr-defined]
-            "wikipedia_page": row["document_id"],
-        }
+        {"id": row["native_id"], "text": row["claim"], "label": labels[str(row["label"])]}
+        | {"retrieved_evidence": [{"text": text} for text in row["passages"]]}  # type: ignore[attr-defined]
+        | {"wikipedia_page": row["document_id"]}
         for row in rows
     ]
     (corpus / "test.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
@@ -177,9 +173,8 @@ def test_scores_have_the_metric_over_the_claims_left(listed: Path):
     said = folder.read(f"predictions/{NAME}/{RULES[0]}", ["claim_id", "verdict"])
     hit = (pl.col("label") == pl.col("verdict")).mean()
     right = left.join(said, on="claim_id").group_by("label").agg(verdict=hit)
-    row = folder.read(f"scores/{NAME}/{RULES[0]}").row(
-        by_predicate=pl.col("metric") == "balanced_accuracy_without_doubtful", named=True
-    )
+    name = "balanced_accuracy_without_doubtful"
+    (row,) = folder.read(f"scores/{NAME}/{RULES[0]}").filter(metric=name).to_dicts()
     assert 100 * right["verdict"].mean() == pytest.approx(row["score"])
     assert (8, 4) == (row["rows"], row["supported"])
     assert row["low"] < row["high"]
@@ -266,12 +261,10 @@ def test_a_baseline_may_end_with_the_third_verdict_where_its_model_decides(three
     assert "NotEnoughInfo" not in said[FOLK] | said[VERIFIER]
     board = three.read("leaderboard_three_way").filter(test_set="all")
     recalls = board.filter(metric="recall_not_enough_info")
-    assert {SIMPLE: True, FOLK: False, VERIFIER: False} == dict(
-        board.select("system", "third").rows()
-    )
-    assert {SIMPLE: 100.0, FOLK: 0.0, VERIFIER: 0.0} == dict(
-        recalls.select("system", "score").iter_rows()
-    )
+    thirds = dict(board.select("system", "third").rows())
+    assert {SIMPLE: True, FOLK: False, VERIFIER: False} == thirds
+    scores = dict(recalls.select("system", "score").iter_rows())
+    assert {SIMPLE: 100.0, FOLK: 0.0, VERIFIER: 0.0} == scores
 
 
 def test_it_has_every_claim_of_three_labels_and_the_two_way_files_are_untouched(three: DataFolder):

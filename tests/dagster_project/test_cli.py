@@ -95,10 +95,8 @@ def test_no_command_takes_a_url_for_a_path(tmp_path: Path):
 
 def test_attrition_prints_the_papers_table(world: World):
     """Every source with counts, the total and the engines; CSV and JSON hold the same values."""
-    for result in (
-        at(world, "attrition"),
-        run("attrition", env={"DECOMPOSERL_DATA": str(world.data)}),
-    ):
+    by_variable = run("attrition", env={"DECOMPOSERL_DATA": str(world.data)})
+    for result in (at(world, "attrition"), by_variable):
         assert 0 == result.exit_code
         assert re.search(rf"HoVer +18,171 +30 +{SIZES['hover']}", result.stdout)
         assert f"{sum(SIZES.values())}" in result.stdout
@@ -171,9 +169,8 @@ def test_another_threshold_without_pairs_says_how_to_keep_them(tmp_path: Path):
             path.unlink()
         else:
             frame.write_parquet(path)
-        assert_refused(
-            run("attrition", "--semantic-threshold", "0.8", "--data", str(tmp_path)), said
-        )
+        refused = run("attrition", "--semantic-threshold", "0.8", "--data", str(tmp_path))
+        assert_refused(refused, said)
         path.write_bytes(whole)
 
 

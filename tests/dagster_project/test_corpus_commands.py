@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -30,8 +30,12 @@ SCITAB = ACCESS["scitab"].downloads[0]
 CONTENT = b"[]"
 
 
-def run(*words: str, env: Mapping[str, str] | None = None) -> Result:
-    return CliRunner(env=env).invoke(app, ["fetch", *words])
+def command(*words: object, **env: str) -> Result:
+    return CliRunner(env={"COLUMNS": "200", **env}).invoke(app, list(map(str, words)))
+
+
+def run(*words: str) -> Result:
+    return command("fetch", *words)
 
 
 @pytest.fixture
@@ -109,7 +113,7 @@ def test_the_list_has_every_corpus_with_what_a_user_needs(tmp_path: Path):
     assert "decomposerl fetch hover --pages" == by_name["hover"]["command"]
     (tmp_path / "scitab").mkdir()
     (tmp_path / "scitab" / "sci_tab.json.gz").write_bytes(b"")
-    shown = run("--list", "scitab", "wice", "--corpora", str(tmp_path), env={"COLUMNS": "160"})
+    shown = run("--list", "scitab", "wice", "--corpora", str(tmp_path))
     assert "1 of 1" in shown.stdout
     assert "0 of 5" in shown.stdout
     assert "hover" not in shown.stdout
@@ -135,9 +139,8 @@ def test_a_corpus_of_the_hub_is_pinned(tmp_path: Path):
     result = run(*words, "--accept-terms", "--json")
     assert 0 == result.exit_code, result.stderr
     rows = json.loads(result.stdout)
-    assert ["llm_aggrefact/dev.parquet", "llm_aggrefact/test.parquet"] == [
-        row["path"] for row in rows
-    ]
+    paths = [row["path"] for row in rows]
+    assert ["llm_aggrefact/dev.parquet", "llm_aggrefact/test.parquet"] == paths
     assert (corpora / "llm_aggrefact" / "dev.parquet").is_file()
     lock = (corpora / LOCK_FILE).read_text("utf-8")
     assert 'revision = "r1"' in lock
@@ -150,14 +153,14 @@ def test_the_doctor_names_the_command_for_what_is_not_there(tmp_path: Path):
     file = tmp_path / "scitab/sci_tab.json"
     file.parent.mkdir()
     env = {"DECOMPOSERL_CORPORA": str(tmp_path), "DECOMPOSERL_PROFILE": "embedded"}
-    command = "decomposerl fetch scitab"
-    for size, words in ((SCITAB.size, ("1 of 16", "fetch hover")), (9, ("move it away", command))):
+    fetch = "decomposerl fetch scitab"
+    for size, words in ((SCITAB.size, ("1 of 16", "fetch hover")), (9, ("move it away", fetch))):
         file.touch()
         os.truncate(file, size)
-        done = CliRunner(env=env).invoke(app, ["doctor", "--data", str(tmp_path / "data")])
+        done = command("doctor", "--data", tmp_path / "data", **env)
         assert 0 == done.exit_code, done.output
         assert [] == [word for word in words if word not in done.stdout]
-        assert (size == 9) == (command in done.stdout)
+        assert (size == 9) == (fetch in done.stdout)
 
 
 def test_a_cut_file_of_a_person_counts_as_damaged_until_it_is_dealt_with(
@@ -168,8 +171,7 @@ def test_a_cut_file_of_a_person_counts_as_damaged_until_it_is_dealt_with(
     folder.mkdir()
     (folder / "sci_tab.json").write_bytes(b"[{")
     to = ("scitab", "--corpora", str(tmp_path))
-    env = {"COLUMNS": "160"}
-    shown = run("--list", *to, env=env)
+    shown = run("--list", *to)
     assert "0 of 1" in shown.stdout
     step = "2 bytes where 2,292,807 are published; move it away, then decomposerl fetch scitab"
     assert step in " ".join(shown.stderr.split())
@@ -177,7 +179,7 @@ def test_a_cut_file_of_a_person_counts_as_damaged_until_it_is_dealt_with(
     refused(run(*words), "sci_tab.json was there before", "Move it away", "--accept-changed")
     assert b"[{" == (folder / "sci_tab.json").read_bytes()
     assert 0 == run(*words, "--accept-changed").exit_code
-    listed = run("--list", *to, env=env)
+    listed = run("--list", *to)
     assert ("1 of 1" in listed.stdout, "") == (True, listed.stderr)
     assert [] == mirror.seen
     (folder / "sci_tab.json").write_bytes(b"edited since")
@@ -205,8 +207,7 @@ FLAT = [
 
 
 def init(name: str, file: Path, corpora: Path, *words: str) -> Result:
-    line = ["init", "corpus", name, "--from", str(file), "--corpora", str(corpora), *words]
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, line)
+    return command("init", "corpus", name, "--from", file, "--corpora", corpora, *words)
 
 
 def written(folder: Path, ending: str) -> Path:
@@ -237,9 +238,8 @@ def test_the_corpus_is_read_as_it_was_written(ending: str, tmp_path: Path):
     loaded = load_source(source, None, FolderCorpora(corpora), LoadSettings())
     assert ("bridge_notes", 12, 0) == (source.name, loaded.rows_read, loaded.rejects.height)
     assert {"Supported": 3, "Refuted": 3} == dict(loaded.claims["label"].value_counts().rows())
-    assert {"middle_class": 3, "no_verdict": 3} == dict(
-        loaded.drops["reason"].value_counts().rows()
-    )
+    reasons = dict(loaded.drops["reason"].value_counts().rows())
+    assert {"middle_class": 3, "no_verdict": 3} == reasons
     text = (corpora / "bridge_notes/source.toml").read_text("utf-8")
     assert 'refuted = ["fails"]  # rows: 3' in text
     assert 'supported = ["holds"]  # rows: 3' in text
@@ -322,9 +322,8 @@ def test_a_guess_is_shown_without_a_trace(tmp_path: Path):
     assert "   and 3 more\n" in text
     assert "2. Refuted (native 'fails'), id '1'" in text
     assert "3. " not in text
-    assert {"Supported": 3, "Refuted": 3, "dropped: middle_class": 3}.items() <= counts(
-        text
-    ).items()
+    said = {"Supported": 3, "Refuted": 3, "dropped: middle_class": 3}
+    assert said.items() <= counts(text).items()
 
 
 def counts(text: str) -> dict[str, int]:
@@ -338,15 +337,15 @@ def test_a_source_toml_that_is_there_is_shown_with_its_rejects(tmp_path: Path):
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "source.toml").write_text(TOML, "utf-8")
-    words = ["init", "corpus", "notes", "--corpora", str(tmp_path), "--preview", "5"]
-    empty = CliRunner(env={"COLUMNS": "200"}).invoke(app, words)
+    words = ("init", "corpus", "notes", "--corpora", tmp_path, "--preview", "5")
+    empty = command(*words)
     assert 0 == empty.exit_code
     assert "claims/notes: 0 rows from no file that is there; status not_available" in empty.stdout
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, FLAT)), "utf-8")
     bare = {**FLAT[0], "report": None}
     (folder / "test.jsonl").write_text(json.dumps(bare) + "\n" + json.dumps(FLAT[2]), "utf-8")
     before = everything(tmp_path)
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, words)
+    done = command(*words)
     assert 0 == done.exit_code, done.output
     assert before == everything(tmp_path)
     trained, tested = done.stdout.split("benchmark/notes: ")
@@ -366,8 +365,7 @@ def test_the_pages_command_shows_the_pages_corpus(tmp_path: Path):
     (line,) = [line for line in block("sh").splitlines() if "--preview" in line]
     words = shlex.split(line)
     assert ".venv/bin/decomposerl" == words[0]
-    environment = {"DECOMPOSERL_CORPORA": str(tmp_path), "COLUMNS": "200"}
-    done = CliRunner(env=environment).invoke(app, words[1:])
+    done = command(*words[1:], DECOMPOSERL_CORPORA=str(tmp_path))
     assert 0 == done.exit_code, done.output
     shown = counts(done.stdout)
     assert (22, 1) == (shown["Supported"], shown["dropped: no_verdict"])
@@ -378,7 +376,7 @@ def test_the_pages_command_shows_the_pages_corpus(tmp_path: Path):
 
 
 def build(corpora: Path, *words: str) -> Result:
-    return CliRunner().invoke(app, ["build-pages", *words, "--corpora", str(corpora)])
+    return command("build-pages", *words, "--corpora", corpora)
 
 
 @pytest.mark.parametrize("pages", PAGE_SETS, ids=lambda pages: pages.name)
@@ -414,9 +412,8 @@ def test_pages_that_claims_name_and_the_dump_lacks_are_listed(tmp_path: Path):
     (tmp_path / "hover").mkdir()
     facts = [["Tide", 0], *([f"Absent {n}", 0] for n in range(7))]
     row = {"uid": "u", "claim": "C.", "label": "SUPPORTED", "num_hops": 2}
-    (tmp_path / "hover/hover_train_release_v1.1.json").write_text(
-        json.dumps([row | {"supporting_facts": facts}])
-    )
+    claims = json.dumps([row | {"supporting_facts": facts}])
+    (tmp_path / "hover/hover_train_release_v1.1.json").write_text(claims)
     done = build(tmp_path, "hover", "--only-needed", "--from", str(dump))
     assert "7 of the 8 pages that claims name are not in the dump: Absent 0" in done.output
     assert "Absent 4 and 2 more" in done.output

@@ -33,13 +33,8 @@ from toy_corpus import corpus
 
 REPORT = "write_report"
 SPLITS = ("held_out_sampled", "held_out_greedy")
-ASKED = [
-    ("funnel", "demo.yaml"),
-    ("train", "demo_train.yaml"),
-    ("train", "look.yaml"),
-    ("evaluate", "demo_evaluate.yaml"),
-    ("evaluate", "evaluate_short.yaml"),
-]
+ASKED = [("funnel", "demo.yaml"), ("train", "demo_train.yaml"), ("train", "look.yaml")]
+ASKED += [("evaluate", f"{name}.yaml") for name in ("demo_evaluate", "evaluate_short")]
 
 
 def keys_of(job: str) -> set[str]:
@@ -264,10 +259,8 @@ def test_the_shown_claim_is_right_and_rests_on_evidence(tmp_path: Path):
     """A wrong verdict is never shown; of the right ones the one with most answers in evidence."""
     folder = DataFolder(base_dir=str(tmp_path))
     evidence = "The bridge opened in 1871. It is long."
-    claims = [
-        {"claim_id": key, "claim": f"claim {key}", "evidence": evidence, "label": "Supported"}
-        for key in "abc"
-    ]
+    same = {"evidence": evidence, "label": "Supported"}
+    claims = [{"claim_id": key, "claim": f"claim {key}"} | same for key in "abc"]
     rows = [
         prediction("a", "Refuted", 3, "The bridge opened in 1871."),
         prediction("b", "Supported", 2, "I don't know."),

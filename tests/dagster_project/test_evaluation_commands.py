@@ -38,6 +38,7 @@ from decomposerl.reports.leaderboard_report import (
     leaderboard_text,
 )
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
+from environment import variables
 from evaluation_graph import claim_row
 from leaderboard_parts import SYSTEMS, score, scores
 from project import ROOT, SUPPORT
@@ -179,7 +180,6 @@ def test_means_over_seeds_are_shown_with_their_spread(data: Path):
     rows = json.loads(output(data, "leaderboard", "--format", "json"))
     assert [1, 1, 2] == [row["seeds"] for row in rows][:3]
     assert "mean of 2 seeds" in output(data, "leaderboard")
-    write_parquet(board(*SEEDS), data / "leaderboard.parquet")
     assert "accepted 2 scores of 2 systems" in output(data, "accept")
     kept = [cell.system for cell in read_accepted(data) or []]
     assert [str(row["system"]) for row in SEEDS] == kept
@@ -305,11 +305,8 @@ def test_inspect_reads_the_exported_logs(parts: Path, tmp_path: Path):
     found = {one.task: one for one in log.list_eval_logs(str(logs))}
     assert {f"decomposerl/{NAME}"} == set(found)
     read = log.read_eval_log(str(logs / f"{NAME}-{SHORT}.eval"))
-    assert ("success", f"decomposerl/{SHORT}", 44) == (
-        read.status,
-        read.eval.model,
-        len(read.samples),
-    )
+    said = (read.status, read.eval.model, len(read.samples))
+    assert ("success", f"decomposerl/{SHORT}", 44) == said
     assert {"C", "I"} == {sample.scores["verdict"].value for sample in read.samples}
     assert 0.5 == read.results.scores[0].metrics["balanced_accuracy"].value
     assert "limited" == read.eval.metadata["status"]
@@ -361,10 +358,7 @@ class Evaluation:
 
     def predict(self, key: str, env: dict[str, str]) -> None:
         """Raises whatever the run would."""
-        own = {
-            "DECOMPOSERL_VLLM": f"{self.folder}/bin/vllm serve",
-            "DECOMPOSERL_ALLOW_OWN_PROMPT": "yes",
-        }
+        own = variables(VLLM=f"{self.folder}/bin/vllm serve", ALLOW_OWN_PROMPT="yes")
         choices = engine_choices("paper", env | own)
         made = engine_resources(choices, str(self.folder / "results"))
         model = made["evaluation_model"]
@@ -405,11 +399,10 @@ def evaluation(tmp_path: Path) -> Iterator[tuple[Evaluation, int]]:
             self.send_response(status)
             self.end_headers()
 
-    server = HTTPServer(("127.0.0.1", 0), Line)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield mine, server.server_port
-    server.shutdown()
-    server.server_close()
+    with HTTPServer(("127.0.0.1", 0), Line) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield mine, server.server_port
+        server.shutdown()
 
 
 def script(path: Path, text: str) -> None:
@@ -509,6 +502,5 @@ def test_the_table_is_calculated_from_what_the_page_names(tmp_path: Path):
     ):
         openai = found.evaluation_model.openai
     price = PRICES["gpt-4.1-mini"]
-    assert (20.0, price.prompt, price.completion) == (
-        openai.dollar_ceiling, openai.prompt_price, openai.completion_price
-    )  # fmt: skip
+    shown = (openai.dollar_ceiling, openai.prompt_price, openai.completion_price)
+    assert (20.0, price.prompt, price.completion) == shown

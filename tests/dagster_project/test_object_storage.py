@@ -24,6 +24,7 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import BASE_POLICY
 from documents import shell_lines
+from environment import variables
 from object_server import BUCKET, KEY, SECRET, ObjectServer, object_server
 from project import ROOT
 from resources.catalogue.claim_lookup import find_claim
@@ -168,10 +169,7 @@ def test_doctor_writes_and_removes_a_probe(server: ObjectServer, tmp_path: Path)
 
 def test_definitions_load_without_the_bucket(tmp_path: Path):
     """While storage is away, too; a URL that cannot be is refused by its variable, not repeated."""
-    environment = {
-        "DECOMPOSERL_DATA": "s3://no-such-bucket/x/",
-        "DECOMPOSERL_SCRATCH": str(tmp_path),
-    }
+    environment = variables(DATA="s3://no-such-bucket/x/", SCRATCH=str(tmp_path))
     profile = profile_from_environment(environment)
     assert "s3://no-such-bucket/x" == profile.bucket
     assert tmp_path in profile.data.parents

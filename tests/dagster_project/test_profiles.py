@@ -36,6 +36,7 @@ from decomposerl.funnel.settings import DifficultySettings, RuleSettings, Silver
 from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
+from environment import variables
 from project import ROOT
 from resources.corpora.resource import CorporaResource
 from resources.evaluation.model import EvaluationModelResource, NamedKey
@@ -231,11 +232,9 @@ URL = "http://127.0.0.1:8004/v1"
 OPENAI = "https://api.openai.com/v1"
 
 
-def asked(name: ProfileName, **variables: str) -> EvaluationModelResource:
-    env = {f"DECOMPOSERL_{key}": value for key, value in variables.items()}
-    found: EvaluationModelResource = engine_resources(engine_choices(name, env), "r")[
-        "evaluation_model"
-    ]
+def asked(name: ProfileName, **named: str) -> EvaluationModelResource:
+    made = engine_resources(engine_choices(name, variables(**named)), "r")
+    found: EvaluationModelResource = made["evaluation_model"]
     return found
 
 
@@ -264,12 +263,11 @@ def test_a_row_is_asked_in_one_form_wherever_its_server_comes_from():
 
 
 SAMPLER = "http://127.0.0.1:8003"
-
 CONFIGS = ROOT / "configs/accelerate"
 
 
-def trainer(**variables: str) -> PolicyTrainerResource:
-    profile = profile_from_environment({"DECOMPOSERL_DATA": "/data", **variables})
+def trainer(**named: str) -> PolicyTrainerResource:
+    profile = profile_from_environment(variables(DATA="/data", **named))
     found = resources_for(profile)["policy_trainer"]
     assert isinstance(found, PolicyTrainerResource)
     return found
@@ -280,13 +278,13 @@ def test_a_profile_chooses_device_and_generation():
 
     Training takes the GPU's pool only where it takes a GPU: on the CPU two may run side by side.
     """
-    found = trainer(DECOMPOSERL_DEVICE="cuda", DECOMPOSERL_GENERATION="vllm_colocate")
+    found = trainer(DEVICE="cuda", GENERATION="vllm_colocate")
     assert ("cpu", 1, "transformers") == (found.device, found.threads, found.generation)
     assert "dagster_project.worker" == found.module
-    at = {"DECOMPOSERL_DEVICE": "cuda:1", "DECOMPOSERL_GENERATION_URL": SAMPLER}
+    at = {"DEVICE": "cuda:1", "GENERATION_URL": SAMPLER}
     for profile in ("local", "paper"):
         for engine in ("transformers", "vllm_colocate", "vllm_server"):
-            found = trainer(DECOMPOSERL_PROFILE=profile, DECOMPOSERL_GENERATION=engine, **at)
+            found = trainer(PROFILE=profile, GENERATION=engine, **at)
             chosen = (found.device, found.generation, found.generation_url)
             assert ("cuda:1", engine, SAMPLER) == chosen, profile
     assert "gpu" == engine_choices("local", {"DECOMPOSERL_DEVICE": "cuda"}).pools["policy"]
@@ -326,23 +324,18 @@ Value = Any  # whatever a field of a resource holds
 Path_ = tuple[str, ...]  # names of fields, outermost first
 KEY = "secret5812"
 KEYS = ("OPENAI_API_KEY", *(f"DECOMPOSERL_{role}_KEY" for role in "JUDGE EVALUATION".split()))
-URLS = {f"DECOMPOSERL_{role}_URL": "http://127.0.0.1:9/v1" for role in "CHAT EVALUATION".split()}
+URLS = dict.fromkeys(
+    ("DECOMPOSERL_CHAT_URL", "DECOMPOSERL_EVALUATION_URL"), "http://127.0.0.1:9/v1"
+)
 OWN = {"DECOMPOSERL_ENDPOINT_URL": "http://127.0.0.1:8/v1", "DECOMPOSERL_ENDPOINT_MODEL": "mine"}
 
 
 def resources(profile: str, folder: Path) -> dict[str, Any]:
     """The resources of a profile in which as much as possible differs from the classes."""
-    environment = {
-        "DECOMPOSERL_PROFILE": profile,
-        "DECOMPOSERL_CORPORA": str(folder),
-        "DECOMPOSERL_DATA": str(folder / "data"),
-        "DECOMPOSERL_DEVICE": "cuda:1",
-        "DECOMPOSERL_CHAT_PRICE": "1/2",
-        "DECOMPOSERL_CHAT_DOLLARS": "3",
-    }
-    return resources_for(
-        profile_from_environment(environment | URLS | OWN | dict.fromkeys(KEYS, KEY))
-    )
+    places = {"CORPORA": str(folder), "DATA": str(folder / "data"), "DEVICE": "cuda:1"}
+    environment = variables(PROFILE=profile, CHAT_PRICE="1/2", CHAT_DOLLARS="3", **places)
+    named = environment | URLS | OWN | dict.fromkeys(KEYS, KEY)
+    return resources_for(profile_from_environment(named))
 
 
 def inside(values: dict[str, Any], path: Path_) -> Value:
@@ -472,11 +465,8 @@ def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
     """Dagster refuses one in a wrong place; a run keeps the folder where it sets the rule alone."""
     graph = build_definitions(Profile("embedded", None, tmp_path)).resolve_asset_graph()
     nodes = (graph.get(key) for key in graph.materializable_asset_keys)
-    schemas = {
-        node.key.to_user_string(): node.assets_def.op.config_schema.as_field().config_type
-        for node in nodes
-    }
-    assert [] == [key for key, kind in sorted(schemas.items()) if not isinstance(kind, dg.Shape)]
+    kinds = [(n.key, n.assets_def.op.config_schema.as_field().config_type) for n in nodes]
+    assert [] == [key for key, kind in kinds if not isinstance(kind, dg.Shape)]
 
     given: list[CorporaResource] = []
 
@@ -484,13 +474,12 @@ def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
     def reader(corpora: CorporaResource) -> None:
         given.append(corpora)
 
+    corpora = {"config": {"settings": {"label_rule": "middle_is_refuted"}}}
+    quiet = {"console": {"config": {"log_level": "CRITICAL"}}}
     dg.materialize(
         [reader],
         resources={"corpora": resources("embedded", tmp_path)["corpora"]},
-        run_config={
-            "resources": {"corpora": {"config": {"settings": {"label_rule": "middle_is_refuted"}}}},
-            "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
-        },
+        run_config={"resources": {"corpora": corpora}, "loggers": quiet},
         instance=INSTANCE,
     )
     assert (str(tmp_path), "middle_is_refuted") == (given[0].root, given[0].settings.label_rule)

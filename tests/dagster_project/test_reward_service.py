@@ -30,6 +30,7 @@ from dagster_project.score import Labels
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.rewards.settings import RewardSettings
+from environment import variables
 from fakes import BagOfWordsEmbedder
 from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer
 from planted_traces.planting import PlantedTrace
@@ -368,11 +369,7 @@ OFF = [word for name in COVERAGE for word in ("--weight", f"{name}=0")]
 
 def at_endpoint(judge: FaultServer) -> dict[str, str]:
     """The variables of a judge at an endpoint, and of no other engine that is used."""
-    return {
-        "DECOMPOSERL_PROFILE": "paper",
-        "DECOMPOSERL_JUDGE_URL": judge.url,
-        "DECOMPOSERL_JUDGE_MODEL": MODEL,
-    }
+    return variables(PROFILE="paper", JUDGE_URL=judge.url, JUDGE_MODEL=MODEL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

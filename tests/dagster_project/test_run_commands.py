@@ -29,6 +29,7 @@ from dagster_project.profiles import (
 )
 from dagster_project.stages import Stage, condensed, missing_upstream, stages_named
 from decomposerl.errors import ConfigError
+from environment import variables
 from evaluation_graph import write_tests
 from fault_server import MODEL, FaultServer, replying
 from project import PYTHONPATH, ROOT
@@ -58,11 +59,8 @@ def home(tmp_path: Path) -> Home:
     """The environment of a small project: a corpus, an empty data folder, an instance."""
     (tmp_path / "home").mkdir()
     shutil.copy(ROOT / "dagster.yaml", tmp_path / "home")
-    return {
-        "DECOMPOSERL_CORPORA": str(corpus(tmp_path / "corpora", CLAIMS)),
-        "DECOMPOSERL_DATA": str(tmp_path / "data"),
-        "DAGSTER_HOME": str(tmp_path / "home"),
-    }
+    places = {"CORPORA": corpus(tmp_path / "corpora", CLAIMS), "DATA": tmp_path / "data"}
+    return {"DAGSTER_HOME": str(tmp_path / "home"), **variables(**places)}
 
 
 def run(home: Home, *words: object) -> Result:
@@ -127,16 +125,12 @@ def test_a_run_that_fails_says_why_and_where_its_log_is(home: Home):
 def test_the_help_lists_every_stage(home: Home):
     """Those of the reader's own corpora and of errors' commands too; none that has partitions."""
     shown = run(home, "run", "--help").stdout
-    for stage in ("claims/toy", "deduplicated", "study/selectors"):
-        assert re.search(rf"(?:^ +|, ){stage}(?:$|[ ,])", shown, re.MULTILINE), stage
+    listed = {*re.findall(r"^ +(\w[\w/]*)(?: |$)", shown, re.MULTILINE)}
+    listed |= {*re.findall(r"\b(?:claims|benchmark)/\w+", shown)}
+    assert {"claims/toy", "deduplicated", "study/selectors"} <= listed
     assert "predictions/" not in shown
     assert {"catalog", "leaderboard comparison"} <= set(hints())
-    for words in hints():
-        for word in words.split():
-            assert re.search(rf"(?:^ +|, ){word}(?:$|[ ,])", shown, re.MULTILINE), (
-                words,
-                hints()[words],
-            )
+    assert {} == {line: file for line, file in hints().items() if not {*line.split()} <= listed}
     broken = CliRunner(env=home | {"DECOMPOSERL_PROFILE": "odd"}).invoke(app, ["run", "--help"])
     assert (0, True) == (broken.exit_code, "DECOMPOSERL_PROFILE is 'odd'" in broken.stderr)
 
@@ -162,11 +156,8 @@ HINT = re.compile(r"decomposerl run ((?:[a-z_]+ )*[a-z_]+)(?= --|[\"'\n])")
 
 def hints() -> Home:
     """Every ``decomposerl run`` line with plain names in an error of the code, with its file."""
-    files = (
-        path
-        for name in ("assets", "decomposerl", "resources")
-        for path in (ROOT / name).rglob("*.py")
-    )
+    packages = ("assets", "decomposerl", "resources")
+    files = (path for name in packages for path in (ROOT / name).rglob("*.py"))
     return {line: path.name for path in files for line in HINT.findall(path.read_text("utf-8"))}
 
 
@@ -176,9 +167,8 @@ def test_the_instance_is_that_of_make(tmp_path: Path):
     environment: dict[str, str] = {}
     assert tmp_path / ".dagster_home" == use_instance(environment, tmp_path)
     assert {"DAGSTER_HOME": str(tmp_path / ".dagster_home")} == environment
-    assert (ROOT / "dagster.yaml").read_bytes() == (
-        tmp_path / ".dagster_home/dagster.yaml"
-    ).read_bytes()
+    copied = tmp_path / ".dagster_home/dagster.yaml"
+    assert (ROOT / "dagster.yaml").read_bytes() == copied.read_bytes()
     assert tmp_path == use_instance({"DAGSTER_HOME": str(tmp_path)})
     with pytest.raises(ConfigError, match="names no folder"):
         use_instance({"DAGSTER_HOME": str(tmp_path / "absent")})
@@ -197,10 +187,8 @@ def training(home: Home, tmp_path: Path) -> list[str]:
         f'#!/bin/sh\nshift 2\nPYTHONPATH={path} exec {program} -m training_stand_in "$@"\n'
     )
     python.chmod(0o755)
-    config = tmp_path / "train.yaml"
-    config.write_text(
-        f"ops: {{policy: {{config: {{held_out_claims: 2, python: {python}}}}}}}", "utf-8"
-    )
+    config, settings = tmp_path / "train.yaml", f"{{held_out_claims: 2, python: {python}}}"
+    config.write_text(f"ops: {{policy: {{config: {settings}}}}}", "utf-8")
     return ["--config", str(config)]
 
 
@@ -391,14 +379,10 @@ def test_another_file_can_be_named(tested: Home, tmp_path: Path):
 def test_endpoint_variables_work_in_every_profile(name: str, tmp_path: Path):
     """An endpoint that is named, open models at a URL, and OpenAI's; policies as before."""
     url = "http://127.0.0.1:8/v1"
-    env = {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)}
-    named = env | {
-        "OPENAI_API_KEY": KEY,
-        "DECOMPOSERL_ENDPOINT_URL": url,
-        "DECOMPOSERL_ENDPOINT_MODEL": "mine",
-        "DECOMPOSERL_EVALUATION_URL": url,
-        "DECOMPOSERL_EVALUATION_CONTEXT": "4096",
-    }
+    env = variables(PROFILE=name, DATA=str(tmp_path))
+    own = variables(ENDPOINT_URL=url, ENDPOINT_MODEL="mine")
+    served = variables(EVALUATION_URL=url, EVALUATION_CONTEXT="4096")
+    named = {"OPENAI_API_KEY": KEY, **env, **own, **served}
     model = resources_for(profile_from_environment(named))["evaluation_model"]
     assert ([url], "mine") == (model.endpoint.endpoints, model.endpoint.model)
     assert "systems.toml" in model.endpoint.context_setting  # the variable is not for it
@@ -422,12 +406,9 @@ def test_a_key_may_be_one_of_the_programs_own(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"\[mine\] key: "):
         entries_for(profile)
     path.unlink()
-    for made in (
-        path.mkdir,
-        lambda: path.symlink_to("/dev/zero"),
-        lambda: path.write_bytes(b"#" * 1_000_001),
-        lambda: path.write_bytes(b"# \xff"),
-    ):
+    large, text = b"#" * 1_000_001, b"# \xff"
+    writes = (lambda: path.write_bytes(large), lambda: path.write_bytes(text))
+    for made in (path.mkdir, lambda: path.symlink_to("/dev/zero"), *writes):
         made()
         with pytest.raises(ConfigError, match=r"systems\.toml"):
             entries_for(profile)

@@ -84,9 +84,8 @@ def test_an_input_that_is_missing_or_damaged_is_one_line_with_its_trace_in_a_log
     assert "RUN_FAILURE" in log
     (tmp_path / "data").mkdir(exist_ok=True)
     (tmp_path / "data/difficulty_band.parquet").write_text("PAR1")
-    assert re.search(
-        r"band\.parquet cannot be read .*'difficulty_band'", stopped(tmp_path, *STEP)[-1]
-    )
+    damaged = stopped(tmp_path, *STEP)[-1]
+    assert re.search(r"band\.parquet cannot be read .*'difficulty_band'", damaged)
     shutil.rmtree(tmp_path / "data")
     (tmp_path / "data").touch()
     below = {"DECOMPOSERL_DATA": str(tmp_path / "data/below")}
@@ -119,26 +118,18 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
 
 
 EXTRAS = {
-    "safetensors": (
-        "embed",
-        "from resources.policy_tiny.folder import *; base_policy_facts(CHECKPOINT)",
-    ),
-    "trl": (
-        "train",
-        "from dagster_project.worker import main; sys.exit(main(['--run', sys.argv[1]]))",
-    ),
-    "peft": ("train", "from resources.evaluation.weights import Weights; Weights('b', 'a').load()"),
-    "spacy": (
-        "science",
-        "from resources.entities.rule_engine import RuleEntities; RuleEntities().engine",
-    ),
+    "safetensors": "embed:from resources.policy_tiny.folder import *;base_policy_facts(CHECKPOINT)",
+    "trl": "train:from dagster_project.worker import main; sys.exit(main(['--run', sys.argv[1]]))",
+    "peft": "train:from resources.evaluation.weights import Weights; Weights('b', 'a').load()",
+    "spacy": "science:from resources.entities import rule_engine as r; r.RuleEntities().engine",
 }
+"""An extra, and what needs it."""
 
 
 @pytest.mark.parametrize("module", EXTRAS)
 def test_an_engine_names_the_extra_of_its_package(module: str, tmp_path: Path):
     """Before it reads or loads anything."""
-    extra, words = EXTRAS[module]
+    extra, words = EXTRAS[module].split(":", 1)
     run = tmp_path / "run.json"
     paths = {"claims": tmp_path / "claims.parquet", "folder": tmp_path / "run"}
     run.write_text(TrainingRun(experiment("tiny"), "0" * 16, base="b", **paths).to_json())
@@ -224,19 +215,13 @@ def guard() -> dg.AssetCheckResult:
 
 
 def shown(
-    data: Path,
-    *,
-    tty: bool,
-    messages: bool = False,
-    slow_s: float = 0.0,
-    line_every_s: float = 30.0,
+    data: Path, *, tty: bool, messages: bool = False, slow_s: float = 0.0, every_s: float = 30.0
 ) -> tuple[str, Path]:
     """What a run of the asset and its checks prints, and its log."""
     stream = Tty() if tty else io.StringIO()
     terminal = Terminal(file=stream, force_terminal=tty, color_system=None, width=120)
-    with RunProgress(
-        data, messages=messages, terminal=terminal, line_every_s=line_every_s
-    ) as progress:
+    watch = RunProgress(data, messages=messages, terminal=terminal, line_every_s=every_s)
+    with watch as progress:
         graph = dg.Definitions(
             assets=[toy],
             asset_checks=[fine, guard],
@@ -267,7 +252,7 @@ def test_an_asset_is_one_line(tmp_path: Path):
         assert "step 1 of 2" in logged
         assert "RUN_SUCCESS" in logged
         assert EVIL not in logged
-    text, log = shown(tmp_path, tty=False, slow_s=0.6, line_every_s=0.1)
+    text, log = shown(tmp_path, tty=False, slow_s=0.6, every_s=0.1)
     assert re.search(r"^  claims/toy: 0\.\d s$", text, re.MULTILINE)
     assert re.search(r"INFO claims/toy: 0\.\d s$", log.read_text("utf-8"), re.MULTILINE)
 

@@ -33,6 +33,7 @@ from decomposerl.reports.trace_page.pages import CONFIDENT
 from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.claim_records import checked_record
 from decomposerl.training.experiments import experiment
+from environment import variables
 from evaluation_files import SYSTEMS
 from fault_server import MODEL, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT
@@ -129,15 +130,10 @@ def test_exit_codes():
 
 def at_endpoint(folder: Path, served: FaultServer, *claims: str) -> Result:
     """Verify claims with the model of an endpoint, whose key is in the environment."""
-    return verify(
-        folder,
-        *("-", "--json", "--system", "simple-endpoint-faithful"),
-        text=jsonl(*map(row, claims)),
-        DECOMPOSERL_PROFILE="local",
-        DECOMPOSERL_ENDPOINT_URL=served.url,
-        DECOMPOSERL_ENDPOINT_MODEL=MODEL,
-        DECOMPOSERL_ENDPOINT_KEY="sk-secret",
-    )
+    own = variables(ENDPOINT_URL=served.url, ENDPOINT_MODEL=MODEL, ENDPOINT_KEY="sk-secret")
+    words = ("-", "--json", "--system", "simple-endpoint-faithful")
+    given = jsonl(*map(row, claims))
+    return verify(folder, *words, text=given, DECOMPOSERL_PROFILE="local", **own)
 
 
 def spelled(verdict: str, other: str) -> Answer:
@@ -235,9 +231,8 @@ def test_evidence_ranked_by_the_embedder(tmp_path: Path):
     claim = "Ada Brown was born in Odense."
     records = [checked_record({"claim": claim}, "claim", evidence=False)]
     profile = Profile("embedded", None, tmp_path / "data")
-    (plain,), (ranked,), (again,) = (
-        with_evidence(records, texts, by) for by in (None, profile, profile)
-    )
+    found = (with_evidence(records, texts, by) for by in (None, profile, profile))
+    (plain,), (ranked,), (again,) = found
     assert passages[-1] not in plain.passages
     assert passages[-1] == ranked.passages[0]
     assert ranked == again
@@ -519,10 +514,9 @@ def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
     assert {""} == {one["prompt"] for one in live.judge(0, 0) or []}
     assert not list(tmp_path.rglob("*.sqlite"))
     with FaultServer(usual=replying("<answer>1</answer>")) as served:
-        address = {"DECOMPOSERL_JUDGE_URL": served.url, "DECOMPOSERL_JUDGE_MODEL": MODEL}
-        profile = profile_from_environment(
-            {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DATA": str(tmp_path), **address}
-        )
+        address = variables(JUDGE_URL=served.url, JUDGE_MODEL=MODEL)
+        place = variables(PROFILE="local", DATA=str(tmp_path))
+        profile = profile_from_environment(place | address)
         resource = resources_for(profile)["judge"]
         with resource.process_config_and_initialize_cm() as opened:
             judge = judge_for(opened, experiment("tiny")).open()

@@ -73,15 +73,15 @@ RULES = RuleSettings(min_tokens=6, max_tokens=25, min_entities=1)
 
 def claims(rows: int) -> pl.DataFrame:
     """Claims of different lengths, some without a document."""
-    rule = [
-        {
-            "claim": f"Ilva Marrek opened bridge {row}",
-            "evidence": "It was 1921. " * (row % 7),
-            "document_id": None if row % 3 else f"d{row}",
-        }
+    filled = [
+        example_row(
+            claim=f"Ilva Marrek opened bridge {row}",
+            evidence="It was 1921. " * (row % 7),
+            document_id=None if row % 3 else f"d{row}",
+        )
         for row in range(rows)
     ]
-    return frame_of(CLAIMS, [example_row(**columns) for columns in rule])
+    return frame_of(CLAIMS, filled)
 
 
 def written(path: Path, frame: pl.DataFrame, batch: int, **bounds: int) -> StoredRows:
@@ -168,10 +168,8 @@ def staged(
     data: Path, rows: list[StoredRows], most_bytes: int
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What the rules keep and drop, through a stage writer."""
-    writer = StageWriter(
-        data, "rule_filtered", RULE_FILTERED, rows, drops=True, most_bytes=most_bytes
-    )
-    with writer as out:
+    options = {"drops": True, "most_bytes": most_bytes}
+    with StageWriter(data, "rule_filtered", RULE_FILTERED, rows, **options) as out:
         for batch in out.batches():
             done = catalogue.rule_filter(batch, RULES, WordCounter(), CapitalisedWords())
             out.add(batch, done)
@@ -303,10 +301,8 @@ def materialize(
 def test_a_frame_comes_back_as_it_was_with_side_tables_and_a_run_record(tmp_path: Path):
     """Asset, drops and run record lie where the contract says; the data version is the hash."""
     result = materialize(tmp_path, attrition_rows(3))
-    folder, version = (
-        DataFolder(base_dir=str(tmp_path)),
-        file_sha256(tmp_path / "attrition.parquet"),
-    )
+    folder = DataFolder(base_dir=str(tmp_path))
+    version = file_sha256(tmp_path / "attrition.parquet")
     assert attrition_rows(3).equals(folder.read("attrition"))
     assert folder.read("drops/attrition").height == 0
     assert version == folder.run("attrition")["data_version"]
@@ -425,12 +421,8 @@ def test_a_process_with_the_number_of_a_dead_one_removes_its_files(tmp_path: Pat
 
 def test_files_of_another_machine_and_of_earlier_versions_go_after_an_hour(tmp_path: Path):
     """Whether their writers live is not known; nothing that is no temporary name is touched."""
-    names = [
-        f".a.{'0' * 8}-1-{'1' * 8}.partial",
-        ".a.parquet.99.partial",
-        ".writing-abc",
-        f".decomposerl.duckdb.{'2' * 32}.building.wal",
-    ]
+    names = [f".a.{'0' * 8}-1-{'1' * 8}.partial", ".a.parquet.99.partial", ".writing-abc"]
+    names += [f".decomposerl.duckdb.{'2' * 32}.building.wal"]
     kept = [".a.partial", "a.partial", ".gitignore", "x.1-2-3.partial", ".hidden"]
     for name in (*names, *kept):
         (tmp_path / name).write_text("")

@@ -125,10 +125,8 @@ def test_an_asset_that_is_being_written_is_refused_before_its_work(tmp_path: Pat
         assert materialize(tmp_path, second, "fever").success
     assert materialize(tmp_path, first, "fever").success
     # Dagster can be asked for a range; an asset writes one partition a run.
-    tags = {
-        "dagster/asset_partition_range_start": OF_PROFILE[0],
-        "dagster/asset_partition_range_end": OF_PROFILE[1],
-    }
+    ends = zip(("start", "end"), OF_PROFILE[:2], strict=True)
+    tags = {f"dagster/asset_partition_range_{end}": name for end, name in ends}
     refused = materialize(tmp_path, None, "fever", tags=tags)
     assert "one partition" in failures(refused)
 
