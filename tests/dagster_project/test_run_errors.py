@@ -25,6 +25,7 @@ from dagster_project.terminal import Terminal, report_errors
 from decomposerl.printable import printable
 from decomposerl.progress import bar
 from decomposerl.training.experiments import experiment
+from environment import lacking
 from project import ROOT
 from resources.training.process import TrainingRun
 from terminals import Tty
@@ -80,8 +81,7 @@ def test_an_input_that_is_missing_or_damaged_is_one_line_with_its_trace_in_a_log
     assert found is not None
     assert ("difficulty_band", "difficulty_band") == (Path(found[1]).stem, found[2])
     log = Path(found[3]).read_text("utf-8")
-    assert "Stack Trace" in log
-    assert "RUN_FAILURE" in log
+    assert [] == lacking(log, "Stack Trace", "RUN_FAILURE")
     (tmp_path / "data").mkdir(exist_ok=True)
     (tmp_path / "data/difficulty_band.parquet").write_text("PAR1")
     damaged = stopped(tmp_path, *STEP)[-1]
@@ -249,8 +249,7 @@ def test_an_asset_is_one_line(tmp_path: Path):
         assert "· claims/toy: check guard: too few rows" == lines[-1]
         logged = log.read_text("utf-8")
         assert log.parent == tmp_path / "logs"
-        assert "step 1 of 2" in logged
-        assert "RUN_SUCCESS" in logged
+        assert [] == lacking(logged, "step 1 of 2", "RUN_SUCCESS")
         assert EVIL not in logged
     text, log = shown(tmp_path, tty=False, slow_s=0.6, every_s=0.1)
     assert re.search(r"^  claims/toy: 0\.\d s$", text, re.MULTILINE)
@@ -330,9 +329,7 @@ def test_a_terminal_gets_bars():
             until(lambda: "100 of 400 claims" in stream.getvalue())
         terminal.print("done [red]")
     text = stream.getvalue()
-    assert "claims/toy" in text
-    assert r"\x1b[2Jevil [red]" in text
-    assert "done [red]" in text
+    assert [] == lacking(text, "claims/toy", r"\x1b[2Jevil [red]", "done [red]")
     assert "\x1b[2J" not in text
     assert "\x1b[?25l" not in text
 
