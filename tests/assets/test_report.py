@@ -156,9 +156,8 @@ def test_a_study_is_one_part_with_all_its_figures_and_its_whole_table(evaluated:
     assert ["study-1-rewards", "study-1-rewards_curves"] == [one.name for one in shown.pictures]
     assert ("Said of rewards.", STUDY_ENGINE) == (shown.sentence, shown.engine)
     assert "Study: rewards_curves" not in sections
-    assert ("", "that of the study") == (
-        sections["Study: growth"].table, sections["Study: growth"].engine
-    )  # fmt: skip
+    growth = sections["Study: growth"]
+    assert ("", "that of the study") == (growth.table, growth.engine)
     table = folder.read("study/rewards")
     assert study_markdown(REWARDS, table) == shown.table
     page = report_html_path(evaluated).read_text("utf-8")
@@ -177,9 +176,8 @@ def test_every_study_has_its_table_in_the_report():
     for name in STUDY_TABLES:
         assert "engine" in table_of(study_key(name)).schema
     commands = " ".join(one.command for one in report_sections(ReportData()))
-    registered = {
-        one.name or one.callback.__name__ for one in app.registered_commands if one.callback
-    }
+    known = [one for one in app.registered_commands if one.callback]
+    registered = {one.name or one.callback.__name__ for one in known}
     assert set(re.findall(r"decomposerl ([a-z]+)", commands)) <= registered
     assert set(re.findall(r"-j (\w+)", commands)) <= {*JOB_NAMES}
     for name in re.findall(r"studies\.(\w+) ", commands):
@@ -189,8 +187,7 @@ def test_every_study_has_its_table_in_the_report():
 def test_numbers_of_the_report_are_those_of_the_tables(evaluated: Path):
     """Calls and right verdicts, counted again from the files."""
     folder = DataFolder(base_dir=str(evaluated))
-    names = ReportNames((), TEST_SETS, SYSTEMS, RUNS)
-    read = read_report_data(folder, names)
+    read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
     assert read.calls is not None
     assert read.verdicts is not None
     for system in SYSTEMS:
@@ -444,9 +441,8 @@ def test_the_whole_path_from_rulings_to_rewards(data: Path, instance: dg.Dagster
     assert result.success
     engine = TinyJudge(data / "tiny_judge").engine
     agreement = JUDGE_AGREEMENT.conform(pl.read_parquet(data / "tiny_judge_agreement.parquet"))
-    assert (8, {"words:1"}, {engine}) == (
-        agreement["head"].n_unique(), {*agreement["teacher"]}, {*agreement["engine"]}
-    )  # fmt: skip
+    named = (agreement["head"].n_unique(), {*agreement["teacher"]}, {*agreement["engine"]})
+    assert (8, {"words:1"}, {engine}) == named
     assert 0.8 < agreement.filter(metric="agreement")["value"].mean()
     study = JUDGE_STUDY.conform(pl.read_parquet(data / "study/judge_rewards.parquet"))
     assert {"coverage", "necessity", "joint", "total"} == {*study["reward"]}

@@ -147,9 +147,8 @@ def test_a_study_trains_what_is_missing_and_shows_what_moved(data: Path):
     table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/rewards.parquet"))
     assert {(2, HELD_OUT)} == set(table.select("seeds", "claims").rows())
     moved = table.filter(pl.col("own_measure") & (pl.col("difference") < -0.1))
-    assert {("without diversity", "diversity"), ("without verification", "verification")} == {
-        *moved.select("variant", "measure").iter_rows()
-    }
+    pairs = {(f"without {name}", name) for name in ("diversity", "verification")}
+    assert pairs == {*moved.select("variant", "measure").iter_rows()}
     lost = table.filter(variant="without verification", measure="balanced_accuracy")
     assert lost["claims_high"].drop_nulls().max() < 0
     for ending in ("png", "svg", "txt"):
@@ -179,10 +178,9 @@ def test_a_run_that_fails_stops_no_other_and_is_trained_by_the_next_start(data: 
     assert [] == lacking(shown["in the paper's form"], "decomposerl train one_epoch", "123.3")
     assert 1 == shown["runs trained now"]
     assert materialize(EPOCHS, data, seeds=1, steps=4, held_out_claims=8).success
-    assert {
-        *("tiny_clean", "tiny_one_epoch"),
-        *("tiny_clean-steps_4-claims_8", "tiny_one_epoch-steps_2-claims_8"),
-    } == {path.name for path in (data / "policy").iterdir() if path.is_dir()}
+    names = {"tiny_clean", "tiny_one_epoch"}
+    names |= {"tiny_clean-steps_4-claims_8", "tiny_one_epoch-steps_2-claims_8"}
+    assert names == {path.name for path in (data / "policy").iterdir() if path.is_dir()}
     assert 0 == metadata(materialize(EPOCHS, data, seeds=1), EPOCHS)["runs trained now"]
 
 
@@ -200,11 +198,9 @@ def test_an_interrupted_study_ends_every_process_that_it_started(data: Path):
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
     of_profile, trainer = resources_for(profile), stand_in()
     folder, embedder = DataFolder(base_dir=str(data)), of_profile["question_embedder"].open()
-    runs = [
-        plan_run(folder, of_profile["judge"], embedder, trainer, variant.title, one)
-        for variant in EPOCHS.variants
-        for one in studied(variant, 1)
-    ]
+    trained = [(variant.title, one) for variant in EPOCHS.variants for one in studied(variant, 1)]
+    judge = of_profile["judge"]
+    runs = [plan_run(folder, judge, embedder, trainer, title, one) for title, one in trained]
     Thread(target=interrupt_once_both_run, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         train_runs(trainer, runs, 2, "a test")
@@ -235,9 +231,8 @@ def test_the_miniature_trains_for_real(data: Path):
     load_base_policy(data / "base_policy_clean", "base_policy_clean")
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
     settings = [f"DECOMPOSERL_DATA={data}", f"PYTHONPATH={PYTHONPATH}", sys.executable]
-    worker = resources_for(profile)["policy_trainer"].model_copy(
-        update={"python": "env", "launch": settings}
-    )
+    changed = {"python": "env", "launch": settings}
+    worker = resources_for(profile)["policy_trainer"].model_copy(update=changed)
     short = {"seeds": 2, "steps": 1, "held_out_claims": 4, "at_once": 2}
     real = ["tiny_clean-steps_1-claims_4", "tiny_one_epoch-seed_1-steps_1-claims_4"]
     (data / "fail").write_text(" ".join(real))
@@ -257,9 +252,8 @@ def test_the_miniature_trains_for_real(data: Path):
 
 SCRIPTED = {key: {"config": {"claims": 4}} for key in ("study__tricks", "study__trick_signs")}
 INPUTS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
-MARKERS = "\n".join(
-    f"<!-- {one} report: begin -->\n<!-- {one} report: end -->" for one in ("tricks", "found")
-)
+MARKS = "<!-- {0} report: begin -->\n<!-- {0} report: end -->\n"
+MARKERS = MARKS.format("tricks") + MARKS.format("found")
 
 
 def tricks_in(
@@ -311,9 +305,8 @@ def test_claims_of_a_third_label_are_not_played(tmp_path: Path):
     named = pl.when(pl.col("label") == "Refuted").then(pl.lit("NotEnoughInfo")).otherwise("label")
     third = claims.with_columns(label=named, label_rule=pl.lit("keep_middle"))
     write_parquet(third, tmp_path / "silver_decomposed.parquet")
-    assert tricks_in(
-        tmp_path, trick_signs, study__trick_signs=SCRIPTED["study__trick_signs"]
-    ).success
+    signs_alone = {"study__trick_signs": SCRIPTED["study__trick_signs"]}
+    assert tricks_in(tmp_path, trick_signs, **signs_alone).success
     signs = DataFolder(base_dir=str(tmp_path)).read("study/trick_signs")
     assert {claims.filter(label="Supported").height} == set(signs["claims"])
 

@@ -147,10 +147,8 @@ def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
     ``env`` is on every machine; the server that it starts may not be.
     """
     env = {"PROFILE": "paper", "CHAT_URL": NOBODY, "EMBEDDER_URL": NOBODY}
-    starts = {
-        "no-such-program": "no-such-program",
-        f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve": f"{tmp_path}/vllm",
-    }
+    starts = {"no-such-program": "no-such-program"}
+    starts |= {f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve": f"{tmp_path}/vllm"}
     for words, program in starts.items():
         findings = page_of(tmp_path, VLLM=words, **env)["findings"]
         (lost,) = [one for one in findings if one["part"] == "program"]
@@ -184,9 +182,7 @@ def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
 ANSWERS = [
     (b'{"data": [{"id": "another"}]}', 200, "another"),
     (b'{"data": []}', 200, "serves nothing"),
-    (b"<html>", 200, "no list"),
-    (b'{"data": 3}', 200, "no list"),
-    (b"\xff\xfe", 200, "no list"),
+    *((body, 200, "no list") for body in (b"<html>", b'{"data": 3}', b"\xff\xfe")),
     (b"{}", 401, "401"),
 ]
 
@@ -228,14 +224,9 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
     assert 1 == page.count(f"{server.url} for shared")
 
 
-THINKS = {
-    "Qwen/Qwen3-32B": "ok",
-    "gpt-5-mini": "ok",
-    "Qwen/QwQ-32B": "note",
-    "deepseek-ai/DeepSeek-R1": "note",
-    "openai/gpt-oss-20b": "note",
-    "Qwen/Qwen2.5-7B-Instruct": None,
-}
+THINKS = dict.fromkeys(("Qwen/Qwen3-32B", "gpt-5-mini"), "ok")
+THINKS |= dict.fromkeys(("Qwen/QwQ-32B", "deepseek-ai/DeepSeek-R1", "openai/gpt-oss-20b"), "note")
+THINKS |= {"Qwen/Qwen2.5-7B-Instruct": ""}
 
 
 @pytest.mark.parametrize("model", THINKS)
@@ -464,14 +455,12 @@ def test_a_judge_of_another_kind_costs_otherwise(tmp_path: Path):
         line = training_estimate(chosen, NOWHERE).lines[0]
         assert reply * line.calls == line.completion_tokens
     tiny = training_estimate(engines, NOWHERE, "tiny_judge").lines[0]
-    assert ("tiny judge on answerdotai/ModernBERT-large", None, 0) == (
-        tiny.engine, tiny.dollars, tiny.completion_tokens
-    )  # fmt: skip
+    shown = (tiny.engine, tiny.dollars, tiny.completion_tokens)
+    assert ("tiny judge on answerdotai/ModernBERT-large", None, 0) == shown
     large = training_estimate(engines, NOWHERE, "paper_7b").lines[0]
     assert 0 < (tiny.gpu_hours or 0) < (large.gpu_hours or 0) / 50
-    at_home = training_estimate(
-        engine_choices("embedded", {}), NOWHERE, "tiny_clean_classifiers"
-    ).lines[0]
+    embedded = engine_choices("embedded", {})
+    at_home = training_estimate(embedded, NOWHERE, "tiny_clean_classifiers").lines[0]
     assert ("tiny judge on minilm", None) == (at_home.engine, at_home.gpu_hours)
     judge = "Qwen/Qwen3-32B-FP8"
     fp8 = LOCAL | {"JUDGE_PRICE": "", "JUDGE_MODEL": judge}

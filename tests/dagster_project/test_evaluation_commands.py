@@ -158,10 +158,9 @@ def test_a_short_table_of_each_test_set_fits_on_a_page():
     assert {} == boards_unfolded(board().clear(), {})
 
 
-SEEDS = tuple(
-    score(f"decomposerl-paper_7b{end}", "fever", value, engine=f"policy{end}")
-    for end, value in (("", 70.0), ("-seed_1", 73.5))
-)
+RUNS = (("", 70.0), ("-seed_1", 73.5))
+NAMED = "decomposerl-paper_7b"
+SEEDS = tuple(score(NAMED + end, "fever", value, engine=f"policy{end}") for end, value in RUNS)
 
 
 def test_means_over_seeds_are_shown_with_their_spread(data: Path):
@@ -441,10 +440,8 @@ def test_the_rows_of_the_tables_are_filled_in_order_on_one_card(
     assert {200} == {one["status"] for one in requests_of(tmp_path)}
 
 
-COSTS, BASELINES, PROMPTS = (
-    (ROOT / "docs" / name).read_text("utf-8")
-    for name in ("how-to/costs.md", "results/baselines.md", "reference/prompts.md")
-)
+PAGES = ("how-to/costs.md", "results/baselines.md", "reference/prompts.md")
+COSTS, BASELINES, PROMPTS = ((ROOT / "docs" / name).read_text("utf-8") for name in PAGES)
 REPLY, LONG_REPLY = 40, 300
 SINGLE_CALLS, OWN_POLICIES = 8, 2
 

@@ -50,14 +50,9 @@ def funnel(corpora: Path, data: Path) -> dg.ExecuteInProcessResult:
     """From some corpora of the sample to the catalogue, in this process."""
     sources = [one for one in SOURCES if one.name in {"hover", "scifact"}]
     benchmarks = [one for one in BENCHMARKS if one.name == "wice"]
-    assets = [
-        *source_assets(sources, benchmarks),
-        *benchmark_assets(benchmarks, sources),
-        *funnel_assets(["hover", "scifact"], ["wice"], {}),
-        attrition_asset(sources),
-        chat_replies,
-        catalog_asset(sources, benchmarks),
-    ]
+    corpora_assets = [*source_assets(sources, benchmarks), *benchmark_assets(benchmarks, sources)]
+    after = [attrition_asset(sources), chat_replies, catalog_asset(sources, benchmarks)]
+    assets = [*corpora_assets, *funnel_assets(["hover", "scifact"], ["wice"], {}), *after]
     resources = resources_for(Profile("embedded", corpora, data))
     quiet = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
     with dg.instance_for_test() as instance:

@@ -304,10 +304,8 @@ def test_two_entries_are_evaluated_and_ranked_side_by_side(tested: Home):
     edited entry are named, and compared with nothing, until they are made again.
     """
     data = data_of(tested)
-    with (
-        FaultServer(usual=replying("Supported")) as first,
-        FaultServer(usual=replying("Refuted")) as second,
-    ):
+    first, second = (FaultServer(usual=replying(said)) for said in ("Supported", "Refuted"))
+    with first, second:
         text = entry("always-yes", first.url, title="Yes", key="MY_KEY", prompt_price=2.0)
         keyless = entry("keyless", first.url, key="NO_SUCH_KEY")
         write(tested, text + entry("always-no", second.url) + keyless)
@@ -454,12 +452,10 @@ def test_init_writes_entries_that_load_once_they_are_uncommented(tested: Home):
     path.write_text(whole.replace("PASTE IT HERE", "{document} {claim}"))
     made = {one.name: one for one in entries_for(Profile("embedded", None, path.parent))}
     assert {"few_shot", "self_ask", "trace", "verifier"} == {one.method for one in made.values()}
-    assert '{"guardian_config": {"criteria_id": "groundedness"}, "think": false}' == (
-        made["granite-guardian"].template
-    )
-    assert {"chat", "documents", "classifier", "minicheck"} == {
-        one.form for one in made.values() if one.method == "verifier"
-    }
+    guardian = '{"guardian_config": {"criteria_id": "groundedness"}, "think": false}'
+    assert guardian == made["granite-guardian"].template
+    forms = {one.form for one in made.values() if one.method == "verifier"}
+    assert {"chat", "documents", "classifier", "minicheck"} == forms
 
 
 def test_an_entry_on_the_tiny_base_is_called_tiny(tested: Home, tmp_path: Path):

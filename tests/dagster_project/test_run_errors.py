@@ -28,7 +28,6 @@ from decomposerl.training.experiments import experiment
 from environment import lacking
 from project import ROOT
 from resources.training.process import TrainingRun
-from terminals import Tty
 
 MOST_LINES = 4  # a warning of Dagster's own in two, its "failed" in one, the sentence
 STEP = ["--select", 'key:"deduplicated"']
@@ -268,17 +267,24 @@ MARKED = f"{EVIL}evil [red]"
 SOON_S = 0.05
 
 
-class Lost(Tty):
-    """A pipe whose reader ends."""
+class Tty(io.StringIO):
+    """A terminal, or a pipe, that keeps what is drawn until it is ``gone``."""
+
+    gone = False
+
+    def __init__(self, error: OSError | None = None) -> None:
+        """``error``: of a pipe whose reader has ended; else a terminal was closed from outside."""
+        super().__init__()
+        self.error = error
 
     def isatty(self) -> bool:
-        """Never."""
-        return False
+        """Whether it is a terminal."""
+        return self.error is None
 
     def write(self, text: str) -> int:
-        """Keep the text, or fail as a pipe without a reader."""
+        """Keep the text, or fail as after a logout."""
         if self.gone:
-            raise BrokenPipeError(32, "Broken pipe")
+            raise self.error or OSError(5, "Input/output error")
         return super().write(text)
 
 
@@ -345,8 +351,10 @@ def test_lines_take_the_place_of_bars_that_cannot_be_drawn():
     assert ["1,234 a second", "30 a minute", "36 an hour"] == shown
 
 
-@pytest.mark.parametrize("stream", [Tty(), Lost()], ids=["terminal", "pipe"])
-def test_a_stream_that_is_gone_ends_no_work(stream: "Tty | Lost"):
+@pytest.mark.parametrize(
+    "stream", [Tty(), Tty(BrokenPipeError(32, "Broken pipe"))], ids=["terminal", "pipe"]
+)
+def test_a_stream_that_is_gone_ends_no_work(stream: Tty):
     """After a logout, or where the reader of a pipe has ended; the log goes on."""
     logged: list[str] = []
     with ProgressDisplay(Terminal(file=stream), logged.append, SOON_S) as display:

@@ -224,12 +224,10 @@ def test_explain_tells_how_a_claim_ended(world: World):
     """A leak, a claim that left while reading, one held out; a split corpus by its source."""
     read = pl.read_parquet(world.data / "drops/claims/hover.parquet")["claim_id"][0]
     held = world.benchmark.filter(pl.col("source") == SPLIT)["claim_id"][0]
+    leak = ("0.95 is at or above 0.9 (step semantic_match, engine cosine)", "✗ decontaminated")
     lives = {
         world.with_fate(SELECTED): ("In the training set",),
-        world.dropped("semantic_match"): (
-            *("✗ decontaminated", f"test claim of {BENCHMARK}"),
-            "0.95 is at or above 0.9 (step semantic_match, engine cosine)",
-        ),
+        world.dropped("semantic_match"): (*leak, f"test claim of {BENCHMARK}"),
         read: ("its text is not stored", "middle class"),
         held: (f"✗ claims/{SPLIT}", f"it serves the benchmark {SPLIT}"),
     }

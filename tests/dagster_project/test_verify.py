@@ -46,10 +46,8 @@ from trace_parts import EVIDENCE
 from trace_runs import judged_rollout, write_judged_run, write_traces
 from training_files import EXPERIMENT
 
-SWIMMER = (
-    "Ada Brown was a Danish swimmer. She was born in Odense. Ada Brown won the national "
-    "championship in 1937.\nShe retired in 1940."
-)
+SWIMMER = "Ada Brown was a Danish swimmer. She was born in Odense. Ada Brown won the national "
+SWIMMER += "championship in 1937.\nShe retired in 1940."
 TRUE = "Ada Brown was born in Odense and won the national championship in 1937."
 FALSE = "Ada Brown won the national championship in 1937 and 1936."
 KEYS = [
@@ -388,9 +386,7 @@ def test_the_page_of_verified_claims(tmp_path: Path):
     claims = [(ODENSE, "a"), (FALSE, "a"), (ODENSE, "a")]
     rows = [{"claim": claim, "evidence": BORN, "claim_id": key} for claim, key in claims]
     page = tmp_path / "page.html"
-    result = CliRunner(env={"DECOMPOSERL_DATA": str(tmp_path / "data")}).invoke(
-        app, ["verify", "-", "--json", "--html", str(page)], input="\n".join(map(json.dumps, rows))
-    )
+    result = verify(tmp_path, "-", "--json", "--html", page, text=jsonl(*rows))
     printed = [json.loads(line) for line in result.stdout.splitlines()]
     assert (0, 3) == (result.exit_code, len(printed))
     index, block = packed(page)
@@ -430,9 +426,8 @@ def test_the_command_serves_until_it_is_interrupted(data: Path):
     with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=env, cwd=ROOT) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
-        found = re.fullmatch(
-            r"(\d+) traces at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", line
-        )
+        said = r"(\d+) traces at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n"
+        found = re.fullmatch(said, line)
         assert found, line + process.communicate()[1]
         asked = urllib.request.Request(f"{found[2]}data/index")  # noqa: S310 - on loopback
         index = json.load(_answered(asked))
@@ -598,9 +593,7 @@ NO_MARKS: list[tuple[int, str, object, dict[str, str]]] = [
     (400, "no such trace", mark(system="absent"), {}),
     (400, "no such trace", mark(step=3), {}),
     (400, "object", [], {}),
-    (400, "", b"{", {}),
-    (400, "", b"\xff", {}),
-    (400, "", b"[" * 10_000, {}),
+    *((400, "", text, {}) for text in (b"{", b"\xff", b"[" * 10_000)),
     (413, "", b" " * (MOST_BODY + 1), {}),
     (403, "", mark(), {"Content-Type": "text/plain"}),
     *((403, "", mark(), {"Origin": origin}) for origin in ("", "null", "http://evil.example")),

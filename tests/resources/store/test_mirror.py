@@ -153,9 +153,8 @@ def test_a_folder_of_files_is_stored_file_by_file(
     (report / "figures/a.svg").unlink()
     (report / "figures/b.svg").write_text("b", "utf-8")
     send_files(report)
-    assert {"report.html", "figures/b.svg"} == {
-        key.removeprefix("some/prefix/report/") for key in server.objects()
-    }
+    stored = {key.removeprefix("some/prefix/report/") for key in server.objects()}
+    assert {"report.html", "figures/b.svg"} == stored
     assert "b" == text(pull(machines[1], "report/figures/*") / "report/figures/b.svg")
 
 
@@ -359,7 +358,6 @@ def test_a_plain_folder_is_none_of_this(tmp_path: Path):
 
 
 # The lock of an asset
-
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -649,10 +647,8 @@ def test_dagsters_own_reads_what_was_written(tmp_path: Path):
 def test_another_event_log_is_left_alone(tmp_path: Path):
     """An instance whose settings name its storage keeps it."""
     name = "ConsolidatedSqliteEventLogStorage"
-    config = [
-        *("event_log_storage:", "  module: dagster._core.storage.event_log", f"  class: {name}"),
-        *("  config:", f"    base_dir: {tmp_path / 'other'}"),
-    ]
-    (tmp_path / "dagster.yaml").write_text("\n".join(config), "utf-8")
+    storage = {"module": "dagster._core.storage.event_log", "class": name}
+    storage["config"] = {"base_dir": str(tmp_path / "other")}
+    (tmp_path / "dagster.yaml").write_text(json.dumps({"event_log_storage": storage}), "utf-8")
     with opened(tmp_path) as (_, instance):
         assert name == type(instance.event_log_storage).__name__

@@ -152,9 +152,8 @@ def test_a_shard_of_another_engine_stops_the_run(tmp_path: Path):
         again.support_probability(NUMBERED)
     assert 0 == again.calls
     copy.unlink()
-    assert np.array_equal(
-        Engines().support_probability(NUMBERED), again.support_probability(NUMBERED)
-    )
+    direct = Engines().support_probability(NUMBERED)
+    assert np.array_equal(direct, again.support_probability(NUMBERED))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "text"])
@@ -463,9 +462,8 @@ def test_every_port_answers_in_the_order_asked(folder: Path, indices: list[int])
     pairs = [RECORDED_PAIRS[index] for index in indices]
     assert RECORDED_VECTORS[indices].tolist() == ports["embedder"].embed(texts).tolist()
     assert [FORMS[index] for index in indices] == ports["entities"].entities(texts)
-    assert [index / 10 for index in indices] == (
-        ports["verifier"].support_probability(pairs).tolist()
-    )
+    scores = ports["verifier"].support_probability(pairs).tolist()
+    assert [index / 10 for index in indices] == scores
     assert [QUESTIONS[index] for index in indices] == ports["decomposer"].decompose(pairs)
     assert {(0, len(indices))} == {(port.calls, port.hits) for port in ports.values()}
 
