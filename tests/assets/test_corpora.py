@@ -1,17 +1,44 @@
-"""The assets that read corpora: what their logs and pages say of the files on disk."""
+"""The assets that read corpora, and test sets beside the others.
+
+These are without ratings, without doubtful labels, or of three labels.
+"""
 
 import json
+import shutil
 from pathlib import Path
 
 import dagster as dg
+import polars as pl
+import pytest
 
+from assets.checks import guard_checks
 from assets.corpora import benchmark_assets, source_assets
+from assets.evaluation import evaluation_assets, three_way_evaluation
+from assets.evaluation_checks import evaluation_checks
+from assets.three_way import three_way_assets
+from dagster_project.jobs import jobs_over
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, with_own_sources
+from decomposerl.claims.claim import LabelMap
+from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Source
+from decomposerl.evaluation.derived import DERIVED, derived_from, states_rating
+from decomposerl.evaluation.doubtful import column_of
+from decomposerl.evaluation.leaderboard import wide_leaderboard
+from decomposerl.evaluation.published import COLUMNS, MEANS
+from decomposerl.evaluation.scored_claims import THREE_WAY_SET
+from decomposerl.funnel.catalogue import STAGES
+from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
+from decomposerl.schemas import BENCHMARK_CLAIMS, DROPS
+from evaluation_graph import SYSTEMS, claim_row, resources
+from fixture_data import build
+from resources.catalogue.database import build_catalogue, open_catalogue
+from resources.corpora.folder import FolderCorpora
 from resources.corpora.resource import CorporaResource, LoadConfig
-from resources.store.parquet import DataFolder, ParquetTables
+from resources.evaluation.results_folder import read_doubtful
+from resources.evaluation.results_folder import read_test_claims as claims_of
+from resources.store.parquet import DataFolder, file_sha256, write_parquet
 
 COPY = """
 [source]
@@ -32,16 +59,9 @@ refuted = ["no"]
 
 def warnings_of(source: Source, corpora: CorporaResource, folder: Path) -> list[str]:
     """What a run of the source's asset logs as a warning or worse."""
-    instance, data = dg.DagsterInstance.ephemeral(), str(folder / "data")
-    done = dg.materialize(
-        source_assets([source], []),
-        instance=instance,
-        resources={
-            "io_manager": ParquetTables(base_dir=data),
-            "data_folder": DataFolder(base_dir=data),
-            "corpora": corpora,
-        },
-    )
+    instance, given = dg.DagsterInstance.ephemeral(), {"corpora": corpora}
+    here = resources(folder / "data") | given
+    done = dg.materialize(source_assets([source], []), instance=instance, resources=here)
     assert done.success
     return [one.user_message for one in instance.all_logs(done.run_id) if one.level >= 30]
 
@@ -94,3 +114,308 @@ def test_every_source_shows_why_its_rows_are_not_the_papers():
     fever = difference_of("fever")
     assert fever is not None
     assert {"fever": fever.text} == {name: text for name, text in tested.items() if text}
+
+
+# The check
+
+CHECKS = {
+    next(iter(check.check_keys)).asset_key.to_user_string(): check for check in guard_checks()
+}
+
+
+def checked(stage: str, data: Path) -> dg.AssetCheckResult:
+    """The check of one stage on a data folder."""
+    result = CHECKS[stage](data_folder=DataFolder(base_dir=str(data)))
+    assert isinstance(result, dg.AssetCheckResult)
+    return result
+
+
+def test_every_stage_but_the_selection_is_guarded(tmp_path: Path):
+    """Where a budget decides, that most of a source leaves is no surprise; others pass."""
+    assert list(STAGES[:-2]) == list(CHECKS)
+    build(tmp_path)
+    assert [] == [stage for stage in CHECKS if not checked(stage, tmp_path).passed]
+
+
+def test_a_source_that_is_nearly_wiped_out_is_named(tmp_path: Path):
+    """Likeness may remove half of a source, a rule 80 %; a row more is a warning, not a stop."""
+    (tmp_path / "drops").mkdir()
+    rows = [f"{row:016x}" for row in range(100)]
+    ids = pl.DataFrame({"claim_id": rows, "source": "hover", "label": "Refuted"})
+    for stage, fewest in (("deduplicated", 50), ("difficulty_band", 20)):
+        for kept, passed in ((fewest, True), (fewest - 1, False)):
+            left = pl.concat([DROPS.empty(), ids[kept:]], how="diagonal")
+            ids[:kept].write_parquet(tmp_path / f"{stage}.parquet")
+            left.write_parquet(tmp_path / f"drops/{stage}.parquet")
+            result = checked(stage, tmp_path)
+            assert passed == result.passed
+            assert dg.AssetCheckSeverity.WARN == result.severity
+            assert ([] if passed else ["hover"]) == result.metadata["struck"].value
+
+
+# Test sets beside the others
+
+RATED_SET, UNRATED, VERIFIER = "claimdecomp", "claimdecomp_without_ratings", "minicheck-lexical"
+RATED = 3
+DOUBTED = "0", "5", "7"
+"""Native ids of doubtful labels; the first claim has a rating, so its derived one another id."""
+
+
+@pytest.fixture(scope="module")
+def rated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One verifier on ClaimDecomp, of whose ten claims three state their rating, and ranked."""
+    rated = tmp_path_factory.mktemp("derived")
+    rows = [claim_row(number, source=RATED_SET) for number in range(10)]
+    for row in rows[:RATED]:
+        passages = [*row["passages"], "We rate this claim False."]  # type: ignore[misc]
+        row |= {"passages": passages, "evidence": "\n".join(passages)}
+    frame = BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
+    write_parquet(frame, rated / f"benchmark/{RATED_SET}.parquet")
+    (rated / RATED_SET).mkdir()
+    (rated / RATED_SET / "doubtful.csv").write_text("id\n" + "\n".join(DOUBTED) + "\n", "utf-8")
+    listed = doubtful_claims([RATED_SET], LabelMap.of("yes", "no"), frame, FolderCorpora(rated))
+    assert listed is not None
+    write_parquet(listed, rated / f"doubtful/{RATED_SET}.parquet")
+    tests = [one for one in BENCHMARKS if one.name == RATED_SET]
+    made = evaluation_assets(tests, SYSTEMS, None)
+    evaluated = dg.AssetSelection.key_prefixes("predictions", "scores")
+    checks = evaluation_checks([RATED_SET], SYSTEMS)
+    for selection, part in ((evaluated, VERIFIER), (dg.AssetSelection.assets("leaderboard"), None)):
+        chosen = selection - dg.AssetSelection.all_asset_checks()
+        chosen |= dg.AssetSelection.checks(*checks[:-2]) if part else chosen
+        result = dg.materialize(
+            [*made, *checks], selection=chosen, partition_key=part, resources=resources(rated)
+        )
+        assert all(check.passed for check in result.get_asset_check_evaluations())
+    return rated
+
+
+def test_no_claim_of_it_states_a_rating_and_the_others_are_the_same(rated: Path):
+    """Others are the same, with their doubtful labels; it is in no mean of the paper."""
+    folder = DataFolder(base_dir=str(rated))
+    claims, base = claims_of(folder, UNRATED), claims_of(folder, RATED_SET)
+    assert RATED == sum(map(states_rating, base["evidence"]))
+    assert 0 == sum(map(states_rating, claims["evidence"]))
+    assert 10 - RATED == claims.join(base, on="claim_id", how="semi").height
+    assert claims["label"].equals(base["label"])
+    for name, frame in ((RATED_SET, base), (UNRATED, claims)):
+        doubted = pl.col("claim_id").is_in(list(read_doubtful(folder, name)))
+        assert list(DOUBTED) == frame.filter(doubted)["native_id"].to_list()
+    assert 1 == len(read_doubtful(folder, UNRATED) - read_doubtful(folder, RATED_SET))
+    names = {one.name for one in DERIVED}
+    assert not names & {part for parts in MEANS.values() for part in parts}
+    assert not names & set(COLUMNS)
+    assert {UNRATED} == set(derived_from([RATED_SET, "fever"]))
+    assert {} == derived_from(["fever"])
+    assert {} == derived_from([RATED_SET, UNRATED])
+
+
+def test_it_is_predicted_scored_and_shown_in_a_column_of_its_own(rated: Path):
+    """Both have scores of the same size; the catalogue has both, and counts no claim twice."""
+    folder = DataFolder(base_dir=str(rated))
+    asked = folder.read(f"predictions/{UNRATED}/{VERIFIER}")
+    assert claims_of(folder, UNRATED)["claim_id"].to_list() == asked["claim_id"].to_list()
+    board = folder.read("leaderboard").filter(system=VERIFIER, status="scored")
+    rows = {RATED_SET: 10, UNRATED: 10, column_of(RATED_SET): 7, column_of(UNRATED): 7}
+    assert rows == dict(board.select("benchmark", "rows").iter_rows())
+    slices = folder.read(f"scores/{UNRATED}/{VERIFIER}")["slice"]
+    assert "states_rating" not in slices
+    assert "states_rating" in folder.read(f"scores/{RATED_SET}/{VERIFIER}")["slice"]
+    build_catalogue(rated, benchmarks=[one for one in BENCHMARKS if one.name == RATED_SET])
+    with open_catalogue(rated) as connection:
+        found = connection.sql("SELECT benchmark, count(*) FROM predictions GROUP BY 1").fetchall()
+    assert {(RATED_SET, 10), (UNRATED, 10)} == set(found)
+
+
+NAME, RULES = "foolmetwice", ("simple-rules-faithful", "cot-rules-faithful")
+COLUMN = f"{NAME}_without_doubtful"
+TESTS = [one for one in BENCHMARKS if one.name == NAME]
+LIST = '{"id": "0", "kind": "wrong"}\n{"id": "1", "label": "AMBIG"}\n{"id": "none"}\n'
+
+
+def materialize(data: Path, selection: dg.AssetSelection, system: str | None = None) -> None:
+    """Run assets over a corpora folder beside the data."""
+    corpora = CorporaResource(root=str(data.parent / "corpora"))
+    result = dg.materialize(
+        [*benchmark_assets(TESTS, []), *evaluation_assets(TESTS, SYSTEMS, None)],
+        selection=selection,
+        partition_key=system,
+        resources=resources(data) | {"corpora": corpora},
+        run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
+    )
+    assert result.success
+
+
+def evaluate(folder: Path, listed: str | None) -> Path:
+    """The data folder of two systems on ten claims, with this list or without one."""
+    corpus = folder / "corpora" / NAME
+    corpus.mkdir(parents=True, exist_ok=True)
+    rows = [claim_row(number) for number in range(10)]
+    labels = {"Supported": "SUPPORTS", "Refuted": "REFUTES"}
+    lines = [
+        {"id": row["native_id"], "text": row["claim"], "label": labels[str(row["label"])]}
+        | {"retrieved_evidence": [{"text": text} for text in row["passages"]]}  # type: ignore[attr-defined]
+        | {"wikipedia_page": row["document_id"]}
+        for row in rows
+    ]
+    (corpus / "test.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    (corpus / "doubtful.jsonl").unlink(missing_ok=True)
+    if listed is not None:
+        (corpus / "doubtful.jsonl").write_text(listed, "utf-8")
+    data = folder / "data"
+    materialize(data, dg.AssetSelection.key_prefixes("benchmark"))
+    for system in RULES:
+        materialize(data, dg.AssetSelection.key_prefixes("predictions", "scores"), system)
+    materialize(data, dg.AssetSelection.assets("leaderboard", "comparison"))
+    return data
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return evaluate(tmp_path_factory.mktemp("plain"), None)
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return evaluate(tmp_path_factory.mktemp("listed"), LIST)
+
+
+def files(data: Path) -> dict[str, str]:
+    """The hash of each table."""
+    found = {str(one.relative_to(data)): one for one in sorted(data.rglob("*.parquet"))}
+    results = ("engine_results/", "prediction_shards/")
+    return {name: file_sha256(one) for name, one in found.items() if not name.startswith(results)}
+
+
+def test_scores_have_the_metric_over_the_claims_left(listed: Path):
+    """The balanced accuracy of claims that are not on the stored list; in a column of its own."""
+    folder = DataFolder(base_dir=str(listed))
+    states = folder.read(f"doubtful/{NAME}")["state"].to_list()
+    assert ["doubtful", "doubtful", "no_claim"] == states
+    claims = folder.read(f"benchmark/{NAME}")
+    left = claims.filter(~pl.col("native_id").is_in(["0", "1"]))
+    said = folder.read(f"predictions/{NAME}/{RULES[0]}", ["claim_id", "verdict"])
+    hit = (pl.col("label") == pl.col("verdict")).mean()
+    right = left.join(said, on="claim_id").group_by("label").agg(verdict=hit)
+    name = "balanced_accuracy_without_doubtful"
+    (row,) = folder.read(f"scores/{NAME}/{RULES[0]}").filter(metric=name).to_dicts()
+    assert 100 * right["verdict"].mean() == pytest.approx(row["score"])
+    assert (8, 4) == (row["rows"], row["supported"])
+    assert row["low"] < row["high"]
+    board = folder.read("leaderboard")
+    cells = board.filter(system=RULES[0], benchmark=COLUMN)
+    assert [(8, "scored")] == cells.select("rows", "status").rows()
+    wide = wide_leaderboard(board).filter(system=RULES[0])
+    assert 8 == wide[f"{COLUMN}_rows"][0]
+    for page in (leaderboard_text, leaderboard_markdown):
+        shown = page(board, {NAME: "FoolMeTwice"})
+        assert "FoolMeTwice without doubtful" in shown
+        assert "FoolMeTwice 8 of 10" in " ".join(shown.split())
+
+
+def test_without_a_list_nothing_changes_and_the_rest_is_the_same_with_one(
+    plain: Path, listed: Path
+):
+    """The claims and predictions are the same bytes; scores and tables gain rows alone."""
+    one, other = files(plain), files(listed)
+    assert {f"doubtful/{NAME}.parquet"} == other.keys() - one.keys()
+    changed = {name for name in one if one[name] != other[name]}
+    ranked = {"leaderboard.parquet", "comparison.parquet"}
+    assert changed == ranked | {name for name in one if name.startswith("scores/")}
+    here, there = (DataFolder(base_dir=str(data)) for data in (plain, listed))
+    for key in (f"scores/{NAME}/{RULES[0]}", "leaderboard"):
+        before, after = here.read(key), there.read(key)
+        assert before.equals(after.join(before, on=before.columns, how="semi", nulls_equal=True))
+        assert "without_doubtful" not in str(before.rows())
+    compared = there.read("comparison")
+    assert {NAME: 10, COLUMN: 8} == dict(compared.select("benchmark", "rows").rows())
+    assert here.read("comparison").equals(compared.filter(benchmark=NAME)), "a family of its own"
+
+
+def test_a_list_that_was_taken_away_leaves_nothing_behind(
+    tmp_path: Path, plain: Path, listed: Path
+):
+    """Everything is again what it was without a list."""
+    shutil.copytree(listed, tmp_path / "data")
+    assert files(plain) == files(evaluate(tmp_path, None))
+
+
+BASE = "fever"
+MIDDLE = tuple(one for one in BENCHMARKS if one.name in {BASE, "hover"})
+SIMPLE, FOLK = "simple-rules-faithful", "folk-rules-faithful"
+OPEN = "Nothing is written here. A dog ran over the hill. The rain fell in the night."
+
+
+def made_assets() -> list[dg.AssetsDefinition]:
+    scored = three_way_evaluation(MIDDLE, SYSTEMS, None)
+    return [*evaluation_assets(MIDDLE, SYSTEMS, None), *scored, *three_way_assets(MIDDLE, SYSTEMS)]
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
+    """Rules, a method that its rules decide, and a verifier over claims of three labels, ranked."""
+    path = tmp_path_factory.mktemp("three_way")
+    rows = [claim_row(number, source=BASE) for number in range(8)]
+    for row in rows:
+        row["native_label"] = "SUPPORTS" if row["label"] == "Supported" else "REFUTES"
+    middle = {"label": None, "native_label": "NOT ENOUGH INFO"}
+    texts = {"evidence": OPEN, "passages": OPEN.split(". ")}
+    rows += [claim_row(number, source=BASE, **middle, **texts) for number in range(8, 12)]
+    frame = BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
+    write_parquet(frame, path / f"benchmark/{BASE}.parquet")
+    folder, keys = DataFolder(base_dir=str(path)), dg.AssetSelection.assets
+    group = dg.AssetSelection.groups(THREE_WAY_SET)
+    claims = keys(dg.AssetKey(["benchmark", THREE_WAY_SET]))
+    board = keys("leaderboard_three_way")
+    steps = [(claims, None), *((group - claims - board, one) for one in (SIMPLE, FOLK, VERIFIER))]
+    for selection, part in [*steps, (board, None)]:
+        assert dg.materialize(
+            made_assets(), selection=selection, partition_key=part, resources=resources(path)
+        ).success
+    return folder
+
+
+def test_a_baseline_may_end_with_the_third_verdict_where_its_model_decides(three: DataFolder):
+    """Its prompt offers it; where rules or a threshold decide, a claim is one of two."""
+    said = {
+        one: set(three.read(f"predictions/{THREE_WAY_SET}/{one}")["verdict"])
+        for one in (SIMPLE, FOLK, VERIFIER)
+    }
+    assert "NotEnoughInfo" in said[SIMPLE]
+    assert "NotEnoughInfo" not in said[FOLK] | said[VERIFIER]
+    board = three.read("leaderboard_three_way").filter(test_set="all")
+    recalls = board.filter(metric="recall_not_enough_info")
+    thirds = dict(board.select("system", "third").rows())
+    assert {SIMPLE: True, FOLK: False, VERIFIER: False} == thirds
+    scores = dict(recalls.select("system", "score").iter_rows())
+    assert {SIMPLE: 100.0, FOLK: 0.0, VERIFIER: 0.0} == scores
+
+
+def test_it_has_every_claim_of_three_labels_and_the_two_way_files_are_untouched(three: DataFolder):
+    """Nothing but three-way files was written; without a middle class there is nothing of it."""
+    labels = three.read(f"benchmark/{THREE_WAY_SET}")["label"].value_counts()
+    assert {"Supported": 4, "Refuted": 4, "NotEnoughInfo": 4} == dict(labels.iter_rows())
+    assert {"Supported", "Refuted", None} == set(three.read(f"benchmark/{BASE}")["label"])
+    assert [THREE_WAY_SET] == [path.name for path in (three.path / "predictions").iterdir()]
+    two = [one for one in MIDDLE if not one.labels.middle]
+    assert two
+    assert [] == [*three_way_assets(two, SYSTEMS), *three_way_evaluation(two, SYSTEMS, None)]
+
+
+def test_no_other_job_runs_it(tmp_path: Path):
+    """Evaluating a system, or ranking, costs what it did; two jobs are for three labels."""
+    assets = made_assets()
+    every = jobs_over(assets, prefilled=False)
+    jobs = [one for one in every if one.name.startswith(("evaluate", "rank"))]
+    definitions = dg.Definitions(assets=assets, jobs=jobs, resources=resources(tmp_path))
+    graph = definitions.resolve_job_def
+    chosen = {
+        name: {key.to_user_string() for key in graph(name).asset_layer.selected_asset_keys}
+        for name in ("evaluate", "rank", "evaluate_three_way", "rank_three_way")
+    }
+    kinds = {f"{table}/{THREE_WAY_SET}" for table in ("predictions", "scores")}
+    assert kinds == chosen["evaluate_three_way"]
+    assert {"leaderboard_three_way"} == chosen["rank_three_way"]
+    assert {"leaderboard", "comparison"} == chosen["rank"]
+    assert not kinds & chosen["evaluate"]
+    assert f"predictions/{BASE}" in chosen["evaluate"]

@@ -9,6 +9,8 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
+from dagster._core.definitions.data_version import StaleStatus
+from dagster._utils.test.data_versions import get_stale_status_resolver
 
 from assets.calibrations import calibrations_asset
 from assets.evaluation import evaluation_assets
@@ -16,9 +18,11 @@ from assets.evaluation_checks import evaluation_checks
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import profile_from_environment
 from decomposerl import schemas
+from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.regression import acceptable_scores
 from decomposerl.evaluation.subset import evaluation_subset
+from decomposerl.evaluation.systems import systems
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.schemas import CALIBRATIONS, SILVER_DECOMPOSED, TRAINING_CLAIMS
 from evaluation_files import SYSTEMS as TWO
@@ -85,9 +89,8 @@ def test_every_system_predicts_every_claim_that_can_be_asked(whole: Path):
     folder = DataFolder(base_dir=str(whole))
     asked = folder.read("benchmark/fever").drop_nulls(["label", "evidence"])["claim_id"].to_list()
     assert CLAIMS == len(asked)
-    assert {system.method for system in SYSTEMS} - {"decomposerl"} == {
-        key.partition("-")[0] for key in OF_PROFILE
-    }
+    methods = {key.partition("-")[0] for key in OF_PROFILE}
+    assert {system.method for system in SYSTEMS} - {"decomposerl"} == methods
     for system in OF_PROFILE:
         made = schemas.PREDICTIONS.conform(folder.read(f"predictions/fever/{system}"))
         assert asked == made["claim_id"].to_list()
@@ -96,12 +99,10 @@ def test_every_system_predicts_every_claim_that_can_be_asked(whole: Path):
         calls = schemas.CALLS.conform(folder.read(f"calls/fever/{system}"))
         per_claim = calls.group_by("claim_id").agg(pl.len().cast(pl.Int64).alias("calls"))
         assert made.select("claim_id", "calls").sort("claim_id").equals(per_claim.sort("claim_id"))
-    folder = DataFolder(base_dir=str(whole))
     board = folder.read("leaderboard")
     (cell,) = board.filter(system="minicheck-lexical", benchmark="fever").to_dicts()
-    assert (0, CLAIMS, "scored", None) == tuple(
-        cell[name] for name in ("table", "rows", "status", "paper")
-    )
+    known = {"table": 0, "rows": CLAIMS, "status": "scored", "paper": None}
+    assert known == {name: cell[name] for name in known}
     assert cell["score"] > 90
     assert cell["engine"].startswith("lexical_verifier")
     ran = board.filter(pl.col("engine").is_not_null())
@@ -173,9 +174,8 @@ def test_a_short_run_says_so_and_a_whole_one_asks_the_rest(data: Path, whole: Pa
     limited = [SIMPLE in row for row in pairs.select("system", "other").rows()]
     assert [False, True, True] == sorted(limited)
     assert limited == pairs["limited"].to_list()
-    labels = folder.read("benchmark/fever").join(
-        folder.read(f"predictions/fever/{SIMPLE}"), on="claim_id"
-    )["label"]
+    said = folder.read(f"predictions/fever/{SIMPLE}")
+    labels = folder.read("benchmark/fever").join(said, on="claim_id")["label"]
     assert [2, 2] == labels.value_counts()["count"].to_list()
     rest = metadata(materialize(data, SIMPLE, "fever"), FEVER)
     asked = ("status", "engine calls", "engine results reused")
@@ -197,11 +197,8 @@ def test_a_trained_policy_is_a_system_like_any_other(data: Path):
 
 def test_what_the_profile_cannot_run_is_refused_in_words(data: Path, instance: dg.DagsterInstance):
     """The system, what it needs, and where there is one the command; nothing is written."""
-    lacks = {
-        "simple-qwen2.5-7b-faithful": "'Qwen/Qwen2.5-7B-Instruct'",
-        "minicheck-7b": "minicheck_hosted; this profile has embedded",
-        "decomposerl-tiny": "decomposerl train tiny",
-    }
+    lacks = {"decomposerl-tiny": "decomposerl train tiny", "minicheck-7b": "minicheck_hosted"}
+    lacks |= {"simple-qwen2.5-7b-faithful": "'Qwen/Qwen2.5-7B-Instruct'"}
     for system, said in lacks.items():
         result = materialize(data, system, "fever", instance=instance)
         assert not result.success
@@ -276,11 +273,8 @@ def checked(
     def there() -> dg.MaterializeResult[None]:
         return dg.MaterializeResult()
 
-    mine = [
-        check
-        for check in evaluation_checks(names, TWO)
-        if all(one.asset_key.path == list(key) for one in check.check_keys)
-    ]
+    checks = evaluation_checks(names, TWO)
+    mine = [c for c in checks if all(one.asset_key.path == list(key) for one in c.check_keys)]
     result = dg.materialize(
         [there, *mine],
         partition_key=SYSTEM if len(key) > 1 else None,
@@ -333,9 +327,7 @@ def test_a_test_claim_in_a_training_set_is_found(tests: Path):
     assert ["training_claims", "training_claims_random"] == results["training sets"]
 
 
-def results_of(
-    instance: dg.DagsterInstance, key: Sequence[str], name: str
-) -> dict[str | None, str]:
+def results_of(instance: dg.DagsterInstance, key: list[str], name: str) -> dict[str | None, str]:
     """The latest result of a check, by partition, as Dagster shows it."""
     check = dg.AssetCheckKey(dg.AssetKey(key), name)
     (found,) = [instance.event_log_storage.get_asset_check_partition_info([check])]
@@ -380,8 +372,7 @@ def test_every_check_of_a_partitioned_asset_has_its_partitions():
     assert 30 < len([spec for spec in checks if spec.partitions_def])
 
 
-ENDPOINT = "simple-endpoint-faithful"
-DEV = 60
+ENDPOINT, DEV = "simple-endpoint-faithful", 60
 LISTED = [{"token": "Supported", "logprob": -0.05}, {"token": "Refuted", "logprob": -3.0}]
 
 
@@ -397,10 +388,8 @@ def sure() -> Answer:
 def pooled(tmp_path: Path) -> Path:
     """Test sets, and a pool of which ten claims are for training."""
     write_tests(tmp_path)
-    rows = [
-        example_row(claim=f"claim {n}", label=("Supported", "Refuted")[n % 2], document_id=f"{n}")
-        for n in range(DEV + 10)
-    ]
+    said = [(str(n), f"claim {n}", ("Supported", "Refuted")[n % 2]) for n in range(DEV + 10)]
+    rows = [example_row(document_id=n, claim=text, label=label) for n, text, label in said]
     silver = frame_of(SILVER_DECOMPOSED, rows)
     write_parquet(silver, tmp_path / "silver_decomposed.parquet")
     write_parquet(silver[:10], tmp_path / "training_claims.parquet")
@@ -489,3 +478,82 @@ def test_what_cannot_be_calibrated_is_told_so(pooled: Path, instance: dg.Dagster
         result = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
         assert f"{path} is not a calibration" in failure(instance, result)
         assert calibrate(pooled, ENDPOINT, "calibrations", instance, server.url).success
+
+
+# The edge from ``policy``
+
+RUNS = ("tiny", "tiny-seed_1")
+EDGE_SYSTEMS = systems(METHODS, RUNS)
+POLICY = dg.AssetKey("policy")
+PREDICTIONS = dg.AssetKey(["predictions", "fever"])
+
+
+@dg.asset(partitions_def=dg.StaticPartitionsDefinition(list(RUNS)))
+def policy(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+    """A policy whose weights are the run's tag."""
+    version = context.run.tags["weights"]
+    return dg.MaterializeResult(data_version=dg.DataVersion(version))
+
+
+def stand_in(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
+    """An asset with the same key, partitions and edges, which does nothing."""
+    (spec,) = asset.specs
+
+    @dg.multi_asset(name="__".join(spec.key.path), specs=[spec.replace_attributes(kinds=set())])
+    def nothing() -> None:
+        return
+
+    return nothing
+
+
+@pytest.fixture(scope="module")
+def graph() -> list[dg.AssetsDefinition]:
+    made = [calibrations_asset(EDGE_SYSTEMS, None)]
+    made += evaluation_assets(TEST_SETS, EDGE_SYSTEMS, None)
+    return [policy, *(stand_in(asset) for asset in made)]
+
+
+def test_a_retrained_policy_makes_its_own_predictions_stale(
+    graph: list[dg.AssetsDefinition], instance: dg.DagsterInstance
+):
+    """Those of another run and of a baseline stay as they are, and so do equal weights."""
+    baseline, tiny, other = "cot-rules-faithful", "decomposerl-tiny", "decomposerl-tiny-seed_1"
+
+    def made(key: dg.AssetKey, partition: str, weights: str = "") -> None:
+        job = dg.Definitions(assets=graph).resolve_implicit_global_asset_job_def()
+        tags = {"weights": weights, "dagster/partition": partition}
+        assert job.execute_in_process(
+            instance=instance, asset_selection=[key], partition_key=partition, tags=tags
+        ).success
+
+    def stale() -> set[str]:
+        resolver = get_stale_status_resolver(instance, graph)
+        every = (baseline, tiny, other)
+        return {one for one in every if resolver.get_status(PREDICTIONS, one) == StaleStatus.STALE}
+
+    made(PREDICTIONS, baseline)
+    for run in RUNS:
+        made(POLICY, run, "first")
+    for system in (tiny, other):
+        made(PREDICTIONS, system)
+    assert set() == stale()
+    made(POLICY, "tiny", "first")
+    assert set() == stale(), "the same weights"
+    made(POLICY, "tiny", "second")
+    assert {tiny} == stale()
+    made(PREDICTIONS, tiny)
+    assert set() == stale()
+
+
+def test_only_a_policys_system_depends_on_a_run(graph: list[dg.AssetsDefinition]):
+    """One run each, of predictions and calibrations; a baseline and a verifier need none."""
+    resolved = dg.Definitions(assets=graph).resolve_asset_graph()
+
+    def runs(system: str, key: dg.AssetKey) -> list[str]:
+        needed = resolved.get_parent_partition_keys_for_child(system, POLICY, key)
+        return list(needed.partitions_subset.get_partition_keys())
+
+    policies = {f"decomposerl-{run}": [run] for run in RUNS}
+    for key in (PREDICTIONS, dg.AssetKey("calibrations")):
+        found = {one.key: runs(one.key, key) for one in EDGE_SYSTEMS}
+        assert {one.key: policies.get(one.key, []) for one in EDGE_SYSTEMS} == found

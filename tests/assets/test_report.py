@@ -1,4 +1,4 @@
-"""The asset ``report``: its files over what a folder has, and what it names as missing."""
+"""The asset ``report``, and what it shows: the study of selectors and the tiny judge."""
 
 import dataclasses
 import hashlib
@@ -12,27 +12,60 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
+from assets.selection_study import selectors
 from chromium import needs_chromium, opened_browser
 from dagster_project.cli import app
 from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES
 from decomposerl.errors import SourceFileError
+from decomposerl.funnel.selector_comparison import compare_selectors
+from decomposerl.funnel.settings import SelectorStudySettings
+from decomposerl.kernels.cosine_filter import unit_rows
+from decomposerl.reports.figure_style import drawn
 from decomposerl.reports.report_parts import ReportData
 from decomposerl.reports.run_report import report_sections
+from decomposerl.reports.selector_report import (
+    selectors_figure,
+    selectors_markdown,
+    selectors_sentence,
+)
 from decomposerl.reports.study_report import study_markdown
 from decomposerl.reports.study_tables import STUDY_TABLES, study_key
-from decomposerl.schemas import LEADERBOARD
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import (
+    JUDGE_AGREEMENT,
+    JUDGE_STUDY,
+    LEADERBOARD,
+    SELECTOR_STUDY,
+    SILVER_DECOMPOSED,
+)
+from decomposerl.training.experiment import Experiment
 from decomposerl.training.studies import study_named
 from decomposerl.training.study_table import study_table
 from evaluation_files import SYSTEMS, write_evaluation
-from evaluation_graph import TEST_SETS, write_tests
+from evaluation_graph import TEST_SETS, resources, write_tests
+from fakes import BagOfWordsEmbedder
+from judge_parts import QUICK, WordJudge, rollouts, write_run
 from project import ROOT
 from report_parts_made import PNG, run_data
+from resources.judge.tiny_judge import TinyJudge
 from resources.report.files import FOLDER, HTML, MARKDOWN, TRACES, report_html_path
 from resources.report.inputs import ReportNames, read_report_data
-from resources.store.parquet import DataFolder, StageRun, run_path, table_of, write_parquet
+from resources.report.studies import CLOCKS, STUDIES, read_studies
+from resources.store.parquet import (
+    DataFolder,
+    StageRun,
+    run_path,
+    table_of,
+    write_parquet,
+)
+from resources.training.judged_runs import judged_runs, rulings_of
+from resources.training.resource import PolicyTrainerResource
+from strategies import example_row, frame_of
 from study_outcomes import outcomes
+from tiny_models import tiny_modernbert
 
 RUNS = ("tiny",)
 REWARDS = study_named("rewards")
@@ -48,12 +81,11 @@ def in_chromium(test: Callable[..., None]) -> Callable[..., None]:
 def materialize(data: Path, traces: int = 3) -> dg.ExecuteInProcessResult:
     asset = report_asset((), TEST_SETS, SYSTEMS, ())
     stand_ins = [dg.AssetSpec(key) for key in sorted(asset.asset_deps[asset.key])]
-    config = {"ops": {"report": {"config": {"traces": traces}}}}
     return dg.materialize(
         [asset, *stand_ins],
         selection=[asset],
         resources={"data_folder": DataFolder(base_dir=str(data))},
-        run_config=config,
+        run_config={"ops": {"report": {"config": {"traces": traces}}}},
     )
 
 
@@ -124,9 +156,8 @@ def test_a_study_is_one_part_with_all_its_figures_and_its_whole_table(evaluated:
     assert ["study-1-rewards", "study-1-rewards_curves"] == [one.name for one in shown.pictures]
     assert ("Said of rewards.", STUDY_ENGINE) == (shown.sentence, shown.engine)
     assert "Study: rewards_curves" not in sections
-    assert ("", "that of the study") == (
-        sections["Study: growth"].table, sections["Study: growth"].engine
-    )  # fmt: skip
+    growth = sections["Study: growth"]
+    assert ("", "that of the study") == (growth.table, growth.engine)
     table = folder.read("study/rewards")
     assert study_markdown(REWARDS, table) == shown.table
     page = report_html_path(evaluated).read_text("utf-8")
@@ -145,9 +176,8 @@ def test_every_study_has_its_table_in_the_report():
     for name in STUDY_TABLES:
         assert "engine" in table_of(study_key(name)).schema
     commands = " ".join(one.command for one in report_sections(ReportData()))
-    registered = {
-        one.name or one.callback.__name__ for one in app.registered_commands if one.callback
-    }
+    known = [one for one in app.registered_commands if one.callback]
+    registered = {one.name or one.callback.__name__ for one in known}
     assert set(re.findall(r"decomposerl ([a-z]+)", commands)) <= registered
     assert set(re.findall(r"-j (\w+)", commands)) <= {*JOB_NAMES}
     for name in re.findall(r"studies\.(\w+) ", commands):
@@ -157,8 +187,7 @@ def test_every_study_has_its_table_in_the_report():
 def test_numbers_of_the_report_are_those_of_the_tables(evaluated: Path):
     """Calls and right verdicts, counted again from the files."""
     folder = DataFolder(base_dir=str(evaluated))
-    names = ReportNames((), TEST_SETS, SYSTEMS, RUNS)
-    read = read_report_data(folder, names)
+    read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
     assert read.calls is not None
     assert read.verdicts is not None
     for system in SYSTEMS:
@@ -260,3 +289,207 @@ def test_a_browser_shows_the_page_from_disk(evaluated: Path, width: int):
     assert [one.title for one in REWARDS.variants] == names[1:]
     assert end is not None
     assert end["x"] + end["width"] <= width
+
+
+# The study of selectors
+
+CHOSEN = {"selectors": ["facility_location", "k_means", "random"], "seeds": 2}
+PLACES = ["Oslo", "Paris", "Lima", "Quito"]
+THINGS = ["bridge", "opera", "harbour", "tower", "museum", "school"]
+
+
+def pool() -> pl.DataFrame:
+    """24 claims of two sources and both labels."""
+    rows = [
+        example_row(
+            claim=f"The {thing} of {place} opened in {1880 + 7 * number}.",
+            label=["Supported", "Refuted"][number % 2],
+            source=["hover", "wice"][place in PLACES[:1]],
+            native_id=f"{place} {thing}",
+        )
+        for place in PLACES
+        for number, thing in enumerate(THINGS)
+    ]
+    return frame_of(SILVER_DECOMPOSED, rows)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dg.ExecuteInProcessResult]:
+    data = tmp_path_factory.mktemp("data")
+    write_parquet(pool(), data / "silver_decomposed.parquet")
+    done = dg.materialize(
+        [selectors, dg.AssetSpec("silver_decomposed")],
+        selection=[selectors],
+        resources=resources(data),
+        run_config={"ops": {"study__selectors": {"config": CHOSEN}}},
+    )
+    return data, done
+
+
+def test_the_table_and_its_figure_are_on_disk_with_the_engine_named(
+    made: tuple[Path, dg.ExecuteInProcessResult],
+):
+    """A row for each run and the paper's three, each under what made its vectors."""
+    data, done = made
+    assert done.success
+    table = SELECTOR_STUDY.conform(DataFolder(base_dir=str(data)).read("study/selectors"))
+    here = table.filter(origin="here")
+    assert ["facility_location", *["k_means"] * 2, *["random"] * 2] == here["selector"].to_list()
+    assert all(engine.startswith("minilm") for engine in here["engine"])
+    assert {24} == set(here["pool"])
+    assert 3 == table.filter(origin="paper").height
+    assert (here["core_seconds"] >= 0).all()
+    drawn_as = {path.name for path in (data / STUDIES).iterdir()}
+    assert {f"selectors.{end}" for end in ("png", "svg", "txt")} == drawn_as
+    (study,) = read_studies(data)
+    assert "selectors" == study.name
+    assert study.drawn.svg.lstrip().startswith(b"<?xml")
+    assert "of 24 claims under the same quotas" in study.sentence
+    assert "with 2 seeds; vectors by minilm" in study.sentence
+    (event,) = done.get_asset_materialization_events()
+    metadata = event.materialization.metadata
+    assert "data:image/png" in str(metadata["figure"].value)
+    assert "farthest point | text-embedding-3-large" in str(metadata["selectors"].value)
+
+
+def test_no_other_job_includes_a_study():
+    """A study runs only where it is named, by the jobs of studies or by itself.
+
+    That of three verdicts needs a data folder of its own, so it has a job of its own.
+    """
+    graph = defs.resolve_asset_graph()
+    studies = {key for key in graph.get_all_asset_keys() if key.path[0] == "study"}
+    grouped = {key for key in studies if graph.get(key).group_name == "studies"}
+    assert dg.AssetKey(["study", "selectors"]) in grouped
+    assert {dg.AssetKey(["study", "three_way"])} == studies - grouped
+    jobs = {job.name: job for job in defs.resolve_all_job_defs()}
+    holding = {
+        name for name, job in jobs.items() if studies & set(job.asset_layer.selected_asset_keys)
+    }
+    assert {"studies", "three_way"} == holding - {"__ASSET_JOB"}
+    behind = dg.AssetSelection.groups("funnel", "report").upstream().resolve(graph)
+    assert not studies & behind
+
+
+def test_a_table_shows_median_and_range_of_seeds_and_what_the_paper_lacks():
+    """Of one run the figure alone; null is a dash; equal inputs draw equal bytes."""
+    frame, embedder = pool(), BagOfWordsEmbedder()
+    vectors = unit_rows(embedder.embed(frame["claim"].to_list()), frame.height)
+    chosen = SelectorStudySettings.model_validate({**CHOSEN, "seeds": 3})
+    compared = compare_selectors(vectors, frame, chosen, embedder.engine, CLOCKS)
+    lines = selectors_markdown(compared.table).splitlines()[2:]
+    rows = [line.strip("| ").split(" | ") for line in lines]
+    named = {tuple(cells[:2]): cells[2:] for cells in rows}
+    bins = compared.table.filter(selector="random")["bins"].sort().to_list()
+    shown = named["random", "bag-of-words"][0]
+    low, middle, high = (f"{one:.1f}" for one in bins)
+    assert shown == (middle if low == high else rf"{middle} \({low} to {high}\)")
+    assert ["66.6", "0.467", "0.653", "7.6", "3.28", "–", "–", "–", "–", "23.70", "–"] == named[
+        "facility location", r"text-embedding-3-large \(paper\)"
+    ]
+    assert drawn(selectors_figure(compared)) == drawn(selectors_figure(compared))
+    assert "No selector was run." == selectors_sentence(compared.table.filter(origin="paper"))
+
+
+# The tiny judge
+
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
+RECIPE = Experiment(
+    name="mine", title="Without diversity", rewards=RewardSettings(weights={"diversity": 0.0})
+)
+ASSETS = [*JUDGE_ASSETS, tiny_judge_heads_asset(None)]
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with a run judged by words, and one by a tiny judge, which has no teacher."""
+    folder, tiny = tmp_path_factory.mktemp("data"), WordJudge()
+    tiny.engine = "tiny_judge:x"
+    write_run(folder, WordJudge(), rollouts(), RECIPE)
+    write_run(folder, tiny, rollouts(each=3), Experiment(name="mine_classifiers", title=""))
+    return folder
+
+
+def distil(
+    data: Path, instance: dg.DagsterInstance, keys: list[str], **config: object
+) -> dg.ExecuteInProcessResult:
+    """``config`` by the asset's op."""
+    worker, encoder = "dagster_project.worker", str(data / "encoder")
+    trainer = PolicyTrainerResource(module=worker, encoder=encoder, grace_s=10)
+    return dg.materialize(
+        ASSETS,
+        selection=keys,
+        resources=resources(data) | {"policy_trainer": trainer},
+        instance=instance,
+        run_config={"ops": {name: {"config": value} for name, value in config.items()}},
+        raise_on_error=False,
+    )
+
+
+def test_the_whole_path_from_rulings_to_rewards(data: Path, instance: dg.DagsterInstance):
+    """Heads learn the stored rulings in a process of their own; tables and figure name engines."""
+    tiny_modernbert(data / "encoder")
+    shares = {"teacher": "words", "test_share": 0.25, "dev_share": 0.25}
+    ops = {"judge_distillation": shares, "tiny_judge_heads": QUICK.model_dump()}
+    result = distil(data, instance, ["*study/judge_rewards"], **ops)
+    assert result.success
+    engine = TinyJudge(data / "tiny_judge").engine
+    agreement = JUDGE_AGREEMENT.conform(pl.read_parquet(data / "tiny_judge_agreement.parquet"))
+    named = (agreement["head"].n_unique(), {*agreement["teacher"]}, {*agreement["engine"]})
+    assert (8, {"words:1"}, {engine}) == named
+    assert 0.8 < agreement.filter(metric="agreement")["value"].mean()
+    study = JUDGE_STUDY.conform(pl.read_parquet(data / "study/judge_rewards.parquet"))
+    assert {"coverage", "necessity", "joint", "total"} == {*study["reward"]}
+    held_out = pl.read_parquet(data / "judge_distillation.parquet").filter(split="test")
+    assert [2 * held_out["claim_id"].n_unique()] == study["rollouts"].unique().to_list()
+    (made,) = result.asset_materializations_for_node("study__judge_rewards")
+    assert "rule_judge:" in str(made.metadata["rulings a second"].value)
+    assert "85.8" in str(made.metadata["paper"].value)
+    said = (data / "studies/judge_rewards.txt").read_text("utf-8")
+    assert engine in said
+    assert "words:1" in said
+    assert (data / "studies/judge_rewards.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_the_teacher_is_the_profiles_judge_or_the_one_that_is_named(
+    data: Path, tmp_path: Path, instance: dg.DagsterInstance
+):
+    """Rulings of another judge are not mixed in, but counted; without a run, or an encoder, why."""
+    distilled = distil(data, instance, ["judge_distillation"])
+    untrained = distil(tmp_path, instance, ["judge_distillation"])
+    config = {"encoder": str(data / "no_encoder"), **QUICK.model_dump()}
+    heads = distil(data, instance, ["tiny_judge_heads"], tiny_judge_heads=config)
+    for result, words in (
+        (distilled, ("'rule_judge:", "words:1 (")),
+        (untrained, ("train a policy first",)),
+        (heads, ("no_encoder cannot be loaded",)),
+    ):
+        assert not result.success
+        (failed,) = result.get_step_failure_events()
+        said = str(failed.step_failure_data.error)
+        assert [] == [word for word in words if word not in said], said
+
+
+def test_a_tiny_judge_teaches_nobody(tmp_path: Path):
+    """Nor does one of two judges whose names both contain the word."""
+    data = DataFolder(base_dir=str(tmp_path))
+    made = rollouts(6)
+    for number, engine in enumerate(("tiny_judge:x", "words:1", "words:2")):
+        judge = WordJudge()
+        judge.engine = engine
+        write_run(tmp_path, judge, made, Experiment(name=f"run_{number}", title=""))
+    runs = judged_runs(data)
+    assert "words:1" == rulings_of(runs, "words:1")[0]
+    for word, said in (("tiny", "no judge"), ("words", "several judges")):
+        with pytest.raises(Exception, match=said):
+            rulings_of(runs, word)
+    with pytest.raises(Exception, match="no training run 'other'"):
+        judged_runs(data, ["other"])
+    with pytest.raises(Exception, match="decomposerl train tiny"):
+        judged_runs(DataFolder(base_dir=str(tmp_path / "empty")))

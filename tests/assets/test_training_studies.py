@@ -32,11 +32,11 @@ from decomposerl.schemas import (
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.studies import Study, studied, study_named
 from decomposerl.training.tricks import TRICKS
+from environment import lacking
+from evaluation_graph import resources
 from project import PYTHONPATH, ROOT
-from resources.embedder.resource import EmbedderResource
-from resources.judge.resource import JudgeResource
 from resources.policy_tiny.folder import load_base_policy
-from resources.store.parquet import DataFolder, ParquetTables, write_parquet
+from resources.store.parquet import DataFolder, write_parquet
 from resources.training.resource import PolicyTrainerResource
 from resources.training.study_runs import plan_run, train_runs
 from strategies import example_row, frame_of
@@ -90,14 +90,10 @@ def materialize(
     **config: Any,  # noqa: ANN401
 ) -> dg.ExecuteInProcessResult:
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
-    resources = resources_for(profile) | {
-        "data_folder": DataFolder(base_dir=str(data)),
-        "io_manager": ParquetTables(base_dir=str(data)),
-        "policy_trainer": trainer or stand_in(),
-    }
+    trained = {"policy_trainer": trainer or stand_in()}
     return dg.materialize(
         [training_study_asset(study, SPEEDS, None)],
-        resources=resources,
+        resources=resources_for(profile) | trained,
         run_config={"ops": {f"study__{study.name}": {"config": config}}},
         raise_on_error=False,
     )
@@ -108,11 +104,8 @@ def started(data: Path) -> list[str]:
 
 
 def metadata(result: dg.ExecuteInProcessResult, study: Study) -> dict[str, Any]:
-    (made,) = [
-        event
-        for event in result.get_asset_materialization_events()
-        if event.asset_key == dg.AssetKey(["study", study.name])
-    ]
+    events = result.get_asset_materialization_events()
+    (made,) = [one for one in events if one.asset_key == dg.AssetKey(["study", study.name])]
     return {name: one.value for name, one in made.materialization.metadata.items()}
 
 
@@ -154,9 +147,8 @@ def test_a_study_trains_what_is_missing_and_shows_what_moved(data: Path):
     table = TRAINING_STUDY.conform(pl.read_parquet(data / "study/rewards.parquet"))
     assert {(2, HELD_OUT)} == set(table.select("seeds", "claims").rows())
     moved = table.filter(pl.col("own_measure") & (pl.col("difference") < -0.1))
-    assert {("without diversity", "diversity"), ("without verification", "verification")} == {
-        *moved.select("variant", "measure").iter_rows()
-    }
+    pairs = {(f"without {name}", name) for name in ("diversity", "verification")}
+    assert pairs == {*moved.select("variant", "measure").iter_rows()}
     lost = table.filter(variant="without verification", measure="balanced_accuracy")
     assert lost["claims_high"].drop_nulls().max() < 0
     for ending in ("png", "svg", "txt"):
@@ -176,22 +168,19 @@ def test_a_run_that_fails_stops_no_other_and_is_trained_by_the_next_start(data: 
         assert words in said
     assert ["tiny_clean", "tiny_one_epoch"] == started(data)
     alone = failure(materialize(EPOCHS, data, seeds=1, train=False))
-    assert "'whole budget'" in alone
-    assert "finished runs: 1 of 2" in alone
+    assert [] == lacking(alone, "'whole budget'", "finished runs: 1 of 2")
     (data / "fail").write_text("")
     shown = metadata(materialize(EPOCHS, data, seeds=1), EPOCHS)
     assert ["tiny_clean"] == started(data)[2:]
     assert "1 seed, 15 or 30 steps, 40 held-out claims; engine: rule_judge" in shown["study"]
     assert "base_policy_clean" in shown["study"]
     assert "86.2 (-0.1)" in shown["variants"].replace("\\", "")
-    assert "decomposerl train one_epoch" in shown["in the paper's form"]
-    assert "123.3" in shown["in the paper's form"]
+    assert [] == lacking(shown["in the paper's form"], "decomposerl train one_epoch", "123.3")
     assert 1 == shown["runs trained now"]
     assert materialize(EPOCHS, data, seeds=1, steps=4, held_out_claims=8).success
-    assert {
-        *("tiny_clean", "tiny_one_epoch"),
-        *("tiny_clean-steps_4-claims_8", "tiny_one_epoch-steps_2-claims_8"),
-    } == {path.name for path in (data / "policy").iterdir() if path.is_dir()}
+    names = {"tiny_clean", "tiny_one_epoch"}
+    names |= {"tiny_clean-steps_4-claims_8", "tiny_one_epoch-steps_2-claims_8"}
+    assert names == {path.name for path in (data / "policy").iterdir() if path.is_dir()}
     assert 0 == metadata(materialize(EPOCHS, data, seeds=1), EPOCHS)["runs trained now"]
 
 
@@ -207,13 +196,11 @@ def test_an_interrupted_study_ends_every_process_that_it_started(data: Path):
         os.kill(os.getpid(), signal.SIGINT)
 
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
-    resources, trainer = resources_for(profile), stand_in()
-    folder, embedder = DataFolder(base_dir=str(data)), resources["question_embedder"].open()
-    runs = [
-        plan_run(folder, resources["judge"], embedder, trainer, variant.title, one)
-        for variant in EPOCHS.variants
-        for one in studied(variant, 1)
-    ]
+    of_profile, trainer = resources_for(profile), stand_in()
+    folder, embedder = DataFolder(base_dir=str(data)), of_profile["question_embedder"].open()
+    trained = [(variant.title, one) for variant in EPOCHS.variants for one in studied(variant, 1)]
+    judge = of_profile["judge"]
+    runs = [plan_run(folder, judge, embedder, trainer, title, one) for title, one in trained]
     Thread(target=interrupt_once_both_run, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         train_runs(trainer, runs, 2, "a test")
@@ -244,9 +231,8 @@ def test_the_miniature_trains_for_real(data: Path):
     load_base_policy(data / "base_policy_clean", "base_policy_clean")
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
     settings = [f"DECOMPOSERL_DATA={data}", f"PYTHONPATH={PYTHONPATH}", sys.executable]
-    worker = resources_for(profile)["policy_trainer"].model_copy(
-        update={"python": "env", "launch": settings}
-    )
+    changed = {"python": "env", "launch": settings}
+    worker = resources_for(profile)["policy_trainer"].model_copy(update=changed)
     short = {"seeds": 2, "steps": 1, "held_out_claims": 4, "at_once": 2}
     real = ["tiny_clean-steps_1-claims_4", "tiny_one_epoch-seed_1-steps_1-claims_4"]
     (data / "fail").write_text(" ".join(real))
@@ -264,30 +250,19 @@ def test_the_miniature_trains_for_real(data: Path):
         assert outcome["seconds"]["update"] > 0
 
 
-SCRIPTED = {
-    "study__tricks": {"config": {"claims": 4}},
-    "study__trick_signs": {"config": {"claims": 4}},
-}
+SCRIPTED = {key: {"config": {"claims": 4}} for key in ("study__tricks", "study__trick_signs")}
 INPUTS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
-MARKERS = "\n".join(
-    f"<!-- {one} report: begin -->\n<!-- {one} report: end -->" for one in ("tricks", "found")
-)
+MARKS = "<!-- {0} report: begin -->\n<!-- {0} report: end -->\n"
+MARKERS = MARKS.format("tricks") + MARKS.format("found")
 
 
 def tricks_in(
     played: Path, *assets: dg.AssetsDefinition, **ops: object
 ) -> dg.ExecuteInProcessResult:
-    results = str(played / "engine_results")
     return dg.materialize(
         [*assets, *map(dg.AssetSpec, INPUTS)],
         selection=[*assets],
-        resources={
-            "io_manager": ParquetTables(base_dir=str(played)),
-            "data_folder": DataFolder(base_dir=str(played)),
-            "judge": JudgeResource(results_dir=results),
-            "question_embedder": EmbedderResource(results_dir=results),
-            "policy_trainer": stand_in(),
-        },
+        resources=resources(played) | {"policy_trainer": stand_in()},
         run_config={"ops": ops},
     )
 
@@ -311,8 +286,7 @@ def test_each_study_is_a_table_that_names_its_engine(played: Path):
     signs = TRICK_SIGNS.conform(read("study/trick_signs"))
     assert {4} == set(paid["claims"]) == set(signs["claims"])
     for one in (*paid["engine"], *signs["engine"]):
-        assert "rule_judge" in one
-        assert "minilm" in one
+        assert [] == lacking(one, "rule_judge", "minilm")
     found = TRICKS_FOUND.conform(read("study/tricks_found"))
     assert {"tiny_long"} == set(found["experiment"])
     assert {0, 1, 2, 3} == set(found.filter(split="train")["step"])
@@ -328,16 +302,11 @@ def test_each_study_is_a_table_that_names_its_engine(played: Path):
 def test_claims_of_a_third_label_are_not_played(tmp_path: Path):
     """No script can state or deny them; their traces would end without a verdict."""
     claims = pool()
-    third = claims.with_columns(
-        label=pl.when(pl.col("label") == "Refuted")
-        .then(pl.lit("NotEnoughInfo"))
-        .otherwise("label"),
-        label_rule=pl.lit("keep_middle"),
-    )
+    named = pl.when(pl.col("label") == "Refuted").then(pl.lit("NotEnoughInfo")).otherwise("label")
+    third = claims.with_columns(label=named, label_rule=pl.lit("keep_middle"))
     write_parquet(third, tmp_path / "silver_decomposed.parquet")
-    assert tricks_in(
-        tmp_path, trick_signs, study__trick_signs=SCRIPTED["study__trick_signs"]
-    ).success
+    signs_alone = {"study__trick_signs": SCRIPTED["study__trick_signs"]}
+    assert tricks_in(tmp_path, trick_signs, **signs_alone).success
     signs = DataFolder(base_dir=str(tmp_path)).read("study/trick_signs")
     assert {claims.filter(label="Supported").height} == set(signs["claims"])
 

@@ -1,27 +1,34 @@
-"""What every asset shows before any run, and what a changed step or engine does to its version."""
+"""The graph before any run: what assets show, their versions, and what may be selected."""
 
+import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 from dagster._core.definitions.data_version import StaleStatus
+from dagster._core.execution.backfill import PartitionBackfill
+from dagster._core.storage.tags import BACKFILL_ID_TAG
 from dagster._utils.test.data_versions import get_stale_status_resolver
 
 from dagster_project.asset_details import DECIDE, FILL_MISSING
 from dagster_project.code_reader import CodeReader
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile, profile_from_environment, resources_for
+from dagster_project.selection import refuse_unmatched, typed_selection
 from decomposerl.errors import ConfigError
 from decomposerl.table import Table
 from decomposerl.training.experiment import TINY_BASES
+from documents import materialize_lines, option
 from project import ROOT
 from resources.store.parquet import table_of
+from tables import cases_beside
 from toy_corpus import corpus
 
 NO_TABLE = {*TINY_BASES, "catalog", "report", "tiny_judge_heads"}
@@ -74,23 +81,14 @@ def assets_of(definitions: dg.Definitions) -> list[dg.AssetsDefinition]:
     return [one for one in definitions.assets or [] if isinstance(one, dg.AssetsDefinition)]
 
 
-@dataclass(frozen=True)
-class Edit:
-    """Another text in a file, in place of one that stands there once."""
-
-    file: str
-    old: str
-    new: str
-
-    @contextmanager
-    def made(self, root: Path) -> Iterator[None]:
-        """The edit, for as long as the block runs."""
-        path = root / self.file
-        text = path.read_text("utf-8")
-        assert 1 == text.count(self.old)
-        path.write_text(text.replace(self.old, self.new), "utf-8")
-        yield
-        path.write_text(text, "utf-8")
+@contextmanager
+def edited(path: Path, old: str, new: str) -> Iterator[None]:
+    """Another text in a file for as long as the block runs, in place of one that is there once."""
+    text = path.read_text("utf-8")
+    assert 1 == text.count(old)
+    path.write_text(text.replace(old, new), "utf-8")
+    yield
+    path.write_text(text, "utf-8")
 
 
 def test_a_corpus_says_how_its_files_are_obtained(graph: AssetGraph):
@@ -179,23 +177,23 @@ def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Profile):
     assert set() == DECIDE - fields
 
 
-WICE = Edit("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")')
+WICE = ("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")')
 EDITS = [
-    (Edit("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
-    (Edit("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),
+    (("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
+    (("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),
     (WICE, {"claims/wice", "benchmark/wice", "catalog"}),
-    (Edit("decomposerl/funnel/difficulty.py", "is too easy; below", "is easy; below"), set()),
-    (Edit("decomposerl/reports/stage_page.py", "def stage_page(", "def a_page("), set()),
+    (("decomposerl/funnel/difficulty.py", "is too easy; below", "is easy; below"), set()),
+    (("decomposerl/reports/stage_page.py", "def stage_page(", "def a_page("), set()),
 ]
 
 
 def test_a_changed_step_changes_the_version_of_its_stage_alone(copied: Path, profile: Profile):
     """Code, a default and a reader do; a docstring and a report's page do not."""
     before = versions(copied, profile)
-    for edit, expected in EDITS:
-        with edit.made(copied):
+    for (file, *texts), expected in EDITS:
+        with edited(copied / file, *texts):
             after = versions(copied, profile)
-        assert expected == {key for key in before if before[key] != after[key]}, edit
+        assert expected == {key for key in before if before[key] != after[key]}, (file, texts)
 
 
 def test_another_engine_changes_the_version_and_another_place_does_not(tmp_path: Path):
@@ -205,9 +203,8 @@ def test_another_engine_changes_the_version_and_another_place_does_not(tmp_path:
 
     def made(**variables: str) -> dict[str, str]:
         named = {f"DECOMPOSERL_{name}": value for name, value in variables.items()}
-        every = versions(
-            ROOT, profile_from_environment(named | {"DECOMPOSERL_DATA": str(tmp_path)})
-        )
+        chosen = profile_from_environment(named | {"DECOMPOSERL_DATA": str(tmp_path)})
+        every = versions(ROOT, chosen)
         return {key: every[key] for key in FUNNEL}
 
     def differing(one: dict[str, str], other: dict[str, str]) -> set[str]:
@@ -238,7 +235,7 @@ def test_a_changed_reader_shows_its_source_as_stale(
     assert job.execute_in_process(instance=instance, asset_selection=[key]).success
     resolver = get_stale_status_resolver(instance, assets_of(definitions))
     assert (StaleStatus.FRESH, []) == (resolver.get_status(key), resolver.get_stale_causes(key))
-    with WICE.made(copied):
+    with edited(copied / WICE[0], *WICE[1:]):
         later = build_definitions(profile, code=CodeReader(copied))
     resolver = get_stale_status_resolver(instance, assets_of(later))
     assert StaleStatus.STALE == resolver.get_status(key)
@@ -270,3 +267,208 @@ def test_what_costs_nothing_may_be_made_by_itself(profile: Profile, instance: dg
     automatic = [node for node in may if node.automation_condition is not None]
     assert {"sources", "benchmarks", "catalog"} == {node.group_name for node in automatic}
     assert {"free"} == {node.tags["cost"] for node in automatic}
+
+
+# What counts as the code of a function
+
+STEP = '''"""A step."""
+
+import math
+from decomposerl import words
+from decomposerl.limits import (
+    LOW,  # a comment
+    HIGH as most,
+)
+
+TABLE = {}
+for name in ("a", "b"):
+    TABLE[name] = 1
+UNUSED = 7
+
+
+def step(rows, other: int = 0):
+    """Keep rows; ``unrelated`` is named in words only."""
+    # a comment
+    text = (
+        """select 1
+        from rows"""
+    )
+    return [row for row in rows if LOW < words.count(row) < most and "unrelated" and other]
+
+
+@decorated(
+    UNUSED
+)
+def unrelated():
+    return 1
+
+
+def other():
+    return 2
+'''
+FILES = {
+    "step": STEP,
+    "words": "from decomposerl.deep import split\ndef count(text):\n    return len(split(text))\n",
+    "deep": "def split(text):\n    return text.split()\n",
+    "limits": "LOW, HIGH = 1, 2\nTHIRD = 3\n",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "decomposerl").mkdir()
+    for name, text in FILES.items():
+        (tmp_path / f"decomposerl/{name}.py").write_text(text, "utf-8")
+    return tmp_path
+
+
+CHANGES = [
+    ("step", "if LOW <", "if LOW <=", True),
+    ("step", "select 1", "select 2", True),
+    ("step", "TABLE[name] = 1", "TABLE[name] = 2", True),
+    ("limits", "1, 2", "1, 9", True),
+    ("words", "len(", "sum(", True),
+    ("deep", ".split()", ".split(',')", True),
+    ("step", "Keep rows", "Keep some", False),
+    ("step", "    # a comment", "    # another", False),
+    ("step", '"""A step."""', '"""One step."""', False),
+    ("step", "UNUSED = 7", "UNUSED = 8", False),
+    ("step", "return 1", "return 9", False),
+    ("step", "return 2", "return 9", False),
+    ("limits", "THIRD = 3", "THIRD = 4", False),
+    ("step", "\n\n\ndef other", "\n\n\n\ndef other", False),
+]
+
+
+def test_what_a_function_uses_counts_and_nothing_else(project: Path):
+    """Also through modules and constants; not words, comments, neighbours or an argument's name.
+
+    A decorator is part of what it decorates, and its arguments are followed.
+    """
+
+    def digest(name: str = "step") -> str:
+        return CodeReader(project).digest([("decomposerl.step", name)])
+
+    before, decorated = digest(), digest("unrelated")
+    for file, old, new, counts in CHANGES:
+        with edited(project / f"decomposerl/{file}.py", old, new):
+            assert counts == (before != digest()), (file, new)
+            assert "UNUSED" not in old or decorated != digest("unrelated")
+
+
+def test_digests_are_kept_until_a_file_changes(project: Path):
+    """The next process reads them in place of the files; damaged ones are computed again."""
+    kept, symbol = project / "kept.json", [("decomposerl.step", "step")]
+    first = CodeReader(project, kept)
+    before = first.digest(symbol)
+    first.keep()
+    path = project / "decomposerl/limits.py"
+    written = path.stat()
+    path.write_text(FILES["limits"].replace("1", "7"), "utf-8")
+    now = CodeReader(project).digest(symbol)
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))  # as if it had not changed
+    assert before == CodeReader(project, kept).digest(symbol)
+    os.utime(path)
+    assert now == CodeReader(project, kept).digest(symbol) != before
+    kept.write_text('{"state": ', "utf-8")
+    assert now == CodeReader(project, kept).digest(symbol)
+    missing = (CodeReader(project).digest([(f"decomposerl.{one}", "SOURCE")]) for one in "ab")
+    assert 1 == len({*missing}), "a corpus of the user's has no module of its own"
+
+
+# What a run may select
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+WRONG = cases_beside(__file__, "wrong_selections")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data") / "data"
+
+
+@pytest.fixture(scope="module")
+def definitions(folder: Path) -> dg.Definitions:
+    (folder.parent / "corpora").mkdir()
+    return build_definitions(Profile("embedded", folder.parent / "corpora", folder))
+
+
+def test_a_term_that_matches_nothing_is_refused_with_the_nearest(definitions: dg.Definitions):
+    """Also beside terms that match; and so are everything and nothing, with groups to choose."""
+    for row in WRONG:
+        with pytest.raises(ConfigError) as refused:
+            refuse_unmatched(row["select"], definitions)
+        said = str(refused.value)
+        assert [] == [one for one in row["says"] if one not in said], row["select"]
+        assert "\n" not in said
+
+
+def test_every_documented_selection_stands(definitions: dg.Definitions):
+    """With a tag's value, too; the last of a command line counts, as click reads it."""
+    for line in materialize_lines():
+        refuse_unmatched(option(shlex.split(line), "--select"), definitions)
+    hover = definitions.resolve_asset_graph().get(dg.AssetKey(["claims", "hover"]))
+    for value in ('="{}"', "={}"):
+        refuse_unmatched(f'tag:"domain"{value.format(hover.tags["domain"])}', definitions)
+    words = ["dagster", "asset", "materialize", "-m", "x"]
+    assert "a" == typed_selection([*words, "--select", "a"])
+    assert "b" == typed_selection([*words, "--select=b"])
+    assert typed_selection(words) is None
+    assert typed_selection(["dagster", "asset", "list", "--select", "a"]) is None
+    assert typed_selection(["pytest"]) is None
+
+
+def every_key(definitions: dg.Definitions) -> list[dg.AssetKey]:
+    return sorted(definitions.resolve_asset_graph().materializable_asset_keys)
+
+
+def ran(job: dg.JobDefinition, instance: dg.DagsterInstance, **options: Any) -> Any:  # noqa: ANN401 - Dagster's
+    """A run that may fail."""
+    return job.execute_in_process(QUIET, instance, raise_on_error=False, **options)
+
+
+def test_a_run_of_the_whole_graph_is_refused_before_its_first_step(
+    definitions: dg.Definitions, folder: Path
+):
+    """Without a selection, by every key, or a partition: nothing is written, no step starts."""
+    job = definitions.resolve_implicit_global_asset_job_def()
+    selected = {"asset_selection": every_key(definitions)}
+    for options in ({}, selected, {"tags": {"dagster/partition": "tiny"}}):
+        with dg.DagsterInstance.ephemeral() as instance:
+            result = ran(job, instance, **options)
+        steps = [one for one in result.all_events if one.is_step_start]
+        assert (False, [], False) == (result.success, steps, folder.exists()), options
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_run_of_a_backfill_of_everything_is_refused(
+    definitions: dg.Definitions, folder: Path, *, whole: bool
+):
+    """Dagster cuts such a backfill into runs of some assets each; one of some assets may run."""
+    assets, key = definitions.resolve_asset_graph(), dg.AssetKey(["claims", "hover"])
+    job = definitions.resolve_implicit_global_asset_job_def()
+    with dg.DagsterInstance.ephemeral() as instance:
+        backfill = PartitionBackfill.from_asset_partitions(
+            backfill_id="everything",
+            asset_graph=assets,
+            asset_selection=every_key(definitions) if whole else [key],
+            backfill_timestamp=0.0,
+            tags={},
+            dynamic_partitions_store=instance,
+            all_partitions=True,
+            **dict.fromkeys(("partition_names", "title", "description", "run_config")),
+        )
+        instance.add_backfill(backfill)
+        result = ran(job, instance, asset_selection=[key], tags={BACKFILL_ID_TAG: "everything"})
+    assert whole is not result.success
+    assert whole is not (folder / "claims/hover.parquet").exists()
+
+
+def test_a_run_of_some_assets_and_a_job_start(definitions: dg.Definitions):
+    """The guard lets them pass; without their inputs they fail in a step of their own."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        whole = definitions.resolve_implicit_global_asset_job_def()
+        some = ran(whole, instance, asset_selection=[dg.AssetKey(["rule_filtered"])])
+        job = ran(definitions.resolve_job_def("rank"), instance)
+    for result in (some, job):
+        assert [one for one in result.all_events if one.is_step_start]

@@ -3,13 +3,13 @@
 import json
 import math
 import re
-import socket
 import stat
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -51,6 +51,7 @@ from resources.tokens.word_tokens import WordTokens
 
 CANARY = "sk-canary-0123456789"
 NO_KEY = SecretStr("")
+NOBODY = "http://127.0.0.1:9/v1"
 NAMES = (
     *("PROFILE", "CORPORA", "DATA", "DEVICE", "VLLM", "VLLM_CARDS", "VERIFIER_URL"),
     *("VERIFIER_KEY", "VERIFIER_TOKENIZER", "EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_PRICE"),
@@ -61,46 +62,31 @@ NAMES = (
 BARE: dict[str, str | None] = {"OPENAI_API_KEY": None} | {f"DECOMPOSERL_{n}": None for n in NAMES}
 
 
-class ModelList(ThreadingHTTPServer):
-    """Answers ``/v1/models`` with ``body``, and keeps the keys it was shown."""
-
-    def __init__(self, body: bytes, status: int = 200) -> None:
-        self.keys: list[str | None] = []
-
-        class Answers(BaseHTTPRequestHandler):
-            def do_GET(answer) -> None:  # noqa: N805 - the server is self
-                """The list, whatever it is, for the one path there is."""
-                self.keys.append(answer.headers.get("Authorization"))
-                answer.send_response(status if answer.path == "/v1/models" else 404)
-                answer.end_headers()
-                answer.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's
-                """Quiet."""
-
-        super().__init__(("127.0.0.1", 0), Answers)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
 @contextmanager
-def listing(*names: str, body: bytes | None = None, status: int = 200) -> Iterator[ModelList]:
-    """A server that lists these models, until the block ends."""
-    made = json.dumps({"data": [{"id": name} for name in names]}).encode()
-    with ModelList(made if body is None else body, status) as server:
+def listing(*names: str, body: bytes = b"", status: int = 200) -> Iterator[SimpleNamespace]:
+    """A server whose ``/v1/models`` lists these models, or is ``body``; ``keys`` were shown it."""
+    content = body or json.dumps({"data": [{"id": name} for name in names]}).encode()
+    keys: list[str | None] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """The list, whatever it is, for the one path there is."""
+            keys.append(self.headers.get("Authorization"))
+            self.send_response(status if self.path == "/v1/models" else 404)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield server
+            yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_port}/v1", keys=keys)
         finally:
             server.shutdown()
             thread.join()
-
-
-def closed_url() -> str:
-    """Where nobody listens."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
 
 def doctor(data: Path, *words: str, **env: str) -> Result:
@@ -131,7 +117,7 @@ def test_the_embedded_profile_needs_nothing_that_is_not_here(tmp_path: Path):
 def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_path: Path):
     """With the variable to set, in ``local`` and ``paper``; nothing once a folder is named."""
     (tmp_path / "corpora").mkdir()
-    nowhere = {"CHAT_URL": closed_url(), "EMBEDDER_URL": closed_url()}
+    nowhere = {"CHAT_URL": NOBODY, "EMBEDDER_URL": NOBODY}
     for name in ("local", "paper"):
         page = doctor(tmp_path, PROFILE=name, **nowhere).stdout
         assert "· corpora   the bundled sample" in page
@@ -143,7 +129,7 @@ def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_p
 
 def test_each_missing_thing_stands_with_what_mends_it(tmp_path: Path):
     """Exit code 1; the line after a cross is a command or a variable."""
-    result = doctor(tmp_path, PROFILE="local", CHAT_URL=closed_url(), EMBEDDER_MODEL="no/such")
+    result = doctor(tmp_path, PROFILE="local", CHAT_URL=NOBODY, EMBEDDER_MODEL="no/such")
     assert 1 == result.exit_code
     lines = result.stdout.splitlines()
     crosses = [i for i, line in enumerate(lines) if line.startswith("✗")]
@@ -151,9 +137,8 @@ def test_each_missing_thing_stands_with_what_mends_it(tmp_path: Path):
     fixes = [lines[i + 1].strip() for i in crosses]
     assert "hf download no/such" in fixes
     assert any(fix.endswith("DECOMPOSERL_CHAT_URL") for fix in fixes)
-    assert [] == [
-        m for m in fixes if not m.startswith(("pip ", "python ", "hf ", "start ", "set "))
-    ]
+    known = ("pip ", "python ", "hf ", "start ", "set ")
+    assert [] == [fix for fix in fixes if not fix.startswith(known)]
 
 
 def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
@@ -161,12 +146,9 @@ def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
 
     ``env`` is on every machine; the server that it starts may not be.
     """
-    nowhere = closed_url()
-    env = {"PROFILE": "paper", "CHAT_URL": nowhere, "EMBEDDER_URL": nowhere}
-    starts = {
-        "no-such-program": "no-such-program",
-        f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve": f"{tmp_path}/vllm",
-    }
+    env = {"PROFILE": "paper", "CHAT_URL": NOBODY, "EMBEDDER_URL": NOBODY}
+    starts = {"no-such-program": "no-such-program"}
+    starts |= {f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve": f"{tmp_path}/vllm"}
     for words, program in starts.items():
         findings = page_of(tmp_path, VLLM=words, **env)["findings"]
         (lost,) = [one for one in findings if one["part"] == "program"]
@@ -200,9 +182,7 @@ def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
 ANSWERS = [
     (b'{"data": [{"id": "another"}]}', 200, "another"),
     (b'{"data": []}', 200, "serves nothing"),
-    (b"<html>", 200, "no list"),
-    (b'{"data": 3}', 200, "no list"),
-    (b"\xff\xfe", 200, "no list"),
+    *((body, 200, "no list") for body in (b"<html>", b'{"data": 3}', b"\xff\xfe")),
     (b"{}", 401, "401"),
 ]
 
@@ -215,7 +195,7 @@ def test_an_endpoint_that_is_not_the_right_one_says_how():
             assert [None] == server.keys  # no key, no header
         assert ("missing", "fix") == (found.state, found.fix)
         assert said in found.said
-    assert "does not answer" in servers.endpoint(closed_url(), "tiny", NO_KEY, "").said
+    assert "does not answer" in servers.endpoint(NOBODY, "tiny", NO_KEY, "").said
     with listing("other", "tiny") as server:
         assert "ok" == servers.endpoint(server.url, "tiny", NO_KEY, "").state
 
@@ -234,7 +214,7 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
     assert {"ok"} == {state for state, _ in right}
     assert any("mine, another" in said for _, said in right)
     with listing("yours") as server:
-        (own, opened) = findings_of(server.url, closed_url())
+        (own, opened) = findings_of(server.url, NOBODY)
     assert ("missing", "note") == (own[0], opened[0])
     assert "yours" in own[1]
     with listing("shared") as server:  # a model at one place is asked for once
@@ -244,21 +224,16 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
     assert 1 == page.count(f"{server.url} for shared")
 
 
-THINKS = {
-    "Qwen/Qwen3-32B": "ok",
-    "gpt-5-mini": "ok",
-    "Qwen/QwQ-32B": "note",
-    "deepseek-ai/DeepSeek-R1": "note",
-    "openai/gpt-oss-20b": "note",
-    "Qwen/Qwen2.5-7B-Instruct": None,
-}
+THINKS = dict.fromkeys(("Qwen/Qwen3-32B", "gpt-5-mini"), "ok")
+THINKS |= dict.fromkeys(("Qwen/QwQ-32B", "deepseek-ai/DeepSeek-R1", "openai/gpt-oss-20b"), "note")
+THINKS |= {"Qwen/Qwen2.5-7B-Instruct": ""}
 
 
 @pytest.mark.parametrize("model", THINKS)
 def test_a_verdict_needs_room_for_the_thought(model: str, tmp_path: Path):
     """A model that thinks, but that gets no tokens for it, is noted with what fixes it."""
     state = THINKS[model]
-    page = page_of(tmp_path, PROFILE="local", ENDPOINT_MODEL=model, ENDPOINT_URL=closed_url())
+    page = page_of(tmp_path, PROFILE="local", ENDPOINT_MODEL=model, ENDPOINT_URL=NOBODY)
     budgets = [one for one in page["findings"] if one["part"] == "budget"]
     assert [state] * bool(state) == [one["state"] for one in budgets]
     for one in budgets:
@@ -324,7 +299,7 @@ def test_rows_and_lengths_are_counted_where_there_are_some(tmp_path: Path):
     for file in tmp_path.rglob("*.parquet"):
         file.unlink()
     write(frame(30), tmp_path / "claims" / "a.parquet")
-    env = {"DECOMPOSERL_CHAT_PRICE": "1/10", "DECOMPOSERL_CHAT_URL": closed_url()}
+    env = {"DECOMPOSERL_CHAT_PRICE": "1/10", "DECOMPOSERL_CHAT_URL": NOBODY}
     env |= {"DECOMPOSERL_EMBEDDER_URL": env["DECOMPOSERL_CHAT_URL"]}
     profile = Profile("paper", None, tmp_path, engine_choices("paper", env))
     here, paper, _ = check_profile(profile, lambda name: read_key(name, env)).estimates
@@ -346,11 +321,9 @@ def test_the_prompts_are_as_long_as_the_figures_say():
 
     silver, minicheck = load_prompt("silver"), load_prompt("minicheck")
     blank = {"document": "", "claim": ""}
-    forms = [
-        silver.filled("prompt", **blank, reply_format=silver.filled(form))
-        for form in ("json", "tags")
-    ]
-    assert figures.SILVER_PROMPT_TOKENS == tens(forms)
+    forms = [silver.filled(form) for form in ("json", "tags")]
+    longest = tens([silver.filled("prompt", **blank, reply_format=form) for form in forms])
+    assert figures.SILVER_PROMPT_TOKENS == longest
     both = f"{minicheck.filled('system')} {minicheck.filled('user', **blank)}"
     assert figures.MINICHECK_PROMPT_TOKENS == tens([both])
     prompts = load_judge_prompts()
@@ -413,7 +386,7 @@ def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
         assert "ok" == look.chunk_tokenizer(tokenizer, model).state
     assert "as configured" in look.chunk_tokenizer("bytes", str(tmp_path)).said
     assert "missing" == look.hub_model("/no such/name").state
-    env = {"PROFILE": "paper", "CHAT_URL": closed_url(), "VERIFIER_TOKENIZER": str(tmp_path)}
+    env = {"PROFILE": "paper", "CHAT_URL": NOBODY, "VERIFIER_TOKENIZER": str(tmp_path)}
     findings = page_of(tmp_path, **env)["findings"]
     (found,) = [one for one in findings if one["what"].startswith("tokenizer of the chunks")]
     assert str(tmp_path / "tokenizer.json") == found["said"]
@@ -442,7 +415,6 @@ def test_the_doctor_reads_the_form_as_the_stage_does(tmp_path: Path, profile: Pr
 
 
 NOWHERE = ROOT / "no such folder"
-NOBODY = "http://127.0.0.1:9/v1"
 LOCAL = {"PROFILE": "local", "CHAT_URL": NOBODY, "JUDGE_URL": NOBODY, "JUDGE_PRICE": "1/10"}
 
 
@@ -483,14 +455,12 @@ def test_a_judge_of_another_kind_costs_otherwise(tmp_path: Path):
         line = training_estimate(chosen, NOWHERE).lines[0]
         assert reply * line.calls == line.completion_tokens
     tiny = training_estimate(engines, NOWHERE, "tiny_judge").lines[0]
-    assert ("tiny judge on answerdotai/ModernBERT-large", None, 0) == (
-        tiny.engine, tiny.dollars, tiny.completion_tokens
-    )  # fmt: skip
+    shown = (tiny.engine, tiny.dollars, tiny.completion_tokens)
+    assert ("tiny judge on answerdotai/ModernBERT-large", None, 0) == shown
     large = training_estimate(engines, NOWHERE, "paper_7b").lines[0]
     assert 0 < (tiny.gpu_hours or 0) < (large.gpu_hours or 0) / 50
-    at_home = training_estimate(
-        engine_choices("embedded", {}), NOWHERE, "tiny_clean_classifiers"
-    ).lines[0]
+    embedded = engine_choices("embedded", {})
+    at_home = training_estimate(embedded, NOWHERE, "tiny_clean_classifiers").lines[0]
     assert ("tiny judge on minilm", None) == (at_home.engine, at_home.gpu_hours)
     judge = "Qwen/Qwen3-32B-FP8"
     fp8 = LOCAL | {"JUDGE_PRICE": "", "JUDGE_MODEL": judge}

@@ -24,6 +24,7 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import BASE_POLICY
 from documents import shell_lines
+from environment import variables
 from object_server import BUCKET, KEY, SECRET, ObjectServer, object_server
 from project import ROOT
 from resources.catalogue.claim_lookup import find_claim
@@ -49,14 +50,9 @@ def funnel(corpora: Path, data: Path) -> dg.ExecuteInProcessResult:
     """From some corpora of the sample to the catalogue, in this process."""
     sources = [one for one in SOURCES if one.name in {"hover", "scifact"}]
     benchmarks = [one for one in BENCHMARKS if one.name == "wice"]
-    assets = [
-        *source_assets(sources, benchmarks),
-        *benchmark_assets(benchmarks, sources),
-        *funnel_assets(["hover", "scifact"], ["wice"], {}),
-        attrition_asset(sources),
-        chat_replies,
-        catalog_asset(sources, benchmarks),
-    ]
+    corpora_assets = [*source_assets(sources, benchmarks), *benchmark_assets(benchmarks, sources)]
+    after = [attrition_asset(sources), chat_replies, catalog_asset(sources, benchmarks)]
+    assets = [*corpora_assets, *funnel_assets(["hover", "scifact"], ["wice"], {}), *after]
     resources = resources_for(Profile("embedded", corpora, data))
     quiet = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
     with dg.instance_for_test() as instance:
@@ -168,10 +164,7 @@ def test_doctor_writes_and_removes_a_probe(server: ObjectServer, tmp_path: Path)
 
 def test_definitions_load_without_the_bucket(tmp_path: Path):
     """While storage is away, too; a URL that cannot be is refused by its variable, not repeated."""
-    environment = {
-        "DECOMPOSERL_DATA": "s3://no-such-bucket/x/",
-        "DECOMPOSERL_SCRATCH": str(tmp_path),
-    }
+    environment = variables(DATA="s3://no-such-bucket/x/", SCRATCH=str(tmp_path))
     profile = profile_from_environment(environment)
     assert "s3://no-such-bucket/x" == profile.bucket
     assert tmp_path in profile.data.parents
@@ -205,11 +198,7 @@ def test_the_commands_of_the_page_run(server: ObjectServer, tmp_path: Path):
     script = "\n".join(["set -eux", *lines]).replace("s3://my-bucket/claims", URL)
     script = script.replace("$PWD/scratch", str(tmp_path / "scratch"))
     script = script.replace(".venv/bin/decomposerl", f"{sys.executable} -m dagster_project.cli")
-    env = {
-        **os.environ,
-        **server.variables,
-        "PYTHONPATH": str(ROOT),
-    }
+    env = {**os.environ, **server.variables, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         ["/bin/bash", "-c", script], env=env, cwd=ROOT, capture_output=True, text=True, check=False
     )

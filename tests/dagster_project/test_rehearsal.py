@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from environment import variables
 from project import PYTHONPATH
 from resources.hub.locks import LOCK_FILE
 
@@ -18,13 +19,12 @@ STEPS = (
 )
 
 
-def rehearse(data: Path, *options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+def rehearse(data: Path, *options: str, **named: str) -> "subprocess.CompletedProcess[str]":
     """The command in a process of its own, as it changes its environment."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
-    named = {f"DECOMPOSERL_{name}": value for name, value in variables.items()}
     return subprocess.run(
         [sys.executable, "-m", "dagster_project.cli", "rehearse", *options],
-        env={**clean, "PYTHONPATH": PYTHONPATH, "DECOMPOSERL_DATA": str(data), **named},
+        env={**clean, "PYTHONPATH": PYTHONPATH, **variables(**{"DATA": str(data), **named})},
         capture_output=True,
         text=True,
         check=False,

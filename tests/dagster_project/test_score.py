@@ -1,10 +1,14 @@
-"""``decomposerl score``: any traces in, the reward table out, each fault named."""
+"""``score`` and ``metrics``: traces, predictions or marks in, exact figures out."""
 
 import json
+import shlex
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from sklearn import metrics as reference
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
@@ -13,9 +17,16 @@ from decomposerl.errors import SourceFileError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import JUDGE_CALLS
 from decomposerl.schemas import REWARDS as REWARDS_TABLE
+from environment import lacking
+from metrics_parts import QUICK, metrics, sample, scores_of, write
 from planted_traces.planting import PlantedTrace, planted_traces
+from tables import cases_beside
 
 NAMES = [reward.name for reward in REWARDS if reward.weight]
+FERRY = {
+    "claim": "The Ilva ferry was designed by Oskar Lund.",
+    "evidence": "Boats cross the Osk.",
+}
 LEAN = ("--weight", "diversity=0")  # no embedding model is loaded
 
 
@@ -54,8 +65,7 @@ def test_every_trace_has_every_reward_and_a_total(file: Path, traces: tuple[Plan
     assert totals == [row["total"] for row in table]
     calls = JUDGE_CALLS.conform(pl.read_parquet(file.with_suffix(".judge_calls.parquet")))
     assert {"rule_judge:3"} == set(calls["engine"])
-    assert "judge=rule_judge:3" in result.stderr
-    assert "minilm" in result.stderr
+    assert [] == lacking(result.stderr, "judge=rule_judge:3", "minilm")
 
 
 def test_python_gives_what_the_command_writes(file: Path, traces: tuple[PlantedTrace, ...]):
@@ -73,15 +83,10 @@ def test_python_gives_what_the_command_writes(file: Path, traces: tuple[PlantedT
 def test_the_strict_readings_are_options(tmp_path: Path):
     """An honest abstention earns coverage and necessity by ``--silence refutes`` alone."""
     cycle = "<question>{}</question><answer>{}</answer><think>On.</think>"
-    asked = cycle.format("Who designed the Ilva ferry?", "I don't know.") + cycle.format(
-        "What crosses the Osk?", "Boats cross the Osk."
-    )
-    line = {
-        "claim": "The Ilva ferry was designed by Oskar Lund.",
-        "evidence": "Boats cross the Osk.",
-        "trace": f"<think>Two.</think>{asked}<verification>Refuted</verification>",
-        "label": "Refuted",
-    }
+    asked = cycle.format("Who designed the Ilva ferry?", "I don't know.")
+    asked += cycle.format("What crosses the Osk?", "Boats cross the Osk.")
+    trace = f"<think>Two.</think>{asked}<verification>Refuted</verification>"
+    line = FERRY | {"trace": trace, "label": "Refuted"}
     path = tmp_path / "one.jsonl"
     path.write_text(json.dumps(line), "utf-8")
     (plain,) = rows(score(path, *LEAN, "--format", "json"))
@@ -95,11 +100,7 @@ def test_the_strict_readings_are_options(tmp_path: Path):
 def test_a_third_verdict_is_read_where_it_is_offered(tmp_path: Path):
     """Label and verdict; it pays by an honest abstention about the open part, not by silence."""
     verdict = "<verification>Not Enough Information</verification>"
-    line = {
-        "claim": "The Ilva ferry was designed by Oskar Lund.",
-        "evidence": "Boats cross the Osk.",
-        "label": "not enough information",
-    }
+    line = FERRY | {"label": "not enough information"}
     asked = "<question>Who designed the Ilva ferry?</question><answer>I don't know.</answer>"
     traces = [
         f"<think>One.</think>{part}{verdict}" for part in (f"{asked}<think>Open.</think>", "")
@@ -144,9 +145,8 @@ def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
 
 def test_what_is_switched_off_is_not_asked(file: Path):
     """Without the judged rewards no call is made; without labels verification is absent."""
-    off = [
-        word for name in ("coverage", "necessity", "joint") for word in ("--weight", f"{name}=0")
-    ]
+    judged = ("coverage", "necessity", "joint")
+    off = [word for name in judged for word in ("--weight", f"{name}=0")]
     result = score(file, *LEAN, *off, "--format", "json")
     assert "(0 distinct calls)" in result.stderr
     assert {"format", "verification", "question_count"} == rows(result)[0].keys() & set(NAMES)
@@ -172,14 +172,8 @@ def test_traces_come_from_standard_input_too(tmp_path: Path):
 def test_questions_are_shown_with_what_they_earned(file: Path, tmp_path: Path):
     """Each with its values and states, each fault of form, each quotation at its place."""
     shown = score(file, *LEAN, "--questions").stdout
-    for word in (
-        ", necessary",
-        "answered: answerable 1 x",
-        "abstained: ",
-        "form lacks:",
-        "at chara",
-    ):
-        assert word in shown, word
+    words = (", necessary", "answered: answerable 1 x", "abstained: ", "form lacks:", "at chara")
+    assert [] == [word for word in words if word not in shown]
     answer = 'It says "built in 1857 by Ada Moss" and "sold in the spring".'
     trace = f"<question>When was it built?</question><answer>{answer}</answer>"
     line = {"claim": "It is old.", "evidence": "The mill was built in 1857 by Ada Moss."}
@@ -199,8 +193,7 @@ def test_unreadable_lines_end_with_exit_code_3_and_are_kept(tmp_path: Path):
     path.write_bytes(b"\n".join((good.encode(), *bad)))
     result = score(path, *LEAN)
     assert 3 == result.exit_code, result.output
-    assert "scored 1 of 5 lines" in result.stderr
-    assert f"{path}, line 2, field 'claim'" in result.stderr
+    assert [] == lacking(result.stderr, "scored 1 of 5 lines", f"{path}, line 2, field 'claim'")
     rejects = (tmp_path / "traces.rejects.jsonl").read_text().splitlines()
     kept = [json.loads(line) for line in rejects]
     assert [2, 3, 4, 5] == [row["line"] for row in kept]
@@ -251,3 +244,216 @@ def test_a_row_of_an_impossible_size_is_a_reject(tmp_path: Path):
     for number, (field, _, said) in enumerate(TOO_LARGE, 2):
         assert f"line {number}, field '{field}': {said}" in result.stderr
     assert "scored 1 of 7 lines" in result.stderr
+
+
+# ``metrics``
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    said, gold = sample()
+    return write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
+
+
+@pytest.mark.parametrize(
+    "ending", [".csv", ".tsv", ".jsonl", ".json", ".parquet", ".csv.gz", ".json.gz", ".jsonl.gz"]
+)
+def test_every_format_gives_the_same_figures(tmp_path: Path, ending: str):
+    """Scikit-learn's, to the last digit, whatever the format and the order of rows."""
+    said, gold = sample()
+    files = write(tmp_path / f"said{ending}", said), write(tmp_path / f"gold{ending}", gold)
+    found = scores_of(*files, "--score", "probability")
+    labels = [row["label"] for row in sorted(gold, key=lambda row: row["id"])]
+    scores = [row["probability"] for row in said]
+    verdicts = [int(score > 0.5) for score in scores]
+    expected = {
+        "balanced_accuracy": reference.balanced_accuracy_score(labels, verdicts),
+        "f1_supported": reference.f1_score(labels, verdicts),
+        "f1_refuted": reference.f1_score(labels, verdicts, pos_label=0),
+        "macro_f1": reference.f1_score(labels, verdicts, average="macro"),
+        "accuracy": reference.accuracy_score(labels, verdicts),
+        "auroc": reference.roc_auc_score(labels, scores),
+    }
+    assert expected == pytest.approx({name: found[name] / 100 for name in expected}, abs=1e-12)
+
+
+def test_parts_are_scored_apart_and_their_mean_is_uniform(pair: tuple[Path, Path]):
+    """Balanced accuracy per subset, then the unweighted mean, as LLM-AggreFact is reported."""
+    said, gold = sample()
+    words = (*pair, "--score", "probability", "--group", "dataset")
+    by_id = {row["id"]: row["probability"] for row in said}
+    means = []
+    for part in ("first", "second"):
+        rows = [row for row in gold if row["dataset"] == part]
+        verdicts = [int(by_id[row["id"]] > 0.5) for row in rows]
+        means.append(reference.balanced_accuracy_score([row["label"] for row in rows], verdicts))
+        assert scores_of(*words, group=part)["balanced_accuracy"] == pytest.approx(100 * means[-1])
+    mean = scores_of(*words, group="mean of groups")["balanced_accuracy"]
+    assert mean == pytest.approx(100 * np.mean(means))
+    text = metrics(*words).stdout
+    assert [] == lacking(text, "mean of groups", "60 claims: ")
+
+
+@pytest.mark.parametrize("by", ["f1", "balanced_accuracy"])
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: bool):
+    """The best of every hundredth on the dev files by trying all, the lowest of equals."""
+    said, gold = sample(80)
+    dev = write(tmp_path / "dev.csv", said[:40]), write(tmp_path / "dev_gold.csv", gold)
+    test = write(tmp_path / "test.csv", said[40:])
+    labels = [next(row["label"] for row in gold if row["id"] == number) for number in range(80)]
+    metric = {"f1": reference.f1_score, "balanced_accuracy": reference.balanced_accuracy_score}[by]
+    scores = np.array([row["probability"] for row in said])
+
+    def verdicts(value: float) -> list[int]:
+        return ((scores >= value) if inclusive else (scores > value)).astype(int).tolist()
+
+    tried = np.arange(0, 1, 0.01)
+    best = max(tried, key=lambda value: (metric(labels[:40], verdicts(value)[:40]), -value))
+    words = ["--score", "probability", "--choose", by, "--candidates", "hundredths"]
+    words += ["--dev-predictions", dev[0], "--dev-labels", dev[1], "--missing", "skip"]
+    words += ["--inclusive"] * inclusive
+    found = scores_of(test, dev[1], *words)
+    expected = reference.f1_score(labels[40:], verdicts(best)[40:])
+    assert found["f1_supported"] == pytest.approx(100 * expected)
+    sign = ">=" if inclusive else ">"
+    said = f"a score {sign} {float(best)!r}, chosen on 40 others"
+    assert said in metrics(test, dev[1], *words).stderr
+
+
+def test_shared_documents_widen_the_interval(tmp_path: Path):
+    """Those of one ``--document`` are drawn together, without one alone; no draws, no bounds."""
+    rng = np.random.default_rng(1)
+    rows = [
+        {"id": n, "label": n // 10 % 2, "doc": f"d{n // 10}", "right": right, "alone": n}
+        | {"blank": ("", " ", None, f"d{n}")[n % 4]}
+        for n, right in enumerate(np.repeat(rng.random(40) < 0.7, 10).tolist())
+    ]
+    for row in rows:
+        row["p"] = float(row["right"] == row["label"])
+    file = write(tmp_path / "rows.jsonl", rows)
+
+    def bounds(*words: str) -> tuple[float | None, float | None]:
+        page = [*map(str, (file, file)), "--score", "p", "--json", *words]
+        shown = json.loads(CliRunner().invoke(app, ["metrics", *page]).stdout)["metrics"]
+        (row,) = [one for one in shown if one["metric"] == "balanced_accuracy"]
+        assert row["score"] is not None
+        return row["low"], row["high"]
+
+    widths = []
+    for words in ((), ("--document", "doc")):
+        low, high = bounds(*words, *QUICK)
+        widths.append((high or 0.0) - (low or 0.0))
+    assert widths[1] > 2 * widths[0]
+    each = [bounds("--document", name, *QUICK) for name in ("blank", "alone")]
+    assert each[0] == each[1]
+    assert (None, None) == bounds("--draws", "0")
+
+
+def test_a_group_may_be_called_all(tmp_path: Path):
+    """The total stays the total: ``kind`` tells them apart."""
+    rows = [
+        {"id": n, "label": n % 2, "p": float(n % 2 if n < 20 else n % 3 == 0), "part": part}
+        for n, part in enumerate(["all"] * 20 + ["mean of groups"] * 20)
+    ]
+    file = write(tmp_path / "rows.jsonl", rows)
+    words = (file, file, "--score", "p", "--group", "part")
+    page = json.loads(metrics(*words, "--json").stdout)["metrics"]
+    claims = {(row["kind"], row["group"]): row["claims"] for row in page}
+    named = {("group", "all"): 20, ("group", "mean of groups"): 20}
+    assert {("total", "all"): 40, **named, ("mean", "mean of groups"): 40} == claims
+    text = metrics(*words).stdout
+    assert "40 claims: " in text
+    lines = [line.split()[0] for line in text.splitlines() if line.strip()]
+    assert 1 == lines.count("accuracy")
+    assert 1 == lines.count("all")
+
+
+def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
+    """Claims that chose no threshold are counted beside those that got no score."""
+    said, gold = sample()
+    odd = [*gold, {"id": 98, "label": "odd", "dataset": "first"}]
+    dev = write(tmp_path / "dev.csv", said[:40]), write(tmp_path / "dev_gold.jsonl", odd)
+    test = write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
+    words = (*test, "--score", "probability", "--choose", "f1", "--missing", "skip")
+    words += ("--drop", "odd", "--dev-predictions", str(dev[0]), "--dev-labels", str(dev[1]))
+    notes = metrics(*words).stderr
+    assert "1 labels that were to be left out (dev files)" in notes
+    assert "20 labels without a prediction (dev files)" in notes
+    page = json.loads(metrics(*words, "--json").stdout)["left_out"]
+    assert {1, 20} == set(page.values())
+
+
+CASES = cases_beside(__file__, "metrics_cases")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['what']}: {case['run']}")
+def test_files_of_many_shapes_have_exact_figures(case: dict[str, Any], tmp_path: Path):
+    """Ids, labels and scores as other projects write them; what is left out is counted."""
+    for name, text in case["files"].items():
+        (tmp_path / name).write_text(text, "utf-8")
+    said, gold, *words = shlex.split(case["run"])
+    found = scores_of(tmp_path / said, tmp_path / gold, *words)
+    assert case["scores"] == {name: found[name] for name in case["scores"]}
+    done = metrics(tmp_path / said, tmp_path / gold, *words)
+    assert [] == [text for text in case.get("says", ()) if text not in done.stderr + done.stdout]
+
+
+def marks_file(path: Path, reviewer: str, words: dict[str, str], system: str = "one") -> Path:
+    """Marks of one reviewer by claim."""
+    rows = [
+        {"claim_id": claim, "system": system, "step": None, "rollout": None, "note": ""}
+        | {"reviewer": reviewer, "mark": word, "span": None, "at": "2026-01-02T03:04:05Z"}
+        for claim, word in words.items()
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return path
+
+
+def test_marks_of_two_reviewers(tmp_path: Path):
+    """Agreement with the system, and with each other; scikit-learn's kappa."""
+    first = {"a": "agree", "b": "agree", "c": "disagree", "d": "unclear"}
+    second = {"a": "agree", "b": "disagree", "c": "disagree"}
+    read = {"ada": first, "eva": second}
+    paths = [marks_file(tmp_path / f"{who}.jsonl", who, read[who]) for who in read]
+    files = [word for path in paths for word in ("--marks", path)]
+    page = json.loads(metrics(*files, "--json").stdout)
+    ((system,), (pair,)) = page["systems"], page["reviewers"]
+    assert {"system": "one", "reviewers": 2, "traces": 4, "marks": 7} == {
+        name: system[name] for name in ("system", "reviewers", "traces", "marks")
+    }
+    marks = [system[name] for name in ("agree", "disagree", "unclear", "share_agree")]
+    assert [3, 3, 1, 3 / 7] == marks
+    kappa = reference.cohen_kappa_score(*([side[n] for n in "abc"] for side in (first, second)))
+    assert (3, 2 / 3) == (pair["traces"], pair["agreement"])
+    assert kappa == pytest.approx(pair["kappa"])
+    text = metrics(*files).stdout
+    assert [] == lacking(text, "42.9", f"{kappa:.2f}")
+
+
+def test_marks_where_nothing_is_defined(tmp_path: Path):
+    """Null in JSON and a dash in the table, never a number; a torn line costs no other mark."""
+    words = ("--marks", marks_file(tmp_path / "a.jsonl", "ada", {"a": "agree", "b": "agree"}))
+    more = ("--marks", marks_file(tmp_path / "b.jsonl", "eva", {"a": "agree", "b": "agree"}))
+    (pair,) = json.loads(metrics(*words, *more, "--json").stdout)["reviewers"]
+    assert (1.0, None) == (pair["agreement"], pair["kappa"])
+    assert "–" in metrics(*words, *more).stdout
+    words[1].write_text('{"claim_id": "a", "no\n' + words[1].read_text("utf-8"), "utf-8")
+    page = json.loads(metrics(*words, "--json").stdout)
+    assert ([], 2) == (page["reviewers"], page["systems"][0]["marks"])
+    assert "a.jsonl, line 1" in page["skipped"][0]
+    assert "skipped: " in metrics(*words).stderr
+
+
+def test_marks_on_an_earlier_reply_are_counted_apart(tmp_path: Path):
+    """Ada marked the reply that the system gave before; she and Eva did not see the same."""
+    paths = [marks_file(tmp_path / f"{who}.jsonl", who, {"a": "agree"}) for who in ("ada", "eva")]
+    for path, digest, at in zip(paths, ("0" * 8, "1" * 8), ("2025", "2026"), strict=True):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"of": digest, "at": at}))
+    words = [word for path in paths for word in ("--marks", path)]
+    page = json.loads(metrics(*words, "--json").stdout)
+    (system,) = page["systems"]
+    assert (1, 1, 1) == (system["marks"], system["agree"], system["earlier"])
+    assert [] == page["reviewers"]
+    assert "of an earlier reply" in metrics(*words).stdout
+    assert "earlier" not in metrics("--marks", paths[0]).stdout

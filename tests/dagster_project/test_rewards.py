@@ -1,6 +1,12 @@
-"""Requests for rewards, and ``serve-rewards``: the trainer's values, faults, the judge's limits."""
+"""Requests for rewards, ``serve-rewards``, and the two clients of docs/how-to/serve-rewards.md.
 
+TRL is the installed one; of verl, the test has the form of the data and of the calls that its
+source defines (0.9.0: ``RewardLoopWorker``, ``DataProto``, ``AgentLoopWorker._compute_score``).
+"""
+
+import asyncio
 import json
+import math
 import os
 import re
 import signal
@@ -13,12 +19,14 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from threading import Event, Lock
+from types import SimpleNamespace
 from typing import Any, Self
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import polars as pl
 import pytest
+import torch
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
@@ -28,16 +36,18 @@ from dagster_project.reward_server import reward_app, web_server
 from dagster_project.reward_service import MOST_CYCLES, RewardService
 from dagster_project.score import Labels
 from decomposerl.errors import ConfigError, EngineError
-from decomposerl.judge.call import Judge, JudgeCall, Ruling
+from decomposerl.judge.call import Judge, JudgeCall, Ruling, Task
 from decomposerl.rewards.settings import RewardSettings
+from environment import variables
 from fakes import BagOfWordsEmbedder
 from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer
 from planted_traces.planting import PlantedTrace
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
+from resources.chat.settings import Ceilings
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.rule_judge import RuleJudge
-from resources.training.data import Completion
+from resources.training.data import Completion, CompletionReader, completion_reader
 from resources.training.reward_scoring import RewardScorer
 from resources.training.rollout_log import RolloutLog
 from reward_serving import (
@@ -48,11 +58,16 @@ from reward_serving import (
     TRACES,
     Json,
     body,
+    example,
     groups,
+    imports,
     rows,
     service,
+    serving,
 )
-from training_parts import EXPERIMENT, FailingJudge
+from training_parts import BLOCKS, EXPERIMENT, FailingJudge, tiny_policy
+
+SAME = ("claim", "evidence", "label", "n_star", "truncated")
 
 
 def scored(one: RewardService, *rollouts: Mapping[str, object]) -> list[Json]:
@@ -62,19 +77,9 @@ def scored(one: RewardService, *rollouts: Mapping[str, object]) -> list[Json]:
 
 
 def completion(trace: PlantedTrace, *, labelled: bool) -> Completion:
-    known = {"claim": trace.claim, "evidence": trace.evidence, "label": trace.label}
-    return Completion(
-        claim_id=trace.group,
-        **known,
-        n_star=trace.n_star,
-        source="hover",
-        labelled=labelled,
-        prompt_digest="0" * 64,
-        prompt_tokens=5,
-        tokens=(),
-        text=trace.text,
-        truncated=trace.truncated,
-    )
+    same = {name: getattr(trace, name) for name in SAME}
+    of_run = {"source": "hover", "prompt_digest": "0" * 64, "prompt_tokens": 5, "tokens": ()}
+    return Completion(claim_id=trace.group, text=trace.text, labelled=labelled, **same, **of_run)
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -89,16 +94,14 @@ def test_the_values_are_the_trainers(*, labelled: bool, judge: Judge, tmp_path: 
     rewards = scorer.last.judged.rewards
     label = {} if labelled else {"label": None}
     replied = scored(service(judge), *rows(TRACES, **label))
-    assert [(one.group, one.number) for one in TRACES] == [
-        (one["group"], one["rollout"]) for one in replied
-    ]
+    places = [(one["group"], one["rollout"]) for one in replied]
+    assert [(one.group, one.number) for one in TRACES] == places
     assert list(rewards.totals) == [one["total"] for one in replied]
     for name, results in rewards.results.items():
         mine = [one["rewards"][name] for one in replied]
         assert list(counted[name]) == [one["counted"] for one in mine], name
-        assert [(one.value, one.state) for one in results] == [
-            (one["value"], one["state"]) for one in mine
-        ]
+        shown = [(one["value"], one["state"]) for one in mine]
+        assert [(one.value, one.state) for one in results] == shown
         asked = [[(q["value"], q["state"]) for q in one.get("questions", ())] for one in mine]
         assert [[(q.value, q.state) for q in one.questions] for one in results] == asked
         assert {1.0} == {one["weight"] for one in mine}
@@ -114,38 +117,27 @@ def test_weights_and_readings_are_those_of_the_service():
     (first, *_) = scored(one, *rows(TRACES[:2]))
     assert "diversity" not in first["rewards"]
     assert 2.5 == first["rewards"]["joint"]["weight"]
-    assert ("absent", None) == tuple(
-        first["rewards"]["verification"][name] for name in ("state", "counted")
-    )
-    summed = sum(
-        reward["weight"] * reward["counted"]
-        for reward in first["rewards"].values()
-        if reward["counted"] is not None
-    )
+    verification = first["rewards"]["verification"]
+    assert ("absent", None) == (verification["state"], verification["counted"])
+    counting = [reward for reward in first["rewards"].values() if reward["counted"] is not None]
+    summed = sum(reward["weight"] * reward["counted"] for reward in counting)
     assert summed == pytest.approx(first["total"])
     health = one.health()
-    assert ("embedded", "rule_judge:3", 0.0, ["Supported", "Refuted"]) == (
-        *(health[name] for name in ("profile", "judge", "labelled_share", "verdicts")),
+    assert {"profile": "embedded", "judge": "rule_judge:3", "labelled_share": 0.0}.items() <= (
+        health.items()
     )
-    assert {"joint": 2.5, "format": 1.0} == {
-        reward["name"]: reward["weight"]
-        for reward in health["rewards"]
-        if reward["name"] in {"joint", "format", "diversity"}
-    }
-    assert ("mean", "drop_group") == (
-        health["readings"]["necessity"],
-        health["readings"]["failures"],
-    )
+    assert ["Supported", "Refuted"] == health["verdicts"]
+    weights = {reward["name"]: reward["weight"] for reward in health["rewards"]}
+    assert (2.5, 1.0, None) == tuple(map(weights.get, ("joint", "format", "diversity")))
+    assert {"necessity": "mean", "failures": "drop_group"}.items() <= health["readings"].items()
 
 
 BAD: list[tuple[bytes, int | None, str, str]] = [
     (b"{", None, "", "JSON"),
     (b"\xff", None, "", "UTF-8"),
     (b"[]", None, "", "a list instead of an object"),
-    (b'{"rollouts": {}}', None, "", "'rollouts'"),
-    (b'{"rollouts": []}', None, "", "'rollouts'"),
-    (body(ROW, group_size=0), None, "", "'group_size'"),
-    (body(ROW, group_size=True), None, "", "'group_size'"),
+    *((b'{"rollouts": %s}' % none, None, "", "'rollouts'") for none in (b"{}", b"[]")),
+    *((body(ROW, group_size=size), None, "", "'group_size'") for size in (0, True)),
     (body(ROW, 3), 1, "", "a number instead of an object"),
     (body(ROW, ROW | {"label": "true"}), 1, "label", "'true'"),
     (body(ROW, ROW | {"evidence": "Other."}), 1, "evidence", "differs from row 0"),
@@ -220,8 +212,6 @@ def test_requests_at_once_share_the_judges_limits():
 
 def test_a_ceiling_of_calls_holds_over_all_requests():
     """What it refuses is an error that says so, never a value."""
-    from resources.chat.settings import Ceilings
-
     with (
         FaultServer(usual=SUPPORTED) as served,
         asking(served, concurrency=1, ceilings=Ceilings(calls=12)) as one,
@@ -336,10 +326,8 @@ def table_rows(replied: Sequence[Json]) -> list[tuple[object, ...]]:
         for name, reward in one["rewards"].items():
             counts = reward["counted"] is not None
             found.append((*key, name, None, reward["value"], reward["state"], counts))
-            found += [
-                (*key, name, number, question["value"], question["state"], counts)
-                for number, question in enumerate(reward.get("questions", ()))
-            ]
+            for number, one_of in enumerate(reward.get("questions", ())):
+                found.append((*key, name, number, one_of["value"], one_of["state"], counts))
         state = "dropped" if one["total"] is None else "scored"
         found.append((*key, "total", None, one["total"], state, one["total"] is not None))
     return found
@@ -372,10 +360,8 @@ def test_the_command_serves_what_score_writes(tmp_path: Path):
         status, refused = server.send("/v1/rewards", b" " * 1_000_001)
         assert (413, "the body has more than 1,000,000 bytes") == (status, refused["error"])
         status, refused = server.send("/v1/rewards", body(ROW | {"claim": ""}))
-        assert (400, [{"row": 0, "field": "claim", "reason": "is blank"}]) == (
-            status,
-            refused["problems"],
-        )
+        blank = {"row": 0, "field": "claim", "reason": "is blank"}
+        assert (400, [blank]) == (status, refused["problems"])
     dropped = [one for one in reply["rollouts"] if one["rewards"]["joint"]["counted"] is None]
     assert [group] * GROUP == [one["group"] for one in dropped]
     assert None not in {one["total"] for one in reply["rollouts"]}
@@ -386,11 +372,7 @@ OFF = [word for name in COVERAGE for word in ("--weight", f"{name}=0")]
 
 def at_endpoint(judge: FaultServer) -> dict[str, str]:
     """The variables of a judge at an endpoint, and of no other engine that is used."""
-    return {
-        "DECOMPOSERL_PROFILE": "paper",
-        "DECOMPOSERL_JUDGE_URL": judge.url,
-        "DECOMPOSERL_JUDGE_MODEL": MODEL,
-    }
+    return variables(PROFILE="paper", JUDGE_URL=judge.url, JUDGE_MODEL=MODEL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -400,10 +382,8 @@ def test_a_signal_ends_it_after_the_requests_under_way(number: signal.Signals, t
     The most calls, which are an option, are those of all requests together.
     """
     slow: Answer = replace(SUPPORTED, delay_s=2.5)
-    first, second = (
-        body(ROW | {"trace": trace.text, "label": "Supported"})
-        for trace in (TRACES[0], TRACES[GROUP])
-    )
+    texts = (TRACES[0].text, TRACES[GROUP].text)
+    first, second = (body(ROW | {"trace": text, "label": "Supported"}) for text in texts)
     with (
         FaultServer(usual=slow) as judge,
         ThreadPoolExecutor(1) as pool,
@@ -437,3 +417,271 @@ def test_a_signal_is_not_sent_on():
         assert [signal.SIGTERM] == passed_on, "the earlier handler is back"
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# The clients
+
+PAGE = (ROOT / "docs/how-to/serve-rewards.md").read_text("utf-8")
+THOUGHT, WHO, WHEN, _, ALONE, SUPPORTED_BLOCK, REFUTED_BLOCK = BLOCKS
+ROLLOUTS = (
+    ((THOUGHT, WHO, THOUGHT, WHEN, THOUGHT, SUPPORTED_BLOCK), True),
+    ((THOUGHT, WHO, THOUGHT, REFUTED_BLOCK), True),
+    ((ALONE,), True),
+    ((THOUGHT, WHEN, THOUGHT), False),  # cut off
+)
+SIZE = len(ROLLOUTS)
+CLAIMS = (
+    {"claim": "Ilva opened it", "evidence": "Ilva opened it. It was 1921.", "n_star": 2},
+    {"claim": "Torbeck has a river", "evidence": "The river was in Torbeck.", "n_star": 1},
+)
+LABELS = ("Supported", None)
+
+
+@dataclass
+class Losing:
+    """The rules, which lose rulings of some tasks on the first claim, or are away at first."""
+
+    lost: tuple[Task, ...] = ()
+    away: int = 0
+    asked: list[int] = field(default_factory=list)
+    engine: str = "losing"
+
+    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """Rulings on a batch."""
+        self.asked.append(len(calls))
+        if len(self.asked) <= self.away:
+            raise EngineError("the endpoint is away")
+        first = CLAIMS[0]["evidence"]
+        lost = [call.task in self.lost and call.document == first for call in calls]
+        ruled = zip(lost, RuleJudge().judge(calls), strict=True)
+        return [Ruling(None, "timeout") if gone else ruling for gone, ruling in ruled]
+
+
+@dataclass
+class Tidying:
+    """A tokenizer that takes spaces out of a text, unless it is asked not to."""
+
+    inner: Any
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the inner one's
+        """The rest is the inner one's."""
+        return getattr(self.inner, name)
+
+    def decode(self, ids: list[int], **options: bool) -> str:
+        """The text of tokens."""
+        tidies = options.pop("clean_up_tokenization_spaces", True)
+        text = self.inner.decode(ids, clean_up_tokenization_spaces=False, **options)
+        return text.replace(" ", "") if tidies else str(text)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> CompletionReader:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_policy(tmp_path_factory.mktemp("base")))
+    return completion_reader(tokenizer, [tokenizer.eos_token_id])
+
+
+def tokens(reader: CompletionReader) -> list[list[int]]:
+    """The rollouts of one claim."""
+    end = [reader.tokenizer.eos_token_id]
+    ids = [reader.tokenizer.convert_tokens_to_ids(list(blocks)) for blocks, _ in ROLLOUTS]
+    return [one + end * ended for one, (_, ended) in zip(ids, ROLLOUTS, strict=True)]
+
+
+def doubled(judge: Judge) -> RewardService:
+    return service(judge, settings=RewardSettings({"joint": 2.0}))
+
+
+def directly(one: RewardService, reader: CompletionReader) -> list[Json]:
+    """What the service itself says of two claims, the second without a label."""
+    ends = [ids[-1] in reader.ends for ids in tokens(reader)]
+    rollouts = [
+        {"group": str(number), "rollout": place, **claim, "label": label}
+        | {"trace": reader.text(ids), "truncated": not ends[place]}
+        for number, (claim, label) in enumerate(zip(CLAIMS, LABELS, strict=True))
+        for place, ids in enumerate(tokens(reader))
+    ]
+    status, reply = one.answer(body(*rollouts))
+    assert 200 == status, reply
+    return list(reply["rollouts"])
+
+
+def counted(replies: Sequence[Json], name: str) -> list[float]:
+    """What counts of a reward, NaN where it does not."""
+    values = [one["rewards"][name]["counted"] for one in replies]
+    return [math.nan if one is None else one for one in values]
+
+
+def trl_trainer(functions: Sequence[object], names: Sequence[str]) -> SimpleNamespace:
+    """What ``GRPOTrainer._calculate_rewards`` reads of its trainer."""
+    return SimpleNamespace(
+        accelerator=SimpleNamespace(device="cpu", is_main_process=True),
+        args=SimpleNamespace(report_to=[]),
+        state=SimpleNamespace(global_step=3),
+        reward_funcs=functions,
+        reward_func_names=names,
+        reward_processing_classes=[None] * len(names),
+        **dict.fromkeys(("environments", "_log_completion_extra", "_log_metric")),
+    )
+
+
+@pytest.mark.parametrize("judge", [Losing(), Losing(("answerability",))])
+def test_trl_gets_the_services_values(judge: Losing, reader: CompletionReader):
+    """TRL's own summing of our functions gives our totals, nulls and weights included."""
+    from trl import GRPOTrainer
+
+    known = directly(doubled(judge), reader)
+    inputs = [
+        {"prompt": "Verify it.", "label": label, "claim_id": "x", **claim}
+        for claim, label in zip(CLAIMS, LABELS, strict=True)
+        for _ in range(SIZE)
+    ]
+    with serving(doubled(judge)) as url:
+        rewards = example("trl_rewards").RewardServer(url, Tidying(reader.tokenizer), SIZE)
+        functions = rewards.functions()
+        names = [one.__name__ for one in functions]
+        trainer = trl_trainer(functions, names)
+        before = len(judge.asked)
+        texts = ["Verify it."] * len(inputs)
+        twice = tokens(reader) * 2
+        calculated = GRPOTrainer._calculate_rewards(trainer, inputs, texts, texts, twice)
+        assert 1 == len(judge.asked) - before, "one request for all functions"
+    assert list(known[0]["rewards"]) == names
+    for column, name in enumerate(names):
+        values = calculated[:, column].tolist()
+        assert counted(known, name) == pytest.approx(values, nan_ok=True), name
+    lost = torch.isnan(calculated[:, names.index("joint")]).tolist()
+    assert [bool(judge.lost)] * SIZE + [False] * SIZE == lost
+    summed = (calculated * torch.tensor(rewards.weights)).nansum(dim=1).tolist()
+    assert [one["total"] for one in known] == pytest.approx(summed)
+
+
+def columns(rows: int, claim: int = 0) -> dict[str, list[object]]:
+    return {name: [value] * rows for name, value in CLAIMS[claim].items()}
+
+
+def test_trl_asks_again_and_says_what_is_wrong(reader: CompletionReader):
+    """A judge that is away is waited for; a group that is not whole is an error with its words."""
+    judge = Losing(away=1)
+    with serving(doubled(judge)) as url:
+        made = example("trl_rewards").RewardServer
+        format_reward, *_ = made(url, reader.tokenizer, SIZE, pauses_s=(0,)).functions()
+        assert SIZE == len(format_reward(completion_ids=tokens(reader), **columns(SIZE)))
+        assert 2 == len(judge.asked)
+        with pytest.raises(RuntimeError, match=r"HTTP 400.*has 3 rollouts in this request, not 4"):
+            format_reward(completion_ids=tokens(reader)[:3], **columns(3))
+        judge.asked.clear()
+        impatient, *_ = made(url, reader.tokenizer, SIZE, pauses_s=()).functions()
+        with pytest.raises(RuntimeError, match=r"HTTP 503.*the endpoint is away"):
+            impatient(completion_ids=tokens(reader), **columns(SIZE))
+    with pytest.raises(OSError, match="refused"):
+        made(url, reader.tokenizer, SIZE, pauses_s=(0,))
+
+
+PADDING = 3
+
+
+def sampled(ids: list[int], claim: int, split: str = "train", uid: str = "") -> list[Any]:
+    """One rollout, as ``_compute_score`` of the agent loop makes it: a batch of one, padded."""
+    prompt = [1, 1]
+    mask = [1] * (len(prompt) + len(ids)) + [0] * PADDING
+    batch = {
+        "prompts": torch.tensor(prompt),
+        "responses": torch.tensor([*ids, *[0] * PADDING]),
+        "attention_mask": torch.tensor(mask),
+    }
+    row = {
+        "uid": uid or f"uid {claim}",
+        "data_source": "decomposerl",
+        "reward_model": {"style": "rule", "ground_truth": LABELS[claim]},
+        "extra_info": {**CLAIMS[claim], "split": split, "index": claim},
+    }
+    return [SimpleNamespace(batch=batch, non_tensor_batch=row)]
+
+
+def manager(url: str, reader: CompletionReader, **own: object) -> Any:  # noqa: ANN401 - a class of the example
+    """The reward manager, as ``load_reward_manager`` makes it."""
+    rollout = {"n": SIZE, "val_kwargs": {"n": 1}}
+    config = {"actor_rollout_ref": {"rollout": rollout}, "decomposerl": {"url": url, **own}}
+    return example("verl_rewards").GroupRewards(
+        config=config,
+        tokenizer=Tidying(reader.tokenizer),
+        compute_score=len,
+        reward_router_address=None,
+        reward_model_tokenizer=None,
+    )
+
+
+async def scored_at_once(one: Any, *batch: list[SimpleNamespace]) -> list[Any]:  # noqa: ANN401 - the same
+    """All rollouts at once, as the reward loop gets them from the agent loops."""
+    return await asyncio.gather(*map(one.run_single, batch), return_exceptions=True)
+
+
+@pytest.mark.parametrize("judge", [Losing(), Losing(("answerability",))])
+def test_verl_gets_the_services_totals(judge: Losing, reader: CompletionReader):
+    """Rollouts of two groups come mixed; each gets its total, and NaN for what does not count."""
+    known = directly(doubled(judge), reader)
+    first, second = ([sampled(ids, claim) for ids in tokens(reader)] for claim in (0, 1))
+    mixed = [one for pair in zip(first, second, strict=True) for one in pair]
+    before = len(judge.asked)
+    with serving(doubled(judge)) as url:
+        replies = asyncio.run(scored_at_once(manager(url, reader), *mixed))
+    assert 2 == len(judge.asked) - before, "one request for each group"
+    in_order = replies[::2] + replies[1::2]
+    assert [one["total"] for one in known] == [one["reward_score"] for one in in_order]
+    for name in known[0]["rewards"]:
+        values = [one["reward_extra_info"][name] for one in in_order]
+        assert counted(known, name) == pytest.approx(values, nan_ok=True), name
+
+
+def test_verl_validates_with_groups_of_another_size(reader: CompletionReader):
+    """A row of another split has ``val_kwargs.n`` rollouts, here one; a mean stands for a null."""
+    with serving(doubled(RuleJudge())) as url:
+        one = sampled(tokens(reader)[0], 0, split="test")
+        (reply,) = asyncio.run(scored_at_once(manager(url, reader), one))
+    assert 1.0 == reply["reward_extra_info"]["format"]
+    with_totals = example("verl_rewards")._with_totals
+    for given, expected in (([3.0, None, 1.0], [3.0, 2.0, 1.0]), ([None], [0.0])):
+        rollouts = with_totals([{"total": total} for total in given])
+        assert expected == [one["total"] for one in rollouts]
+    assert [set(), set()] == [imports(name) for name in ("trl_rewards", "verl_rewards")]
+
+
+def test_verl_says_what_is_wrong(reader: CompletionReader):
+    """A refused group is an error of each of its rollouts; one that never fills up ends, too."""
+    first, *others = tokens(reader)
+    with serving(doubled(Losing(away=1))) as url:
+        one = manager(url, reader, patience_s=0.2, pauses_s=[])
+        away = asyncio.run(scored_at_once(one, *(sampled(ids, 0) for ids in tokens(reader))))
+        assert SIZE == sum("HTTP 503" in str(error) for error in away)
+        mixed = [sampled(first, 0, uid="u"), *(sampled(ids, 1, uid="u") for ids in others)]
+        refused = asyncio.run(scored_at_once(one, *mixed))
+        assert SIZE == sum("HTTP 400" in str(error) for error in refused)
+        (late,) = asyncio.run(scored_at_once(one, sampled(first, 0)))
+        assert "1 of 4 rollouts came" in str(late)
+
+
+def test_the_page_shows_what_the_server_says():
+    """Request, reply, refusal and health's fields are those of the embedded profile."""
+    from resources.embedder.minilm import MiniLM
+
+    blocks = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    request, reply, bad = map(json.loads, blocks)
+    one = RewardService("embedded", RuleJudge(), MiniLM(), RewardSettings())
+    _, said = one.answer(json.dumps(request).encode())
+    assert rounded(reply) == rounded(json.loads(json.dumps(said)))
+    request["rollouts"][0]["label"] = "true"
+    status, refused = one.answer(json.dumps(request).encode())
+    assert (400, bad) == (status, refused)
+    (health,) = [part for part in PAGE.split("\n\n") if part.startswith("`GET /v1/health`")]
+    assert list(one.health()) == re.findall(r"`([a-z_]+)`", health)
+
+
+def rounded(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Numbers as the page has them: vectors differ a little between processors."""
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    return [rounded(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,444 @@
+"""``fetch``, ``init corpus`` and ``build-pages``: corpora from elsewhere and of one's own."""
+
+import gzip
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from bridge_corpus import block, bridge_corpus
+from dagster_project.cli import app
+from dagster_project.profiles import Profile, benchmarks_for, sources_for
+from decomposerl.claims.addresses import ACCESS
+from decomposerl.claims.load import LoadSettings, load_source
+from decomposerl.claims.page_dumps import PAGE_SETS, PageSet
+from environment import lacking
+from file_server import Fault, FileServer
+from made_dumps import made_dump, rows_in, write_claims
+from page_commands import blocks, project_in
+from project import ROOT
+from resources.corpora.folder import FolderCorpora
+from resources.corpora.partial_pages import megabytes
+from resources.hub.download import LOCK_FILE
+
+SCITAB = ACCESS["scitab"].downloads[0]
+CONTENT = b"[]"
+
+
+def command(*words: object, **env: str) -> Result:
+    return CliRunner(env={"COLUMNS": "200", **env}).invoke(app, list(map(str, words)))
+
+
+def run(*words: str) -> Result:
+    return command("fetch", *words)
+
+
+@pytest.fixture
+def mirror() -> Iterator[FileServer]:
+    """A mirror with SciTab's file, whose content is not the published one."""
+    with FileServer({"/" + SCITAB.url.partition("://")[2]: CONTENT}) as server:
+        yield server
+
+
+def refused(result: Result, *words: str) -> None:
+    assert 2 == result.exit_code
+    assert "Traceback" not in result.stderr
+    assert all(word in result.stderr for word in words), result.stderr
+
+
+def test_terms_come_first_and_are_accepted_once(tmp_path: Path, mirror: FileServer):
+    """Nothing is requested before they are accepted; shown again once they have changed."""
+    words = ("scitab", "--corpora", str(tmp_path), "--mirror", mirror.url())
+    shown = run(*words, "--accept-changed")
+    refused(shown, "--accept-terms")
+    assert all(word in shown.stdout for word in ("SciTab (scitab)", "2.3 MB", "MIT"))
+    assert [] == mirror.seen
+    refused(run(*words, "--accept-terms"), "2 bytes", "2,292,807", "--accept-changed")
+    assert not (tmp_path / "scitab/sci_tab.json").exists()
+    accepted = run(*words, "--accept-terms", "--accept-changed")
+    assert 0 == accepted.exit_code, accepted.stderr
+    assert CONTENT == (tmp_path / "scitab/sci_tab.json").read_bytes()
+    again = run(*words, "--accept-changed")
+    assert f"{tmp_path}/scitab/sci_tab.json (as fetched before)\n" == again.stdout
+    assert 2 == len(mirror.seen)
+    lock = tmp_path / LOCK_FILE
+    text = lock.read_text("utf-8")
+    digest = text.partition('accepted = "')[2].split(" on ")[0]
+    assert 12 == len(digest)
+    lock.write_text(text.replace(digest, "0" * 12), "utf-8")
+    refused(run(*words, "--accept-changed"), "--accept-terms")
+
+
+def test_a_step_for_a_person_is_said_and_ends_with_1(tmp_path: Path):
+    """What to open, which files, which folder; once they are there nothing is left."""
+    words = ("ambifc", "--corpora", str(tmp_path), "--accept-terms")
+    said = run(*words)
+    assert 1 == said.exit_code
+    assert "https://drive.google.com/drive/folders/" in said.stdout
+    assert "train.certain.jsonl" in said.stdout
+    for_programs = run(*words, "--json")
+    assert ([], True) == (json.loads(for_programs.stdout), "train.certain" in for_programs.stderr)
+    for path in ACCESS["ambifc"].placed:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(b"{}\n")
+    done = run(*words)
+    assert (0, "") == (done.exit_code, done.stdout)
+
+
+def test_one_failure_does_not_stop_the_others(tmp_path: Path, mirror: FileServer):
+    """Every failed corpus is named; the exit code says that not all are there."""
+    mirror.faults["/" + SCITAB.url.partition("://")[2]] = [Fault(503), Fault(200, body=CONTENT)]
+    words = ("pubmedclaim", "scitab", "--corpora", str(tmp_path), "--mirror", mirror.url())
+    result = run(*words, "--accept-terms", "--accept-changed")
+    refused(result, "pubmedclaim: pubmedqa/ori_pqal.json: 127.0.0.1")
+    assert f"{tmp_path}/scitab/sci_tab.json\n" == result.stdout.splitlines(keepends=True)[-1]
+
+
+def test_the_list_has_every_corpus_with_what_a_user_needs(tmp_path: Path):
+    """JSON: all facts of the table. Text: one row each, and what is on disk."""
+    rows = json.loads(run("--list", "--json").stdout)
+    assert list(ACCESS) == [row["name"] for row in rows]
+    for row in rows:
+        assert all((row["license"], row["terms"], row["files"]))
+        assert row["homepage"].startswith("https://")
+        assert all(file["address"] or row["obtained"] == "manual" for file in row["files"])
+        assert all(file["checked_in"] for file in row["files"])
+    by_name = {row["name"]: row for row in rows}
+    assert "hub, gated" == by_name["llm_aggrefact"]["obtained"]
+    assert "decomposerl fetch hover --pages" == by_name["hover"]["command"]
+    (tmp_path / "scitab").mkdir()
+    (tmp_path / "scitab" / "sci_tab.json.gz").write_bytes(b"")
+    shown = run("--list", "scitab", "wice", "--corpora", str(tmp_path))
+    assert [] == lacking(shown.stdout, "1 of 1", "0 of 5")
+    assert "hover" not in shown.stdout
+
+
+def local_hub(root: Path) -> str:
+    """A hub in a folder that holds LLM-AggreFact at revision ``r1``."""
+    location = ACCESS["llm_aggrefact"].hub
+    assert location is not None
+    folder = root / location.repo_id
+    for name, _ in location.files:
+        (folder / "r1" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "r1" / name).write_bytes(name.encode())
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("r1", "utf-8")
+    return root.as_uri()
+
+
+def test_a_corpus_of_the_hub_is_pinned(tmp_path: Path):
+    """Files land in the corpora folder, the revision in the lock; both entries stay."""
+    corpora, endpoint = tmp_path / "corpora", local_hub(tmp_path / "hub")
+    words = ("llm_aggrefact", "--corpora", str(corpora), "--endpoint", endpoint)
+    result = run(*words, "--accept-terms", "--json")
+    assert 0 == result.exit_code, result.stderr
+    rows = json.loads(result.stdout)
+    paths = [row["path"] for row in rows]
+    assert ["llm_aggrefact/dev.parquet", "llm_aggrefact/test.parquet"] == paths
+    assert (corpora / "llm_aggrefact" / "dev.parquet").is_file()
+    lock = (corpora / LOCK_FILE).read_text("utf-8")
+    assert [] == lacking(lock, 'revision = "r1"', "accepted = ")
+    refused(run(*words, "--revision", "r9"), "no revision 'r9'")
+
+
+def test_the_doctor_names_the_command_for_what_is_not_there(tmp_path: Path):
+    """A note for each corpus of the folder that is not complete; none stops a run."""
+    file = tmp_path / "scitab/sci_tab.json"
+    file.parent.mkdir()
+    env = {"DECOMPOSERL_CORPORA": str(tmp_path), "DECOMPOSERL_PROFILE": "embedded"}
+    fetch = "decomposerl fetch scitab"
+    for size, words in ((SCITAB.size, ("1 of 16", "fetch hover")), (9, ("move it away", fetch))):
+        file.touch()
+        os.truncate(file, size)
+        done = command("doctor", "--data", tmp_path / "data", **env)
+        assert 0 == done.exit_code, done.output
+        assert [] == [word for word in words if word not in done.stdout]
+        assert (size == 9) == (fetch in done.stdout)
+
+
+def test_a_cut_file_of_a_person_counts_as_damaged_until_it_is_dealt_with(
+    tmp_path: Path, mirror: FileServer
+):
+    """The list, a fetch and its next steps: move it away, or keep it as it is."""
+    folder = tmp_path / "scitab"
+    folder.mkdir()
+    (folder / "sci_tab.json").write_bytes(b"[{")
+    to = ("scitab", "--corpora", str(tmp_path))
+    shown = run("--list", *to)
+    assert "0 of 1" in shown.stdout
+    step = "2 bytes where 2,292,807 are published; move it away, then decomposerl fetch scitab"
+    assert step in " ".join(shown.stderr.split())
+    words = (*to, "--mirror", mirror.url(), "--accept-terms")
+    refused(run(*words), "sci_tab.json was there before", "Move it away", "--accept-changed")
+    assert b"[{" == (folder / "sci_tab.json").read_bytes()
+    assert 0 == run(*words, "--accept-changed").exit_code
+    listed = run("--list", *to)
+    assert ("1 of 1" in listed.stdout, "") == (True, listed.stderr)
+    assert [] == mirror.seen
+    (folder / "sci_tab.json").write_bytes(b"edited since")
+    again = run(*words, "--accept-changed")
+    assert "what was at scitab/sci_tab.json is sci_tab.json.replaced-1" in again.stderr
+    assert CONTENT == (folder / "sci_tab.json").read_bytes()
+
+
+# ``init corpus``
+
+ROWS: list[dict[str, object]] = [
+    {
+        "note_id": n,
+        "statement": f"Bridge {n} was painted in 2011.",
+        "report": {"text": f"Bridge {n} was painted in 2011. It took a month. It is blue."},
+        "verdict": ("holds", "fails", "unclear", "odd")[n % 4],
+    }
+    for n in range(12)
+]
+FLAT = [
+    {**row, "report": row["statement"] + " It took a month." + " It is blue." * (1 + 8 * (n == 0))}
+    for n, row in enumerate(ROWS)
+]
+"""The same in one level, the first with long evidence."""
+
+
+def init(name: str, file: Path, corpora: Path, *words: str) -> Result:
+    return command("init", "corpus", name, "--from", file, "--corpora", corpora, *words)
+
+
+def written(folder: Path, ending: str) -> Path:
+    """The rows in a file of this format; a CSV has no nested objects."""
+    file = folder / f"notes{ending}"
+    lines = "\n".join(map(json.dumps, ROWS))
+    if ending == ".jsonl":
+        file.write_text(lines, "utf-8")
+    elif ending == ".jsonl.gz":
+        file.write_bytes(gzip.compress(lines.encode()))
+    elif ending == ".csv":
+        pl.DataFrame(FLAT).write_csv(file)
+    else:
+        pl.DataFrame(ROWS).write_parquet(file)
+    return file
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".csv", ".parquet"])
+def test_the_corpus_is_read_as_it_was_written(ending: str, tmp_path: Path):
+    """The file is copied; every row becomes a claim or a drop, none a reject."""
+    file, corpora = written(tmp_path, ending), tmp_path / "corpora"
+    done = init("bridge_notes", file, corpora)
+    assert 0 == done.exit_code, done.output
+    assert "were not recognised: move each to its side" in done.stdout
+    assert f"DECOMPOSERL_CORPORA={corpora} decomposerl run claims/bridge_notes" in done.stdout
+    assert file.read_bytes() == (corpora / "bridge_notes" / file.name).read_bytes()
+    source = sources_for(Profile("embedded", corpora, tmp_path))[-1]
+    loaded = load_source(source, None, FolderCorpora(corpora), LoadSettings())
+    assert ("bridge_notes", 12, 0) == (source.name, loaded.rows_read, loaded.rejects.height)
+    assert {"Supported": 3, "Refuted": 3} == dict(loaded.claims["label"].value_counts().rows())
+    reasons = dict(loaded.drops["reason"].value_counts().rows())
+    assert {"middle_class": 3, "no_verdict": 3} == reasons
+    text = (corpora / "bridge_notes/source.toml").read_text("utf-8")
+    assert 'refuted = ["fails"]  # rows: 3' in text
+    assert 'supported = ["holds"]  # rows: 3' in text
+    assert 'claim = "statement"  # Bridge 0 was painted in 2011.' in text
+
+
+def test_a_file_in_the_corpora_folder_is_named_where_it_is(tmp_path: Path):
+    """No copy; a test file becomes a test set."""
+    (tmp_path / "raw").mkdir()
+    file = tmp_path / "raw/notes_test.jsonl"
+    file.write_text("\n".join(map(json.dumps, ROWS)), "utf-8")
+    done = init("bridge_notes", file, tmp_path, "--supported", "odd", "--supported", "holds")
+    assert 0 == done.exit_code, done.output
+    assert ["source.toml"] == [path.name for path in (tmp_path / "bridge_notes").iterdir()]
+    own = benchmarks_for(Profile("embedded", tmp_path, tmp_path))[-1]
+    assert ["raw/notes_test.jsonl"] == [each.path for each in own.files]
+    assert {"odd", "holds"} == own.labels.supported
+    assert "decomposerl run benchmark/bridge_notes" in done.stdout
+
+
+def test_nothing_is_overwritten(tmp_path: Path):
+    """Neither a source.toml nor rows of the same name; labels far down the file are counted."""
+    file, corpora = tmp_path / "notes.jsonl", tmp_path / "corpora"
+    many = [{**ROWS[0], "note_id": n} for n in range(700)] + [ROWS[1]]
+    file.write_text("\n".join(map(json.dumps, many)), "utf-8")
+    assert 0 == init("own", file, corpora).exit_code
+    text = (corpora / "own/source.toml").read_text("utf-8")
+    assert 'refuted = ["fails"]  # rows: 1' in text
+    again = init("own", file, corpora)
+    assert (2, 1) == (again.exit_code, len(again.stderr.splitlines()))
+    assert "source.toml" in again.stderr
+    assert text == (corpora / "own/source.toml").read_text("utf-8")
+    (corpora / "own/source.toml").unlink()
+    file.write_text("{}", "utf-8")
+    kept = init("own", file, corpora)
+    assert (2, True) == (kept.exit_code, "notes.jsonl" in kept.stderr)
+    assert b"{}" != (corpora / "own/notes.jsonl").read_bytes()
+
+
+TOML = """
+[source]
+name = "notes"
+title = "Notes"
+[files]
+train = ["notes/a.jsonl"]
+test = ["notes/test.jsonl"]
+[columns]
+claim = "statement"
+evidence = "report"
+label = "verdict"
+id = "note_id"
+[evidence]
+split = "sentences"
+[labels]
+supported = ["holds"]
+refuted = ["fails"]
+middle = ["unclear"]
+"""
+
+
+def everything(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_guess_is_shown_without_a_trace(tmp_path: Path):
+    """The first claims with label and passages, the rows by label and drop; no folder is made."""
+    corpora = tmp_path / "corpora"
+    file = tmp_path / "notes.jsonl"
+    file.write_text("\n".join(map(json.dumps, FLAT)), "utf-8")
+    before = everything(tmp_path)
+    done = init("notes", file, corpora, "--preview", "2")
+    assert 0 == done.exit_code, done.output
+    assert before == everything(tmp_path)
+    assert not corpora.exists()
+    text = done.stdout
+    assert "claims/notes: 12 rows from notes/notes.jsonl; status ok" in text
+    assert "1. Supported (native 'holds'), id '0'" in text
+    first = FLAT[0]["statement"]
+    assert f"   claim: {first}\n   [0] {first}\n   [1] It took a month.\n   [2] It is" in text
+    assert "   and 3 more\n" in text
+    assert "2. Refuted (native 'fails'), id '1'" in text
+    assert "3. " not in text
+    said = {"Supported": 3, "Refuted": 3, "dropped: middle_class": 3}
+    assert said.items() <= counts(text).items()
+
+
+def counts(text: str) -> dict[str, int]:
+    """The numbers of rows that a preview shows."""
+    lines = re.findall(r"^ {2,}(\d+)  (.+)$", text, re.MULTILINE)
+    return {what: int(count) for count, what in lines}
+
+
+def test_a_source_toml_that_is_there_is_shown_with_its_rejects(tmp_path: Path):
+    """Training and test files; the labels that no list has; how many rejects are too many."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "source.toml").write_text(TOML, "utf-8")
+    words = ("init", "corpus", "notes", "--corpora", tmp_path, "--preview", "5")
+    empty = command(*words)
+    assert 0 == empty.exit_code
+    assert "claims/notes: 0 rows from no file that is there; status not_available" in empty.stdout
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, FLAT)), "utf-8")
+    bare = {**FLAT[0], "report": None}
+    (folder / "test.jsonl").write_text(json.dumps(bare) + "\n" + json.dumps(FLAT[2]), "utf-8")
+    before = everything(tmp_path)
+    done = command(*words)
+    assert 0 == done.exit_code, done.output
+    assert before == everything(tmp_path)
+    trained, tested = done.stdout.split("benchmark/notes: ")
+    assert list("12345") == re.findall(r"^(\d)\. ", trained, re.MULTILINE)
+    rejected = "rejected: unknown_label label, first notes/a.jsonl:4: odd"
+    assert (3, True) == (counts(trained)[rejected], "'odd' (3)" in trained)
+    assert [] == lacking(trained, "25.0%", "5.0%")
+    assert "2 rows from notes/test.jsonl" in tested
+    assert "1. no label (native 'unclear')" in tested
+    assert "rejected: missing_field report, first notes/test.jsonl:1" in tested
+
+
+def test_the_pages_command_shows_the_pages_corpus(tmp_path: Path):
+    """As printed, in the folder that it is run with."""
+    bridge_corpus(tmp_path)
+    (line,) = [line for line in block("sh").splitlines() if "--preview" in line]
+    words = shlex.split(line)
+    assert ".venv/bin/decomposerl" == words[0]
+    done = command(*words[1:], DECOMPOSERL_CORPORA=str(tmp_path))
+    assert 0 == done.exit_code, done.output
+    shown = counts(done.stdout)
+    assert (22, 1) == (shown["Supported"], shown["dropped: no_verdict"])
+    assert "'?' (1)" in done.stdout
+
+
+# ``build-pages``
+
+
+def build(corpora: Path, *words: str) -> Result:
+    return command("build-pages", *words, "--corpora", corpora)
+
+
+@pytest.mark.parametrize("pages", PAGE_SETS, ids=lambda pages: pages.name)
+def test_the_dump_is_found_in_its_place(tmp_path: Path, pages: PageSet):
+    """Without --from; a second call refuses; --replace --only-needed makes the small one."""
+    place, target = tmp_path / pages.places[-1], tmp_path / pages.target
+    place.mkdir()
+    first = pages.dumps[0]
+
+    def refuses(word: str, *more: str) -> None:
+        done = build(tmp_path, pages.name, *more)
+        assert (2, True) == (done.exit_code, word in done.output), done.output
+
+    for word in (first.file, first.license, first.address):
+        refuses(word)
+    made_dump(pages.name, place)
+    done = build(tmp_path, pages.name)
+    assert 0 == done.exit_code, done.output
+    count = len(rows_in(target))
+    assert f"{target}: {count} pages, 0.0 MB, from {first.file}" in done.output
+    refuses("--replace")
+    refuses("no claim", "--replace", "--only-needed")
+    write_claims(pages.name, tmp_path)
+    small = build(tmp_path, pages.name, "--replace", "--only-needed", "--json")
+    assert 0 == small.exit_code, small.output
+    shown = json.loads(small.stdout)
+    assert shown["pages"] == shown["needed"] == len(rows_in(target)) < count
+
+
+def test_pages_that_claims_name_and_the_dump_lacks_are_listed(tmp_path: Path):
+    """A claim without a page has no evidence, so it must be seen; the room is said before."""
+    dump = made_dump("hover", tmp_path)
+    (tmp_path / "hover").mkdir()
+    facts = [["Tide", 0], *([f"Absent {n}", 0] for n in range(7))]
+    row = {"uid": "u", "claim": "C.", "label": "SUPPORTED", "num_hops": 2}
+    claims = json.dumps([row | {"supporting_facts": facts}])
+    (tmp_path / "hover/hover_train_release_v1.1.json").write_text(claims)
+    done = build(tmp_path, "hover", "--only-needed", "--from", str(dump))
+    assert "7 of the 8 pages that claims name are not in the dump: Absent 0" in done.output
+    assert "Absent 4 and 2 more" in done.output
+    whole = build(tmp_path, "fever", "--from", str(made_dump("fever", tmp_path)))
+    assert "will need about 0.0 MB" in whole.output
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path):
+    """As printed, with the dumps where the page's table puts them."""
+    page = (ROOT / "docs/how-to/page-databases.md").read_text("utf-8")
+    corpora = tmp_path / "corpora"
+    for pages in PAGE_SETS:
+        write_claims(pages.name, corpora)
+        made_dump(pages.name, corpora / pages.places[0])
+    (corpora / "ex_fever" / PAGE_SETS[0].dumps[0].file).unlink()
+    commands = page.replace("/path/to/corpora", str(corpora))
+    status, printed = project_in(tmp_path, "").run(commands, blocks(commands))
+    assert 0 == status, printed
+    assert all((corpora / pages.target).is_file() for pages in PAGE_SETS)
+
+
+def test_the_page_names_every_dump_with_its_size():
+    """The address, the published size and the size of all pages, as the table in the code."""
+    page = (ROOT / "docs/how-to/page-databases.md").read_text("utf-8")
+    for pages in PAGE_SETS:
+        first = pages.dumps[0]
+        row = next(line for line in page.splitlines() if f"]({first.address})" in line)
+        assert f"| {megabytes(first.size)} | {megabytes(first.database)} |" in row
+        assert first.file.split("pages-meta")[0] in row
+        assert any(f"(`{place}`)" in row for place in pages.places)
