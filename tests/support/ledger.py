@@ -136,8 +136,9 @@ def catalogue() -> Mapping[str, Row]:
     """Every row by its name, the fast ones first."""
     from ledger_rows import FAST
     from ledger_runs import SLOW
+    from ledger_stores import STORED
 
-    return {row.name: row for row in (*FAST, *SLOW)}
+    return {row.name: row for row in (*FAST, *STORED, *SLOW)}
 
 
 def check(rows: list[Row]) -> int:
