@@ -133,10 +133,22 @@ def run_line(line: Line) -> Ended:
 
 
 def command() -> None:
-    """The ``decomposerl`` program of this source, whatever is installed."""
+    """Run the ``decomposerl`` program of this source, whatever is installed."""
+    module, name = entry_point()
+    getattr(import_module(module), name)()
+
+
+def command_words() -> list[str]:
+    """The first words of the same as a program of its own."""
+    module, name = entry_point()
+    return [sys.executable, "-c", f"from {module} import {name}; {name}()"]
+
+
+def entry_point() -> tuple[str, str]:
+    """Module and name of the command."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         module, _, name = tomllib.load(file)["project"]["scripts"]["decomposerl"].partition(":")
-    getattr(import_module(module), name)()
+    return module, name
 
 
 # == Keys ==
