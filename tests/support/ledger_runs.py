@@ -64,7 +64,7 @@ def compact(frame: pl.DataFrame) -> dict[str, Any]:
     """``table`` without the columns of a run; a column is one line unless it has numbers."""
     shown = table(frame, without=tuple(RUN_COLUMNS))
     columns = {name: one_line(column) for name, column in shown["columns"].items()}
-    return {"rows": shown["rows"], **columns}
+    return {"row count": shown["rows"], **columns}  # tables have columns named rows
 
 
 def one_line(column: Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -104,7 +104,7 @@ def folders_of(data: Path, left_out: tuple[str, ...]) -> Iterator[tuple[str, lis
 
 
 def stage_accounts(data: Path) -> dict[str, str]:
-    """For each stage's last run its rows in, kept, dropped and rejected, and its engines."""
+    """For each stage's last run its rows in, kept, dropped and rejected, its engines and status."""
     accounts = {}
     for path in sorted(data.glob("stage_runs/**/*.json")):
         run = json.loads(path.read_text("utf-8"))
@@ -128,23 +128,25 @@ def demo(folder: Path) -> dict[str, Any]:
     alone; the row ``training`` has more of it.
     """
     printed = run_program([sys.executable, "-m", "dagster_project"], folder)
-    data = folder / "data"
+    data, accounts = folder / "data", stage_accounts(folder / "data")
     funnel, _, rest = plain_text(printed, data).partition("\ntraining:")
-    of_policy = (f"{POLICY}.parquet", "leaderboard.parquet", "comparison.parquet")
+    of_policy = {name: one for name, one in accounts.items() if POLICY in name}
+    its_tables = (f"{POLICY}.parquet", "leaderboard.parquet", "comparison.parquet")
     return {
         "processor": processor(),
-        "tables": tables_of(data, (*NOT_OF_THE_DEMO, *of_policy)) | without_policy(data),
-        "stages": stage_accounts(data),
+        "tables": tables_of(data, (*NOT_OF_THE_DEMO, *its_tables)) | without_policy(data),
+        "stages": {name: one for name, one in accounts.items() if POLICY not in name},
         "catalogue": catalogue_names(data / "decomposerl.duckdb"),
         "printed": funnel.splitlines(),
-        "trained": trained_tables(data) | {"printed": rest.splitlines()},
+        "trained": trained_tables(data) | {"stages": of_policy, "printed": rest.splitlines()},
     }
 
 
 def plain_text(printed: str, data: Path) -> str:
-    """The text without the folder's path and without seconds."""
+    """The text without the folder's path, seconds, and the lines of a stage that takes long."""
     text = printed.replace(str(data), "DATA")
-    return re.sub(r" *\b[\d.]+ (s|min)\b", " TIME", text)
+    text = re.sub(r"( +[\d.]+ (s|min|h)\b)+", " TIME", text)
+    return re.sub(r"^  [\w/]+: TIME.*\n", "", text, flags=re.MULTILINE)
 
 
 def without_policy(data: Path) -> dict[str, Any]:
@@ -276,7 +278,8 @@ def training(folder: Path) -> dict[str, Any]:
 
     A processor decides the last bits of its sums, and these what is sampled: curves, rollouts and
     adapter are compared on one family of processors alone. Elsewhere it is the means of the last
-    steps, within 0.2 of rewards of up to 1: it tells a policy that learns from one that does not.
+    steps, within what another sample may change; the policy's reward rises by more. A run whose key
+    changes begins anew.
     """
     data = folder / "data"
     data.mkdir()
@@ -295,7 +298,7 @@ def training(folder: Path) -> dict[str, Any]:
         "rollouts": {path.name: text_hash(path) for path in sorted(run.glob("rollouts/*.parquet"))},
         "adapter": hashlib.sha256(weights).hexdigest(),
         "schema": [f"{name} {kind}" for name, kind in curves.schema.items()],
-        "files": sorted({path.parent.name for path in run.rglob("*.parquet")}),
+        "key": [path.name for path in sorted(run.glob("inputs/*"))],
         "ends": ends_of(curves),
     }
 
@@ -386,7 +389,7 @@ SLOW: tuple[Row, ...] = (
         "training",
         training,
         fast=False,
-        tolerances={"ends.*": 0.2},
+        tolerances={"ends.*": 0.25, "ends.total": 0.8},
         bound=("curves.*", "rollouts.*", "adapter"),
     ),
 )
