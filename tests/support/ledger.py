@@ -15,7 +15,7 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import chdir
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -39,16 +39,15 @@ class Row:
     """One row: ``make`` takes an empty folder and gives JSON values by name.
 
     ``tolerances`` gives for names (globs) of numbers that differ between processors the absolute
-    difference that the code allows; every other value is compared for equality. ``better`` gives
-    for names of counts the sign of a change that is no failure: 1 for more, -1 for fewer. The file
-    then holds bounds.
+    difference that the code allows; every other value is compared for equality. Names in ``bound``
+    (globs) are compared only where the entry ``processor`` is that of the file.
     """
 
     name: str
     make: Callable[[Path], Entries]
     fast: bool = True
     tolerances: Mapping[str, float] = field(default_factory=dict)
-    better: Mapping[str, Literal[1, -1]] = field(default_factory=dict)
+    bound: tuple[str, ...] = ()
 
     @property
     def file(self) -> Path:
@@ -78,7 +77,7 @@ def table(frame: pl.DataFrame, *, without: tuple[str, ...] = ()) -> dict[str, An
     """
     columns: dict[str, Any] = {}
     for series in frame:
-        if any(fnmatchcase(series.name, glob) for glob in without):
+        if any_matches(series.name, without):
             continue
         if series.dtype.is_float():
             spread = range(0, len(series), max(1, len(series) // SAMPLED))
@@ -102,9 +101,19 @@ def leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
         yield name, value
 
 
+def any_matches(name: str, globs: Iterable[str]) -> bool:
+    """Whether the name is one of the globs'."""
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
 def differences(row: Row, expected: Entries, actual: Entries) -> list[str]:
     """What differs beyond the row's tolerances, a line each."""
-    old, new = dict(leaves(expected)), dict(leaves(actual))
+    elsewhere = expected.get("processor") != actual.get("processor")
+    ignored = ("processor", *row.bound) if elsewhere else ()
+    old, new = (
+        {name: value for name, value in leaves(entries) if not any_matches(name, ignored)}
+        for entries in (expected, actual)
+    )
     lines = [f"- {name} is gone" for name in old if name not in new]
     lines += [f"+ {name} is new: {new[name]!r}" for name in new if name not in old]
     for name, before in old.items():
@@ -143,8 +152,9 @@ def catalogue() -> Mapping[str, Row]:
     """Every row by its name, the fast ones first."""
     from ledger_rows import FAST
     from ledger_runs import SLOW
+    from ledger_stores import STORED
 
-    return {row.name: row for row in (*FAST, *SLOW)}
+    return {row.name: row for row in (*FAST, *STORED, *SLOW)}
 
 
 def check(rows: list[Row]) -> int:
