@@ -40,7 +40,8 @@ class Row:
 
     ``tolerances`` gives for names (globs) of numbers that differ between processors the absolute
     difference that the code allows; every other value is compared for equality. Names in ``bound``
-    (globs) are compared only where the entry ``processor`` is that of the file.
+    (globs) are compared only where the entry ``processor`` is that of the file. ``better`` gives
+    the direction (1 or -1) in which counts may change without being a difference.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Row:
     fast: bool = True
     tolerances: Mapping[str, float] = field(default_factory=dict)
     bound: tuple[str, ...] = ()
+    better: Mapping[str, Literal[-1, 1]] = field(default_factory=dict)
 
     @property
     def file(self) -> Path:
