@@ -5,6 +5,8 @@ copy of the project, where one run of the tests then records which test reaches 
 ``kill FILE REACHED TREE OUT`` runs these tests on each mutant. A mutant is found again by its
 function and text, so that one list serves before and after a change of the tests or of the files.
 
+``studies/mutants.json`` is a list of 60 over all areas.
+
 Without the whole suite for each mutant: the tests that reach it, the quickest first, up to
 ``--seconds`` of their recorded time.
 """
@@ -20,6 +22,8 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -124,12 +128,19 @@ def between(source: str, left: ast.AST, right: ast.AST, new: str) -> tuple[int, 
     return (start + len(match[1]), end - len(match[3]), new) if match else None
 
 
+@lru_cache(maxsize=4)
+def line_starts(source: str) -> tuple[list[str], list[int]]:
+    """The lines of a source, and where each starts, in characters."""
+    lines = source.splitlines(keepends=True)
+    return lines, [0, *accumulate(map(len, lines))]
+
+
 def offset(source: str, node: ast.AST, *, end: bool) -> int:
     """Where a node starts or ends, in characters."""
     line = node.end_lineno if end else node.lineno
     column = node.end_col_offset if end else node.col_offset
-    lines = source.splitlines(keepends=True)
-    return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
+    lines, starts = line_starts(source)
+    return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
 
 
 def changes(source: str, statement: ast.stmt) -> Iterator[tuple[str, int, int, str]]:
@@ -161,6 +172,21 @@ def changes(source: str, statement: ast.stmt) -> Iterator[tuple[str, int, int, s
             yield kind, *span
 
 
+def parses(program: str) -> bool:
+    """Whether a text is a program."""
+    try:
+        ast.parse(program)
+    except SyntaxError:
+        return False
+    return True
+
+
+def alone(statement: str, indent: int) -> str:
+    """A program of one statement that stood at this indent; an ``elif`` is an ``if`` there."""
+    text = " " * indent + re.sub(r"^elif\b", "if", statement)
+    return f"if True:\n{text}" if indent else text
+
+
 def mutants_of(path: Path, area: str, root: Path) -> list[Mutant]:
     """Every mutant of a file that still parses."""
     source = path.read_text("utf-8")
@@ -172,13 +198,15 @@ def mutants_of(path: Path, area: str, root: Path) -> list[Mutant]:
         seen[function, text] += 1
         first = offset(source, statement, end=False)
         for kind, start, end, new in changes(source, statement):
-            mutated = source[:start] + new + source[end:]
-            try:
-                ast.parse(mutated)
-            except SyntaxError:
+            inside = text[: start - first] + new + text[end - first :]
+            # Python 3.11 misplaces some parts of f-strings: then only the whole file tells.
+            placed = first <= start and end <= first + len(text)
+            program = alone(inside, statement.col_offset) if placed else ""
+            if not (program and parses(program)) and not parses(
+                source[:start] + new + source[end:]
+            ):
                 continue
             line = source[:start].count("\n") + 1
-            inside = text[: start - first] + new + text[end - first :]
             name = path.relative_to(root).as_posix()
             found.append(Mutant(0, area, name, line, kind, function, text, occurrence, inside))
     return found
