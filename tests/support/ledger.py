@@ -15,6 +15,7 @@ import logging
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import chdir
 from dataclasses import dataclass, field
@@ -169,6 +170,8 @@ def check(rows: list[Row]) -> int:
         except UnavailableError as lack:
             print(f"{row.name}: skipped, {lack}", flush=True)
             continue
+        except Exception as error:  # noqa: BLE001 - the other rows are compared all the same
+            lines = ["it could not be made:", *traceback.format_exception_only(error)]
         seconds = time.perf_counter() - started
         print(f"{row.name}: {'differs' if lines else 'same'} ({seconds:.1f} s)", flush=True)
         for line in lines[:_SHOWN]:
