@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from chat_parts import NothingStored, parsed, settings
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason, Parse, Sampling
 from decomposerl.errors import ConfigError, EngineError
+from decomposerl.text.clauses import checks_of
 from fault_server import FaultServer, replying
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings
@@ -222,6 +223,14 @@ def test_joined_facts_are_taken_apart():
     assert TAKEN_APART == {claim: questions_of(claim) for claim in TAKEN_APART}
     assert len(questions_of("The album was released in 1996 at number 9 on the chart.")) >= 2
     assert [1] * len(ONE_FACT) == [len(questions_of(claim)) for claim in ONE_FACT]
+
+
+def test_a_list_whose_items_share_their_last_words_stays_whole():
+    """The last item tells: two words more than the first, and the items are not items alone."""
+    shared = "Orla Dunn studied painting and modern landscape architecture"
+    assert [shared] == checks_of(shared)
+    first = "Ilva Torbeck painted ferries, very old stone harbours and mills"
+    assert 3 == len(checks_of(first))
 
 
 def test_a_claim_without_text_has_no_question():
