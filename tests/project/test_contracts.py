@@ -15,23 +15,18 @@ from project import ROOT, SUPPORT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 CONTRACTS = [contract["name"] for contract in PYPROJECT["tool"]["importlinter"]["contracts"]]
+
+
+def late(module: str) -> str:
+    """An import inside a function."""
+    return f"def late():\n    import {module}\n"
+
+
 CYCLE, DOWN = "No folder and no file imports", "never back"
 SEEDS = {
-    "the domain reaching up": (
-        "decomposerl/claims/load.py",
-        "def late():\n    import resources.store.parquet\n",
-        DOWN,
-    ),
-    "a benchmark that knows a study": (
-        "perf/pages.py",
-        "def late():\n    import studies.growth\n",
-        DOWN,
-    ),
-    "a product that knows its benchmarks": (
-        "dagster_project/doctor.py",
-        "def late():\n    import perf.timing\n",
-        DOWN,
-    ),
+    "the domain reaching up": ("decomposerl/claims/load.py", late("resources.store.parquet"), DOWN),
+    "a benchmark that knows a study": ("perf/pages.py", late("studies.growth"), DOWN),
+    "a product that knows its benchmarks": ("dagster_project/doctor.py", late("perf.timing"), DOWN),
     "two files that know each other": (
         "decomposerl/claims/claim.py",
         "import decomposerl.claims.source\n",
@@ -39,28 +34,28 @@ SEEDS = {
     ),
     "an endpoint that knows the client": (
         "resources/chat/endpoints.py",
-        "def late():\n    import resources.chat.client\n",
+        late("resources.chat.client"),
         CYCLE,
     ),
     "a profile that knows the definitions": (
         "dagster_project/jobs.py",
-        "def late():\n    import dagster_project.definitions\n",
+        late("dagster_project.definitions"),
         CYCLE,
     ),
     "a folder that knows what imports it": (
         "resources/evaluation/rule_chat/chat.py",
-        "def late():\n    import resources.evaluation.model\n",
+        late("resources.evaluation.model"),
         CYCLE,
     ),
     "an undeclared folder": ("decomposerl/utils/__init__.py", '"""Odds."""\n', "domain's folders"),
     "a folder that knows one above it": (
         "decomposerl/funnel/step.py",
-        "def late():\n    import decomposerl.evaluation.metrics\n",
+        late("decomposerl.evaluation.metrics"),
         "domain's folders",
     ),
     "a port that knows the evaluation": (
         "resources/judge/replay.py",
-        "def late():\n    import resources.evaluation.model\n",
+        late("resources.evaluation.model"),
         "One folder a port",
     ),
     "a loose file in resources": ("resources/stray.py", '"""Odd."""\n', "One folder a port"),
@@ -101,7 +96,7 @@ SEEDS = {
     ),
     "a baseline that knows the rewards": (
         "decomposerl/baselines/method.py",
-        "def late():\n    import decomposerl.rewards.composite\n",
+        late("decomposerl.rewards.composite"),
         "Evaluation does not import rewards",
     ),
     "dagster in the domain": ("decomposerl/claims/load.py", "import dagster\n", "no service"),
@@ -109,7 +104,7 @@ SEEDS = {
     "a network client in an asset": ("assets/funnel.py", "import requests\n", "through a resource"),
     "a late torch outside the kernels": (
         "decomposerl/funnel/catalogue.py",
-        "def late():\n    import torch\n",
+        late("torch"),
         "kernels load torch",
     ),
     "a second door to the hub": (
