@@ -12,8 +12,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from sample import Sample
 
-# A slow example on a busy machine is no failure: no deadline. The nightly run has
-# `--hypothesis-profile nightly`: three times as many examples, and new ones each night.
+# No deadline, as machines are busy. `--hypothesis-profile nightly`: three times as many, new ones.
 settings.register_profile("house", deadline=None, derandomize=True, max_examples=33)
 settings.register_profile("nightly", deadline=None, print_blob=True)
 settings.load_profile("house")

@@ -44,10 +44,7 @@ def test_the_draw_is_that_of_the_seed_and_reaches_every_area(house: Path):
 
 
 def test_each_committed_mutant_is_found_and_is_a_program():
-    """The list of the tests' last change: each is one changed statement that is still there.
-
-    One whose line a later change removed leaves the list with it.
-    """
+    """Each is one changed statement of today's code; one that is removed leaves the list."""
     for mutant in (Mutant(**values) for values in json.loads(LIST.read_text("utf-8"))):
         path, start, end = place(ROOT, mutant)
         source = path.read_text("utf-8")
