@@ -1,6 +1,6 @@
 """The ledger's rows of what a model at an endpoint is asked, and where its answers are kept.
 
-Whoever changes a key makes users pay for an answer that they have. Both rows drive ``decomposerl``
+A changed key makes users pay again for an answer that they have. Both rows drive ``decomposerl``
 against a server on loopback. As a program this module runs command lines one after another: each
 line of standard input is JSON of a ``Line``, each line of standard output JSON of its ``Ended``.
 """
@@ -482,5 +482,5 @@ STORED = (Row("stored_keys", stored_keys), Row("scripted_day", scripted_day))
 if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed
-    for told in sys.stdin:
-        print(json.dumps(asdict(run_line(Line(**json.loads(told))))), file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(asdict(run_line(Line(**json.loads(line))))), file=answers, flush=True)
