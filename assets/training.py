@@ -26,7 +26,7 @@ from resources.training.resource import PolicyTrainerResource, policy_result
 from resources.training.run_inputs import dry_run_folder, gather_inputs, judge_for, restart_notice
 
 _TRAINER_FIELDS = (
-    *("python", "launch", "paged", "memory_share", "importance_correction"),
+    *("python", "launch", "memory_share", "importance_correction"),
     *("checkpoint_every", "most_judge_failures", "most_wait_s", "sampler_check_every", "report_to"),
 )
 _DEPS = ("training_claims", "training_claims_random", "silver_decomposed", *TINY_BASES)
@@ -63,7 +63,6 @@ class PolicyConfig(dg.Config):
         description="words between interpreter and -m, for several GPUs: -m, "
         "accelerate.commands.launch, --config_file, configs/accelerate/two_gpus.yaml",
     )
-    paged: bool | None = Field(default=None, description="transformers: continuous batching")
     memory_share: float | None = Field(
         default=None, gt=0, le=1, description="vllm_colocate: share of the GPU's memory"
     )

@@ -3,8 +3,9 @@
 Every check uses the same ``EngineChoices`` as the run.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import SecretStr
 
@@ -68,7 +69,7 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
         probes.compiled_loops(),
         *corpora_checks(profile.corpora),
     ]
-    sources = tuple(_sources(engines))
+    sources = tuple(_sources(engines, figures.card_rates(profile.data)))
     estimates = (*estimates_for(profile), training)
     return Readiness(profile.name, str(profile.data), tuple(findings), estimates, sources)
 
@@ -199,20 +200,30 @@ def estimates_for(profile: Profile) -> tuple[CostEstimate, ...]:
         "claim assumed)"
     )
     workloads.append((basis, PAPER))
+    rates = figures.card_rates(profile.data)
     return tuple(
-        CostEstimate(basis, work, tuple(funnel_costs(profile.engines, work)))
+        CostEstimate(basis, work, tuple(funnel_costs(profile.engines, work, rates)))
         for basis, work in workloads
     )
 
 
-def funnel_costs(engines: EngineChoices, work: Workload) -> list[CostLine]:
-    """What the funnel's engines cost for ``work``, a line per port."""
-    return estimate(work, _costs(engines, work))
+def funnel_costs(
+    engines: EngineChoices,
+    work: Workload,
+    rates: Mapping[str, figures.Figure] = MappingProxyType({}),
+) -> list[CostLine]:
+    """What the funnel's engines cost for ``work``, a line per port.
+
+    ``rates`` of your card (``card_rates``) take the place of published ones.
+    """
+    return estimate(work, _costs(engines, work, rates))
 
 
-def _costs(engines: EngineChoices, work: Workload) -> Iterator[EngineCost]:
+def _costs(
+    engines: EngineChoices, work: Workload, rates: Mapping[str, figures.Figure]
+) -> Iterator[EngineCost]:
     yield EngineCost("entities", " + ".join(engines.spacy_models) or "rules")
-    yield _verifier_cost(engines, work)
+    yield _verifier_cost(engines, work, rates.get("verifier"))
     embedder = engines.embedder_server
     if embedder is not None:
         price, unknown = embedder.price, embedder.unpriced
@@ -223,20 +234,24 @@ def _costs(engines: EngineChoices, work: Workload) -> Iterator[EngineCost]:
     yield EngineCost("decomposer", "rules") if chat is None else _chat_cost(chat)
 
 
-def _verifier_cost(engines: EngineChoices, work: Workload) -> EngineCost:
+def _verifier_cost(
+    engines: EngineChoices, work: Workload, measured: figures.Figure | None
+) -> EngineCost:
     server = engines.verifier_server
     if server is None:
         local = engines.verifier == "minicheck_local"
         return EngineCost("verifier", "MiniCheck-Flan-T5-Large" if local else "lexical")
     overhead = figures.MINICHECK_PROMPT_TOKENS
-    documents_a_second = figures.MINICHECK_DOCUMENTS_A_MINUTE.amount / 60
+    published = figures.MINICHECK_DOCUMENTS_A_MINUTE.amount / 60
     return EngineCost(
         "verifier",
         server.model,
         prompt_overhead=overhead,
         completion=1.0,
         price=server.price,
-        tokens_per_s=documents_a_second * (work.tokens("verifier") + overhead + 1.0),
+        tokens_per_s=measured.amount
+        if measured
+        else published * (work.tokens("verifier") + overhead + 1.0),
     )
 
 
@@ -259,10 +274,12 @@ def _thinking_of(engines: EngineChoices) -> str:
     return str(bound) if bound else engines.judge_thinking
 
 
-def _sources(engines: EngineChoices) -> Iterator[str]:
+def _sources(engines: EngineChoices, rates: Mapping[str, figures.Figure]) -> Iterator[str]:
+    for name, rate in rates.items():
+        yield f"{name}, {rate.amount:,.0f} tokens/s: {rate.source}"
     if any(server.price for server in engines.servers):
         yield f"prices: {figures.PRICES_SOURCE}; DECOMPOSERL_*_PRICE overrides them"
-    if engines.verifier_server is not None:
+    if engines.verifier_server is not None and "verifier" not in rates:
         speed = figures.MINICHECK_DOCUMENTS_A_MINUTE
         rate = f"{speed.amount:,.0f} documents per minute"
         yield f"verifier, {rate}: {speed.source}; not measured here"

@@ -1,14 +1,17 @@
-"""Published prices and speeds that cost estimates use, each with its source.
+"""Prices and speeds that cost estimates use, each with its source.
 
-None was measured here: check before you rely on one. A variable overrides a price
-(``.env.example``).
+Published ones were not measured here: check before you rely on one. A variable overrides a price
+(``.env.example``), a measured card the speeds.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 from decomposerl.chat import Price
+from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import JudgeChoice
 
 
@@ -43,6 +46,31 @@ JUDGE_TOKENS_A_SECOND: Mapping[JudgeChoice, float] = MappingProxyType(
     {"profile": QWEN3_32B_TOKENS_A_SECOND.amount, "tiny": TINY_JUDGE_TOKENS_A_SECOND.amount}
 )
 """Of the paper's judges, by what a recipe calls them."""
+CARD_FILE = "gpu.json"
+
+
+def card_rates(data: Path) -> Mapping[str, Figure]:
+    """Tokens a second that ``python -m perf.gpu --out DATA/gpu.md`` measured, by port.
+
+    Ports are verifier, embedder and tiny_judge, and ``update`` of the policy; none without its
+    file, or where everything was small.
+
+    Raises:
+        ConfigError: the file is not what the command writes.
+    """
+    path = data / CARD_FILE
+    if not path.is_file():
+        return {}
+    try:
+        plain = json.loads(path.read_text("utf-8"))
+        source = f"measured by perf.gpu on {plain['card'].partition(',')[0]}"
+        rates = {name: Figure(float(rate), source) for name, rate in plain["tokens_per_s"].items()}
+        return {} if plain["tiny"] else rates
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        again = f"write it again: python -m perf.gpu --out {path.with_suffix('.md')}"
+        raise ConfigError(f"{path} has no rates of a card ({error!r}); {again}") from error
+
+
 SPACY_TRF_WORDS_A_SECOND = Figure(
     3_768.0, "spaCy's facts and figures: en_core_web_trf on a GPU of 2021"
 )

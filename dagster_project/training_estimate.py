@@ -7,13 +7,15 @@ paper's where there are none.
 from dataclasses import replace
 from pathlib import Path
 
-from dagster_project.engine_choices import TINY_JUDGE, EngineChoices
+from dagster_project.engine_choices import QUESTIONS, TINY_JUDGE, EngineChoices
 from dagster_project.model_server import Server
 from dagster_project.public_figures import (
     QWEN3_32B_TOKENS_A_SECOND,
     TINY_JUDGE_TOKENS_A_SECOND,
+    Figure,
+    card_rates,
 )
-from decomposerl.reports.cost import CostLine
+from decomposerl.reports.cost import SECONDS_AN_HOUR, CostLine
 from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.estimate import (
@@ -42,7 +44,9 @@ def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> Cos
     facts = claim_facts(data / f"{recipe.claims}.parquet")
     basis = _basis(recipe, facts)
     estimate = estimate_run(recipe, facts or PAPER_CLAIMS, judge_tokens(engines, recipe))
-    lines = (_judge(engines, recipe, estimate), _embedder(engines, estimate))
+    rates = card_rates(data)
+    judge = _judge(engines, recipe, estimate, rates.get("tiny_judge", TINY_JUDGE_TOKENS_A_SECOND))
+    lines = (judge, _embedder(engines, estimate, rates.get("embedder")))
     return CostEstimate(basis, None, lines, f"Training {recipe.name}")
 
 
@@ -86,11 +90,13 @@ def judge_hours() -> dict[str, float]:
     return hours
 
 
-def _judge(engines: EngineChoices, recipe: Experiment, estimate: RunEstimate) -> CostLine:
+def _judge(
+    engines: EngineChoices, recipe: Experiment, estimate: RunEstimate, tiny: Figure
+) -> CostLine:
     server = engines.judge_server
     if recipe.judge == "tiny":
         known = engines.judge_encoder == TINY_JUDGE
-        speed = TINY_JUDGE_TOKENS_A_SECOND.amount if known else None
+        speed = tiny.amount if known else None
         return judging_cost(estimate, f"tiny judge on {engines.judge_encoder}", None, speed)
     if server is None:
         return judging_cost(estimate, "rules")
@@ -100,7 +106,7 @@ def _judge(engines: EngineChoices, recipe: Experiment, estimate: RunEstimate) ->
     return replace(line, unknown=None if ours else server.unpriced)
 
 
-def _embedder(engines: EngineChoices, estimate: RunEstimate) -> CostLine:
+def _embedder(engines: EngineChoices, estimate: RunEstimate, measured: Figure | None) -> CostLine:
     """At most each question of each rollout: those that repeat are embedded once."""
     server: Server | None = engines.question_server
     tokens = round(estimate.questions * JudgeTokens().question)
@@ -108,6 +114,7 @@ def _embedder(engines: EngineChoices, estimate: RunEstimate) -> CostLine:
     if server is None:
         return CostLine("embedder", model, estimate.questions, tokens, 0, None, None)
     dollars = None if server.price is None else server.price.dollars(tokens, 0)
-    return CostLine(
-        "embedder", model, estimate.questions, tokens, 0, dollars, None, server.unpriced
-    )
+    ours = measured is not None and not server.needs_key and model == QUESTIONS
+    hours = tokens / measured.amount / SECONDS_AN_HOUR if measured and ours else None
+    unknown = None if ours else server.unpriced
+    return CostLine("embedder", model, estimate.questions, tokens, 0, dollars, hours, unknown)

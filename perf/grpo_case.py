@@ -23,7 +23,7 @@ from perf.frames import MadeVectors
 from perf.machine import peak_mb
 from resources.judge.rule_judge import RuleJudge
 from resources.policy_tiny.tokenizer import END, PAD, START, TAGS
-from resources.training.process import Generation, RunLimits, StepReport, TrainingRun
+from resources.training.process import RunLimits, StepReport, TrainingRun
 
 QWEN_7B = {
     "vocab_size": 152_064,
@@ -46,7 +46,6 @@ TINY = QWEN_7B | {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
 }
-_TINY_SHARE = 0.01  # of the memory: cache of continuous batching
 _TEMPLATE = (
     "{% for message in messages %}{{ message['content'] }}{% endfor %}"
     "{% if add_generation_prompt %} <|im_start|>{% endif %}"
@@ -61,7 +60,6 @@ class StepCase:
     completion: int
     steps: int = 3
     device: str = "cpu"
-    paged: bool = False
     tiny: bool = False
 
 
@@ -86,7 +84,7 @@ def measure(case: StepCase, folder: Path) -> Measurement:
     from resources.training.trl_hooks import end_tokens
 
     logging.disable_progress_bar()
-    tokenizer, dtype = _tokenizer(case), getattr(torch, _recipe(case).lora.dtype)
+    tokenizer, dtype = _tokenizer(case), getattr(torch, recipe_of(case).lora.dtype)
     config = Qwen2Config(
         **(TINY if case.tiny else QWEN_7B),
         eos_token_id=tokenizer.eos_token_id,
@@ -109,7 +107,7 @@ def measure(case: StepCase, folder: Path) -> Measurement:
     )
 
 
-def _recipe(case: StepCase) -> Experiment:
+def recipe_of(case: StepCase) -> Experiment:
     """The paper's recipe at these lengths, with unfinished completions kept in the loss."""
     lora = Lora(rank=4, alpha=8, dtype="float32") if case.tiny else PAPER_7B.lora
     return replace(
@@ -126,13 +124,12 @@ def _recipe(case: StepCase) -> Experiment:
 
 def _run(case: StepCase, folder: Path) -> TrainingRun:
     return TrainingRun(
-        experiment=_recipe(case),
+        experiment=recipe_of(case),
         key="0" * 16,
         claims=folder / "none.parquet",
         base=str(folder),
         folder=folder,
         device=case.device,
-        generation=Generation(paged=case.paged, memory_share=_TINY_SHARE if case.tiny else 0.3),
         limits=RunLimits(checkpoint_every=1_000_000, stop_unhealthy=False, most_judge_failures=1.0),
     )
 
@@ -185,10 +182,7 @@ def _rows(case: StepCase) -> list[dict[str, Any]]:
 
 def _force_length(config: Any, case: StepCase) -> None:  # noqa: ANN401 - transformers' GenerationConfig
     """Let no completion end early."""
-    # Continuous batching ignores min_new_tokens, so there the end token is removed.
-    config.min_new_tokens = None if case.paged else case.completion
-    if case.paged:
-        config.eos_token_id = None
+    config.min_new_tokens = case.completion
 
 
 def _peak_gib(case: StepCase) -> float:
@@ -214,7 +208,6 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--completion", type=int, required=True)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--paged", action="store_true")
     parser.add_argument("--tiny", action="store_true")
     case = StepCase(**vars(parser.parse_args(words)))
     with tempfile.TemporaryDirectory() as folder:

@@ -42,7 +42,6 @@ LONGEST_FIRST = (
     "tests/resources/store/test_mirror.py",
     "tests/dagster_project/test_rewards.py",
     "tests/project/test_real_funnel.py",
-    "tests/perf/test_grpo_step.py",
     "tests/sample/test_sample.py",
 )
 """Files of over ten seconds. One that starts last leaves the other workers idle."""

@@ -38,7 +38,7 @@ class Generation:
     """How rollouts are generated; meant to change speed and not what is learned.
 
     ``url`` is the vLLM server's. ``memory_share`` is the share of the card for vLLM beside the
-    trainer, or of the free memory for the cache of continuous batching (``paged``).
+    trainer.
     ``importance_correction`` is TRL's correction for the gap between vLLM's and the trainer's
     probabilities; without effect where ``transformers`` samples.
     """
@@ -46,7 +46,6 @@ class Generation:
     engine: GenerationEngine = "transformers"
     url: str = ""
     memory_share: float = 0.3
-    paged: bool = False
     importance_correction: bool = True
 
 

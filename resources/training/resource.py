@@ -93,7 +93,6 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     memory_share: float = Field(
         default=0.3, gt=0, le=1, description="vllm_colocate: of the card's memory"
     )
-    paged: bool = Field(default=False, description="transformers: continuous batching")
     importance_correction: bool = Field(
         default=True, description="vLLM: weight rollouts by the trainer's probabilities over vLLM's"
     )
@@ -149,7 +148,6 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 engine=self.generation,
                 url=self.generation_url,
                 memory_share=self.memory_share,
-                paged=self.paged,
                 importance_correction=self.importance_correction,
             ),
             limits=RunLimits(

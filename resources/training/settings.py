@@ -147,22 +147,17 @@ def _generation(generation: Generation, experiment: Experiment) -> dict[str, Any
         "vllm_importance_sampling_mode": "sequence_mask",  # was token_truncate, with a cap of 2
         "vllm_importance_sampling_clip_max": 3.0,
         "vllm_importance_sampling_clip_min": None,
-        "use_transformers_continuous_batching": _continuous(generation),
-        "transformers_continuous_batching_config": (
-            {"max_memory_percent": generation.memory_share} if _continuous(generation) else None
-        ),
+        # Did not end on a card, and would cast the adapter to bfloat16, where steps of 5e-6 vanish.
+        "use_transformers_continuous_batching": False,
         "cache_implementation": None,
     }
 
 
 def _device(run: TrainingRun) -> dict[str, Any]:
-    """Mixed precision follows the base, except with continuous batching."""
-    # There TRL would cast the whole model to bfloat16, adapter included, and steps of 5e-6 would
-    # be rounded away; without the flag the adapter stays in float32 and computes in it.
-    mixed = run.experiment.lora.dtype == "bfloat16" and not _continuous(run.generation)
+    """Mixed precision follows the base; the adapter's own weights stay in float32."""
     return {
         "use_cpu": not _on_gpu(run),
-        "bf16": mixed,  # TRL: on, whatever the weights are
+        "bf16": run.experiment.lora.dtype == "bfloat16",  # TRL: on, whatever the weights are
         "fp16": False,
         _checkpointing(): _on_gpu(run),  # TRL: on; a tiny model fits without
         "dataloader_pin_memory": _on_gpu(run),
@@ -187,10 +182,6 @@ def _records(run: TrainingRun, folder: Path) -> dict[str, Any]:
         "project": "decomposerl",  # of trackio; wandb reads WANDB_PROJECT
         "push_to_hub": False,
     }
-
-
-def _continuous(generation: Generation) -> bool:
-    return generation.paged and generation.engine == "transformers"
 
 
 def _on_gpu(run: TrainingRun) -> bool:

@@ -20,7 +20,7 @@ from resources.training.data import CompletionReader
 from resources.training.distributed import gather_rewards
 from resources.training.reward_scoring import ComputeRewards, SharedRewards
 from resources.training.run_store import Checkpoints
-from resources.training.sampler import SamplerCheck, merged_adapter
+from resources.training.sampler import SamplerCheck, lean_adapter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -136,10 +136,10 @@ class PolicyHooks(_Grpo):  # type: ignore[misc] # the checker sees Any
         return generated
 
     def _generate_single_turn(self, *args: object, **named: object) -> Any:  # noqa: ANN401 - TRL's
-        """TRL's, with the adapter merged where that changes nothing but the time."""
+        """TRL's, without peft's dispatch where transformers samples in one process."""
         alone = self.accelerator.num_processes == 1 and not self.use_vllm
         model = self.accelerator.unwrap_model(self.model)
-        with merged_adapter(model) if alone else nullcontext():
+        with lean_adapter(model) if alone else nullcontext():
             return super()._generate_single_turn(*args, **named)
 
     def _calculate_rewards(

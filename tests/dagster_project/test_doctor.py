@@ -24,6 +24,7 @@ from dagster_project.engine_choices import MINICHECK_7B, ProfileName, engine_cho
 from dagster_project.engine_resources import engine_resources
 from dagster_project.profiles import Profile, read_key
 from dagster_project.training_estimate import judge_hours, training_estimate
+from decomposerl.errors import ConfigError
 from decomposerl.prompts.judge import (
     JudgeSettings,
     answerability_request,
@@ -500,3 +501,41 @@ def test_the_page_on_costs_prints_what_the_doctor_prints(name: ProfileName, tmp_
     for key, shown in ((f"estimate {name}", paper), ("training paper", training)):
         block = page.split(f"<!-- {key}: begin -->")[1].split("<!--")[0].strip()
         assert f"```text\n{estimate_text(shown)}\n```" == block
+
+
+def test_a_measured_card_takes_the_place_of_published_rates(tmp_path: Path):
+    """By port, not from a small run; a damaged file names the command that writes it again."""
+    chosen = engine_choices("paper", {})
+    profile = Profile("paper", None, tmp_path, chosen)
+
+    def hours() -> dict[str, float | None]:
+        (funnel,), training = estimates_for(profile), training_estimate(chosen, tmp_path)
+        tiny = training_estimate(chosen, tmp_path, "tiny_judge")
+        named = {"verifier": funnel, "embedder": training, "judge": tiny}
+        return {
+            port: line.gpu_hours
+            for port, of in named.items()
+            for line in of.lines
+            if port == line.port
+        }
+
+    published, card = hours(), tmp_path / "gpu.json"
+    rates = {"verifier": 9e3, "embedder": 9e4, "tiny_judge": 1e6, "update": 9e3}
+    plain = {"card": "a card, 79 GiB", "tiny": True, "tokens_per_s": rates}
+    card.write_text(json.dumps(plain))
+    assert published == hours()
+    card.write_text(json.dumps(plain | {"tiny": False}))
+    measured = hours()
+    assert published["embedder"] is None
+    assert measured["verifier"] == pytest.approx(PAPER.verifier * 1_131 / 9e3 / 3_600)
+    assert measured["embedder"] == pytest.approx(234_638 * 20 / 9e4 / 3_600, rel=0.01)
+    assert measured["judge"] == pytest.approx(
+        published["judge"] * figures.TINY_JUDGE_TOKENS_A_SECOND.amount / 1e6
+    )
+    assert "measured by perf.gpu on a card" in " ".join(
+        doctor(tmp_path, PROFILE="paper").stdout.split()
+    )
+    for damaged in ("{", "[]", json.dumps(plain | {"tokens_per_s": {"verifier": "quick"}})):
+        card.write_text(damaged)
+        with pytest.raises(ConfigError, match=r"gpu.json .* python -m perf.gpu --out"):
+            figures.card_rates(tmp_path)

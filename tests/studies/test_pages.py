@@ -13,7 +13,6 @@ from decomposerl.training.curves import TRAIN, CurvePoint, curve_rows
 from decomposerl.training.experiments import RECIPES, experiment
 from decomposerl.training.studies import STUDIES, study_named
 from documents import shell_lines
-from perf import grpo_step
 from project import ROOT
 from resources.entities.resource import EntitiesResource
 from resources.store.prompts import load_prompt
@@ -34,9 +33,8 @@ HOW_TO, LEARNING, INTERVALS, PROMPTS = (
 READERS = {
     "studies.sampler_gaps": sampler_gaps._options,
     "studies.warm_start": warm_start._options,
-    "perf.grpo_step": grpo_step._options,
 }
-SECTIONS = {"studies.sampler_gaps": "sampler", "perf.grpo_step": "grpo step"}
+SECTIONS = {"studies.sampler_gaps": "sampler"}
 INLINE = re.compile(r"`((?:make|python -m) [^`]+)`")
 SHORT = re.compile(r"^\[(\d+) worked examples\]$", re.MULTILINE)
 
@@ -100,7 +98,7 @@ def test_every_command_names_a_target_or_a_program_with_its_options(name: str):
         if words[0] == "make":
             assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), line
         else:
-            module = [word for word in words if re.match(r"(perf|studies)\.", word)][-1]
+            module = [word for word in words if re.match(r"(perf|studies|tests)\.", word)][-1]
         source = (ROOT / f"{module.replace('.', '/')}.py").read_text("utf-8")
         known = [f'"{one}"' for one in re.findall(r"--[a-z-]+", line)]
         known += [f'"{one}":' for one in re.findall(r"--only (\w+)", line)]

@@ -343,15 +343,13 @@ def test_the_digest_knows_every_field_but_title_and_row():
 
 def test_the_engine_of_rollouts_is_the_runs():
     """Each engine reaches TRL; the correction is off only where a run asks for it."""
-    paged, url = "use_transformers_continuous_batching", "http://127.0.0.1:8003"
-    share = {"transformers_continuous_batching_config": {"max_memory_percent": 0.2}}
+    url = "http://127.0.0.1:8003"
     colocate = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.4}
     server = {"vllm_mode": "server", "vllm_server_base_url": url}
     correction = "vllm_importance_sampling_correction"
     for generation, expected in (
-        (Generation(), {"use_vllm": False, paged: False}),
-        (Generation(paged=True, memory_share=0.2), {paged: True, "bf16": False} | share),
-        (Generation("vllm_colocate", memory_share=0.4, paged=True), colocate | {paged: False}),
+        (Generation(), {"use_vllm": False, "use_transformers_continuous_batching": False}),
+        (Generation("vllm_colocate", memory_share=0.4), colocate),
         (
             Generation("vllm_server", url=url, importance_correction=False),
             server | {correction: False},

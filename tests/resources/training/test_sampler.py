@@ -1,7 +1,6 @@
 """A sampler with other weights than the policy's is found; sampling here merges and caches."""
 
 import contextlib
-import copy
 import json
 import math
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import Qwen2ForCausalLM
 
 from fakes import BagOfWordsEmbedder
@@ -20,7 +20,7 @@ from resources.training.monitor import TrainingMonitor
 from resources.training.process import Generation, TrainingRun
 from resources.training.rollout_log import read_log
 from resources.training.run_store import RunFolder
-from resources.training.sampler import SamplerCheck, merged_adapter, sampler_gaps
+from resources.training.sampler import SamplerCheck, lean_adapter, sampler_gaps
 from resources.training.train import load_policy, prepare
 from resources.training.trl_hooks import closing_trainer
 from studies.sampler_gaps import sample_with_copy
@@ -165,32 +165,32 @@ def logits(model: Any) -> torch.Tensor:  # noqa: ANN401 - peft carries no types
     return every
 
 
-def test_a_merged_adapter_moves_rounding_alone_and_leaves_every_bit(still: TrainingMonitor):
-    """The base forgets it again, also after an error; in half precision it is not merged."""
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # peft's
+@pytest.mark.parametrize(
+    ("dtype", "rounding"), [(torch.float32, 1e-5), (torch.bfloat16, 0.13)], ids=["float32", "bf16"]
+)
+def test_a_lean_adapter_moves_rounding_alone(base: Path, dtype: torch.dtype, rounding: float):
+    """The policy's logits, not the base's, without a changed weight; an error ends it as well."""
     torch.manual_seed(3)
-    model = still.trainer.model.eval()
+    plain = Qwen2ForCausalLM.from_pretrained(base, dtype=dtype)
+    model = get_peft_model(plain, LoraConfig(r=4, lora_alpha=6, target_modules="all-linear")).eval()
     for name, weight in model.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(weight, std=0.02)
-    before, policy = {name: one.clone() for name, one in model.state_dict().items()}, logits(model)
+        if "lora" in name:  # in float32 on any base
+            torch.nn.init.normal_(weight, std=0.2)
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    policy = logits(model)
     with model.disable_adapter():
-        assert (logits(model) - policy).abs().max() > 1e-2
-    with contextlib.suppress(KeyboardInterrupt), merged_adapter(model):
-        assert any((one != before[name]).any() for name, one in model.state_dict().items())
-        assert (logits(model) - policy).abs().max() < 1e-4
+        assert (logits(model) - policy).abs().max() > 4 * rounding
+    with contextlib.suppress(KeyboardInterrupt), lean_adapter(model):
+        layer = model.base_model.model.model.layers[0].self_attn.q_proj
+        assert "forward" in vars(layer)
+        assert (logits(model) - policy).abs().max() < rounding
         raise KeyboardInterrupt
-    assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
     assert torch.equal(policy, logits(model))
-    assert any(weight.requires_grad for weight in model.parameters())
-    half = copy.deepcopy(model).to(torch.bfloat16)
-    before = {name: one.clone() for name, one in half.state_dict().items()}
-    with merged_adapter(half):
-        assert all(torch.equal(one, before[name]) for name, one in half.state_dict().items())
 
 
-def test_where_transformers_samples_it_is_merged_and_nothing_is_compared(
-    base: Path, tmp_path: Path
-):
+def test_where_transformers_samples_it_is_lean_and_nothing_is_compared(base: Path, tmp_path: Path):
     """Every token of a generation, nothing with gradients; no other weights to compare."""
     one_step = replace(STEEP, steps=1)
     monitor = prepared(tmp_path / "run", base, optimization=one_step)
@@ -199,7 +199,7 @@ def test_where_transformers_samples_it_is_merged_and_nothing_is_compared(
 
     def notice(*_: object) -> None:
         layer = model.base_model.model.model.layers[0].self_attn.q_proj
-        seen.add((torch.is_grad_enabled(), bool(layer.merged)))
+        seen.add((torch.is_grad_enabled(), "forward" in vars(layer)))
 
     model.register_forward_pre_hook(notice)
     model.base_model.model.model.register_forward_pre_hook(notice)
