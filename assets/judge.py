@@ -19,11 +19,12 @@ from decomposerl.reports.judge_figure import (
     PAPER_ROW,
     agreement_markdown,
     judges_figure,
-    pace_markdown,
     rewards_markdown,
 )
 from decomposerl.reports.tables import markdown_table
 from resources.embedder.resource import EmbedderResource
+from resources.hub.locks import ModelLocks, models_lock
+from resources.judge.encoder import MINILM
 from resources.judge.resource import JudgeResource
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.tiny_judge import FOLDER
@@ -31,15 +32,15 @@ from resources.report.studies import write_study
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, picture
 from resources.store.run_lock import locked_asset
-from resources.training.judge_heads import HeadsRun, heads_markdown, locked_encoder
-from resources.training.judge_measures import (
+from resources.training.judge_heads import HeadsRun, heads_markdown
+from resources.training.judged_runs import (
     agreement_frame,
     calls_of,
+    judged_runs,
     pace,
     reward_frame,
-    rewards_of_both,
+    rulings_of,
 )
-from resources.training.judged_runs import judged_runs, ruled_by, rulings_of
 from resources.training.resource import PolicyTrainerResource
 
 Result = dg.MaterializeResult[StageOutput]
@@ -57,9 +58,7 @@ class DistillationConfig(DistillationSettings, dg.Config):
 class HeadConfig(HeadSettings, dg.Config):
     """``HeadSettings``, and the encoder."""
 
-    encoder: str = Field(
-        default="", description="hub name, folder, or minilm; empty: the profile's"
-    )
+    encoder: str = Field("", description="hub name, folder, or minilm; empty: the profile's")
 
 
 class AgreementConfig(dg.Config):
@@ -68,12 +67,11 @@ class AgreementConfig(dg.Config):
     seed: int = Field(default=42, ge=0, description="of the bootstrap")
 
 
-class JudgesConfig(dg.Config):
+class JudgesConfig(AgreementConfig):
     """What may differ in one run of the study."""
 
     runs: list[str] = Field(default=[], description="training runs; empty: all in the data folder")
     timed_calls: int = Field(default=256, ge=1, description="judge calls that are timed at most")
-    seed: int = Field(default=42, ge=0, description="of the bootstrap")
 
 
 # After a study that trains, so that the job `studies` finds its rulings.
@@ -90,10 +88,7 @@ def judge_distillation(
     runs = judged_runs(data_folder, config.runs)
     teacher, rulings = rulings_of(runs, config.teacher or judge.open().engine)
     ruled = (
-        call
-        for run in runs
-        for batch in run.batches()
-        for call in ruled_calls(batch.rollouts, rulings)
+        call for run in runs for _, batch in run.batches() for call in ruled_calls(batch, rulings)
     )
     examples = judge_examples(ruled, teacher, config)
     counts = example_counts(examples)
@@ -120,12 +115,12 @@ def tiny_judge_heads_asset(pool: str | None) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         """Eight LoRA adapters with classifiers on one encoder, in the folder ``tiny_judge``."""
         folder, encoder = data_folder.path / FOLDER, config.encoder or policy_trainer.encoder
-        settings = config.model_dump(exclude={"encoder"})
+        settings, locks = config.model_dump(exclude={"encoder"}), models_lock(data_folder.path)
         run = HeadsRun(
             examples=data_folder.file("judge_distillation"),
             folder=folder,
             encoder=encoder,
-            revision=locked_encoder(encoder, data_folder.path),
+            revision="" if encoder == MINILM else ModelLocks(locks).fetched(encoder),
             settings=HeadSettings(**settings),
             device=policy_trainer.device,
             threads=policy_trainer.threads,
@@ -183,12 +178,13 @@ def judges(
     claims = held_out["claim_id"].unique().to_list()
     known = judged_runs(data_folder, config.runs)
     teacher, rulings = rulings_of(known, held_out["teacher"][0])
-    runs = ruled_by(known, teacher)
+    # Another judge's rulings cannot be replayed.
+    runs = [run for run in known if teacher in run.rulings()["engine"]]
     student = judge.tiny_judge(data_folder.path / FOLDER)
-    both = rewards_of_both(runs, rulings, student, question_embedder.open(), claims)
-    study = reward_frame(both, student.engine, teacher, config.seed)
+    embedder, recorded = question_embedder.open(), (teacher, rulings)
+    study = reward_frame(runs, recorded, student, embedder, claims, config.seed)
     calls = calls_of(runs, claims, config.timed_calls)
-    paces = [pace(one, calls) for one in (student, RuleJudge())]
+    paces = [pace(ruling, calls) for ruling in (student, RuleJudge())]
     figure = judges_figure(tiny_judge_agreement, study)
     said = (
         f"The tiny judge ({student.engine}) beside the large one ({teacher}), held-out documents."
@@ -196,7 +192,9 @@ def judges(
     write_study(data_folder.path, "judge_rewards", figure, said)
     metadata = {
         "rewards": dg.MetadataValue.md(rewards_markdown(study)),
-        "rulings a second": dg.MetadataValue.md(pace_markdown(paces)),
+        "rulings a second": dg.MetadataValue.md(
+            markdown_table(("judge", "calls", "rulings a second"), paces)
+        ),
         "paper": PAPER_ROW,
         "figure": picture(figure.png),
     }

@@ -29,13 +29,12 @@ from decomposerl.judge.distillation import head_examples
 from decomposerl.judge.heads import HeadSettings
 from perf.pages import write_between_markers
 from resources.decomposer.rule_engine import questions_of
-from resources.judge.encoder import MINILM, Encoder
+from resources.judge.encoder import MINILM, Encoder, length_batches
 from resources.judge.rule_document import answering
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.tiny_judge import RULES
 from resources.store.parquet import write_parquet
-from resources.training.head_callbacks import Note
-from resources.training.judge_heads import HeadsRun, fit_head, head_logits, head_model
+from resources.training.judge_heads import HeadsRun, Note, fit_head, head_model
 from resources.verifier.evidence_match import feature_matrix
 from resources.verifier.lexical import VerifierWeights
 from studies.encoder_report import SCORED, results_of, section
@@ -58,6 +57,7 @@ from studies.verifier_data import (
 from studies.verifier_model import fit
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs/results/encoder_verifier.json"
+_PASS_TOKENS = 8_192
 _SCORES, _RECORD = "scores.parquet", "fold.json"
 _TRACES = 12
 """Held-back claims of a fold that are judged through a trace."""
@@ -126,9 +126,17 @@ def lexical_weights(train: pl.DataFrame) -> VerifierWeights:
 
 
 def log_odds(encoder: Encoder, model: Any, pairs: Pairs) -> Floats:  # noqa: ANN401 - peft's
-    """Log odds of "supported", shape (n,)."""
-    logits = head_logits(encoder, model, [(claim, evidence) for evidence, claim in pairs])
-    return np.asarray(logits[:, 1] - logits[:, 0], dtype=np.float64)
+    """Log odds of "supported", shape (n,), in bfloat16 on the processor."""
+    import torch
+
+    rows, _ = encoder.encoded([(claim, evidence) for evidence, claim in pairs])
+    odds = np.zeros(len(rows))
+    model.eval()
+    for batch in length_batches(rows, _PASS_TOKENS):
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+            logits = model(**encoder.padded([rows[row] for row in batch])).logits.float()
+        odds[batch] = (logits[:, 1] - logits[:, 0]).numpy()
+    return odds
 
 
 @dataclass(frozen=True)

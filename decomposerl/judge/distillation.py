@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 from pydantic import Field
 
+from decomposerl.errors import TrainingError
 from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.judge.heads import HEADS, Head, heads_of, texts_of
 from decomposerl.judge.plan import plan
@@ -102,16 +103,23 @@ def head_examples(examples: pl.DataFrame, head: Head, least: int) -> HeadExample
     """The selected examples of a head; with fewer than ``least`` of a class it is constant.
 
     Raises:
-        ValueError: there is no training example at all.
+        TrainingError: there is no training example at all, or no document for early stopping.
     """
     own = examples.filter(head=head.name)
     train, dev = (own.filter(pl.col("selected"), split=name) for name in ("train", "dev"))
     seen = own.filter(split="train")["label"].value_counts(sort=True)
     if seen.is_empty():
-        raise ValueError(f"there is no ruling for head '{head.name}'")
+        raise TrainingError(
+            f"there is no ruling for head '{head.name}': train a policy with all rewards first"
+        )
     classes = [train.filter(label=label) for label in head.classes]
     if min(one.height for one in classes) < least:
         return HeadExamples(train.clear(), dev, seen["label"][0])
+    if dev.is_empty():
+        raise TrainingError(
+            f"head '{head.name}' has no document for early stopping: raise dev_share of asset "
+            "judge_distillation, or train a policy on more claims"
+        )
     most = max(one.height for one in classes)
     balanced = pl.concat([one[[row % one.height for row in range(most)]] for one in classes])
     return HeadExamples(balanced, dev, "")

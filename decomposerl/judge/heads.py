@@ -44,6 +44,17 @@ class Head:
         """The class that a ruling states (``Ruling.text``)."""
         return ruling if self.task == "coverage" else ruling[self.place]
 
+    def class_named(self, name: str) -> str:
+        """The class that a published classifier calls ``no``, or ``LABEL_0`` by its place.
+
+        Raises:
+            KeyError: it has no such class.
+        """
+        word = name.lower().replace("_", "")
+        same = {"no": "0", "yes": "1", "notenoughinformation": "notenoughinfo"}
+        places = {f"label{place}": own for place, own in enumerate(self.classes)}
+        return (places | {own.lower(): own for own in self.classes})[same.get(word, word)]
+
 
 HEADS: tuple[Head, ...] = (
     *(Head(f"atomicity_{name}", "atomicity", place=i) for i, name in enumerate(CRITERIA)),
@@ -75,6 +86,18 @@ def texts_of(call: JudgeCall) -> tuple[str, str]:
             return call.question, call.claim
         case "coverage":
             return call.claim, "\n".join(" ".join(answer.split()) for answer in call.answers)
+
+
+def published_text(task: Task, text: str, context: str) -> str:
+    """The one text that the heads which the paper's authors published read of these two."""
+    question, _, answer = text.partition("\n")
+    forms: dict[Task, str] = {
+        "answerability": f"Document: {context}\nQuestion: {text}",
+        "atomicity": f"Claim: {context}\nQuestion: {text}",
+        "correctness": f"Document: {context}\nQuestion: {question}\nAnswer: {answer}",
+        "coverage": "\n- ".join((f"Claim: {text}\nAnswers:", *context.split("\n"))),
+    }
+    return forms[task]
 
 
 def ruling_of(labels: Sequence[str]) -> Ruling:

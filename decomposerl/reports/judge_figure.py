@@ -1,6 +1,5 @@
 """Tables and figure of the tiny judge: its heads beside the large judge, and its rewards."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -37,12 +36,6 @@ def agreement_markdown(agreement: pl.DataFrame) -> str:
 def rewards_markdown(study: pl.DataFrame) -> str:
     """A row per judged reward and the total: how the tiny judge changes it."""
     return _wide(study, "reward", _REWARD_METRICS, {"rollouts": "rollouts", "groups": "groups"})
-
-
-def pace_markdown(paces: Sequence[tuple[str, int, float]]) -> str:
-    """Rulings a second of each engine, from its name, calls and seconds."""
-    rows = [(name, calls, f"{calls / seconds:,.1f}") for name, calls, seconds in paces]
-    return markdown_table(("judge", "calls", "rulings a second"), rows)
 
 
 def judges_figure(agreement: pl.DataFrame, study: pl.DataFrame) -> Drawn:

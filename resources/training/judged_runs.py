@@ -1,44 +1,44 @@
-"""Rollouts of finished and unfinished training runs with the rulings of the judge that scored them.
+"""Rollouts of training runs with the rulings of the judge that scored them.
 
-Read from the logs in ``policy/<experiment>/`` and the run's own copies of its claims. They teach
-the tiny judge and are rewarded again by it.
+Read from the logs in ``policy/<experiment>/`` and the run's own copies of its claims, finished or
+not. They teach the tiny judge and measure it: agreement with its teacher, rewards, speed.
 """
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from decomposerl.errors import TrainingError
-from decomposerl.judge.call import Ruling
-from decomposerl.judge.plan import rulings_from_frame
+from decomposerl.evaluation.agreement import agreement, reward_agreement
+from decomposerl.judge.call import Judge, JudgeCall, Ruling
+from decomposerl.judge.heads import HEADS, Head
+from decomposerl.judge.plan import plan, rulings_from_frame
+from decomposerl.ports import Embedder
 from decomposerl.prompts.template import labels_of
+from decomposerl.rewards.composite import active_rewards
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.schemas import LABELS, Verdict
+from decomposerl.rewards.table import TOTAL
+from decomposerl.schemas import JUDGE_AGREEMENT, JUDGE_STUDY, LABELS, Verdict
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import TRAIN, Split
 from decomposerl.training.experiment import from_plain
+from resources.judge.replay import ReplayJudge
+from resources.judge.scoring import reward_rollouts
 from resources.judge.tiny_judge import ENGINE as TINY
+from resources.judge.tiny_judge import TinyJudge
 from resources.store.parquet import DataFolder
 from resources.training.rollout_log import read_log
 from resources.training.run_store import RunFolder, read_key
 
 SPLITS: tuple[Split, ...] = (TRAIN, "held_out_sampled", "held_out_greedy")
-_NO_RUN = "train a policy first, such as: decomposerl train tiny"
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedBatch:
-    """The rollouts of one step; ``Rollout.group`` is the claim's id."""
-
-    split: Split
-    step: int
-    rollouts: tuple[Rollout, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,15 @@ class JudgedRun:
     most_cycles: int
     labels: tuple[Verdict, ...] = LABELS
 
-    def batches(self, splits: Sequence[Split] = SPLITS) -> Iterator[LoggedBatch]:
-        """Every batch of these splits, by step."""
+    def batches(self, splits: Sequence[Split] = SPLITS) -> Iterator[tuple[int, list[Rollout]]]:
+        """Step and rollouts of every batch of these splits; ``Rollout.group`` is the claim's id."""
         evidence = _evidence(self.folder)
         for split in splits:
             log = read_log(self.folder, "rollouts", split)
             for (step,), rows in log.group_by("step", maintain_order=True):
-                rollouts = tuple(
-                    _rollout(row, evidence[row["group"]], self.labels)
-                    for row in rows.iter_rows(named=True)
-                )
-                yield LoggedBatch(split, int(str(step)), rollouts)
+                named = rows.iter_rows(named=True)
+                rollouts = [_rollout(row, evidence[row["group"]], self.labels) for row in named]
+                yield int(str(step)), rollouts
 
     def rulings(self) -> pl.DataFrame:
         """``call_key``, ``value``, ``failure`` and ``engine`` of all its judge calls."""
@@ -86,7 +84,10 @@ def judged_runs(data: DataFolder, names: Sequence[str] = ()) -> list[JudgedRun]:
     found = [_run(folders[name]) for name in chosen]
     runs = [one for one in found if _evidence(one.folder)]
     if not runs:
-        raise TrainingError(f"there is no training run in {data.path / 'policy'}: {_NO_RUN}")
+        raise TrainingError(
+            f"there is no training run in {data.path / 'policy'}: train a policy first, such as: "
+            "decomposerl train tiny"
+        )
     return runs
 
 
@@ -114,9 +115,86 @@ def rulings_of(runs: Sequence[JudgedRun], teacher: str) -> tuple[str, Mapping[st
     return exact[0], rulings_from_frame(own.unique("call_key", keep="first", maintain_order=True))
 
 
-def ruled_by(runs: Sequence[JudgedRun], engine: str) -> list[JudgedRun]:
-    """The runs that this judge scored: another judge's rulings cannot be replayed."""
-    return [run for run in runs if engine in run.rulings()["engine"]]
+def agreement_frame(examples: pl.DataFrame, judge: TinyJudge, seed: int) -> pl.DataFrame:
+    """``JUDGE_AGREEMENT`` over the test examples; a head without any has no row."""
+    rows: list[tuple[object, ...]] = []
+    for head in HEADS:
+        test = examples.filter(head=head.name, split="test")
+        if test.is_empty():
+            continue
+        before = judge.shortened
+        (given,) = judge.labels([head], test.select("text", "context").rows())
+        taught, learnt = (_codes(head, labels) for labels in (test["label"].to_list(), given))
+        documents = test["document"].to_list()
+        measured = agreement(taught, learnt, len(head.classes), documents, seed)
+        sizes = (test.height, len(set(documents)), judge.shortened - before)
+        engines = (judge.engine, test["teacher"][0])
+        rows += [(head.name, *astuple(one), *sizes, *engines) for one in measured]
+    return JUDGE_AGREEMENT.conform(pl.DataFrame(rows, schema=JUDGE_AGREEMENT.schema, orient="row"))
+
+
+def reward_frame(
+    runs: Sequence[JudgedRun],
+    known: tuple[str, Mapping[str, Ruling]],
+    judge: Judge,
+    embedder: Embedder,
+    claim_ids: Sequence[str],
+    seed: int,
+) -> pl.DataFrame:
+    """``JUDGE_STUDY`` over training rollouts of these claims; ``known``: as ``rulings_of`` gives.
+
+    Each run's rewards are computed twice, as that run computed them: with the recorded rulings and
+    with ``judge``. Judged rewards and the total; a value that either lacks is left out.
+    """
+    teacher, rulings = known
+    replay, chosen_ids = ReplayJudge(runs[0].folder, rulings), set(claim_ids)
+    rows: list[tuple[object, ...]] = []
+    for run in runs:
+        names = [one.name for one in active_rewards(run.rewards) if one.judged]
+        for step, batch in run.batches([TRAIN]):
+            chosen = [one for one in batch if one.group in chosen_ids]
+            if not chosen:
+                continue
+            first, second = (
+                reward_rollouts(chosen, one, embedder, run.rewards, run.most_cycles).rewards
+                for one in (replay, judge)
+            )
+            groups = [f"{run.folder.name}/{step}/{one.group}" for one in chosen]
+            for name in names:
+                both = ([one.value for one in side.results[name]] for side in (first, second))
+                rows += zip(groups, [name] * len(groups), *both, strict=True)
+            rows += zip(groups, [TOTAL] * len(groups), first.totals, second.totals, strict=True)
+    texts, numbers = ("group", "reward"), ("teacher", "student")
+    schema = dict.fromkeys(texts, pl.String()) | dict.fromkeys(numbers, pl.Float64())
+    rewards = pl.DataFrame(rows, schema, orient="row").drop_nulls()
+    found = [
+        (name, *astuple(one), of.height, of["group"].n_unique(), judge.engine, teacher)
+        for (name,), of in rewards.group_by("reward", maintain_order=True)
+        for one in reward_agreement(of, seed)
+    ]
+    return JUDGE_STUDY.conform(pl.DataFrame(found, schema=JUDGE_STUDY.schema, orient="row"))
+
+
+def calls_of(runs: Sequence[JudgedRun], claim_ids: Sequence[str], most: int) -> list[JudgeCall]:
+    """The first ``most`` distinct judge calls on training rollouts of these claims."""
+    known, calls = set(claim_ids), dict[JudgeCall, None]()
+    for _, batch in (batch for run in runs for batch in run.batches([TRAIN])):
+        calls |= dict.fromkeys(plan([r for r in batch if r.group in known]).calls)
+        if len(calls) >= most:
+            break
+    return list(calls)[:most]
+
+
+def pace(judge: Judge, calls: Sequence[JudgeCall]) -> tuple[str, int, str]:
+    """Engine, number of calls, and calls a second after one that loads what the judge needs."""
+    judge.judge(calls[:1])
+    started = time.perf_counter()
+    judge.judge(calls)
+    return judge.engine, len(calls), f"{len(calls) / (time.perf_counter() - started):,.1f}"
+
+
+def _codes(head: Head, labels: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array([head.classes.index(label) for label in labels], np.int64)
 
 
 def _run(folder: Path) -> JudgedRun:

@@ -1,7 +1,6 @@
 """Rulings that a word decides, heads trained on them, and a training run that stored them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -14,14 +13,15 @@ from decomposerl.judge.distillation import (
     judge_examples,
     ruled_calls,
 )
-from decomposerl.judge.heads import HeadSettings
+from decomposerl.judge.heads import HeadSettings, heads_of
 from decomposerl.judge.plan import plan
+from decomposerl.schemas import LABELS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.experiment import Experiment, plain_values
 from plain_rows import plain, table_of
 from resources.store.parquet import write_parquet
-from resources.training.judge_heads import HeadsRun, train_heads
+from resources.training.judge_heads import HeadsRun
 
 KEY = "cd" * 8
 QUICK = HeadSettings(
@@ -37,14 +37,18 @@ class WordJudge:
 
     def judge(self, calls: list[JudgeCall]) -> list[Ruling]:
         """One ruling per call."""
-        return [Ruling.from_text(_said(call)) for call in calls]
+        return [Ruling.from_text(self._said(call)) for call in calls]
 
-
-def _said(call: JudgeCall) -> str:
-    short = call.claim if call.task == "coverage" else " ".join((call.question, *call.answers))
-    if call.task == "coverage":
-        return "Supported" if "cat" in short else "Refuted" if "dog" in short else "NotEnoughInfo"
-    return ("1" if "cat" in short else "0") * (5 if call.task == "atomicity" else 1)
+    def _said(self, call: JudgeCall) -> str:
+        if call.task == "coverage":
+            said = (
+                word
+                for word, thing in zip(LABELS, ("cat", "dog"), strict=True)
+                if thing in call.claim
+            )
+            return next(said, "NotEnoughInfo")
+        named = "cat" in " ".join((call.question, *call.answers))
+        return str(int(named)) * len(heads_of(call.task))
 
 
 def rollouts(claims: int = 48, each: int = 2) -> list[Rollout]:
@@ -55,24 +59,18 @@ def rollouts(claims: int = 48, each: int = 2) -> list[Rollout]:
         thing, asked = ("cat dog mat".split()[(group + step) % 3] for step in (0, of))
         text = (
             f"<question>the {asked} sat on a mat {number}?</question><answer>the {asked} ran"
-            f"</answer><verification>{('Supported', 'Refuted')[of % 2]}</verification>"
+            f"</answer><verification>{LABELS[of % 2]}</verification>"
         )
-        claim, evidence = (
-            f"the {thing} was born in {group}",
-            f"a mat was won. a mat ran to {group}.",
-        )
-        label = ("Supported", "Refuted")[group % 2]
-        made.append(
-            Rollout(f"c{group}", of, claim, evidence, parse_trace(text), label, 1)  # type: ignore[arg-type]
-        )
+        told = (f"the {thing} was born in {group}", f"a mat was won. a mat ran to {group}.")
+        made.append(Rollout(f"c{group}", of, *told, parse_trace(text), LABELS[group % 2], 1))
     return made
 
 
 def ruled(judge: Judge, made: list[Rollout]) -> list[RuledCall]:
     """Their calls with the judge's rulings."""
     calls = plan(made).calls
-    rulings = dict(zip((one.key for one in calls), judge.judge(list(calls)), strict=True))
-    return list(ruled_calls(made, rulings))
+    rulings = zip((one.key for one in calls), judge.judge(list(calls)), strict=True)
+    return list(ruled_calls(made, dict(rulings)))
 
 
 def examples() -> pl.DataFrame:
@@ -91,13 +89,6 @@ def heads_run(folder: Path, encoder: str, **settings: object) -> HeadsRun:
         encoder=encoder,
         settings=QUICK.model_copy(update=settings),
     )
-
-
-def trained_heads(folder: Path, encoder: str, note: Callable[[str], None] = str) -> Path:
-    """The folder of heads trained on the word judge's rulings."""
-    run = heads_run(folder, encoder)
-    train_heads(run, note)
-    return run.folder
 
 
 def write_run(data: Path, judge: Judge, made: list[Rollout], recipe: Experiment) -> Path:
