@@ -2,9 +2,8 @@
 
 Its tensors have a device of their own, so torch itself refuses ``numpy`` and ``__array__``. An
 operation runs on the processor if all its tensors are on the device; a copy and an index may
-come from the host, as on CUDA. What is not listed does not exist. Torch has one such device a
-process, and other libraries would use it: so the searches on it are a program of their own,
-which prints how often each operation ran and the bytes that were copied.
+come from the host, as on CUDA. What is not listed does not exist. Other libraries of a process
+would use the device: so this is a program, which prints how often each operation ran.
 """
 
 import json
@@ -16,12 +15,8 @@ import numpy as np
 import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
+from decomposerl.kernels import cosine_parts
 from decomposerl.kernels.cosine_filter import best_cross_cosine, cosine_pairs, keep_first_cosine
-from decomposerl.kernels.cosine_parts import (
-    VectorBlocks,
-    best_cross_in_blocks,
-    keep_first_in_blocks,
-)
 from decomposerl.ports import Tasks
 from fakes import MemoryArrays, ShuffledMapper
 from perf.inputs import clustered_vectors
@@ -65,10 +60,6 @@ def _kernel(name: str) -> Callable[..., Any]:
     return run
 
 
-def _empty(size: list[int], *, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
-    return _on_device(torch.empty(size, dtype=dtype))
-
-
 def _copy_from(source: torch.Tensor, target: torch.Tensor, _: object = None) -> torch.Tensor:
     where = "copy" if isinstance(source, DeviceTensor) else "to device"
     SEEN.update({where: 1, f"bytes {where}": source.nbytes})
@@ -76,12 +67,10 @@ def _copy_from(source: torch.Tensor, target: torch.Tensor, _: object = None) -> 
     return target
 
 
-def _to_copy(source: torch.Tensor, **how: Any) -> torch.Tensor:  # noqa: ANN401 - as torch's
+def _to_copy(source: torch.Tensor, **how: Any) -> Any:  # noqa: ANN401 - as torch's
     to_host = how.get("device") == torch.device("cpu")
     where = "to host" if to_host else "copy" if isinstance(source, DeviceTensor) else "to device"
-    numbers: torch.Tensor = _read(source, from_host=True).to(
-        how.get("dtype") or source.dtype, copy=True
-    )
+    numbers = _read(source, from_host=True).to(how.get("dtype") or source.dtype, copy=True)
     SEEN.update({where: 1, f"bytes {where}": numbers.nbytes})
     return numbers if to_host else _on_device(numbers)
 
@@ -93,15 +82,16 @@ def _mm_wide(left: torch.Tensor, right: torch.Tensor, out_dtype: torch.dtype) ->
 
 def searches(device: str) -> list[np.ndarray]:
     """What every search finds: both sides of a block, several blocks, copies and ties."""
-    vectors, others = clustered_vectors(5_000, 48), clustered_vectors(900, 48)
-    vectors[4_500:], others[::7] = vectors[100:600], vectors[:1]
+    vectors, others = clustered_vectors(9_000, 48), clustered_vectors(900, 48)
+    vectors[8_500:], others[::7] = vectors[100:600], vectors[:1]
     tasks = Tasks(ShuffledMapper(1), MemoryArrays(), threads=2)
-    parts = VectorBlocks.write(tasks.arrays, "vectors", [vectors[:1_500], vectors[1_500:]])
+    halves = [vectors[:1_500], vectors[1_500:]]
+    parts = cosine_parts.VectorBlocks.write(tasks.arrays, "vectors", halves)
     matches = [
         keep_first_cosine(vectors, 0.7, device=device, threads=2),
-        keep_first_in_blocks(parts, 0.7, tasks, device=device),
+        cosine_parts.keep_first_in_blocks(parts, 0.7, tasks, device=device),
         best_cross_cosine(others, vectors, 0.6, device=device, threads=2),
-        best_cross_in_blocks([others], parts, 0.6, tasks, device=device),
+        cosine_parts.best_cross_in_blocks([others], parts, 0.6, tasks, device=device),
     ]
     pairs = cosine_pairs(vectors, 0.8, device=device, threads=2)
     found = [column for match in matches for column in (match.matched, match.similarity)]
@@ -112,7 +102,7 @@ if __name__ == "__main__":
     _setup_privateuseone_for_python_backend(STAND_IN)
     library = torch.library.Library("aten", "IMPL")
     kernels = {name: _kernel(name) for name in _OPERATIONS.split()} | {
-        "empty.memory_format": _empty,
+        "empty.memory_format": lambda size, dtype, **_: _on_device(torch.empty(size, dtype=dtype)),
         "_copy_from": _copy_from,
         "_to_copy": _to_copy,
         "mm.dtype": _mm_wide,

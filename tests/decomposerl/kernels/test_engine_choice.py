@@ -82,10 +82,6 @@ def chosen(
         return engine_choice.choose_engine([*entrants], pool, pool, 0.7, team).name
 
 
-def search_seconds(pace: float, rows: int = ROWS, threads: int = 2) -> float:
-    return rows**2 / 2 / pace / threads
-
-
 @LAW
 @given(
     others=st.lists(st.sampled_from((1e-3, 0.01, 0.03, 0.15, 0.5, 0.9, 1.5, 4.0)), max_size=3),
@@ -100,13 +96,15 @@ def test_a_trial_costs_a_small_share_of_the_search(others: list[float], rows: in
     fastest = max(entrant.pace for entrant in entrants)
     assert fastest == next(entrant.pace for entrant in entrants if entrant.name == best)
     spent = sum(entrant.trial for entrant in entrants)
-    assert spent <= 0.05 * search_seconds(fastest, rows, threads)
+    assert spent <= 0.05 * rows**2 / 2 / fastest / threads
 
 
 def test_engines_without_a_product_wrong_ones_and_coarse_clocks_are_borne():
     """Single precision does the work of others; a clock that stands still decides nothing."""
     fine = Paced(2e7)
     assert fine.name == chosen([fine, Missing(9e7), Wrong(9e7)])
+    with pytest.raises(EngineError, match="exceed their error bound"):
+        chosen([Wrong(9e7)])
     entrants = [Paced(np.inf), Paced(np.inf)]
     assert chosen(entrants) in {entrant.name for entrant in entrants}
 
@@ -301,17 +299,6 @@ def test_an_engine_that_breaks_its_bound_is_found_out():
     np.testing.assert_allclose(1, np.linalg.norm(hostile_rows(64), axis=1), atol=1e-6)
 
 
-def test_an_unsound_engine_is_not_chosen_and_not_forced():
-    """It is passed over where others are on offer, refused where it was asked for."""
-    vectors = rows_of("normal", 10, 64, 0)
-    broken, fine = Saturating(), Products()
-    broken.name = "saturating"
-    with Team(1) as team:
-        assert fine is engine_choice.choose_engine([broken, fine], vectors, vectors, 0.7, team)
-        with pytest.raises(EngineError, match="saturating"):
-            engine_choice.choose_engine([broken], vectors, vectors, 0.7, team)
-
-
 def test_a_device_whose_tensors_are_no_arrays_gives_the_same_bits_in_few_copies():
     """As on CUDA: one copy back and one compaction per product, none row by row."""
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -319,10 +306,8 @@ def test_a_device_whose_tensors_are_no_arrays_gives_the_same_bits_in_few_copies(
     done = subprocess.run(program, capture_output=True, check=False, env=where, text=True)
     assert (0, "") == (done.returncode, done.stderr)
     seen = json.loads(done.stdout)
-    tiles = seen["nonzero"]
-    engines = 9  # a search each; those in blocks are several
-    assert tiles <= seen["to host"] <= tiles + 2 * engines
-    assert seen["ge.Scalar"] == seen["stack"] == tiles <= seen["mm"]
+    engines = 9  # each is tried twice; a search in blocks has several
+    assert seen["to host"] - 2 * engines <= seen["nonzero"] == seen["stack"] <= seen["mm"]
 
 
 def test_a_device_that_is_not_there_is_refused():
