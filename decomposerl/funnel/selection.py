@@ -16,7 +16,7 @@ from decomposerl.funnel.settings import SelectionSettings
 from decomposerl.kernels.cosine_filter import unit_rows
 from decomposerl.kernels.cosine_parts import VectorBlocks
 from decomposerl.kernels.greedi import greedi
-from decomposerl.kernels.selectors import Rows, Selection, select_each, selection_of
+from decomposerl.kernels.selectors import Rows, Selection, select_each
 from decomposerl.ports import Embedder, Tasks
 from decomposerl.schemas import SELECTION_CELLS
 
@@ -138,7 +138,7 @@ def _cell(
         parts = -(-len(claims) // settings.exact_cell)
         greedy, ratio = greedi(blocks, k, parts, tasks, seed=settings.seed)
         blocks.remove()
-        return selection_of(greedy), ratio
+        return greedy, ratio
     vectors = np.concatenate(list(embedded(claims, settings, embedder)))
     whole = [(np.arange(len(vectors)), k)]
     how = settings.selector, settings.seed

@@ -126,11 +126,7 @@ def _near_in(index: Any, blocks: VectorBlocks, vectors: Vectors, threshold: floa
     _, near = index.search(vectors, NEAREST)
     rows, columns = np.nonzero(near >= 0)
     others, number = np.unique(near[rows, columns], return_inverse=True)
-    sides = []
-    for side in (vectors, blocks.take(others)):
-        squares = np.empty(len(side))
-        squared_lengths(side, squares)
-        sides.append((side, squares))
+    sides = [(side, squared_lengths(side)) for side in (vectors, blocks.take(others))]
     cosines = pair_cosines(sides[0], rows, sides[1], number)
     near_rows = np.flatnonzero(cosines >= threshold)
     order = near_rows[np.lexsort((number[near_rows], -cosines[near_rows], rows[near_rows]))]

@@ -7,6 +7,7 @@ Every pair that a product cannot rule out is computed in double precision in one
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,9 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError
 from decomposerl.kernels.matches import Matches
-from decomposerl.kernels.products import Encoded, Floats, Hits, Picked, Products
+from decomposerl.kernels.products import Doubles, Encoded, Floats, Hits, Products
 from decomposerl.kernels.threads import Team
 
-Doubles = NDArray[np.float64]
 Rows = NDArray[np.int64]
 BestRows = tuple[Rows, Rows, Doubles]
 """Row numbers in the left slice, their best right rows, cosines."""
@@ -25,7 +25,6 @@ PairColumns = tuple[Rows, Rows, Doubles]
 """Earlier rows, later rows, cosines."""
 
 ENCODED_AT_A_TIME = 512
-PARTS_OF_A_BLOCK = 4
 TILES_AT_A_TIME = 16
 
 
@@ -45,7 +44,7 @@ class Side:
         squares, encoded = np.empty(len(vectors)), engine.room(vectors)
 
         def encode(rows: slice) -> None:
-            squared_lengths(vectors[rows], squares[rows])
+            squares[rows] = squared_lengths(vectors[rows])
             engine.encode(vectors[rows], squares[rows], encoded.take(rows))
 
         team.run(partial(encode, rows) for rows in row_slices(0, len(vectors), ENCODED_AT_A_TIME))
@@ -57,15 +56,21 @@ class Side:
 
 
 def best_of_tile(
-    engine: Products, sides: tuple[Side, Side], rows: tuple[slice, Picked], threshold: float
+    engine: Products,
+    sides: tuple[Side, Side],
+    rows: slice,
+    others: tuple[Rows, Encoded],
+    threshold: float,
 ) -> BestRows:
-    """Per left row its best right row at or above ``threshold``, among some rows of each side."""
+    """Per left row of ``rows`` its best right row at or above ``threshold`` among ``others``.
+
+    These are numbers of right rows and their encoding.
+    """
     from decomposerl.kernels.cosine_loops import best_of_hits
 
-    (left, right), (some, others) = sides, rows
-    hits = engine.near(left.encoded.take(some), right.encoded.take(others), threshold)
-    numbers = np.arange(len(right.vectors))[others] if isinstance(others, slice) else others
-    best: BestRows = best_of_hits(hits, left.exact(some), right.exact(), numbers, threshold)
+    (left, right), (numbers, encoded) = sides, others
+    hits = engine.near(left.encoded.take(rows), encoded, threshold)
+    best: BestRows = best_of_hits(hits, left.exact(rows), right.exact(), numbers, threshold)
     return best
 
 
@@ -76,35 +81,81 @@ def keep_first(
 
     A row that ``given`` has a match for is not kept; the match stays unless a nearer row is kept.
     """
-    from decomposerl.kernels.cosine_loops import keep_in_block
-
     matches = Matches.none(len(side.vectors), f"cosine_{engine.name}")
     if given is not None:
         matches.matched[:], matches.similarity[:] = given.matched, given.similarity
-    kept, count = np.empty(len(side.vectors), np.int64), 0
-    for block in row_slices(0, len(side.vectors), engine.block):
-        parts = list(row_slices(block.start, block.stop, engine.block // PARTS_OF_A_BLOCK))
-        tasks: list[Callable[[], Any]] = [
-            partial(_hits_within, engine, side, block, part, threshold) for part in parts
-        ]
-        tasks += [
-            partial(best_of_tile, engine, (side, side), (block, kept[tile]), threshold)
-            for tile in row_slices(0, count, engine.tile)
-        ]
-        results = team.run(tasks)
-        # Sequential from here: which rows of the block stay depends on each other.
-        for result in results[len(parts) :]:
-            _record(matches, block.start, result)
-        hits = results[: len(parts)]
-        rows, columns, most = (np.concatenate(column) for column in zip(*hits, strict=True))
-        matched, similarity = matches.matched[block], matches.similarity[block]
-        keep_in_block(
-            (rows, columns, most), side.exact(block), threshold, matched, similarity, block.start
-        )
-        fresh = block.start + np.flatnonzero(matched < 0)
-        kept[count : count + len(fresh)] = fresh
-        count += len(fresh)
+    search = _KeepFirst(side, threshold, engine, matches)
+    # Which rows of a block stay depends on each other, so one worker decides. Meanwhile the others
+    # compare the next block with the rows that are kept already.
+    compared, early = 0, list[BestRows]()
+    blocks = [*row_slices(0, len(side.vectors), engine.block)]
+    for block, following in zip_longest(blocks, blocks[1:], fillvalue=slice(0, 0)):
+        for best in early:
+            _record(matches, block.start, best)
+        late = search.against_kept(block, compared)
+        results = team.run([*late, *search.within(block)])
+        for best in results[: len(late)]:
+            _record(matches, block.start, best)
+        compared = search.count
+        decide: Callable[[], Any] = partial(search.decide, block, results[len(late) :])
+        _, *early = team.run([decide, *search.against_kept(following, 0)])
     return matches
+
+
+class _KeepFirst:
+    """The state of a keep-first search: the rows kept so far, in order, and the matches."""
+
+    def __init__(self, side: Side, threshold: float, engine: Products, matches: Matches) -> None:
+        self.side, self.threshold, self.engine, self.matches = side, threshold, engine, matches
+        self.kept, self.count = np.empty(len(side.vectors), np.int64), 0
+        # A device has the kept rows side by side; elsewhere a copy of all would double the memory.
+        self.held = engine.room(side.vectors) if engine.on_device else None
+
+    def against_kept(self, block: slice, first: int) -> list[Callable[[], Any]]:
+        """Tasks that compare a block with the rows kept so far, from the ``first`` of them on."""
+        return [
+            partial(self._best_kept, block, tile)
+            for tile in row_slices(first, self.count, self.engine.tile)
+            if block.stop
+        ]
+
+    def within(self, block: slice) -> list[Callable[[], Hits]]:
+        """Tasks that find pairs in a block whose earlier row has no match so far."""
+        # Not those of other rows: they remove nothing, and copies would have a square of pairs.
+        rows = block.start + np.flatnonzero(self.matches.matched[block] < 0)
+        size = -(-(block.stop - block.start) // self.engine.parts)
+        return [
+            partial(self._hits_within, block, rows[part]) for part in row_slices(0, len(rows), size)
+        ]
+
+    def decide(self, block: slice, hits: list[Hits]) -> None:
+        """Keep the rows of a block that are near no kept row, and match the others."""
+        from decomposerl.kernels.cosine_loops import keep_in_block
+
+        matched, similarity = self.matches.matched[block], self.matches.similarity[block]
+        exact = self.side.exact(block)
+        for part in hits:
+            keep_in_block(part, exact, self.threshold, matched, similarity, block.start)
+        fresh = block.start + np.flatnonzero(matched < 0)
+        added = slice(self.count, self.count + len(fresh))
+        self.kept[added] = fresh
+        if self.held is not None:
+            new, held = self.side.encoded.take(fresh), self.held.take(added)
+            held.codes[:], held.scales[:], held.errors[:] = new.codes, new.scales, new.errors
+        self.count = added.stop
+
+    def _best_kept(self, block: slice, tile: slice) -> BestRows:
+        rows, side = self.kept[tile], self.side
+        encoded = side.encoded.take(rows) if self.held is None else self.held.take(tile)
+        return best_of_tile(self.engine, (side, side), block, (rows, encoded), self.threshold)
+
+    def _hits_within(self, block: slice, rows: Rows) -> Hits:
+        """Pairs of one of these rows and a row of its block, numbered within the block."""
+        others = slice(int(rows[0]), block.stop)
+        coded = self.side.encoded
+        left, right, most = self.engine.near(coded.take(rows), coded.take(others), self.threshold)
+        numbers = (rows - block.start).astype(np.int32)
+        return numbers[left], right + np.int32(others.start - block.start), most
 
 
 def best_across(
@@ -116,13 +167,14 @@ def best_across(
     for chunk in row_slices(0, len(others), engine.tile * TILES_AT_A_TIME):
         right = Side.of(others[chunk], engine, team)
         distinct = _first_copies(right)
+        encoded = right.encoded.take(distinct)
         tiles = [
-            (block, distinct[tile])
+            (block, (distinct[tile], encoded.take(tile)))
             for tile in row_slices(0, len(distinct), engine.tile)
             for block in blocks
         ]
         results = team.run(
-            partial(best_of_tile, engine, (left, right), tile, threshold) for tile in tiles
+            partial(best_of_tile, engine, (left, right), *tile, threshold) for tile in tiles
         )
         for (block, _), (rows, matched, cosines) in zip(tiles, results, strict=True):
             _record(matches, block.start, (rows, chunk.start + matched, cosines))
@@ -169,14 +221,6 @@ def row_slices(first: int, last: int, size: int) -> Iterator[slice]:
     """``first`` to ``last`` in slices of at most ``size``."""
     for start in range(first, last, size):
         yield slice(start, min(start + size, last))
-
-
-def _hits_within(engine: Products, side: Side, block: slice, part: slice, threshold: float) -> Hits:
-    """Pairs of a row in ``part`` and one in the rest of its block, numbered within the block."""
-    rest = slice(part.start, block.stop)
-    rows, columns, most = engine.near(side.encoded.take(part), side.encoded.take(rest), threshold)
-    offset = np.int32(part.start - block.start)
-    return rows + offset, columns + offset, most
 
 
 def _record(matches: Matches, start: int, best: BestRows) -> None:

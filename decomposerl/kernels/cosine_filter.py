@@ -31,12 +31,14 @@ def unit_rows(vectors: Vectors, rows: int) -> Vectors:
         EngineError: wrong number of rows, a value that is not finite, or a row whose length
             is further from 1.
     """
+    from decomposerl.kernels.cosine_loops import squared_lengths
+
     checked = np.ascontiguousarray(vectors, dtype=np.float32)
     if checked.ndim != 2 or len(checked) != rows:  # noqa: PLR2004 - rows and dimensions
         raise EngineError(
             f"embedder: expected {rows} vectors, got an array of shape {checked.shape}"
         )
-    lengths = np.sqrt(_squared_lengths(checked))
+    lengths = np.sqrt(squared_lengths(checked))
     wrong = ~(np.abs(lengths - 1) <= WRONG_LENGTH)  # true for NaN as well
     if wrong.any():
         first = int(np.argmax(wrong))
@@ -117,11 +119,3 @@ def cosine_pairs(
         engine = choose_engine(candidates, vectors, vectors, floor, team)
         side = Side.of(vectors, engine, team)
         return Pairs(*all_pairs(side, floor, engine, team, most), COSINE)
-
-
-def _squared_lengths(vectors: Vectors) -> NDArray[np.float64]:
-    from decomposerl.kernels.cosine_loops import squared_lengths
-
-    squares = np.empty(len(vectors))
-    squared_lengths(vectors, squares)
-    return squares

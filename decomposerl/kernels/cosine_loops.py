@@ -52,11 +52,12 @@ def dot(left: NDArray[np.floating], right: NDArray[np.floating], lanes: Doubles)
 
 
 @compiled
-def squared_lengths(vectors: Vectors, squares: Doubles) -> None:
-    """Write the squared length of each row."""
-    lanes = np.empty(LANES)
+def squared_lengths(vectors: Vectors) -> Doubles:
+    """The squared length of each row."""
+    lanes, squares = np.empty(LANES), np.empty(len(vectors))
     for row in range(len(vectors)):
         squares[row] = dot(vectors[row], vectors[row], lanes)
+    return squares
 
 
 @internal

@@ -9,17 +9,19 @@
 The choice affects only the time of a search, never its result. Nothing is stored on disk.
 """
 
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.kernels.cosine_blocks import Side
-from decomposerl.kernels.products import Floats, Products, is_sound, seconds
+from decomposerl.kernels.products import Floats, Products, is_sound
 from decomposerl.kernels.threads import Team
 
 Precision = Literal["auto", "int8", "bf16", "f32"]
+Result = TypeVar("Result")
 
 LARGE_WORK = 3e11  # multiplications from which trying out engines is worth its time
 SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4, 3 / 16, 1 / 8, 1 / 16)
@@ -46,7 +48,9 @@ def candidate_engines(
         EngineError: there is no such device.
     """
     auto = precision == "auto"
-    low = _low_precisions(left, right) if auto else [precision]
+    low: list[str] = [] if auto else [precision]
+    if auto and _is_large(left, right) and find_spec("torch"):
+        low = supported_precisions(processor_units())
     if device == "cpu" and (precision == "f32" or not low):
         return [Products()]
     from decomposerl.kernels.torch_products import Bf16Products, DeviceProducts, Int8Products
@@ -65,13 +69,13 @@ def choose_engine(
     """The engine, with its share of numbers, that is fastest on a sample of these rows.
 
     Only engines whose bound holds on this machine are tried. A trial includes the exact
-    cosines of the pairs that it leaves open. Small searches have no trial.
+    cosines of the pairs that it leaves open. Small searches and devices have no trial.
 
     Raises:
         EngineError: the only candidate exceeds its error bound on this machine.
     """
     dimensions = left.shape[1]
-    if not _is_large(left, right):
+    if candidates[0].on_device or not _is_large(left, right):
         return _sound(candidates, dimensions)[0]
     rates = pair_seconds(candidates, dimensions)
     sound = _sound([engine for engine in candidates if engine.name in rates], dimensions)
@@ -119,14 +123,6 @@ def supported_precisions(available: frozenset[str]) -> list[str]:
     return [kind for kind, units in UNITS.items() if not available or units & available]
 
 
-def _low_precisions(left: Floats, right: Floats) -> list[str]:
-    return (
-        supported_precisions(processor_units())
-        if _is_large(left, right) and find_spec("torch")
-        else []
-    )
-
-
 def _product_seconds(engine: Products, rows: int, dimensions: int) -> float:
     """Seconds of a bare product of ``rows`` x ``rows``, infinite if there is none."""
     # Zeros, because encoding would have to be compiled first. The first call is not counted: a
@@ -137,8 +133,17 @@ def _product_seconds(engine: Products, rows: int, dimensions: int) -> float:
         engine.multiply(codes, codes)
     except RuntimeError:  # torch has no such product here
         return np.inf
-    taken = [seconds(engine, lambda: engine.multiply(codes, codes))[1] for _ in range(TRIALS)]
-    return max(min(taken), LEAST_S)
+    return max(_timed(engine, lambda: engine.multiply(codes, codes))[1], LEAST_S)
+
+
+def _timed(engine: Products, task: Callable[[], Result]) -> tuple[Result, float]:
+    """The result of ``task``, and the fewest seconds that it took by the engine's clock."""
+    taken = []
+    for _ in range(TRIALS):
+        start = engine.clock()
+        result = task()
+        taken.append(engine.clock() - start)
+    return result, min(taken)
 
 
 def _trial_rows(rates: list[float], spared_pairs: float) -> int:
@@ -158,19 +163,13 @@ def _cost(engine: Products, rows: tuple[Floats, Floats], threshold: float, team:
     from decomposerl.kernels.cosine_loops import pair_cosines
 
     left, right = (Side.of(some, engine, team) for some in rows)
-    timed = [
-        seconds(engine, lambda: engine.near(left.encoded, right.encoded, threshold))
-        for _ in range(TRIALS)
-    ]
-    open_left, open_right, _ = timed[0][0]
+    (open_left, open_right, _), spent = _timed(
+        engine, lambda: engine.near(left.encoded, right.encoded, threshold)
+    )
     some = slice(0, MOST_ROWS)
     pairs = open_left[some].astype(np.int64), open_right[some].astype(np.int64)
-    exact = [
-        seconds(engine, lambda: pair_cosines(left.exact(), pairs[0], right.exact(), pairs[1]))[1]
-        for _ in range(TRIALS)
-    ]
-    share_of_open = len(open_left) / max(len(pairs[0]), 1)
-    return min(spent for _, spent in timed) + min(exact) * share_of_open
+    _, exact = _timed(engine, lambda: pair_cosines(left.exact(), pairs[0], right.exact(), pairs[1]))
+    return spent + exact * len(open_left) / max(len(pairs[0]), 1)
 
 
 def _is_large(left: Floats, right: Floats) -> bool:
@@ -185,7 +184,7 @@ def _sound(candidates: list[Products], dimensions: int) -> list[Products]:
             _SOUND[tried] = type(engine) is Products or is_sound(engine, dimensions)
     sound_engines = [engine for engine in candidates if _SOUND[engine.name, dimensions]]
     if not sound_engines:
-        raise EngineError(f"{candidates[0].name} products exceed their error bound on this machine")
+        raise EngineError(f"{candidates[0].name} products fail or exceed their error bound here")
     return sound_engines
 
 

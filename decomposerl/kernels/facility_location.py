@@ -201,17 +201,22 @@ MATRIX_BYTES = 2 * 1024**3  # similarities in memory at a time: a cell of up to 
 
 
 class Greedy(NamedTuple):
-    """What the greedy picked.
+    """What a selector picked.
 
-    ``picks`` int64 (k,) in order of choice, ``gains`` float64 (k,) what each added,
-    ``evaluations`` the number of gains computed, ``cover`` (n,) each row's similarity to its
-    nearest pick, at least 0: f(S) is the sum of the gains and of the cover.
+    ``picks`` int64 (k,) are row numbers in order of choice, all different, ``gains`` float64
+    (k,) is what each added to f(S), ``evaluations`` the number of gains computed, ``cover`` (n,)
+    each row's similarity to its nearest pick, at least 0: f(S) is the sum of either.
     """
 
     picks: Rows
-    gains: NDArray[np.float64]
+    gains: Doubles
     evaluations: int
     cover: Floats
+
+    @property
+    def objective(self) -> float:
+        """f(S)."""
+        return float(self.gains.sum())
 
 
 def lazy_greedy(similarity: Floats, k: int) -> Greedy:
@@ -337,8 +342,6 @@ def _tile(part: Singles, matrix: Singles, first: int, other: int) -> None:
 
 
 def _listed(vectors: Singles, k: int, team: Team, list_bytes: int) -> Greedy:
-    from decomposerl.kernels.facility_location import ListedCell
-
     k = min(k, len(vectors))
     picks, gains = np.empty(k, np.int64), np.empty(k)
     cell = ListedCell(vectors, team, list_bytes)

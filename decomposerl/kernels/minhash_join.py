@@ -5,9 +5,8 @@
 can miss a pair but never reports a wrong one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ SEED = 1  # of the permutations: the same claims always give the same candidates
 WANTED_RECALL = 0.99
 ROWS_A_TASK = 16_384
 BUCKET_ROWS = 64  # more would make a template with many claims quadratic
-Similarity = Callable[[int, int], float]
 
 
 def minhash_duplicates(
@@ -32,10 +30,7 @@ def minhash_duplicates(
     if the index returns any kept row; ``similarity`` is the Jaccard estimated from
     ``num_perm`` permutations and may be below the threshold.
     """
-    exact_threshold(threshold)
-    signatures = _signatures(_sets(texts, shingle), num_perm)
-    index, engine = _plain_index(threshold, num_perm, shingle)
-    return _keep_first(index, signatures, lambda i, j: signatures[i].jaccard(signatures[j]), engine)
+    return _plain(texts, None, threshold, num_perm, shingle)
 
 
 def verified_duplicates(
@@ -59,18 +54,8 @@ def minhash_matches(
     shingle: Shingle = "word",
 ) -> Matches:
     """Per left text the nearest of the right texts that datasketch's index returns."""
-    exact_threshold(threshold)
-    signatures = _signatures(_sets([*right, *left], shingle), num_perm)
-    index, engine = _plain_index(threshold, num_perm, shingle)
-    for row, signature in enumerate(signatures[: len(right)]):
-        index.insert(row, signature)
-    matches = Matches.none(len(left), engine)
-    for row, signature in enumerate(signatures[len(right) :]):
-        near = [(-signature.jaccard(signatures[i]), i) for i in index.query(signature)]
-        if near:
-            score, matches.matched[row] = min(near)
-            matches.similarity[row] = -score
-    return matches
+    both = _plain([*right, *left], len(right), threshold, num_perm, shingle)
+    return Matches(both.matched[len(right) :], both.similarity[len(right) :], both.engine)
 
 
 def verified_matches(
@@ -172,37 +157,26 @@ def _share_numbers(buckets: NDArray[np.int32]) -> NDArray[np.int64]:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes))))
 
 
-def _sets(texts: Sequence[str], shingle: Shingle) -> list[frozenset[str]]:
-    return word_sets(texts) if shingle == "word" else shingle_sets(texts)
-
-
-def _plain_index(threshold: float, num_perm: int, shingle: Shingle) -> tuple[Any, str]:
-    """An empty index of datasketch, and the name of the engine that it makes."""
-    from datasketch import MinHashLSH
-
-    index = MinHashLSH(threshold=threshold, num_perm=num_perm)
-    return index, f"datasketch MinHashLSH ({shingle}, {index.b} bands of {index.r})"
-
-
-def _signatures(sets: Sequence[frozenset[str]], num_perm: int) -> list[Any]:
-    from datasketch import MinHash
-
-    encoded = ([word.encode("utf-8", "surrogatepass") for word in sorted(row)] for row in sets)
-    return list(MinHash.generator(encoded, num_perm=num_perm, seed=SEED))
-
-
-def _keep_first(
-    index: Any,  # noqa: ANN401 - datasketch has no types
-    signatures: Sequence[Any],
-    similarity: Similarity,
-    engine: str,
+def _plain(
+    texts: Sequence[str], indexed: int | None, threshold: float, num_perm: int, shingle: Shingle
 ) -> Matches:
+    """Match each row with the first ``indexed`` rows, or, if None, with the rows kept before it."""
+    from datasketch import MinHash, MinHashLSH
+
+    exact_threshold(threshold)
+    sets = word_sets(texts) if shingle == "word" else shingle_sets(texts)
+    encoded = ([word.encode("utf-8", "surrogatepass") for word in sorted(row)] for row in sets)
+    signatures = list(MinHash.generator(encoded, num_perm=num_perm, seed=SEED))
+    index = MinHashLSH(threshold=threshold, num_perm=num_perm)
+    engine = f"datasketch MinHashLSH ({shingle}, {index.b} bands of {index.r})"
     matches = Matches.none(len(signatures), engine)
     for row, signature in enumerate(signatures):
-        scored = [(-similarity(row, kept), kept) for kept in index.query(signature)]
-        if scored:
-            score, matches.matched[row] = min(scored)
+        others = index.query(signature) if row >= (indexed or 0) else []
+        if others:
+            score, matches.matched[row] = min(
+                (-signature.jaccard(signatures[i]), i) for i in others
+            )
             matches.similarity[row] = -score
-        else:
+        elif indexed is None or row < indexed:
             index.insert(row, signature)
     return matches

@@ -14,9 +14,9 @@ pairs below 0.7, a quarter most pairs below 0.9.
 
 import threading
 import time
-from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Hits = tuple[NDArray[np.int32], NDArray[np.int32], Doubles]
 Picked = slice | NDArray[np.int64]
-Result = TypeVar("Result")
 Codes = Any  # an array, or a tensor on a device
 
 SINGLE = 2.0**-24  # half the distance of neighbouring numbers, relative
@@ -59,6 +58,8 @@ class Products:
 
     name = "f32"
     block, tile = 1_024, 512
+    parts = 4  # tasks of the products within a block
+    on_device = False  # a device is not raced: small products say nothing of its large ones
     clock = staticmethod(time.thread_time)  # not disturbed by other programs
 
     def __init__(self, share: float = 1.0) -> None:
@@ -68,7 +69,9 @@ class Products:
 
     def of_share(self, share: float) -> "Products":
         """The same engine, with another share of the numbers."""
-        return type(self)(share)
+        narrower = copy(self)
+        narrower.share = share
+        return narrower
 
     def room(self, vectors: Floats) -> Encoded:
         """Room for as many encoded rows; ``encode`` fills it slice by slice."""
@@ -88,10 +91,14 @@ class Products:
         """Largest error of a product of ``used`` numbers, for any order of its sums."""
         return 1.01 * used * SINGLE
 
-    def multiply(self, left: Codes, right: Codes) -> NDArray[Any]:
+    def multiply(self, left: Codes, right: Codes) -> Codes:
         """Products of all pairs of codes; overwritten by the thread's next product."""
         out = self.space("products", (len(left), len(right)), np.float32)
         return np.matmul(left, right.T, out=out)
+
+    def on_host(self, products: Codes) -> NDArray[Any]:
+        """What ``multiply`` returned as an array in this machine's memory."""
+        return np.asarray(products)
 
     def near(self, left: Encoded, right: Encoded, threshold: float) -> Hits:
         """Left rows, right rows and upper bounds of the cosines that may reach ``threshold``.
@@ -126,28 +133,20 @@ class Products:
         return vectors[:, :used]
 
 
-def seconds(engine: Products, task: Callable[[], Result]) -> tuple[Result, float]:
-    """The result of ``task`` and the seconds it took by the engine's clock."""
-    start = engine.clock()
-    result = task()
-    return result, engine.clock() - start
-
-
 def is_sound(engine: Products, dimensions: int) -> bool:
     """Whether no product of hostile rows exceeds its error bound."""
     # Some processors saturate integer sums.
     from decomposerl.kernels.cosine_loops import squared_lengths
 
     vectors = hostile_rows(dimensions)
-    squares = np.empty(len(vectors))
-    squared_lengths(vectors, squares)
+    squares = squared_lengths(vectors)
     coded = engine.room(vectors)
     engine.encode(vectors, squares, coded)
     rounding = engine.rounding(coded.codes.shape[1])
     if not np.isfinite(rounding):
         return False
     try:
-        products = np.asarray(engine.multiply(coded.codes, coded.codes), np.float64)
+        products = engine.on_host(engine.multiply(coded.codes, coded.codes)).astype(np.float64)
     except RuntimeError:  # torch has no such product here
         return False
     scales, errors = coded.scales.astype(np.float64), coded.errors.astype(np.float64)

@@ -6,7 +6,6 @@ Every method reports the same f(S), so that they can be compared (paper, appendi
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Literal, get_args
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from decomposerl.errors import EngineError
 from decomposerl.extras import not_installed, require
 from decomposerl.kernels.facility_location import (
-    Floats,
     Greedy,
     cosine_matrix,
     coverage_gains,
@@ -33,24 +31,7 @@ APRICOT_ROWS = 32_768
 """Most rows in a cell for apricot: its matrix then takes 8 GiB."""
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
-Gains = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What a selector picked.
-
-    ``picks`` int64 (k,) are row numbers in order of choice, all different; ``gains``
-    float64 (k,) is what each added to f(S); ``objective`` is f(S); ``evaluations`` counts
-    the gains that were computed; ``cover`` (n,) is each row's cosine to the pick
-    nearest to it, 0 where that is negative.
-    """
-
-    picks: Rows
-    gains: Gains
-    objective: float
-    evaluations: int
-    cover: Floats
+Selection = Greedy  # every selector says what it picked as the greedy does
 
 
 def select_each(
@@ -79,8 +60,7 @@ def select_each(
     if method == "apricot":
         _require_apricot(max((len(rows) for rows, _ in cells), default=0))
     if method == "facility_location":
-        greedies = facility_locations(vectors, cells, threads=threads)
-        return [selection_of(greedy) for greedy in greedies]
+        return facility_locations(vectors, cells, threads=threads)
     # The longest task first, so that it does not end alone after all others.
     largest_first = sorted(range(len(cells)), key=lambda cell: -len(cells[cell][0]))
     tasks = [partial(_select_one, vectors, *cells[cell], method, seed) for cell in largest_first]
@@ -97,15 +77,6 @@ def missing_package(method: Method) -> str:
     return not_installed("apricot") if absent else ""
 
 
-def selection_of(greedy: Greedy) -> Selection:
-    """A greedy's result as a selection."""
-    return _selection(greedy.picks, greedy.gains, greedy.evaluations, greedy.cover)
-
-
-def _selection(picks: Rows, gains: Gains, evaluations: int, cover: Floats) -> Selection:
-    return Selection(picks, gains, float(gains.sum()), evaluations, cover)
-
-
 def _select_one(vectors: Vectors, rows: Rows, k: int, method: Method, seed: int) -> Selection:
     part, k = vectors[rows], min(k, len(rows))
     if method == "k_means":
@@ -117,7 +88,7 @@ def _select_one(vectors: Vectors, rows: Rows, k: int, method: Method, seed: int)
     else:
         picks = np.random.default_rng(seed).permutation(len(part))[:k].astype(np.int64)
     gains, cover = coverage_gains(part, picks)
-    return _selection(picks, gains, k, cover)
+    return Selection(picks, gains, k, cover)
 
 
 def _require_apricot(rows: int) -> None:

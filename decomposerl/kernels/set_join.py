@@ -187,13 +187,13 @@ def count_candidates(sets: PackedSets, threshold: float) -> int:
     A pair that shares several rare elements is counted once for each, and a removed row is
     counted though it is never indexed.
     """
-    postings = np.diff(_postings(sets, _prefixes(sets, threshold)))
+    postings = np.diff(_postings(sets, prefix_lengths(sets.sizes, threshold)))
     return int((postings * (postings - 1) // 2).sum())
 
 
 def count_candidates_of_kept(sets: PackedSets, threshold: float) -> int:
     """``count_candidates`` if only the first of equal rows is indexed, as the join does."""
-    prefixes = _prefixes(sets, threshold)
+    prefixes = prefix_lengths(sets.sizes, threshold)
     every = np.diff(_postings(sets, prefixes))
     distinct = np.diff(_postings(sets, np.where(_first_of_equals(sets), prefixes, 0)))
     copies = (every - distinct) * distinct
@@ -209,7 +209,7 @@ def _over_budget(sets: PackedSets, threshold: float, budget: int | None) -> bool
 
 def count_candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
     """Upper bound of the candidate pairs of the rows from ``indexed`` on with those before."""
-    prefixes = _prefixes(sets, threshold)
+    prefixes = prefix_lengths(sets.sizes, threshold)
     before = np.arange(len(prefixes)) < indexed
     left, right = (np.diff(_postings(sets, np.where(s, prefixes, 0))) for s in (~before, before))
     return int((left * right).sum())
@@ -244,7 +244,7 @@ def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) ->
     """Ready to be joined; the index has room for the first ``indexed`` rows (None: all)."""
     from decomposerl.kernels.set_join_loops import sign
 
-    prefixes = _prefixes(sets, threshold)
+    prefixes = prefix_lengths(sets.sizes, threshold)
     signatures = np.zeros(len(sets.sizes), np.uint64)
     sign(sets.tokens, sets.starts, signatures)
     joined = (sets.tokens, sets.starts, prefixes, signatures)
@@ -268,10 +268,6 @@ def _no_matches(rows: int) -> NDArray[np.int64]:
 def _unseen(rows: int) -> NDArray[np.int32]:
     """Scratch space of a loop: which row was last compared with each row."""
     return np.full(rows, -1, np.int32)
-
-
-def _prefixes(sets: PackedSets, threshold: float) -> NDArray[np.int32]:
-    return prefix_lengths(sets.sizes, threshold)
 
 
 def prefix_lengths(sizes: NDArray[np.int64], threshold: float) -> NDArray[np.int32]:

@@ -13,9 +13,8 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.text_scan import words
+from decomposerl.kernels.text_scan import composed, words
 from decomposerl.kernels.threads import Team
-from decomposerl.normal_form import normalised
 
 Array = TypeVar(
     "Array", NDArray[np.int32], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint8]
@@ -117,8 +116,7 @@ def row_starts(lengths: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int
 
 
 def _plain(text: str) -> str:
-    normal = text if text.isascii() else normalised("NFC", text)
-    return " ".join(normal.lower().replace(_SEPARATOR, " ").split())
+    return " ".join(composed(text).lower().replace(_SEPARATOR, " ").split())
 
 
 def _encoded(

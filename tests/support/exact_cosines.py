@@ -8,11 +8,9 @@ from decomposerl.kernels.cosine_loops import pair_cosines, squared_lengths
 
 def exact_cosines(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float64]:
     """Cosine of each pair of rows in double precision, shape (n,)."""
-    sides = []
-    for vectors in map(np.ascontiguousarray, (left, right)):
-        squares = np.empty(len(vectors))
-        squared_lengths(vectors, squares)
-        sides.append((vectors, squares))
+    sides = [
+        (vectors, squared_lengths(vectors)) for vectors in map(np.ascontiguousarray, (left, right))
+    ]
     rows = np.arange(len(left))
     cosines: NDArray[np.float64] = pair_cosines(sides[0], rows, sides[1], rows)
     return cosines

@@ -23,7 +23,6 @@ from decomposerl.kernels.cosine_parts import (
 )
 from decomposerl.kernels.engine_choice import Precision
 from decomposerl.kernels.matches import Matches
-from decomposerl.kernels.products import Products
 from decomposerl.ports import Tasks
 from exact_cosines import exact_cosines
 from fakes import MemoryArrays, ShuffledMapper
@@ -89,23 +88,6 @@ def test_no_precision_and_no_number_of_threads_changes_the_answer(
     assert f"cosine_{precision}" == found.engine
 
 
-def test_blocks_and_chunks_leave_no_seam():
-    """Rows in several blocks: every decision equals the definition on full products."""
-    vectors = clustered(Products.block * 3 + 17)
-    products = vectors.astype(np.float64) @ vectors.T.astype(np.float64)
-    kept: list[int] = []
-    for row in range(len(vectors)):
-        if not kept or products[row, kept].max() < 0.7:
-            kept.append(row)
-    found = keep_first_cosine(vectors, 0.7)
-    assert kept == np.flatnonzero(~found.is_matched).tolist()
-    removed = np.flatnonzero(found.is_matched)
-    best = [
-        max(kept, key=lambda i: (products[row, i], -i) if i < row else (-2, 0)) for row in removed
-    ]
-    assert best == found.matched[removed].tolist()
-
-
 @LAW
 @given(
     st.lists(st.lists(st.sampled_from((-1, 0, 1, 2)), min_size=3, max_size=3), max_size=20),
@@ -117,14 +99,6 @@ def test_ties_and_copies_go_to_the_lowest_kept_row(grid: list[list[int]], thresh
     vectors = unit(np.array(rows, float)) if rows else np.empty((0, 3), np.float32)
     matched, _ = brute_force(vectors, threshold)
     assert matched == keep_first_cosine(vectors, threshold).matched.tolist()
-
-
-def test_all_equal_rows_leave_the_first():
-    """Copies match row 0 with cosine 1, also at threshold 1."""
-    for rows in (0, 1, 65, 600):
-        found = keep_first_cosine(np.repeat(clustered(1), rows, axis=0), 1.0)
-        assert [-1, *[0] * rows][:rows] == found.matched.tolist()
-        assert [0.0, *[1.0] * rows][:rows] == found.similarity.tolist()
 
 
 def test_pairs_that_all_but_touch_the_threshold_are_decided_exactly():
@@ -146,15 +120,6 @@ def test_pairs_that_all_but_touch_the_threshold_are_decided_exactly():
         both = keep_first_cosine(np.concatenate([first, second]), threshold, precision=precision)
         np.testing.assert_array_equal(found.is_matched, both.is_matched[pairs:])
         np.testing.assert_array_equal(found.similarity, both.similarity[pairs:])
-
-
-@pytest.mark.parametrize("precision", ["f32", "int8", "bf16"])
-def test_rows_of_a_few_huge_numbers_are_judged_like_others(precision: Precision):
-    """Heavy tails widen the bound of low precision, never the answer."""
-    heavy = np.random.default_rng(8).standard_cauchy((150, 60)) ** 3
-    vectors = np.concatenate([unit(heavy), clustered(100, 60), unit(np.eye(60))])
-    matched, _ = brute_force(vectors, 0.6)
-    assert matched == keep_first_cosine(vectors, 0.6, precision=precision).matched.tolist()
 
 
 @LAW
@@ -274,16 +239,6 @@ def test_blocks_remove_the_rows_that_one_search_removes(
     assert same(keep_first_cosine(vectors, threshold, threads=1), found)
 
 
-@pytest.mark.parametrize("size", [70, 500, 5_000])
-def test_blocks_of_clustered_rows_leave_no_seam(size: int):
-    """2,000 rows of which a third are near another one."""
-    vectors, tasks = clustered_vectors(2_000, 96), tasks_in(3)
-    blocks = VectorBlocks.write(tasks.arrays, "vectors", split(vectors, size))
-    expected = keep_first_cosine(vectors, 0.7)
-    assert 300 < expected.is_matched.sum() < 1_900
-    assert same(expected, keep_first_in_blocks(blocks, 0.7, tasks))
-
-
 @LAW
 @given(coarse, coarse, st.sampled_from((0.3, 0.7, 1.0)), sizes, orders)
 def test_the_cross_search_in_blocks_is_one_search(
@@ -294,14 +249,6 @@ def test_the_cross_search_in_blocks_is_one_search(
     others = VectorBlocks.write(tasks.arrays, "right", split(right, 13 - size))
     found = best_cross_in_blocks(split(left, size), others, threshold, tasks)
     assert same(best_cross_cosine(left, right, threshold, threads=1), found)
-
-
-def test_rows_are_taken_in_the_order_asked_for():
-    """Across blocks, with repeats."""
-    vectors = clustered_vectors(20, 8)
-    blocks = VectorBlocks.write(MemoryArrays(), "vectors", split(vectors, 6))
-    rows = np.array([19, 0, 7, 7, 5])
-    assert np.array_equal(vectors[rows], blocks.take(rows))
 
 
 THRESHOLD = 0.7

@@ -1,11 +1,10 @@
 """The engine of a search: which are offered, and what trying them may cost."""
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
-from itertools import count, product
+from itertools import count
 
 import numpy as np
 import pytest
@@ -83,10 +82,6 @@ def chosen(
         return engine_choice.choose_engine([*entrants], pool, pool, 0.7, team).name
 
 
-def search_seconds(pace: float, rows: int = ROWS, threads: int = 2) -> float:
-    return rows**2 / 2 / pace / threads
-
-
 @LAW
 @given(
     others=st.lists(st.sampled_from((1e-3, 0.01, 0.03, 0.15, 0.5, 0.9, 1.5, 4.0)), max_size=3),
@@ -101,52 +96,17 @@ def test_a_trial_costs_a_small_share_of_the_search(others: list[float], rows: in
     fastest = max(entrant.pace for entrant in entrants)
     assert fastest == next(entrant.pace for entrant in entrants if entrant.name == best)
     spent = sum(entrant.trial for entrant in entrants)
-    assert spent <= 0.05 * search_seconds(fastest, rows, threads)
-
-
-def test_the_smallest_search_with_a_trial_bears_it_too():
-    """Long vectors, as few rows as are tried at all, two engines beside the first."""
-    for other, threads in product((1e-3, 0.03, 0.2, 0.8, 1.1, 4.0), (1, 2)):
-        entrants = [Paced(2e7), Paced(2e7 * other), Paced(1e7 * other)]
-        chosen(entrants, 10_000, threads, 3_072)
-        fastest = max(entrant.pace for entrant in entrants)
-        spent = sum(entrant.trial for entrant in entrants)
-        assert spent <= 0.05 * search_seconds(fastest, 10_000, threads), (other, threads)
-
-
-def test_a_hopeless_engine_leaves_after_its_first_products():
-    """Three of the smallest: no slower engine is encoded, checked or tried any further."""
-    least = min(engine_choice.RATE_ROWS)
-    for slower in (10, 30, 1_000):
-        fine, hopeless = Paced(2e7), Paced(2e7 / slower)
-        assert fine.name == chosen([fine, hopeless])
-        assert hopeless.spent <= 3 * least**2 / hopeless.pace * 1.001
-
-
-def test_the_race_is_run_once_a_process():
-    """A second search of as many dimensions knows which engines are slow."""
-    fine, slow = Paced(2e7), Paced(1e6)
-    chosen([fine, slow])
-    before = slow.spent
-    assert fine.name == chosen([fine, slow])
-    assert before == slow.spent
+    assert spent <= 0.05 * rows**2 / 2 / fastest / threads
 
 
 def test_engines_without_a_product_wrong_ones_and_coarse_clocks_are_borne():
     """Single precision does the work of others; a clock that stands still decides nothing."""
     fine = Paced(2e7)
     assert fine.name == chosen([fine, Missing(9e7), Wrong(9e7)])
+    with pytest.raises(EngineError, match="exceed their error bound"):
+        chosen([Wrong(9e7)])
     entrants = [Paced(np.inf), Paced(np.inf)]
     assert chosen(entrants) in {entrant.name for entrant in entrants}
-
-
-@pytest.mark.parametrize("kind", [Bf16Products, Int8Products, partial(DeviceProducts, "cpu")])
-def test_every_engine_can_be_raced_alone(kind: Callable[[], Products]):
-    """An engine that was asked for by name, or a device, has nobody to compare with."""
-    vectors = np.eye(8, dtype=np.float32)
-    pool = np.broadcast_to(vectors[:1], (200_000, 8))
-    with Team(1) as team:
-        assert kind().name == engine_choice.choose_engine([kind()], pool, pool, 0.9, team).name
 
 
 UNITS = {
@@ -223,7 +183,6 @@ ENGINES = [
     Bf16Products(),
     Bf16Products(0.1),
     DeviceTiles("cpu"),
-    DeviceTiles("cpu", 0.7),
 ]
 
 
@@ -271,7 +230,7 @@ def test_no_product_is_further_off_than_its_bound(
 ):
     """Measured error <= both rows' errors + the engine's own, for every pair of rows."""
     left, right = (side(rows_of(kind, 12, dimensions, seed), engine) for kind in kinds)
-    products = np.asarray(engine.multiply(left.encoded.codes, right.encoded.codes), np.float64)
+    products = engine.on_host(engine.multiply(left.encoded.codes, right.encoded.codes))
     scales = [s.encoded.scales.astype(np.float64) for s in (left, right)]
     x, y = (s.encoded.errors.astype(np.float64) for s in (left, right))
     off = np.abs(products * np.outer(*scales) - exact(left, right))
@@ -321,16 +280,6 @@ def test_engines_and_tiles_cannot_be_told_apart(
             np.testing.assert_array_equal(expected, found)
 
 
-def test_brain_floats_are_rounded_as_torch_does():
-    """Nearest, ties to even."""
-    import torch
-
-    vectors = rows_of("heavy", 50, 33, 0)
-    expected = torch.from_numpy(vectors).bfloat16().view(torch.int16).numpy()
-    codes = side(vectors, Bf16Products()).encoded.codes
-    np.testing.assert_array_equal(expected, codes.view(np.int16))
-
-
 class Saturating(Int8Products):
     """A processor that adds pairs of products in sixteen bits."""
 
@@ -350,15 +299,15 @@ def test_an_engine_that_breaks_its_bound_is_found_out():
     np.testing.assert_allclose(1, np.linalg.norm(hostile_rows(64), axis=1), atol=1e-6)
 
 
-def test_an_unsound_engine_is_not_chosen_and_not_forced():
-    """It is passed over where others are on offer, refused where it was asked for."""
-    vectors = rows_of("normal", 10, 64, 0)
-    broken, fine = Saturating(), Products()
-    broken.name = "saturating"
-    with Team(1) as team:
-        assert fine is engine_choice.choose_engine([broken, fine], vectors, vectors, 0.7, team)
-        with pytest.raises(EngineError, match="saturating"):
-            engine_choice.choose_engine([broken], vectors, vectors, 0.7, team)
+def test_a_device_whose_tensors_are_no_arrays_gives_the_same_bits_in_few_copies():
+    """As on CUDA: one copy back and one compaction per product, none row by row."""
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    program = [sys.executable, "-m", "stand_in_device"]
+    done = subprocess.run(program, capture_output=True, check=False, env=where, text=True)
+    assert (0, "") == (done.returncode, done.stderr)
+    seen = json.loads(done.stdout)
+    engines = 9  # each is tried twice; a search in blocks has several
+    assert seen["to host"] - 2 * engines <= seen["nonzero"] == seen["stack"] <= seen["mm"]
 
 
 def test_a_device_that_is_not_there_is_refused():

@@ -408,15 +408,6 @@ def test_matches_across_are_exact_where_found(claims: list[str]):
     assert recall(found, exact) >= 0.97
 
 
-def test_plain_matches_across_find_most_leaks(claims: list[str]):
-    """The paper's engine names a test claim for most leaks, and copies match at 1."""
-    left, right = claims[:400], claims[300:]
-    exact = cross_matches(left, right, THRESHOLD)
-    found = minhash_matches(left, right, THRESHOLD)
-    assert recall(found, exact) >= 0.6
-    assert (found.similarity[300:] == 1).all()
-
-
 @pytest.mark.parametrize("engine", [minhash_matches, verified_minhash_matches])
 @pytest.mark.parametrize("left", [[], ["one two"], ["one two", "", "two one"]])
 @pytest.mark.parametrize("right", [[], ["two one"], ["x", "one two", "two one"]])
