@@ -40,7 +40,8 @@ class Generation:
     ``url`` is the vLLM server's. ``memory_share`` is the share of the card for vLLM beside the
     trainer, or of the free memory for the cache of continuous batching (``paged``).
     ``importance_correction`` is TRL's correction for the gap between vLLM's and the trainer's
-    probabilities; without effect where ``transformers`` samples.
+    probabilities; without effect where ``transformers`` samples. ``sleep_mode``: vLLM beside the
+    trainer gives its memory back during an update.
     """
 
     engine: GenerationEngine = "transformers"
@@ -48,6 +49,7 @@ class Generation:
     memory_share: float = 0.3
     paged: bool = False
     importance_correction: bool = True
+    sleep_mode: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class TrainingRun:
     everything (``training.run_store``). ``key`` identifies the run:
     16 hex digits over recipe, claims, base weights and engines; another key starts from step 0.
     ``prompts`` is a folder of your own prompt files, empty for the project's. ``report_to`` changes
-    nothing of the run but who else sees its measures.
+    nothing of the run but who else sees its measures, ``liger`` (liger-kernel's kernels of a layer)
+    nothing but rounding, speed and memory.
     """
 
     experiment: Experiment
@@ -97,6 +100,7 @@ class TrainingRun:
     generation: Generation = field(default_factory=Generation)
     limits: RunLimits = field(default_factory=RunLimits)
     report_to: Reporter = "none"
+    liger: bool = False
 
     def to_json(self) -> str:
         """The run as one JSON object."""

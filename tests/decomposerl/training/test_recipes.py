@@ -352,6 +352,7 @@ def test_the_engine_of_rollouts_is_the_runs():
         (Generation(), {"use_vllm": False, paged: False}),
         (Generation(paged=True, memory_share=0.2), {paged: True, "bf16": False} | share),
         (Generation("vllm_colocate", memory_share=0.4, paged=True), colocate | {paged: False}),
+        (Generation("vllm_colocate", sleep_mode=True), {"vllm_enable_sleep_mode": True}),
         (
             Generation("vllm_server", url=url, importance_correction=False),
             server | {correction: False},
