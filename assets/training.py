@@ -26,8 +26,9 @@ from resources.training.resource import PolicyTrainerResource, policy_result
 from resources.training.run_inputs import dry_run_folder, gather_inputs, judge_for, restart_notice
 
 _TRAINER_FIELDS = (
-    *("python", "launch", "memory_share", "importance_correction"),
+    *("python", "launch", "memory_share", "importance_correction", "sleep_mode"),
     *("checkpoint_every", "most_judge_failures", "most_wait_s", "sampler_check_every", "report_to"),
+    "liger",
 )
 _DEPS = ("training_claims", "training_claims_random", "silver_decomposed", *TINY_BASES)
 
@@ -70,6 +71,10 @@ class PolicyConfig(dg.Config):
         default=None,
         description="vLLM: weight rollouts by the trainer's probabilities over vLLM's",
     )
+    sleep_mode: bool | None = Field(
+        default=None, description="vllm_colocate: vLLM gives its memory back during an update"
+    )
+    liger: bool | None = Field(default=None, description="GPU: the layer kernels of liger-kernel")
     checkpoint_every: int | None = Field(default=None, ge=1, description="optimizer steps")
     most_judge_failures: float | None = Field(
         default=None,

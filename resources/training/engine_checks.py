@@ -6,6 +6,7 @@ Judge and embedder get one harmless request that no stored result can answer.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from uuid import uuid4
 
 import polars as pl
@@ -133,6 +134,21 @@ def sampler_checks(run: TrainingRun) -> Iterator[ReadinessCheck]:
         tokens = sampling.max_prompt_tokens + sampling.max_completion_tokens
         fix = "start it as in docs/how-to/gpus.md, or correct DECOMPOSERL_GENERATION_URL"
         yield sampler(run.generation.url, run.base, tokens, fix)
+
+
+def memory_setting_checks(run: TrainingRun) -> Iterator[ReadinessCheck]:
+    """Settings that save memory, where they cannot work; TRL ignores the first one silently."""
+    part, engine = "memory", run.generation.engine
+    if run.generation.sleep_mode and engine != "vllm_colocate":
+        detail = f"only vLLM in the trainer sleeps, and {engine} samples"
+        fix = "set generation: vllm_colocate, or sleep_mode: false"
+        yield ReadinessCheck(part, "sleep_mode", "missing", detail, fix)
+    if run.liger and not run.device.startswith("cuda"):
+        detail = f"its kernels need a GPU, and the device is {run.device}"
+        yield ReadinessCheck(part, "liger", "missing", detail, "set liger: false")
+    elif run.liger and find_spec("liger_kernel") is None:
+        detail = "liger-kernel is not installed"
+        yield ReadinessCheck(part, "liger", "missing", detail, "pip install liger-kernel")
 
 
 def vllm_checks(run: TrainingRun) -> Iterator[ReadinessCheck]:

@@ -32,6 +32,7 @@ from resources.training.engine_checks import (
     DryRunFacts,
     context_check,
     judge_check,
+    memory_setting_checks,
     question_check,
     sampler_checks,
     vllm_checks,
@@ -69,6 +70,7 @@ def dry_run(
         *sampler_checks(run),
         disk(run.folder, round(sum(needed.values()) / _GIB, 2)),
         *_room(run, memory),
+        *memory_setting_checks(run),
         *vllm_checks(run),
     )
     return DryRun(
@@ -171,7 +173,7 @@ def _absent(part: str, base: str, error: Exception) -> ReadinessCheck:
 
 def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> MemoryEstimate:
     on_gpu = run.device.startswith("cuda")
-    return estimate_memory(shape, run.experiment, processes, checkpointing=on_gpu)
+    return estimate_memory(shape, run.experiment, processes, on_gpu=on_gpu, liger=run.liger)
 
 
 def _disk(
@@ -198,9 +200,13 @@ def _room(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[Readiness
         yield ReadinessCheck("GPU", run.device, "missing", "torch finds no card", fix)
         return
     free, whole = torch.cuda.mem_get_info(run.device)
-    if run.generation.engine == "vllm_colocate":
-        free -= round(run.generation.memory_share * whole)
     fix = "free the card, or shorten prompts and completions"
+    if run.generation.engine == "vllm_colocate":
+        share = round(run.generation.memory_share * whole)
+        if run.generation.sleep_mode and memory is not None:
+            needed = max(needed, memory.waiting + share)
+        else:
+            free, fix = free - share, f"{fix}, or set sleep_mode: true"
     yield _enough("GPU", run.device, free, needed, fix)
 
 

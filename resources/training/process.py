@@ -40,13 +40,15 @@ class Generation:
     ``url`` is the vLLM server's. ``memory_share`` is the share of the card for vLLM beside the
     trainer.
     ``importance_correction`` is TRL's correction for the gap between vLLM's and the trainer's
-    probabilities; without effect where ``transformers`` samples.
+    probabilities; without effect where ``transformers`` samples. ``sleep_mode``: vLLM beside the
+    trainer gives its memory back during an update.
     """
 
     engine: GenerationEngine = "transformers"
     url: str = ""
     memory_share: float = 0.3
     importance_correction: bool = True
+    sleep_mode: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class TrainingRun:
     everything (``training.run_store``). ``key`` identifies the run:
     16 hex digits over recipe, claims, base weights and engines; another key starts from step 0.
     ``prompts`` is a folder of your own prompt files, empty for the project's. ``report_to`` changes
-    nothing of the run but who else sees its measures.
+    nothing of the run but who else sees its measures, ``liger`` (liger-kernel's kernels of a layer)
+    nothing but rounding, speed and memory.
     """
 
     experiment: Experiment
@@ -96,6 +99,7 @@ class TrainingRun:
     generation: Generation = field(default_factory=Generation)
     limits: RunLimits = field(default_factory=RunLimits)
     report_to: Reporter = "none"
+    liger: bool = False
 
     def to_json(self) -> str:
         """The run as one JSON object."""

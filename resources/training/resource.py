@@ -96,6 +96,10 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     importance_correction: bool = Field(
         default=True, description="vLLM: weight rollouts by the trainer's probabilities over vLLM's"
     )
+    sleep_mode: bool = Field(
+        default=False, description="vllm_colocate: vLLM gives its memory back during an update"
+    )
+    liger: bool = Field(default=False, description="GPU: the layer kernels of liger-kernel")
     checkpoint_every: int = Field(default=50, ge=1, description="optimizer steps")
     checkpoints_kept: int = Field(default=2, ge=1, description="complete ones")
     most_judge_failures: float = Field(
@@ -149,6 +153,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 url=self.generation_url,
                 memory_share=self.memory_share,
                 importance_correction=self.importance_correction,
+                sleep_mode=self.sleep_mode,
             ),
             limits=RunLimits(
                 checkpoint_every=self.checkpoint_every,
@@ -160,6 +165,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 sampler_check_every=self.sampler_check_every,
             ),
             report_to=self.report_to,
+            liger=self.liger,
         )
 
     def train(

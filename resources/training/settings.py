@@ -97,7 +97,6 @@ def _loss(experiment: Experiment) -> dict[str, Any]:
         "sync_ref_model": False,
         "disable_dropout": False,  # Qwen2.5 has none, the adapter's is in the recipe
         "cast_lm_head_to_fp32": False,
-        "use_liger_kernel": False,
         "average_tokens_across_devices": True,
     }
 
@@ -142,7 +141,7 @@ def _generation(generation: Generation, experiment: Experiment) -> dict[str, Any
         "vllm_gpu_memory_utilization": generation.memory_share,
         "vllm_max_model_length": sampling.max_prompt_tokens + sampling.max_completion_tokens,
         "vllm_tensor_parallel_size": 1,
-        "vllm_enable_sleep_mode": False,
+        "vllm_enable_sleep_mode": generation.sleep_mode,
         "vllm_importance_sampling_correction": generation.importance_correction,
         "vllm_importance_sampling_mode": "sequence_mask",  # was token_truncate, with a cap of 2
         "vllm_importance_sampling_clip_max": 3.0,
@@ -162,6 +161,7 @@ def _device(run: TrainingRun) -> dict[str, Any]:
         _checkpointing(): _on_gpu(run),  # TRL: on; a tiny model fits without
         "dataloader_pin_memory": _on_gpu(run),
         "torch_compile": False,
+        "use_liger_kernel": run.liger,  # of a layer: the logits are TRL's own tiles either way
     }
 
 

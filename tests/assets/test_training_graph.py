@@ -232,13 +232,13 @@ def test_a_run_may_differ_from_its_recipe_and_from_how_the_profile_trains():
     assert (50, []) == (profile.checkpoint_every, profile.launch)
     inputs = RunInputs(RECIPES[0], "0" * 16, Path("c"), None, "b", "", Path("f"), Path("n"))
     fields = {"most_wait_s": 60, "sampler_check_every": 5, "importance_correction": False}
-    trainer = PolicyConfig(**fields, report_to="trackio", python="python3").applied_to_trainer(
-        PolicyTrainerResource(module="m")
-    )
+    fields |= {"sleep_mode": True, "liger": True, "report_to": "trackio", "python": "python3"}
+    trainer = PolicyConfig(**fields).applied_to_trainer(PolicyTrainerResource(module="m"))
     run = trainer.plan_run(inputs, stop_unhealthy=True)
     assert "trackio" == TrainingRun.from_json(run.to_json()).report_to
     assert (60, 5) == (run.limits.most_wait_s, run.limits.sampler_check_every)
     assert not run.generation.importance_correction
+    assert (True, True) == (run.generation.sleep_mode, run.liger)
     plain = PolicyTrainerResource(module="m").plan_run(inputs, stop_unhealthy=True)
     assert (RunLimits(), Generation(), "none") == (plain.limits, plain.generation, plain.report_to)
 

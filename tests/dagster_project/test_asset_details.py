@@ -42,9 +42,10 @@ MACHINE = set(
     "call_ceiling token_ceiling dollar_ceiling vllm cards gpu_share withheld start_timeout_s "
     "log_dir batch_size prompts_dir device models_lock base_url in_flight endpoints thinking_style "
     "most_unanswered base_dir root sample_root processes gpu module python launch threads "
-    "generation generation_url memory_share checkpoint_every checkpoints_kept "
-    "most_judge_failures most_wait_s sampler_check_every report_to grace_s open_models openai "
-    "endpoint entries entry_keys policies likeliest heads mapper choice jobs".split()
+    "generation generation_url memory_share sleep_mode liger checkpoint_every "
+    "checkpoints_kept most_judge_failures most_wait_s sampler_check_every report_to grace_s "
+    "open_models openai endpoint entries entry_keys policies likeliest heads mapper choice "
+    "jobs".split()
 )
 
 

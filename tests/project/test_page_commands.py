@@ -11,7 +11,7 @@ import pytest
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
-from decomposerl.training.layout import GIB, LAYOUTS
+from decomposerl.training.memory import GIB, LAYOUTS
 from documents import joined
 from evaluation_graph import write_tests
 from metrics_parts import write
@@ -41,7 +41,7 @@ PAGES = {
                  "how-to/paper-tables", "how-to/scaling", "results/baselines", "results/intervals")
 }  # fmt: skip
 GPUS, COSTS = PAGES["how-to/gpus"], PAGES["how-to/costs"]
-CARDS = {layout.name: str(layout.gpu.gib * GIB / 1e9) for layout in LAYOUTS}
+CARDS = {layout.name: str(layout.gib * GIB / 1e9) for layout in LAYOUTS}
 TWO_CARDS = {
     "Bespoke-MiniCheck-7B, the verifier": "--data-parallel-size 2",
     "Qwen3-32B, the judge, and silver sub-questions in `local`": "--tensor-parallel-size 2",

@@ -38,8 +38,7 @@ from decomposerl.training.estimate import (
 )
 from decomposerl.training.experiment import Experiment, Grpo, steps_of
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
-from decomposerl.training.layout import LAYOUTS, commands, memory_table, variables
-from decomposerl.training.memory import estimate_memory, shape_of, weight_bytes
+from decomposerl.training.memory import LAYOUTS, estimate_memory, layout_table, shape_of
 from decomposerl.training.studies import STUDIES, Study
 from fakes import MemoryArrays
 from ledger import digest
@@ -269,20 +268,17 @@ def memory_entries(_: Path) -> Mapping[str, Any]:
     run = estimate_run(PAPER_7B, PAPER_CLAIMS, None, 12.5)
     return {
         "memory": {
-            f"{name}, {processes} processes, checkpointing={kept}": asdict(estimate)
+            f"{name}, {processes} processes, on GPU={kept}": asdict(estimate)
             | {"total": estimate.total, "updating": estimate.updating}
             for name, shape in shapes.items()
             for processes, kept in ((1, True), (1, False), (4, True))
-            for estimate in [estimate_memory(shape, PAPER_7B, processes, checkpointing=kept)]
+            for estimate in [estimate_memory(shape, PAPER_7B, processes, on_gpu=kept)]
         },
-        "weights": {name: [weight_bytes(one), weight_bytes(one, fp8=True)]
-                    for name, one in shapes.items()},
         "run": asdict(run),
         "disk": dict(disk_bytes(run, shapes["7b"].adapter(PAPER_7B.lora), 400, 3)),
         "groups without": groups_without(42.0, 0.001),
         "batch problems": batch_problems(Grpo(per_device_batch=3, global_batch=16), 2),
-        "layouts": {one.name: [memory_table(one), commands(one), variables(one)]
-                    for one in LAYOUTS},
+        "layouts": {one.name: layout_table(one) for one in LAYOUTS},
         "recipes": {one.name: [steps_of(one, PAPER_CLAIMS.claims), _fields(one)]
                     for one in EXPERIMENTS},
         "studies": {one.name: _fields(one) for one in STUDIES},

@@ -1,12 +1,18 @@
 """What a run will take: lengths of prompts, judge calls, memory and disk."""
 
+import re
 from dataclasses import replace
+from typing import Any
+from weakref import WeakSet, finalize
 
 import polars as pl
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from decomposerl.judge.plan import plan
@@ -24,33 +30,32 @@ from decomposerl.training.estimate import (
     groups_without,
     longest_judge_calls,
 )
-from decomposerl.training.experiment import HeldOut
+from decomposerl.training.experiment import Experiment, HeldOut, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B, experiment
-from decomposerl.training.memory import ModelShape, estimate_memory, shape_of
+from decomposerl.training.memory import (
+    EMBEDDING_8B,
+    GIB,
+    LAYOUTS,
+    QWEN3_32B,
+    QWEN25_7B,
+    Layout,
+    ModelShape,
+    estimate_memory,
+    layout_table,
+    shape_of,
+    weight_bytes,
+)
 from decomposerl.training.token_report import BY_SOURCE, LENGTHS, token_report
+from documents import joined
+from ledger_inputs import INPUTS
+from perf import grpo_case
+from project import ROOT
 from resources.training.settings import lora_arguments
 from strategies import LAW
 
-QWEN_7B = {
-    "model_type": "qwen2",
-    "hidden_size": 3_584,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "intermediate_size": 18_944,
-    "vocab_size": 152_064,
-    "tie_word_embeddings": False,
-}
-QWEN_3B = QWEN_7B | {
-    "hidden_size": 2_048,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 2,
-    "intermediate_size": 11_008,
-    "vocab_size": 151_936,
-    "tie_word_embeddings": True,
-}
-GIB = 2**30
+QWEN_7B = grpo_case.QWEN_7B | {"model_type": "qwen2"}
+QWEN_3B = QWEN_7B | INPUTS["numbers"]["3b"]
+GPUS = (ROOT / "docs/how-to/gpus.md").read_text("utf-8")
 
 
 def test_the_papers_run_asks_about_a_million_times():
@@ -178,34 +183,150 @@ def test_a_model_has_the_parameters_its_card_states():
         assert counts == (shape.parameters, shape.adapter(PAPER_7B.lora))
 
 
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft asks
-def test_a_shape_counts_the_weights_of_a_real_model():
-    """Parameters and adapter equal those of a small Qwen2 that transformers and peft build."""
+def case_of(prompt: int, completion: int) -> Experiment:
+    """The paper's recipe at these lengths."""
+    return replace(PAPER_7B, sampling=RolloutSampling(1.0, 1.0, 0, prompt, completion))
+
+
+MEASURED = {(1_024, 512): 22.6, (4_096, 512): 37.9}
+"""GiB that torch reserved at most in ``perf.grpo_case`` on an H200, by prompt and completion."""
+
+
+def test_an_estimate_is_at_most_a_tenth_above_what_a_card_took():
+    """Never below it; a further token of each prompt takes 5.0 MiB, as measured."""
+    totals = []
+    for (prompt, completion), took in MEASURED.items():
+        memory = estimate_memory(QWEN25_7B, case_of(prompt, completion), padded=False)
+        totals.append(memory.total / GIB)
+        assert took <= totals[-1] <= 1.1 * took
+        assert f"| {prompt:,} + {completion} | {took} | {totals[-1]:.1f} |" in GPUS
+    assert 5.0 == pytest.approx((totals[1] - totals[0]) * 1_024 / 3_072, abs=0.1)
+
+
+class LiveBytes(TorchDispatchMode):
+    """Counts the bytes that live at once besides a model's; ``peak`` is the most so far."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.seen = WeakSet(weight.untyped_storage() for weight in model.parameters())
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, op: Any, _: Any, args: Any = (), named: Any = None) -> Any:  # noqa: ANN401
+        """Run ``op`` and count the storages that are new."""
+        given = op(*args, **(named or {}))
+        for tensor in tree_leaves(given):
+            storage = tensor.untyped_storage() if isinstance(tensor, torch.Tensor) else None
+            if storage is not None and storage not in self.seen:
+                self.seen.add(storage)
+                self._add(storage.nbytes())
+                finalize(storage, self._add, -storage.nbytes())
+        return given
+
+    def _add(self, size: int) -> None:
+        self.now += size
+        self.peak = max(self.peak, self.now)
+
+
+@pytest.mark.filterwarnings("ignore:`.*` is deprecated:FutureWarning")  # peft asks
+def test_a_real_model_takes_what_is_counted():
+    """Weights of a small Qwen2 and its adapter exactly; peaks of prefill and update within 3 %."""
     config = Qwen2Config(
-        hidden_size=32,
+        hidden_size=64,
         num_hidden_layers=3,
         num_attention_heads=4,
         num_key_value_heads=2,
-        intermediate_size=48,
+        intermediate_size=1_024,
         vocab_size=100,
         tie_word_embeddings=True,
     )
-    model, shape = Qwen2ForCausalLM(config), shape_of(config.to_dict())
+    case = replace(case_of(24, 8), lora=replace(PAPER_7B.lora, rank=1))
+    case = replace(case, grpo=replace(case.grpo, per_device_batch=32, global_batch=64))
+    shape = shape_of(config.to_dict())
+    memory = estimate_memory(shape, case, padded=False)
+    model = Qwen2ForCausalLM(config).to(torch.bfloat16)
     assert sum(weight.numel() for weight in model.parameters()) == shape.parameters
-    adapted = get_peft_model(model, LoraConfig(**lora_arguments(PAPER_7B.lora)))
-    trained = sum(w.numel() for w in adapted.parameters() if w.requires_grad)
-    assert trained == shape.adapter(PAPER_7B.lora)
+    adapted = get_peft_model(model, LoraConfig(**lora_arguments(case.lora)))
+    trained = [weight for weight in adapted.parameters() if weight.requires_grad]
+    assert sum(weight.numel() for weight in trained) == shape.adapter(case.lora)
+    assert {torch.float32} == {weight.dtype for weight in trained}
+    with torch.no_grad(), LiveBytes(model) as prefill:
+        model(torch.zeros(64, 24, dtype=torch.long), use_cache=True, logits_to_keep=1)
+    assert memory.prefill == pytest.approx(prefill.peak, rel=0.03)
+    model.gradient_checkpointing_enable()
+    model.enable_input_require_grads()
+    model.train()
+    with LiveBytes(model) as update:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model.model(torch.zeros(32, 32, dtype=torch.long), use_cache=False)[0].sum()
+        loss.backward()
+    assert memory.update == pytest.approx(update.peak, rel=0.03)
 
 
-def test_the_papers_run_fits_one_large_card():
-    """Weights 14.2 GiB and cache 14 GiB by arithmetic; all of it in 80 GiB, and less on two."""
-    memory = estimate_memory(shape_of(QWEN_7B), PAPER_7B)
+def test_memory_has_the_parts_of_its_sum():
+    """Sampling ends before the update; more devices, masks and kernels change their own part."""
+    memory = estimate_memory(QWEN25_7B, PAPER_7B)
     assert 14.2 == pytest.approx(memory.weights / GIB, abs=0.05)
     assert 16 * 16_000 * 2 * 28 * 512 * 2 == memory.cache
-    assert memory.weights < memory.total < 80 * GIB
-    assert estimate_memory(shape_of(QWEN_7B), PAPER_7B, 2).total < memory.total
-    whole = estimate_memory(shape_of(QWEN_7B), PAPER_7B, checkpointing=False)
-    assert whole.total > 2 * memory.total
+    assert memory.updating == memory.waiting + memory.update < memory.total
+    assert estimate_memory(QWEN25_7B, PAPER_7B, 2).total < memory.total
+    assert estimate_memory(QWEN25_7B, PAPER_7B, on_gpu=False).total > 2 * memory.total
+    kernels = estimate_memory(QWEN25_7B, PAPER_7B, liger=True)
+    assert replace(memory, update=kernels.update) == kernels
+    even = estimate_memory(QWEN25_7B, PAPER_7B, padded=False)
+    assert (True, True) == (kernels.update < memory.update, even.total < memory.total)
+
+
+EACH = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda one: one.name)
+
+
+@EACH
+def test_a_layout_fits_its_cards(layout: Layout):
+    """No card is filled above 95 %, and every cache holds the longest request of its engine."""
+    for card in range(layout.number):
+        for updating in (False, True):
+            assert 0 < layout.used(card, updating=updating) <= 0.95 * layout.gib * GIB
+    for server in layout.servers:
+        assert set(server.cards) <= set(range(layout.number))
+        assert server.cached_tokens(layout.gib) >= server.length
+        parts = server.weights + server.working + server.cache(layout.gib)
+        assert parts == pytest.approx(server.share * layout.gib * GIB)
+
+
+@EACH
+def test_the_page_starts_a_layout_as_it_is_computed(layout: Layout):
+    """The table, and commands with its models, cards and shares."""
+    section = GPUS.split(f"### {layout.name}\n")[1].split("\n###")[0]
+    assert f"report: begin -->\n{layout_table(layout)}\n<!-- " in section
+    sampler = layout.servers[2]
+    assert sampler.beside == ("-c configs/vllm_sleeps.yaml" in section) == (sampler.share == 0.3)
+    for server in layout.servers:
+        cards, share = ",".join(map(str, server.cards)), f"{server.share:g}"
+        started = rf"(?m)^CUDA_VISIBLE_DEVICES={cards} .*vllm serve {server.model} .*n {share} &$"
+        assert server.beside != bool(re.search(started, joined(section)))
+
+
+def test_the_page_says_how_much_disk_the_weights_take():
+    """GB of each model, from shapes with the published parameters, and both sums."""
+    cards = {QWEN3_32B: 32.8, EMBEDDING_8B: 7.57}
+    assert list(cards.values()) == pytest.approx([s.parameters / 1e9 for s in cards], rel=2e-3)
+    wide = replace(QWEN25_7B, hidden=5_120, queries=5_120, keys=1_024)
+    first = {
+        "Qwen2.5-7B": weight_bytes(QWEN25_7B),
+        "Qwen3-32B-FP8": weight_bytes(QWEN3_32B, fp8=True),
+        "Qwen3-Embedding-8B": weight_bytes(EMBEDDING_8B),
+        "MiniCheck-7B": weight_bytes(
+            ModelShape(4_096, 32, 4_096, 1_024, 14_336, 92_544, tied=False, biases=False)
+        ),
+    }
+    further = {
+        "3B": weight_bytes(shape_of(QWEN_3B)),
+        "14B": weight_bytes(replace(wide, layers=48, intermediate=13_824)),
+        "32B": weight_bytes(replace(wide, layers=64, intermediate=27_648)),
+    }
+    for sizes in (first, further):
+        listed = ", ".join(f"{name} {size / 1e9:.1f}" for name, size in sizes.items())
+        assert f"({listed})" in " ".join(GPUS.split())
+        assert f"{sum(sizes.values()) / 1e9:.0f} GB " in " ".join(GPUS.split())
 
 
 def test_a_shape_reads_other_decoders_of_the_kind():

@@ -350,6 +350,7 @@ def test_the_engine_of_rollouts_is_the_runs():
     for generation, expected in (
         (Generation(), {"use_vllm": False, "use_transformers_continuous_batching": False}),
         (Generation("vllm_colocate", memory_share=0.4), colocate),
+        (Generation("vllm_colocate", sleep_mode=True), {"vllm_enable_sleep_mode": True}),
         (
             Generation("vllm_server", url=url, importance_correction=False),
             server | {correction: False},

@@ -36,7 +36,7 @@ from decomposerl.evaluation.systems import CHAT_MODELS, system_named, systems
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import EXPERIMENTS, experiment
-from decomposerl.training.layout import LAYOUTS
+from decomposerl.training.memory import LAYOUTS
 from documents import joined
 from project import PYTHONPATH, ROOT
 from resources.chat.settings import ChatSettings

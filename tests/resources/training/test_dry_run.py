@@ -26,7 +26,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, HeldOut, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B, experiment
-from decomposerl.training.layout import LAYOUTS
+from decomposerl.training.memory import LAYOUTS
 from documents import joined
 from file_server import Fault, FileServer
 from project import ROOT
@@ -34,7 +34,7 @@ from resources.judge.rule_judge import RuleJudge
 from resources.preflight.probes import available_memory
 from resources.preflight.servers import VLLM_RANGE, sampler, vllm_check
 from resources.store.parquet import write_parquet
-from resources.training.engine_checks import DryRunFacts
+from resources.training.engine_checks import DryRunFacts, memory_setting_checks
 from resources.training.preflight import dry_run
 from resources.training.process import Generation, GenerationEngine, TrainingRun
 from strategies import example_row, frame_of
@@ -247,6 +247,19 @@ def test_a_sampler_that_is_not_installed_is_a_problem(run: TrainingRun, engine: 
     assert ("vllm", "not installed") == (problem.what, problem.said)
     assert ["sampler"] * (engine == "vllm_server") == [one.part for one in others]
     assert "decomposerl[gpu]" in problem.fix
+
+
+@pytest.mark.skipif(find_spec("liger_kernel") is not None, reason="liger-kernel is installed")
+def test_a_memory_setting_that_cannot_work_is_a_problem(run: TrainingRun):
+    """Sleep without vLLM in the trainer; liger without a GPU, or not installed."""
+    for changed, said in (
+        ({"generation": Generation(sleep_mode=True)}, ["only vLLM in the trainer sleeps"]),
+        ({"liger": True}, ["its kernels need a GPU"]),
+        ({"liger": True, "device": "cuda"}, ["liger-kernel is not installed"]),
+        ({"generation": Generation("vllm_colocate", sleep_mode=True)}, []),
+    ):
+        checks = memory_setting_checks(replace(run, **changed))
+        assert said == [one.said.split(",")[0] for one in checks]
 
 
 def test_the_vllm_that_samples_is_the_one_that_trl_asks_for():
