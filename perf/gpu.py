@@ -101,7 +101,7 @@ def training_step(prompt: int, device: str) -> Iterator[Finding]:
         measured = measure(case, Path(folder))
     (step,) = measured.steps
     shape = shape_of((TINY if tiny else QWEN_7B) | {"model_type": "qwen2"})
-    estimate = estimate_memory(shape, recipe_of(case)).total / 2**30
+    estimate = estimate_memory(shape, recipe_of(case), padded=False).total / 2**30
     rate = PAPER_7B.grpo.global_batch * sum(lengths) / step["update"]
     hours = STEPS_OF_PAPER * step["update"] / 3_600
     yield Finding(

@@ -5,7 +5,8 @@ For decoders of the Qwen2 and Llama kind with a LoRA adapter in float32, as TRL 
 libraries, named where it is counted. Bytes of a token, with H, Q, K and I for the widths of the
 hidden state, queries, keys and the MLP, n for the bytes of the base's numbers (2 in bf16):
 
-- prefill of ``generate``: 2nK a layer (cache) + 4nH + 4H + 2nI + 8I, for all rollouts at once;
+- prefill of ``generate``: 2nK a layer (cache) + 4nH + 2nI, for all rollouts at once, and
+  4H + 8I more where peft's own forward samples;
 - update: nH a layer (checkpoints) + n(5H + Q + I) (inputs of the adapter) + 2n(Q + K) + 3nI + 8H
   (saved of one layer) + 5nH + (n + 4)I (live in it), for one micro-batch.
 
@@ -145,13 +146,15 @@ def estimate_memory(
     on_gpu: bool = True,
     liger: bool = False,
     padded: bool = True,
+    peft_samples: bool = False,
 ) -> MemoryEstimate:
     """Bytes on each of ``processes`` devices at the recipe's longest prompts and completions.
 
     ``on_gpu``: a layer's activations are computed again (gradient checkpointing), and torch keeps
     blocks that it cannot use. ``liger``: with the layer kernels of liger-kernel. ``padded``:
     sequences of a batch differ in length, so that attention needs a mask (transformers'
-    ``_ignore_causal_mask_sdpa``).
+    ``_ignore_causal_mask_sdpa``). ``peft_samples``: without ``sampler.lean_adapter``, as several
+    processes do.
     """
     number, sampling, grpo = _BYTES[experiment.lora.dtype], experiment.sampling, experiment.grpo
     prompt = sampling.max_prompt_tokens
@@ -163,7 +166,9 @@ def estimate_memory(
         weights=shape.parameters * number,
         adapter=shape.adapter(experiment.lora) * _FLOAT * _LORA_COPIES,
         cache=cached * length,
-        prefill=rollouts * prompt * (_prefilling(shape, number) + padded * prompt)
+        prefill=rollouts
+        * prompt
+        * (_prefilling(shape, number, peft=peft_samples or processes > 1) + padded * prompt)
         + cached * prompt,
         scores=rollouts * shape.vocabulary * _FLOAT * _SCORE_COPIES,
         update=update,
@@ -171,15 +176,16 @@ def estimate_memory(
     )
 
 
-def _prefilling(shape: ModelShape, number: int) -> int:
+def _prefilling(shape: ModelShape, number: int, *, peft: bool) -> int:
     """Bytes of a prompt's token in the last layer's ``up_proj``, the peak of a prefill.
 
-    ``generate`` calls the base without autocast, so peft's ``lora.Linear`` computes in the
+    ``generate`` calls the base without autocast, so ``peft``'s ``lora.Linear`` computes in the
     adapter's float32: a copy of its input, the product with ``lora_B`` and that product scaled.
     """
     states = 4 * number  # embeddings, input of the layer, of its MLP, and the latter normalized
     gated = 2 * number  # the activated gate, and what the base's ``up_proj`` gives
-    return (states + _FLOAT) * shape.hidden + (gated + 2 * _FLOAT) * shape.intermediate
+    wide = peft * _FLOAT
+    return (states + wide) * shape.hidden + (gated + 2 * wide) * shape.intermediate
 
 
 def _update_bytes(

@@ -1,6 +1,7 @@
 """What a run will take: lengths of prompts, judge calls, memory and disk."""
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 from weakref import WeakSet, finalize
@@ -50,6 +51,7 @@ from documents import joined
 from ledger_inputs import INPUTS
 from perf import grpo_case
 from project import ROOT
+from resources.training.sampler import lean_adapter
 from resources.training.settings import lora_arguments
 from strategies import LAW
 
@@ -196,10 +198,12 @@ def test_an_estimate_is_at_most_a_tenth_above_what_a_card_took():
     """Never below it; a further token of each prompt takes 5.0 MiB, as measured."""
     totals = []
     for (prompt, completion), took in MEASURED.items():
-        memory = estimate_memory(QWEN25_7B, case_of(prompt, completion), padded=False)
+        case = case_of(prompt, completion)
+        memory = estimate_memory(QWEN25_7B, case, padded=False, peft_samples=True)
         totals.append(memory.total / GIB)
         assert took <= totals[-1] <= 1.1 * took
-        assert f"| {prompt:,} + {completion} | {took} | {totals[-1]:.1f} |" in GPUS
+        now = estimate_memory(QWEN25_7B, case, padded=False).total / GIB
+        assert f"| {prompt:,} + {completion} | {took} | {totals[-1]:.1f} | {now:.1f} |" in GPUS
     assert 5.0 == pytest.approx((totals[1] - totals[0]) * 1_024 / 3_072, abs=0.1)
 
 
@@ -243,15 +247,17 @@ def test_a_real_model_takes_what_is_counted():
     case = replace(case, grpo=replace(case.grpo, per_device_batch=32, global_batch=64))
     shape = shape_of(config.to_dict())
     memory = estimate_memory(shape, case, padded=False)
+    wide = estimate_memory(shape, case, padded=False, peft_samples=True)
     model = Qwen2ForCausalLM(config).to(torch.bfloat16)
     assert sum(weight.numel() for weight in model.parameters()) == shape.parameters
     adapted = get_peft_model(model, LoraConfig(**lora_arguments(case.lora)))
     trained = [weight for weight in adapted.parameters() if weight.requires_grad]
     assert sum(weight.numel() for weight in trained) == shape.adapter(case.lora)
     assert {torch.float32} == {weight.dtype for weight in trained}
-    with torch.no_grad(), LiveBytes(model) as prefill:
-        model(torch.zeros(64, 24, dtype=torch.long), use_cache=True, logits_to_keep=1)
-    assert memory.prefill == pytest.approx(prefill.peak, rel=0.03)
+    for sampler, counted in ((nullcontext(), wide), (lean_adapter(adapted), memory)):
+        with torch.no_grad(), sampler, LiveBytes(model) as prefill:
+            model(torch.zeros(64, 24, dtype=torch.long), use_cache=True, logits_to_keep=1)
+        assert counted.prefill == pytest.approx(prefill.peak, rel=0.03)
     model.gradient_checkpointing_enable()
     model.enable_input_require_grads()
     model.train()
@@ -267,8 +273,11 @@ def test_memory_has_the_parts_of_its_sum():
     memory = estimate_memory(QWEN25_7B, PAPER_7B)
     assert 14.2 == pytest.approx(memory.weights / GIB, abs=0.05)
     assert 16 * 16_000 * 2 * 28 * 512 * 2 == memory.cache
-    assert memory.updating == memory.waiting + memory.update < memory.total
-    assert estimate_memory(QWEN25_7B, PAPER_7B, 2).total < memory.total
+    assert memory.updating == memory.waiting + memory.update == memory.total
+    halves = estimate_memory(QWEN25_7B, PAPER_7B, 2)
+    assert (memory.cache, memory.update) == (2 * halves.cache, halves.update)
+    peft = estimate_memory(QWEN25_7B, PAPER_7B, peft_samples=True)
+    assert (memory.prefill + memory.waiting, memory.updating) < (peft.total, peft.total)
     assert estimate_memory(QWEN25_7B, PAPER_7B, on_gpu=False).total > 2 * memory.total
     kernels = estimate_memory(QWEN25_7B, PAPER_7B, liger=True)
     assert replace(memory, update=kernels.update) == kernels
