@@ -5,8 +5,8 @@ For decoders of the Qwen2 and Llama kind with a LoRA adapter in float32, as TRL 
 libraries, named where it is counted. Bytes of a token, with H, Q, K and I for the widths of the
 hidden state, queries, keys and the MLP, n for the bytes of the base's numbers (2 in bf16):
 
-- prefill of ``generate``: 2nK a layer (cache) + 4nH + 2nI, for all rollouts at once, and
-  4H + 8I more where peft's own forward samples;
+- prefill of ``generate``: 2nK a layer (cache) + 4nH + 3nI, for all rollouts at once; + 4H + 8I
+  in place of one nI where peft's own forward samples;
 - update: nH a layer (checkpoints) + n(5H + Q + I) (inputs of the adapter) + 2n(Q + K) + 3nI + 8H
   (saved of one layer) + 5nH + (n + 4)I (live in it), for one micro-batch.
 
@@ -177,15 +177,16 @@ def estimate_memory(
 
 
 def _prefilling(shape: ModelShape, number: int, *, peft: bool) -> int:
-    """Bytes of a prompt's token in the last layer's ``up_proj``, the peak of a prefill.
+    """Bytes of a prompt's token in the last layer's MLP, the peak of a prefill.
 
-    ``generate`` calls the base without autocast, so ``peft``'s ``lora.Linear`` computes in the
-    adapter's float32: a copy of its input, the product with ``lora_B`` and that product scaled.
+    The activated gate is multiplied by what ``up_proj`` gives. ``generate`` calls the base without
+    autocast, so ``peft``'s ``lora.Linear`` computes in the adapter's float32: a copy of its input,
+    the product with ``lora_B`` and that product scaled.
     """
     states = 4 * number  # embeddings, input of the layer, of its MLP, and the latter normalized
-    gated = 2 * number  # the activated gate, and what the base's ``up_proj`` gives
-    wide = peft * _FLOAT
-    return (states + wide) * shape.hidden + (gated + 2 * wide) * shape.intermediate
+    if peft:  # within ``up_proj``
+        return (states + _FLOAT) * shape.hidden + (2 * number + 2 * _FLOAT) * shape.intermediate
+    return states * shape.hidden + 3 * number * shape.intermediate
 
 
 def _update_bytes(
