@@ -26,7 +26,6 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "train": ("accelerate", "datasets", "peft", "psutil", "trl"),
     "gpu": ("vllm",),
     "hub": ("huggingface-hub",),
-    "objects": ("obstore",),
     "retrieve": ("bm25s",),
     "selectors": ("apricot-select",),
     "inspect": ("inspect-ai",),

@@ -23,7 +23,6 @@ from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.judge.heads import HEADS, Head, heads_of, ruling_of, texts_of
 from resources.embedder.resource import NumberType
 from resources.judge.encoder import Encoder, Fields, length_batches
-from resources.store.mirror import pull
 from resources.store.parquet import file_sha256
 
 FOLDER = "tiny_judge"
@@ -121,7 +120,7 @@ class TinyJudge:
         Raises:
             EngineMissing: there is none.
         """
-        path = pull(self.folder, JUDGE_FILE) / JUDGE_FILE
+        path = self.folder / JUDGE_FILE
         if not path.is_file():
             raise EngineMissing(f"there is no trained tiny judge in {self.folder}: {_TRAIN}")
         record: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
