@@ -203,9 +203,6 @@ def diversity_selected(
             "selection cells": dg.MetadataValue.md(cells_markdown(chosen.cells)),
             "cover per cell": picture(selection_curve_png(chosen.kept, chosen.cells)),
         }
-        if chosen.certified:
-            ratios = dg.MetadataValue.json(dict(chosen.certified))
-            extra["least share of the best f(S), cells picked in parts"] = ratios
         engines = {"diversity_selection": f"{config.selector} of {vectors.engine}"}
         return stage.result(out, extra, engines, cells=chosen.cells)
 

@@ -16,7 +16,6 @@ from decomposerl.training.experiment import (
     THREE_WAY_POLICY,
 )
 from resources.policy_tiny.folder import CHECKPOINTS, base_policy_facts, load_base_policy
-from resources.store.mirror import send_folder
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
@@ -59,7 +58,7 @@ def base_policy_asset(base: str) -> dg.AssetsDefinition:
     def base_policy(
         context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
     ) -> dg.MaterializeResult[None]:
-        folder = data_folder.pulled(base) / base
+        folder = data_folder.path / base
 
         def log_loss(step: int, loss: float) -> None:
             if step % _LOG_EVERY == 0:
@@ -72,7 +71,6 @@ def base_policy_asset(base: str) -> dg.AssetsDefinition:
             from resources.policy_tiny.warm_start import SETTINGS, warm_started
 
             warm_started(SETTINGS[base], folder, log_loss, again=config.anew)
-        send_folder(folder)
         facts = base_policy_facts(folder)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(facts.digest),

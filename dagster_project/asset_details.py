@@ -42,7 +42,6 @@ from resources.embedder.minilm import MiniLM
 from resources.entities.rule_engine import RuleEntities
 from resources.evaluation.trained_policy import REVISION
 from resources.judge.rule_judge import RuleJudge
-from resources.store.mirror import location
 from resources.store.parquet import table_of
 from resources.tokens.word_tokens import WordTokens
 from resources.verifier.lexical import LexicalVerifier
@@ -273,9 +272,9 @@ class Details:
         """Its file, or the folder of its partitions."""
         name = spec.key.to_user_string()
         if name == "catalog":
-            return location(self.data / FILE)
+            return (self.data / FILE).absolute().as_uri()
         table = "parquet" in spec.kinds and spec.partitions_def is None
-        return location(self.data / f"{name}{'.parquet' * table}")
+        return (self.data / f"{name}{'.parquet' * table}").absolute().as_uri()
 
     def _kinds(self, used: Iterable[str], columns: Mapping[str, Any]) -> set[str]:
         """``polars`` for a table, and whose models are used, where that is known."""

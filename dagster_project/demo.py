@@ -182,7 +182,7 @@ def _rank(one: VerifiedClaim) -> tuple[int, int]:
 def _right(folder: DataFolder, system: str) -> Iterator[dict[str, Any]]:
     """The predictions that match the label, with the claim's texts."""
     pattern = f"predictions/*/{system}.parquet"
-    for path in sorted(folder.pulled(pattern).glob(pattern)):
+    for path in sorted(folder.path.glob(pattern)):
         key = f"benchmark/{path.parent.name}"
         if not folder.exists(key):  # a test set that is derived from another one
             continue

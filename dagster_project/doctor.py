@@ -65,7 +65,6 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
         *_corpora(profile),
         *probes.gpus(required=engines.on_gpu or _starts_on_gpu(engines)),
         probes.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
-        *probes.bucket(profile.data),
         probes.compiled_loops(),
         *corpora_checks(profile.corpora),
     ]

@@ -69,7 +69,7 @@ class NamedGraph:
 
     def exists(self, key: str) -> bool:
         """Whether an asset without partitions is on disk."""
-        return self.folder.exists(key) or (self.folder.pulled(key) / key).is_dir()
+        return self.folder.exists(key) or (self.folder.path / key).is_dir()
 
     @contextmanager
     def started(self, *, verbose: bool, messages: bool = False) -> Iterator["StartedGraph"]:

@@ -23,8 +23,6 @@ from decomposerl.claims.catalogue import with_own_benchmarks, with_own_sources
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
-from resources.store.bucket import checked_url
-from resources.store.mirror import SCRATCH, attach
 from resources.store.paths import local, text_of
 
 if TYPE_CHECKING:
@@ -41,10 +39,9 @@ class Profile:
     """Where data is stored and which engines run.
 
     ``corpora`` is the folder of raw corpora, None for the bundled sample. ``data`` is the
-    folder for Parquet, DuckDB and stored engine results; where they are in a bucket, ``bucket`` is
-    its URL, and ``data`` the folder on this machine that mirrors it. ``named_systems`` is the file
-    of the user's own systems; None for ``systems.toml`` in ``data``, if it is there. ``owners`` of
-    the assets are shown and change no result.
+    folder for Parquet, DuckDB and stored engine results. ``named_systems`` is the file of the
+    user's own systems; None for ``systems.toml`` in ``data``, if it is there. ``owners`` of the
+    assets are shown and change no result.
     """
 
     name: ProfileName
@@ -53,7 +50,6 @@ class Profile:
     engines: EngineChoices = field(default_factory=EngineChoices)
     named_systems: Path | None = None
     owners: tuple[str, ...] = field(default=(), repr=False)
-    bucket: str = ""
 
     @property
     def systems_file(self) -> Path:
@@ -78,8 +74,6 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
     """
     env = _environment() if environment is None else environment
     refuse_unknown(env, known_variables())
-    if environment is None and "://" in env.get(_DATA, ""):
-        load_env_file()  # obstore reads the bucket's credentials from the environment
     return _profile(env)
 
 
@@ -102,20 +96,13 @@ def _profile(env: Mapping[str, str]) -> Profile:
     corpora = _folder(env, "DECOMPOSERL_CORPORA")
     if corpora is not None and not corpora.is_dir():
         raise ConfigError(f"DECOMPOSERL_CORPORA names no folder: {corpora}")
-    bucket, scratch = _bucket(env), _folder(env, SCRATCH) or _ROOT / ".scratch"
-    data = attach(bucket, scratch) if bucket else _folder(env, _DATA) or _ROOT / "data"
+    data = _folder(env, _DATA) or _ROOT / "data"
     if data.exists() and not data.is_dir():
         raise ConfigError(f"{_DATA} names a file, not a folder: {data}")
     known = cast("ProfileName", name)
     engines, named = engine_choices(known, env), _folder(env, _SYSTEMS)
     owned = owners(env, "DECOMPOSERL_OWNERS")
-    return Profile(known, corpora, data, engines, named, owned, bucket)
-
-
-def _bucket(env: Mapping[str, str]) -> str:
-    """The data folder's URL; empty where it is a folder of this machine."""
-    value = env.get(_DATA, "")
-    return checked_url(value, _DATA) if "://" in value else ""
+    return Profile(known, corpora, data, engines, named, owned)
 
 
 def _folder(env: Mapping[str, str], variable: str) -> Path | None:
@@ -131,7 +118,7 @@ def _environment() -> dict[str, str]:
 def use_data_folder(profile: Profile, data: Path) -> Profile:
     """The profile with another data folder, for this process and those that it starts."""
     os.environ[_DATA] = str(data)
-    return replace(profile, data=data, bucket="")
+    return replace(profile, data=data)
 
 
 def use_systems_file(profile: Profile, file: Path) -> Profile:

@@ -37,9 +37,9 @@ from decomposerl.reports.rehearsal import (
 )
 from decomposerl.training.experiment import Experiment
 from resources.chat.reply_store import REPLIES_FILE
-from resources.chat.shared_replies import replies_in
 from resources.hub.locks import models_lock
 from resources.preflight.gpu_memory import PeakMemory
+from resources.store.chat_replies import replies_in
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.metrics_log import PHASES
 from resources.training.process import TrainingOutcome

@@ -1,4 +1,4 @@
-"""Results for readers and programs: ``leaderboard``, ``accept``, ``export-inspect``, ``pull``."""
+"""Results for readers and programs: ``leaderboard``, ``accept``, ``export-inspect``."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from resources.evaluation.results_folder import EvaluationFiles
 
 _PATIENCE_S = 10.0
-_TABLES = ("decomposerl.duckdb", "*.parquet", "*/*.parquet", "*/*/*.parquet", "policy/*")
-_AS_IN = "name files as the data folder does, such as 'claims/*.parquet'"
 
 
 class LeaderboardFormat(StrEnum):
@@ -165,34 +163,6 @@ def export_inspect(
             written += 1
         if not written:
             raise ConfigError(f"{key} has no predictions; first: decomposerl evaluate {key}")
-
-
-@report_errors
-def pull(
-    patterns: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[PATTERN]...", help="Files, such as 'claims/*.parquet'. Default: every table."
-        ),
-    ] = None,
-) -> None:
-    """Copy files from the bucket of DECOMPOSERL_DATA to this machine, and print their folder.
-
-    The commands of decomposerl do so themselves. Other programs, such as duckdb, read the folder.
-    """
-    from resources.store.mirror import pull as pull_files
-
-    profile = profile_from_environment()
-    if not profile.bucket:
-        raise ConfigError(f"nothing to copy: the data folder is on this machine, {profile.data}")
-    for pattern in patterns or ():
-        if not pattern or Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-            raise ConfigError(f"'{pattern}' is not inside the data folder: {_AS_IN}")
-    folder = pull_files(profile.data, *(patterns or _TABLES))
-    for pattern in patterns or ():
-        if not any(folder.glob(pattern)):
-            raise ConfigError(f"{profile.bucket} has nothing named '{pattern}': {_AS_IN}")
-    print_text(str(folder))
 
 
 def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":

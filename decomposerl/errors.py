@@ -14,7 +14,6 @@ condition that a person must act on is raised.
     ├── ConservationError      a stage lost or duplicated a row
     ├── RewardError            a reward lacks a verdict, and the settings allow none to be missing
     ├── TrainingError          a run's folder, claims or batches are not what training needs
-    ├── StorageError           object storage cannot be reached, or refused a request
     ├── EvaluationError        predictions, labels or a calibration do not fit together
     └── EngineError            an engine behind a port failed
         └── EngineMissing      its package or model is not installed
@@ -62,10 +61,6 @@ class RewardError(DecomposeRLError):
 
 class TrainingError(DecomposeRLError):
     """A training run's folder, claims or batches are not what training needs."""
-
-
-class StorageError(DecomposeRLError):
-    """Object storage cannot be reached, or refused a request."""
 
 
 class EvaluationError(DecomposeRLError):

@@ -26,10 +26,8 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "train": ("accelerate", "datasets", "peft", "psutil", "trl"),
     "gpu": ("vllm",),
     "hub": ("huggingface-hub",),
-    "objects": ("obstore",),
     "retrieve": ("bm25s",),
     "selectors": ("apricot-select",),
-    "approximate": ("faiss-cpu",),
     "inspect": ("inspect-ai",),
     "rewards": ("starlette", "uvicorn"),
     "ray": ("dagster-ray", "ray"),
@@ -38,7 +36,7 @@ EXTRA_OF: Mapping[str, str] = {
     package: extra for extra, packages in _PACKAGES.items() for package in packages
 }
 """The extra that installs a package, by the package's name on the index."""
-_PACKAGE_OF: Mapping[str, str] = {"apricot": "apricot-select", "faiss": "faiss-cpu"}
+_PACKAGE_OF: Mapping[str, str] = {"apricot": "apricot-select"}
 """The package that has a module, where their names differ."""
 _ABSENT = re.compile(r"No module named '(\w+)")
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
-from decomposerl.kernels.set_parts import keep_first_in_parts
-from decomposerl.kernels.set_spread import TextPart
+from decomposerl.kernels.set_parts import TextPart, keep_first_in_parts
 from decomposerl.kernels.text_scan import words
 from perf import peers
 from perf.inputs import synthetic_claims
@@ -28,7 +27,7 @@ from resources.store.shared_arrays import shared_tasks
 
 THRESHOLD = 0.7
 WARM = 2_000
-PARTS, POSTINGS_A_CLAIM = 4, 2
+PARTS = 4
 ROOT = Path(__file__).resolve().parent.parent
 OTHER_PYTHON = ROOT / ".venv-peers/bin/python"
 CLUSTER_PEERS = {"datatrove": "datatrove, 14 x 8 MinHash", "spark": "Spark, MinHashLSH"}
@@ -128,7 +127,7 @@ def _split_removed(texts: Sequence[str]) -> Matches:
         tempfile.TemporaryDirectory() as folder,
         shared_tasks(InProcessMapper(), Path(folder)) as tasks,
     ):
-        return keep_first_in_parts(parts, THRESHOLD, tasks, postings=POSTINGS_A_CLAIM * len(texts))
+        return keep_first_in_parts(parts, THRESHOLD, tasks)
 
 
 def _cluster_removed(peer: str, texts: Sequence[str]) -> tuple[float, NDArray[np.bool_]]:

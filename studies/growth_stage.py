@@ -56,7 +56,6 @@ class StageCost:
     rows_kept: int
     seconds: float
     cpu_seconds: float
-    note: str = ""
 
 
 class Clock:
@@ -66,14 +65,12 @@ class Clock:
         """Start."""
         self._started, self._cpu = time.perf_counter(), time.process_time()
 
-    def cost(
-        self, rows: int, kept: int, engine: MadeVectors | None = None, note: str = ""
-    ) -> StageCost:
+    def cost(self, rows: int, kept: int, engine: MadeVectors | None = None) -> StageCost:
         """The cost until now, less what ``engine`` took."""
         seconds, cpu = time.perf_counter() - self._started, time.process_time() - self._cpu
         if engine is not None:
             seconds, cpu = seconds - engine.seconds, cpu - engine.cpu_seconds
-        return StageCost(rows, kept, seconds, cpu, note)
+        return StageCost(rows, kept, seconds, cpu)
 
 
 def rules(pool: int) -> StageCost:
@@ -126,9 +123,7 @@ def selected(pool: int, tasks: Tasks | None = None, memory: int = TASK_MB * 1_00
     clock = Clock()
     rows = SILVER_DECOMPOSED.conform(decomposed)
     chosen = catalogue.select_diverse(rows, given, engine, tasks)
-    ratios = sorted(chosen.certified.values())
-    note = f"{len(ratios)} cells certified, least {ratios[0]:.4f}" if ratios else ""
-    return clock.cost(frame.height, chosen.kept.height, engine, note)
+    return clock.cost(frame.height, chosen.kept.height, engine)
 
 
 def lexical_pool(pool: int) -> StageCost:
@@ -208,7 +203,6 @@ def main() -> None:
         "seconds": cost.seconds,
         "cpu_seconds": cost.cpu_seconds,
         "peak_mb": watch.peak_mb(),
-        "note": cost.note,
     }
     print(json.dumps(result))
 

@@ -172,7 +172,7 @@ def select_diverse(
 
     No row is dropped here; ``assemble_training`` decides about the rest (paper, "Diversity
     Selection"). With ``tasks``, cells are loaded one by one where all vectors exceed
-    ``task_memory_mb``, and those of more than ``exact_cell`` claims are picked in parts.
+    ``task_memory_mb``.
     """
     selected = select_cells(frame, settings, embedder, tasks)
     return replace(selected, kept=_conform(DIVERSITY_SELECTED, frame, selected.kept))

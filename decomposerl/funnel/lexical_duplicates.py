@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from decomposerl.funnel.parts import joins_in_tasks, postings_a_task, text_parts
+from decomposerl.funnel.parts import joins_in_tasks, text_parts
 from decomposerl.funnel.settings import DedupSettings
 from decomposerl.funnel.step import Step, StepDecision, drop_matched
 from decomposerl.kernels.matches import Matches
@@ -30,15 +30,8 @@ def lexical_duplicates_step(settings: DedupSettings, tasks: Tasks | None = None)
 
 def _duplicates(claims: pl.Series, settings: DedupSettings, tasks: Tasks | None) -> Matches:
     if tasks is not None and joins_in_tasks(settings, len(claims), tasks):
-        postings = postings_a_task(settings)
-        return keep_first_in_parts(
-            text_parts(claims, settings),
-            settings.jaccard,
-            tasks,
-            shingle=settings.shingle,
-            postings=postings,
-            pairs=postings,
-        )
+        parts = text_parts(claims, settings)
+        return keep_first_in_parts(parts, settings.jaccard, tasks, shingle=settings.shingle)
     return keep_first_duplicates(
         claims.to_list(),
         settings.jaccard,

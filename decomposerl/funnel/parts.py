@@ -11,12 +11,11 @@ import polars as pl
 from decomposerl.funnel.settings import LexicalSettings, TaskSettings
 from decomposerl.kernels.cosine_filter import unit_rows
 from decomposerl.kernels.cosine_parts import Vectors
-from decomposerl.kernels.set_spread import TextPart
+from decomposerl.kernels.set_parts import TextPart
 from decomposerl.ports import Embedder, Tasks
 
 MB = 1_000_000
 JOINED_BYTES = 700  # of a claim in the join of one process, measured at 1.5 million
-PACKED_BYTES, POSTING_BYTES = 4_000, 400  # of a claim while it is packed; of a range's entry
 VECTOR_BYTES = 4_096 * 5  # the longest usual vector and its low-precision copy
 
 
@@ -27,14 +26,9 @@ def joins_in_tasks(settings: LexicalSettings, rows: int, tasks: Tasks | None) ->
 
 
 def text_parts(claims: pl.Series, settings: TaskSettings) -> list[TextPart]:
-    """The claims in parts that a task can pack."""
-    rows = max(settings.task_memory_mb * MB // PACKED_BYTES, 1)
+    """The claims in parts of which a task joins two."""
+    rows = max(settings.task_memory_mb * MB // (2 * JOINED_BYTES), 1)
     return [partial(pl.Series.to_list, part) for part in slices(claims, rows)]
-
-
-def postings_a_task(settings: TaskSettings) -> int:
-    """Prefix entries of a task of the split join."""
-    return max(settings.task_memory_mb * MB // POSTING_BYTES, 1)
 
 
 def embeds_in_blocks(settings: TaskSettings, rows: int, tasks: Tasks | None) -> bool:

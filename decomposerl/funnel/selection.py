@@ -6,7 +6,7 @@ Claims that are not selected are not dropped here: see ``long_evidence``.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -14,9 +14,9 @@ import polars as pl
 from decomposerl.funnel.parts import embedded, embeds_in_blocks
 from decomposerl.funnel.settings import SelectionSettings
 from decomposerl.kernels.cosine_filter import unit_rows
-from decomposerl.kernels.cosine_parts import VectorBlocks
-from decomposerl.kernels.greedi import greedi
+from decomposerl.kernels.cosine_parts import Vectors
 from decomposerl.kernels.selectors import Rows, Selection, select_each
+from decomposerl.kernels.stochastic_greedy import stochastic_greedy
 from decomposerl.ports import Embedder, Tasks
 from decomposerl.schemas import SELECTION_CELLS
 
@@ -27,13 +27,10 @@ class SelectedClaims:
 
     ``kept`` is in input order with ``bucket``, ``selection_rank`` and ``selection_gain``
     added; ``cells`` (``SELECTION_CELLS``) has one row per cell, by label and source.
-    ``certified`` has, per bucket that was picked in parts, the least share of the best
-    possible f(S) that its picks are proved to reach.
     """
 
     kept: pl.DataFrame
     cells: pl.DataFrame
-    certified: Mapping[str, float] = field(default_factory=dict)
 
 
 def quotas(available: Mapping[str, int], budget: int) -> dict[str, int]:
@@ -89,7 +86,7 @@ def select_cells(
     cells = label_source_cells(frame, settings.budget_per_label)
     rows_of = [np.array(rows, np.int64) for rows in cells["rows"].to_list()]
     quota = list(zip(rows_of, cells["budget"].to_list(), strict=True))
-    chosen, ratios = _chosen(frame["claim"], quota, settings, embedder, tasks)
+    chosen = _chosen(frame["claim"], quota, settings, embedder, tasks)
     ranks, gains = np.full(frame.height, -1, np.int64), np.zeros(frame.height)
     for rows, selection in zip(rows_of, chosen, strict=True):
         ranks[rows[selection.picks]] = np.arange(len(selection.picks))
@@ -101,8 +98,7 @@ def select_cells(
     ).filter(pl.col("selection_rank") >= 0)
     named = cells.drop("rows").iter_rows(named=True)
     lines = [_line(cell, selection) for cell, selection in zip(named, chosen, strict=True)]
-    certified = {str(lines[cell]["bucket"]): ratio for cell, ratio in ratios.items()}
-    return SelectedClaims(kept, pl.DataFrame(lines, schema=SELECTION_CELLS.schema), certified)
+    return SelectedClaims(kept, pl.DataFrame(lines, schema=SELECTION_CELLS.schema))
 
 
 def _chosen(
@@ -111,38 +107,37 @@ def _chosen(
     settings: SelectionSettings,
     embedder: Embedder,
     tasks: Tasks | None,
-) -> tuple[list[Selection], dict[int, float]]:
-    """What is picked in each cell, and the certified ratio of each that was picked in parts."""
-    large = max((len(rows) for rows, _ in quota), default=0) > settings.exact_cell
-    large = large and settings.selector == "facility_location"
-    if tasks is None or not (large or embeds_in_blocks(settings, len(claims), tasks)):
-        texts = claims.to_list()
-        empty = np.empty((0, 1), np.float32)
-        vectors = unit_rows(embedder.embed(texts), len(texts)) if texts else empty
-        how = settings.selector, settings.seed
-        return select_each(vectors, quota, *how, threads=settings.threads), {}
-    chosen, ratios = list[Selection](), dict[int, float]()
-    for cell, (rows, k) in enumerate(quota):
-        selection, ratio = _cell(claims.gather(rows), k, settings, embedder, tasks)
-        chosen.append(selection)
-        ratios |= {} if ratio is None else {cell: ratio}
-    return chosen, ratios
+) -> list[Selection]:
+    """What is picked in each cell, one cell's vectors at a time where all are too many."""
+    if embeds_in_blocks(settings, len(claims), tasks):
+        chosen = list[Selection]()
+        for rows, k in quota:
+            vectors = np.concatenate([*embedded(claims.gather(rows), settings, embedder)])
+            chosen += _picked(vectors, [(np.arange(len(rows)), k)], settings)
+        return chosen
+    texts = claims.to_list()
+    empty = np.empty((0, 1), np.float32)
+    return _picked(
+        unit_rows(embedder.embed(texts), len(texts)) if texts else empty, quota, settings
+    )
 
 
-def _cell(
-    claims: pl.Series, k: int, settings: SelectionSettings, embedder: Embedder, tasks: Tasks
-) -> tuple[Selection, float | None]:
-    """The selection of one cell, whose vectors alone are made."""
-    if settings.selector == "facility_location" and len(claims) > settings.exact_cell:
-        blocks = VectorBlocks.write(tasks.arrays, "cell", embedded(claims, settings, embedder))
-        parts = -(-len(claims) // settings.exact_cell)
-        greedy, ratio = greedi(blocks, k, parts, tasks, seed=settings.seed)
-        blocks.remove()
-        return greedy, ratio
-    vectors = np.concatenate(list(embedded(claims, settings, embedder)))
-    whole = [(np.arange(len(vectors)), k)]
-    how = settings.selector, settings.seed
-    return select_each(vectors, whole, *how, threads=settings.threads)[0], None
+def _picked(
+    vectors: Vectors, quota: Sequence[tuple[Rows, int]], settings: SelectionSettings
+) -> list[Selection]:
+    """What is picked of some rows of ``vectors``, which ascend, for each ``(rows, k)``."""
+    method, seed, threads = settings.selector, settings.seed, settings.threads
+    most = settings.exact_cell if method == "facility_location" else len(vectors)
+    few = [(rows, k) for rows, k in quota if len(rows) <= most]
+    exact = iter(select_each(vectors, few, method, seed, threads=threads))
+    chosen = list[Selection]()
+    for rows, k in quota:
+        if len(rows) <= most:
+            chosen.append(next(exact))
+            continue
+        part = vectors if len(rows) == len(vectors) else vectors[rows]
+        chosen.append(stochastic_greedy(part, k, seed=seed, threads=threads))
+    return chosen
 
 
 def label_source_cells(frame: pl.DataFrame, budget_per_label: int) -> pl.DataFrame:

@@ -6,19 +6,15 @@ from functools import partial
 
 import polars as pl
 
-from decomposerl.errors import ConfigError
 from decomposerl.funnel.parts import embedded, embeds_in_blocks
 from decomposerl.funnel.settings import DedupSettings
 from decomposerl.funnel.step import ROUNDING, Step, StepDecision, drop_matched, just_below
-from decomposerl.kernels.approximate_cosine import keep_first_approximate
 from decomposerl.kernels.cosine_filter import COSINE, keep_first_cosine, unit_rows
 from decomposerl.kernels.cosine_parts import VectorBlocks, keep_first_in_blocks
 from decomposerl.kernels.matches import Matches
 from decomposerl.ports import Embedder, Tasks
 
 DUPLICATE = "semantic_duplicate"
-
-
 Search = Callable[[float], Matches]
 
 
@@ -29,42 +25,34 @@ def semantic_duplicates_step(
 
     Greedy in input order: a dropped claim drops no other. With ``tasks``, vectors that exceed
     ``task_memory_mb`` are compared block by block, with the same result.
-
-    Raises:
-        ConfigError: the approximate engine is set, and there are no ``tasks``.
     """
-    if settings.semantic_engine == "approximate" and tasks is None:
-        raise ConfigError("semantic_engine = approximate needs tasks: see decomposerl.ports.Tasks")
 
     def judge(frame: pl.DataFrame) -> StepDecision:
-        matches, close, recall = _duplicates(frame["claim"], settings, embedder, tasks)
+        matches, close = _duplicates(frame["claim"], settings, embedder, tasks)
         named = replace(matches, engine=f"{embedder.engine}; {matches.engine}")
         decision = drop_matched(frame, named, frame, DUPLICATE, settings.cosine)
-        return replace(decision, close=close, recall=recall)
+        return replace(decision, close=close)
 
     return Step("semantic_duplicates", judge, (DUPLICATE,))
 
 
 def _duplicates(
     claims: pl.Series, settings: DedupSettings, embedder: Embedder, tasks: Tasks | None
-) -> tuple[Matches, int, str | None]:
-    """The duplicates, how many were decided by less than ``ROUNDING``, and a measured recall."""
+) -> tuple[Matches, int]:
+    """The duplicates, and how many were decided by less than ``ROUNDING``."""
     if claims.is_empty():
-        return Matches.none(0, COSINE), 0, None
-    approximate = settings.semantic_engine == "approximate"
-    if tasks is None or not (approximate or embeds_in_blocks(settings, len(claims), tasks)):
+        return Matches.none(0, COSINE), 0
+    if tasks is None or not embeds_in_blocks(settings, len(claims), tasks):
         texts = claims.to_list()
         vectors = unit_rows(embedder.embed(texts), len(texts))
         whole: Search = partial(
             keep_first_cosine, vectors, device=settings.device, threads=settings.threads
         )
-        return *_exact(whole, settings), None
+        return _exact(whole, settings)
     blocks = VectorBlocks.write(tasks.arrays, "claims", embedded(claims, settings, embedder))
     try:
-        if approximate:
-            return _approximate(blocks, settings, tasks)
         search = partial(keep_first_in_blocks, blocks, tasks=tasks, device=settings.device)
-        return *_exact(search, settings), None
+        return _exact(search, settings)
     finally:
         blocks.remove()
 
@@ -76,18 +64,3 @@ def _exact(search: Search, settings: DedupSettings) -> tuple[Matches, int]:
         matches = search(settings.cosine)
     above = matches.is_matched & (matches.similarity < settings.cosine + ROUNDING)
     return replace(matches, engine=COSINE), below + int(above.sum())
-
-
-def _approximate(
-    blocks: VectorBlocks, settings: DedupSettings, tasks: Tasks
-) -> tuple[Matches, int, str]:
-    matches, recall = keep_first_approximate(
-        blocks,
-        settings.cosine,
-        tasks,
-        probes=settings.probes,
-        sample=settings.recall_sample,
-        device=settings.device,
-    )
-    close = matches.is_matched & (matches.similarity < settings.cosine + ROUNDING)
-    return matches, int(close.sum()), str(recall)

@@ -4,7 +4,7 @@ One frozen model per stage; the Dagster configuration classes inherit from these
 ``--config`` files and the domain share one definition.
 """
 
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -78,15 +78,6 @@ class DedupSettings(LexicalSettings):
     """Stage ``deduplicated`` (paper, "Deduplication and Decontamination")."""
 
     cosine: float = Field(0.70, gt=0, le=1, description="least cosine of a semantic duplicate")
-    semantic_engine: Literal["exact", "approximate"] = Field(
-        "exact",
-        description="exact cosines of all pairs, or an index of the extra `approximate` that "
-        "misses some; its recall is measured on recall_sample claims and shown",
-    )
-    probes: int = Field(32, ge=1, description="lists of the approximate index that are searched")
-    recall_sample: int = Field(
-        2_000, ge=1, description="claims on which the recall of the approximate index is measured"
-    )
     pairs_floor: float | None = Field(
         None,
         gt=0,
@@ -135,11 +126,11 @@ class SelectionSettings(TaskSettings):
     exact_cell: int = Field(
         23_000,
         ge=1,
-        description="claims of the largest cell that one greedy picks from; facility location of "
-        "a larger one picks in parts and then among them, with a certified share of the optimum",
+        description="claims of the largest cell for the exact greedy; facility location of a "
+        "larger one takes the best of a random sample for each pick",
     )
     seed: int = Field(
-        42, ge=0, description="seed of the k-means and random selectors, and of the parts"
+        42, ge=0, description="seed of the k-means and random selectors, and of the samples"
     )
     threads: int = Field(0, ge=0, description="cells worked on at a time; 0 for one a core")
 

@@ -34,8 +34,7 @@ class StepDecision:
     ``drop`` is true where the row leaves. ``reason`` is one word for all rows or a series;
     ``value`` and ``threshold`` are the number and the bound; ``matched_*`` name the claim
     that a duplicate or a leak was matched with; ``engine`` the program that gave ``value``;
-    ``close`` counts the rows decided by less than ``ROUNDING``, null where nothing rounds;
-    ``recall`` says what an approximate search was measured to find, null where it is exact.
+    ``close`` counts the rows decided by less than ``ROUNDING``, null where nothing rounds.
     """
 
     frame: pl.DataFrame
@@ -47,7 +46,6 @@ class StepDecision:
     matched_source: pl.Series | None = None
     engine: str | pl.Series | None = None
     close: int | None = None
-    recall: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +95,7 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
         if not decision.frame["claim_id"].equals(alive["claim_id"]):
             raise ConservationError(f"stage '{stage}', step '{step.name}': rows changed places")
         if isinstance(decision.engine, str):
-            measured = f"; recall {decision.recall}" if decision.recall else ""
-            engines[step.name] = decision.engine + measured
+            engines[step.name] = decision.engine
         if decision.close is not None:
             close[step.name] = decision.close
         drop = decision.drop.fill_null(value=False)

@@ -76,22 +76,6 @@ def replay(rows: Floats, cover: Floats, gains: Doubles) -> None:
         raise_cover(rows[index], cover)
 
 
-@compiled
-def add_gains(
-    tile: Singles, covers: tuple[Singles, Singles], mine: Doubles, theirs: Doubles
-) -> None:
-    """Add what the tile's rows gain over its columns, and the columns over its rows.
-
-    ``covers`` are those of the rows and of the columns.
-    """
-    lanes = np.empty(LANES)
-    for row in range(len(tile)):
-        mine[row] += gain_of(tile[row], covers[1], lanes)
-        covered = np.float64(covers[0][row])
-        for column in range(tile.shape[1]):
-            theirs[column] += max(0.0, np.float64(tile[row, column]) - covered)
-
-
 @internal
 def comes_first(row: int, other: int, bounds: Doubles) -> bool:
     """Whether ``row`` comes before ``other``: by the higher bound, then the lower number."""

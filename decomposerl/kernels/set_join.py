@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from decomposerl.kernels.set_join_loops import Index, Sets
 
 LexicalEngine = Literal["auto", "exact", "minhash_verified", "minhash"]
+Counts = NDArray[np.int64]
+"""Per row the matched row (-1: none), the shared and the united number of elements: (3, n)."""
 
 MOST_PAIRS = 50_000_000
 ROWS_A_BLOCK, PARTS_OF_A_BLOCK = 8_192, 8
@@ -63,19 +65,28 @@ def keep_first_duplicates(
     over_budget = engine == "auto" and _over_budget(sets, threshold, candidate_budget)
     if over_budget or engine == "minhash_verified":
         return verified_duplicates(sets, threshold, num_perm, shingle, threads)
-    with Team(threads if len(texts) > ROWS_A_BLOCK else 1) as team:
-        return _keep_first(_prepared(sets, threshold), engine_name(shingle), team)
+    return matches_of(keep_first_counts(sets, threshold, no_matches(len(texts)), threads), shingle)
+
+
+def keep_first_counts(sets: PackedSets, threshold: float, given: Counts, threads: int) -> Counts:
+    """The exact ``keep_first_duplicates`` of rows of which some match an earlier row outside.
+
+    These matches are ``given``, and stay unless a kept row of ``sets`` is strictly nearer.
+    """
+    # Row 0, the lowest number: of equally near rows the given one stays.
+    best = np.concatenate((np.minimum(given[:1], 0), given[1:]))
+    with Team(threads if len(sets.sizes) > ROWS_A_BLOCK else 1) as team:
+        return _keep_first(_prepared(sets, threshold), best, team)
 
 
 def _keep_first(
-    ready: "_Ready", engine: str, team: Team, rows_a_block: int = ROWS_A_BLOCK
-) -> Matches:
+    ready: "_Ready", best: Counts, team: Team, rows_a_block: int = ROWS_A_BLOCK
+) -> Counts:
     """Block by block: all rows of a block against the index in parallel, then in row order."""
     from decomposerl.kernels.set_join_loops import match_rows
 
     rows, none = len(ready.sets[2]), np.zeros_like(ready.index[1])
     work = [(_unseen(rows), ready.least_of) for _ in range(PARTS_OF_A_BLOCK + 1)]
-    best = _no_matches(rows)
     for start in range(0, rows, rows_a_block):
         stop = min(start + rows_a_block, rows)
         cuts = np.linspace(start, stop, PARTS_OF_A_BLOCK + 1).astype(int).tolist()
@@ -87,8 +98,7 @@ def _keep_first(
         # at what joined the index since. So the result is that of a single pass.
         before, block = ready.index[1].copy(), (*best[:, start:stop],)
         match_rows(ready.sets, start, ready.index, before, work[-1], block, True)
-    matched, shared, united = best
-    return Matches(matched, shared / united, engine)
+    return best
 
 
 def cross_matches(
@@ -120,19 +130,23 @@ def cross_matches(
     )
     if over_budget or engine == "minhash_verified":
         return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
-    with Team(threads if len(left) > ROWS_A_BLOCK else 1) as team:
-        return _best_across(_prepared(sets, threshold, len(right)), len(right), shingle, team)
+    return matches_of(cross_counts(sets, len(right), threshold, threads), shingle)
 
 
-def _best_across(ready: "_Ready", rights: int, shingle: Shingle, team: Team) -> Matches:
-    """Each row from ``rights`` on against the index of the rows before."""
+def cross_counts(sets: PackedSets, rights: int, threshold: float, threads: int) -> Counts:
+    """The exact ``cross_matches`` of the rows from ``rights`` on with the rows before."""
+    with Team(threads if len(sets.sizes) - rights > ROWS_A_BLOCK else 1) as team:
+        return _best_across(_prepared(sets, threshold, rights), rights, team)
+
+
+def _best_across(ready: "_Ready", rights: int, team: Team) -> Counts:
     from decomposerl.kernels.set_join_loops import match_rows
 
-    best = _no_matches(len(ready.sets[2]) - rights)
+    best = no_matches(len(ready.sets[2]) - rights)
     none = np.zeros_like(ready.index[1])
     every, work = np.full_like(none, rights), (_unseen(rights), ready.least_of)
     # With every posting skipped no right row finds a match, so all of them join the index.
-    match_rows(ready.sets, 0, ready.index, every, work, (*_no_matches(rights),), True)
+    match_rows(ready.sets, 0, ready.index, every, work, (*no_matches(rights),), True)
 
     def match(first: int) -> None:
         rows = best[:, first : first + ROWS_A_BLOCK]
@@ -140,8 +154,7 @@ def _best_across(ready: "_Ready", rights: int, shingle: Shingle, team: Team) -> 
         match_rows(ready.sets, rights + first, ready.index, none, work, (*rows,), False)
 
     team.run(partial(match, first) for first in range(0, best.shape[1], ROWS_A_BLOCK))
-    matched, shared, united = best
-    return Matches(matched, shared / united, engine_name(shingle))
+    return best
 
 
 def jaccard_pairs(
@@ -187,13 +200,13 @@ def count_candidates(sets: PackedSets, threshold: float) -> int:
     A pair that shares several rare elements is counted once for each, and a removed row is
     counted though it is never indexed.
     """
-    postings = np.diff(_postings(sets, prefix_lengths(sets.sizes, threshold)))
+    postings = np.diff(_postings(sets, _prefixes(sets.sizes, threshold)))
     return int((postings * (postings - 1) // 2).sum())
 
 
 def count_candidates_of_kept(sets: PackedSets, threshold: float) -> int:
     """``count_candidates`` if only the first of equal rows is indexed, as the join does."""
-    prefixes = prefix_lengths(sets.sizes, threshold)
+    prefixes = _prefixes(sets.sizes, threshold)
     every = np.diff(_postings(sets, prefixes))
     distinct = np.diff(_postings(sets, np.where(_first_of_equals(sets), prefixes, 0)))
     copies = (every - distinct) * distinct
@@ -209,7 +222,7 @@ def _over_budget(sets: PackedSets, threshold: float, budget: int | None) -> bool
 
 def count_candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
     """Upper bound of the candidate pairs of the rows from ``indexed`` on with those before."""
-    prefixes = prefix_lengths(sets.sizes, threshold)
+    prefixes = _prefixes(sets.sizes, threshold)
     before = np.arange(len(prefixes)) < indexed
     left, right = (np.diff(_postings(sets, np.where(s, prefixes, 0))) for s in (~before, before))
     return int((left * right).sum())
@@ -244,23 +257,25 @@ def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) ->
     """Ready to be joined; the index has room for the first ``indexed`` rows (None: all)."""
     from decomposerl.kernels.set_join_loops import sign
 
-    prefixes = prefix_lengths(sets.sizes, threshold)
+    prefixes = _prefixes(sets.sizes, threshold)
     signatures = np.zeros(len(sets.sizes), np.uint64)
     sign(sets.tokens, sets.starts, signatures)
     joined = (sets.tokens, sets.starts, prefixes, signatures)
-    index = empty_index(_postings(sets, prefixes[:indexed]))
+    firsts = _postings(sets, prefixes[:indexed])
+    owners, sizes, rests = (np.empty(int(firsts[-1]), np.int32) for _ in range(3))
+    bits, lengths = np.empty(len(owners), np.uint64), np.zeros(len(firsts), np.int32)
+    index = (firsts, lengths, owners, sizes, rests, bits)
     return _Ready(joined, index, min_shared(int(sets.sizes.max(initial=0)), threshold))
 
 
-def empty_index(firsts: NDArray[np.int64]) -> "Index":
-    """An empty index; each token's postings start at its entry of ``firsts``."""
-    room = int(firsts[-1])
-    owners, sizes, rests = (np.empty(room, np.int32) for _ in range(3))
-    return firsts, np.zeros(len(firsts), np.int32), owners, sizes, rests, np.empty(room, np.uint64)
+def matches_of(best: Counts, shingle: Shingle) -> Matches:
+    """The matches of the exact join, with their Jaccard."""
+    matched, shared, united = best
+    return Matches(matched, shared / united, engine_name(shingle))
 
 
-def _no_matches(rows: int) -> NDArray[np.int64]:
-    """Per row no match (-1), no shared and one united element, shape (3, rows)."""
+def no_matches(rows: int) -> Counts:
+    """No row has a match: no shared and one united element."""
     # One, so that a similarity without a match is 0 / 1 and no division by zero.
     return np.repeat(np.array([[-1], [0], [1]]), rows, axis=1)
 
@@ -270,7 +285,7 @@ def _unseen(rows: int) -> NDArray[np.int32]:
     return np.full(rows, -1, np.int32)
 
 
-def prefix_lengths(sizes: NDArray[np.int64], threshold: float) -> NDArray[np.int32]:
+def _prefixes(sizes: NDArray[np.int64], threshold: float) -> NDArray[np.int32]:
     """Length of each row's prefix, its rarest elements, shape (n,)."""
     # A near row shares at least ``needed`` elements, so at most ``size - needed`` are missing:
     # one of the first ``size - needed + 1`` must be among the shared ones.

@@ -219,10 +219,10 @@ def number_rows(
 
 
 @compiled
-def hash_elements(arena: Bytes, ends: Ints, salt: np.uint64, hashes: Keys) -> None:
-    """64-bit hash of each element's bytes (FNV-1a from another basis per salt, then mixed)."""
+def hash_elements(arena: Bytes, ends: Ints, hashes: Keys) -> None:
+    """64-bit hash of each element's bytes (FNV-1a, then mixed)."""
     for number in range(hashes.size):
-        state = _BASIS ^ salt
+        state = _BASIS
         for index in range(ends[number], ends[number + 1]):
             state = (state ^ np.uint64(arena[index])) * _PRIME
         state = (state ^ (state >> _HALF)) * _MIX

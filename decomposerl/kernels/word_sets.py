@@ -188,12 +188,12 @@ class Vocabulary:
         self._rows += len(counts)
         return out[:used].copy()
 
-    def hashes(self, salt: int = 0) -> NDArray[np.uint64]:
-        """A hash of each element's bytes; another salt gives independent ones."""
+    def hashes(self) -> NDArray[np.uint64]:
+        """A hash of each element's bytes."""
         from decomposerl.kernels.word_loops import hash_elements
 
         hashes = np.empty(self.size, np.uint64)
-        hash_elements(self._arena, self._ends, np.uint64(salt), hashes)
+        hash_elements(self._arena, self._ends, hashes)
         return hashes
 
     def numbers_of(self, other: "Vocabulary") -> NDArray[np.int32]:

@@ -14,7 +14,6 @@ from decomposerl.errors import DecomposeRLError
 from decomposerl.reports.attrition import STAGES
 from decomposerl.reports.explain import ClaimRows, MatchedClaim, Where
 from decomposerl.reports.tables import one_line
-from resources.store.mirror import pull
 
 SHORTEST_PREFIX = 6
 _LISTED = 8
@@ -27,9 +26,6 @@ def find_claim(data: Path, prefix: str) -> ClaimRows:
     Raises:
         DecomposeRLError: the id is malformed or too short, unknown, or not unique.
     """
-    folders = ("claims", "benchmark", "drops/claims", "drops/benchmark", "drops")
-    pull(data, *(f"{folder}/*.parquet" for folder in folders))
-    pull(data, *(f"{stage}.parquet" for stage in STAGES))
     claim_id, where = _resolve(data, prefix.strip().lower())
     drop = _drop(data, claim_id, where)
     return ClaimRows(

@@ -22,9 +22,8 @@ from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
 from decomposerl.table import Table
 from resources.catalogue.views import ATTEMPTS, Current, attempts, views
-from resources.store.mirror import pull
 from resources.store.rows import counted_rows
-from resources.store.temporary import aside, rename
+from resources.store.temporary import aside
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -75,7 +74,7 @@ def open_catalogue(data: Path) -> "DuckDBPyConnection":
     """
     import duckdb
 
-    path = pull(data.resolve(), FILE) / FILE
+    path = data.resolve() / FILE
     if not path.is_file():
         raise DecomposeRLError(
             f"there is no catalogue in {data.resolve()}. Build it with: "
@@ -126,7 +125,6 @@ def read_stages(data: Path, current: Current | None = None) -> list[StageFrames]
     default all with files in the folder.
     """
     current = Current() if current is None else current
-    pull(data, *(f"{stage}.parquet" for stage in STAGES[1:]), "drops/*.parquet")
     stages = []
     claims = current.files(data, "claims")
     if claims:
@@ -173,7 +171,6 @@ def _fill(
 
 def _evaluation(data: Path) -> dict[str, pl.DataFrame]:
     """The leaderboard in both forms, and the comparison; empty where there is none."""
-    pull(data, "leaderboard.parquet", "comparison.parquet")
     board = _all(data.glob("leaderboard.parquet"), schemas.LEADERBOARD)
     return {
         "leaderboard": board,
@@ -199,7 +196,6 @@ def _reasons(counted: pl.DataFrame) -> pl.DataFrame:
 
 def _stage_runs(data: Path, current: Current) -> pl.DataFrame:
     rows = []
-    pull(data, "stage_runs/*.json")
     for path in sorted(filter(current.counts, data.glob("stage_runs/*.json"))):
         try:
             rows.append(json.loads(path.read_text("utf-8")))
@@ -235,4 +231,4 @@ def _swapped_in(target: Path) -> Iterator[Path]:
         yield building
         # A write-ahead log of a program that wrote to the old file must not apply to the new one.
         target.with_name(f"{target.name}.wal").unlink(missing_ok=True)
-        rename(building, target)
+        building.replace(target)

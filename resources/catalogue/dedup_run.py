@@ -9,7 +9,6 @@ import polars as pl
 from decomposerl.errors import DecomposeRLError, SchemaError
 from decomposerl.reports.rethreshold import DedupRun, Thresholds, disagreements
 from decomposerl.schemas import PAIRS
-from resources.store.mirror import pull
 
 STAGE, BEFORE = "deduplicated", "difficulty_band"
 
@@ -21,8 +20,6 @@ def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
         DecomposeRLError: the stage has not run, or kept no pairs.
         SchemaError: its files belong to different runs.
     """
-    keys = (BEFORE, STAGE, f"drops/{STAGE}", f"pairs/{STAGE}")
-    pull(data, f"stage_runs/{STAGE}.json", *(f"{key}.parquet" for key in keys))
     path = data / "stage_runs" / f"{STAGE}.json"
     if not path.is_file():
         raise DecomposeRLError(

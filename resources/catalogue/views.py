@@ -23,7 +23,6 @@ from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.reports.attrition import STAGES
 from decomposerl.table import Column, Table
-from resources.store.mirror import pull
 
 _SQL_TYPES = {
     pl.String(): "VARCHAR",
@@ -59,9 +58,7 @@ def quoted_names(columns: Iterable[Column]) -> str:
 
 def matching(data: Path, patterns: Iterable[str]) -> list[str]:
     """The patterns that match a file: DuckDB refuses one that matches none."""
-    listed = list(patterns)
-    pull(data, *listed)
-    return [pattern for pattern in listed if any(data.glob(pattern))]
+    return [pattern for pattern in patterns if any(data.glob(pattern))]
 
 
 def _sql_type(dtype: object) -> str:
@@ -122,7 +119,7 @@ def attempts(data: Path) -> pl.DataFrame:
 
     rows = [
         (folder.parent.name, start.attempt, start.resumed_from)
-        for folder in sorted(pull(data, "policy/*/run.json").glob("policy/*/run.json"))
+        for folder in sorted(data.glob("policy/*/run.json"))
         for start in read_attempts(folder.parent)
     ]
     return pl.DataFrame(rows, schema=ATTEMPTS.schema, orient="row")

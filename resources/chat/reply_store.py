@@ -8,8 +8,7 @@ under the key of an unreadable row replaces it. Prompts and failures are not sto
 
 It is not in Parquet shards, as other results are, because replies arrive a few at a time:
 with flushed batches of 64, shards were 14 to 18 times slower to write, and 2 to 8 times
-slower to look up. Where the data folder mirrors a bucket, ``shared_replies`` exchanges it with
-other machines.
+slower to look up.
 """
 
 import json
@@ -25,12 +24,10 @@ from typing import Any, Self, get_args
 from decomposerl.chat import ChatReply, FinishReason, Template, Token
 from decomposerl.errors import EngineError
 from decomposerl.schemas import CHAT_REPLIES
-from resources.chat.shared_replies import TABLE, SharedReplies
 
 REPLIES_FILE = "chat_cache.sqlite"
 BATCH_ROWS = 64
 BATCH_S = 0.25
-_SHARE_S = 60.0
 _LOCK_WAIT_S = 60.0
 _KEYS_PER_QUERY = 500
 _COLUMNS = ", ".join(CHAT_REPLIES.schema)
@@ -47,6 +44,13 @@ WHERE CAST(replies.text AS BLOB) IS ?"""  # noqa: S608 - the columns are this mo
 _READ = """
 SELECT key, text, finish_reason, reported_model, prompt_tokens, completion_tokens, latency_s,
   tokens FROM replies WHERE key IN ({})"""
+_TABLE = """
+CREATE TABLE IF NOT EXISTS replies (
+  key TEXT PRIMARY KEY, model TEXT NOT NULL, revision TEXT NOT NULL, template TEXT NOT NULL,
+  template_digest TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
+  reported_model TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
+  completion_tokens INTEGER NOT NULL, latency_s REAL NOT NULL, tokens TEXT
+)"""
 
 
 class ReplyStoreError(EngineError):
@@ -86,8 +90,6 @@ class ReplyStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._reader = _opened(path)
             self._reader.text_factory = bytes  # invalid UTF-8 then affects only its own row
-            self._shared = SharedReplies(path)
-            self._shared.receive()
         except (sqlite3.Error, OSError) as error:
             raise ReplyStoreError(f"{path} cannot be used as a chat cache: {error}") from error
         self._writer = threading.Thread(target=self._write_on, name="chat-cache", daemon=True)
@@ -143,7 +145,6 @@ class ReplyStore:
             self._flushing -= 1
             self._refuse_where_broken()
             superseded, self._superseded = list(self._superseded), set()
-        self._shared.send(every_s=_SHARE_S)
         return self.get(superseded)
 
     def close(self) -> None:
@@ -153,7 +154,6 @@ class ReplyStore:
             self._changed.notify_all()
         self._writer.join()
         self._reader.close()
-        self._shared.send()
 
     def _read(self, keys: Sequence[str]) -> Iterator[tuple[str, ChatReply[None]]]:
         query = _READ.format(",".join("?" * len(keys)))
@@ -224,7 +224,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     with suppress(sqlite3.OperationalError):  # another process is switching it right now
         connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(TABLE)
+    connection.execute(_TABLE)
     return connection
 
 

@@ -21,9 +21,9 @@ from resources.chat.settings import (
     ChatSettings,
     ThinkingStyle,
 )
-from resources.chat.shared_replies import replies_in
 from resources.mapper.pools import PoolMapper
 from resources.profile_defaults import ProfileDefaults
+from resources.store.chat_replies import replies_in
 from resources.store.paths import LocalPath
 from resources.store.resource import StoredResource
 

@@ -1,7 +1,6 @@
 """A system's calibration: fitted on a dev split and stored as a file of the data folder."""
 
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from decomposerl.evaluation.calibration import (
 )
 from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
 from decomposerl.schemas import CALIBRATIONS
-from resources.store.mirror import pull
 from resources.store.temporary import replace_file
 
 FOLDER = CALIBRATIONS.name
@@ -94,7 +92,6 @@ def read_calibration(data: Path, system: str) -> Calibration | None:
         EvaluationError: the file is damaged.
     """
     path = calibration_path(data, system)
-    pull(path.parent, escape(path.name))
     if not path.is_file():
         return None
     try:

@@ -21,7 +21,6 @@ from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_fr
 from decomposerl.evaluation.scored_claims import THREE_WAY_SET, without_dropped
 from decomposerl.evaluation.subset import EvaluationSubset
 from resources.corpora.bundled_sample import BUNDLED
-from resources.store.mirror import pull
 from resources.store.parquet import DataFolder
 from resources.store.temporary import replace_file
 
@@ -204,7 +203,7 @@ def read_accepted(data: Path) -> list[AcceptedScore] | None:
     Raises:
         ConfigError: the file is not what ``decomposerl accept`` writes.
     """
-    path = pull(data, ACCEPTED) / ACCEPTED
+    path = data / ACCEPTED
     if not path.is_file():
         return None
     try:
@@ -221,7 +220,7 @@ def read_leaderboard(data: Path) -> pl.DataFrame:
     Raises:
         ConfigError: it is missing or damaged; the message names the command that builds it.
     """
-    path = pull(data, f"{LEADERBOARD}.parquet") / f"{LEADERBOARD}.parquet"
+    path = data / f"{LEADERBOARD}.parquet"
     if not path.is_file():
         raise ConfigError(f"there is no leaderboard in {data}. {_BUILD}")
     try:

@@ -62,7 +62,7 @@ def chosen_policy(
     Raises:
         ConfigError: the policy was not trained yet, or the rule finds no candidate.
     """
-    run = RunFolder(data.pulled(f"policy/{experiment}") / "policy" / experiment)
+    run = RunFolder(data.path / "policy" / experiment)
     if not run.outcome.is_file():
         raise ConfigError(
             f"{run.path} holds no trained policy. Train it first: decomposerl train {experiment}"

@@ -17,7 +17,6 @@ from pathlib import Path
 from decomposerl.errors import ConfigError, EngineMissing
 from resources.hub.access import cached_model, model_commit
 from resources.hub.models import HUB_MODELS, HubModel
-from resources.store.mirror import pull
 from resources.store.run_lock import file_lock, lock_path
 from resources.store.temporary import replace_file
 
@@ -185,7 +184,7 @@ def read_model_lock(file: str) -> dict[str, str]:
         ConfigError: the file is damaged.
     """
     path = Path(file)
-    if not file or not (pull(path.parent, path.name) / path.name).is_file():
+    if not file or not path.is_file():
         return {}
     try:
         locks = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -29,7 +29,6 @@ from decomposerl.judge.heads import HEADS, Head, heads_of, published_text, rulin
 from resources.embedder.resource import NumberType
 from resources.hub.fingerprint import digest_of
 from resources.judge.encoder import Encoder, Form, length_batches
-from resources.store.mirror import pull
 from resources.store.parquet import file_sha256
 
 FOLDER = "tiny_judge"
@@ -128,7 +127,7 @@ class TinyJudge:
         Raises:
             EngineMissing: there is none.
         """
-        path = pull(self.folder, JUDGE_FILE) / JUDGE_FILE
+        path = self.folder / JUDGE_FILE
         if not path.is_file():
             raise EngineMissing(f"there is no trained tiny judge in {self.folder}: {_TRAIN}")
         record: Mapping[str, Any] = json.loads(path.read_text("utf-8"))

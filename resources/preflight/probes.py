@@ -7,25 +7,22 @@ endpoint and is never part of a finding.
 
 import os
 import re
-import secrets
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
 
-from decomposerl.errors import ConfigError, EngineMissing, StorageError
+from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.prompts.minicheck import Use, check_form
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.entities.spacy_models import SpacyModel, install_hint
 from resources.hub.access import cached_model
 from resources.hub.locks import MAIN, ModelLocks
 from resources.hub.models import hub_model as hub_row
-from resources.store.bucket import Bucket, Changed
-from resources.store.mirror import mirror_of
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunks import BYTES
 from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form
@@ -241,40 +238,6 @@ def disk(folder: Path, needed_gib: float) -> ReadinessCheck:
         fix = "set DECOMPOSERL_DATA to a larger disk"
         return ReadinessCheck("disk", str(folder), "missing", space, fix)
     return ReadinessCheck("disk", str(folder), "ok", space)
-
-
-def bucket(data: Path) -> Iterator[ReadinessCheck]:
-    """Whether the bucket that the folder mirrors can be written: one small object, then removed."""
-    mirror = mirror_of(data)
-    if mirror is None:
-        return
-    key, text = f".probe-{secrets.token_hex(8)}", b"decomposerl doctor"
-    fix = "check its name, and the credentials, region and endpoint in the environment"
-    try:
-        mirror.bucket.put_small(key, text, None)
-        try:
-            read, locks = mirror.bucket.read_small(key), _refused_again(mirror.bucket, key)
-        finally:
-            mirror.bucket.delete(key)
-    except (StorageError, ConfigError, FileNotFoundError) as error:
-        yield ReadinessCheck("bucket", mirror.bucket.url, "missing", str(error), fix)
-        return
-    if read is None or read.data != text:
-        yield ReadinessCheck("bucket", mirror.bucket.url, "missing", "reads otherwise", fix)
-    elif not locks:
-        said, fix = "ignores If-None-Match, so two runs could write one asset", "use other storage"
-        yield ReadinessCheck("bucket", mirror.bucket.url, "missing", said, fix)
-    else:
-        yield ReadinessCheck("bucket", mirror.bucket.url, "ok", "written, read and removed")
-
-
-def _refused_again(storage: Bucket, key: str) -> bool:
-    """Whether an object that is there cannot be created."""
-    try:
-        storage.put_small(key, b"", None)
-    except Changed:
-        return True
-    return False
 
 
 def compiled_loops() -> ReadinessCheck:

@@ -19,7 +19,6 @@ from decomposerl.reports.report_parts import ReportData, Section
 from decomposerl.reports.run_report import report_sections
 from decomposerl.reports.trace_page.page import offline_parts
 from decomposerl.reports.trace_page.pages import PageAbout
-from resources.store.mirror import send_files
 from resources.store.temporary import empty_folder, folder_aside, publish_folder, replace_text
 from resources.traces.collection import collect
 from resources.traces.predictions import prediction_files
@@ -54,7 +53,6 @@ def write_report(data: Path, read: ReportData, traces: int) -> list[Section]:
     replace_text(written / MARKDOWN, [report_markdown(about, sections)])
     replace_text(written / HTML, [report_html(about, sections)])
     publish_folder(written, target)
-    send_files(target)
     return sections
 
 

@@ -18,7 +18,6 @@ from decomposerl.schemas import CURVES, SELECTION_CELLS, STAGE_RUNS
 from decomposerl.table import Table
 from resources.evaluation.results_folder import read_test_claims
 from resources.report.studies import read_studies
-from resources.store.mirror import pull
 from resources.store.parquet import DataFolder, table_of
 from resources.training.run_inputs import policy_folder
 from resources.training.run_store import RunFolder, read_outcome
@@ -148,7 +147,7 @@ def _calls(folder: DataFolder, names: ReportNames) -> Iterator[tuple[Any, ...]]:
 
 def _runs(data: Path) -> pl.DataFrame:
     """The record of every stage, ``STAGE_RUNS``."""
-    paths = sorted((pull(data, f"{STAGE_RUNS.name}/*.json") / STAGE_RUNS.name).glob("*.json"))
+    paths = sorted((data / STAGE_RUNS.name).glob("*.json"))
     records = [json.loads(path.read_text("utf-8")) for path in paths]
     rows = [{name: one.get(name) for name in STAGE_RUNS.schema} for one in records]
     return pl.DataFrame(rows, schema=STAGE_RUNS.schema)

@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 from decomposerl.reports.figure_style import Drawn
 from decomposerl.reports.report_parts import StudyPicture
-from resources.store.mirror import pull
 from resources.store.temporary import replace_file, replace_text
 
 STUDIES = "studies"
@@ -33,7 +32,7 @@ def write_study(data: Path, name: str, figure: Drawn, sentence: str) -> Path:
 
 def read_studies(data: Path) -> Iterator[StudyPicture]:
     """The figures of the folder, by name; a PNG alone will do, and another file is none."""
-    for path in sorted((pull(data, f"{STUDIES}/*") / STUDIES).glob("*.png")):
+    for path in sorted((data / STUDIES).glob("*.png")):
         png, said, svg = path.read_bytes(), path.with_suffix(".txt"), path.with_suffix(".svg")
         if png.startswith(_PNG):
             lines = said.read_text("utf-8", errors="replace").splitlines() if said.is_file() else []

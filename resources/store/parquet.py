@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,7 +27,6 @@ from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.table import Table
 from decomposerl.training.studies import STUDIES
 from resources.profile_defaults import ProfileDefaults
-from resources.store.mirror import discard, location, pull
 from resources.store.paths import LocalPath
 from resources.store.rows import StoredRows, counted_rows
 from resources.store.temporary import put_in_place, replace_file
@@ -155,13 +153,9 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         """The folder itself."""
         return Path(self.base_dir)
 
-    def pulled(self, *patterns: str) -> Path:
-        """The folder, once its files that match the glob patterns are those of its bucket."""
-        return pull(self.path, *patterns)
-
     def file(self, key: str) -> Path:
-        """The Parquet file of a key, as the bucket has it; it need not be there."""
-        return self.pulled(f"{escape(key)}.parquet") / f"{key}.parquet"
+        """The Parquet file of a key; it need not be there."""
+        return self.path / f"{key}.parquet"
 
     def read(self, key: str, columns: list[str] | None = None) -> pl.DataFrame:
         """Some columns of one Parquet file by key, e.g. ``drops/rule_filtered``."""
@@ -189,9 +183,7 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
 
     def run(self, key: str) -> dict[str, Any]:
         """The run record of an asset (``schemas.STAGE_RUNS``)."""
-        path = run_path(self.path, key)
-        pull(path.parent, path.name)
-        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        record: dict[str, Any] = json.loads(run_path(self.path, key).read_text("utf-8"))
         return record
 
 
@@ -244,14 +236,14 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
             if frame is not None:
                 store(frame, side_table, side_path)
             elif folder in {"pairs", "doubtful"}:  # an earlier run's do not belong to this one
-                discard(side_path)
+                side_path.unlink(missing_ok=True)
         store(kept, table, target)
         version = file_sha256(target)
         context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
         record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
         replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8"))
         lineage = context.definition_metadata.get(_LINEAGE)  # Dagster+ reads it off the run
-        shown = {"dagster/uri": location(target), _LINEAGE: lineage}
+        shown = {"dagster/uri": target.absolute().as_uri(), _LINEAGE: lineage}
         context.add_output_metadata({name: value for name, value in shown.items() if value})
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame | StoredRows:
@@ -266,7 +258,6 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         key = "/".join(context.asset_key.path)
         try:
             file = Path(str(path))
-            pull(file.parent, escape(file.name))
             if context.dagster_type.typing_type is StoredRows:
                 return StoredRows.checked(file, table_of(key))
             return table_of(key).conform(pl.read_parquet(file))

@@ -1,4 +1,4 @@
-"""Local paths in settings; URLs are refused, but for that of the data folder (``mirror``).
+"""Local paths in settings; URLs are refused.
 
 ``Path`` would turn a URL into a local folder named ``s3:``. The message does not repeat the URL,
 because it may hold a secret.
@@ -26,8 +26,8 @@ def local(path: str, named: str = "this setting") -> str:
     scheme = _SCHEME.match(path)
     if scheme:
         raise ConfigError(
-            f"{named} holds a URL ({scheme[1]}://...); it must be a path on this machine: only "
-            "DECOMPOSERL_DATA may name object storage"
+            f"{named} holds a URL ({scheme[1]}://...); it must be a path on this machine: copy "
+            "what is in a bucket to a folder first"
         )
     return path
 

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from resources.store.mirror import discard, is_unsent, pull
-from resources.store.temporary import rename, replace_file
+from resources.store.temporary import replace_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +74,6 @@ class ResultStore:
         """``engine`` is written into every shard and checked when one is read."""
         self._folder, self._engine = folder, engine
         self._index: dict[Path, Prefixes] = {}
-        self._pulled = False
         self._width: int | None = None  # numbers per vector, 0 for other values; None: unknown
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -127,17 +125,6 @@ class ResultStore:
         self._check_width(_width(values.type), None)
         self._put(pa.table({"key": pa.array(keys, pa.string()), "value": values}))
 
-    def send(self) -> None:
-        """Store the shards that workers wrote in the bucket: workers know only the folder.
-
-        Raises:
-            StorageError: one cannot be stored.
-        """
-        for path in self._folder.glob("*.parquet"):
-            if is_unsent(path):
-                with contextlib.suppress(FileNotFoundError):  # another process merged it
-                    rename(path, path)
-
     def compact(self) -> None:
         """Merge small shards once there are more than ``MANY_SHARDS`` of them."""
         small = [path for path, keys in sorted(self._index.items()) if len(keys) < SMALL_ROWS]
@@ -165,7 +152,7 @@ class ResultStore:
             kept = self._put(table.take(first))
             for path in loaded:
                 if path != kept:
-                    discard(path)
+                    path.unlink(missing_ok=True)
         self._index = {path: keys for path, keys in self._index.items() if path.exists()}
 
     def _put(self, table: "pa.Table") -> Path:
@@ -181,9 +168,6 @@ class ResultStore:
         return target
 
     def _refresh(self) -> None:
-        if not self._pulled:  # once: what others store later is asked again at worst
-            pull(self._folder, "*.parquet")
-            self._pulled = True
         paths = set(self._folder.glob("*.parquet"))
         for path in self._index.keys() - paths:
             del self._index[path]

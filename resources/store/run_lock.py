@@ -4,9 +4,6 @@ An advisory lock (``flock``) on a file that names its holder; a second writer is
 waits. The kernel releases the lock with the process, so a lock is never stale. Readers need none,
 because writers replace files by renaming.
 
-In a data folder that mirrors a bucket, the lock is also an object (``lease``), which other
-machines see.
-
 Where a shared file system does not pass locks on (NFS with ``nolock`` or ``local_lock``), each
 host locks only for itself. Where it has no locks at all, a warning is logged.
 """
@@ -28,11 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from decomposerl.errors import ConfigError, DecomposeRLError
-from resources.store.lease import LOCKS, lease
 
 if TYPE_CHECKING:
     import dagster as dg
 
+LOCKS = ".locks"
 _POLL_S = 0.2
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 _Asset = TypeVar("_Asset", bound=Callable[..., Any])
@@ -62,8 +59,7 @@ def file_lock(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Iter
         _take(handle, what, time.monotonic() + wait_s)
         _held[str(file)] = (threading.get_ident(), handle)
         _write_holder(handle, run)
-        with lease(file, what, run, wait_s):
-            yield
+        yield
     finally:
         if _held.get(str(file), (0, None))[1] is handle:
             del _held[str(file)]

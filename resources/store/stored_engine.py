@@ -155,13 +155,10 @@ class StoredEngine(Generic[Item]):
         todo = _recall(store, distinct, fill)
         self.hits += len(items) - len(todo)
         keys = list(distinct)
-        try:
-            with bar(self._port, len(todo)) as progress:
-                for batch, mapped in self._mapped(store, todo, keys, kept, answer):
-                    self._take(store, keys, batch, mapped, fill)
-                    progress.advance(len(batch))
-        finally:
-            store.send()
+        with bar(self._port, len(todo)) as progress:
+            for batch, mapped in self._mapped(store, todo, keys, kept, answer):
+                self._take(store, keys, batch, mapped, fill)
+                progress.advance(len(batch))
         store.compact()
         return positions
 

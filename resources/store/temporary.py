@@ -14,7 +14,6 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack
 from errno import EIO, EISDIR
 from functools import lru_cache
 from pathlib import Path
@@ -25,17 +24,12 @@ _NAME = re.compile(rf"\..*\.([0-9a-f]{{8}})-(\d+)-([0-9a-f]{{8}})\.(?:{_ENDINGS}
 _EARLIER = re.compile(r"\..*\.\d+\.partial|\..*\.building(?:\.wal)?|\.writing-.*")
 _START = secrets.token_hex(4)  # process numbers are reused
 
-Publisher = Callable[[Path, Path], AbstractContextManager[None]]
-publishers: list[Publisher] = []
-"""Each is entered with a complete file's target and temporary name around its renaming."""
-
 
 def replace_file(target: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it.
 
     Raises:
         OSError: it cannot be written; ``filename`` is ``target``.
-        StorageError: it cannot be stored in the bucket that its folder mirrors.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -53,15 +47,7 @@ def put_in_place(temporary: Path, target: Path) -> None:
         OSError: it cannot be done.
     """
     flush(temporary)
-    rename(temporary, target)
-
-
-def rename(temporary: Path, target: Path) -> None:
-    """Rename a complete file into place; where ``target`` is also an object, store that first."""
-    with ExitStack() as stack:
-        for publisher in publishers:
-            stack.enter_context(publisher(target, temporary))
-        temporary.replace(target)
+    temporary.replace(target)
 
 
 def replace_text(target: Path, parts: Iterable[str]) -> None:

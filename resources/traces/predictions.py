@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from decomposerl.schemas import PREDICTIONS
 from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.results_folder import read_test_claims
-from resources.store.mirror import pull
 from resources.store.parquet import DataFolder
 from resources.traces.tables import Warn, naming, no_warning, read_named, readable, require_columns
 
@@ -115,8 +113,6 @@ def prediction_files(
     Damaged files and those of another version are left out; ``warn`` receives a line for each.
     """
     claims = BenchmarkClaims(data)
-    folders, names = (list(map(escape, given)) or ["*"] for given in (benchmarks, systems))
-    pull(data, *(f"predictions/{one}/{name}.parquet" for one in folders for name in names))
     paths = sorted((data / "predictions").glob("*/*.parquet"))
     return [
         PredictionFile(path, path.parent.name, path.stem, claims, limit)

@@ -28,7 +28,6 @@ from decomposerl.rewards.table import TOTAL
 from decomposerl.schemas import JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.training.curves import Split
-from resources.store.mirror import pull
 from resources.traces.tables import Warn, naming, no_warning, read_named, readable
 from resources.training.rollout_log import LogFile, LogTable, files
 from resources.training.run_store import RunFolder, read_key
@@ -191,7 +190,6 @@ def run_splits(
 
     What cannot be read of them is left out; ``warn`` receives a line for each file.
     """
-    pull(data, *(f"policy/{run}/{_RECORD}" for run in runs or "*"))
     folders = sorted(path.parent for path in data.glob(f"policy/*/{_RECORD}"))
     wanted = [folder for folder in folders if not runs or folder.name in runs]
     return [split for folder in wanted for split in _splits(folder, limit, warn)]

@@ -76,7 +76,7 @@ def judged_runs(data: DataFolder, names: Sequence[str] = ()) -> list[JudgedRun]:
     Raises:
         TrainingError: there is none, or one of the named ones is not there.
     """
-    configs = data.pulled("policy/*/config.json").glob("policy/*/config.json")
+    configs = data.path.glob("policy/*/config.json")
     folders = {path.parent.name: path.parent for path in configs}
     if missing := sorted(set(names) - set(folders)):
         raise TrainingError(f"there is no training run '{missing[0]}' in {data.path / 'policy'}")

@@ -27,7 +27,6 @@ from decomposerl.training.curves import changes, ends
 from decomposerl.training.experiment import plain_values
 from resources.judge.encoder import MINILM
 from resources.profile_defaults import ProfileDefaults
-from resources.store.mirror import send_folder
 from resources.store.parquet import file_sha256
 from resources.store.recording import picture, rounded
 from resources.store.temporary import replace_file
@@ -192,7 +191,6 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         outcome = outcome_among(messages) or stored_outcome(run)
         if outcome is None:
             raise TrainingError(failure_text("ended without an outcome", log))
-        send_folder(run.folder)
         dry = last_of(messages, DRY_RUN) or {}
         return TrainedRun(run, outcome, dict(dry.get("report", {})))
 
@@ -210,7 +208,6 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             return self._run([*words, *pipes], log, context.run.run_id, launched)
 
         watched_process(context, log, start, self.jobs.channel)
-        send_folder(run.folder)
 
     def dry_run(self, context: dg.AssetExecutionContext, run: TrainingRun, notes: Path) -> str:
         """The page of a dry run in a separate process; nothing is trained.

@@ -115,7 +115,7 @@ def gather_inputs(
 
 def policy_folder(data: DataFolder, experiment: str) -> Path:
     """The folder of a recipe's run and adapter."""
-    return data.pulled(f"policy/{experiment}") / "policy" / experiment
+    return data.path / "policy" / experiment
 
 
 def notes_folder(data: DataFolder, experiment: str) -> Path:
@@ -249,7 +249,7 @@ def _sources(data: DataFolder, experiment: Experiment) -> dict[str, Path]:
     names = [experiment.claims, *([_SILVER] if experiment.held_out.claims else [])]
     sources = {name: data.file(name) for name in names}
     if experiment.on_tiny_base:
-        sources[experiment.model] = data.pulled(experiment.model) / experiment.model
+        sources[experiment.model] = data.path / experiment.model
     for asset, path in sources.items():
         if not path.exists():
             raise TrainingError(

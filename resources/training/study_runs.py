@@ -33,7 +33,6 @@ from resources.judge.resource import JudgeResource
 from resources.judge.scoring import reward_rollouts
 from resources.process.child import end_watched, start_watched
 from resources.process.interrupt import more_time
-from resources.store.mirror import send_folder
 from resources.store.parquet import DataFolder
 from resources.training.process import DONE, TrainingOutcome, TrainingRun, meaning_of
 from resources.training.resource import PolicyTrainerResource
@@ -115,8 +114,6 @@ def train_runs(
         for one, status in _processes(trainer, waiting, at_once, title):
             shown.advance(note=one.name)
             failed += _failure(one, status)
-            if status == DONE:
-                send_folder(one.run.folder)
     if failed:
         raise TrainingError(
             f"{len(failed)} of {len(waiting)} runs are not finished; the others are kept:\n"

@@ -46,10 +46,6 @@ EXAMPLES: Mapping[str, Example] = {
     "leaderboard": Example("leaderboard --format csv"),
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
     "export-inspect": Example("export-inspect cot-rules-faithful --out logs"),
-    "pull": Example(
-        "pull decomposerl.duckdb 'claims/*.parquet'",
-        "See [the data folder in a bucket](../how-to/object-storage.md).",
-    ),
     "attrition": Example("attrition --against paper --format markdown"),
     "explain": Example("explain 1f6a3c"),
     "sources": Example("sources"),

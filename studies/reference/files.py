@@ -129,14 +129,13 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile("logs/<run>.log", "Dagster's lines of a run that a command started"),
         DataFile(".locks/", "locks of assets being written: do not remove them during a run"),
         DataFile("policy/.<run>.lock", "the same of a training run"),
-        DataFile(".objects/", "in the copy of a bucket: which object a file is the copy of"),
     ),
 }
 """Files by section of the page."""
 _INTRODUCTION = """\
 Everything that a run writes is in one folder: `data/`, or the folder that `DECOMPOSERL_DATA` or
 `--data` names. A file is renamed into place when it is complete, so a stopped run leaves no
-half-written file. [In a bucket](../how-to/object-storage.md), the objects have the same names.
+half-written file. The folder is on a local disk: [sharing it](../how-to/object-storage.md).
 Before you delete the folder, keep what no run makes again: `systems.toml`, `marks.jsonl`,
 `accepted.json`, and `engine_results/` with the replies that you paid for.
 """

@@ -40,7 +40,7 @@ from leaderboard_parts import SYSTEMS, score, scores
 from metrics_parts import sample, write
 from planted_traces.planting import planted_traces
 from project import ROOT
-from resources.catalogue.database import build_catalogue
+from resources.catalogue.database import build_catalogue, open_catalogue
 from resources.corpora.bundled_sample import fingerprint
 from resources.store.parquet import write_parquet
 from strategies import LAW
@@ -101,7 +101,7 @@ def test_no_command_takes_a_url_for_a_path(tmp_path: Path):
                     flag = [] if one.param_type_name == "argument" else [max(one.opts, key=len)]
                     line += [*flag, url if one is asked else "word"]
             refused = run(*line, env={"DECOMPOSERL_DATA": str(tmp_path)})
-            assert_refused(refused, "holds a URL (s3://...)", "DECOMPOSERL_DATA")
+            assert_refused(refused, "holds a URL (s3://...)", "copy what is in a bucket")
             assert 1 == len(refused.stderr.splitlines()), line
             tried += 1
     assert tried >= 40
@@ -123,6 +123,23 @@ def test_attrition_prints_the_papers_table(world: World):
         shown = [row for row in rows if words[1:] or row["read"]]  # sources without rows are named
         assert len(shown) + 2 == sum(line.startswith("|") for line in markdown.splitlines())
         assert 0 == at(world, *words).exit_code
+
+
+def test_a_moved_data_folder_answers_as_before(tmp_path: Path):
+    """Its tables, and the catalogue, whose views read the files beside it."""
+    original, copy = tmp_path / "original", tmp_path / "elsewhere" / "copy"
+    build_catalogue(build(original).data)
+    expected = run("attrition", "--data", str(original))
+    with open_catalogue(original) as catalogue:
+        rows = catalogue.sql("FROM deduplicated ORDER BY claim_id").fetchall()
+    copy.parent.mkdir()
+    original.rename(copy)
+    assert (0, expected.stdout) == (
+        expected.exit_code,
+        run("attrition", "--data", str(copy)).stdout,
+    )
+    with open_catalogue(copy) as catalogue:
+        assert rows == catalogue.sql("FROM deduplicated ORDER BY claim_id").fetchall()
 
 
 def test_attrition_stands_beside_the_papers_table(world: World):

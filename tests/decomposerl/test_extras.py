@@ -26,7 +26,6 @@ BASE = {name_of(one) for one in PROJECT["dependencies"]}
 NAMED = {
     "sklearn": "scikit-learn",
     "apricot": "apricot-select",
-    "faiss": "faiss-cpu",
     "yaml": "pyyaml",
     "dotenv": "python-dotenv",
     "markdown_it": "markdown-it-py",

@@ -33,7 +33,6 @@ HEAVY = (
     "huggingface_hub",
     "datasets",
     "apricot",
-    "faiss",
 )
 DOMAIN_IMPORTS = {
     # this project
@@ -53,7 +52,6 @@ DOMAIN_IMPORTS = {
     "threadpoolctl",
     "torch",
     "apricot",
-    "faiss",
 }
 ENTRY_IMPORTS = {"api.py": {"dagster_project"}}
 """What the Python entry point alone imports: the wiring opens its engines, inside a function."""

@@ -38,7 +38,6 @@ from project import PYTHONPATH, SUPPORT
 from ray_parts import RayNodes, two_nodes
 from resources.chat.client import ChatClient
 from resources.chat.reply_store import REPLIES_FILE
-from resources.chat.shared_replies import replies_in
 from resources.decomposer.resource import StoredDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.embedder.minilm import MiniLM
@@ -48,6 +47,7 @@ from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper
 from resources.mapper.ray_actors import MOST_LOSSES
 from resources.mapper.ray_mapper import RayMapper
+from resources.store.chat_replies import replies_in
 from resources.store.result_store import ResultStores
 from resources.training.ray_jobs import TrainingJobs
 from training_graph import materialize, write_claims

@@ -24,7 +24,7 @@ from fault_server import MODEL
 from resources.chat.endpoints import Timing
 from resources.chat.reply_store import ReplyStore
 from resources.chat.settings import ChatSettings
-from resources.chat.shared_replies import replies_in
+from resources.store.chat_replies import replies_in
 
 PLAIN = Sampling(max_tokens=50)
 TEMPLATE = Template("silver", "0f")

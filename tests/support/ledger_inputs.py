@@ -17,7 +17,7 @@ INPUTS: dict[str, dict[str, Any]] = json.loads((SUPPORT / "ledger_inputs.json").
 """Awkward texts, calls, replies and rows, by the module that uses them."""
 _KEPT = ("PATH", "HOME", "HF_HUB_OFFLINE", "OMP_NUM_THREADS")
 _PLAIN = {"COLUMNS": "2000", "NO_COLOR": "1", "TERM": "dumb", "HF_HUB_OFFLINE": "1"}
-_FOLDERS = {"DAGSTER_HOME": "history", "DECOMPOSERL_DATA": "data", "DECOMPOSERL_SCRATCH": "scratch"}
+_FOLDERS = {"DAGSTER_HOME": "history", "DECOMPOSERL_DATA": "data"}
 
 
 @contextmanager

@@ -16,16 +16,15 @@ from decomposerl.evaluation.bootstrap import safe_interval
 from decomposerl.evaluation.calibration import fit_calibration, reliability
 from decomposerl.evaluation.paired import holm, mcnemar
 from decomposerl.evaluation.paired_seeds import mean_over_seeds
-from decomposerl.kernels.approximate_cosine import keep_first_approximate
 from decomposerl.kernels.cosine_filter import best_cross_cosine, cosine_pairs, keep_first_cosine
 from decomposerl.kernels.cosine_parts import VectorBlocks, keep_first_in_blocks
 from decomposerl.kernels.evidence_scan import scan
 from decomposerl.kernels.facility_location import coverage_gains, facility_location
-from decomposerl.kernels.greedi import greedi
 from decomposerl.kernels.matches import Matches, Pairs
 from decomposerl.kernels.selectors import METHODS, select_each
 from decomposerl.kernels.set_join import cross_matches, jaccard_pairs, keep_first_duplicates
 from decomposerl.kernels.set_parts import keep_first_in_parts
+from decomposerl.kernels.stochastic_greedy import stochastic_greedy
 from decomposerl.kernels.text_scan import best_overlap, content_words, normalise_claim, words
 from decomposerl.ports import Tasks
 from decomposerl.text.sentences import split_sentences
@@ -102,7 +101,7 @@ def _lexical() -> Iterator[tuple[str, Any]]:
     yield "pairs", _pairs(jaccard_pairs(texts, 0.4))
     parts = [lambda start=start: texts[start : start + 100] for start in range(0, 300, 100)]
     tasks = Tasks(InProcessMapper(), MemoryArrays(), threads=1)
-    yield "in parts", _matches(keep_first_in_parts(parts, 0.6, tasks, postings=300))
+    yield "in parts", _matches(keep_first_in_parts(parts, 0.6, tasks))
 
 
 def _cosine() -> Iterator[tuple[str, Any]]:
@@ -114,12 +113,10 @@ def _cosine() -> Iterator[tuple[str, Any]]:
     yield "pairs", _pairs(cosine_pairs(vectors, 0.7))
     blocks, tasks = _in_parts(vectors)
     yield "in blocks", _matches(keep_first_in_blocks(blocks, 0.8, tasks))
-    found, recall = keep_first_approximate(blocks, 0.8, tasks, probes=4, sample=200)
-    yield "approximate", {"removed": int(found.is_matched.sum()), "recall": recall.sampled}
 
 
 def _selection() -> Iterator[tuple[str, Any]]:
-    """The picks of each method, whole and in parts."""
+    """The picks of each method, and on random samples."""
     vectors = vectors_of(300, 5)
     cells = [(np.arange(0, 180), 25), (np.arange(180, 300), 200)]
     for method in sorted({*METHODS} - {"apricot"}):  # which compiles for ten seconds
@@ -129,9 +126,8 @@ def _selection() -> Iterator[tuple[str, Any]]:
             yield f"{method} {number}", found if exact else {"picks": len(chosen.picks)}
     listed = facility_location(vectors, 40, matrix_bytes=50_000)
     yield "in lists", _picks(listed.picks, listed.gains)
-    blocks, tasks = _in_parts(vectors)
-    parted = greedi(blocks, 30, 3, tasks)
-    yield "in parts", _picks(parted.greedy.picks, parted.greedy.gains) | {"ratio": parted.ratio}
+    sampled = stochastic_greedy(vectors, 30, seed=3)
+    yield "sampled", _picks(sampled.picks, sampled.gains)
     yield "gains of picks", {"gains": coverage_gains(vectors, [5, 17, 200])[0].tolist()}
 
 

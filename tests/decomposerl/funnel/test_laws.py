@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from decomposerl import schemas
-from decomposerl.errors import ConfigError, ConservationError
+from decomposerl.errors import ConservationError
 from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.funnel.lineage import BEFORE, column_origins
@@ -357,29 +357,16 @@ def test_cells_that_are_loaded_one_by_one_are_selected_alike():
     whole, split = selected({}, None), selected(SMALL, counted()[0])
     assert_frame_equal(whole.kept, split.kept)
     assert_frame_equal(whole.cells, split.cells)
-    assert split.certified == {}
 
 
-def test_a_large_cell_is_picked_in_two_rounds_and_certified():
-    """Every budget is filled, f(S) is near the greedy's, and each ratio holds for it."""
-    whole, split = selected({}, None), selected({"exact_cell": 40}, counted()[0])
-    assert whole.cells["selected"].equals(split.cells["selected"])
-    assert set(split.certified) == set(whole.cells["bucket"])
-    ratios = split.cells["objective"] / whole.cells["objective"]
-    assert ratios.min() > 0.9
-    assert all(0.3 < certified <= 1 for certified in split.certified.values())
-    assert (ratios + 1e-9 >= pl.Series([split.certified[b] for b in split.cells["bucket"]])).all()
-
-
-def test_the_approximate_engine_says_its_recall():
-    """By an explicit setting only; the share of the duplicates that it finds is measured."""
-    settings = {**SMALL, "semantic_engine": "approximate", "recall_sample": 500}
-    done, exact = deduplicated(settings, counted()[0]), deduplicated({}, None)
-    engine = done.engines["semantic_duplicates"]
-    assert "approximate cosine (faiss, 32 of" in engine
-    assert "recall 1.0000 (95 % interval 0." in engine or "recall 0.9" in engine
-    assert "among 500 sampled rows" in engine
-    assert abs(done.kept.height - exact.kept.height) < 40
-    assert not done.drops["engine"].str.contains("recall").any()
-    with pytest.raises(ConfigError, match="needs tasks"):
-        deduplicated(settings, None)
+def test_a_cell_above_exact_cell_is_picked_by_samples_alone_or_with_the_others():
+    """Every budget is filled and f(S) is near the greedy's; smaller cells keep their picks."""
+    whole, sampled = selected({}, None), selected({"exact_cell": 40}, None)
+    assert_frame_equal(sampled.kept, selected({"exact_cell": 40, **SMALL}, counted()[0]).kept)
+    assert whole.cells["selected"].equals(sampled.cells["selected"])
+    ratios = sampled.cells["objective"] / whole.cells["objective"]
+    assert 0.9 < ratios.min() < 1
+    sizes = whole.cells["available"].sort().unique()
+    above = selected({"exact_cell": sizes[-2]}, None)
+    same = [a == b for a, b in zip(above.cells.rows(), whole.cells.rows(), strict=True)]
+    assert (whole.cells["available"] <= sizes[-2]).to_list() == same

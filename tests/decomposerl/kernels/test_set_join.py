@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.errors import ConfigError, EngineError
+from decomposerl.errors import ConfigError
 from decomposerl.kernels import set_join
 from decomposerl.kernels.matches import Matches, exact_threshold
 from decomposerl.kernels.minhash_join import generous_bands, minhash_duplicates, minhash_matches
@@ -23,8 +23,7 @@ from decomposerl.kernels.set_join import (
     jaccard_pairs,
     keep_first_duplicates,
 )
-from decomposerl.kernels.set_parts import cross_matches_in_parts, keep_first_in_parts
-from decomposerl.kernels.set_spread import TextPart, Words, merged_words
+from decomposerl.kernels.set_parts import TextPart, cross_matches_in_parts, keep_first_in_parts
 from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import Shingle, pack_sets, shingle_sets, word_sets
 from decomposerl.ports import Tasks
@@ -75,7 +74,8 @@ def test_the_join_equals_brute_force(rows: list[str], threshold: float, rows_a_b
     assert same(expected, keep_first_duplicates(rows, threshold))
     ready = set_join._prepared(pack_sets(rows), threshold)
     with Team(2) as team:
-        assert same(expected, set_join._keep_first(ready, "", team, rows_a_block))
+        blocks = set_join._keep_first(ready, set_join.no_matches(len(rows)), team, rows_a_block)
+        assert same(expected, set_join.matches_of(blocks, "word"))
     shingled = keep_first_duplicates(rows, threshold, shingle="char_5")
     assert same(brute_force(shingle_sets(rows), threshold), shingled)
 
@@ -233,34 +233,25 @@ def identical(expected: Matches, actual: Matches) -> bool:
 
 
 @LAW
-@given(texts, thresholds, shingles, few, few, st.sampled_from((0, 1, 3, 1_000)), orders)
+@given(texts, thresholds, shingles, few, orders)
 def test_the_split_join_is_the_join_of_one_process(
-    rows: list[str],
-    threshold: float,
-    shingle: Shingle,
-    size: int,
-    postings: int,
-    pairs: int,
-    order: int,
+    rows: list[str], threshold: float, shingle: Shingle, size: int, order: int
 ):
-    """Any parts, ranges, rooms for pairs and orders of the tasks: same matches, same engine."""
-    parts, tasks = parts_of(rows, size), tasks_in(order)
-    split = keep_first_in_parts(
-        parts, threshold, tasks, shingle=shingle, postings=postings, pairs=pairs
-    )
+    """Any parts and orders of the tasks: same matches, same engine."""
+    split = keep_first_in_parts(parts_of(rows, size), threshold, tasks_in(order), shingle=shingle)
     assert identical(keep_first_duplicates(rows, threshold, engine="exact", shingle=shingle), split)
 
 
-@pytest.mark.parametrize("pairs", [100, 100_000])
-def test_templates_chains_and_copies_are_decided_alike_in_rounds(pairs: int):
-    """2,000 claims of which most are near others: decided by pairs, or in rounds without them."""
+@pytest.mark.parametrize("size", [300, 900, 3_000])
+def test_templates_chains_and_copies_are_decided_alike_in_parts(size: int):
+    """2,000 claims of which most are near others, in one part and in several."""
     random = np.random.default_rng(3)
     words = np.array([f"w{number}" for number in range(60)])
     rows = [" ".join(random.choice(words[:16], 9)) for _ in range(1_000)]
     rows += [" ".join(words[first : first + 20]) for first in range(40)] * 10  # chains of copies
     rows += [" ".join((*words[20:31], f"town {number}")) for number in range(600)]  # one template
     rows = [rows[number] for number in random.permutation(len(rows))]
-    split = keep_first_in_parts(parts_of(rows, 300), 0.7, tasks_in(1), postings=2_000, pairs=pairs)
+    split = keep_first_in_parts(parts_of(rows, size), 0.7, tasks_in(1))
     assert identical(keep_first_duplicates(rows, 0.7), split)
 
 
@@ -275,35 +266,20 @@ def test_the_split_cross_join_is_the_join_of_one_process(
     assert identical(cross_matches(left, right, threshold, engine="exact", shingle=shingle), split)
 
 
-def test_a_task_holds_only_its_range():
-    """With 40 ranges no task opens more than a fraction of the copies, and nothing stays stored."""
-    random = np.random.default_rng(5)
-    words = np.array([f"w{number}" for number in range(4_000)])
-    rows = [" ".join(random.choice(words, 20)) for _ in range(3_000)]
-    sizes: list[int] = []
+def test_a_task_gets_two_parts_and_a_removed_row_is_compared_once():
+    """Rows that an earlier part removed are no part of a later comparison."""
+    batches: list[tuple[int, int]] = []
 
-    class Watched(MemoryArrays):
-        def write(self, name: str, arrays):  # noqa: ANN001, ANN202 - as above
-            if name.startswith("copies"):
-                sizes.append(len(arrays["rows"]))
-            super().write(name, arrays)
+    class Watched(ShuffledMapper):
+        def map(self, function, given):  # noqa: ANN001, ANN202 - the port's
+            every = [*given]
+            batches.extend((len(left()), len(kept)) for left, _, kept in every)
+            return super().map(function, every)
 
-    tasks = Tasks(ShuffledMapper(), Watched(), 1)
-    keep_first_in_parts(parts_of(rows, 3_000), 0.7, tasks, postings=500)
-    assert len(sizes) > 30
-    assert max(sizes) <= 500 + 30  # a word has about 5 prefix entries
-    assert tasks.arrays.groups == {}
-
-
-def test_two_words_with_one_hash_are_an_error():
-    """The join would take them for one word; a second hash tells them apart."""
-    one, two = np.array([7, 9], np.uint64), np.array([1, 2], np.uint64)
-    counts = np.array([1, 1])
-    merged = merged_words([Words(one, two, counts), Words(one[1:], two[1:], counts[1:])])
-    assert [7, 9] == merged.hashes.tolist()
-    assert [1, 2] == merged.counts.tolist()
-    with pytest.raises(EngineError, match="same 64-bit hash"):
-        merged_words([Words(one, two, counts), Words(one, two[::-1], counts)])
+    rows = [f"town {number % 25} lies by the river {number % 25}" for number in range(100)]
+    found = keep_first_in_parts(parts_of(rows, 40), 1.0, Tasks(Watched(), MemoryArrays(), 1))
+    assert [(40, 25), (20, 25), (20, 0)] == batches
+    assert [row % 25 for row in range(25, 100)] == found.matched[25:].tolist()
 
 
 THRESHOLD = 0.7

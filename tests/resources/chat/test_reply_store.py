@@ -28,16 +28,12 @@ from chat_child import IN_FLIGHT
 from chat_parts import TEMPLATE, frame_of, replies, reply, request, requests, settings
 from chat_served import client, served_chat, texts
 from decomposerl.chat import ChatReply, ChatRequest
-from decomposerl.errors import StorageError
 from fault_server import MODEL, Answer, FaultServer, well_text
-from object_server import BUCKET, ObjectServer, object_server
 from project import PYTHONPATH, ROOT
 from resources.chat import reply_store as module
 from resources.chat.client import ChatClient
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore, ReplyStoreError, StoredReply
-from resources.chat.shared_replies import replies_in
 from resources.chat.wire import request_key
-from resources.store.mirror import attach, detach
 from strategies import law
 
 KEY, OTHER = "1" * 64, "2" * 64
@@ -195,46 +191,6 @@ def test_a_file_of_an_earlier_version_answers(tmp_path: Path):
         assert (1, 0) == (chat.counts.hits, chat.counts.calls)
         assert chat.store is not None
         assert [row] == frame_of(chat.store).rows()
-
-
-# A bucket that several machines have
-
-
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[tuple[list[Path], ObjectServer]]:
-    """The caches of two machines, and the server that has their bucket."""
-    with object_server() as server:
-        url, names = f"s3://{BUCKET}", ("one", "two")
-        folders = [attach(url, tmp_path / name, server.options()) for name in names]
-        yield [folder / "engine_results" / REPLIES_FILE for folder in folders], server
-        for folder in folders:
-            detach(folder)
-
-
-def test_a_reply_of_one_machine_is_a_hit_on_another(shared: tuple[list[Path], ObjectServer]):
-    """Each is sent once, after a failure by the next; the first of a key stays; a table has all."""
-    caches, server = shared
-    for number, cache in enumerate(caches):
-        with ReplyStore(cache, "m") as store:
-            assert number == len(store.get(["0"]))
-            store.put(StoredReply("same", reply(f"of {number}"), TEMPLATE))
-            store.put(StoredReply(str(number), reply("text"), TEMPLATE))
-    assert (
-        {"0", "1", "same"} == set(replies_in(caches[0])["key"]) == set(replies_in(caches[1])["key"])
-    )
-    assert 2 == len(server.objects())
-    with ReplyStore(caches[1], "m") as store:
-        assert {"0", "1", "same"} == set(store.get(["0", "1", "same", "none"]))
-    assert 2 == len(server.objects())
-    store = ReplyStore(caches[0], "m")
-    store.put(StoredReply("unsent", reply("text"), TEMPLATE))
-    server.fail("503", "PUT", times=99)
-    with pytest.raises(StorageError):
-        store.close()
-    assert "unsent" in replies_in(caches[0])["key"]
-    server.faults.clear()
-    ReplyStore(caches[0], "m").close()
-    assert "unsent" in replies_in(caches[1])["key"]
 
 
 # Batches beside each other

@@ -10,7 +10,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from errno import ENOSPC
-from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -24,15 +23,12 @@ from polars.testing import assert_frame_equal
 
 from decomposerl.errors import EngineError, SchemaError
 from decomposerl.funnel import catalogue
-from decomposerl.funnel.parts import postings_a_task, text_parts
+from decomposerl.funnel.parts import text_parts
 from decomposerl.funnel.settings import DedupSettings, RuleSettings
 from decomposerl.kernels.cosine_filter import keep_first_cosine
 from decomposerl.kernels.cosine_parts import VectorBlocks, keep_first_in_blocks
-from decomposerl.kernels.facility_location import facility_location
-from decomposerl.kernels.greedi import greedi
 from decomposerl.kernels.set_join import keep_first_duplicates
 from decomposerl.kernels.set_parts import keep_first_in_parts
-from decomposerl.kernels.set_spread import TextPart
 from decomposerl.reports.stage_tally import StageTally
 from decomposerl.schemas import ATTRITION, CLAIMS, DROPS, PAIRS, RULE_FILTERED
 from decomposerl.table import Column, Table
@@ -510,38 +506,31 @@ def test_a_step_without_tasks_needs_no_cluster(tmp_path: Path):
 
 
 def test_mapped_files_serve_all_searches(tmp_path: Path):
-    """Processes join a frame's texts; cosines and selection of blocks; nothing stays on disk."""
+    """Processes join a frame's texts; cosines of blocks; nothing stays on disk."""
     claims, vectors = pl.Series(synthetic_claims(1_500)), clustered_vectors(300, 48)
-    settings = DedupSettings(task_memory_mb=2)
+    settings = DedupSettings(task_memory_mb=1)
     with shared_tasks(ProcessMapper(2), tmp_path) as tasks:
         parts = text_parts(claims, settings)
-        words = keep_first_in_parts(parts, 0.7, tasks, postings=postings_a_task(settings))
+        words = keep_first_in_parts(parts, 0.7, tasks)
     with shared_tasks(InProcessMapper(), tmp_path) as tasks:
         split = (vectors[start : start + 125] for start in range(0, len(vectors), 125))
         blocks = VectorBlocks.write(tasks.arrays, "vectors", split)
         meaning = keep_first_in_blocks(blocks, 0.7, tasks)
-        picked = greedi(blocks, 20, 1, tasks)
         blocks.remove()
         assert [] == list(tmp_path.glob("*/*"))
     assert len(parts) > 2
     assert np.array_equal(keep_first_duplicates(claims.to_list(), 0.7).matched, words.matched)
     assert np.array_equal(keep_first_cosine(vectors, 0.7).matched, meaning.matched)
-    assert np.array_equal(facility_location(vectors, 20).picks, picked.greedy.picks)
 
 
 def test_nodes_that_share_no_disk_find_the_same(tmp_path: Path):
     """On a Ray cluster of two nodes arrays go through the node that the stage runs on."""
     pytest.importorskip("ray", reason="the extra ray is not installed")
-    claims = synthetic_claims(600)
+    vectors = clustered_vectors(600, 48)
     with two_nodes() as nodes, shared_tasks(RayMapper(nodes.address), tmp_path) as tasks:
         assert (tasks.threads, tasks.mapper.engine) == (1, "ray (2 nodes)")
-        found = keep_first_in_parts(parts_of(claims), 0.7, tasks, postings=2_000)
+        blocks = VectorBlocks.write(tasks.arrays, "vectors", np.array_split(vectors, 4))
+        found = keep_first_in_blocks(blocks, 0.7, tasks)
         assert list(tmp_path.glob("*"))
     assert [] == list(tmp_path.glob("*"))
-    assert np.array_equal(keep_first_duplicates(claims, 0.7).matched, found.matched)
-
-
-def parts_of(claims: list[str]) -> list[TextPart]:
-    """Four parts."""
-    size = len(claims) // 4 + 1
-    return [partial(list, claims[start : start + size]) for start in range(0, len(claims), size)]
+    assert np.array_equal(keep_first_cosine(vectors, 0.7).matched, found.matched)

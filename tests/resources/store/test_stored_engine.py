@@ -4,6 +4,7 @@ The same bits come back, from a small index, and never two models from one store
 """
 
 import pickle
+import shutil
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,11 +20,10 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from mapped_work import SENTENCES, SILENCE, PaidWords, WordsOf, answer_words, noted
+from mapped_work import SENTENCES, PaidWords, WordsOf, answer_words, noted
 from resources.decomposer.resource import StoredDecomposer
 from resources.embedder.resource import StoredEmbedder
 from resources.entities.resource import StoredEntities
-from resources.mapper.processes import ProcessMapper
 from resources.store import replay, result_store
 from resources.store.result_store import (
     MANY_SHARDS,
@@ -226,19 +226,17 @@ def test_a_paid_batch_that_is_run_again_asks_for_the_rest_alone(tmp_path: Path):
     assert 2 == len(noted(tmp_path, "asked"))
 
 
-def test_what_workers_paid_for_is_in_the_bucket(machines: tuple[Path, Path], tmp_path: Path):
-    """Workers know the folder alone, so the process that maps sends it, also after a failure."""
-    one, two = (ResultStores(folder / "engine_results") for folder in machines)
-    mapper = ProcessMapper(1)
-    unread = [*SENTENCES[:4], SILENCE]
-    with pytest.raises(ValueError, match="no words"):
-        PaidWords(WordsOf(tmp_path), one, 2, mapper).ask(unread)
-    for asked in (4, 6):
-        there = PaidWords(WordsOf(tmp_path), two, 2)
-        assert [text.split() for text in SENTENCES[:asked]] == there.ask(SENTENCES[:asked])
-        assert 0 == there.calls
-        PaidWords(WordsOf(tmp_path), one, 2, mapper).ask(SENTENCES[:6])
-    mapper.close()
+def test_shards_copied_from_another_machine_are_hits(tmp_path: Path):
+    """Also beside those that are there already, and back again."""
+    one, two = (tmp_path / name for name in ("one", "two"))
+    stores = {folder: ResultStores(folder) for folder in (one, two)}
+    PaidWords(WordsOf(tmp_path), stores[one], 2).ask(SENTENCES[:4])
+    PaidWords(WordsOf(tmp_path), stores[two], 2).ask(SENTENCES[4:6])
+    for source, target in ((one, two), (two, one)):
+        shutil.copytree(source, target, dirs_exist_ok=True)
+        there = PaidWords(WordsOf(tmp_path), ResultStores(target), 2)
+        assert [text.split() for text in SENTENCES[:6]] == there.ask(SENTENCES[:6])
+        assert (6, 0) == (there.hits, there.calls)
 
 
 def test_an_exception_of_an_engine_names_port_batch_and_key(tmp_path: Path):
