@@ -27,7 +27,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
-from dagster_project.results_commands import accept, export_inspect, leaderboard, pull
+from dagster_project.results_commands import accept, leaderboard, pull
 from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score, serve_rewards
 from dagster_project.terminal import (
@@ -153,7 +153,6 @@ for command, panel in (
     (attrition, _LOOK),
     (leaderboard, _LOOK),
     (metrics, _LOOK),
-    (export_inspect, _LOOK),
     (pull, _LOOK),
     (run, _RUN),
     (build_pages, _RUN),

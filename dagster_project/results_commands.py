@@ -1,24 +1,14 @@
-"""Results for readers and programs: ``leaderboard``, ``accept``, ``export-inspect``, ``pull``."""
+"""Results for readers and programs: ``leaderboard``, ``accept``, ``pull``."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dagster_project.evaluation_commands import (
-    DataOption,
-    TestSetsOption,
-    data_folder,
-    systems_named,
-    test_sets_named,
-)
+from dagster_project.evaluation_commands import DataOption, data_folder
 from dagster_project.profiles import (
-    Profile,
-    entries_for,
     profile_from_environment,
     systems_for,
     titles_for,
@@ -29,9 +19,6 @@ from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from decomposerl.reports.inspect_log import Predicted
-    from resources.evaluation.results_folder import EvaluationFiles
 
 _PATIENCE_S = 10.0
 _TABLES = ("decomposerl.duckdb", "*.parquet", "*/*.parquet", "*/*/*.parquet", "policy/*")
@@ -133,41 +120,6 @@ def accept(
 
 
 @report_errors
-def export_inspect(
-    systems: Annotated[
-        list[str], typer.Argument(metavar="SYSTEM...", help="Systems that were evaluated.")
-    ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the logs.")],
-    *,
-    benchmarks: TestSetsOption = "",
-    data: DataOption = None,
-) -> None:
-    """Write stored predictions as logs of Inspect (.eval), one for each system and test set.
-
-    Needs the extra 'inspect', in an environment of its own. It makes no calls; read the logs with
-    'inspect view --log-dir FOLDER', or with read_eval_log of inspect_ai.
-    """
-    from decomposerl.reports.inspect_log import inspect_log
-    from resources.evaluation.inspect_files import ENDING, require_inspect, write_inspect_log
-
-    profile = _profile(data)
-    titles = titles_for(profile)
-    files = _files(profile, test_sets_named(benchmarks, list(titles)) or list(titles))
-    own = [entry.name for entry in entries_for(profile)]
-    keys = systems_named(systems, list(files.systems), own)
-    require_inspect()
-    for key in keys:
-        written = 0
-        for predicted in _predicted(files, profile, key):
-            path = out / f"{predicted.benchmark}-{key}{ENDING}"
-            write_inspect_log(inspect_log(predicted, version("decomposerl")), path)
-            print_text(f"{path}: {predicted.predictions.height:,} claims")
-            written += 1
-        if not written:
-            raise ConfigError(f"{key} has no predictions; first: decomposerl evaluate {key}")
-
-
-@report_errors
 def pull(
     patterns: Annotated[
         list[str] | None,
@@ -202,9 +154,13 @@ def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":
         ConfigError: there is no whole run.
     """
     from decomposerl.evaluation.aggrefact import BENCHMARK, aggrefact_rows
+    from resources.evaluation.results_folder import EvaluationFiles
+    from resources.store.parquet import DataFolder
 
-    profile = _profile(data)
-    files = _files(profile, [BENCHMARK])
+    profile = profile_from_environment()
+    profile = profile if data is None else use_data_folder(profile, data.resolve())
+    digests = {system.key: system.entry_digest for system in systems_for(profile)}
+    files = EvaluationFiles(DataFolder(base_dir=str(profile.data)), [BENCHMARK], digests)
     scores, short = files.scores(), {system for system, _ in files.runs().limited}
     for key in sorted(short):
         print_note(f"{key} is left out: a short run is no measurement")
@@ -215,47 +171,3 @@ def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":
             f"--benchmarks {BENCHMARK}"
         )
     return aggrefact_rows(whole, systems_for(profile))
-
-
-def _profile(data: Path | None) -> Profile:
-    profile = profile_from_environment()
-    return profile if data is None else use_data_folder(profile, data.resolve())
-
-
-def _files(profile: Profile, benchmarks: list[str]) -> "EvaluationFiles":
-    from resources.evaluation.results_folder import EvaluationFiles
-    from resources.store.parquet import DataFolder
-
-    folder = DataFolder(base_dir=str(profile.data))
-    digests = {one.key: one.entry_digest for one in systems_for(profile)}
-    return EvaluationFiles(folder, benchmarks, digests)
-
-
-def _predicted(files: "EvaluationFiles", profile: Profile, key: str) -> "Iterator[Predicted]":
-    """What is on disk of a system, by test set."""
-    from decomposerl.reports.inspect_log import Predicted
-    from decomposerl.schemas import CALLS, SCORES
-    from resources.evaluation.results_folder import read_doubtful, read_test_claims
-
-    title = next(one.reader_title for one in systems_for(profile) if one.key == key)
-    folder = files.folder
-    for name in files.predicted(key):
-        part = f"{name}/{key}"
-        tables = {
-            kind: folder.read(f"{kind}/{part}") if folder.exists(f"{kind}/{part}") else empty
-            for kind, empty in (("scores", SCORES.empty()), ("calls", CALLS.empty()))
-        }
-        run = folder.run(f"predictions/{part}")
-        ended = datetime.fromisoformat(run["finished_at"])
-        yield Predicted(
-            benchmark=name,
-            system=key,
-            title=title,
-            predictions=folder.read(f"predictions/{part}"),
-            claims=read_test_claims(folder, name),
-            doubtful=read_doubtful(folder, name),
-            run=run,
-            began=(ended - timedelta(seconds=run["seconds"])).isoformat(),
-            ended=ended.isoformat(),
-            **tables,
-        )

@@ -30,7 +30,6 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "retrieve": ("bm25s",),
     "selectors": ("apricot-select",),
     "approximate": ("faiss-cpu",),
-    "inspect": ("inspect-ai",),
     "rewards": ("starlette", "uvicorn"),
     "ray": ("dagster-ray", "ray"),
 }

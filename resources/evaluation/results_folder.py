@@ -150,10 +150,6 @@ class EvaluationFiles:
             frames.setdefault(benchmark, {})[system] = read.select(_COMPARED)
         return frames
 
-    def predicted(self, system: str) -> list[str]:
-        """The test sets of which a system has predictions that count."""
-        return [name for _, name, one in self._files(PREDICTIONS) if one == system]
-
     def runs(self) -> RunCoverage:
         """The limited runs, those without a claim to predict, and those of an earlier entry."""
         return RunCoverage(

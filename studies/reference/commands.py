@@ -45,7 +45,6 @@ EXAMPLES: Mapping[str, Example] = {
     "view": Example("view --system cot-rules-faithful --html traces.html"),
     "leaderboard": Example("leaderboard --format csv"),
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
-    "export-inspect": Example("export-inspect cot-rules-faithful --out logs"),
     "pull": Example(
         "pull decomposerl.duckdb 'claims/*.parquet'",
         "See [the data folder in a bucket](../how-to/object-storage.md).",

@@ -1,4 +1,4 @@
-"""``leaderboard``, ``accept``, ``export-inspect``, and the page that fills the tables."""
+"""``leaderboard``, ``accept``, and the page that fills the tables."""
 
 import dataclasses
 import json
@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -245,7 +244,6 @@ def test_a_broken_file_stops_the_gate_and_can_be_mended(data: Path, text: str):
 
 WHOLE, SHORT = (one.key for one in evaluation_files.SYSTEMS)
 NAME = "llm_aggrefact"
-WITHOUT = pytest.mark.skipif(find_spec("inspect_ai") is not None, reason="inspect-ai is installed")
 
 
 def record(parts: Path, system: System | str, status: str = "ok") -> None:
@@ -284,40 +282,6 @@ def test_without_a_whole_run_the_command_says_what_to_do(parts: Path):
     record(parts, WHOLE, "limited")
     shown = output(parts, "leaderboard", "--format", "aggrefact", code=2)
     assert "decomposerl evaluate SYSTEM --benchmarks llm_aggrefact" in " ".join(shown.split())
-
-
-@WITHOUT
-def test_without_inspect_the_export_names_its_environment(parts: Path, tmp_path: Path):
-    """Before anything is written."""
-    shown = output(parts, "export-inspect", WHOLE, "--out", str(tmp_path / "logs"), code=2)
-    assert ".venv-inspect/bin/pip install -e '.[inspect]'" in " ".join(shown.split())
-    assert not (tmp_path / "logs").exists()
-
-
-def test_inspect_reads_the_exported_logs(parts: Path, tmp_path: Path):
-    """With its own reader: every sample, its score and the metrics; a second export replaces it."""
-    log = pytest.importorskip("inspect_ai.log", reason="inspect-ai has an environment of its own")
-    logs = tmp_path / "logs"
-    for _ in range(2):
-        shown = output(parts, "export-inspect", WHOLE, SHORT, "--out", str(logs))
-    assert 2 == shown.count("44 claims")
-    found = {one.task: one for one in log.list_eval_logs(str(logs))}
-    assert {f"decomposerl/{NAME}"} == set(found)
-    read = log.read_eval_log(str(logs / f"{NAME}-{SHORT}.eval"))
-    said = (read.status, read.eval.model, len(read.samples))
-    assert ("success", f"decomposerl/{SHORT}", 44) == said
-    assert {"C", "I"} == {sample.scores["verdict"].value for sample in read.samples}
-    assert 0.5 == read.results.scores[0].metrics["balanced_accuracy"].value
-    assert "limited" == read.eval.metadata["status"]
-    assert 2 == len(list(logs.iterdir()))
-
-
-def test_a_system_that_was_not_evaluated_has_no_logs(parts: Path, tmp_path: Path):
-    """The message names the command that predicts."""
-    pytest.importorskip("inspect_ai.log", reason="inspect-ai has an environment of its own")
-    key = "cot-rules-faithful"
-    shown = output(parts, "export-inspect", key, "--out", str(tmp_path / "logs"), code=2)
-    assert f"first: decomposerl evaluate {key}" in " ".join(shown.split())
 
 
 # docs/how-to/paper-tables.md, in order on one card
