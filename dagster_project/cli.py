@@ -27,7 +27,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
-from dagster_project.results_commands import accept, leaderboard, pull
+from dagster_project.results_commands import leaderboard, pull
 from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score, serve_rewards
 from dagster_project.terminal import (
@@ -161,7 +161,6 @@ for command, panel in (
     (score, _RUN),
     (serve_rewards, _RUN),
     (rehearse, _CHECK),
-    (accept, _CHECK),
 ):
     app.command(cls=RunCommand if command is run else None, rich_help_panel=panel)(command)
 app.add_typer(init, name="init", rich_help_panel=_RUN)

@@ -1,27 +1,43 @@
-"""Results for readers and programs: ``leaderboard``, ``accept``, ``pull``."""
+"""Results for readers and programs: ``leaderboard``, ``pull``."""
 
-from datetime import UTC, datetime
+import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field, TypeAdapter, ValidationError
 
-from dagster_project.evaluation_commands import DataOption, data_folder
+from dagster_project.evaluation_commands import (
+    DataOption,
+    data_folder,
+    systems_named,
+    test_sets_named,
+)
 from dagster_project.profiles import (
     profile_from_environment,
     systems_for,
     titles_for,
     use_data_folder,
 )
-from dagster_project.terminal import Format, print_note, print_rows, print_text, report_errors
+from dagster_project.terminal import (
+    Format,
+    print_failure,
+    print_note,
+    print_rows,
+    print_text,
+    report_errors,
+)
 from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
     import polars as pl
 
-_PATIENCE_S = 10.0
 _TABLES = ("decomposerl.duckdb", "*.parquet", "*/*.parquet", "*/*/*.parquet", "policy/*")
+# A bound of at most 1 is a share, which every score in percent would pass.
+_Bounds = Annotated[dict[str, Annotated[float, Field(gt=1, le=100)]], Field(min_length=1)]
+_LEAST_SCORES = TypeAdapter(Annotated[dict[str, _Bounds], Field(min_length=1)])
+_AS_LEAST = 'write lines such as fever = 70.0, in percent, below a line ["SYSTEM"]'
 _AS_IN = "name files as the data folder does, such as 'claims/*.parquet'"
 
 
@@ -46,23 +62,32 @@ def leaderboard(
         LeaderboardFormat,
         typer.Option("--format", help="aggrefact: CSV for LLM-AggreFact's leaderboard."),
     ] = LeaderboardFormat.TEXT,
+    fail_below: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TOML of the least scores that pass.")
+    ] = None,
 ) -> None:
-    """Show the scores in the layout of the paper's tables, next to the paper's figures."""
-    from decomposerl.evaluation.leaderboard import wide_leaderboard
-    from decomposerl.evaluation.regression import departures
-    from decomposerl.reports.leaderboard_report import (
-        departures_text,
-        leaderboard_markdown,
-        leaderboard_text,
-    )
-    from resources.evaluation import results_folder
-    from resources.store.parquet import DataFolder
+    """Show the scores in the layout of the paper's tables, next to the paper's figures.
+
+    A file of --fail-below has lines such as fever = 70.0, in percent, below ["decomposerl-tiny"];
+    with lower or missing scores, which are listed, the exit code is 1.
+    """
+    from resources.evaluation.results_folder import read_leaderboard
 
     if output is LeaderboardFormat.AGGREFACT:
         print_rows(_aggrefact_rows(data), Format.CSV)
-        return
-    form, folder = Format(output), data_folder(data)
-    board = results_folder.read_leaderboard(folder)
+    else:
+        _print_leaderboard(data_folder(data), Format(output), everything=everything)
+    if fail_below is not None and _lower_scores(read_leaderboard(data_folder(data)), fail_below):
+        raise typer.Exit(1)
+
+
+def _print_leaderboard(folder: Path, form: Format, *, everything: bool) -> None:
+    from decomposerl.evaluation.leaderboard import wide_leaderboard
+    from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
+    from resources.evaluation.results_folder import read_leaderboard, with_sample_note
+    from resources.store.parquet import DataFolder
+
+    board = read_leaderboard(folder)
     if form.is_data:
         rows = wide_leaderboard(board)
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), form)
@@ -70,53 +95,38 @@ def leaderboard(
     page = leaderboard_text if form is Format.TEXT else leaderboard_markdown
     titles = titles_for(profile_from_environment())
     text, files = page(board, titles, everything=everything), DataFolder(base_dir=str(folder))
-    print_text(results_folder.with_sample_note(text, files, board, titles))
-    accepted = results_folder.read_accepted(folder)
-    if accepted is not None:
-        print_text(f"\nagainst accepted.json: {departures_text(departures(board, accepted))}")
+    print_text(with_sample_note(text, files, board, titles))
 
 
-@report_errors
-def accept(
-    data: DataOption = None,
-    *,
-    system: Annotated[
-        list[str] | None, typer.Option(help="Accept only this system's scores; repeatable.")
-    ] = None,
-    note: Annotated[str, typer.Option(help="Why, for later readers of the file.")] = "",
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start over: drop all earlier accepted scores.")
-    ] = False,
-) -> None:
-    """Accept today's scores: later scores must fall within their intervals.
+def _lower_scores(board: "pl.DataFrame", file: Path) -> bool:
+    """Whether scores of a board are below those of a file, or missing; lists them.
 
-    Writes accepted.json in the data folder. Short runs are never accepted. --fresh removes
-    cells of systems that no longer exist, and replaces a damaged file.
+    Raises:
+        ConfigError: it is no file of least scores, or the board has no such system or test set.
     """
-    from decomposerl.evaluation.regression import acceptable_scores, merge_accepted
-    from resources.evaluation.results_folder import (
-        ACCEPTED,
-        read_accepted,
-        read_leaderboard,
-        write_accepted,
-    )
-    from resources.store.run_lock import file_lock, lock_path
+    from decomposerl.reports.tables import text_table
 
-    folder = data_folder(data)
-    accepted = acceptable_scores(read_leaderboard(folder))
-    if system:
-        unknown = sorted(set(system) - {cell.system for cell in accepted})
-        if unknown:
-            raise ConfigError(f"the leaderboard has no whole run of {', '.join(unknown)}")
-        accepted = [cell for cell in accepted if cell.system in system]
-    if not accepted:
-        raise ConfigError("there is nothing to accept: no test set was scored completely")
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    with file_lock(lock_path(folder, ACCEPTED), ACCEPTED, wait_s=_PATIENCE_S):
-        earlier = [] if fresh else read_accepted(folder) or []
-        path = write_accepted(folder, merge_accepted(earlier, accepted), now, note)
-    systems = len({cell.system for cell in accepted})
-    print_text(f"accepted {len(accepted):,} scores of {systems:,} systems: {path}")
+    try:
+        least = _LEAST_SCORES.validate_python(tomllib.loads(file.read_text("utf-8")), strict=True)
+        systems_named(list(least), board["system"].unique().to_list(), [])
+        sets = dict.fromkeys(name for scores in least.values() for name in scores)
+        test_sets_named(",".join(sets), board["benchmark"].unique().to_list())
+    except ValidationError as error:
+        where, says = " ".join(map(str, error.errors()[0]["loc"])), error.errors()[0]["msg"]
+        raise ConfigError(f"{file}: {where or 'content'}: {says}; {_AS_LEAST}") from error
+    except (ConfigError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+    scored = {row[:2]: row[2] for row in board.select("system", "benchmark", "score").iter_rows()}
+    lower = [
+        [system, name, "–" if score is None else f"{score:.2f}", f"{bound:.2f}"]
+        for system, bounds in least.items()
+        for name, bound in bounds.items()
+        if (score := scored.get((system, name))) is None or score < bound
+    ]
+    if lower:
+        table = [["System", "Test set", "Score", "Least"], *lower]
+        print_failure(text_table(table, [False, False, True, True]))
+    return bool(lower)
 
 
 @report_errors

@@ -1,7 +1,4 @@
-"""The evaluation's files in the data folder, and ``accepted.json``.
-
-Writing is the IO manager's task, except for ``accepted.json``, which belongs to the user.
-"""
+"""The evaluation's files in the data folder; writing them is the IO manager's task."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,17 +14,15 @@ from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.derived import DERIVED, derived_ids
 from decomposerl.evaluation.leaderboard import RunCoverage
-from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_from, accepted_json
 from decomposerl.evaluation.scored_claims import THREE_WAY_SET, without_dropped
 from decomposerl.evaluation.subset import EvaluationSubset
 from resources.corpora.bundled_sample import BUNDLED
 from resources.store.mirror import pull
 from resources.store.parquet import DataFolder
-from resources.store.temporary import replace_file
 
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
 LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"
-ACCEPTED, DOUBTFUL = "accepted.json", "doubtful"
+DOUBTFUL = "doubtful"
 _WIDTH = 100
 _SAMPLE = "Scored on invented claims (the bundled sample), so not comparable with the paper:"
 _BUILD = "Build it with: decomposerl run leaderboard comparison"
@@ -194,23 +189,6 @@ class EvaluationFiles:
                     yield key, benchmark, system
 
 
-def read_accepted(data: Path) -> list[AcceptedScore] | None:
-    """The scores of ``accepted.json``; None if no leaderboard was accepted yet.
-
-    Raises:
-        ConfigError: the file is not what ``decomposerl accept`` writes.
-    """
-    path = pull(data, ACCEPTED) / ACCEPTED
-    if not path.is_file():
-        return None
-    try:
-        return accepted_from(json.loads(path.read_text("utf-8")))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON ({error}); {REMEDY}") from error
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-
-
 def read_leaderboard(data: Path) -> pl.DataFrame:
     """The leaderboard, ``LEADERBOARD``.
 
@@ -224,11 +202,3 @@ def read_leaderboard(data: Path) -> pl.DataFrame:
         return schemas.LEADERBOARD.conform(pl.read_parquet(path))
     except (pl.exceptions.PolarsError, SchemaError, OSError) as error:
         raise ConfigError(f"{path} is not a leaderboard: {error}. {_BUILD}") from error
-
-
-def write_accepted(data: Path, accepted: Sequence[AcceptedScore], at: str, note: str) -> Path:
-    """Write ``accepted.json`` atomically; returns its path."""
-    text = json.dumps(accepted_json(accepted, at, note), indent=2) + "\n"
-    path = data / ACCEPTED
-    replace_file(path, lambda aside: aside.write_text(text, "utf-8"))
-    return path

@@ -43,7 +43,7 @@ EXAMPLES: Mapping[str, Example] = {
     "init corpus": Example("init corpus notes --from notes.csv --corpora corpora"),
     "init systems": Example("init systems"),
     "view": Example("view --system cot-rules-faithful --html traces.html"),
-    "leaderboard": Example("leaderboard --format csv"),
+    "leaderboard": Example("leaderboard --format csv --fail-below least.toml"),
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
     "pull": Example(
         "pull decomposerl.duckdb 'claims/*.parquet'",
@@ -54,7 +54,6 @@ EXAMPLES: Mapping[str, Example] = {
     "sources": Example("sources"),
     "doctor": Example("doctor --json"),
     "rehearse": Example("rehearse --report rehearsal.md"),
-    "accept": Example("accept --note 'first full run'"),
 }
 """In the order of the page."""
 _INTRODUCTION = f"""\

@@ -82,7 +82,6 @@ FILES: dict[str, tuple[DataFile, ...]] = {
             "leaderboard_three_way.parquet", "scores over three labels", "leaderboard_three_way"
         ),
         DataFile("comparison.parquet", "systems in pairs on the same claims", "comparison"),
-        DataFile("accepted.json", "accepted scores; `decomposerl accept` writes it"),
         DataFile("systems.toml", "your own systems; `decomposerl init systems` writes it"),
         DataFile("marks.jsonl", "reviewers' marks of the trace page"),
     ),
@@ -137,8 +136,8 @@ _INTRODUCTION = """\
 Everything that a run writes is in one folder: `data/`, or the folder that `DECOMPOSERL_DATA` or
 `--data` names. A file is renamed into place when it is complete, so a stopped run leaves no
 half-written file. [In a bucket](../how-to/object-storage.md), the objects have the same names.
-Before you delete the folder, keep what no run makes again: `systems.toml`, `marks.jsonl`,
-`accepted.json`, and `engine_results/` with the replies that you paid for.
+Before you delete the folder, keep what no run makes again: `systems.toml`, `marks.jsonl`, and
+`engine_results/` with the replies that you paid for.
 """
 
 
