@@ -25,7 +25,6 @@ READINGS: Mapping[str, RewardSettings] = {
     "literal": RewardSettings(abstention="literal"),
     "necessity_mean": RewardSettings(necessity="mean"),
     "unguarded": UNGUARDED,
-    "consistency": RewardSettings(weights={"consistency": 1.0}),
     "grounding": RewardSettings(grounding="required"),
     "silence": RewardSettings(silence="refutes"),
     "part": RewardSettings(abstention="part"),

@@ -145,7 +145,6 @@ BEYOND: tuple[Experiment, ...] = (
     ),
     _read("necessity_mean", "necessity is the mean over questions", necessity="mean"),
     _read("literal", "abstentions paid as the paper prints it", abstention="literal"),
-    _read("consistency", "consistency as an eighth reward", weights={"consistency": 1.0}),
     _tiny("three_way", "three verdicts", model=THREE_WAY_POLICY, verdict_rule=THREE_WAY),
     _tiny("two_way", "two verdicts, from the base of three", model=THREE_WAY_POLICY),
 )

@@ -133,7 +133,6 @@ STUDIES: tuple[Study, ...] = (
             Variant("each reward normalised, then summed", "tiny_normalise_then_sum"),
             Variant("necessity: mean over questions", "tiny_necessity_mean", "", "necessity"),
             Variant("abstentions paid as printed", "tiny_literal", "", "joint"),
-            Variant("consistency as an eighth reward", "tiny_consistency"),
         ),
     ),
     Study(

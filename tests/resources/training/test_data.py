@@ -317,7 +317,7 @@ def test_the_table_compares_each_trick_with_the_honest_trace(
 ):
     """By reading and reward: the paper's pays some tricks more than honesty, the strict none."""
     counts = table.group_by("reading").len()["len"].to_list()
-    assert {8 * len(TRICKS), 9 * len(TRICKS)} == set(counts)  # consistency has one reward more
+    assert {8 * len(TRICKS)} == set(counts)
     assert {few.engine} == set(table["engine"])
     gains = table.select(pl.col("paid") - pl.col("honest")).to_series()
     assert gains.to_list() == pytest.approx(table["gain"].to_list(), abs=1e-9)
