@@ -23,7 +23,6 @@ from assets.three_way import three_way_assets
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
 from assets.training_studies import training_study_asset
-from assets.trick_study import trick_signs, tricks, tricks_found
 from dagster_project.asset_details import Details, automation_sensor, detailed
 from dagster_project.code_reader import CodeReader, this_code
 from dagster_project.jobs import jobs_over
@@ -130,7 +129,6 @@ def _assets(
         chat_replies,
         catalog_asset(sources, benchmarks),
         selectors,
-        *(tricks, trick_signs, tricks_found),
         *training_studies,
         report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
     ]

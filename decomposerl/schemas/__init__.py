@@ -45,11 +45,6 @@ from decomposerl.schemas.training import (
     REWARDS,
     ROLLOUTS,
 )
-from decomposerl.schemas.tricks import (
-    TRICK_SIGNS,
-    TRICK_STUDY,
-    TRICKS_FOUND,
-)
 
 __all__ = [
     "ATTRITION",
@@ -88,9 +83,6 @@ __all__ = [
     "TRACE",
     "TRAINING_CLAIMS",
     "TRAINING_STUDY",
-    "TRICKS_FOUND",
-    "TRICK_SIGNS",
-    "TRICK_STUDY",
     "VERDICTS",
     "WRITTEN",
     "Verdict",

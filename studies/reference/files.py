@@ -104,9 +104,6 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile(
             "study/<name>.parquet", "the measures of a study of trained runs", "training_study"
         ),
-        DataFile("study/tricks.parquet", "what tricks earn", "trick_study"),
-        DataFile("study/trick_signs.parquet", "what notices them", "trick_signs"),
-        DataFile("study/tricks_found.parquet", "those that a run plays", "tricks_found"),
         DataFile("studies/<name>.png", "a study's figure, which the report shows"),
         DataFile("studies/<name>.svg", "the same as SVG"),
         DataFile("studies/<name>.txt", "its sentence"),

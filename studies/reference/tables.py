@@ -43,9 +43,6 @@ TABLES: tuple[Table, ...] = (
     schemas.JUDGE_STUDY,
     schemas.SELECTOR_STUDY,
     schemas.TRAINING_STUDY,
-    schemas.TRICK_STUDY,
-    schemas.TRICK_SIGNS,
-    schemas.TRICKS_FOUND,
     schemas.STAGE_RUNS,
 )
 """In the order of the page."""
