@@ -10,7 +10,6 @@ from decomposerl.schemas.evaluation import (
     LEADERBOARD,
     PREDICTIONS,
     SCORES,
-    THREE_WAY,
     TRACE,
 )
 from decomposerl.schemas.funnel import (
@@ -79,7 +78,6 @@ __all__ = [
     "SELECTOR_STUDY",
     "SILVER_DECOMPOSED",
     "STAGE_RUNS",
-    "THREE_WAY",
     "TRACE",
     "TRAINING_CLAIMS",
     "TRAINING_STUDY",

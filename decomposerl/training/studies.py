@@ -145,15 +145,6 @@ STUDIES: tuple[Study, ...] = (
         ),
     ),
     Study(
-        "three_way",
-        "A third verdict, on claims with three labels",
-        "",
-        (
-            Variant("two verdicts", "tiny_two_way"),
-            Variant("three verdicts", "tiny_three_way"),
-        ),
-    ),
-    Study(
         "learning",
         "Controls of the tiny run",
         "",

@@ -14,8 +14,8 @@ from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.derived import DERIVED, derived_ids
 from decomposerl.evaluation.leaderboard import RunCoverage
-from decomposerl.evaluation.scored_claims import THREE_WAY_SET, without_dropped
-from decomposerl.evaluation.subset import EvaluationSubset
+from decomposerl.evaluation.scored_claims import without_dropped
+from decomposerl.evaluation.subset import EvaluationSubset, classes_of, evaluation_subset
 from resources.corpora.bundled_sample import BUNDLED
 from resources.store.mirror import pull
 from resources.store.parquet import DataFolder
@@ -25,6 +25,7 @@ LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to
 DOUBTFUL = "doubtful"
 _WIDTH = 100
 _SAMPLE = "Scored on invented claims (the bundled sample), so not comparable with the paper:"
+_THREE = "Scored over three labels (keep_middle), so not comparable with the paper:"
 _BUILD = "Build it with: decomposerl run leaderboard comparison"
 _COMPARED = ["claim_id", "verdict", "engine"]
 
@@ -46,13 +47,9 @@ def read_required(folder: DataFolder, key: str) -> pl.DataFrame:
 def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
     """The claims of a test set, or of one that is derived from it.
 
-    Those with three labels are empty until they are made: no other run needs them.
-
     Raises:
-        ConfigError: another test set was not materialized yet.
+        ConfigError: it was not materialized yet.
     """
-    if name == THREE_WAY_SET and not folder.exists(f"benchmark/{name}"):
-        return schemas.BENCHMARK_CLAIMS.empty()
     for one in DERIVED:
         if one.name == name and not folder.exists(f"benchmark/{name}"):
             return one.claims(read_required(folder, f"benchmark/{one.base}"))
@@ -78,12 +75,17 @@ def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
 def with_sample_note(
     page: str, folder: DataFolder, board: pl.DataFrame, titles: Mapping[str, str]
 ) -> str:
-    """A page of a ``LEADERBOARD``, and below it the test sets of the bundled sample with scores."""
+    """A page of a ``LEADERBOARD``, and below it what is not comparable with the paper.
+
+    These are the test sets of the bundled sample with scores, and those with three labels.
+    """
     scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
     bases = {one.name: one.base for one in DERIVED}
-    names = [name for name in scored if _of_the_sample(folder, bases.get(name, name))]
-    listed = ", ".join(titles.get(name, name) for name in names)
-    return f"{page}\n\n{fill(f'{_SAMPLE} {listed}.', _WIDTH)}" if names else page
+    for why, holds in ((_SAMPLE, _of_the_sample), (_THREE, _has_three_labels)):
+        names = [name for name in scored if holds(folder, bases.get(name, name))]
+        listed = ", ".join(titles.get(name, name) for name in names)
+        page += f"\n\n{fill(f'{why} {listed}.', _WIDTH)}" if names else ""
+    return page
 
 
 def _of_the_sample(folder: DataFolder, name: str) -> bool:
@@ -92,6 +94,14 @@ def _of_the_sample(folder: DataFolder, name: str) -> bool:
     except FileNotFoundError:  # a mean
         return False
     return bool(json.loads(record["config"]).get("corpora") == BUNDLED)
+
+
+def _has_three_labels(folder: DataFolder, name: str) -> bool:
+    key = f"benchmark/{name}"
+    if not folder.exists(key):  # a mean
+        return False
+    usable = evaluation_subset(folder.read(key, ["claim_id", "label", "evidence"])).claims
+    return classes_of(usable["label"]) > len(schemas.LABELS)
 
 
 def subset_status(subset: EvaluationSubset) -> str:

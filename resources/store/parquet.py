@@ -39,7 +39,6 @@ _TABLES = {
     "attrition": schemas.ATTRITION,
     "calibrations": schemas.CALIBRATIONS,
     "leaderboard": schemas.LEADERBOARD,
-    "leaderboard_three_way": schemas.THREE_WAY,
     "comparison": schemas.COMPARISON,
     "judge_distillation": schemas.JUDGE_EXAMPLES,
     "tiny_judge_agreement": schemas.JUDGE_AGREEMENT,

@@ -78,9 +78,6 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile("calibrations/<system>.json", "a system's calibration, fitted on dev claims"),
         DataFile("calibrations/<system>.parquet", "its reliability diagram", "calibrations"),
         DataFile("leaderboard.parquet", "every system next to the paper", "leaderboard"),
-        DataFile(
-            "leaderboard_three_way.parquet", "scores over three labels", "leaderboard_three_way"
-        ),
         DataFile("comparison.parquet", "systems in pairs on the same claims", "comparison"),
         DataFile("systems.toml", "your own systems; `decomposerl init systems` writes it"),
         DataFile("marks.jsonl", "reviewers' marks of the trace page"),

@@ -35,7 +35,6 @@ TABLES: tuple[Table, ...] = (
     schemas.CALIBRATIONS,
     schemas.LEADERBOARD,
     schemas.COMPARISON,
-    schemas.THREE_WAY,
     schemas.ATTRITION,
     schemas.CHAT_REPLIES,
     schemas.JUDGE_EXAMPLES,

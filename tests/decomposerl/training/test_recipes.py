@@ -463,8 +463,10 @@ CHANGED = {
     "tiny_vote_policy": ("tiny_supervision_10", {"rewards.votes": "policy"}),
     "tiny_necessity_mean": ("tiny_clean", {"rewards.necessity": "mean"}),
     "tiny_literal": ("tiny_clean", {"rewards.abstention": "literal"}),
-    "tiny_two_way": ("tiny_clean", {"model": "base_policy_three_way"}),
-    "tiny_three_way": ("tiny_two_way", {"verdict_rule": "three_way"}),
+    "tiny_three_way": (
+        "tiny_clean",
+        {"model": "base_policy_three_way", "verdict_rule": "three_way"},
+    ),
     "tiny_long": (
         "tiny",
         {"optimization.steps": 200, "rewards.abstention": "literal", "rewards.necessity": "mean"},
