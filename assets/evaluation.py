@@ -18,11 +18,9 @@ from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.leaderboard import leaderboard as arranged
 from decomposerl.evaluation.leaderboard import mean_scores
 from decomposerl.evaluation.published import MEANS
-from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
-from decomposerl.evaluation.subset import evaluation_subset
+from decomposerl.evaluation.subset import classes_of, evaluation_subset
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.evaluation.three_way import CLASSES
 from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
 from decomposerl.reports.leaderboard_report import (
     EDITED,
@@ -119,20 +117,6 @@ def evaluation_assets(
     return [*predicted, *scored, _leaderboard(titles, systems), _comparison(names, systems)]
 
 
-def three_way_evaluation(
-    benchmarks: Sequence[Benchmark],
-    systems: Sequence[System],
-    pool: str | None,
-    last: Container[str] = frozenset(),
-) -> list[dg.AssetsDefinition]:
-    """Predictions and scores of ``three_way``; none where no test set has a middle class."""
-    if not any(one.labels.middle for one in benchmarks):
-        return []
-    parts = system_partitions(systems, last)
-    predicted = _predictions(THREE_WAY_SET, THREE_WAY_SET, systems, parts, pool)
-    return [predicted, _scores(THREE_WAY_SET, THREE_WAY_SET, parts)]
-
-
 def _predictions(
     name: str, base: str, systems: Sequence[System], parts: _Parts, pool: str | None
 ) -> dg.AssetsDefinition:
@@ -140,7 +124,7 @@ def _predictions(
         key=["predictions", name],
         partitions_def=parts,
         deps=[dg.AssetKey(["benchmark", base]), "calibrations", policy_dep(systems)],
-        group_name=_group(name),
+        group_name=_GROUP,
         kinds={"parquet"},
         pool=pool,
         description="A system's verdict on each claim, with every call it made.",
@@ -154,12 +138,14 @@ def _predictions(
         verifier: VerifierResource,
     ) -> _Output:
         system = system_named(context.partition_key, systems)
-        subset = evaluation_subset(read_test_claims(data_folder, name), config.limit)
+        claims = read_test_claims(data_folder, name)
+        subset = evaluation_subset(claims, config.limit)
+        third = classes_of(evaluation_subset(claims).claims["label"]) > len(LABELS)
         opened = (system, data_folder, verifier, config.checkpoint, config.samples)
-        engine = evaluation_model.opened(*opened, three_way=name == THREE_WAY_SET)
+        engine = evaluation_model.opened(*opened, three_way=third)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         asked = (name, subset.claims, config.most_failed, context.log.info)
-        result = engine.predict(*asked, calibrated=name != THREE_WAY_SET)
+        result = engine.predict(*asked, calibrated=not third)
         page = {
             **_shown(result, subset.claims),
             **prediction_facts(system, subset, result.predictions, result.calls),
@@ -169,10 +155,6 @@ def _predictions(
         return stage.evaluated(result.predictions, subset.usable, status, page, calls=result.calls)
 
     return predictions
-
-
-def _group(name: str) -> str:
-    return THREE_WAY_SET if name == THREE_WAY_SET else _GROUP
 
 
 def _shown(result: Generated, claims: pl.DataFrame) -> dict[str, object]:
@@ -189,7 +171,7 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         key=["scores", name],
         partitions_def=parts,
         deps=[dg.AssetKey(["predictions", name]), dg.AssetKey(["benchmark", base])],
-        group_name=_group(name),
+        group_name=_GROUP,
         kinds={"parquet"},
         description="Every metric of a system's predictions, with intervals, overall and by slice.",
     )
@@ -202,10 +184,10 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         status, entry = run["status"], run.get("entry") or ""  # an earlier run may lack it
         stage = StageRecorder(context, config, part=context.partition_key, entry=entry)
         claims = evaluation_subset(read_test_claims(data_folder, name)).claims
+        classes = classes_of(claims["label"])
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
         doubtful = read_doubtful(data_folder, name)
-        classes = CLASSES if name == THREE_WAY_SET else len(LABELS)
         frame = score_predictions(predictions, claims, config, doubtful, classes)
         page = {**score_facts(frame), "scores": dg.MetadataValue.md(scores_markdown(frame))}
         return stage.evaluated(frame, predictions.height, status, page)

@@ -1,7 +1,6 @@
-"""Checks of the evaluation: parse rate, completeness, label balance, leakage, regression.
+"""Checks of the evaluation: parse rate, completeness, label balance, leakage.
 
-They read the tables on disk, not the metadata of a run. Scores have no lower bound; the regression
-gate compares them with accepted ones.
+They read the tables on disk, not the metadata of a run. Scores have no lower bound.
 """
 
 from collections.abc import Container, Sequence
@@ -11,14 +10,12 @@ import polars as pl
 
 from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.published import SHARE_TOLERANCE, TEST_SET_SIZES
-from decomposerl.evaluation.regression import departures
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.leaderboard_report import departures_text
 from resources.corpora.resource import CorporaResource
 from resources.embedder.resource import EmbedderResource
 from resources.evaluation.offered import system_partitions
-from resources.evaluation.results_folder import LIMITED, read_accepted, read_test_claims
+from resources.evaluation.results_folder import LIMITED, read_test_claims
 from resources.evaluation.training_overlap import leaks
 from resources.store.parquet import DataFolder
 from resources.store.partition_checks import partitioned_check
@@ -42,7 +39,7 @@ def evaluation_checks(
         for name in (*benchmarks, *derived_from(benchmarks))
         for check in (_parse_rate, _every_claim, _label_balance)
     ]
-    return [*per_benchmark, _no_leakage(benchmarks), regression_gate]
+    return [*per_benchmark, _no_leakage(benchmarks)]
 
 
 def _parse_rate(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChecksDefinition:
@@ -149,23 +146,3 @@ def _no_leakage(benchmarks: Sequence[str]) -> dg.AssetChecksDefinition:
         )
 
     return no_leakage
-
-
-@dg.asset_check(asset=dg.AssetKey("leaderboard"), name="regression_gate")
-def regression_gate(data_folder: DataFolder) -> dg.AssetCheckResult:
-    """Each score is within the interval of the accepted leaderboard."""
-    accepted = read_accepted(data_folder.path)
-    if accepted is None:
-        description = "nothing is accepted yet; accept with: decomposerl accept"
-        return dg.AssetCheckResult(passed=True, description=description)
-    departing = departures(data_folder.read("leaderboard"), accepted)
-    worse = any(finding.kind == "below" for finding in departing)
-    return dg.AssetCheckResult(
-        passed=not departing,
-        severity=_ERROR if worse else _WARN,
-        description=departures_text(departing),
-        metadata={
-            "accepted": len(accepted),
-            "departing": [finding.sentence for finding in departing],
-        },
-    )

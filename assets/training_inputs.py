@@ -50,8 +50,7 @@ class RandomClaimsConfig(dg.Config):
 
 def base_policy_asset(base: str) -> dg.AssetsDefinition:
     """The asset of one of ``TINY_BASES``."""
-    group = "training" if base in CHECKPOINTS else "studies"
-    group = "three_way" if base == THREE_WAY_POLICY else group
+    group = "studies" if base == SMALL_POLICY else "training"
 
     @dg.asset(name=base, group_name=group, kinds={"pytorch"}, description=_BASES[base])
     @locked_asset

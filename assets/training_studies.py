@@ -12,7 +12,6 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from decomposerl.prompts.template import THREE_WAY
 from decomposerl.reports.figure_style import drawn
 from decomposerl.reports.paper_form import JudgeSpeeds, paper_form_markdown
 from decomposerl.reports.study_figure import study_curves, study_figure
@@ -74,12 +73,6 @@ def _bases(study: Study) -> list[str]:
     return [base for base in TINY_BASES if base in models]
 
 
-def _group(study: Study) -> str:
-    """A study of three verdicts needs claims of three labels, which the others' folders lack."""
-    rules = {experiment(variant.embedded).verdict_rule for variant in study.variants}
-    return THREE_WAY if THREE_WAY in rules else "studies"
-
-
 def _description(study: Study) -> str:
     paper = f" (paper, {study.section})" if study.section else ""
     return f"{study.title}: trained on the tiny policy with several seeds{paper}."
@@ -92,7 +85,7 @@ def training_study_asset(study: Study, speeds: JudgeSpeeds, pool: str | None) ->
     @dg.asset(
         key=["study", study.name],
         deps=[*_CLAIMS, *bases, *_judges(study)],
-        group_name=_group(study),
+        group_name="studies",
         kinds={"pytorch", "parquet"},
         pool=pool,
         description=_description(study),

@@ -27,7 +27,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
-from dagster_project.results_commands import accept, export_inspect, leaderboard
+from dagster_project.results_commands import leaderboard
 from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score, serve_rewards
 from dagster_project.terminal import (
@@ -153,7 +153,6 @@ for command, panel in (
     (attrition, _LOOK),
     (leaderboard, _LOOK),
     (metrics, _LOOK),
-    (export_inspect, _LOOK),
     (run, _RUN),
     (build_pages, _RUN),
     (train, _RUN),
@@ -161,7 +160,6 @@ for command, panel in (
     (score, _RUN),
     (serve_rewards, _RUN),
     (rehearse, _CHECK),
-    (accept, _CHECK),
 ):
     app.command(cls=RunCommand if command is run else None, rich_help_panel=panel)(command)
 app.add_typer(init, name="init", rich_help_panel=_RUN)

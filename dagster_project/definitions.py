@@ -13,17 +13,15 @@ from assets.calibrations import calibrations_asset
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
 from assets.corpora import benchmark_assets, source_assets
-from assets.evaluation import evaluation_assets, three_way_evaluation
+from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
 from assets.selection_study import selectors
-from assets.three_way import three_way_assets
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
 from assets.training_studies import training_study_asset
-from assets.trick_study import trick_signs, tricks, tricks_found
 from dagster_project.asset_details import Details, automation_sensor, detailed
 from dagster_project.code_reader import CodeReader, this_code
 from dagster_project.jobs import jobs_over
@@ -123,14 +121,11 @@ def _assets(
         *JUDGE_ASSETS,
         tiny_judge_heads_asset(training),
         *evaluation_assets(benchmarks, evaluated, pool, last),
-        *three_way_evaluation(benchmarks, evaluated, pool, last),
-        *three_way_assets(benchmarks, evaluated),
         calibrations_asset(evaluated, pool, last),
         attrition_asset(sources),
         chat_replies,
         catalog_asset(sources, benchmarks),
         selectors,
-        *(tricks, trick_signs, tricks_found),
         *training_studies,
         report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
     ]

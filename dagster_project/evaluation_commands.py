@@ -33,13 +33,6 @@ if TYPE_CHECKING:
     from decomposerl.evaluation.systems import System
 
 _PREDICTIONS = "predictions/"
-THREE_WAY_SET = "three_way"
-"""The test set of three labels: it has separate jobs and is evaluated only where it is named."""
-_ENDINGS = {
-    "": lambda name: name != THREE_WAY_SET,
-    "_three_way": lambda name: name == THREE_WAY_SET,
-}
-"""Of the jobs that evaluate and rank, and the test sets that each is for."""
 TestSetsOption = Annotated[str, typer.Option(help="Comma-separated test sets; default: all.")]
 LimitOption = Annotated[
     int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
@@ -91,15 +84,15 @@ def evaluate(
     if list_systems:
         _print_systems(systems_for(graph.profile))
         return
-    known = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
-    every = [one for one in known if one != THREE_WAY_SET]
+    every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
     own = [entry.name for entry in entries_for(graph.profile)]
     keys = systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
-    sets = test_sets_named(benchmarks, known) or every
+    sets = test_sets_named(benchmarks, every) or every
     _require_claims(sets, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
-    _print_boards(graph, done, sets)
+    if done:
+        _print_board(graph, done)
     if done != keys:
         raise typer.Exit(1)
 
@@ -127,33 +120,16 @@ def _evaluated(
 ) -> list[str]:
     """The systems that were evaluated and ranked; why others were not is printed."""
     wanted = {f"{table}/{name}" for table in ("predictions", "scores") for name in sets}
-    endings = [ending for ending, chosen in _ENDINGS.items() if any(map(chosen, sets))]
     done = []
     with graph.started(verbose=verbose) as started:
         for key in systems:
             print_note(key)
-            results = [
-                started.runs.execute(f"evaluate{one}", config, key, wanted=wanted.__contains__)
-                for one in endings
-            ]
-            done += [key] if all(map(started.succeeded, results)) else []
-        ranks = [started.runs.execute(f"rank{one}") for one in endings if done]
-        if not all(map(started.succeeded, ranks)):
+            run = started.runs.execute("evaluate", config, key, wanted=wanted.__contains__)
+            done += [key] if started.succeeded(run) else []
+        if done and not started.succeeded(started.runs.execute("rank")):
             return []
         print_note(f"Dagster's logs: {started.progress.folder}")
     return done
-
-
-def _print_boards(graph: "NamedGraph", systems: Sequence[str], sets: Sequence[str]) -> None:
-    """The board of each kind of test set among ``sets``, if a system was evaluated."""
-    if systems and any(name != THREE_WAY_SET for name in sets):
-        _print_board(graph, systems)
-    if systems and THREE_WAY_SET in sets:
-        from decomposerl.reports.three_way_report import three_way_text
-
-        board = graph.folder.read("leaderboard_three_way")
-        shown = board.filter(board["system"].is_in(list(systems)))
-        print_text(three_way_text(shown, titles_for(graph.profile)))
 
 
 def systems_named(words: Sequence[str], partitions: Sequence[str], own: Sequence[str]) -> list[str]:

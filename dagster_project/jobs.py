@@ -12,7 +12,6 @@ import dagster as dg
 from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY
 
 _SELECT = dg.AssetSelection
-_THREE_WAY = "three_way"
 _SELECTIONS = {
     "funnel": (
         _SELECT.groups("sources", "benchmarks", "funnel", "catalog"),
@@ -35,24 +34,12 @@ _SELECTIONS = {
         "One system's calibration (a partition), on claims that no training used.",
     ),
     "evaluate": (
-        _SELECT.key_prefixes("predictions", "scores") - _SELECT.groups("three_way"),
+        _SELECT.key_prefixes("predictions", "scores"),
         "One system (a partition) on every test set. The test sets must be on disk.",
-    ),
-    "evaluate_three_way": (
-        _SELECT.groups("three_way") & _SELECT.key_prefixes("predictions", "scores"),
-        "One system (a partition) on the claims of three labels, benchmark/three_way.",
     ),
     "rank": (
         _SELECT.assets("leaderboard", "comparison"),
         "Leaderboard and comparison of all systems evaluated so far.",
-    ),
-    "rank_three_way": (
-        _SELECT.assets("leaderboard_three_way"),
-        "The board of all systems evaluated on the claims of three labels.",
-    ),
-    "three_way": (
-        _SELECT.assets("base_policy_three_way", ["benchmark", _THREE_WAY], ["study", _THREE_WAY]),
-        "Claims of three labels, and the study of them; reads corpora with label_rule keep_middle.",
     ),
     "studies": (
         _SELECT.groups("studies"),
@@ -122,18 +109,6 @@ ops:
   scores__fever:
     config:
       draws: 2000
-""",
-    "evaluate_three_way": """\
-ops:
-  predictions__three_way:
-    config:
-      limit: 100
-""",
-    "three_way": """\
-ops:
-  study__three_way:
-    config:
-      seeds: 2
 """,
     "rank": """\
 ops:

@@ -28,7 +28,6 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "hub": ("huggingface-hub",),
     "retrieve": ("bm25s",),
     "selectors": ("apricot-select",),
-    "inspect": ("inspect-ai",),
     "rewards": ("starlette", "uvicorn"),
     "ray": ("dagster-ray", "ray"),
 }

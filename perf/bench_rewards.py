@@ -34,7 +34,7 @@ Answer = TypeVar("Answer")
 
 
 def reward_rows(sizes: Sizes) -> Iterator[Row]:
-    """Parsing and planning per rollout; scoring without vectors, with them, with all rewards."""
+    """Parsing and planning per rollout; scoring without vectors and with them."""
     del sizes  # the bars hold for this batch
     texts = [_text(number) for number in range(ROLLOUTS)]
     seconds, planned = _repeated(lambda: _planned(texts))
@@ -48,7 +48,6 @@ def reward_rows(sizes: Sizes) -> Iterator[Row]:
     for name, weights in (
         ("scoring 512 rollouts", NO_VECTORS),
         ("scoring 512 rollouts, diversity on", {}),
-        ("scoring 512 rollouts, consistency on", NO_VECTORS | {"consistency": 1.0}),
     ):
         settings = RewardSettings(weights=weights)
         seconds, scored = _repeated(lambda settings=settings: reward_batch(cases, settings))

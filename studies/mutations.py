@@ -5,7 +5,7 @@ copy of the project, where one run of the tests then records which test reaches 
 ``kill FILE REACHED TREE OUT`` runs these tests on each mutant. A mutant is found again by its
 function and text, so that one list serves before and after a change of the tests or of the files.
 
-``studies/mutants.json`` is a list of 60 over all areas.
+``studies/mutants.json`` is a list over all areas.
 
 Without the whole suite for each mutant: the tests that reach it, the quickest first, up to
 ``--seconds`` of their recorded time.

@@ -2,10 +2,9 @@
 
 ``python -m studies.training_page --data DATA`` writes, between the page's markers, a part for each
 study of trained policies, for the heads of the tiny judge and for its rewards: figure, engine,
-seeds, steps, what shows, and the table. Of several folders (claims of three labels have one for
-themselves) the first with a table counts. Table and figure are kept beside the page, so that
-studies may be run on different machines; a study that no folder has is shown as kept, or said not
-to be run.
+seeds, steps, what shows, and the table. Of several folders the first with a table counts. Table
+and figure are kept beside the page, so that studies may be run on different machines; a study that
+no folder has is shown as kept, or said not to be run.
 """
 
 import argparse

@@ -1,53 +1,87 @@
-"""The tables and figures of the trick studies in ``docs/results/studies.md``.
+"""Scripted tricks, and those that a run plays: two sections of ``docs/results/studies.md``.
 
-``python -m studies.trick_page --data DATA --section tricks`` writes what ``study/tricks`` and
-``study/trick_signs`` left in a data folder between the page's markers, ``--section found`` what
-``study/tricks_found`` left, with its figure.
+``python -m studies.trick_page --data DATA`` plays every script on claims of the folder's
+``silver_decomposed``, with judge and embedder of the profile. ``--section found`` counts the tricks
+in the rollouts of a run there, by default of ``tiny_long``; first ``decomposerl train tiny_long``.
+Both write their table between the page's markers and the figure beside the page.
 """
 
 import argparse
-import shutil
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import polars as pl
-
-from decomposerl.reports.trick_found import found_markdown, health_markdown
-from decomposerl.reports.trick_report import DRAWN, paid_and_noticed_markdown
+from dagster_project.profiles import profile_from_environment, resources_for
+from decomposerl.reports.figure_style import Drawn
+from decomposerl.schemas import LABELS
+from decomposerl.training.claim_draws import claims_of_labels, random_claims
+from decomposerl.training.experiments import experiment
 from perf.pages import write_between_markers
-from resources.report.studies import STUDIES
+from resources.store.parquet import DataFolder
+from studies.trick_found import found_figure, found_markdown, health_markdown
+from studies.trick_report import (
+    DRAWN,
+    READINGS,
+    paid_and_noticed_markdown,
+    trick_table,
+    tricks_figure,
+)
+from studies.trick_runs import (
+    ScriptedTraces,
+    found_tricks,
+    known_claims,
+    scripted_traces,
+    sign_table,
+)
 
 _PAGE = Path("docs/results/studies.md")
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Write one section of the page."""
+    """Make and write one section of the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("data"), help="data folder")
     parser.add_argument("--section", choices=["tricks", "found"], default="tricks")
+    parser.add_argument("--claims", type=int, default=100, help="claims on which scripts play")
+    parser.add_argument("--seed", type=int, default=42, help="of the draw and of the bootstrap")
+    parser.add_argument("--run", default="tiny_long", help="recipe whose rollouts are searched")
     parser.add_argument("--report", type=Path, default=_PAGE, help="Markdown file with markers")
     options = parser.parse_args(words)
-    text, figure = _found(options.data) if options.section == "found" else _paid(options.data)
+    if options.section == "found":
+        text, figure = _found(DataFolder(base_dir=str(options.data)), options.run)
+    else:
+        text, figure = _paid(scripted(options.data, options.claims, options.seed), options.seed)
     picture = options.report.with_name(f"study_{options.section}.png")
-    shutil.copyfile(options.data / STUDIES / f"{figure}.png", picture)
-    write_between_markers(options.report, options.section, f"![{figure}]({picture.name})\n\n{text}")
+    picture.write_bytes(figure.png)
+    shown = f"![{options.section}]({picture.name})\n\n{text}"
+    write_between_markers(options.report, options.section, shown)
 
 
-def _paid(data: Path) -> tuple[str, str]:
-    table = pl.read_parquet(data / "study/tricks.parquet")
-    signs = pl.read_parquet(data / "study/trick_signs.parquet")
-    chosen = table.filter(pl.col("reading").is_in(DRAWN))
-    claims, engine = str(table["claims"].max()), str(table["engine"].first())
-    text = paid_and_noticed_markdown(chosen, signs)
-    return f"{claims} claims; {engine}.\n\n{text}", "tricks"
+def scripted(data: Path, claims: int, seed: int) -> ScriptedTraces:
+    """Every script on claims drawn from a data folder, by the profile's judge and embedder."""
+    variables = {**os.environ, "DECOMPOSERL_DATA": str(data.resolve())}
+    engines = resources_for(profile_from_environment(variables))
+    judge, embedder = engines["judge"].open(), engines["question_embedder"].open()
+    silver = DataFolder(base_dir=str(data)).read("silver_decomposed")
+    two_way = claims_of_labels(silver, LABELS)  # scripts state or deny a claim
+    known = known_claims(random_claims(two_way, claims, seed), judge)
+    return scripted_traces(known, judge, embedder)
 
 
-def _found(data: Path) -> tuple[str, str]:
-    found = pl.read_parquet(data / "study/tricks_found.parquet")
-    steps, engine = found.filter(split="train")["step"].n_unique(), str(found["engine"].first())
-    name = str(found["experiment"].first())
-    text = f"{found_markdown(found)}\n\nHealth rules: {health_markdown(found)}"
-    return f"`{name}`, {steps} steps; judge {engine}.\n\n{text}", "tricks_found"
+def _paid(traces: ScriptedTraces, seed: int) -> tuple[str, Drawn]:
+    batches = {name: traces.rewards(READINGS[name]) for name in READINGS if name in DRAWN}
+    table = trick_table(batches, seed, traces.engine)
+    signs = sign_table(traces, READINGS["paper"])
+    claims = table["claims"].max()
+    text = f"{claims} claims; {traces.engine}.\n\n{paid_and_noticed_markdown(table, signs)}"
+    return text, tricks_figure(table)
+
+
+def _found(data: DataFolder, name: str) -> tuple[str, Drawn]:
+    found = found_tricks(data, experiment(name))
+    steps, engine = found.filter(split="train")["step"].n_unique(), found["engine"].first()
+    tables = f"{found_markdown(found)}\n\nHealth rules: {health_markdown(found)}"
+    return f"`{name}`, {steps} steps; judge {engine}.\n\n{tables}", found_figure(found)
 
 
 if __name__ == "__main__":

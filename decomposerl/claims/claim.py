@@ -9,7 +9,6 @@ from decomposerl.schemas import Verdict
 
 EvidenceKind = Literal["text", "table"]
 LabelRule = Literal["drop_middle", "middle_is_refuted", "keep_middle"]
-KEEP_MIDDLE: LabelRule = "keep_middle"
 Side = Literal["Supported", "Refuted", "middle", "no_verdict"]
 
 RejectReason = Literal[

@@ -15,7 +15,7 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.claims.checks import Candidate, check_draft
-from decomposerl.claims.claim import KEEP_MIDDLE, Draft, LabelRule, Reject, apply_rule
+from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
 from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink
 from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
@@ -129,17 +129,16 @@ def load_benchmark(
     """Read a test set; ``source`` is the training corpus it shares files with, if any.
 
     Rows of the middle class, of no verdict and without a label have a null ``label``, rows without
-    evidence text a null ``evidence``: they still count for decontamination. A test set keeps the
-    paper's two labels under ``keep_middle``, too: three are scored on ``three_way`` (see
-    ``evaluation.three_way``).
+    evidence text a null ``evidence``: they still count for decontamination. Under ``keep_middle``
+    the middle class has a label, too, and the test set is scored over three.
 
     Raises:
         TooManyRejects, SourceFileError, ConservationError, ConfigError: as for ``load_source``.
     """
     benchmark = read_as(benchmark, settings.readings)
     source = source and read_as(source, settings.readings)
-    rule: LabelRule = "drop_middle" if settings.label_rule == KEEP_MIDDLE else settings.label_rule
-    collector = ClaimCollector(benchmark.name, f"benchmark/{benchmark.name}", rule)
+    key = f"benchmark/{benchmark.name}"
+    collector = ClaimCollector(benchmark.name, key, settings.label_rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
     rows = _NativeRows(files)

@@ -18,6 +18,7 @@ from decomposerl.evaluation.metrics import Numbers, codes_of
 from decomposerl.evaluation.paired import Difference, compare, holm, mean_difference
 from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
+from decomposerl.evaluation.subset import classes_of
 from decomposerl.schemas import COMPARISON
 
 LIMITED = "limited run"
@@ -97,14 +98,17 @@ def _add(
     both = _joined(claims, ours, theirs)
     if both["label"].n_unique() < 2:  # noqa: PLR2004 - a balanced accuracy needs both labels
         return
-    labels = codes_of(both["label"].to_list())
+    classes = classes_of(both["label"])
+    columns = ("label", "verdict", "other_verdict")
+    labels, ours_read, theirs_read = (codes_of(both[one].to_list(), classes) for one in columns)
     outcome = compare(
         labels,
-        codes_of(both["verdict"].to_list()),
-        codes_of(both["other_verdict"].to_list()),
+        ours_read,
+        theirs_read,
         clusters_of(labels, both["document"].to_list()),
         generator(settings.seed, "comparison", name),
         settings.draws,
+        classes,
     )
     pair.outcomes[name] = outcome
     pair.engines[name] = both["engine"][0], both["other_engine"][0]

@@ -67,9 +67,9 @@ def mean_over_seeds(values: Numbers) -> tuple[float, Bounds]:
     return mean, bounds
 
 
-def accuracies(labels: Codes, verdicts: Codes, classes: int = 2) -> Numbers:
+def accuracies(labels: Codes, verdicts: Codes) -> Numbers:
     """Balanced accuracy by seed, 0..1; ``verdicts`` (seeds, claims), ``labels`` (claims,)."""
-    return np.array([balanced_accuracy(outcome_table(labels, row, classes)) for row in verdicts])
+    return np.array([balanced_accuracy(outcome_table(labels, row)) for row in verdicts])
 
 
 def compare_accuracy(
@@ -78,7 +78,6 @@ def compare_accuracy(
     others: Codes,
     documents: Sequence[str],
     rng: np.random.Generator,
-    classes: int = 2,
 ) -> SeedDifference:
     """The difference in balanced accuracy; ``verdicts`` and ``others`` (seeds, claims).
 
@@ -89,8 +88,8 @@ def compare_accuracy(
     by_run = np.tile(labels, seeds)
     clusters = clusters_of(by_run, [*documents] * seeds)
     flat = verdicts.ravel(), others.ravel()
-    found, _ = compare(by_run, *flat, clusters, rng, _DRAWS, classes)
-    by_seed = accuracies(labels, verdicts, classes) - accuracies(labels, others, classes)
+    found, _ = compare(by_run, *flat, clusters, rng, _DRAWS)
+    by_seed = accuracies(labels, verdicts) - accuracies(labels, others)
     bounds, p = _student(found.difference, _standard_error(by_seed), seeds - 1)
     larger = float(np.maximum(found.p_bootstrap, p))
     return SeedDifference(found.difference, (found.low, found.high), bounds, larger)

@@ -22,8 +22,6 @@ WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)
 """Lower ends of the bands of evidence length, in white-space separated words."""
 SHARED_EVIDENCE = pl.coalesce("document_id", "evidence")
 """Claims with the same value share evidence and are resampled together; null is shared by none."""
-THREE_WAY_SET = "three_way"
-"""The test set of every claim with one of three labels, by the middle classes of test sets."""
 BEYOND_CONTEXT = "beyond_context"
 """The note of a claim that did not fit the model's context: what was done with it."""
 BeyondContext = Literal["best_sentences", "wrong", "drop"]
@@ -89,8 +87,7 @@ def codes_and_clusters(frame: pl.DataFrame, classes: int = 2) -> tuple[Codes, Co
     if beyond := int((labels >= classes).sum()):
         known = ", ".join(VERDICTS[:classes])
         raise EvaluationError(
-            f"{beyond:,} claims have a label that this test set does not have: it has {known}. The "
-            f"middle class is scored on the test set {THREE_WAY_SET}"
+            f"{beyond:,} claims have a label that this test set does not have: it has {known}"
         )
     return labels, verdicts, clusters_of(labels, frame["document"].to_list())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from decomposerl.schemas import VERDICTS
+from decomposerl.schemas import LABELS, VERDICTS
 
 NO_LABEL, NO_EVIDENCE = "no_label", "no_evidence"
 _HAS_EVIDENCE = pl.col("evidence").fill_null("").str.strip_chars() != ""
@@ -27,6 +27,14 @@ class EvaluationSubset:
     def limited(self) -> bool:
         """Whether the limit left out usable claims."""
         return self.claims.height < self.usable
+
+
+def classes_of(labels: pl.Series) -> int:
+    """How many of ``VERDICTS`` a test set has as labels: 3 with Not Enough Information, else 2.
+
+    A corpus that was read with ``label_rule = keep_middle`` has its middle class as that label.
+    """
+    return len(VERDICTS) if (labels == VERDICTS[-1]).any() else len(LABELS)
 
 
 def evaluation_subset(claims: pl.DataFrame, limit: int | None = None) -> EvaluationSubset:

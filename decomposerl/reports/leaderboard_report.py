@@ -21,7 +21,6 @@ from decomposerl.evaluation.leaderboard import (
     wide_leaderboard,
 )
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, MEANS, TABLE_TITLES
-from decomposerl.evaluation.regression import Departure
 from decomposerl.prompts.minicheck import own_prompt_note
 from decomposerl.reports.small_figures import rows_markdown
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
@@ -138,13 +137,6 @@ def _unfolded(rows: Sequence[dict[str, Any]]) -> str:
         for row in rows
     ]
     return rows_markdown(["system", "score", *(["paper"] if paper else [])], lines)
-
-
-def departures_text(findings: Sequence[Departure]) -> str:
-    """The departures from the accepted leaderboard, a line each."""
-    if not findings:
-        return "every accepted score holds"
-    return "\n".join(f"{finding.kind}: {finding.sentence}" for finding in findings)
 
 
 def _numbered(names: Iterable[str | None]) -> dict[str, str]:

@@ -80,7 +80,6 @@ class ReportData:
     cells: pl.DataFrame | None = None
     leaderboard: pl.DataFrame | None = None
     comparison: pl.DataFrame | None = None
-    three_way: pl.DataFrame | None = None
     calibrations: pl.DataFrame | None = None
     verdicts: pl.DataFrame | None = None
     calls: pl.DataFrame | None = None

@@ -53,14 +53,12 @@ from decomposerl.reports.report_parts import (
 )
 from decomposerl.reports.study_tables import PAPER_SECTIONS, STUDY_TABLES, study_engine
 from decomposerl.reports.tables import frame_markdown, markdown_table, one_line, share
-from decomposerl.reports.three_way_report import three_way_markdown, three_way_sentence
 from decomposerl.reports.training_figure import training_figure
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.schemas import CALIBRATIONS
 from decomposerl.training.curves import changes
 
 _BOARD = Section("leaderboard", "Leaderboard", paper="its tables 1 and 2 and their bar charts")
-_THREE = Section("three_way", "Three-way verdicts")
 _PAIRS = Section("comparison", "Paired comparisons")
 _RELIABILITY = Section("reliability", "Reliability of the confidences")
 _COST = Section("cost", "Cost")
@@ -75,7 +73,6 @@ def evaluation_sections(data: ReportData) -> list[Section]:
     """All of them in order."""
     return [
         leaderboard_section(data),
-        *three_way_sections(data),
         comparison_section(data),
         reliability_section(data),
         cost_section(data),
@@ -96,16 +93,6 @@ def leaderboard_section(data: ReportData) -> Section:
         pictures=(picture("leaderboard", "scores with intervals", figure),),
         table=leaderboard_markdown(data.leaderboard, data.benchmark_titles),
     )
-
-
-def three_way_sections(data: ReportData) -> list[Section]:
-    """The board over three labels, where systems were evaluated on it."""
-    board = data.three_way
-    if board is None or board.drop_nulls("score").is_empty():
-        return []
-    engines = ", ".join(board["engine"].unique().sort())
-    table = three_way_markdown(board, data.benchmark_titles)
-    return [replace(_THREE, sentence=three_way_sentence(board), engine=engines, table=table)]
 
 
 def _board_sentence(bars: pl.DataFrame, titles: Mapping[str, str]) -> str:

@@ -10,12 +10,11 @@ import polars as pl
 
 from decomposerl.evaluation.published import ablation_of, domain_means
 from decomposerl.reports.tables import markdown_table
-from decomposerl.training.curves import Split, measure_named
+from decomposerl.training.curves import measure_named
 from decomposerl.training.studies import Study
 from decomposerl.training.study_table import (
     ACCURACY,
     GREEDY,
-    RECALLS,
     SAMPLED,
     SCORED,
     TAUS,
@@ -23,7 +22,6 @@ from decomposerl.training.study_table import (
 )
 
 _DOMAINS = {"in_domain": "in domain", "out_of_domain": "out of domain"}
-_RECALLED = {name: f"{name.replace('_', ' ').capitalize()}, greedy" for name in RECALLS}
 _Row = Mapping[str, object]
 _SIGNIFICANT = 0.05
 
@@ -206,13 +204,11 @@ def _moved_table(study: Study, table: pl.DataFrame) -> str:
 def _reward_table(study: Study, table: pl.DataFrame) -> str:
     """Sampled traces: the first variant at both ends, the others' differences to it after training.
 
-    ``*`` is resolved. Where claims have three labels, each one's recall by greedy traces follows.
+    ``*`` is resolved.
     """
-    measures: list[tuple[str, Split]] = [(name, SAMPLED) for name in (ACCURACY, *SCORED)]
-    measures += [(name, GREEDY) for name in RECALLS if name in table["measure"]]
     rows = []
-    for measure, split in measures:
-        chosen = table.filter(measure=measure, split=split)
+    for measure in (ACCURACY, *SCORED):
+        chosen = table.filter(measure=measure, split=SAMPLED)
         places = 1 if measure == ACCURACY else 3
         first, *rest = (_one(chosen, variant.title, study) for variant in study.variants)
         cells = [
@@ -220,7 +216,7 @@ def _reward_table(study: Study, table: pl.DataFrame) -> str:
             for row in rest
         ]
         unit = ", %" if measure == ACCURACY else ""
-        title = _RECALLED.get(measure) or measure_named(measure).title + unit
+        title = measure_named(measure).title + unit
         ends = [_number(first[end], places) for end in ("before", "mean")]
         rows.append([title, *ends, *cells])
     head = ["sampled", f"{study.against.title}, before", "after"]

@@ -9,8 +9,6 @@ import polars as pl
 from decomposerl.reports.judge_figure import agreement_markdown, rewards_markdown
 from decomposerl.reports.selector_report import selectors_markdown
 from decomposerl.reports.study_report import study_markdown
-from decomposerl.reports.trick_found import found_markdown, health_markdown
-from decomposerl.reports.trick_report import signs_markdown, tricks_markdown
 from decomposerl.training.studies import STUDIES
 
 HEADS_TABLE = "tiny_judge_agreement"
@@ -22,19 +20,12 @@ def study_key(name: str) -> str:
     return name if name == HEADS_TABLE else f"study/{name}"
 
 
-def _found(table: pl.DataFrame) -> str:
-    return f"{found_markdown(table)}\n\nHealth rules:\n\n{health_markdown(table)}"
-
-
 STUDY_TABLES: Mapping[str, Callable[[pl.DataFrame], str]] = MappingProxyType(
     {
         **{study.name: partial(study_markdown, study) for study in STUDIES},
         HEADS_TABLE: agreement_markdown,
         "judge_rewards": rewards_markdown,
         "selectors": selectors_markdown,
-        "tricks": tricks_markdown,
-        "trick_signs": signs_markdown,
-        "tricks_found": _found,
     }
 )
 """How each study's table is shown; the report has the studies in this order."""

@@ -4,25 +4,14 @@ To add one: a file with its function, and one line here, which also lists the ro
 calls that it reads. A member beyond the paper's seven has weight 0 unless the settings give one.
 """
 
-from collections.abc import Sequence
-
 from decomposerl.rewards.coverage import coverage
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import format_reward
 from decomposerl.rewards.joint import joint
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.question_count import question_count
-from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
-from decomposerl.rewards.settings import RewardSettings
+from decomposerl.rewards.reward import Reward
 from decomposerl.rewards.verification import verification
-
-
-def _consistency(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
-    """Beyond the paper, and loaded only where a setting gives it a weight."""
-    from decomposerl.rewards.consistency import consistency
-
-    return consistency(cases, settings)
-
 
 REWARDS: tuple[Reward, ...] = (
     Reward("format", "R_fmt", "Format", format_reward, 0, 1),
@@ -32,5 +21,4 @@ REWARDS: tuple[Reward, ...] = (
     Reward("coverage", "R_cov", "Coverage", coverage, 0, 1, ("full",)),
     Reward("necessity", "R_nec", "Necessity", necessity, -1, 1, ("full", "leave_one_out")),
     Reward("joint", "R_joint", "Joint quality", joint, 0, 1, ("question",)),
-    Reward("consistency", "R_con", "Consistency", _consistency, 0, 1, weight=0),
 )

@@ -10,7 +10,6 @@ from decomposerl.schemas.evaluation import (
     LEADERBOARD,
     PREDICTIONS,
     SCORES,
-    THREE_WAY,
     TRACE,
 )
 from decomposerl.schemas.funnel import (
@@ -44,11 +43,6 @@ from decomposerl.schemas.training import (
     JUDGE_CALLS,
     REWARDS,
     ROLLOUTS,
-)
-from decomposerl.schemas.tricks import (
-    TRICK_SIGNS,
-    TRICK_STUDY,
-    TRICKS_FOUND,
 )
 
 __all__ = [
@@ -84,13 +78,9 @@ __all__ = [
     "SELECTOR_STUDY",
     "SILVER_DECOMPOSED",
     "STAGE_RUNS",
-    "THREE_WAY",
     "TRACE",
     "TRAINING_CLAIMS",
     "TRAINING_STUDY",
-    "TRICKS_FOUND",
-    "TRICK_SIGNS",
-    "TRICK_STUDY",
     "VERDICTS",
     "WRITTEN",
     "Verdict",

@@ -161,24 +161,6 @@ LEADERBOARD = Table(
     unique=("table", "place", "benchmark"),
     row="a system's score on a test set, or its place in the paper's table",
 )
-THREE_WAY = Table(
-    "leaderboard_three_way",
-    (
-        Column("title", _S, "the system's name for a reader"),
-        Column("system", _S, "partition of predictions and scores"),
-        Column("engine", _S, "program and model that answered"),
-        Column("third", pl.Boolean(), "it may end with Not Enough Information; else recall 0"),
-        Column("limited", pl.Boolean(), "a short run: no measurement"),
-        Column("test_set", _S, "test set, all (every claim) or mean (uniform, of the test sets)"),
-        Column("metric", _S, "as in scores, over three labels"),
-        Column("score", _F, "percent; null: not defined here", nullable=True),
-        Column("low", _F, "lower bound of its 95 % interval; null: none", nullable=True),
-        Column("high", _F, "upper bound", nullable=True),
-        Column("rows", _I, "claims it is computed from"),
-    ),
-    unique=("system", "test_set", "metric"),
-    row="a metric of a system over claims of three labels",
-)
 COMPARISON = Table(
     "comparison",
     (

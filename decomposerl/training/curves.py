@@ -15,7 +15,6 @@ import polars as pl
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import CURVES
 from decomposerl.training.health import spread_key
-from decomposerl.training.tricks import TRICKS
 
 Split = Literal["train", "held_out_sampled", "held_out_greedy"]
 Better = Literal["higher", "lower", ""]
@@ -41,10 +40,6 @@ _REWARDS = tuple(
     for reward in REWARDS
 )
 _SHARE, _TOKENS, _SECONDS = "share", "tokens", "s"
-_TRICKS = tuple(
-    Measure(one.measure, one.title.capitalize(), _SHARE, "rollouts that show this trick", "lower")
-    for one in TRICKS
-)
 _GAP = "mean distance a token between the sampler's log-probability and {}; vLLM only"
 MEASURES: tuple[Measure, ...] = (
     *_REWARDS,
@@ -88,7 +83,6 @@ MEASURES: tuple[Measure, ...] = (
         "right verdicts among the completions with a verdict",
         "higher",
     ),
-    *_TRICKS,
     Measure("sampler_gap", "Sampler to policy", "nats", _GAP.format("the trainer's"), "lower"),
     Measure("sampler_gap_base", "Sampler to base", "nats", _GAP.format("the base model's")),
     Measure("sampler_nll", "Sampler's surprisal", "nats", "of its tokens, by itself; vLLM only"),
@@ -97,7 +91,6 @@ MEASURES: tuple[Measure, ...] = (
     Measure("seconds_update", "Update", _SECONDS, "wall time of loss, gradient and optimizer"),
 )
 MEASURE_NAMES = tuple(measure.name for measure in MEASURES)
-_NAMES_OF_TRICKS = frozenset(one.measure for one in TRICKS)
 _BY_NAME = {measure.name: measure for measure in MEASURES}
 
 
@@ -198,7 +191,6 @@ def changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[Cha
     """Both ends side by side; keys are ``<split>/<measure>``, as in a training outcome.
 
     Sorted by split in the order of first appearance, then as in ``MEASURES``, unlisted ones last.
-    A trick that neither end shows is left out.
     """
     order = {name: rank for rank, name in enumerate(MEASURE_NAMES)}
     keys = {key: key.rpartition("/")[::2] for key in (*before, *after)}
@@ -211,5 +203,4 @@ def changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[Cha
     return [
         Change(keys[key][0], measure_named(keys[key][1]), before.get(key), after.get(key))
         for key in sorted(keys, key=rank)
-        if keys[key][1] not in _NAMES_OF_TRICKS or before.get(key) or after.get(key)
     ]

@@ -145,12 +145,10 @@ BEYOND: tuple[Experiment, ...] = (
     ),
     _read("necessity_mean", "necessity is the mean over questions", necessity="mean"),
     _read("literal", "abstentions paid as the paper prints it", abstention="literal"),
-    _read("consistency", "consistency as an eighth reward", weights={"consistency": 1.0}),
     _tiny("three_way", "three verdicts", model=THREE_WAY_POLICY, verdict_rule=THREE_WAY),
-    _tiny("two_way", "two verdicts, from the base of three", model=THREE_WAY_POLICY),
 )
 """Readings beyond the paper's run; ``tiny_vote_policy`` stands beside ``tiny_supervision_10``, and
-``tiny_two_way`` beside ``tiny_three_way``, whose claims have three labels."""
+``tiny_three_way`` needs claims of three labels."""
 
 
 RECIPES: tuple[Experiment, ...] = (

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Literal, get_args
 
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.training.tricks import TRICKS
 
 Measures = Mapping[str, float | None]
 Rule = Literal[
@@ -25,7 +24,6 @@ Rule = Literal[
     "question_drift",
     "question_count",
     "pseudo_label_agreement",
-    "tricks",
     "stale_sampler",
 ]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -46,8 +44,7 @@ class HealthSettings:
     the others hardly enter the advantage. ``drift``: relative change of the mean number of
     questions against the run's first ``window`` steps. ``count_ratio``: factor between questions
     and n*, either way. ``agreement``: share of pseudo-labels that equal the known label, below
-    which they teach little more than chance. ``trick_rise``: rise of the share of rollouts that
-    show a trick (``training.tricks``) against the run's first ``window`` steps, 0..1.
+    which they teach little more than chance.
     """
 
     window: int = 20
@@ -62,7 +59,6 @@ class HealthSettings:
     drift: float = 0.5
     count_ratio: float = 2.0
     agreement: float = 0.6
-    trick_rise: float = 0.25
     stale: float = 0.7
     foreign: float = 0.2
     least_gap: float = 1e-3
@@ -178,18 +174,6 @@ def _agreement(history: Sequence[Measures], settings: HealthSettings) -> Iterato
     yield HealthFinding("pseudo_label_agreement", f"{text} over {settings.window} steps")
 
 
-def _tricks(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
-    risen = []
-    for trick in TRICKS:
-        first = _mean(history[: settings.window], trick.measure)
-        now = _mean(history[-settings.window :], trick.measure)
-        if first is not None and now is not None and now - first >= settings.trick_rise:
-            risen.append(f"{trick.title}: {_percent(first)} to {_percent(now)}")
-    if risen:
-        text = f"tricks spread over rollouts since the first {settings.window} steps"
-        yield HealthFinding("tricks", f"{text}: {'; '.join(risen)}")
-
-
 def _stale(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     checks = (step for step in reversed(history) if _mean([step], "sampler_gap") is not None)
     last = list(islice(checks, 1))
@@ -220,7 +204,6 @@ _CHECKS: tuple[_Check, ...] = (
     _drift,
     _count,
     _agreement,
-    _tricks,
     _stale,
 )
 _CHECKS_AT_ONCE = (_stale,)

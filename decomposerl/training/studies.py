@@ -133,7 +133,6 @@ STUDIES: tuple[Study, ...] = (
             Variant("each reward normalised, then summed", "tiny_normalise_then_sum"),
             Variant("necessity: mean over questions", "tiny_necessity_mean", "", "necessity"),
             Variant("abstentions paid as printed", "tiny_literal", "", "joint"),
-            Variant("consistency as an eighth reward", "tiny_consistency"),
         ),
     ),
     Study(
@@ -143,15 +142,6 @@ STUDIES: tuple[Study, ...] = (
         (
             Variant("the judge's, labels on 10 %", "tiny_supervision_10"),
             Variant("the policy's, labels on 10 %", "tiny_vote_policy"),
-        ),
-    ),
-    Study(
-        "three_way",
-        "A third verdict, on claims with three labels",
-        "",
-        (
-            Variant("two verdicts", "tiny_two_way"),
-            Variant("three verdicts", "tiny_three_way"),
         ),
     ),
     Study(

@@ -27,15 +27,13 @@ from decomposerl.evaluation.paired_seeds import (
 from decomposerl.evaluation.published import ablation_of, domain_means
 from decomposerl.evaluation.rank_agreement import LEAST_VARIANTS, rank_agreement
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.schemas import LABELS, TRAINING_STUDY, VERDICTS
+from decomposerl.schemas import TRAINING_STUDY
 from decomposerl.training.curves import Split
 from decomposerl.training.studies import Study, Variant
 
 ACCURACY = "balanced_accuracy"
 GREEDY: Split = "held_out_greedy"
 SAMPLED: Split = "held_out_sampled"
-RECALLS = ("recall_supported", "recall_refuted", "recall_not_enough_info")
-"""Shares of each label's claims with the right verdict, 0..1; measured where claims have three."""
 SCORED = (*(reward.name for reward in REWARDS if reward.weight), "total", "questions")
 """The measures of a sampled trace: the rewards of the full ensemble, their sum, its questions."""
 OUTCOMES = pl.Schema(
@@ -68,7 +66,6 @@ class _Runs:
     """The claims in one order, and by variant, end and split each measure, (seeds, claims)."""
 
     labels: Codes
-    classes: int
     documents: list[str]
     seeds: int
     steps: Mapping[str, int]
@@ -79,7 +76,7 @@ class _Runs:
     def by_seed(self, key: _Key, measure: str) -> Numbers:
         """The measure's value of each seed; an accuracy in percent."""
         if measure == ACCURACY:
-            return _PERCENT * accuracies(self.labels, self.verdicts[key], self.classes)
+            return _PERCENT * accuracies(self.labels, self.verdicts[key])
         values = self.values[key][measure]
         return np.array([row[~np.isnan(row)].mean() if (~np.isnan(row)).any() else math.nan
                          for row in values])  # fmt: skip
@@ -91,7 +88,7 @@ class _Runs:
             if measure == ACCURACY:
                 rng = generator(0, "study", one[0], _named(other), measure, one[2])
                 verdicts = self.verdicts[one], self.verdicts[other]
-                found = compare_accuracy(self.labels, *verdicts, self.documents, rng, self.classes)
+                found = compare_accuracy(self.labels, *verdicts, self.documents, rng)
                 found = _in_percent(found)
             else:
                 values = self.values[one][measure], self.values[other][measure]
@@ -116,8 +113,7 @@ def study_table(study: Study, outcomes: pl.DataFrame, engine: str) -> pl.DataFra
         ValueError: a variant has no run.
     """
     runs = _runs(study, outcomes)
-    measures = [*_MEASURES, *((name, GREEDY) for name in RECALLS if runs.classes > len(LABELS))]
-    rows = [row for measure, split in measures for row in _rows(study, runs, measure, split)]
+    rows = [row for measure, split in _MEASURES for row in _rows(study, runs, measure, split)]
     rows += _order_rows(study, runs)
     fixed = {"study": study.name, "engine": engine, "seeds": runs.seeds, "claims": len(runs.labels)}
     frame = pl.DataFrame([fixed | row for row in rows], schema=TRAINING_STUDY.schema)
@@ -136,22 +132,16 @@ def _runs(study: Study, outcomes: pl.DataFrame) -> _Runs:
     chosen = chosen.filter(pl.len().over("claim_id") == whole).sort(*parts, "seed", "claim_id")
     claims = chosen.unique("claim_id", maintain_order=True).sort("claim_id")
     seeds, labels = chosen["seed"].n_unique(), claims["label"].to_list()
-    classes = len(VERDICTS) if set(labels) - set(LABELS) else len(LABELS)
-    own = codes_of(labels, classes)
     verdicts: dict[_Key, Codes] = {}
     values: dict[_Key, dict[str, Numbers]] = {}
     for (variant, end, split), part in chosen.group_by(parts, maintain_order=True):
         key = (str(variant), str(end), str(split))
-        verdicts[key] = codes_of(part["verdict"].to_list(), classes).reshape(seeds, -1)
+        verdicts[key] = codes_of(part["verdict"].to_list()).reshape(seeds, -1)
         values[key] = {
             name: part[name].fill_null(math.nan).to_numpy().reshape(seeds, -1) for name in SCORED
-        } | {
-            name: np.where(own == label, verdicts[key] == label, math.nan)
-            for label, name in enumerate(RECALLS[:classes])
         }
     return _Runs(
-        own,
-        classes,
+        codes_of(labels),
         claims["document"].to_list(),
         seeds,
         dict(chosen.select("variant", "steps").unique().iter_rows()),

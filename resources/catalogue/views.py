@@ -17,9 +17,7 @@ from typing import cast
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.claims.claim import KEEP_MIDDLE
 from decomposerl.evaluation.derived import derived_from
-from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.reports.attrition import STAGES
 from decomposerl.table import Column, Table
@@ -169,7 +167,6 @@ _FILE_PARTS = ("benchmark", "system")
 _OF_BENCHMARKS = ("benchmark", "predictions", "scores")
 _OF_SYSTEMS = "calibrations"
 _STAGE_DROPS, _PAIRS, _CELLS = "drops", "pairs", "selection_cells"
-_TWO_WAY = f"label_rule IS DISTINCT FROM '{KEEP_MIDDLE}'"
 _STAGE_TABLES = {table.name: table for table in STAGE_TABLES.values()}.values()
 
 
@@ -187,7 +184,7 @@ class Current:
     def evaluated(self) -> frozenset[str] | None:
         """The test sets of predictions and scores: benchmarks and those derived from them."""
         names = self.benchmarks
-        return names if names is None else names | derived_from(names).keys() | {THREE_WAY_SET}
+        return names if names is None else names | derived_from(names).keys()
 
     def patterns(self, data: Path, folder: str) -> list[str]:
         """Glob patterns relative to ``data``, each of which matches a Parquet file.
@@ -220,19 +217,14 @@ def _parquet(folder: str, names: Iterable[str] | None, file: str = ".parquet") -
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view over the Parquet files of ``folders``, or over the file of its name.
-
-    ``where``, if any, is what its rows fulfil.
-    """
+    """A view over the Parquet files of ``folders``, or over the file of its name."""
 
     name: str
     table: Table
     folders: tuple[str, ...] = ()
-    where: str = ""
 
     def select(self, data: Path, current: Current) -> str:
-        rows = rows_of(self._patterns(data, current), self.table.columns)
-        return f"SELECT * FROM ({rows}) WHERE {self.where}" if self.where else rows  # noqa: S608 - constants of this package
+        return rows_of(self._patterns(data, current), self.table.columns)
 
     def _patterns(self, data: Path, current: Current) -> list[str]:
         if self.folders:
@@ -276,8 +268,7 @@ class _SystemsView(_View):
 
 _VIEWS = (
     _View("claims", schemas.CLAIMS, ("claims",)),
-    # Claims of three labels are those of other test sets again; joined by id they would be two.
-    _View("benchmarks", schemas.BENCHMARK_CLAIMS, ("benchmark",), _TWO_WAY),
+    _View("benchmarks", schemas.BENCHMARK_CLAIMS, ("benchmark",)),
     # A row that a test set leaves to training is not dropped from training: a separate view.
     _View("drops", schemas.DROPS, (_STAGE_DROPS, "drops/claims")),
     _View("benchmark_drops", schemas.DROPS, ("drops/benchmark",)),

@@ -1,7 +1,4 @@
-"""The evaluation's files in the data folder, and ``accepted.json``.
-
-Writing is the IO manager's task, except for ``accepted.json``, which belongs to the user.
-"""
+"""The evaluation's files in the data folder; writing them is the IO manager's task."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,18 +14,17 @@ from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.derived import DERIVED, derived_ids
 from decomposerl.evaluation.leaderboard import RunCoverage
-from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_from, accepted_json
-from decomposerl.evaluation.scored_claims import THREE_WAY_SET, without_dropped
-from decomposerl.evaluation.subset import EvaluationSubset
+from decomposerl.evaluation.scored_claims import without_dropped
+from decomposerl.evaluation.subset import EvaluationSubset, classes_of, evaluation_subset
 from resources.corpora.bundled_sample import BUNDLED
 from resources.store.parquet import DataFolder
-from resources.store.temporary import replace_file
 
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
 LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"
-ACCEPTED, DOUBTFUL = "accepted.json", "doubtful"
+DOUBTFUL = "doubtful"
 _WIDTH = 100
 _SAMPLE = "Scored on invented claims (the bundled sample), so not comparable with the paper:"
+_THREE = "Scored over three labels (keep_middle), so not comparable with the paper:"
 _BUILD = "Build it with: decomposerl run leaderboard comparison"
 _COMPARED = ["claim_id", "verdict", "engine"]
 
@@ -50,13 +46,9 @@ def read_required(folder: DataFolder, key: str) -> pl.DataFrame:
 def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
     """The claims of a test set, or of one that is derived from it.
 
-    Those with three labels are empty until they are made: no other run needs them.
-
     Raises:
-        ConfigError: another test set was not materialized yet.
+        ConfigError: it was not materialized yet.
     """
-    if name == THREE_WAY_SET and not folder.exists(f"benchmark/{name}"):
-        return schemas.BENCHMARK_CLAIMS.empty()
     for one in DERIVED:
         if one.name == name and not folder.exists(f"benchmark/{name}"):
             return one.claims(read_required(folder, f"benchmark/{one.base}"))
@@ -82,12 +74,17 @@ def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
 def with_sample_note(
     page: str, folder: DataFolder, board: pl.DataFrame, titles: Mapping[str, str]
 ) -> str:
-    """A page of a ``LEADERBOARD``, and below it the test sets of the bundled sample with scores."""
+    """A page of a ``LEADERBOARD``, and below it what is not comparable with the paper.
+
+    These are the test sets of the bundled sample with scores, and those with three labels.
+    """
     scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
     bases = {one.name: one.base for one in DERIVED}
-    names = [name for name in scored if _of_the_sample(folder, bases.get(name, name))]
-    listed = ", ".join(titles.get(name, name) for name in names)
-    return f"{page}\n\n{fill(f'{_SAMPLE} {listed}.', _WIDTH)}" if names else page
+    for why, holds in ((_SAMPLE, _of_the_sample), (_THREE, _has_three_labels)):
+        names = [name for name in scored if holds(folder, bases.get(name, name))]
+        listed = ", ".join(titles.get(name, name) for name in names)
+        page += f"\n\n{fill(f'{why} {listed}.', _WIDTH)}" if names else ""
+    return page
 
 
 def _of_the_sample(folder: DataFolder, name: str) -> bool:
@@ -96,6 +93,14 @@ def _of_the_sample(folder: DataFolder, name: str) -> bool:
     except FileNotFoundError:  # a mean
         return False
     return bool(json.loads(record["config"]).get("corpora") == BUNDLED)
+
+
+def _has_three_labels(folder: DataFolder, name: str) -> bool:
+    key = f"benchmark/{name}"
+    if not folder.exists(key):  # a mean
+        return False
+    usable = evaluation_subset(folder.read(key, ["claim_id", "label", "evidence"])).claims
+    return classes_of(usable["label"]) > len(schemas.LABELS)
 
 
 def subset_status(subset: EvaluationSubset) -> str:
@@ -149,10 +154,6 @@ class EvaluationFiles:
             frames.setdefault(benchmark, {})[system] = read.select(_COMPARED)
         return frames
 
-    def predicted(self, system: str) -> list[str]:
-        """The test sets of which a system has predictions that count."""
-        return [name for _, name, one in self._files(PREDICTIONS) if one == system]
-
     def runs(self) -> RunCoverage:
         """The limited runs, those without a claim to predict, and those of an earlier entry."""
         return RunCoverage(
@@ -197,23 +198,6 @@ class EvaluationFiles:
                     yield key, benchmark, system
 
 
-def read_accepted(data: Path) -> list[AcceptedScore] | None:
-    """The scores of ``accepted.json``; None if no leaderboard was accepted yet.
-
-    Raises:
-        ConfigError: the file is not what ``decomposerl accept`` writes.
-    """
-    path = data / ACCEPTED
-    if not path.is_file():
-        return None
-    try:
-        return accepted_from(json.loads(path.read_text("utf-8")))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON ({error}); {REMEDY}") from error
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-
-
 def read_leaderboard(data: Path) -> pl.DataFrame:
     """The leaderboard, ``LEADERBOARD``.
 
@@ -227,11 +211,3 @@ def read_leaderboard(data: Path) -> pl.DataFrame:
         return schemas.LEADERBOARD.conform(pl.read_parquet(path))
     except (pl.exceptions.PolarsError, SchemaError, OSError) as error:
         raise ConfigError(f"{path} is not a leaderboard: {error}. {_BUILD}") from error
-
-
-def write_accepted(data: Path, accepted: Sequence[AcceptedScore], at: str, note: str) -> Path:
-    """Write ``accepted.json`` atomically; returns its path."""
-    text = json.dumps(accepted_json(accepted, at, note), indent=2) + "\n"
-    path = data / ACCEPTED
-    replace_file(path, lambda aside: aside.write_text(text, "utf-8"))
-    return path

@@ -80,18 +80,6 @@ def reward_rollouts(
     return JudgedBatch(rewarded, calls, distinct_calls, tuple(cases))
 
 
-def reward_cases(rollouts: Sequence[Rollout], judge: Judge, embedder: Embedder) -> list[RewardCase]:
-    """What any reward reads of each rollout, for several settings over the same rulings.
-
-    Raises:
-        EngineError: an engine failed as a whole.
-    """
-    planned = plan(rollouts)
-    signals = planned.signals(judge.judge(planned.calls))
-    vectors = _vectors(rollouts, embedder)
-    return [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
-
-
 def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
     """The rollout as the judge sees it."""
     if most_cycles is None or len(rollout.trace.cycles) <= most_cycles:

@@ -62,7 +62,6 @@ def read_report_data(folder: DataFolder, names: ReportNames) -> ReportData:
         cells=_table(folder, "selection_cells/diversity_selected", SELECTION_CELLS),
         leaderboard=_table(folder, "leaderboard"),
         comparison=_table(folder, "comparison"),
-        three_way=_table(folder, "leaderboard_three_way"),
         calibrations=pl.concat(fitted) if fitted else None,
         verdicts=pl.DataFrame(list(_verdicts(folder, names)), schema=_VERDICTS, orient="row"),
         calls=pl.DataFrame(list(_calls(folder, names)), schema=_CALLS, orient="row"),

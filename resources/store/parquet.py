@@ -37,15 +37,11 @@ _TABLES = {
     "attrition": schemas.ATTRITION,
     "calibrations": schemas.CALIBRATIONS,
     "leaderboard": schemas.LEADERBOARD,
-    "leaderboard_three_way": schemas.THREE_WAY,
     "comparison": schemas.COMPARISON,
     "judge_distillation": schemas.JUDGE_EXAMPLES,
     "tiny_judge_agreement": schemas.JUDGE_AGREEMENT,
     "study/judge_rewards": schemas.JUDGE_STUDY,
     "study/selectors": schemas.SELECTOR_STUDY,
-    "study/tricks": schemas.TRICK_STUDY,
-    "study/trick_signs": schemas.TRICK_SIGNS,
-    "study/tricks_found": schemas.TRICKS_FOUND,
     **{f"study/{one.name}": schemas.TRAINING_STUDY for one in STUDIES},
 }
 _FOLDERS = {

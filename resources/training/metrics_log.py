@@ -19,11 +19,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.schemas import VERDICTS
-from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import TRAIN, CurvePoint, Split, curve_point, curve_rows, history
-from decomposerl.training.trick_signs import Observed
-from decomposerl.training.tricks import TRICKS, tricks_in
-from resources.judge.rule_text import clean
 from resources.store.parquet import write_parquet
 from resources.training.data import Completion
 from resources.training.rollout_log import LogTable, RolloutLog, StepBatch, all_files, read_log
@@ -124,27 +120,7 @@ def batch_points(batch: StepBatch, settings: RewardSettings) -> dict[str, CurveP
         "balanced_accuracy": _balanced_accuracy(rewards, completions),
         "verdict_given": curve_point([float(one is not None) for one in _right(batch)]),
         "right_among_given": curve_point(_right(batch)),
-        **_trick_points(batch.judged.cases),
     }
-
-
-def tricks_shown(cases: Sequence[RewardCase]) -> list[dict[str, bool]]:
-    """Which tricks each rollout shows, by name."""
-    return [
-        tricks_in(Observed(case.rollout, case.signals, _addressed(case.rollout))) for case in cases
-    ]
-
-
-def _addressed(rollout: Rollout) -> tuple[bool, ...]:
-    """For each cycle whether its words speak to the judge."""
-    return tuple(
-        clean(cycle.question).orders or clean(cycle.answer).orders for cycle in rollout.trace.cycles
-    )
-
-
-def _trick_points(cases: Sequence[RewardCase]) -> dict[str, CurvePoint]:
-    shown = tricks_shown(cases)
-    return {one.measure: curve_point([float(each[one.name]) for each in shown]) for one in TRICKS}
 
 
 def trainer_points(logs: Mapping[str, float | None]) -> dict[str, CurvePoint]:

@@ -220,7 +220,6 @@ def _assets() -> Iterator[str]:
         "funnel",
         "training",
         "evaluation",
-        "three_way",
         "catalog",
         "studies",
         "report",

@@ -43,15 +43,13 @@ EXAMPLES: Mapping[str, Example] = {
     "init corpus": Example("init corpus notes --from notes.csv --corpora corpora"),
     "init systems": Example("init systems"),
     "view": Example("view --system cot-rules-faithful --html traces.html"),
-    "leaderboard": Example("leaderboard --format csv"),
+    "leaderboard": Example("leaderboard --format csv --fail-below least.toml"),
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
-    "export-inspect": Example("export-inspect cot-rules-faithful --out logs"),
     "attrition": Example("attrition --against paper --format markdown"),
     "explain": Example("explain 1f6a3c"),
     "sources": Example("sources"),
     "doctor": Example("doctor --json"),
     "rehearse": Example("rehearse --report rehearsal.md"),
-    "accept": Example("accept --note 'first full run'"),
 }
 """In the order of the page."""
 _INTRODUCTION = f"""\

@@ -78,11 +78,7 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile("calibrations/<system>.json", "a system's calibration, fitted on dev claims"),
         DataFile("calibrations/<system>.parquet", "its reliability diagram", "calibrations"),
         DataFile("leaderboard.parquet", "every system next to the paper", "leaderboard"),
-        DataFile(
-            "leaderboard_three_way.parquet", "scores over three labels", "leaderboard_three_way"
-        ),
         DataFile("comparison.parquet", "systems in pairs on the same claims", "comparison"),
-        DataFile("accepted.json", "accepted scores; `decomposerl accept` writes it"),
         DataFile("systems.toml", "your own systems; `decomposerl init systems` writes it"),
         DataFile("marks.jsonl", "reviewers' marks of the trace page"),
     ),
@@ -105,9 +101,6 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile(
             "study/<name>.parquet", "the measures of a study of trained runs", "training_study"
         ),
-        DataFile("study/tricks.parquet", "what tricks earn", "trick_study"),
-        DataFile("study/trick_signs.parquet", "what notices them", "trick_signs"),
-        DataFile("study/tricks_found.parquet", "those that a run plays", "tricks_found"),
         DataFile("studies/<name>.png", "a study's figure, which the report shows"),
         DataFile("studies/<name>.svg", "the same as SVG"),
         DataFile("studies/<name>.txt", "its sentence"),
@@ -136,8 +129,8 @@ _INTRODUCTION = """\
 Everything that a run writes is in one folder: `data/`, or the folder that `DECOMPOSERL_DATA` or
 `--data` names. A file is renamed into place when it is complete, so a stopped run leaves no
 half-written file. The folder is on a local disk: [sharing it](../how-to/object-storage.md).
-Before you delete the folder, keep what no run makes again: `systems.toml`, `marks.jsonl`,
-`accepted.json`, and `engine_results/` with the replies that you paid for.
+Before you delete the folder, keep what no run makes again: `systems.toml`, `marks.jsonl`, and
+`engine_results/` with the replies that you paid for.
 """
 
 

@@ -35,7 +35,6 @@ TABLES: tuple[Table, ...] = (
     schemas.CALIBRATIONS,
     schemas.LEADERBOARD,
     schemas.COMPARISON,
-    schemas.THREE_WAY,
     schemas.ATTRITION,
     schemas.CHAT_REPLIES,
     schemas.JUDGE_EXAMPLES,
@@ -43,9 +42,6 @@ TABLES: tuple[Table, ...] = (
     schemas.JUDGE_STUDY,
     schemas.SELECTOR_STUDY,
     schemas.TRAINING_STUDY,
-    schemas.TRICK_STUDY,
-    schemas.TRICK_SIGNS,
-    schemas.TRICKS_FOUND,
     schemas.STAGE_RUNS,
 )
 """In the order of the page."""

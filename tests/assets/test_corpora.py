@@ -13,10 +13,8 @@ import pytest
 
 from assets.checks import guard_checks
 from assets.corpora import benchmark_assets, source_assets
-from assets.evaluation import evaluation_assets, three_way_evaluation
+from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
-from assets.three_way import three_way_assets
-from dagster_project.jobs import jobs_over
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, with_own_sources
 from decomposerl.claims.claim import LabelMap
 from decomposerl.claims.doubtful import doubtful_claims
@@ -27,7 +25,6 @@ from decomposerl.evaluation.derived import DERIVED, derived_from, states_rating
 from decomposerl.evaluation.doubtful import column_of
 from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.evaluation.published import COLUMNS, MEANS
-from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.funnel.catalogue import STAGES
 from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
 from decomposerl.schemas import BENCHMARK_CLAIMS, DROPS
@@ -36,7 +33,7 @@ from fixture_data import build
 from resources.catalogue.database import build_catalogue, open_catalogue
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.resource import CorporaResource, LoadConfig
-from resources.evaluation.results_folder import read_doubtful
+from resources.evaluation.results_folder import read_doubtful, with_sample_note
 from resources.evaluation.results_folder import read_test_claims as claims_of
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 
@@ -346,76 +343,50 @@ SIMPLE, FOLK = "simple-rules-faithful", "folk-rules-faithful"
 OPEN = "Nothing is written here. A dog ran over the hill. The rain fell in the night."
 
 
-def made_assets() -> list[dg.AssetsDefinition]:
-    scored = three_way_evaluation(MIDDLE, SYSTEMS, None)
-    return [*evaluation_assets(MIDDLE, SYSTEMS, None), *scored, *three_way_assets(MIDDLE, SYSTEMS)]
-
-
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
     """Rules, a method that its rules decide, and a verifier over claims of three labels, ranked."""
     path = tmp_path_factory.mktemp("three_way")
-    rows = [claim_row(number, source=BASE) for number in range(8)]
-    for row in rows:
-        row["native_label"] = "SUPPORTS" if row["label"] == "Supported" else "REFUTES"
-    middle = {"label": None, "native_label": "NOT ENOUGH INFO"}
+    rule = {"label_rule": "keep_middle"}
+    rows = [claim_row(number, source=BASE, **rule) for number in range(8)]
+    middle = rule | {"label": "NotEnoughInfo", "native_label": "NOT ENOUGH INFO"}
     texts = {"evidence": OPEN, "passages": OPEN.split(". ")}
     rows += [claim_row(number, source=BASE, **middle, **texts) for number in range(8, 12)]
     frame = BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
     write_parquet(frame, path / f"benchmark/{BASE}.parquet")
-    folder, keys = DataFolder(base_dir=str(path)), dg.AssetSelection.assets
-    group = dg.AssetSelection.groups(THREE_WAY_SET)
-    claims = keys(dg.AssetKey(["benchmark", THREE_WAY_SET]))
-    board = keys("leaderboard_three_way")
-    steps = [(claims, None), *((group - claims - board, one) for one in (SIMPLE, FOLK, VERIFIER))]
-    for selection, part in [*steps, (board, None)]:
+    made, keys = evaluation_assets(MIDDLE, SYSTEMS, None), dg.AssetSelection.assets
+    evaluated = keys(*(dg.AssetKey([table, BASE]) for table in ("predictions", "scores")))
+    ranked = keys("leaderboard", "comparison")
+    steps = [(evaluated, SIMPLE), (evaluated, FOLK), (evaluated, VERIFIER), (ranked, None)]
+    for selection, part in steps:
         assert dg.materialize(
-            made_assets(), selection=selection, partition_key=part, resources=resources(path)
+            made, selection=selection, partition_key=part, resources=resources(path)
         ).success
-    return folder
+    return DataFolder(base_dir=str(path))
 
 
 def test_a_baseline_may_end_with_the_third_verdict_where_its_model_decides(three: DataFolder):
     """Its prompt offers it; where rules or a threshold decide, a claim is one of two."""
     said = {
-        one: set(three.read(f"predictions/{THREE_WAY_SET}/{one}")["verdict"])
+        one: set(three.read(f"predictions/{BASE}/{one}")["verdict"])
         for one in (SIMPLE, FOLK, VERIFIER)
     }
     assert "NotEnoughInfo" in said[SIMPLE]
     assert "NotEnoughInfo" not in said[FOLK] | said[VERIFIER]
-    board = three.read("leaderboard_three_way").filter(test_set="all")
-    recalls = board.filter(metric="recall_not_enough_info")
-    thirds = dict(board.select("system", "third").rows())
-    assert {SIMPLE: True, FOLK: False, VERIFIER: False} == thirds
-    scores = dict(recalls.select("system", "score").iter_rows())
-    assert {SIMPLE: 100.0, FOLK: 0.0, VERIFIER: 0.0} == scores
+    scores = [three.read(f"scores/{BASE}/{one}") for one in said]
+    recalls = pl.concat(scores).filter(slice="all", metric="recall_not_enough_info")
+    assert {SIMPLE: 100.0, FOLK: 0.0, VERIFIER: 0.0} == dict(recalls["system", "score"].rows())
 
 
-def test_it_has_every_claim_of_three_labels_and_the_two_way_files_are_untouched(three: DataFolder):
-    """Nothing but three-way files was written; without a middle class there is nothing of it."""
-    labels = three.read(f"benchmark/{THREE_WAY_SET}")["label"].value_counts()
-    assert {"Supported": 4, "Refuted": 4, "NotEnoughInfo": 4} == dict(labels.iter_rows())
-    assert {"Supported", "Refuted", None} == set(three.read(f"benchmark/{BASE}")["label"])
-    assert [THREE_WAY_SET] == [path.name for path in (three.path / "predictions").iterdir()]
-    two = [one for one in MIDDLE if not one.labels.middle]
-    assert two
-    assert [] == [*three_way_assets(two, SYSTEMS), *three_way_evaluation(two, SYSTEMS, None)]
-
-
-def test_no_other_job_runs_it(tmp_path: Path):
-    """Evaluating a system, or ranking, costs what it did; two jobs are for three labels."""
-    assets = made_assets()
-    every = jobs_over(assets, prefilled=False)
-    jobs = [one for one in every if one.name.startswith(("evaluate", "rank"))]
-    definitions = dg.Definitions(assets=assets, jobs=jobs, resources=resources(tmp_path))
-    graph = definitions.resolve_job_def
-    chosen = {
-        name: {key.to_user_string() for key in graph(name).asset_layer.selected_asset_keys}
-        for name in ("evaluate", "rank", "evaluate_three_way", "rank_three_way")
-    }
-    kinds = {f"{table}/{THREE_WAY_SET}" for table in ("predictions", "scores")}
-    assert kinds == chosen["evaluate_three_way"]
-    assert {"leaderboard_three_way"} == chosen["rank_three_way"]
-    assert {"leaderboard", "comparison"} == chosen["rank"]
-    assert not kinds & chosen["evaluate"]
-    assert f"predictions/{BASE}" in chosen["evaluate"]
+def test_scores_over_three_labels_are_ranked_compared_and_not_the_papers(three: DataFolder):
+    """Without the third verdict balanced accuracy is two thirds at most, and a note says so."""
+    board = three.read("leaderboard").filter(pl.col("score").is_not_null())
+    scores = dict(board.filter(benchmark=BASE)["system", "score"].rows())
+    assert scores[VERIFIER] <= 200 / 3 < scores[SIMPLE]
+    pairs = three.read("comparison").filter(benchmark=BASE)["system", "other", "difference"].rows()
+    for system, other, difference in pairs:
+        assert scores[system] - scores[other] == pytest.approx(difference)
+    assert len(pairs) == 3
+    page = " ".join(with_sample_note("", three, board, {BASE: "FEVER"}).split())
+    assert "three labels" in page
+    assert page.endswith("FEVER.")

@@ -20,7 +20,6 @@ from dagster_project.profiles import profile_from_environment
 from decomposerl import schemas
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.calibration import Calibration
-from decomposerl.evaluation.regression import acceptable_scores
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import systems
 from decomposerl.funnel.settings import DecontaminationSettings
@@ -44,7 +43,6 @@ from leaderboard_parts import score, scores
 from resources.catalogue.database import build_catalogue, engines_of, open_catalogue
 from resources.corpora.resource import CorporaResource
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.results_folder import write_accepted
 from resources.evaluation.served_policy import ServedModels
 from resources.store.parquet import DataFolder, file_sha256, run_path, write_parquet
 from strategies import example_row, frame_of
@@ -207,28 +205,6 @@ def test_what_the_profile_cannot_run_is_refused_in_words(data: Path, instance: d
     result = materialize(data, SIMPLE, "fever", instance=instance)
     assert "--select 'key:\"benchmark/fever\"'" in failure(instance, result)
     assert not (data / "predictions").exists()
-
-
-def test_the_gate_holds_later_scores_against_the_accepted_ones(whole: Path, data: Path):
-    """It passes on what was accepted, and fails where an accepted score was higher."""
-    board = DataFolder(base_dir=str(whole)).read("leaderboard")
-    accepted = [cell for cell in acceptable_scores(board) if cell.system == SIMPLE]
-    assert 1 == len(accepted)
-    assert materialize(data, SIMPLE, "fever").success
-
-    def gate() -> dg.AssetCheckEvaluation:
-        found = materialize(data).get_asset_check_evaluations()
-        return next(one for one in found if one.check_name == "regression_gate")
-
-    assert "nothing is accepted yet" in str(gate().description)
-    write_accepted(data, accepted, "2030-01-01", "")
-    assert gate().passed
-    higher = [cell.model_copy(update={"low": cell.score + 1}) for cell in accepted]
-    write_accepted(data, higher, "2030-01-01", "")
-    result = gate()
-    assert not result.passed
-    assert dg.AssetCheckSeverity.ERROR == result.severity
-    assert f"below: {SIMPLE} on fever" in str(result.description)
 
 
 SYSTEM = TWO[0].key

@@ -353,20 +353,15 @@ def test_the_table_and_its_figure_are_on_disk_with_the_engine_named(
 
 
 def test_no_other_job_includes_a_study():
-    """A study runs only where it is named, by the jobs of studies or by itself.
-
-    That of three verdicts needs a data folder of its own, so it has a job of its own.
-    """
+    """A study runs only where it is named, by the job of studies or by itself."""
     graph = defs.resolve_asset_graph()
     studies = {key for key in graph.get_all_asset_keys() if key.path[0] == "study"}
-    grouped = {key for key in studies if graph.get(key).group_name == "studies"}
-    assert dg.AssetKey(["study", "selectors"]) in grouped
-    assert {dg.AssetKey(["study", "three_way"])} == studies - grouped
+    assert {"studies"} == {graph.get(key).group_name for key in studies}
     jobs = {job.name: job for job in defs.resolve_all_job_defs()}
     holding = {
         name for name, job in jobs.items() if studies & set(job.asset_layer.selected_asset_keys)
     }
-    assert {"studies", "three_way"} == holding - {"__ASSET_JOB"}
+    assert {"studies"} == holding - {"__ASSET_JOB"}
     behind = dg.AssetSelection.groups("funnel", "report").upstream().resolve(graph)
     assert not studies & behind
 

@@ -1,4 +1,4 @@
-"""The studies of trained policies and of tricks: what is trained, tables, figures and pages."""
+"""The studies of trained policies: what is trained, and their tables."""
 
 import json
 import os
@@ -16,32 +16,22 @@ import pytest
 
 from assets.training import policy_asset
 from assets.training_studies import training_study_asset
-from assets.trick_study import trick_signs, tricks, tricks_found
 from dagster_project.profiles import profile_from_environment, resources_for
-from decomposerl.errors import TrainingError
 from decomposerl.reports.paper_form import JudgeSpeeds
-from decomposerl.reports.tables import markdown_text
 from decomposerl.schemas import (
     SILVER_DECOMPOSED,
     TRAINING_CLAIMS,
     TRAINING_STUDY,
-    TRICK_SIGNS,
-    TRICK_STUDY,
-    TRICKS_FOUND,
 )
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.studies import Study, studied, study_named
-from decomposerl.training.tricks import TRICKS
 from environment import lacking
-from evaluation_graph import resources
-from project import PYTHONPATH, ROOT
+from project import PYTHONPATH
 from resources.policy_tiny.folder import load_base_policy
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.resource import PolicyTrainerResource
 from resources.training.study_runs import plan_run, train_runs
 from strategies import example_row, frame_of
-from studies.trick_page import main
-from trick_parts import THIRTY, pool, write_run
 
 EPOCHS = study_named("epochs")
 _FULL, *_REMOVED = study_named("rewards").variants
@@ -248,92 +238,3 @@ def test_the_miniature_trains_for_real(data: Path):
         assert 1 == outcome["steps"]
         assert outcome["before"]["held_out_sampled/format"] > 0.5
         assert outcome["seconds"]["update"] > 0
-
-
-SCRIPTED = {key: {"config": {"claims": 4}} for key in ("study__tricks", "study__trick_signs")}
-INPUTS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
-MARKS = "<!-- {0} report: begin -->\n<!-- {0} report: end -->\n"
-MARKERS = MARKS.format("tricks") + MARKS.format("found")
-
-
-def tricks_in(
-    played: Path, *assets: dg.AssetsDefinition, **ops: object
-) -> dg.ExecuteInProcessResult:
-    return dg.materialize(
-        [*assets, *map(dg.AssetSpec, INPUTS)],
-        selection=[*assets],
-        resources=resources(played) | {"policy_trainer": stand_in()},
-        run_config={"ops": ops},
-    )
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all three studies done."""
-    folder = tmp_path_factory.mktemp("data")
-    write_parquet(pool(), folder / "silver_decomposed.parquet")
-    write_run(folder, 4)
-    assert tricks_in(folder, tricks, trick_signs, **SCRIPTED).success
-    found = {"study__tricks_found": {"config": {"train": False}}}
-    assert tricks_in(folder, tricks_found, **found).success
-    return folder
-
-
-def test_each_study_is_a_table_that_names_its_engine(played: Path):
-    """As many claims as configured, judge and embedder in every row; figures for the report."""
-    read = DataFolder(base_dir=str(played)).read
-    paid = TRICK_STUDY.conform(read("study/tricks"))
-    signs = TRICK_SIGNS.conform(read("study/trick_signs"))
-    assert {4} == set(paid["claims"]) == set(signs["claims"])
-    for one in (*paid["engine"], *signs["engine"]):
-        assert [] == lacking(one, "rule_judge", "minilm")
-    found = TRICKS_FOUND.conform(read("study/tricks_found"))
-    assert {"tiny_long"} == set(found["experiment"])
-    assert {0, 1, 2, 3} == set(found.filter(split="train")["step"])
-    for name in ("tricks", "tricks_found"):
-        assert (played / f"studies/{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert (played / f"studies/{name}.svg").is_file()
-        assert "rule_judge" in (played / f"studies/{name}.txt").read_text("utf-8")
-    before = (played / "study/tricks.parquet").read_bytes()
-    assert tricks_in(played, tricks, study__tricks=SCRIPTED["study__tricks"]).success
-    assert before == (played / "study/tricks.parquet").read_bytes(), "draw and scripts are seeded"
-
-
-def test_claims_of_a_third_label_are_not_played(tmp_path: Path):
-    """No script can state or deny them; their traces would end without a verdict."""
-    claims = pool()
-    named = pl.when(pl.col("label") == "Refuted").then(pl.lit("NotEnoughInfo")).otherwise("label")
-    third = claims.with_columns(label=named, label_rule=pl.lit("keep_middle"))
-    write_parquet(third, tmp_path / "silver_decomposed.parquet")
-    signs_alone = {"study__trick_signs": SCRIPTED["study__trick_signs"]}
-    assert tricks_in(tmp_path, trick_signs, **signs_alone).success
-    signs = DataFolder(base_dir=str(tmp_path)).read("study/trick_signs")
-    assert {claims.filter(label="Supported").height} == set(signs["claims"])
-
-
-def test_the_page_has_every_trick_with_what_it_earns(played: Path, tmp_path: Path):
-    """Between its markers, with a copy of the figure; docs/results/studies.md, as well."""
-    page = tmp_path / "studies.md"
-    page.write_text(MARKERS, "utf-8")
-    for section in ("tricks", "found"):
-        main(["--data", str(played), "--section", section, "--report", str(page)])
-        assert (tmp_path / f"study_{section}.png").is_file()
-    written = page.read_text("utf-8")
-    inside = written.split("<!-- tricks report: end -->")[0]
-    assert len(TRICKS) + 2 == sum(line.startswith("|") for line in inside.splitlines())
-    assert "4 claims; rule_judge" in inside
-    assert "`tiny_long`, 4 steps; judge rule_judge" in written
-    page = (ROOT / "docs/results/studies.md").read_text("utf-8")
-    inside = page.split("<!-- tricks report: begin -->")[1].split("<!-- tricks report: end -->")[0]
-    assert [] == [one.name for one in TRICKS if f"| {markdown_text(one.title)} |" not in inside]
-    assert "`tiny_long`, 200 steps" in page
-
-
-def test_a_run_that_is_missing_is_trained_first(data: Path):
-    """By the same process as the asset ``policy``; what it says when it fails is the study's."""
-    write_parquet(pool(THIRTY), data / "silver_decomposed.parquet")
-    (data / "base_policy_clean").rename(data / "base_policy")
-    (data / "fail").write_text("tiny_long", "utf-8")
-    with pytest.raises(TrainingError, match="tiny_long"):
-        tricks_in(data, tricks_found)
-    assert ["tiny_long"] == started(data)

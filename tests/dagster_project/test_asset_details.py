@@ -97,7 +97,7 @@ def test_a_corpus_says_how_its_files_are_obtained(graph: AssetGraph):
     corpora = {
         key.to_user_string(): graph.get(key).description or ""
         for key in graph.get_all_asset_keys()
-        if key.path[0] in {"claims", "benchmark"} and key.path[-1] != "three_way"
+        if key.path[0] in {"claims", "benchmark"}
     }
     assert "`decomposerl fetch hover --pages`" in corpora["claims/hover"]
     assert "12.3 MB" in corpora["claims/hover"]

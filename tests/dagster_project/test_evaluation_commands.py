@@ -1,4 +1,4 @@
-"""``leaderboard``, ``accept``, ``export-inspect``, and the page that fills the tables."""
+"""``leaderboard``, and the page that fills the tables."""
 
 import dataclasses
 import json
@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -26,7 +25,6 @@ from dagster_project.engine_resources import engine_resources
 from dagster_project.profiles import profile_from_environment, resources_for
 from dagster_project.public_figures import PRICES
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.errors import ConfigError
 from decomposerl.evaluation.aggrefact import PARTS
 from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
 from decomposerl.evaluation.published import TABLE_TITLES, TEST_SET_SIZES
@@ -42,7 +40,6 @@ from environment import variables
 from evaluation_graph import claim_row
 from leaderboard_parts import SYSTEMS, score, scores
 from project import ROOT, SUPPORT
-from resources.evaluation.results_folder import read_accepted
 from resources.store.parquet import DataFolder, StageRun, run_path, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
@@ -164,7 +161,7 @@ SEEDS = tuple(score(NAMED + end, "fever", value, engine=f"policy{end}") for end,
 
 
 def test_means_over_seeds_are_shown_with_their_spread(data: Path):
-    """With a note on it; a mean has no interval, so its runs are accepted one by one."""
+    """With a note on it."""
     for page in (leaderboard_text, leaderboard_markdown):
         shown = page(board(*SEEDS), {"fever": "FEVER"})
         said = shown.replace("\\", "")
@@ -179,12 +176,6 @@ def test_means_over_seeds_are_shown_with_their_spread(data: Path):
     rows = json.loads(output(data, "leaderboard", "--format", "json"))
     assert [1, 1, 2] == [row["seeds"] for row in rows][:3]
     assert "mean of 2 seeds" in output(data, "leaderboard")
-    assert "accepted 2 scores of 2 systems" in output(data, "accept")
-    kept = [cell.system for cell in read_accepted(data) or []]
-    assert [str(row["system"]) for row in SEEDS] == kept
-    mean = "decomposerl-paper_7b-mean"
-    assert f"no whole run of {mean}" in output(data, "accept", "--system", mean, code=2)
-    assert "every accepted score holds" in output(data, "leaderboard")
 
 
 def test_the_command_prints_the_leaderboard(data: Path):
@@ -197,55 +188,55 @@ def test_the_command_prints_the_leaderboard(data: Path):
     assert len(every) > 1 + len(rows)
 
 
-def test_accepting_writes_the_file_that_later_runs_are_held_against(data: Path):
-    """A later fall is said with its score; a system that is gone stays until a fresh start."""
-    assert "accepted 2 scores of 2 systems" in output(data, "accept", "--note", "first")
-    assert "first" == json.loads((data / "accepted.json").read_text())["note"]
-    assert "every accepted score holds" in output(data, "leaderboard")
-    worse = board(score(TINY, "fever", 50.0, engine="tiny"), RAN[1])
-    write_parquet(worse, data / "leaderboard.parquet")
-    assert f"below: {TINY} on fever: 50.0" in output(data, "leaderboard")
-    output(data, "accept", "--system", TINY)
-    kept = {cell.system: cell.score for cell in read_accepted(data) or []}
-    assert {TINY: 50.0, BASE: 71.0} == kept
-    write_parquet(board(RAN[0]), data / "leaderboard.parquet")
-    output(data, "accept")
-    assert f"missing: {BASE}" in output(data, "leaderboard")
-    output(data, "accept", "--fresh")
-    assert [TINY] == [cell.system for cell in read_accepted(data) or []]
+def test_scores_below_their_least_end_the_command_with_1(data: Path):
+    """So do scores that are missing; a score at its least passes. Each one is listed."""
+    file, fever = data / "least.toml", {TINY: 70.0, BASE: 71.0}
+    cases = (
+        (fever, []),
+        ({TINY: 70, BASE: 2}, []),
+        (fever | {TINY: 70.1}, [TINY]),
+        ({TINY: 99, BASE: 99}, [TINY, BASE]),
+    )
+    for least, below in cases:
+        file.write_text("".join(f'["{key}"]\nfever = {bound}\n' for key, bound in least.items()))
+        for form in ("text", "csv"):
+            shown = ("leaderboard", "--format", form, "--data", str(data))
+            done = CliRunner().invoke(app, [*shown, "--fail-below", str(file)])
+            listed = [line.split()[:3] for line in done.stderr.splitlines() if " fever " in line]
+            expected = [[key, "fever", f"{fever[key]:.2f}"] for key in below]
+            assert (bool(below), expected) == (done.exit_code, listed), least
+            assert done.stdout == CliRunner().invoke(app, shown).stdout
+    file.write_text(f"[{TINY}]\nhover = 50.0\n")
+    shown = output(data, "leaderboard", "--fail-below", str(file), code=1)
+    assert [TINY, "hover", "–", "50.00"] == shown.splitlines()[-1].split()
 
 
-def test_what_cannot_be_accepted_is_refused_in_one_line(data: Path):
-    """A system without a whole run, a leaderboard of short runs alone, and one of other columns."""
-    assert "no whole run of nobody" in output(data, "accept", "--system", "nobody", code=2)
-    short = board(RAN[0], runs=RunCoverage(limited={(TINY, "fever")}))
-    write_parquet(short, data / "leaderboard.parquet")
-    assert "nothing to accept" in output(data, "accept", code=2)
-    assert not (data / "accepted.json").exists()
-    write_parquet(board().drop("status"), data / "leaderboard.parquet")
-    assert "'status'" in output(data, "leaderboard", code=2)
-
-
-BROKEN = ("{", "[" * 100_000, "\0", '{"version": 1, "cells": [{"rows": Infinity}]}')
-
-
-@pytest.mark.parametrize("text", BROKEN)
-def test_a_broken_file_stops_the_gate_and_can_be_mended(data: Path, text: str):
-    """It is not taken for nothing accepted; the board is shown; the command that is named helps."""
-    assert read_accepted(data) is None
-    (data / "accepted.json").write_text(text)
-    with pytest.raises(ConfigError, match="accept --fresh"):
-        read_accepted(data)
-    assert "accept --fresh" in output(data, "accept", code=2)
-    shown = output(data, "leaderboard", code=2)
-    assert shown.index("DecomposeRL @ tiny") < shown.index("accept --fresh")
-    assert "accepted 2 scores" in output(data, "accept", "--fresh")
-    assert "every accepted score holds" in output(data, "leaderboard")
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[decomposerl-tiney]\nfever = 70.0", TINY),
+        (f"[{TINY}]\nfevr = 70.0", "fever"),
+        *((f"[{TINY}]\nfever = {value}", f"{TINY} fever") for value in (0.7, "nan", "inf", '"70"')),
+        *((f"[{TINY}]\nfever = {value}", f"{TINY} fever") for value in (101, "true", "{a = 7.0}")),
+        (f"[{TINY}]", TINY),
+        ("fever = 70.0", '["SYSTEM"]'),
+        ("[simple-qwen2.5-7b-faithful]\nfever = 70.0", '["SYSTEM"]'),
+        ("", '["SYSTEM"]'),
+        ("{", "line 1"),
+        ("\udcff", "utf-8"),
+    ],
+)
+def test_a_file_that_cannot_hold_the_gate_is_refused(data: Path, text: str, named: str):
+    """With the file and what is meant: an unknown name, a share in place of percent, no bound."""
+    file = data / "least.toml"
+    file.write_text(text, "utf-8", "surrogateescape")
+    shown = output(data, "leaderboard", "--fail-below", str(file), code=2).splitlines()[-1]
+    assert str(file) in shown
+    assert named in shown
 
 
 WHOLE, SHORT = (one.key for one in evaluation_files.SYSTEMS)
 NAME = "llm_aggrefact"
-WITHOUT = pytest.mark.skipif(find_spec("inspect_ai") is not None, reason="inspect-ai is installed")
 
 
 def record(parts: Path, system: System | str, status: str = "ok") -> None:
@@ -284,40 +275,6 @@ def test_without_a_whole_run_the_command_says_what_to_do(parts: Path):
     record(parts, WHOLE, "limited")
     shown = output(parts, "leaderboard", "--format", "aggrefact", code=2)
     assert "decomposerl evaluate SYSTEM --benchmarks llm_aggrefact" in " ".join(shown.split())
-
-
-@WITHOUT
-def test_without_inspect_the_export_names_its_environment(parts: Path, tmp_path: Path):
-    """Before anything is written."""
-    shown = output(parts, "export-inspect", WHOLE, "--out", str(tmp_path / "logs"), code=2)
-    assert ".venv-inspect/bin/pip install -e '.[inspect]'" in " ".join(shown.split())
-    assert not (tmp_path / "logs").exists()
-
-
-def test_inspect_reads_the_exported_logs(parts: Path, tmp_path: Path):
-    """With its own reader: every sample, its score and the metrics; a second export replaces it."""
-    log = pytest.importorskip("inspect_ai.log", reason="inspect-ai has an environment of its own")
-    logs = tmp_path / "logs"
-    for _ in range(2):
-        shown = output(parts, "export-inspect", WHOLE, SHORT, "--out", str(logs))
-    assert 2 == shown.count("44 claims")
-    found = {one.task: one for one in log.list_eval_logs(str(logs))}
-    assert {f"decomposerl/{NAME}"} == set(found)
-    read = log.read_eval_log(str(logs / f"{NAME}-{SHORT}.eval"))
-    said = (read.status, read.eval.model, len(read.samples))
-    assert ("success", f"decomposerl/{SHORT}", 44) == said
-    assert {"C", "I"} == {sample.scores["verdict"].value for sample in read.samples}
-    assert 0.5 == read.results.scores[0].metrics["balanced_accuracy"].value
-    assert "limited" == read.eval.metadata["status"]
-    assert 2 == len(list(logs.iterdir()))
-
-
-def test_a_system_that_was_not_evaluated_has_no_logs(parts: Path, tmp_path: Path):
-    """The message names the command that predicts."""
-    pytest.importorskip("inspect_ai.log", reason="inspect-ai has an environment of its own")
-    key = "cot-rules-faithful"
-    shown = output(parts, "export-inspect", key, "--out", str(tmp_path / "logs"), code=2)
-    assert f"first: decomposerl evaluate {key}" in " ".join(shown.split())
 
 
 # docs/how-to/paper-tables.md, in order on one card

@@ -47,7 +47,7 @@ def test_every_asset_before_training_is_materialized_and_every_check_passes(
 ):
     """One selection, one run: all sources, benchmarks, stages, attrition and catalogue."""
     graph = defs.resolve_asset_graph()
-    later = ("training", "evaluation", "studies", "three_way", "report")
+    later = ("training", "evaluation", "studies", "report")
     after = dg.AssetSelection.groups(*later).resolve(graph)
     assert set(graph.get_all_asset_keys()) - after == set(materialized)
     checks = demo.events(dg.DagsterEventType.ASSET_CHECK_EVALUATION)

@@ -46,7 +46,6 @@ OF_RECIPES = {
     "tiny_strict": "c932f452fe1ea9c4",
     "tiny_clean": "dbf55adcc7873560",
     "tiny_vote_policy": "15a5552df563f204",
-    "tiny_consistency": "438aa1c72b5bf388",
     "smol": "cbcacc27ecd9db81",
 }
 LESSONS = "aa76ffcea19893fdf28f740c9085e8208d95c7f95a8323825f1405ec85d74329"

@@ -106,15 +106,15 @@ def test_tables_and_figures_are_kept_beside_the_page(data: Path):
 def test_a_study_may_lie_in_another_data_folder(
     data: Path, tmp_path_factory: pytest.TempPathFactory
 ):
-    """Three verdicts need claims of their own; that folder takes no other study off the page."""
-    study, other = study_named("three_way"), tmp_path_factory.mktemp("three_way")
-    table = study_table(study, outcomes(study, {}, seeds=(42, 1)), "rules of three")
-    write_parquet(table, other / "study/three_way.parquet")
+    """It takes no other study off the page."""
+    study, other = study_named("votes"), tmp_path_factory.mktemp("votes")
+    table = study_table(study, outcomes(study, {}, seeds=(42, 1)), "other rules")
+    write_parquet(table, other / "study/votes.parquet")
     (other / "studies").mkdir()
-    (other / "studies/three_way.png").write_bytes(PNG)
+    (other / "studies/votes.png").write_bytes(PNG)
     main(["--data", str(data), str(other), "--report", str(data / "page.md")])
     page = (data / "page.md").read_text("utf-8")
-    for name in ("rewards", "three_way", "judge_rewards"):
+    for name in ("rewards", "votes", "judge_rewards"):
         assert f"`study/{name}` was not run." not in page
         assert PNG == (data / f"study_{name}.png").read_bytes()
-    assert "engine: rules of three." in page
+    assert "engine: other rules." in page

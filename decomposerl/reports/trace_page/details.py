@@ -8,11 +8,9 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from decomposerl.judge.call import CRITERIA
-from decomposerl.reports.trace_page.conflicts import trace_conflicts
 from decomposerl.reports.trace_page.items import (
     FINDINGS,
     RANGES,
@@ -21,43 +19,23 @@ from decomposerl.reports.trace_page.items import (
     TraceItem,
 )
 from decomposerl.reports.verified import VerdictConfidence
-from decomposerl.rewards.consistency import Conflict
-from decomposerl.rewards.consistency_facts.facts import Texts
 from decomposerl.traces.grounding import GroundedAnswer, Span, grounded_answer, sentence_spans
 
 _WITHOUT = {"NotEnoughInfo": "Not enough information"}
 _RULING = ("task", "role", "question", "value", "failure", "engine", "prompt", "reply")
 _CONFIDENCE = ("raw", "normalised", "calibrated", "meaning")
-_CONFLICT = ("first", "second", "kind", "values")
 _BEYOND_PLANE = "\uffff"
 MOST_JUDGE_TEXT = 40_000
 """Characters of the judge's prompts and replies of one trace that a page holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceFindings:
-    """What was found in a trace: each answer's status, and the conflicts between answers."""
-
-    answers: tuple[GroundedAnswer, ...]
-    conflicts: tuple[Conflict, ...]
-
-    @property
-    def abstentions(self) -> int:
-        """Answers that say nothing."""
-        return sum(one.status == "abstained" for one in self.answers)
+Grounded = Sequence[GroundedAnswer]
+"""What was found of each answer of a trace."""
 
 
-def trace_findings(item: TraceItem, texts: Texts | None = None) -> TraceFindings:
-    """Read the answers of a trace against its evidence and each other; ``texts`` may be shared."""
-    answers = tuple(
-        grounded_answer(cycle.question, cycle.answer, item.evidence) for cycle in item.cycles
-    )
-    answered = [
-        (number, cycle.question, cycle.answer)
-        for number, (cycle, found) in enumerate(zip(item.cycles, answers, strict=True))
-        if found.status != "abstained"
-    ]
-    return TraceFindings(answers, tuple(trace_conflicts(answered, item.evidence, texts)))
+def grounded_answers(item: TraceItem) -> Grounded:
+    """The answers of a trace read against its evidence."""
+    return [grounded_answer(cycle.question, cycle.answer, item.evidence) for cycle in item.cycles]
 
 
 def evidence_json(evidence: str) -> dict[str, Any]:
@@ -66,7 +44,7 @@ def evidence_json(evidence: str) -> dict[str, Any]:
     return {"text": evidence, "sentences": [_moved(one, at) for one in sentence_spans(evidence)]}
 
 
-def detail_json(item: TraceItem, findings: TraceFindings, evidence: int) -> dict[str, Any]:
+def detail_json(item: TraceItem, answers: Grounded, evidence: int) -> dict[str, Any]:
     """The page's object for a trace; ``evidence`` is the position of its text in the block."""
     origin, judged = item.origin, item.judged
     return {
@@ -74,11 +52,10 @@ def detail_json(item: TraceItem, findings: TraceFindings, evidence: int) -> dict
         "opening": item.opening,
         "closing": "",
         "reply": item.reply,
-        "cycles": list(_cycles(item, findings)),
+        "cycles": list(_cycles(item, answers)),
         "confidence": _confidence(item.confidence),
         "agreement": finite(item.agreement),
         "rewards": [_reward(one) for one in judged.rewards],
-        "conflicts": [_plain(one, _CONFLICT) for one in findings.conflicts],
         "judge": judge_json(judged.rulings),
         "faults": list(item.faults),
         "warnings": list(item.warnings),
@@ -103,9 +80,9 @@ def judge_json(rulings: Sequence[ShownRuling], most: int = MOST_JUDGE_TEXT) -> l
     return shown
 
 
-def _cycles(item: TraceItem, findings: TraceFindings) -> Iterator[dict[str, Any]]:
+def _cycles(item: TraceItem, answers: Grounded) -> Iterator[dict[str, Any]]:
     to_evidence = utf16(item.evidence)
-    for number, (cycle, found) in enumerate(zip(item.cycles, findings.answers, strict=True)):
+    for number, (cycle, found) in enumerate(zip(item.cycles, answers, strict=True)):
         to_answer = utf16(cycle.answer)
         yield {
             "question": cycle.question,

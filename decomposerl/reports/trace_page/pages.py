@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from decomposerl.reports.trace_page.details import (
-    TraceFindings,
+    Grounded,
     detail_json,
     evidence_json,
     finite,
-    trace_findings,
+    grounded_answers,
 )
 from decomposerl.reports.trace_page.items import TraceItem, confidence_kind, distinct
-from decomposerl.rewards.consistency_facts.facts import Texts
 
 VERSION = 1
 CONFIDENT = 0.9
@@ -29,7 +28,6 @@ FLAG_NAMES = (
     "unparsed",
     "truncated",
     "failed",
-    "conflict",
     "not_in_evidence",
     "contradicted",
 )
@@ -79,15 +77,14 @@ class TracePages:
 
     def add_claim(self, items: Sequence[TraceItem]) -> None:
         """Add all traces of one claim, which are ``distinct``."""
-        texts = Texts()
         for item in items:
             if item.evidence not in self._texts:
                 self._texts[item.evidence] = len(self._block["evidence"])
                 self._block["evidence"].append(evidence_json(item.evidence))
                 self._characters += len(item.evidence)
-            findings = trace_findings(item, texts)
-            self._row(item, findings)
-            detail = detail_json(item, findings, self._texts[item.evidence])
+            answers = grounded_answers(item)
+            self._row(item, answers)
+            detail = detail_json(item, answers, self._texts[item.evidence])
             self._block["items"].append(detail)
             self._characters += len(item.reply)
         if len(self._block["items"]) >= MOST_TRACES or self._characters >= MOST_CHARACTERS:
@@ -131,7 +128,7 @@ class TracePages:
             self._block, self._texts = {"evidence": [], "items": []}, {}
             self._characters = 0
 
-    def _row(self, item: TraceItem, findings: TraceFindings) -> None:
+    def _row(self, item: TraceItem, answers: Grounded) -> None:
         origin, confidence = item.origin, item.confidence
         values = {
             "block_of": self._blocks,
@@ -146,9 +143,9 @@ class TracePages:
             "gold": (item.gold or "")[:1],
             "status": item.status,
             "questions": len(item.cycles),
-            "abstentions": findings.abstentions,
+            "abstentions": sum(answer.status == "abstained" for answer in answers),
             "total": finite(item.judged.total),
-            "flags": trace_flags(item, findings),
+            "flags": trace_flags(item, answers),
             "of": item.digest,
         }
         if origin.also:
@@ -182,10 +179,10 @@ def pages_of(items: Iterable[TraceItem], about: PageAbout) -> tuple[dict[str, An
     return pages.finished(about), blocks
 
 
-def trace_flags(item: TraceItem, findings: TraceFindings) -> int:
+def trace_flags(item: TraceItem, answers: Grounded) -> int:
     """The bits of ``FLAG_NAMES`` that hold, but for ``confident_and_wrong``."""
     wrong = item.verdict is not None and item.gold is not None and item.verdict != item.gold
-    statuses = {one.status for one in findings.answers}
+    statuses = {answer.status for answer in answers}
     holds = {
         "wrong": wrong,
         "abstained": "abstained" in statuses,
@@ -193,7 +190,6 @@ def trace_flags(item: TraceItem, findings: TraceFindings) -> int:
         "unparsed": item.status == "unparsed",
         "truncated": item.status == "truncated",
         "failed": item.status == "failed",
-        "conflict": bool(findings.conflicts),
         "not_in_evidence": "not_in_evidence" in statuses,
         "contradicted": "contradicted" in statuses,
     }

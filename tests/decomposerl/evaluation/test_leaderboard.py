@@ -1,9 +1,7 @@
-"""The leaderboard, the tables of the paper and of LLM-AggreFact, and the regression gate."""
+"""The leaderboard, the tables of the paper and of LLM-AggreFact."""
 
-import json
 import re
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import product
 
 import numpy as np
 import polars as pl
@@ -40,13 +38,6 @@ from decomposerl.evaluation.published import (
     PublishedRow,
     ablation_of,
     domain_means,
-)
-from decomposerl.evaluation.regression import (
-    acceptable_scores,
-    accepted_from,
-    accepted_json,
-    departures,
-    merge_accepted,
 )
 from decomposerl.evaluation.systems import CHAT_MODELS, Model, System, system_named, systems
 from decomposerl.schemas import CURVES
@@ -415,59 +406,6 @@ def test_the_page_on_the_tables_has_the_commands_of_each_row():
     text = " ".join(page.split())
     sizes = [f"{titles[name]} {one.rows:,}" for name, one in TEST_SET_SIZES.items()]
     assert [] == [size for size in sizes if size not in text]
-
-
-def kinds(row: dict[str, object]) -> list[str]:
-    accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
-    return [finding.kind for finding in departures(board(row), accepted)]
-
-
-def test_a_score_within_the_accepted_interval_holds():
-    """Both ends belong to the interval; a finding names system, test set and all figures."""
-    for now, found in ((70.0, []), (68.0, []), (72.0, []), (67.9, ["below"]), (72.1, ["above"])):
-        assert found == kinds(score(TINY, "fever", now))
-    accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
-    (finding,) = departures(board(score(TINY, "fever", 60.0)), accepted)
-    for named in (TINY, "fever", "60.0", "70.0", "68.0", "72.0"):
-        assert named in finding.sentence
-
-
-def test_only_like_is_held_against_like():
-    """Another engine or number of claims is said, not judged; a cell that is gone is missing."""
-    assert ["other_engine"] == kinds(score(TINY, "fever", 10.0, engine="other"))
-    assert ["other_claims"] == kinds(score(TINY, "fever", 10.0, rows=7))
-    assert ["missing"] == kinds(score(TINY, "hover", 70.0))
-
-
-def test_short_runs_are_not_accepted_and_a_system_of_two_tables_once():
-    """What a limit cut is no measure; the base policy stands in both tables and is one cell."""
-    limited = board(score(TINY, "fever", 70.0), limited={(TINY, "fever")})
-    assert [] == acceptable_scores(limited)
-    assert [OURS] == [cell.system for cell in acceptable_scores(board(score(OURS, "fever", 70.0)))]
-
-
-def test_accepting_one_system_leaves_the_others():
-    """New cells take the places of their own; the rest stays; the order is fixed."""
-    old = acceptable_scores(board(score(TINY, "fever", 70.0), score(OURS, "fever", 50.0)))
-    new = acceptable_scores(board(score(TINY, "fever", 80.0), score(TINY, "wice", 5.0)))
-    both = [(one.system, one.benchmark, one.score) for one in merge_accepted(old, new)]
-    assert [(TINY, "fever", 80.0), (TINY, "wice", 5.0), (OURS, "fever", 50.0)] == both
-
-
-def test_the_file_comes_back_as_it_was_written():
-    """Another shape, or a number without an end, is refused; the command that fixes it is named."""
-    accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
-    text = json.dumps(accepted_json(accepted, "2030-01-01", "why"))
-    assert accepted == accepted_from(json.loads(text))
-    refused: list[object] = [[], {"version": 2, "cells": []}, {"version": 1}]
-    refused += [{"version": 1, "cells": cells} for cells in ([{}], [7], {})]
-    for name, number in product(("rows", "score", "low", "high"), ("NaN", "Infinity", "-Infinity")):
-        page = json.loads(text)
-        page["cells"][0][name] = float(number)
-        refused.append(json.loads(json.dumps(page)))
-    for value in refused:
-        with pytest.raises(ConfigError, match=r"accepted\.json .*decomposerl accept --fresh"):
-            accepted_from(value)
 
 
 def curves(*points: tuple[int, str, str, float | None]) -> pl.DataFrame:

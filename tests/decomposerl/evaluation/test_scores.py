@@ -17,10 +17,8 @@ from sklearn.metrics import (
 )
 
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.claims.claim import LabelMap
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import clusters_of, generator, interval, resampled_sums
-from decomposerl.evaluation.derived import states_rating, without_ratings
 from decomposerl.evaluation.leaderboard import mean_scores
 from decomposerl.evaluation.metrics import (
     balanced_accuracy,
@@ -29,17 +27,14 @@ from decomposerl.evaluation.metrics import (
     indicators,
     outcome_table,
 )
-from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
-from decomposerl.evaluation.subset import evaluation_subset
+from decomposerl.evaluation.subset import classes_of, evaluation_subset
 from decomposerl.evaluation.systems import systems
-from decomposerl.evaluation.three_way import MEAN, POOLED, three_way_board, three_way_claims
-from decomposerl.reports.three_way_report import three_way_markdown, three_way_sentence
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES, VERDICTS
 from evaluation_graph import claim_row
 from plain_rows import plain, table_of
 from project import ROOT
-from strategies import LAW, example_row, frame_of
+from strategies import LAW
 
 TRACE = PREDICTIONS.schema["trace"]
 QUICK = ScoreSettings(draws=400, confidence_draws=100)
@@ -277,18 +272,17 @@ def test_means_over_benchmarks_have_the_interval_of_their_draws():
 
 
 NATIVE = ("yes", "no", "maybe")
-LABELS = LabelMap.of("yes", "no", "maybe")
 SYSTEM, TWO_WAY = "simple-rules-faithful", "minicheck-lexical"
 KNOWN = {one.key: one for one in systems(METHODS, [])}
 
 
 def made_set(source: str, count: int, natives: tuple[str, ...] = NATIVE) -> pl.DataFrame:
-    """Claims whose native labels take turns; the middle class has no label of the paper's two."""
-    label = {"yes": "Supported", "no": "Refuted"}
+    """Claims whose native labels take turns; the middle class is kept as the third label."""
+    label = {"yes": "Supported", "no": "Refuted", "maybe": "NotEnoughInfo"}
     rows = []
     for number in range(count):
         native = natives[number % len(natives)]
-        given_ = {"native_label": native, "label": label.get(native)}
+        given_ = {"native_label": native, "label": label[native], "label_rule": "keep_middle"}
         rows.append(claim_row(number + len(source) * 1_000, source=source, **given_))
     return table_of(BENCHMARK_CLAIMS, rows)
 
@@ -297,7 +291,7 @@ def said(claims: pl.DataFrame, system: str, verdicts: list[str | None]) -> pl.Da
     """Predictions of these verdicts."""
     one = KNOWN[system]
     rows = [
-        plain("predictions", claim_id=claim, benchmark=THREE_WAY_SET, system=system)
+        plain("predictions", claim_id=claim, benchmark="toy", system=system)
         | {"method": one.method, "model": one.model.key, "protocol": one.protocol}
         | {"verdict": verdict, "parse_status": "parsed" if verdict else "unparsed"}
         for claim, verdict in zip(claims["claim_id"], verdicts, strict=True)
@@ -327,27 +321,15 @@ def test_two_way_the_third_verdict_is_none_and_the_third_label_is_refused():
     assert [0, 1, 2, 2] == codes_of(["Supported", "Refuted", "NotEnoughInfo", None]).tolist()
     assert [0, 1, 2, 3] == codes_of(["Supported", "Refuted", "NotEnoughInfo", None], 3).tolist()
     assert not any("not_enough" in name for name in count_metrics())
-    claims = three_way_claims([(LABELS, made_set("toy", 6))])
-    with pytest.raises(EvaluationError, match=r"2 claims have a label .* test set three_way"):
+    claims = made_set("toy", 6)
+    with pytest.raises(EvaluationError, match="2 claims have a label"):
         score_predictions(said(claims, SYSTEM, [None] * 6), claims, QUICK)
-
-
-def test_the_middle_class_with_evidence_is_the_third_label_and_a_set_without_stays_out():
-    """Labels by the native ones, whatever rule the base was read under; ids stay."""
-    base = made_set("toy", 9)
-    claims = three_way_claims([(LABELS, base), (LabelMap.of("yes", "no"), made_set("two", 4))])
-    assert ["Supported", "Refuted", "NotEnoughInfo"] * 3 == claims["label"].to_list()
-    assert base["claim_id"].equals(claims["claim_id"])
-    refuted = base.with_columns(pl.col("label").fill_null("Refuted"))
-    assert claims.equals(three_way_claims([(LABELS, refuted)]))
-    evidence = pl.when(native_label="maybe").then(None).otherwise("evidence")
-    bare = base.with_columns(evidence=evidence)
-    assert three_way_claims([(LABELS, bare)]).is_empty()
 
 
 def test_a_limited_run_takes_as_many_of_each_label():
     """Three labels in turn; two as before: half of either, more of one where the other is short."""
-    claims = three_way_claims([(LABELS, made_set("toy", 30))])
+    claims = made_set("toy", 30)
+    assert (3, 2) == (classes_of(claims["label"]), classes_of(claims["label"][:2]))
     counts = evaluation_subset(claims, 7).claims["label"].value_counts()
     assert {"Supported": 3, "Refuted": 2, "NotEnoughInfo": 2} == dict(counts.iter_rows())
     two = claims.filter(pl.col("label") != "NotEnoughInfo")
@@ -356,102 +338,17 @@ def test_a_limited_run_takes_as_many_of_each_label():
     assert {"Supported": 5, "Refuted": 1} == dict(counts.iter_rows())
 
 
-@pytest.fixture(scope="module")
-def board() -> pl.DataFrame:
-    """A system that is always right, and one of two labels that calls open claims Refuted."""
-    claims = three_way_claims([(LABELS, made_set("toy", 30)), (LABELS, made_set("other", 60))])
-    right = claims["label"].to_list()
-    two = ["Refuted" if one == "NotEnoughInfo" else one for one in right]
-    scores = pl.concat(
-        score_predictions(said(claims, system, verdicts), claims, QUICK, classes=len(VERDICTS))
-        for system, verdicts in ((TWO_WAY, two), (SYSTEM, right))
-    )
-    return three_way_board(scores, KNOWN.values(), {SYSTEM})
-
-
-def test_the_board_has_every_test_set_and_says_who_has_two_labels(board: pl.DataFrame):
-    """The best first; a system of two labels has recall 0 on the third, with an interval."""
-    assert [SYSTEM, TWO_WAY] == board["system"].unique(maintain_order=True).to_list()
-    assert {POOLED, MEAN, "toy", "other"} == set(board["test_set"])
-    two = board.filter(system=TWO_WAY, test_set=POOLED)
-    found = {row["metric"]: row for row in two.iter_rows(named=True)}
-    assert 0.0 == found["recall_not_enough_info"]["score"] == found["recall_not_enough_info"]["low"]
-    assert 0.0 < found["recall_not_enough_info"]["high"] < 25
-    assert found["balanced_accuracy"]["score"] == pytest.approx(200 / 3)
-    assert found["balanced_accuracy"]["low"] < 200 / 3 < found["balanced_accuracy"]["high"]
-    text = three_way_markdown(board, {"toy": "Toy"})
-    lines = {line for line in text.splitlines() if line.endswith("recall 0 on the third |")}
-    assert 4 == sum(KNOWN[TWO_WAY].reader_title in line for line in lines) == len(lines)
-    assert "1 of 2 systems have two labels" in three_way_sentence(board)
-
-
-def test_a_short_run_is_best_only_alone_and_may_lack_a_label(board: pl.DataFrame):
-    """The whole run is named although its score is lower; two claims have no third label."""
-    short = board.with_columns(limited=pl.col("system") == SYSTEM)
-    assert f"labels {KNOWN[TWO_WAY].reader_title} is best" in three_way_sentence(short)
-    alone = short.filter(system=SYSTEM)
-    assert f"labels {KNOWN[SYSTEM].reader_title} is best" in three_way_sentence(alone)
-    claims = evaluation_subset(three_way_claims([(LABELS, made_set("toy", 9))]), 2).claims
+def test_a_system_of_two_labels_has_recall_0_on_the_third():
+    """With an interval; a short run of two claims lacks the label, and its recall."""
+    claims = pl.concat([made_set("toy", 30), made_set("other", 60)])
+    two = ["Refuted" if one == "NotEnoughInfo" else one for one in claims["label"]]
+    scores = score_predictions(said(claims, TWO_WAY, two), claims, QUICK, classes=len(VERDICTS))
+    third = of(scores, "recall_not_enough_info")
+    assert 0.0 == third["score"] == third["low"] < third["high"] < 25
+    balanced = of(scores, "balanced_accuracy")
+    assert balanced["low"] < 200 / 3 < balanced["high"]
+    assert balanced["score"] == pytest.approx(200 / 3)
+    claims = evaluation_subset(made_set("toy", 9), 2).claims
     predicted = said(claims, SYSTEM, claims["label"].to_list())
-    scores = score_predictions(predicted, claims, QUICK, classes=len(VERDICTS))
-    few = three_way_board(scores, KNOWN.values(), {SYSTEM}, {SYSTEM})
-    assert "No run so far has claims of all three labels." == three_way_sentence(few)
-
-
-STATED = (
-    "We rate this claim False.",
-    "We rate the statement Mostly True.",
-    "That's ridiculous, so we rate it Pants on Fire!",
-    "On balance, PolitiFact rated a similar statement Half-True last year.",
-    "His statement gets a Barely True rating.",
-    "Our ruling: this is mostly false.",
-    "That earns it a spot on the Truth-O-Meter.",
-    "We rate Sen. Cruz's statement False.",
-    "We rate Gov. Scott's claim Mostly False.",
-    "We rate the claim by U.S. Rep. Doe Half True.",
-    "So we rate Dr. Oz's claim Pants on Fire!",
-    "We rate Donald J. Trump's claim False.",
-    "We rate the claim that GDP fell 2.5 percent False.",
-    "We rate this a No Flip.",
-    "We rate Rep. Doe's change of mind a Half Flip.",
-    "That is a Full Flop ruling.",
-)
-NOT_STATED = (
-    "It is false that the rate fell.",
-    "The unemployment rate was 5 percent in May.",
-    "The court ruled in 1973.",
-    "Interest rates rose. The claim is true of Ohio.",
-    "Sen. Cruz's rating fell. Mr. Doe said that is false.",
-    "A true account of the vote was never published.",
-)
-
-
-def test_a_rating_is_seen_and_other_sentences_state_none():
-    """In any letter case, among others; a rate, a court's ruling, "true" and "false" are none."""
-    around = "Taxes rose in 2009. {} The end came later."
-    assert [] == [one for one in STATED if not states_rating(one)]
-    assert [] == [one for one in STATED if not states_rating(around.format(one.upper()))]
-    assert [] == [one for one in NOT_STATED if states_rating(one)]
-
-
-def claims_of(*passages: list[str]) -> pl.DataFrame:
-    rows = [example_row(passages=found, evidence="\n".join(found)) for found in passages]
-    return frame_of(BENCHMARK_CLAIMS, rows)
-
-
-def test_claims_lose_these_sentences_and_their_ids():
-    """The rest of a passage stays, an emptied passage goes, an untouched claim is the same."""
-    before = claims_of(
-        ["Taxes rose  in 2009.", "They fell in 2010. We rate this claim False."],
-        ["Taxes rose.  They fell."],
-        ["We rate it True."],
-    )
-    after = without_ratings(before)
-    passages = [["Taxes rose  in 2009.", "They fell in 2010."], ["Taxes rose.  They fell."], []]
-    assert passages == after["passages"].to_list()
-    assert ["\n".join(one) or None for one in passages] == after["evidence"].to_list()
-    same = [a == b for a, b in zip(before["claim_id"], after["claim_id"], strict=True)]
-    assert [False, True, False] == same
-    assert before["native_id"].equals(after["native_id"])
-    assert without_ratings(after).equals(after)
-    assert without_ratings(BENCHMARK_CLAIMS.empty()).equals(BENCHMARK_CLAIMS.empty())
+    few = score_predictions(predicted, claims, QUICK, classes=len(VERDICTS))
+    assert few.filter(metric="recall_not_enough_info")["score"].drop_nulls().is_empty()

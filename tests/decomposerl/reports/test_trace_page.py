@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from decomposerl.baselines.method import Verification
 from decomposerl.errors import SourceFileError
 from decomposerl.judge.call import CRITERIA
-from decomposerl.reports.trace_page.conflicts import trace_conflicts
 from decomposerl.reports.trace_page.details import (
     detail_json,
     evidence_json,
+    grounded_answers,
     json_bytes,
     judge_json,
-    trace_findings,
     utf16,
 )
 from decomposerl.reports.trace_page.items import (
@@ -51,11 +50,11 @@ ABOUT = PageAbout("Traces", "decomposerl 1")
 
 
 def detail_of(one: TraceItem) -> dict[str, Any]:
-    return json.loads(json_bytes(detail_json(one, trace_findings(one), 0)))
+    return json.loads(json_bytes(detail_json(one, grounded_answers(one), 0)))
 
 
 def flags(one: TraceItem) -> set[str]:
-    bits = trace_flags(one, trace_findings(one))
+    bits = trace_flags(one, grounded_answers(one))
     return {name for place, name in enumerate(FLAG_NAMES) if bits >> place & 1}
 
 
@@ -152,25 +151,6 @@ def test_the_judges_texts_have_a_limit():
     made = judge_json([long, short], 50)
     assert [("", ""), ("p", "r")] == [(one["prompt"], one["reply"]) for one in made]
     assert "call_key" not in made[0]
-
-
-def test_names_that_differ():
-    """Near questions with other names, in the detail and a flag; none where a sentence has both."""
-    born, when = "Where was Ada born?", "When was Ada born?"
-    for first, second, kinds in (
-        ((born, "In Odense."), (born, "In Kolding."), ["name"]),
-        ((born, "Odense."), (born, "She was born in Odense."), []),
-        ((born, "Odense."), (born, "In Denmark."), []),
-        (("Who trained Ada?", "Petra Lund."), ("Who trained Okko?", "Ilva Renn."), []),
-        ((when, "In 1911."), (when, "In 1912."), ["date"]),
-    ):
-        found = trace_conflicts([(0, *first), (1, *second)], "Ada was born in Odense, Denmark.")
-        assert kinds == [one.kind for one in found], (first, second)
-        assert all((0, 1) == (one.first, one.second) for one in found)
-    cycles = (CYCLES[1], replace(CYCLES[1], answer="Ada Brown won it in 1937."))
-    (conflict,) = detail_of(item(cycles=cycles))["conflicts"]
-    assert {"first": 0, "second": 1, "kind": "date", "values": ["1936", "1937"]} == conflict
-    assert "conflict" in flags(item(cycles=cycles))
 
 
 @pytest.mark.parametrize(

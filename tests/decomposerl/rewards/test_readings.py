@@ -336,7 +336,7 @@ def test_the_third_verdict_meets_the_format_only_where_it_is_admitted():
 
 def test_coverage_asks_for_the_rulings_that_it_reads():
     """Three-way also those on each question, though no other reward needs them."""
-    alone = RewardSettings(weights=dict.fromkeys(("joint", "necessity", "consistency"), 0.0))
+    alone = RewardSettings(weights=dict.fromkeys(("joint", "necessity"), 0.0))
     active = active_rewards(alone)
     assert {"full"} == judge_roles(active, alone)
     assert {"full", "question"} == judge_roles(active, alone, three_way=True)

@@ -34,11 +34,6 @@ def questions(*values: float) -> list[dict[str, float | None]]:
     return [{"questions": value} for value in values]
 
 
-def dodging(share: float) -> list[dict[str, float | None]]:
-    """Four steps of a trick."""
-    return steady(trick_dodge=share)[:4]
-
-
 def sampler(gap: float, base: float, nll: float = 1.0) -> list[dict[str, float | None]]:
     """A check of the sampler at the second of six steps."""
     steps = steady(questions=3.0, n_star=3.0)
@@ -68,9 +63,6 @@ TABLE = {
     "the count grows": (questions(3, 3, 3, 3, 5, 5, 5, 5), [("question_drift", False)]),
     "the count falls": (questions(3, 3, 3, 3, 1, 1, 1, 1), [("question_drift", False)]),
     "from no questions to some": (questions(0, 0, 0, 0, 1, 1, 1, 1), [("question_drift", False)]),
-    "a trick spreads": (dodging(0.5) + dodging(0.75), [("tricks", False)]),
-    "a trick that was always there": (steady(trick_dodge=1.0), []),
-    "a trick that is given up": (dodging(0.9) + dodging(0.0), []),
     "twice n*": (steady(questions=6.0, n_star=3.0), []),
     "more than twice n*": (steady(questions=7.0, n_star=3.0), [("question_count", False)]),
     "less than half n*": (steady(questions=1.0, n_star=3.0), [("question_count", False)]),
@@ -124,7 +116,6 @@ keys = (
     *("zero_spread_groups truncated judge_failures pseudo_label_agreement").split(),
     *("questions n_star sampler_gap sampler_gap_base sampler_nll").split(),
     *(spread_key(name) for name in ("format", "coverage", "joint", "total")),
-    *("trick_dodge", "trick_flood"),
 )
 histories = st.lists(st.dictionaries(st.sampled_from(keys), shares), max_size=12)
 

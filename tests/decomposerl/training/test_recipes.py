@@ -451,7 +451,7 @@ def test_the_recipe_on_the_page_on_training_is_one():
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names = {"replace": replace, "PAPER_7B": PAPER_7B, "RewardSettings": RewardSettings}
     (recipe,) = eval(f"({block})", names)  # noqa: S307 - our own page
-    weights = {**weights_of(PAPER_7B.rewards), "joint": 2.0, "consistency": 1.0}
+    weights = {**weights_of(PAPER_7B.rewards), "joint": 2.0, "diversity": 0.5}
     assert (weights, "") == (weights_of(recipe.rewards), recipe.paper)
     assert experiment("paper_3b").model == recipe.model
     assert steps_of(recipe, 5_464) == steps_of(PAPER_7B, 5_464)
@@ -462,9 +462,10 @@ CHANGED = {
     "tiny_vote_policy": ("tiny_supervision_10", {"rewards.votes": "policy"}),
     "tiny_necessity_mean": ("tiny_clean", {"rewards.necessity": "mean"}),
     "tiny_literal": ("tiny_clean", {"rewards.abstention": "literal"}),
-    "tiny_consistency": ("tiny_clean", {"rewards.weights": {"consistency": 1.0}}),
-    "tiny_two_way": ("tiny_clean", {"model": "base_policy_three_way"}),
-    "tiny_three_way": ("tiny_two_way", {"verdict_rule": "three_way"}),
+    "tiny_three_way": (
+        "tiny_clean",
+        {"model": "base_policy_three_way", "verdict_rule": "three_way"},
+    ),
     "tiny_long": (
         "tiny",
         {"optimization.steps": 200, "rewards.abstention": "literal", "rewards.necessity": "mean"},
@@ -507,26 +508,10 @@ def dodging() -> RewardCase:
     return RewardCase(sampled, ruled, unit((1, 0), (0, 1)))
 
 
-def opened(second: int) -> RewardCase:
-    """Two answers on one year."""
-    first = Cycle("When was Ilva bridge opened?", "Ilva bridge was opened in 1921.")
-    other = Cycle("In which year was Ilva bridge opened?", f"Ilva bridge was opened in {second}.")
-    return RewardCase(rollout((first, other)), signals(2), unit((1, 0), (0, 1)))
-
-
 def test_each_reading_pays_something_else():
     """One case for each setting where its total differs from that of the plain run."""
     for name, one in (("tiny_necessity_mean", case(R, (S, R))), ("tiny_literal", dodging())):
         assert rewards_of("tiny", [one]) != rewards_of(name, [one]), name
-
-
-def test_only_the_eighth_reward_sees_answers_that_cannot_both_hold():
-    """The plain run pays both traces the same."""
-    for name, apart in (("tiny", 0.0), ("tiny_consistency", 1.0)):
-        ((agreeing,), (contrary,)) = (rewards_of(name, [opened(year)]) for year in (1921, 1935))
-        assert agreeing is not None
-        assert contrary is not None
-        assert agreeing - contrary == pytest.approx(apart)
 
 
 def test_the_policys_votes_make_another_pseudo_label():

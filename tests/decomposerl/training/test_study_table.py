@@ -16,7 +16,6 @@ from decomposerl.training.study_table import (
     ACCURACY,
     ALL_VARIANTS,
     GREEDY,
-    RECALLS,
     SAMPLED,
     TAUS,
     UNTRAINED,
@@ -110,25 +109,6 @@ def test_every_pair_is_compared_in_accuracy_and_has_the_papers_order():
     assert "not resolved" == quiet["order_in_domain"]
     alone = one(table, "without format", ACCURACY, **own)
     assert (None, None) == (alone["order_in_domain"], alone["paper_in_domain"])
-
-
-def test_three_labels_have_a_recall_each_and_an_accuracy_over_three(joint: pl.DataFrame):
-    """A variant that never gives the third verdict loses its recall alone, and a third in all."""
-    study = study_named("three_way")
-    three = study.variants[1].title
-    third = pl.col("claim_id").str.slice(1).cast(pl.Int64) % 3 == 0
-    open_ = pl.when(third & (pl.col("variant") == three)).then(pl.lit("NotEnoughInfo"))
-    made = outcomes(study, {}).with_columns(
-        label=pl.when(third).then(pl.lit("NotEnoughInfo")).otherwise("label"),
-        verdict=open_.otherwise("label"),
-    )
-    table = study_table(study, made, "rules")
-    against = table.filter(variant=three, split=GREEDY, against=study.against.title)
-    found = dict(against.select("measure", "difference").iter_rows())
-    assert found[ACCURACY] == pytest.approx(100 / 3)
-    recalls = {name: found[name] for name in RECALLS}
-    assert recalls == pytest.approx(dict(zip(RECALLS, (0.0, 0.0, 1.0), strict=True)))
-    assert not set(RECALLS) & set(joint["measure"])
 
 
 def test_the_order_of_all_variants_is_compared_with_the_papers():

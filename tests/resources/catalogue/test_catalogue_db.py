@@ -21,7 +21,6 @@ from assets.catalog import attrition_asset, catalog_asset
 from decomposerl import schemas
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
-from decomposerl.evaluation.scored_claims import THREE_WAY_SET
 from decomposerl.reports.attrition import STAGES, attrition
 from fixture_data import BENCHMARK, SIZES, SPLIT, World, build
 from project import ROOT
@@ -34,7 +33,7 @@ from resources.catalogue.database import (
     read_table,
 )
 from resources.catalogue.views import ATTEMPTS, attempts
-from resources.store.parquet import DataFolder, ParquetTables, write_parquet
+from resources.store.parquet import DataFolder, ParquetTables
 from resources.training.rollout_log import LogTable, read_log
 from training_files import COUNTING, EXPERIMENT, write_policy
 
@@ -87,15 +86,8 @@ def test_documented_queries_run(world: World):
     assert [] == [one for one in empty if not any(word in one for word in MAY_BE_EMPTY)]
 
 
-def test_a_claim_of_three_labels_is_one_test_claim(copy: World):
-    """Joins by id see each once; an exact match is no decision by a threshold."""
-    count = copy.benchmark.height
-    third = copy.benchmark.with_columns(label_rule=pl.lit("keep_middle"))
-    write_parquet(third, copy.data / f"benchmark/{THREE_WAY_SET}.parquet")
-    for corpora in ((), (SOURCES, BENCHMARKS)):
-        build_catalogue(copy.data, *corpora)
-        query = "SELECT count(*), count(DISTINCT claim_id) FROM benchmarks"
-        assert [(count, count)] == rows(copy.data, query).rows()
+def test_an_exact_match_is_no_decision_by_a_threshold(copy: World):
+    """The query for near decisions leaves it out."""
     file = copy.data / "drops/decontaminated.parquet"
     exact = dict.fromkeys(("value", "threshold"), pl.lit(1.0)) | {"reason": pl.lit("exact_match")}
     pl.read_parquet(file).with_columns(**exact).write_parquet(file)

@@ -1,4 +1,4 @@
-"""What the policy reads and its completions earn; scripted tricks, and tricks in a run's log."""
+"""What the policy reads and its completions earn."""
 
 import asyncio
 import hashlib
@@ -12,19 +12,13 @@ import polars as pl
 import pytest
 
 from decomposerl.errors import ConfigError, EngineError, RewardError, TrainingError
-from decomposerl.judge.call import JudgeCall, Ruling
-from decomposerl.reports.trick_found import found_figure, found_markdown, health_markdown
-from decomposerl.reports.trick_report import READINGS, trick_table, tricks_figure, tricks_markdown
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.training.experiment import EvidenceView, HeldOut
-from decomposerl.training.experiments import experiment
-from decomposerl.training.tricks import TRICKS
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.scoring import reward_rollouts
-from resources.store.parquet import DataFolder
 from resources.store.prompts import load_prompt
 from resources.training.data import (
     CLAIM_COLUMNS,
@@ -46,10 +40,7 @@ from resources.training.reward_scoring import (
     shuffled_in_groups,
 )
 from resources.training.rollout_log import RolloutLog
-from resources.training.trick_runs import ScriptedTraces, found_tricks, known_claims, sign_table
 from training_parts import BLOCKS, EXPERIMENT, FailingJudge, held_out_file, run_of
-from trick_parts import NAMES as MILLS
-from trick_parts import THIRTY, pool, scripted, write_run
 
 NAMES = [reward.name for reward in REWARDS if reward.weight]
 JUDGED = [reward.name for reward in REWARDS if reward.judged]
@@ -263,120 +254,3 @@ def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
         first, second = capped.rewards.counted[name]
         assert whole.rewards.counted[name][0] == first
         assert second == (0.0 if name in JUDGED else whole.rewards.counted[name][1])
-
-
-class Failing(RuleJudge):
-    """Has no ruling on correctness."""
-
-    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
-        """The rules' rulings but for these."""
-        rulings = super().judge(calls)
-        return [
-            Ruling(None, "no reply") if call.task == "correctness" else ruling
-            for call, ruling in zip(calls, rulings, strict=True)
-        ]
-
-
-def test_quotes_are_sentences_of_the_evidence_where_the_judge_finds_an_answer():
-    """Nearest by words, or none; without a ruling there is no value to compare, not 0."""
-    rows = pool(MILLS[:1]).with_columns(
-        questions=pl.lit(["What does the Torbeck mill grind?", "Who owns the moon of Saturn?"])
-    )
-    (known,) = known_claims(rows, RuleJudge())
-    assert ("The Torbeck mill grinds oats for the valley.", None) == known.quotes
-    traces = scripted(judge=Failing())
-    table = trick_table({"paper": traces.rewards(RewardSettings())}, 1, traces.engine)
-    assert {(0, None)} == set(table.filter(reward="joint").select("claims", "gain").rows())
-    assert {len(MILLS)} == set(table.filter(reward="coverage")["claims"])
-
-
-def readings_table(traces: ScriptedTraces) -> pl.DataFrame:
-    rewards = {name: traces.rewards(settings) for name, settings in READINGS.items()}
-    return trick_table(rewards, 1, traces.engine)
-
-
-@pytest.fixture(scope="module")
-def few() -> ScriptedTraces:
-    """Every script on the claims of six mills."""
-    return scripted()
-
-
-@pytest.fixture(scope="module")
-def table(few: ScriptedTraces) -> pl.DataFrame:
-    return readings_table(few)
-
-
-@pytest.fixture(scope="module")
-def wide() -> pl.DataFrame:
-    """The table of thirty mills."""
-    return readings_table(scripted(THIRTY))
-
-
-def test_the_table_compares_each_trick_with_the_honest_trace(
-    few: ScriptedTraces, table: pl.DataFrame
-):
-    """By reading and reward: the paper's pays some tricks more than honesty, the strict none."""
-    counts = table.group_by("reading").len()["len"].to_list()
-    assert {8 * len(TRICKS), 9 * len(TRICKS)} == set(counts)  # consistency has one reward more
-    assert {few.engine} == set(table["engine"])
-    gains = table.select(pl.col("paid") - pl.col("honest")).to_series()
-    assert gains.to_list() == pytest.approx(table["gain"].to_list(), abs=1e-9)
-    labelled = table.filter(pl.col("trick") != "both_verdicts", reward="verification")
-    assert {0.0} == set(labelled["gain"])
-    assert {None} == set(labelled["low"])  # no interval where all differences are equal
-    totals = table.filter(reward="total")
-    paying = {
-        name: set(totals.filter(pl.col("gain") > 0, reading=name)["trick"]) for name in READINGS
-    }
-    assert paying["strict"] == set()
-    assert "claim_copied" in paying["paper"]
-    dodge = totals.filter(trick="dodge").select("reading", "gain").rows()
-    assert dict(dodge)["literal"] > dict(dodge)["paper"]
-
-
-def test_intervals_need_thirty_claims_that_differ(table: pl.DataFrame, wide: pl.DataFrame):
-    """Few would be too narrow; thirty enclose the mean difference, marked where it is above 0."""
-    assert {None} == set(table["low"])
-    bounded = wide.filter(pl.col("low").is_not_null(), reading="paper")
-    assert bounded.height
-    assert bounded.select(pl.col("gain").is_between("low", "high").all()).item()
-    lines = tricks_markdown(wide).splitlines()
-    assert len(TRICKS) + 2 == len(lines)
-    pays = wide.filter(pl.col("low") > 0, reward="total").height
-    assert pays == sum(line.count("\\*") for line in lines if "n\\*" not in line) > 0
-    assert tricks_figure(wide).png.startswith(b"\x89PNG")
-
-
-def test_each_sign_sees_its_script_and_the_health_rules_object_to_every_trick(few: ScriptedTraces):
-    """One that changes the number of questions is seen by the rules on that number, too."""
-    table = sign_table(few, RewardSettings())
-    seen = dict(table.select("trick", "seen").rows())
-    assert {1.0} == set(seen.values())
-    assert {0.0} == set(table["false_alarms"])
-    rules = {name: set(rules) for name, rules in table.select("trick", "health_rules").rows()}
-    assert {"question_drift", "question_count", "tricks"} == rules["no_question"]
-    assert {"tricks"} == rules["dodge"] == rules["order_to_judge"] == rules["bare_answers"]
-    assert all("tricks" in each for each in rules.values())
-
-
-def test_a_runs_tricks_are_counted_by_step_with_what_they_earned(tmp_path: Path):
-    """Their share, advantage and health rules; a run that is not there is named."""
-    write_run(tmp_path, 60)
-    found = found_tricks(DataFolder(base_dir=str(tmp_path)), experiment("tiny_long"))
-    dodge = found.filter(name="dodge", split="train").sort("step")
-    assert [0.0] * 30 + [0.5] * 30 == dodge["share"].to_list()
-    assert {"rule_judge:3"} == set(found["engine"])
-    paid = dodge["advantage"].to_list()
-    assert {None} == set(paid[:30])
-    assert all(value < 0 for value in paid[30:])
-    assert [*range(19, 60)] == found.filter(name="truncated")["step"].to_list()
-    assert [*range(39, 60)] == found.filter(name="tricks")["step"].to_list()
-    table = found_markdown(found)
-    (row,) = [line for line in table.splitlines() if "I don't know, whatever" in line]
-    assert ["0 %", "50 %"] == [cell.strip() for cell in row.split("|")[2:4]]
-    assert ["0 %", "100 %"] == [cell.strip() for cell in row.split("|")[6:8]]  # held-out claims
-    assert "verdict without a question" not in table  # never played
-    assert "| truncated | 41 | 19 | 59 |" in health_markdown(found)
-    assert found_figure(found).svg.startswith(b"<?xml")
-    with pytest.raises(TrainingError, match="decomposerl train tiny_long"):
-        found_tricks(DataFolder(base_dir=str(tmp_path / "new")), experiment("tiny_long"))

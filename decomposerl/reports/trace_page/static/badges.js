@@ -50,7 +50,6 @@ export const FLAGS = {
   unparsed: "unparsed",
   truncated: "truncated",
   failed: "failed",
-  conflict: "answers in conflict",
   not_in_evidence: "not in evidence",
 };
 const SERIOUS = new Set(["confident_and_wrong", "failed"]);

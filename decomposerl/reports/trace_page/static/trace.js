@@ -172,7 +172,6 @@ function Trace({ all, read, side, spans, differences, against, titled }) {
     </header>`}
     ${BROKEN[status] && html`<p class="banner alarm"><b>${BROKEN[status][0]}</b> ${BROKEN[status][1]}</p>`}
     ${detail.warnings.map((text) => html`<p class="banner" dir="auto">${text}</p>`)}
-    <${Conflicts} detail=${detail} side=${side} />
     ${detail.opening && html`<${More} title="Opening thought" open><p class="thought" dir="auto">${detail.opening}</p><//>`}
     ${detail.cycles.length > 0 && html`<h2>Questions <span class="muted">${detail.cycles.length}</span></h2>`}
     <${Cards} detail=${detail} evidence=${evidence} side=${side} marked=${spans}
@@ -187,29 +186,6 @@ function Trace({ all, read, side, spans, differences, against, titled }) {
     <${Facts} detail=${detail} engine=${systemOf(all, at)?.engine} />
     ${!side && html`<${Review} at=${at} detail=${detail} evidence=${evidence} />`}
   </section>`;
-}
-
-const CONFLICTS = {
-  polarity: "one affirms what the other denies",
-  count: "the number is not that of what the answer lists",
-};
-
-/** The answers of a conflict, which may be one answer with itself, its kind, and what differs. */
-function Conflict({ one, to }) {
-  const values = one.values.filter(Boolean).map((value) => html`<q dir="auto">${value}</q>`);
-  const who = one.first === one.second ? html`Answer ${to(one.first)}` : html`Answers ${to(one.first)} and ${to(one.second)}`;
-  return html`${who}: ${CONFLICTS[one.kind] ?? `another ${one.kind}`}${values.map((value, at) => html`${at ? " and " : ", "}${value}`)}`;
-}
-
-function Conflicts({ detail, side }) {
-  if (!detail.conflicts.length) return null;
-  const to = (at) => html`<${ToCard} side=${side} at=${at}>${at + 1}<//>`;
-  const light = (one) => () => (hovered.value = { keys: [one.first, one.second].map((cycle) => ({ side, cycle })) });
-  return html`<div class="banner conflict" role="group" aria-label="Answers in conflict"><b>Answers in conflict</b><ul>
-    ${detail.conflicts.map((one) => html`<li onMouseEnter=${light(one)} onMouseLeave=${() => (hovered.value = null)}>
-      <${Conflict} one=${one} to=${to} />
-    </li>`)}
-  </ul></div>`;
 }
 
 function Rewards({ detail, against }) {

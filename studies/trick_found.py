@@ -14,7 +14,7 @@ from decomposerl.evaluation.metrics import Numbers
 from decomposerl.reports.figure_style import GREY, PALETTE, Drawn, drawn, legend, new_grid
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.curves import TRAIN, smoothed
-from decomposerl.training.tricks import TRICKS
+from studies.trick_scripts import TRICKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

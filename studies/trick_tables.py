@@ -10,7 +10,7 @@ TRICK_STUDY = Table(
     "trick_study",
     (
         Column("reading", _S, "settings of the rewards: paper, strict, ..."),
-        Column("trick", _S, "name in training/tricks.py"),
+        Column("trick", _S, "name in studies/trick_scripts.py"),
         Column("reward", _S, "name in the catalogue, or total: the weighted sum"),
         Column("claims", _I, "claims on which both traces have the reward"),
         Column("honest", _F, "mean of the honest traces", nullable=True),
@@ -27,7 +27,7 @@ TRICK_STUDY = Table(
 TRICK_SIGNS = Table(
     "trick_signs",
     (
-        Column("trick", _S, "name in training/tricks.py"),
+        Column("trick", _S, "name in studies/trick_scripts.py"),
         Column("title", _S, "what its traces do"),
         Column("claims", _I, "claims with a scripted trace"),
         Column("seen", _F, "share of the trick's traces that show its sign"),

@@ -1,8 +1,8 @@
 """Signs of tricks: what a rollout does that earns rewards without verifying.
 
-Each sign takes an ``Observed`` rollout and is true or false; ``training.tricks`` pairs it with a
-script. Signs go by the wording, except dodging, which takes the judge's word on answerability. A
-sign is no proof: a claim of one fact has an honest question that restates it.
+Each sign takes an ``Observed`` rollout and is true or false; ``studies.trick_scripts`` pairs it
+with a script. Signs go by the wording, except dodging, which takes the judge's word on
+answerability. A sign is no proof: a claim of one fact has an honest question that restates it.
 """
 
 import re

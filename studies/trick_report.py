@@ -17,15 +17,14 @@ from decomposerl.reports.tables import markdown_table
 from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.rewards.settings import STRICT, UNGUARDED, RewardSettings
 from decomposerl.rewards.table import TOTAL
-from decomposerl.schemas import TRICK_STUDY
-from decomposerl.training.tricks import TRICKS
+from studies.trick_scripts import TRICKS
+from studies.trick_tables import TRICK_STUDY
 
 READINGS: Mapping[str, RewardSettings] = {
     "paper": RewardSettings(),
     "literal": RewardSettings(abstention="literal"),
     "necessity_mean": RewardSettings(necessity="mean"),
     "unguarded": UNGUARDED,
-    "consistency": RewardSettings(weights={"consistency": 1.0}),
     "grounding": RewardSettings(grounding="required"),
     "silence": RewardSettings(silence="refutes"),
     "part": RewardSettings(abstention="part"),
@@ -42,7 +41,6 @@ _MARKERS = {
     "paper": ("o", PALETTE[-1]),
     "strict": ("s", PALETTE[2]),
 }
-_FIRST_COLUMN = "trick"
 _NOTICED = ("sign seen", "false alarms", "health")
 
 
@@ -117,21 +115,6 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def tricks_markdown(table: pl.DataFrame, reward: str = TOTAL) -> str:
-    """One row per trick, one column per reading: its mean gain with the interval.
-
-    An asterisk marks a gain whose interval is above 0.
-    """
-    chosen = table.filter(reward=reward)
-    readings = chosen["reading"].unique(maintain_order=True).to_list()
-    cells = {(row["trick"], row["reading"]): row for row in chosen.iter_rows(named=True)}
-    rows = [
-        [_TITLES[trick], *(_gain(cells[trick, reading]) for reading in readings)]
-        for trick in chosen["trick"].unique(maintain_order=True)
-    ]
-    return markdown_table([_FIRST_COLUMN, *readings], rows)
-
-
 def _gain(row: Mapping[str, object]) -> str:
     gain, low, high = row["gain"], row["low"], row["high"]
     if gain is None:
@@ -141,30 +124,11 @@ def _gain(row: Mapping[str, object]) -> str:
     return f"{gain:+.2f}{ends}{'*' * pays}"
 
 
-def rewards_markdown(table: pl.DataFrame, reading: str) -> str:
-    """One row per trick, one column per reward: its mean gain under ``reading``."""
-    chosen = table.filter(reading=reading)
-    rewards = chosen["reward"].unique(maintain_order=True).to_list()
-    gains = {(row["trick"], row["reward"]): row["gain"] for row in chosen.iter_rows(named=True)}
-    rows = [
-        [_TITLES[trick], *(_signed(gains[trick, one]) for one in rewards)]
-        for trick in chosen["trick"].unique(maintain_order=True)
-    ]
-    return markdown_table([_FIRST_COLUMN, *(one.replace("_", " ") for one in rewards)], rows)
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.2f}"
-
-
-def signs_markdown(signs: pl.DataFrame) -> str:
-    """``TRICK_SIGNS`` for a reader."""
-    rows = [[row["title"], *_noticed(row)] for row in signs.iter_rows(named=True)]
-    return markdown_table([_FIRST_COLUMN, *_NOTICED], rows)
-
-
 def paid_and_noticed_markdown(table: pl.DataFrame, signs: pl.DataFrame) -> str:
-    """One row per trick: its gain in the weighted sum by reading, and what notices it."""
+    """One row per trick: its gain in the weighted sum by reading, and what notices it.
+
+    An asterisk marks a gain whose interval is above 0.
+    """
     totals = table.filter(reward=TOTAL)
     readings = totals["reading"].unique(maintain_order=True).to_list()
     gains = {(row["trick"], row["reading"]): row for row in totals.iter_rows(named=True)}
@@ -172,7 +136,7 @@ def paid_and_noticed_markdown(table: pl.DataFrame, signs: pl.DataFrame) -> str:
         [row["title"], *(_gain(gains[row["trick"], one]) for one in readings), *_noticed(row)]
         for row in signs.iter_rows(named=True)
     ]
-    return markdown_table([_FIRST_COLUMN, *readings, *_NOTICED], rows)
+    return markdown_table(["trick", *readings, *_NOTICED], rows)
 
 
 def _noticed(row: Mapping[str, Any]) -> list[str]:

@@ -14,24 +14,27 @@ from decomposerl.errors import TrainingError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.judge.plan import plan, rulings_from_frame
 from decomposerl.ports import Embedder
-from decomposerl.reports.trick_found import share_bounds
 from decomposerl.rewards.composite import RewardedBatch, reward_batch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.schemas import JUDGE_CALLS, TRICK_SIGNS, TRICKS_FOUND
+from decomposerl.schemas import JUDGE_CALLS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import Split, history
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 from decomposerl.training.health import HealthSettings, Measures, health_findings, spread_key
-from decomposerl.training.tricks import TRICKS, KnownClaim, honest
-from resources.judge.scoring import JudgedBatch, reward_cases
+from resources.judge.rule_text import clean
+from resources.judge.scoring import JudgedBatch
 from resources.store.parquet import DataFolder
 from resources.training.data import Completion
-from resources.training.metrics_log import SPLITS, batch_points, tricks_shown
+from resources.training.metrics_log import SPLITS, batch_points
 from resources.training.rollout_log import StepBatch, read_log
 from resources.training.run_inputs import inputs_of, policy_folder
+from studies.trick_found import share_bounds
+from studies.trick_scripts import TRICKS, KnownClaim, honest, tricks_in
+from studies.trick_signs import Observed
+from studies.trick_tables import TRICK_SIGNS, TRICKS_FOUND
 
 _NEAREST = EvidenceView(most_sentences=1)
 _TRACES = 1 + len(TRICKS)
@@ -99,8 +102,28 @@ def scripted_traces(
         for one in claims
         for number, text in enumerate([honest(one), *(trick.write(one) for trick in TRICKS)])
     ]
-    cases = reward_cases(rollouts, judge, embedder)
-    return ScriptedTraces(tuple(cases), f"{judge.engine}, {embedder.engine}")
+    planned = plan(rollouts)
+    signals = planned.signals(judge.judge(planned.calls))
+    asked = [[cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts]
+    cases = tuple(
+        RewardCase(rollout, given, embedder.embed(questions) if questions else None)
+        for rollout, given, questions in zip(rollouts, signals, asked, strict=True)
+    )
+    return ScriptedTraces(cases, f"{judge.engine}, {embedder.engine}")
+
+
+def tricks_shown(cases: Sequence[RewardCase]) -> list[dict[str, bool]]:
+    """Which tricks each rollout shows, by name."""
+    return [
+        tricks_in(Observed(case.rollout, case.signals, _addressed(case.rollout))) for case in cases
+    ]
+
+
+def _addressed(rollout: Rollout) -> tuple[bool, ...]:
+    """For each cycle whether its words speak to the judge."""
+    return tuple(
+        clean(cycle.question).orders or clean(cycle.answer).orders for cycle in rollout.trace.cycles
+    )
 
 
 def sign_table(traces: ScriptedTraces, settings: RewardSettings) -> pl.DataFrame:
@@ -188,7 +211,7 @@ def found_tricks(data: DataFolder, recipe: Experiment) -> pl.DataFrame:
     evidence = dict(texts.iter_rows())
     health = HealthSettings(mask_truncated=recipe.grpo.mask_truncated)
     train, *held_out = [_found(folder, recipe.name, split, evidence) for split in SPLITS]
-    rules = _health(folder, recipe.name, train, health)
+    rules = _health(folder, recipe.name, train["engine"].first(), health)
     return TRICKS_FOUND.conform(pl.concat([train, *held_out, rules]))
 
 
@@ -232,16 +255,10 @@ def _logged(
 
 
 def _health(
-    folder: Path, experiment: str, train: pl.DataFrame, settings: HealthSettings
+    folder: Path, experiment: str, engine: object, settings: HealthSettings
 ) -> pl.DataFrame:
-    """What the rules say after each step; the shares of tricks are those counted here."""
-    names = {trick.name: trick.measure for trick in TRICKS}
-    shares: dict[int, dict[str, float | None]] = {}
-    for step, name, share in train.select("step", "name", "share").iter_rows():
-        shares.setdefault(step, {})[names[name]] = share
-    logged = history(read_log(folder, "curves"))
-    steps = [{**one, **shares.get(step, {})} for step, one in enumerate(logged)]
-    engine = str(train["engine"].first())
+    """What the rules say after each step."""
+    steps = history(read_log(folder, "curves"))
     rows = [
         (experiment, "train", step, "health", finding.rule, 0, 1.0, *(None,) * 3, engine)
         for step in range(len(steps))

@@ -1,7 +1,7 @@
 """Tricks: ways to earn rewards without verifying, as scripts and as signs in a trace.
 
 An adversary knows a claim, its silver questions and its label. ``Trick.write`` gives its trace as
-text; ``Trick.seen`` says whether a rollout of any policy shows the same (``training.trick_signs``).
+text; ``Trick.seen`` says whether a rollout of any policy shows the same (``studies.trick_signs``).
 ``honest`` writes the trace that a trick is compared with. All traces end with the label, so that
 they differ in the other rewards. Texts are templates over the claim, without a model.
 """
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from decomposerl.text.clauses import checks_of
 from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.trace import Verdict
-from decomposerl.training import trick_signs as signs
-from decomposerl.training.trick_signs import Observed, Sign
+from studies import trick_signs as signs
+from studies.trick_signs import Observed, Sign
 
 IDK = "I don't know."
 Asked = tuple[str, str]
@@ -82,11 +82,6 @@ class Trick:
     asked: Callable[[KnownClaim], Sequence[Asked]]
     seen: Sign
     disowned: bool = False
-
-    @property
-    def measure(self) -> str:
-        """The name of its share in the learning curves."""
-        return f"trick_{self.name}"
 
     def write(self, claim: KnownClaim) -> str:
         """The trick's trace of this claim, as a policy would write it."""
