@@ -40,7 +40,7 @@ UI_ARGS ?=
 # For example --quick, --only semantic, --strict, --report docs/results/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin
-PIP_INSTALL = $(BIN)/python dagster_project/installing.py .venv/pip.log $(PIP_ARGS) -c constraints-cpu.txt
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --progress-bar off $(PIP_ARGS) -c constraints-cpu.txt
 # Otherwise the first run would wait for it, 10 s of processor time.
 COMPILE = $(BIN)/python -m decomposerl.kernels.ahead_of_time
 STAMPS := .venv/stamps
