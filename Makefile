@@ -26,8 +26,9 @@ PIP_ARGS ?=
 # and the summary lists it as RERUN.
 PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder --reruns 1 -r aR
 # What makes committed figures and files, beside the product, and the funnel on the real corpora, of
-# which 17,131 texts are embedded (minutes; tests/decomposerl/claims counts their claims).
-WORKSHOP_TESTS := $(addprefix tests/,studies sample perf project/test_real_funnel.py)
+# which 17,131 texts are embedded (minutes; tests/decomposerl/claims counts their claims), and a Ray
+# cluster of two nodes.
+WORKSHOP_TESTS := $(addprefix tests/,studies sample perf project/test_real_funnel.py project/test_ray.py)
 # Some seconds that notice most mistakes: structure, contracts, methods, the judge.
 FAST_TESTS := $(addprefix tests/project/test_,areas.py contracts.py) \
 	$(addprefix tests/decomposerl/,baselines judge)

@@ -3,7 +3,6 @@
 The same bits come back, from a small index, and never two models from one store.
 """
 
-import pickle
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +17,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from mapped_work import SENTENCES, SILENCE, PaidWords, WordsOf, answer_words, noted
 from resources.decomposer.resource import StoredDecomposer
 from resources.embedder.resource import StoredEmbedder
 from resources.entities.resource import StoredEntities
-from resources.mapper.processes import ProcessMapper
 from resources.store import result_store
 from resources.store.result_store import (
     MANY_SHARDS,
@@ -31,7 +28,6 @@ from resources.store.result_store import (
     UnreadableShardWarning,
     key_of,
 )
-from resources.store.stored_engine import AskEngine, Mapped
 from resources.verifier.stored import StoredVerifier
 from strategies import law
 
@@ -204,40 +200,6 @@ def test_many_small_shards_become_one(tmp_path: Path):
     many, large = ResultStores(tmp_path / "large"), [("e", str(n)) for n in range(10 * 2_000)]
     StoredVerifier(Engines(), many, batch_size=2_000).support_probability(large)
     assert 2 == len(list(tmp_path.glob("large/verifier/*/*.parquet")))
-
-
-def words_of(mapped: Mapped) -> list[list[str]]:
-    rows = {int(r): v for one in mapped.parts for r, v in zip(one.rows, one.values, strict=True)}
-    return [rows[row].as_py() for row in sorted(rows)]
-
-
-def test_a_paid_batch_that_is_run_again_asks_for_the_rest_alone(tmp_path: Path):
-    """A worker that is lost after it stored an answer is replaced by one that finds it."""
-    store = ResultStores(tmp_path / "results").of("words", "words:1")
-    asked = AskEngine("words", WordsOf(tmp_path), answer_words, store)
-    keys = [key_of(text) for text in SENTENCES]
-    first = asked((keys[:6], SENTENCES[:6]))
-    elsewhere = pickle.loads(pickle.dumps(asked))  # noqa: S301 - as a worker does
-    again = elsewhere((keys[:6], SENTENCES[:6]))
-    more = asked((keys[:8], SENTENCES[:8]))
-    assert (first.asked, again.asked, more.asked) == (6, 0, 2)
-    assert words_of(first) == words_of(again) == words_of(more)[:6]
-    assert 2 == len(noted(tmp_path, "asked"))
-
-
-def test_what_workers_paid_for_is_in_the_bucket(machines: tuple[Path, Path], tmp_path: Path):
-    """Workers know the folder alone, so the process that maps sends it, also after a failure."""
-    one, two = (ResultStores(folder / "engine_results") for folder in machines)
-    mapper = ProcessMapper(1)
-    unread = [*SENTENCES[:4], SILENCE]
-    with pytest.raises(ValueError, match="no words"):
-        PaidWords(WordsOf(tmp_path), one, 2, mapper).ask(unread)
-    for asked in (4, 6):
-        there = PaidWords(WordsOf(tmp_path), two, 2)
-        assert [text.split() for text in SENTENCES[:asked]] == there.ask(SENTENCES[:asked])
-        assert 0 == there.calls
-        PaidWords(WordsOf(tmp_path), one, 2, mapper).ask(SENTENCES[:6])
-    mapper.close()
 
 
 def test_an_exception_of_an_engine_names_port_batch_and_key(tmp_path: Path):
