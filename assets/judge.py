@@ -43,6 +43,7 @@ from resources.training.judged_runs import judged_runs, ruled_by, rulings_of
 from resources.training.resource import PolicyTrainerResource
 
 Result = dg.MaterializeResult[StageOutput]
+_TIMED_CALLS = 256
 
 
 class DistillationConfig(DistillationSettings, dg.Config):
@@ -72,7 +73,6 @@ class JudgesConfig(dg.Config):
     """What may differ in one run of the study."""
 
     runs: list[str] = Field(default=[], description="training runs; empty: all in the data folder")
-    timed_calls: int = Field(default=256, ge=1, description="judge calls that are timed at most")
     seed: int = Field(default=42, ge=0, description="of the bootstrap")
 
 
@@ -187,7 +187,7 @@ def judges(
     student = judge.tiny_judge(data_folder.path / FOLDER)
     both = rewards_of_both(runs, rulings, student, question_embedder.open(), claims)
     study = reward_frame(both, student.engine, teacher, config.seed)
-    calls = calls_of(runs, claims, config.timed_calls)
+    calls = calls_of(runs, claims, _TIMED_CALLS)
     paces = [pace(one, calls) for one in (student, RuleJudge())]
     figure = judges_figure(tiny_judge_agreement, study)
     said = (

@@ -84,16 +84,23 @@ _RATIOS: Mapping[str, tuple[pl.Expr, pl.Expr]] = {
 BEYOND_RATE = "beyond_context_rate"
 _BEYOND = {BEYOND_RATE: (beyond_context().is_not_null(), pl.lit(1))}
 _COUNT = "_per_claim"
+_CONFIDENCE_DRAWS = 1_000
 
 
 class ScoreSettings(Settings):
     """How intervals are computed; those of shares of claims have a closed form."""
 
-    draws: int = Field(DRAWS, description="of the bootstrap, for metrics of counts")
-    confidence_draws: int = Field(1_000, description="the same for metrics of confidence")
+    draws: int = Field(
+        DRAWS, description="of the bootstrap; at most 1,000 of them for metrics of confidence"
+    )
     level: float = Field(LEVEL, description="of the intervals, 0..1")
     seed: int = Field(42, description="of the draws")
     bins: int = Field(BINS, description="of the calibration error")
+
+    @property
+    def confidence_draws(self) -> int:
+        """For metrics of confidence."""
+        return min(self.draws, _CONFIDENCE_DRAWS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from project import ROOT
 from strategies import LAW, example_row, frame_of
 
 TRACE = PREDICTIONS.schema["trace"]
-QUICK = ScoreSettings(draws=400, confidence_draws=100)
+QUICK = ScoreSettings(draws=400)
 ROWS = 240
 
 

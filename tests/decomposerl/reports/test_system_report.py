@@ -120,7 +120,7 @@ def predicted(frame: pl.DataFrame | None = None, doubtful: tuple[str, ...] = ())
         title=POLICY.reader_title,
         predictions=said,
         claims=CLAIMS,
-        scores=score_predictions(said, CLAIMS, ScoreSettings(draws=50, confidence_draws=50)),
+        scores=score_predictions(said, CLAIMS, ScoreSettings(draws=50)),
         calls=calls(CLAIMS["claim_id"]),
         doubtful=doubtful,
         run={"engine": "transformers:tiny", "status": "ok"},
