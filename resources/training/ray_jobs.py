@@ -9,6 +9,7 @@ The nodes need this project with its extras, the run's folder at the same path, 
 own environment: a job's variables are shown on Ray's dashboard, so no key is among them.
 """
 
+import asyncio
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,11 @@ class TrainingJobs(dg.Config):
                 observer = StepObserver(context)
                 with shown(handler, observer) as others, super().read_messages(others) as params:
                     yield params
+
+            def handle_job_logs(self, handler: Any) -> None:  # noqa: ANN401 - the same
+                with asyncio.Runner() as runner:  # dagster-ray's own loop would stay open
+                    asyncio.set_event_loop(runner.get_loop())
+                    super().handle_job_logs(handler)
 
             @property
             def expected_writer_count(self) -> int:  # Dagster's own warns that it is a preview
