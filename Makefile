@@ -26,8 +26,10 @@ PIP_ARGS ?=
 # and the summary lists it as RERUN.
 PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder --reruns 1 -r aR
 # What makes committed figures and files, beside the product, and the funnel on the real corpora, of
-# which 17,131 texts are embedded (minutes; tests/decomposerl/claims counts their claims).
-WORKSHOP_TESTS := $(addprefix tests/,studies sample perf project/test_real_funnel.py)
+# which 17,131 texts are embedded (minutes; tests/decomposerl/claims counts their claims), and a Ray
+# cluster of two nodes, and the package scispacy in an environment of its own.
+WORKSHOP_TESTS := $(addprefix tests/,studies sample perf \
+	$(addprefix project/test_,real_funnel.py ray.py scispacy.py))
 # Some seconds that notice most mistakes: structure, contracts, methods, the judge.
 FAST_TESTS := $(addprefix tests/project/test_,areas.py contracts.py) \
 	$(addprefix tests/decomposerl/,baselines judge)
@@ -40,7 +42,7 @@ UI_ARGS ?=
 # For example --quick, --only semantic, --strict, --report docs/results/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin
-PIP_INSTALL = $(BIN)/python dagster_project/installing.py .venv/pip.log $(PIP_ARGS) -c constraints-cpu.txt
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --progress-bar off $(PIP_ARGS) -c constraints-cpu.txt
 # Otherwise the first run would wait for it, 10 s of processor time.
 COMPILE = $(BIN)/python -m decomposerl.kernels.ahead_of_time
 STAMPS := .venv/stamps
@@ -96,7 +98,7 @@ test: $(STAMPS)/dev .dagster_home/dagster.yaml
 	$(call step,tests)
 	$(pytest) tests $(addprefix --ignore=,$(WORKSHOP_TESTS))
 
-workshop-test: $(STAMPS)/dev
+workshop-test: $(STAMPS)/dev .scispacy/stamp
 	$(pytest) $(WORKSHOP_TESTS)
 
 ledger: $(STAMPS)/dev
@@ -146,7 +148,7 @@ format: $(STAMPS)/dev
 	@$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .real docs/_build .dagster_home .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf .venv .real .scispacy docs/_build .dagster_home .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		.import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -178,6 +180,13 @@ $(STAMPS)/bench: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project with the peers it is measured against into .venv"
 	@$(PIP_INSTALL) -e '.[bench]'
 	@$(COMPILE)
+	@touch $@
+
+# Its numpy is older than the project's.
+.scispacy/stamp: $(STAMPS)/venv constraints-scispacy.txt
+	@echo "installing scispacy into .scispacy"
+	@test -d .scispacy/bin || $(BIN)/python -m venv .scispacy
+	@.scispacy/bin/python -m pip install --quiet --progress-bar off -c constraints-scispacy.txt scispacy
 	@touch $@
 
 .real/hub: $(STAMPS)/venv studies/real-requirements.txt studies/real-model.txt studies/real_model.py

@@ -44,6 +44,7 @@ from resources.training.judged_runs import (
 from resources.training.resource import PolicyTrainerResource
 
 Result = dg.MaterializeResult[StageOutput]
+_TIMED_CALLS = 256
 
 
 class DistillationConfig(DistillationSettings, dg.Config):
@@ -71,7 +72,6 @@ class JudgesConfig(AgreementConfig):
     """What may differ in one run of the study."""
 
     runs: list[str] = Field(default=[], description="training runs; empty: all in the data folder")
-    timed_calls: int = Field(default=256, ge=1, description="judge calls that are timed at most")
 
 
 # After a study that trains, so that the job `studies` finds its rulings.
@@ -183,7 +183,7 @@ def judges(
     student = judge.tiny_judge(data_folder.path / FOLDER)
     embedder, recorded = question_embedder.open(), (teacher, rulings)
     study = reward_frame(runs, recorded, student, embedder, claims, config.seed)
-    calls = calls_of(runs, claims, config.timed_calls)
+    calls = calls_of(runs, claims, _TIMED_CALLS)
     paces = [pace(ruling, calls) for ruling in (student, RuleJudge())]
     figure = judges_figure(tiny_judge_agreement, study)
     said = (

@@ -28,9 +28,8 @@ from dagster_project.engine_variables import (
 )
 from dagster_project.model_server import OPENAI, OPENAI_KEY, Server
 from dagster_project.public_figures import PRICES
-from dagster_project.scaling_variables import IN_PROCESS, MapperSetting, dashboard, mapper
 from decomposerl.errors import ConfigError
-from resources.mapper import MapperName
+from resources.mapper import IN_PROCESS, MapperName, MapperSetting, parse_mapper
 from resources.store.paths import local
 from resources.verifier.minicheck_form import VARIABLE as OWN_PROMPT
 
@@ -158,9 +157,10 @@ def _embedded(env: Mapping[str, str]) -> EngineChoices:
 
 def _starting(env: Mapping[str, str], where: MapperName = "in_process") -> dict[str, Any]:
     """How a server is started, and where batches run."""
+    mapper = "DECOMPOSERL_MAPPER"
     return {
-        "mapper": mapper(env, "DECOMPOSERL_MAPPER", where),
-        "training_jobs": dashboard(env, "DECOMPOSERL_TRAINING_JOBS"),
+        "mapper": parse_mapper(env.get(mapper) or where, mapper),
+        "training_jobs": "".join(endpoint_urls(env, "DECOMPOSERL_TRAINING_JOBS", "", most=1)),
         "vllm": command(env, "DECOMPOSERL_VLLM", "vllm serve"),
         "cards": cards(env, "DECOMPOSERL_VLLM_CARDS"),
         "withheld": names_of_keys(env),

@@ -12,7 +12,6 @@ import dagster as dg
 
 from dagster_project.engine_choices import EngineChoices
 from dagster_project.model_server import Server
-from dagster_project.scaling_variables import IN_PROCESS
 from decomposerl.chat import Price
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
@@ -20,6 +19,7 @@ from resources.entities.resource import EntitiesResource
 from resources.evaluation.model import EvaluationModelResource, NamedKey
 from resources.evaluation.served_policy import ServedModels
 from resources.judge.resource import JudgeResource
+from resources.mapper import IN_PROCESS
 from resources.mapper.resource import MapperChoice, MapperResource
 from resources.tokens.resource import TokensResource
 from resources.training.ray_jobs import TrainingJobs
@@ -30,7 +30,6 @@ _HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cach
 _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # token limits; reasoning counts as reply
 _ENTRY_CONTEXT = "context = {} in an entry of systems.toml, in its place"  # only for messages
 _OF_THE_HUB = {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
-_CLIENTS, _CLIENT_CPUS = 8, 0.25  # on Ray: of the 256 requests in flight each sends 32
 _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
@@ -58,7 +57,8 @@ def engine_resources(
     choices = replace(choices, withheld=tuple(sorted(withheld)))
     tokens = TokensResource()
     if model := choices.tokenizer:
-        at = _on_ray(choices)
+        # Of one machine this process is enough: the tokenizer has a thread a core.
+        at = _mapper(choices) if choices.mapper.where == "ray" else MapperChoice()
         tokens = TokensResource(engine="tokenizer", model=model, models_lock=locks, mapper=at)
     return {
         "tokens": tokens,
@@ -81,17 +81,6 @@ def _mapper(choices: EngineChoices, *, model: bool = False) -> MapperChoice:
     return MapperChoice(where=at.where, workers=workers, address=at.address, gpus=float(on_gpu))
 
 
-def _on_ray(choices: EngineChoices, **fields: float) -> MapperChoice:
-    """On Ray, with these fields; else in this process, which is enough of one machine."""
-    ray = choices.mapper.where == "ray"
-    return _mapper(choices).model_copy(update=fields) if ray else MapperChoice()
-
-
-def _sending(choices: EngineChoices) -> MapperChoice:
-    """Where requests to endpoints are sent from."""
-    return _on_ray(choices, workers=choices.mapper.workers or _CLIENTS, cpus=_CLIENT_CPUS)
-
-
 def _entities(choices: EngineChoices, results: str) -> EntitiesResource:
     if not choices.spacy_models:
         return EntitiesResource(results_dir=results, mapper=_mapper(choices))
@@ -109,7 +98,6 @@ def _verifier(choices: EngineChoices, results: str, locks: str) -> VerifierResou
     if choices.verifier == "minicheck_hosted" and server is not None:
         return VerifierResource(
             results_dir=results,
-            mapper=_sending(choices),
             engine="minicheck_hosted",
             models_lock=locks,
             batch_size=_HOSTED_BATCH,
@@ -139,7 +127,7 @@ def _verifier(choices: EngineChoices, results: str, locks: str) -> VerifierResou
 
 def _embedder(choices: EngineChoices, results: str, locks: str) -> EmbedderResource:
     if choices.embedder_server is not None:
-        return _hosted_embedder(choices.embedder_server, results, _sending(choices))
+        return _hosted_embedder(choices.embedder_server, results)
     if choices.sentence_model:
         return EmbedderResource(
             results_dir=results,
@@ -155,13 +143,12 @@ def _embedder(choices: EngineChoices, results: str, locks: str) -> EmbedderResou
 def _question_embedder(choices: EngineChoices, results: str, locks: str) -> EmbedderResource:
     if choices.question_server is None:
         return _embedder(choices, results, locks)
-    return _hosted_embedder(choices.question_server, results, _sending(choices))
+    return _hosted_embedder(choices.question_server, results)
 
 
-def _hosted_embedder(server: Server, results: str, mapper: MapperChoice) -> EmbedderResource:
+def _hosted_embedder(server: Server, results: str) -> EmbedderResource:
     return EmbedderResource(
         results_dir=results,
-        mapper=mapper,
         engine="hosted",
         batch_size=_HOSTED_BATCH,
         model=server.model,
@@ -176,7 +163,6 @@ def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
         return DecomposerResource(results_dir=results, mapper=_mapper(choices))
     return DecomposerResource(
         results_dir=results,
-        mapper=_sending(choices),
         engine="chat",
         batch_size=_HOSTED_BATCH,
         thinking="off" if server.thinking_style == "qwen" else "default",
@@ -194,7 +180,6 @@ def _judge(choices: EngineChoices, results: str, heads: str) -> JudgeResource:
     return JudgeResource(
         results_dir=results,
         **tiny,
-        mapper=_sending(choices),
         engine="chat",
         batch_size=_HOSTED_BATCH,
         **judge_limits(choices),

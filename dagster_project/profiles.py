@@ -17,8 +17,13 @@ from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 
 from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
-from dagster_project.engine_variables import RecordingEnvironment, owners, refuse_unknown
-from dagster_project.scaling_variables import job_variables
+from dagster_project.engine_variables import (
+    PREFIX,
+    RecordingEnvironment,
+    names_of_keys,
+    owners,
+    refuse_unknown,
+)
 from decomposerl.claims.catalogue import with_own_benchmarks, with_own_sources
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
@@ -198,7 +203,7 @@ def resources_for(profile: Profile, *, mapped: bool = False) -> dict[str, Any]:
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that this process starts
     results, env = str(profile.results), _environment()
-    jobs = job_variables(env, data=profile.data, corpora=profile.corpora)
+    jobs = _job_variables(env, profile)
     keys = {entry.key for entry in entries_for(profile) if env.get(entry.key)}
     of_data = (models_lock(profile.data), sorted(keys), str(profile.data / FOLDER))
     return {
@@ -210,6 +215,14 @@ def resources_for(profile: Profile, *, mapped: bool = False) -> dict[str, Any]:
         "chat_cache": ChatCacheFile(results_dir=results),
         **engine_resources(profile.engines, results, *of_data, mapped=mapped, job_variables=jobs),
     }
+
+
+def _job_variables(env: Mapping[str, str], profile: Profile) -> dict[str, str]:
+    """This project's variables for a process on another machine: no keys, whole folders."""
+    keys = names_of_keys(env)
+    ours = {name: env[name] for name in env if name.startswith(PREFIX) and name not in keys}
+    folders = {_DATA: profile.data, "DECOMPOSERL_CORPORA": profile.corpora}
+    return ours | {name: str(folder) for name, folder in folders.items() if folder}
 
 
 def sources_for(profile: Profile) -> tuple[Source, ...]:

@@ -48,6 +48,7 @@ from typing import Any, Protocol
 from dagster_pipes import (
     PipesCliArgsParamsLoader,
     PipesContext,
+    PipesEnvVarParamsLoader,
     PipesParamsLoader,
     open_dagster_pipes,
 )
@@ -181,11 +182,15 @@ def _print_error(text: str, level: int) -> None:
 
 @contextmanager
 def opened_output(*, silent: bool = False) -> Iterator[Output]:
-    """The output of this process: Pipes if the command line has its options, else a terminal."""
-    pipes: PipesParamsLoader = PipesCliArgsParamsLoader()  # type: ignore[no-untyped-call]
+    """The output of this process: Pipes if its options are there, else a terminal.
+
+    They are on the command line, and of a Ray job in the environment.
+    """
+    loaders: tuple[PipesParamsLoader, ...] = (PipesCliArgsParamsLoader(), PipesEnvVarParamsLoader())  # type: ignore[no-untyped-call]
+    pipes = next((each for each in loaders if each.is_dagster_pipes_process()), None)
     if silent:
         yield SilentOutput()
-    elif pipes.is_dagster_pipes_process():
+    elif pipes is not None:
         with open_dagster_pipes(params_loader=pipes) as context:
             output = PipesOutput(context)
             with watched(output.bars):

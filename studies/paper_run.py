@@ -23,9 +23,9 @@ from perf.machine import peak_mb
 from perf.memory_watch import MemoryWatch
 from resources.mapper.resource import MapperResource
 from resources.store.parquet import DataFolder, ParquetTables
-from resources.store.replay import replay_resources
 from resources.tokens.resource import TokensResource
 from studies.paper_plan import COUNTS, TESTS
+from studies.replay import replay_resources
 
 ROOT = Path(__file__).resolve().parent.parent
 JOB = "funnel"

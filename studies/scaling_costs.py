@@ -1,4 +1,4 @@
-"""What the funnel costs at three pool sizes, on named hardware: hours, memory and money.
+"""What the funnel costs at two pool sizes, on named hardware: hours, memory and money.
 
 ``python -m studies.scaling_costs`` prints the table of ``docs/how-to/scaling.md``; ``--write``
 replaces it there. Rows, calls and tokens are the paper's pool scaled
@@ -43,7 +43,7 @@ class Pool:
     cores: int
 
 
-POOLS = (Pool(155_506, 1, 16), Pool(10_000_000, 8, 64), Pool(1_000_000_000, 64, 1_024))
+POOLS = (Pool(155_506, 1, 16), Pool(10_000_000, 8, 64))
 
 
 @dataclass(frozen=True, slots=True)

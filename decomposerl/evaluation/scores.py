@@ -84,13 +84,13 @@ _RATIOS: Mapping[str, tuple[pl.Expr, pl.Expr]] = {
 BEYOND_RATE = "beyond_context_rate"
 _BEYOND = {BEYOND_RATE: (beyond_context().is_not_null(), pl.lit(1))}
 _COUNT = "_per_claim"
+_MOST_DRAWS = 1_000  # for confidence
 
 
 class ScoreSettings(Settings):
     """How intervals are computed; those of shares of claims have a closed form."""
 
-    draws: int = Field(DRAWS, description="of the bootstrap, for metrics of counts")
-    confidence_draws: int = Field(1_000, description="the same for metrics of confidence")
+    draws: int = Field(DRAWS, description="of the bootstrap; for confidence at most 1,000")
     level: float = Field(LEVEL, description="of the intervals, 0..1")
     seed: int = Field(42, description="of the draws")
     bins: int = Field(BINS, description="of the calibration error")
@@ -250,7 +250,7 @@ def _ranking(
         scores, sides = part.frame[column].to_numpy()[rows], positive[rows]
         clusters = _of_rows(part, rows)
         rng = part.generator(metric)
-        draws = auroc_draws(scores, sides, clusters, rng, part.settings.confidence_draws)
+        draws = auroc_draws(scores, sides, clusters, rng, min(part.settings.draws, _MOST_DRAWS))
         bounds = safe_interval(draws, clusters.fewest(sides), part.settings.level)
         yield part.row(metric, auroc(scores, sides), bounds, rows)
 
@@ -266,7 +266,7 @@ def _calibrated(
     # Draws keep the bins of all claims: binning each draw would cost a sort per draw.
     gaps = [_gaps(chances - happened, bin_numbers(chances, by, bins), bins) for by in _BINNINGS]
     columns = np.hstack([*gaps, ((chances - happened) ** 2)[:, None], np.ones((len(chances), 1))])
-    rng, count = part.generator("calibration", kind), part.settings.confidence_draws
+    rng, count = part.generator("calibration", kind), min(part.settings.draws, _MOST_DRAWS)
     clusters = _of_rows(part, rows)
     sums = resampled_sums(columns, clusters, rng, count)
     drawn = sums[:, :-1] / sums[:, -1:]

@@ -168,15 +168,6 @@ def longest_judge_calls(
     return [evidence + rest for evidence in evidence_tokens]
 
 
-def groups_without(reward_calls: float, failure_rate: float) -> float:
-    """The share of groups that lose a reward which reads ``reward_calls`` judge calls a group.
-
-    One failed call is enough (``failures = drop_group``); failures are taken as independent.
-    """
-    kept: float = (1.0 - failure_rate) ** reward_calls
-    return 1.0 - kept
-
-
 def disk_bytes(
     estimate: RunEstimate, adapter_parameters: int, completion_tokens: float, checkpoints: int
 ) -> Mapping[str, int]:

@@ -21,7 +21,6 @@ from resources.chat.settings import (
     ChatSettings,
     ThinkingStyle,
 )
-from resources.mapper.pools import PoolMapper
 from resources.profile_defaults import ProfileDefaults
 from resources.store.chat_replies import replies_in
 from resources.store.paths import LocalPath
@@ -98,8 +97,7 @@ class ChatResource(KeyedResource):
     ) -> "StoringChat":
         """A client that looks for key and ``endpoints`` with the first request it sends.
 
-        A ``revision`` that is a function is asked at the first look into the stored replies. Where
-        the mapper has workers, they send the requests.
+        A ``revision`` that is a function is asked at the first look into the stored replies.
         """
         from resources.chat.client import ChatClient
 
@@ -118,12 +116,7 @@ class ChatResource(KeyedResource):
 
         client = ChatClient(settings, Path(self.results_dir), find_access=find_access)
         self._closers.append(client.close)
-        mapper = self.open_mapper()
-        if not isinstance(mapper, PoolMapper):
-            return client
-        from resources.chat.mapped import MappedChat
-
-        return MappedChat(client, settings, find_access, mapper)
+        return client
 
     def _limits(self, model: str) -> dict[str, Any]:
         price = Price(prompt=self.prompt_price, completion=self.completion_price)

@@ -11,6 +11,7 @@ from resources.chat.resource import PromptedResource
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.store.prompts import AGAIN, load_prompt
+from resources.store.resource import MappedResource
 from resources.store.result_store import ResultStores
 from resources.store.stored_engine import (
     Answers,
@@ -51,7 +52,7 @@ def _answer(engine: Decomposer, batch: list[Pair]) -> Answers:
     return Answers(rows, string_lists([questions for _, questions in answered]))
 
 
-class DecomposerResource(PromptedResource):
+class DecomposerResource(PromptedResource, MappedResource):
     """The writer of silver sub-questions."""
 
     batch_size: int = Field(default=1024, ge=1, description="pairs asked and stored at a time")

@@ -17,9 +17,9 @@ import json
 import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,10 +83,6 @@ class HostedEmbedder:
             )
         if min(self.dimensions, self.retries) < 0 or self.timeout_s <= 0:
             raise ConfigError("dimensions, retries and timeout_s of an embedder are not negative")
-
-    def shared_among(self, workers: int) -> Self:
-        """The embedder of one of several workers: its share of the requests in flight."""
-        return replace(self, in_flight=max(1, self.in_flight // workers))
 
     @property
     def engine(self) -> str:

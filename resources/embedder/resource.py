@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from pydantic import Field, SecretStr
 
 from decomposerl.errors import ConfigError
-from decomposerl.ports import Embedder, Mapper
+from decomposerl.ports import Embedder
 from resources.chat.resource import KeyedResource
 from resources.embedder.hosted import EmbeddingsStopped, HostedEmbedder
 from resources.embedder.minilm import MiniLM
 from resources.embedder.sentence_transformers_engine import SentenceEmbedder
 from resources.hub.locks import MODELS_LOCK, ModelLocks
-from resources.store.result_store import ResultStores
+from resources.store.resource import MappedResource
 from resources.store.stored_engine import Answers, StoredEngine, every_row
 
 
@@ -25,17 +25,6 @@ class StoredEmbedder(StoredEngine[str]):
     """An ``Embedder`` whose vectors are stored (fixed-size lists of float32)."""
 
     _port = "embedder"
-
-    def __init__(
-        self,
-        engine: Embedder,
-        stores: ResultStores,
-        batch_size: int = 512,
-        mapper: Mapper | None = None,
-    ) -> None:
-        """Wrap ``engine``; the vectors of an endpoint count as paid."""
-        paid = isinstance(engine, HostedEmbedder)
-        super().__init__(engine, stores, batch_size, mapper, paid=paid)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """As the engine's, shape (n, d); needs one array of the distinct texts in memory.
@@ -80,15 +69,12 @@ def _vectors(raw: NDArray[np.float32]) -> Any:  # noqa: ANN401 - an Arrow array
 NumberType = Literal["float32", "bfloat16", "float16"]
 
 
-class EmbedderResource(KeyedResource):
+class EmbedderResource(KeyedResource, MappedResource):
     """The embedder of claims and questions."""
 
     batch_size: int = Field(default=512, ge=1, description="texts asked and stored at a time")
     engine: Literal["embedded", "sentence_transformers", "hosted"] = Field(
         default="embedded", description="MiniLM on the CPU, any such model, or an endpoint"
-    )
-    model_path: str = Field(
-        default="", description="embedded: model folder; empty for the installed wheel's"
     )
     dtype: NumberType = Field(
         default="float32", description="sentence_transformers: number type inside"
@@ -104,13 +90,14 @@ class EmbedderResource(KeyedResource):
 
     def open(self) -> StoredEmbedder:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
-        return StoredEmbedder(self._embedder(), self.stores(), self.batch_size, self.open_mapper())
+        mapper = None if self.engine == "hosted" else self.open_mapper()
+        return StoredEmbedder(self._embedder(), self.stores(), self.batch_size, mapper)
 
     def _embedder(self) -> Embedder:
         if self.engine == "embedded":
             if self.dtype != "float32":
                 raise ConfigError("the embedded embedder computes in float32; set dtype to it")
-            return MiniLM(path=self.model_path)
+            return MiniLM()
         if self.engine == "sentence_transformers":
             return SentenceEmbedder(
                 self.model,

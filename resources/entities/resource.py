@@ -11,7 +11,7 @@ from pydantic import Field
 from decomposerl.ports import EntityRecogniser, Mapper
 from resources.entities.rule_engine import RuleEntities
 from resources.entities.spacy_engine import SpacyEntities
-from resources.store.resource import StoredResource
+from resources.store.resource import MappedResource
 from resources.store.result_store import ResultStores
 from resources.store.stored_engine import (
     Answers,
@@ -51,7 +51,7 @@ def _answer(engine: EntityRecogniser, batch: list[str]) -> Answers:
 _TEXTS_A_PROCESS = 8_192  # starting a spaCy process takes seconds, and each loads its models
 
 
-class EntitiesResource(StoredResource):
+class EntitiesResource(MappedResource):
     """The entity recogniser."""
 
     batch_size: int = Field(

@@ -3,9 +3,9 @@
 Where a model is missing, the error has the command that installs it. Code in a model package is not
 run: its data folder is loaded.
 
-scispaCy's models load with spaCy alone; the ``scispacy`` package is neither needed nor used. Their
-packages require a spaCy before 3.8, hence ``--no-deps``; spaCy 3.8 then warns that the model is
-older (W095).
+scispaCy's models load with spaCy alone; the ``scispacy`` package is neither needed nor used
+(``constraints-scispacy.txt`` is for those who want it: it needs a numpy below 2). Their packages
+require a spaCy before 3.8, hence ``--no-deps``; spaCy 3.8 then warns that the model is old (W095).
 """
 
 import json

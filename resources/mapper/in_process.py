@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from decomposerl.ports import Batch, Result
-from resources.mapper.worker import name_batch
+from resources.mapper.pools import PoolMapper, name_batch
 
 
 class InProcessMapper:
@@ -22,3 +22,10 @@ class InProcessMapper:
                 name_batch(error, number)
                 raise
             yield result
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+OpenMapper = InProcessMapper | PoolMapper
+"""A ``Mapper`` with ``close``, which ends its idle workers."""

@@ -19,8 +19,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from decomposerl.errors import EngineError
-from resources.mapper.pools import AHEAD, PoolMapper
-from resources.mapper.worker import Outcome, Worker
+from resources.mapper.pools import AHEAD, Outcome, PoolMapper, Worker
 
 _CORES_A_WORKER = 4
 _worker: Worker | None = None

@@ -3,12 +3,10 @@
 import dagster as dg
 from pydantic import Field
 
-from decomposerl.ports import Mapper
 from resources.mapper import MapperName
-from resources.mapper.in_process import InProcessMapper
+from resources.mapper.in_process import InProcessMapper, OpenMapper
 from resources.mapper.processes import ProcessMapper
-from resources.mapper.ray_actors import Share
-from resources.mapper.ray_mapper import RayMapper
+from resources.mapper.ray_mapper import RayMapper, Share
 from resources.profile_defaults import ProfileDefaults
 
 
@@ -31,7 +29,7 @@ class MapperChoice(dg.Config):
         default=0, ge=0, description="ray: that each worker reserves; 0.5 for two on a card"
     )
 
-    def open(self) -> Mapper:
+    def open(self) -> OpenMapper:
         """The mapper; no worker is started and no cluster joined before the first batch."""
         if self.where == "processes":
             return ProcessMapper(self.workers)
@@ -43,8 +41,10 @@ class MapperChoice(dg.Config):
 class MapperResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """The mapper of steps that have no engine: joins, cosines, selection."""
 
-    choice: MapperChoice = Field(default=MapperChoice(), description="where batches run")
+    choice: MapperChoice = Field(
+        default=MapperChoice(), description="where batches run; ray: in this process"
+    )
 
-    def open(self) -> Mapper:
-        """As ``MapperChoice.open``."""
-        return self.choice.open()
+    def open(self) -> OpenMapper:
+        """As ``MapperChoice.open``; not on Ray, as these tasks share files of this machine."""
+        return InProcessMapper() if self.choice.where == "ray" else self.choice.open()

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Self
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from decomposerl.ports import Mapper
-from resources.mapper.ray_mapper import close_mapper
+from resources.mapper.in_process import OpenMapper
 from resources.mapper.resource import MapperChoice
 from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath
@@ -23,19 +21,12 @@ class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
     results_dir: LocalPath = Field(
         description="folder of stored engine results, shared by all engines"
     )
-    mapper: MapperChoice = Field(default=MapperChoice(), description="where its batches run")
 
     _closers: list[Callable[[], None]] = PrivateAttr(default_factory=list)
 
     def stores(self) -> ResultStores:
         """The stored results of all engines."""
         return ResultStores(Path(self.results_dir))
-
-    def open_mapper(self) -> Mapper:
-        """What runs the batches; its workers end with ``close``."""
-        mapper = self.mapper.open()
-        self._closers.append(partial(close_mapper, mapper))
-        return mapper
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:  # noqa: ARG002 - Dagster's signature
@@ -54,3 +45,15 @@ class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
         with ExitStack() as closing:
             for close in closers:
                 closing.callback(close)
+
+
+class MappedResource(StoredResource):
+    """One whose engine may run in this process, in several, or on a cluster."""
+
+    mapper: MapperChoice = Field(default=MapperChoice(), description="where its batches run")
+
+    def open_mapper(self) -> OpenMapper:
+        """What runs the batches; its workers end with ``close``."""
+        mapper = self.mapper.open()
+        self._closers.append(mapper.close)
+        return mapper

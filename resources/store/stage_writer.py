@@ -9,10 +9,11 @@ from typing import Self
 import polars as pl
 
 from decomposerl.funnel.step import StageResult, with_decided
-from decomposerl.ports import Mapper, Tasks
+from decomposerl.ports import Tasks
 from decomposerl.reports.stage_tally import StageTally
 from decomposerl.schemas import DROPS
 from decomposerl.table import Table
+from resources.mapper.in_process import OpenMapper
 from resources.store.rows import BATCH_BYTES, RowsWriter, StoredRows, batches_of
 from resources.store.shared_arrays import shared_tasks
 from resources.store.temporary import temporary_of
@@ -56,7 +57,7 @@ class StageWriter:
         """Per step that compares rounded numbers, the rows decided by less than rounding."""
         self._open = ExitStack()
 
-    def tasks(self, mapper: Mapper) -> AbstractContextManager[Tasks]:
+    def tasks(self, mapper: OpenMapper) -> AbstractContextManager[Tasks]:
         """What a stage that compares all claims needs to split its work, for a ``with`` block."""
         return shared_tasks(mapper, self._folder)
 

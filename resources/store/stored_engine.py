@@ -4,9 +4,6 @@
 lacks, in batches that are stored as soon as they are answered, wherever the mapper runs them. A
 second run over the same inputs makes no calls, and a killed run asks only for the rest. Engines
 over a chat model need no wrapper: the chat client stores every reply.
-
-A worker stores answers that were paid for itself, before it returns them: they are kept where the
-process that reads them dies first, and a batch that is run again finds them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +16,6 @@ from numpy.typing import NDArray
 from decomposerl.ports import Mapper
 from decomposerl.progress import bar
 from resources.mapper.in_process import InProcessMapper
-from resources.mapper.pools import PoolMapper
-from resources.mapper.ray_mapper import for_workers
 from resources.store.result_store import ResultStore, ResultStores, key_of
 
 Item = TypeVar("Item")
@@ -40,52 +35,25 @@ class Answers:
     failure: Exception | None = None
 
 
-@dataclass(slots=True)
-class Mapped:
-    """What a worker sends back: answers, those found stored first, and how many were asked for."""
-
-    parts: list[Answers]
-    asked: int
-    failure: Exception | None = None
-
-
 @dataclass(frozen=True)
 class AskEngine(Generic[Item]):
-    """What workers do with a batch of keys and items.
+    """What workers do with a batch: the key of its first item, for messages, and its items.
 
-    ``answer`` is a function of a module; ``store`` is where a worker keeps paid answers.
+    ``answer`` is a function of a module.
     """
 
     port: str
     engine: Any
     answer: Callable[[Any, list[Item]], Answers]
-    store: Any = None
 
-    def __call__(self, batch: tuple[list[str], list[Item]]) -> Mapped:
+    def __call__(self, batch: tuple[str, list[Item]]) -> Answers:
         """The answers of a batch."""
-        keys, items = batch
+        key, items = batch
         try:
-            if self.store is not None:
-                return self._paid(keys, items)
-            answers = self.answer(self.engine, items)
+            return self.answer(self.engine, items)
         except Exception as error:
-            error.add_note(f"{self.port}: {len(keys):,} items from key {keys[0]}")
+            error.add_note(f"{self.port}: {len(items):,} items from key {key}")
             raise
-        return Mapped([answers], len(items), answers.failure)
-
-    def _paid(self, keys: list[str], items: list[Item]) -> Mapped:
-        wanted = {key: row for row, key in enumerate(keys)}
-        parts = [Answers(rows, values) for rows, values in self.store.read(wanted)]
-        missing = np.ones(len(keys), dtype=np.bool_)
-        for part in parts:
-            missing[part.rows] = False
-        todo = np.flatnonzero(missing)
-        if not len(todo):
-            return Mapped(parts, 0)
-        new = self.answer(self.engine, [items[row] for row in todo])
-        rows = todo[new.rows]
-        self.store.write([keys[row] for row in rows], new.values)
-        return Mapped([*parts, Answers(rows, new.values)], len(todo), new.failure)
 
 
 class StoredEngine(Generic[Item]):
@@ -99,18 +67,15 @@ class StoredEngine(Generic[Item]):
         stores: ResultStores,
         batch_size: int = 256,
         mapper: Mapper | None = None,
-        *,
-        paid: bool = False,
     ) -> None:
         """``batch_size`` items are asked, and then stored, at a time.
 
-        ``mapper`` runs the batches (None: in this process). ``paid`` answers are stored by the
-        worker that received them.
+        ``mapper`` runs the batches (None: in this process).
         """
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         self._inner, self._stores, self._batch_size = engine, stores, batch_size
-        self._mapper, self._paid = mapper or InProcessMapper(), paid
+        self._mapper = mapper or InProcessMapper()
         self._store: ResultStore | None = None
         self._asked: AskEngine[Item] | None = None
         self.calls = 0
@@ -156,59 +121,31 @@ class StoredEngine(Generic[Item]):
         self.hits += len(items) - len(todo)
         keys = list(distinct)
         with bar(self._port, len(todo)) as progress:
-            for batch, mapped in self._mapped(store, todo, keys, kept, answer):
-                self._take(store, keys, batch, mapped, fill)
+            for batch, answers in self._answered(todo, keys, kept, answer):
+                self.calls += len(batch)
+                rows = batch[answers.rows]
+                store.write([keys[row] for row in rows], answers.values)
+                fill(rows, answers.values)
+                if answers.failure is not None:
+                    raise answers.failure
                 progress.advance(len(batch))
         store.compact()
         return positions
 
-    def _mapped(
+    def _answered(
         self,
-        store: ResultStore,
         todo: NDArray[np.int64],
         keys: Sequence[str],
         items: Sequence[Item],
         answer: Callable[[Any, list[Item]], Answers],
-    ) -> Iterator[tuple[NDArray[np.int64], Mapped]]:
+    ) -> Iterator[tuple[NDArray[np.int64], Answers]]:
         """The positions and answers of each batch of what is to do, in order."""
-        if not len(todo):
-            return
-        if self._asked is None:
-            self._asked = self._worker(store, answer)
+        if self._asked is None:  # made once, so that workers stay for the next pass
+            self._asked = AskEngine(self._port, self._inner, answer)
         starts = range(0, len(todo), self._batch_size)
         batches = [todo[start : start + self._batch_size] for start in starts]
-        sent = (([keys[i] for i in batch], [items[i] for i in batch]) for batch in batches)
+        sent = ((keys[batch[0]], [items[row] for row in batch]) for batch in batches)
         yield from zip(batches, self._mapper.map(self._asked, sent), strict=True)
-
-    def _worker(
-        self, store: ResultStore, answer: Callable[[Any, list[Item]], Answers]
-    ) -> AskEngine[Item]:
-        """What workers do; made once, so that they stay for the next pass."""
-        if not self._paid:
-            return AskEngine(self._port, self._inner, answer)
-        engine = self._inner
-        if isinstance(self._mapper, PoolMapper):
-            engine = engine.shared_among(self._mapper.workers)
-        return AskEngine(self._port, engine, answer, for_workers(self._mapper, store))
-
-    def _take(
-        self,
-        store: ResultStore,
-        keys: Sequence[str],
-        batch: NDArray[np.int64],
-        mapped: Mapped,
-        fill: Callable[[NDArray[np.int64], Any], None],
-    ) -> None:
-        """Store and fill in the answers of one batch; raise what ended it."""
-        self.calls += mapped.asked
-        self.hits += len(batch) - mapped.asked
-        for part in mapped.parts:
-            rows = batch[part.rows]
-            if not self._paid:
-                store.write([keys[i] for i in rows], part.values)
-            fill(rows, part.values)
-        if mapped.failure is not None:
-            raise mapped.failure
 
 
 def _recall(

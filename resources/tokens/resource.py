@@ -5,10 +5,9 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from decomposerl.ports import Mapper
 from resources.hub.locks import MODELS_LOCK, ModelLocks
+from resources.mapper.in_process import OpenMapper
 from resources.mapper.pools import PoolMapper
-from resources.mapper.ray_mapper import close_mapper
 from resources.mapper.resource import MapperChoice
 from resources.profile_defaults import ProfileDefaults
 from resources.tokens.counting import TalliedTokens
@@ -30,7 +29,7 @@ class TokensResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
         default=MapperChoice(), description="tokenizer: where its batches run"
     )
 
-    _opened: Mapper | None = PrivateAttr(default=None)
+    _opened: OpenMapper | None = PrivateAttr(default=None)
 
     def open(self) -> TalliedTokens:
         """A fresh counter; its ``counted`` starts at zero."""
@@ -45,4 +44,4 @@ class TokensResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
         """End the mapper's workers."""
         if self._opened is not None:
-            close_mapper(self._opened)
+            self._opened.close()

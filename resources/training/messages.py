@@ -6,7 +6,6 @@ Its bars are shown in this process, and its steps on the policy's page, as obser
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -138,28 +137,14 @@ class _Shown:
         return getattr(self._handler, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """How a process and its starter talk: a reader of messages for an observer, and an injector."""
-
-    reader: Callable[[StepObserver], dg.PipesMessageReader]
-    injector: Callable[[], dg.PipesContextInjector]
-
-
-IN_FILES = Channel(TrainingMessages, dg.PipesTempFileContextInjector)
-"""On one machine."""
-
-
 def watched_process(
     context: dg.AssetExecutionContext,
     log: Path,
-    start: Callable[[Sequence[str], Callable[[Any], None]], int],
-    channel: Channel = IN_FILES,
+    start: Callable[[Sequence[str]], int],
 ) -> Sequence[Any]:
-    """The messages of a process that reports through Pipes.
+    """The messages of a process of this machine that reports through Pipes.
 
-    ``start`` takes the words that Pipes adds to the command and a function to call once it was
-    launched, and gives the exit status.
+    ``start`` takes the words that Pipes adds to the command, and gives the exit status.
 
     Raises:
         TrainingError: the process failed; the message ends with the last lines of ``log``.
@@ -168,11 +153,11 @@ def watched_process(
     with dg.open_pipes_session(
         # With the asset's own context Dagster warns about a method that it calls itself.
         context=context.op_execution_context,
-        context_injector=channel.injector(),
-        message_reader=channel.reader(StepObserver(context)),
+        context_injector=dg.PipesTempFileContextInjector(),
+        message_reader=TrainingMessages(StepObserver(context)),
     ) as session:
         words = [w for pair in session.get_bootstrap_cli_arguments().items() for w in pair]
-        status = start(words, session.report_launched)
+        status = start(words)
     if status != DONE:
         raise TrainingError(failure_text(f"ended with {meaning_of(status)}", log))
     return session.get_custom_messages()

@@ -26,6 +26,7 @@ from decomposerl.reports.training_report import changes_markdown, duration, seco
 from decomposerl.training.curves import changes, ends
 from decomposerl.training.experiment import plain_values
 from resources.judge.encoder import MINILM
+from resources.process.child import run_watched
 from resources.profile_defaults import ProfileDefaults
 from resources.store.parquet import file_sha256
 from resources.store.recording import picture, rounded
@@ -45,7 +46,7 @@ from resources.training.process import (
     meaning_of,
     outcome_among,
 )
-from resources.training.ray_jobs import Launched, TrainingJobs
+from resources.training.ray_jobs import TrainingJobs
 from resources.training.run_inputs import RunInputs
 from resources.training.run_store import RunFolder, read_attempts, stored_outcome
 
@@ -181,12 +182,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 that it printed.
         """
         log = notes / _LOG_FILE
-
-        def start(pipes: Sequence[str], launched: Launched) -> int:
-            words = [*self.command(run, notes), *options, *pipes]
-            return self._run(words, log, context.run.run_id, launched)
-
-        messages = watched_process(context, log, start, self.jobs.channel)
+        messages = self._watched(context, [*self.command(run, notes), *options], log)
         # Dagster's reader ends at a line that it read while it was written.
         outcome = outcome_among(messages) or stored_outcome(run)
         if outcome is None:
@@ -203,14 +199,10 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         file, log = notes / "heads.json", notes / "heads.log"
         replace_file(file, lambda path: path.write_text(run.model_dump_json(indent=2), "utf-8"))
         words = [self.python or sys.executable, "-m", self.module, "--heads", str(file)]
-
-        def start(pipes: Sequence[str], launched: Launched) -> int:
-            return self._run([*words, *pipes], log, context.run.run_id, launched)
-
-        watched_process(context, log, start, self.jobs.channel)
+        self._watched(context, words, log)
 
     def dry_run(self, context: dg.AssetExecutionContext, run: TrainingRun, notes: Path) -> str:
-        """The page of a dry run in a separate process; nothing is trained.
+        """The page of a dry run in a separate process of this machine; nothing is trained.
 
         Raises:
             TrainingError: it found a problem, or failed.
@@ -219,7 +211,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         log = notes / "dry_run.log"
         log.unlink(missing_ok=True)
         words = [*self.command(run, notes), "--dry-run-only"]
-        status = self._run(words, log, context.run.run_id)
+        status = run_watched(words, log, self.grace_s, _title(context))
         if status != DONE:
             raise TrainingError(failure_text(f"ended with {meaning_of(status)}", log))
         return log.read_text("utf-8")
@@ -234,9 +226,21 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         words = [*settings, self.python or sys.executable, *self.launch, "-m", self.module]
         return [*words, "--run", str(run_file)]
 
-    def _run(self, words: list[str], log: Path, run: str, launched: Launched | None = None) -> int:
-        title = f"run {run}, started by process {os.getpid()}"
-        return self.jobs.run(words, log, self.grace_s, title, launched)
+    def _watched(
+        self, context: dg.AssetExecutionContext, words: Sequence[str], log: Path
+    ) -> Sequence[Any]:
+        """The messages of a process here, or of a Ray job."""
+        if self.jobs.address:
+            return self.jobs.run(context, words, self.grace_s)
+
+        def start(pipes: Sequence[str]) -> int:
+            return run_watched([*words, *pipes], log, self.grace_s, _title(context))
+
+        return watched_process(context, log, start)
+
+
+def _title(context: dg.AssetExecutionContext) -> str:
+    return f"run {context.run.run_id}, started by process {os.getpid()}"
 
 
 def policy_result(trained: TrainedRun) -> dg.MaterializeResult[None]:

@@ -13,6 +13,7 @@ from decomposerl.errors import ConfigError
 from resources.chat.resource import ChatResource
 from resources.embedder.resource import NumberType
 from resources.hub.locks import MODELS_LOCK, ModelLocks
+from resources.store.resource import MappedResource
 from resources.verifier.chunks import ChunkTokens
 from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.minicheck_form import minicheck_form
@@ -24,7 +25,7 @@ from resources.vllm.server import ServerFields, VllmServer
 from resources.vllm.shared import SharedServer
 
 
-class VerifierResource(ServerFields, ChatResource):
+class VerifierResource(ServerFields, ChatResource, MappedResource):
     """The claim verifier."""
 
     batch_size: int = Field(default=512, ge=1, description="pairs asked and stored at a time")

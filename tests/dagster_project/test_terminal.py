@@ -521,10 +521,10 @@ def test_every_way_to_print_escapes(capsys: pytest.CaptureFixture[str]):
 
 
 def test_only_one_module_prints():
-    """All others print through ``dagster_project.terminal``, once its libraries are installed."""
+    """All others print through ``dagster_project.terminal``."""
     printing = {"print", "Console", "rich.print", "sys.stdout.write", "sys.stderr.write"}
     for path in sorted((ROOT / "dagster_project").glob("*.py")):
-        if path.name in {"terminal.py", "installing.py"}:
+        if path.name == "terminal.py":
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):

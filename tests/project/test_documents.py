@@ -24,7 +24,6 @@ from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES
 from dagster_project.named_graph import named_graph
 from dagster_project.profiles import known_variables
-from dagster_project.scaling_variables import mapper
 from dagster_project.stages import groups_of
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import BENCHMARKS
@@ -36,6 +35,7 @@ from decomposerl.training.experiments import RECIPES
 from documents import option, shell_lines, written
 from page_commands import blocks
 from project import ROOT
+from resources.mapper import parse_mapper
 from stand_in_arguments import parsed as vllm_parsed
 
 
@@ -161,7 +161,7 @@ def test_every_block_of_the_page_on_scaling_is_a_script():
             ["/bin/bash", "-n"], input=block.text, capture_output=True, text=True, check=False
         )
         assert (0, "") == (read.returncode, read.stderr), block.line
-        foreign = re.search(r"\b(ray|helm|kubectl|srun|pip) ", block.text)
+        foreign = re.search(r"\b(ray|pip) ", block.text)
         assert bool(foreign) == block.not_run, block.line
 
 
@@ -177,19 +177,12 @@ def test_ray_has_the_options_that_the_page_gives():
 
 
 def test_what_the_page_on_scaling_configures_exists():
-    """Variables and values of the mapper; fields of dagster-ray's class; KubeRay's groups."""
-    launchers = pytest.importorskip("dagster_ray")
+    """Variables and values of the mapper."""
     assert set(re.findall(r"DECOMPOSERL_[A-Z_]+", SCALING)) <= known_variables()
-    values = re.findall(r"DECOMPOSERL_MAPPER=[\"]?([\w:.$]+)", SCALING)
-    assert len(values) == 5
+    values = re.findall(r"DECOMPOSERL_MAPPER=([\w:.]+)", SCALING)
+    assert len(values) == 3
     for value in values:
-        mapper({"MAPPER": value.replace("$HEAD", "head")}, "MAPPER", "in_process")
-    (launcher,) = (one["run_launcher"] for one in yaml_blocks(SCALING) if "run_launcher" in one)
-    kind = getattr(launchers, launcher["class"])
-    assert set(launcher["config"]["ray"]) <= set(kind.config_type()["ray"].config_type.fields)
-    (cluster,) = (one for one in yaml_blocks(SCALING) if one.get("kind") == "RayCluster")
-    groups = cluster["spec"]["workerGroupSpecs"]
-    assert all({"groupName", "replicas", "rayStartParams", "template"} == set(g) for g in groups)
+        parse_mapper(value, "MAPPER")
 
 
 # docs/how-to/evaluate.md, docs/explanation/evaluation.md

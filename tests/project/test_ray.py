@@ -1,6 +1,6 @@
 """What runs on a real Ray cluster of two nodes: batches of the mapper, training as jobs.
 
-The laws of the mappers that need no cluster are in ``tests/resources/mapper``.
+The laws of the mappers that need no cluster or one node are in ``tests/resources/mapper``.
 """
 
 import os
@@ -9,35 +9,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from dagster import DagsterInstance
 
-from chat_parts import request, settings
 from dagster_project.run_errors import failure_of
-from decomposerl.chat import ChatReply
-from decomposerl.errors import EngineError, TrainingError
+from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
 from decomposerl.progress import watched
-from fault_server import HANGING, SLOW, WELL, FaultServer
-from mapped_chat import mapped_chat
 from mapped_work import (
     SENTENCES,
     Noting,
-    PaidWords,
     WhereItRan,
-    WordsOf,
     gone,
     noted,
-    silver_length,
     unpicklable,
 )
 from project import PYTHONPATH, SUPPORT
-from ray_parts import RayNodes, two_nodes
-from resources.chat.client import ChatClient
-from resources.chat.reply_store import REPLIES_FILE
+from ray_parts import RayNodes, ray_nodes
 from resources.decomposer.resource import StoredDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.embedder.minilm import MiniLM
@@ -45,11 +35,8 @@ from resources.embedder.resource import StoredEmbedder
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper
-from resources.mapper.ray_actors import MOST_LOSSES
-from resources.mapper.ray_mapper import RayMapper
-from resources.store.chat_replies import replies_in
+from resources.mapper.ray_mapper import MOST_LOSSES, RayMapper
 from resources.store.result_store import ResultStores
-from resources.training.ray_jobs import TrainingJobs
 from training_graph import materialize, write_claims
 from training_stand_in import STEPS
 
@@ -61,7 +48,7 @@ SQUARES = [[n**2, (n + 1) ** 2] for n in range(9)]
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[RayNodes]:
     """One cluster for the file: it takes ten seconds to start."""
-    with two_nodes() as cluster:
+    with ray_nodes(2) as cluster:
         yield cluster
 
 
@@ -178,65 +165,9 @@ def test_all_mappers_leave_the_same_bytes(tmp_path: Path, mapper: RayMapper):
     assert files[0] == files[1] == files[2]
 
 
-def test_paid_answers_are_stored_by_workers_in_one_place(tmp_path: Path, mapper: RayMapper):
-    """They go to the store of this process, which no worker opens; none is asked twice."""
-    stores = ResultStores(tmp_path / "results")
-    first, second = (PaidWords(WordsOf(tmp_path), stores, 4, mapper) for _ in range(2))
-    assert first.ask(SENTENCES) == second.ask(SENTENCES) == [text.split() for text in SENTENCES]
-    assert (first.calls, first.hits) == (len(SENTENCES), 0)
-    assert (second.calls, second.hits) == (0, len(SENTENCES))
-    assert len(noted(tmp_path, "asked")) == len(SENTENCES) // 4
-    assert os.getpid() not in noted(tmp_path, "asked")
-
-
-def test_a_chat_client_counts_what_its_workers_did(tmp_path: Path, mapper: RayMapper):
-    """The same replies and counters as without workers, within the limit of all together."""
-    requests = [request(number) for number in (*range(30), 0, 1)]
-    plain = ("asked", "calls", "hits", "shared", "prompt_tokens", "completion_tokens")
-    with FaultServer(usual=SLOW) as server:
-        with ChatClient(settings(server.url), tmp_path / "here") as alone:
-            expected = alone.complete(requests, silver_length)
-        with mapped_chat(server.url, tmp_path / "ray", mapper) as chat:
-            outcomes = chat.complete(requests, silver_length)
-            counted = chat.details()
-            assert [one.value for one in chat.recall(requests, silver_length)] == [
-                one.value for one in outcomes
-            ]
-        assert server.most_in_flight <= 16
-        assert sorted(server.prompts) == sorted([f"q {number}" for number in range(30)] * 2)
-    assert [one.text for one in outcomes] == [one.text for one in expected]
-    assert [counted[f"chat {name}"] for name in plain] == [
-        alone.details()[f"chat {name}"] for name in plain
-    ]
-
-
-def test_a_killed_driver_pays_for_no_reply_twice(
-    tmp_path: Path, nodes: RayNodes, mapper: RayMapper
-):
-    """After ``kill -9`` the next run asks for what had no reply, and for nothing else."""
-    total, answered = 40, 11
-    words = [sys.executable, "-m", "mapped_chat"]
-    environment = os.environ | {"RAY_ADDRESS": nodes.address}
-    with FaultServer([WELL] * answered, usual=HANGING) as server:
-        arguments = [server.url, str(tmp_path), str(total)]
-        driver = subprocess.Popen([*words, *arguments], env=environment)
-        try:
-            wait_until(lambda: stored_replies(tmp_path) == answered)
-            wait_until(lambda: server.in_flight > 0)
-        finally:
-            driver.kill()
-            driver.wait()
-        paid = server.prompts[:answered]
-    with FaultServer() as server, mapped_chat(server.url, tmp_path, mapper) as chat:
-        outcomes = chat.complete([request(number) for number in range(total)])
-        assert len(server.asked) == total - answered
-        assert not {*paid} & {*server.prompts}
-        assert sum(isinstance(one, ChatReply) for one in outcomes) == total
-
-
 @pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning")  # Ray's
 def test_training_as_a_job_reports_as_a_process_does(tmp_path: Path, nodes: RayNodes):
-    """Steps in the run's log, bars, the same policy and data version; the job's output is kept."""
+    """Steps in the run's log, bars, the same policy and data version."""
     made = {}
     for name, dashboard in (("here", ""), ("job", nodes.dashboard)):
         data, looks = tmp_path / name, list[list[str]]()
@@ -254,22 +185,19 @@ def test_training_as_a_job_reports_as_a_process_does(tmp_path: Path, nodes: RayN
     assert here == job
     tags = [one.tags["dagster/data_version"] for one in made.values()]
     assert len({*tags}) == 1
-    assert "== run" in (tmp_path / "job/policy_runs/good/worker.log").read_text("utf-8")
 
 
 @pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning")
 def test_a_job_that_is_killed_or_cannot_start_says_so(tmp_path: Path, nodes: RayNodes):
-    """The exit status and where the log is; the address of no cluster."""
+    """The exit status; the address of no cluster."""
     write_claims(tmp_path)
-    said = failure_of(materialize("killed", tmp_path, dashboard=nodes.dashboard))
-    assert "137" in said
-    assert "worker.log" in said
-    with pytest.raises(TrainingError, match=r"http://127\.0\.0\.1:9"):
-        TrainingJobs(address="http://127.0.0.1:9").run(["true"], Path("unused"), 1, "a run")
+    assert "137" in failure_of(materialize("killed", tmp_path, dashboard=nodes.dashboard))
+    said = failure_of(materialize("good", tmp_path, dashboard="http://127.0.0.1:9"))
+    assert "http://127.0.0.1:9" in said
 
 
 def test_an_interrupted_run_stops_its_job(tmp_path: Path, nodes: RayNodes):
-    """The job gets SIGTERM and time to leave a checkpoint before the run ends."""
+    """The job gets SIGTERM and time to leave a checkpoint."""
     write_claims(tmp_path)
     program = [sys.executable, str(SUPPORT / "training_graph.py"), "slow", str(tmp_path)]
     environment = os.environ | {"PYTHONPATH": PYTHONPATH}
@@ -277,6 +205,7 @@ def test_an_interrupted_run_stops_its_job(tmp_path: Path, nodes: RayNodes):
     wait_until((tmp_path / "policy/slow/waiting").exists)
     child.send_signal(signal.SIGINT)
     assert child.wait(240)
+    wait_until((tmp_path / "policy/slow/checkpoint").exists)
     assert (tmp_path / "policy/slow/checkpoint").read_text() == "SIGTERM"
 
 
@@ -284,13 +213,6 @@ def files_of(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     every = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in every}
-
-
-def stored_replies(data: Path) -> int:
-    """How many are on disk; none before the file is there as a whole."""
-    with suppress(EngineError):
-        return replies_in(data / REPLIES_FILE).height
-    return 0
 
 
 def wait_until(holds: Callable[[], bool], within_s: float = 240.0):

@@ -54,7 +54,7 @@ def calls(claim_ids: pl.Series) -> pl.DataFrame:
 
 def write_evaluation(data: Path, benchmark: str, claims: pl.DataFrame) -> None:
     """Everything that two systems leave for one test set, and the tables over it."""
-    settings = ScoreSettings(draws=50, confidence_draws=50)
+    settings = ScoreSettings(draws=50)
     made = {one: predictions(one, benchmark, claims) for one in SYSTEMS}
     scores = [score_predictions(frame, claims, settings) for frame in made.values()]
     for (system, frame), scored in zip(made.items(), scores, strict=True):

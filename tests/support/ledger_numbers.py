@@ -33,7 +33,6 @@ from decomposerl.training.estimate import (
     batch_problems,
     disk_bytes,
     estimate_run,
-    groups_without,
 )
 from decomposerl.training.experiment import Experiment, Grpo, steps_of
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
@@ -272,7 +271,6 @@ def memory_entries(_: Path) -> Mapping[str, Any]:
         },
         "run": asdict(run),
         "disk": dict(disk_bytes(run, shapes["7b"].adapter(PAPER_7B.lora), 400, 3)),
-        "groups without": groups_without(42.0, 0.001),
         "batch problems": batch_problems(Grpo(per_device_batch=3, global_batch=16), 2),
         "layouts": {one.name: layout_table(one) for one in LAYOUTS},
         "recipes": {one.name: [steps_of(one, PAPER_CLAIMS.claims), _fields(one)]

@@ -7,17 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decomposerl.chat import ChatReply
-from decomposerl.ports import Mapper
-from resources.store.result_store import ResultStores
-from resources.store.stored_engine import (
-    Answers,
-    StoredEngine,
-    every_row,
-    list_filler,
-    string_lists,
-)
-
 SENTENCES = [
     f"{who} {what} {where} in {year}."
     for who, what, where in (
@@ -28,10 +17,6 @@ SENTENCES = [
     )
     for year in range(1990, 2000)
 ]
-
-
-SILENCE = ""
-"""A text that ``WordsOf`` refuses."""
 
 
 class UnpicklableError(Exception):
@@ -95,53 +80,6 @@ class WhereItRan(Noting):
         import ray
 
         return ray.get_runtime_context().get_node_id(), super().__call__(batch)
-
-
-@dataclass
-class WordsOf:
-    """An engine that notes each batch of texts it is asked for."""
-
-    folder: Path
-    engine: str = "words:1"
-
-    def words(self, texts: list[str]) -> list[list[str]]:
-        """Of each text."""
-        note(self.folder, "asked")
-        if SILENCE in texts:
-            raise ValueError("no words")
-        return [text.split() for text in texts]
-
-    def shared_among(self, workers: int) -> "WordsOf":
-        """It has no limits to share."""
-        assert workers
-        return self
-
-
-class PaidWords(StoredEngine[str]):
-    """The stored form of an engine that costs money."""
-
-    _port = "words"
-
-    def __init__(
-        self, engine: WordsOf, stores: ResultStores, batch_size: int, mapper: Mapper | None = None
-    ) -> None:
-        super().__init__(engine, stores, batch_size, mapper, paid=True)
-
-    def ask(self, texts: list[str]) -> list[list[str]]:
-        """The words of each text."""
-        out: list[list[str]] = [[] for _ in texts]
-        positions = self._pass(texts, lambda text: (text,), list_filler(out), answer_words)
-        return [out[position] for position in positions]
-
-
-def answer_words(engine: WordsOf, batch: list[str]) -> Answers:
-    """What a worker does."""
-    return Answers(every_row(len(batch)), string_lists(engine.words(batch)))
-
-
-def silver_length(reply: ChatReply[object]) -> int:
-    """A parser of replies."""
-    return len(reply.text)
 
 
 def note(folder: Path, what: str) -> None:

@@ -1,4 +1,4 @@
-"""A real Ray cluster of two nodes on this machine, with one processor each."""
+"""A real Ray cluster on this machine, of nodes with one processor each."""
 
 import os
 import socket
@@ -11,9 +11,9 @@ _STORE_BYTES = 80_000_000  # the least that Ray takes
 
 
 class RayNodes:
-    """The cluster; its second node can be removed and put back."""
+    """The cluster of one or two nodes; the second can be removed and put back."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         # What else runs here may fill the memory.
         os.environ["RAY_memory_monitor_refresh_ms"] = "0"  # noqa: SIM112 - Ray's own spelling
@@ -29,7 +29,7 @@ class RayNodes:
         """Of the head, for ``RayMapper``."""
         self.dashboard = f"http://{self._cluster.head_node.webui_url}"
         """Where jobs are submitted."""
-        self._second: Any = self._cluster.add_node(**self._node)
+        self._second: Any = self._cluster.add_node(**self._node) if count > 1 else None
 
     def remove_second(self) -> None:
         """Kill the second node and all that runs on it."""
@@ -58,9 +58,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def two_nodes() -> Iterator[RayNodes]:
+def ray_nodes(count: int) -> Iterator[RayNodes]:
     """The cluster during the block."""
-    nodes = RayNodes()
+    nodes = RayNodes(count)
     try:
         yield nodes
     finally:

@@ -121,14 +121,6 @@ class TraceItem:
         text = json.dumps([self.opening, cycles, self.reply, self.verdict])
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
-    @property
-    def shown_confidence(self) -> float | None:
-        """Calibrated where it is, else normalised; None where there is none."""
-        if self.confidence is None:
-            return None
-        calibrated = self.confidence.calibrated
-        return self.confidence.normalised if calibrated is None else calibrated
-
 
 def distinct(items: Iterable[TraceItem]) -> list[TraceItem]:
     """The traces of one claim, each with a system, step and rollout that no other has.

@@ -37,7 +37,7 @@ from project import ROOT
 from strategies import LAW
 
 TRACE = PREDICTIONS.schema["trace"]
-QUICK = ScoreSettings(draws=400, confidence_draws=100)
+QUICK = ScoreSettings(draws=400)
 ROWS = 240
 
 

@@ -28,7 +28,6 @@ from decomposerl.training.estimate import (
     calls_per_rollout,
     disk_bytes,
     estimate_run,
-    groups_without,
     longest_judge_calls,
 )
 from decomposerl.training.experiment import Experiment, HeldOut, RolloutSampling
@@ -135,18 +134,6 @@ def test_amounts_add_up(claims: int, questions: float, evidence: float, claim: f
     one = (questions + 1) * (claim + questions) + questions * (claim + 1)
     one += questions * (2 * evidence + 3)
     assert estimate.judge_prompt_tokens == pytest.approx(sampled * one, abs=1)
-
-
-def test_half_a_percent_of_failed_calls_costs_a_quarter_of_the_groups():
-    """Joint quality reads 3n calls a rollout, 63 a group; a second round leaves f squared."""
-    joint = RewardSettings(weights=dict.fromkeys(("coverage", "necessity"), 0.0))
-    calls = calls_per_rollout(replace(PAPER_7B, rewards=joint), PAPER_CLAIMS.questions)
-    a_group = PAPER_7B.grpo.group_size * sum(calls.values())
-    assert pytest.approx(63.12) == a_group
-    assert pytest.approx(0.271, abs=5e-4) == groups_without(a_group, 0.005)
-    assert pytest.approx(0.0016, abs=5e-5) == groups_without(a_group, 0.005**2)
-    assert [0.0, 1.0] == [groups_without(a_group, failed) for failed in (0.0, 1.0)]
-    assert 0.25 == groups_without(1, 0.25)
 
 
 def test_the_longest_judge_call_holds_document_trace_and_reply():

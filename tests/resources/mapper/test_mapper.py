@@ -1,4 +1,4 @@
-"""The laws of the mappers that need no cluster; Ray's are in ``test_ray``."""
+"""The laws of the mappers, on Ray those of one node; those of two are in ``test_ray``."""
 
 import os
 import signal
@@ -13,12 +13,16 @@ import pytest
 from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
-from mapped_work import Noting, gone, noted, process_of, squares, unpicklable
+from mapped_work import SENTENCES, Noting, gone, noted, process_of, squares, unpicklable
+from ray_parts import ray_nodes
+from resources.decomposer.resource import StoredDecomposer
+from resources.decomposer.rule_engine import RuleDecomposer
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper
-from resources.mapper.ray_mapper import RayMapper, close_mapper
-from resources.mapper.resource import MapperChoice
+from resources.mapper.ray_mapper import RayMapper
+from resources.mapper.resource import MapperChoice, MapperResource
+from resources.store.result_store import ResultStores
 from resources.tokens.counting import TalliedTokens
 from resources.tokens.word_tokens import WordTokens
 
@@ -39,7 +43,7 @@ def mapper(request: pytest.FixtureRequest) -> Iterator[Mapper]:
     """Each mapper, two workers where there are workers."""
     opened = MapperChoice(where=request.param, workers=2).open()
     yield opened
-    close_mapper(opened)
+    opened.close()
 
 
 @pytest.fixture
@@ -182,6 +186,32 @@ def test_no_cluster_at_an_address_is_said_at_once(address: str) -> None:
     assert time.monotonic() - before < 60
 
 
+def test_a_ray_node_leaves_the_bytes_of_this_process(tmp_path: Path):
+    """Results in order, one worker for two maps, the function's own error; the same files."""
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    with ray_nodes(1) as nodes:
+        mapper = RayMapper(nodes.address)
+        assert (mapper.engine, mapper.workers) == ("ray (1 node)", 1)
+        for _ in range(2):
+            assert [*mapper.map(Noting(tmp_path), NUMBERS)] == SQUARES
+        assert len(noted(tmp_path, "load")) == 1
+        with pytest.raises(ValueError, match="an empty batch") as caught:
+            [*mapper.map(squares, [[1], [], [2]])]
+        assert caught.value.__notes__ == ["in batch 1"]
+        written = [answers_of(tmp_path / each.engine, each) for each in (InProcessMapper(), mapper)]
+        mapper.close()
+    assert len(written[0]) > 1
+    assert written[0] == written[1]
+
+
+def answers_of(folder: Path, mapper: Mapper) -> dict[str, bytes]:
+    """What rules wrote about sentences, by file."""
+    pairs = [("", text) for text in SENTENCES]
+    StoredDecomposer(RuleDecomposer(), ResultStores(folder), 16, mapper).decompose(pairs)
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
 def test_a_counter_counts_elsewhere_what_it_counts_here(processes: ProcessMapper) -> None:
     """The same counts in order over several batches, none for no text, and one tally."""
     texts = [" ".join([f"w{number}"] * (number % 7 + 1)) for number in range(3_000)]
@@ -214,8 +244,7 @@ def test_the_profile_chooses_and_single_claims_stay_here(
         at = getattr(graph[name], "mapper", None) or graph[name].choice
         assert (at.where, at.workers, at.address) == expected
     assert single["entities"].mapper == single["verifier"].mapper == MapperChoice()
-    sending = graph["decomposer"].mapper
-    if profile == "paper" and expected[0] == "ray":
-        assert (sending.where, sending.workers, sending.cpus) == ("ray", 8, 0.25)
-    elif profile == "paper":
-        assert sending == MapperChoice()
+    tasks = MapperResource(choice=graph["mapper"].choice).open()  # they share this machine's files
+    assert isinstance(tasks, ProcessMapper) == (expected[0] == "processes")
+    if profile == "paper":  # requests are sent from here
+        assert graph["decomposer"].mapper == graph["embedder"].mapper == MapperChoice()

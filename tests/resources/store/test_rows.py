@@ -35,11 +35,9 @@ from decomposerl.table import Column, Table
 from fakes import CapitalisedWords, WordCounter
 from perf.inputs import clustered_vectors, synthetic_claims
 from project import ROOT
-from ray_parts import two_nodes
 from resources.corpora.bundled_sample import ensure_sample, fingerprint
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.processes import ProcessMapper
-from resources.mapper.ray_mapper import RayMapper
 from resources.store.parquet import (
     DataFolder,
     ParquetTables,
@@ -497,14 +495,6 @@ def test_the_folder_goes_with_the_step_also_after_an_error(tmp_path: Path):
     assert [] == list((tmp_path / "tasks").iterdir())
 
 
-def test_a_step_without_tasks_needs_no_cluster(tmp_path: Path):
-    """One that fits into this process runs although its profile names a cluster that is away."""
-    with shared_tasks(RayMapper("127.0.0.1:9"), tmp_path) as tasks:
-        tasks.arrays.write("a", {"x": np.arange(5)})
-        assert [0, 1, 2, 3, 4] == tasks.arrays.read("a")["x"].tolist()
-        tasks.arrays.remove("a")
-
-
 def test_mapped_files_serve_all_searches(tmp_path: Path):
     """Processes join a frame's texts; cosines of blocks; nothing stays on disk."""
     claims, vectors = pl.Series(synthetic_claims(1_500)), clustered_vectors(300, 48)
@@ -521,16 +511,3 @@ def test_mapped_files_serve_all_searches(tmp_path: Path):
     assert len(parts) > 2
     assert np.array_equal(keep_first_duplicates(claims.to_list(), 0.7).matched, words.matched)
     assert np.array_equal(keep_first_cosine(vectors, 0.7).matched, meaning.matched)
-
-
-def test_nodes_that_share_no_disk_find_the_same(tmp_path: Path):
-    """On a Ray cluster of two nodes arrays go through the node that the stage runs on."""
-    pytest.importorskip("ray", reason="the extra ray is not installed")
-    vectors = clustered_vectors(600, 48)
-    with two_nodes() as nodes, shared_tasks(RayMapper(nodes.address), tmp_path) as tasks:
-        assert (tasks.threads, tasks.mapper.engine) == (1, "ray (2 nodes)")
-        blocks = VectorBlocks.write(tasks.arrays, "vectors", np.array_split(vectors, 4))
-        found = keep_first_in_blocks(blocks, 0.7, tasks)
-        assert list(tmp_path.glob("*"))
-    assert [] == list(tmp_path.glob("*"))
-    assert np.array_equal(keep_first_cosine(vectors, 0.7).matched, found.matched)

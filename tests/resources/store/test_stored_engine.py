@@ -3,14 +3,11 @@
 The same bits come back, from a small index, and never two models from one store.
 """
 
-import pickle
-import shutil
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,11 +17,10 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from mapped_work import SENTENCES, PaidWords, WordsOf, answer_words, noted
 from resources.decomposer.resource import StoredDecomposer
 from resources.embedder.resource import StoredEmbedder
 from resources.entities.resource import StoredEntities
-from resources.store import replay, result_store
+from resources.store import result_store
 from resources.store.result_store import (
     MANY_SHARDS,
     ResultStore,
@@ -32,7 +28,6 @@ from resources.store.result_store import (
     UnreadableShardWarning,
     key_of,
 )
-from resources.store.stored_engine import AskEngine, Mapped
 from resources.verifier.stored import StoredVerifier
 from strategies import law
 
@@ -205,38 +200,6 @@ def test_many_small_shards_become_one(tmp_path: Path):
     many, large = ResultStores(tmp_path / "large"), [("e", str(n)) for n in range(10 * 2_000)]
     StoredVerifier(Engines(), many, batch_size=2_000).support_probability(large)
     assert 2 == len(list(tmp_path.glob("large/verifier/*/*.parquet")))
-
-
-def words_of(mapped: Mapped) -> list[list[str]]:
-    rows = {int(r): v for one in mapped.parts for r, v in zip(one.rows, one.values, strict=True)}
-    return [rows[row].as_py() for row in sorted(rows)]
-
-
-def test_a_paid_batch_that_is_run_again_asks_for_the_rest_alone(tmp_path: Path):
-    """A worker that is lost after it stored an answer is replaced by one that finds it."""
-    store = ResultStores(tmp_path / "results").of("words", "words:1")
-    asked = AskEngine("words", WordsOf(tmp_path), answer_words, store)
-    keys = [key_of(text) for text in SENTENCES]
-    first = asked((keys[:6], SENTENCES[:6]))
-    elsewhere = pickle.loads(pickle.dumps(asked))  # noqa: S301 - as a worker does
-    again = elsewhere((keys[:6], SENTENCES[:6]))
-    more = asked((keys[:8], SENTENCES[:8]))
-    assert (first.asked, again.asked, more.asked) == (6, 0, 2)
-    assert words_of(first) == words_of(again) == words_of(more)[:6]
-    assert 2 == len(noted(tmp_path, "asked"))
-
-
-def test_shards_copied_from_another_machine_are_hits(tmp_path: Path):
-    """Also beside those that are there already, and back again."""
-    one, two = (tmp_path / name for name in ("one", "two"))
-    stores = {folder: ResultStores(folder) for folder in (one, two)}
-    PaidWords(WordsOf(tmp_path), stores[one], 2).ask(SENTENCES[:4])
-    PaidWords(WordsOf(tmp_path), stores[two], 2).ask(SENTENCES[4:6])
-    for source, target in ((one, two), (two, one)):
-        shutil.copytree(source, target, dirs_exist_ok=True)
-        there = PaidWords(WordsOf(tmp_path), ResultStores(target), 2)
-        assert [text.split() for text in SENTENCES[:6]] == there.ask(SENTENCES[:6])
-        assert (6, 0) == (there.hits, there.calls)
 
 
 def test_an_exception_of_an_engine_names_port_batch_and_key(tmp_path: Path):
@@ -428,63 +391,3 @@ def test_the_index_takes_eight_bytes_a_key(tmp_path: Path):
     again = ResultStore(tmp_path, "model:1")
     assert {} == numbers(again, [key_of("absent")])
     assert 8 * len(keys) == sum(index.nbytes for index in again._index.values())
-
-
-# Engines that answer from recorded tables
-
-
-RECORDED = [f"claim {row}" for row in range(6)]
-RECORDED_PAIRS = [(f"evidence {row}", text) for row, text in enumerate(RECORDED)]
-RECORDED_VECTORS = np.arange(24, dtype=np.float32).reshape(6, 4)
-FORMS = [["a"] * row for row in range(6)]
-QUESTIONS = [None, [], ["q"], ["q", "r"], ["q"], ["s"]]
-PLACES = st.lists(st.integers(0, 5), max_size=12)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("answers")
-    single = [(text,) for text in RECORDED]
-    replay.record(folder, replay.ReplayEmbedder, single, RECORDED_VECTORS)
-    replay.record(folder, replay.ReplayEntities, single, pl.Series(FORMS))
-    replay.record(folder, replay.ReplayVerifier, RECORDED_PAIRS, pl.Series(np.arange(6) / 10))
-    replay.record(folder, replay.ReplayDecomposer, RECORDED_PAIRS, pl.Series(QUESTIONS))
-    return folder
-
-
-@given(indices=PLACES)
-def test_every_port_answers_in_the_order_asked(folder: Path, indices: list[int]):
-    """Any items in any order, repeated or none, get their own records."""
-    ports = {name: one.open() for name, one in replay.replay_resources(folder).items()}
-    texts = [RECORDED[index] for index in indices]
-    pairs = [RECORDED_PAIRS[index] for index in indices]
-    assert RECORDED_VECTORS[indices].tolist() == ports["embedder"].embed(texts).tolist()
-    assert [FORMS[index] for index in indices] == ports["entities"].entities(texts)
-    scores = ports["verifier"].support_probability(pairs).tolist()
-    assert [index / 10 for index in indices] == scores
-    assert [QUESTIONS[index] for index in indices] == ports["decomposer"].decompose(pairs)
-    assert {(0, len(indices))} == {(port.calls, port.hits) for port in ports.values()}
-
-
-def test_an_input_without_a_record_is_an_error_that_names_it(folder: Path):
-    """No default answer: the claim is shown."""
-    with pytest.raises(EngineError, match="embedder has no record of 'never said'"):
-        replay.ReplayEmbedder(folder).embed([RECORDED[0], "never said"])
-    with pytest.raises(EngineError, match="verifier has no record of 'claim 0'"):
-        replay.ReplayVerifier(folder).support_probability([("other evidence", RECORDED[0])])
-
-
-def test_a_folder_without_the_table_is_an_error_that_names_it(tmp_path: Path):
-    """The path that was looked for is in the message."""
-    with pytest.raises(EngineError, match=r"entities\.parquet"):
-        replay.ReplayEntities(tmp_path).entities(["anything"])
-
-
-def test_a_second_recording_takes_the_place_of_the_first(tmp_path: Path):
-    """The later answer counts, and within one recording the later row."""
-    for answer in (1.0, 2.0):
-        vectors = np.full((1, 3), answer, np.float32)
-        replay.record(tmp_path, replay.ReplayEmbedder, [("x",)], vectors)
-    assert [[2.0] * 3] == replay.ReplayEmbedder(tmp_path).embed(["x"]).tolist()
-    replay.record(tmp_path, replay.ReplayVerifier, [("e", "c")] * 2, pl.Series([0.1, 0.9]))
-    assert [0.9] == replay.ReplayVerifier(tmp_path).support_probability([("e", "c")]).tolist()

@@ -5,14 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -31,8 +28,7 @@ from resources.judge.rule_judge import RuleJudge
 from resources.judge.tiny_judge import TinyJudge
 from resources.preflight.servers import served_context
 from resources.store.parquet import DataFolder, write_parquet
-from resources.training.process import DONE, TrainingRun
-from resources.training.ray_jobs import TrainingJobs
+from resources.training.process import TrainingRun
 from resources.training.resource import PolicyTrainerResource
 from resources.training.rollout_log import read_log
 from resources.training.run_inputs import gather_inputs, judge_for, run_key
@@ -244,72 +240,3 @@ def test_of_several_processes_each_knows_its_place():
     """As ``accelerate launch`` sets it; alone without it."""
     assert (0, 1) == process_rank({})
     assert (3, 4) == process_rank({"RANK": "3", "WORLD_SIZE": "4"})
-
-
-VERSION = dict.fromkeys(("version", "ray_version", "ray_commit"), "4")
-ENDED = {"status": "SUCCEEDED", "entrypoint": "true", "driver_exit_code": DONE}
-
-IDS = ("submission_id", "job_id")
-
-
-class Dashboard(BaseHTTPRequestHandler):
-    """Takes a job that has ended at once, and has lost its output."""
-
-    stopped: list[str]  # of the subclass that a server has
-
-    def do_GET(self) -> None:
-        """Its version, or a job."""
-        job = {"type": "SUBMISSION", "submission_id": "job", "job_id": None, **ENDED}
-        lost = self.path.endswith("/logs")
-        self._answer(500 if lost else 200, VERSION if self.path == "/api/version" else job)
-
-    def do_POST(self) -> None:
-        """Take a job, or stop one."""
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        stops = self.path.endswith("/stop")
-        self.stopped += [self.path] * stops
-        self._answer(200, {"stopped": True} if stops else dict.fromkeys(IDS, "job"))
-
-    def _answer(self, status: int, body: Mapping[str, Any]) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's
-        """Say nothing."""
-
-
-@pytest.fixture
-def dashboard() -> Iterator[tuple[TrainingJobs, list[str]]]:
-    """Jobs at such a dashboard, and the stops that it was asked for."""
-    pytest.importorskip("ray")
-    stopped: list[str] = []
-    handler = type("Named", (Dashboard,), {"stopped": stopped})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    serving = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    serving.start()
-    yield TrainingJobs(address=f"http://127.0.0.1:{server.server_address[1]}"), stopped
-    server.shutdown()
-    server.server_close()
-    serving.join()
-
-
-def test_a_job_ends_as_it_did_and_is_stopped_by_an_interrupt(
-    tmp_path: Path, dashboard: tuple[TrainingJobs, list[str]]
-):
-    """The log says that its output is lost; between submission and wait the job is stopped too."""
-    (jobs, stopped), log = dashboard, tmp_path / "train.log"
-    assert DONE == jobs.run(["true"], log, 1, "a run")
-    title, lost, *_ = log.read_text("utf-8").splitlines()
-    assert ("== a run", True) == (title, "Ray job job" in lost)
-    assert [] == stopped
-
-    def interrupted(_: Mapping[str, Any]) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        jobs.run(["true"], log, 1, "a run", interrupted)
-    assert ["/api/jobs/job/stop"] == stopped
