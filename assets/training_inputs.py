@@ -15,31 +15,19 @@ from decomposerl.training.experiment import (
     SMALL_POLICY,
     THREE_WAY_POLICY,
 )
-from resources.policy_tiny.folder import CHECKPOINTS, base_policy_facts, load_base_policy
+from resources.policy_tiny.folder import base_policy_facts, load_base_policy
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
 
-_LOG_EVERY = 100
+_GROUPS = {THREE_WAY_POLICY: "three_way", SMALL_POLICY: "studies"}
 _BASES = {
     BASE_POLICY: "A Qwen2 of 0.4 million parameters, warm-started on the invented world, for two "
     "cores; its traces have planted flaws.",
     CLEAN_POLICY: "The same without planted flaws: the base of the embedded ablations.",
-    THREE_WAY_POLICY: "The clean one, taught the third verdict in some minutes; one that was made "
-    "before is kept.",
-    SMALL_POLICY: "A smaller one, also without flaws: the other size of the scale study. Its warm "
-    "start takes a quarter of an hour; one that was made before is kept.",
+    THREE_WAY_POLICY: "The clean one, taught the third verdict.",
+    SMALL_POLICY: "A smaller one, also without flaws: the other size of the scale study.",
 }
-
-
-class BasePolicyConfig(dg.Config):
-    """Where the base policy comes from."""
-
-    anew: bool = Field(
-        default=False,
-        description="warm-start the model here, about a quarter of an hour on one core; otherwise "
-        "the one that comes with the project is used, or the one that was made before",
-    )
 
 
 class RandomClaimsConfig(dg.Config):
@@ -52,24 +40,16 @@ def base_policy_asset(base: str) -> dg.AssetsDefinition:
     """The asset of one of ``TINY_BASES``."""
     group = "studies" if base == SMALL_POLICY else "training"
 
-    @dg.asset(name=base, group_name=group, kinds={"pytorch"}, description=_BASES[base])
+    @dg.asset(
+        name=base,
+        group_name=group,
+        kinds={"pytorch"},
+        description=_BASES[base],
+        config_schema={},
+    )
     @locked_asset
-    def base_policy(
-        context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
-    ) -> dg.MaterializeResult[None]:
-        folder = data_folder.path / base
-
-        def log_loss(step: int, loss: float) -> None:
-            if step % _LOG_EVERY == 0:
-                context.log.info(f"step {step}: loss {loss:.3f}")
-
-        if base in CHECKPOINTS and not config.anew:
-            load_base_policy(folder, base)
-        else:
-            # Loads the invented world, which nothing else of the graph needs.
-            from resources.policy_tiny.warm_start import SETTINGS, warm_started
-
-            warm_started(SETTINGS[base], folder, log_loss, again=config.anew)
+    def base_policy(data_folder: DataFolder) -> dg.MaterializeResult[None]:
+        folder = load_base_policy(data_folder.path / base, base)
         facts = base_policy_facts(folder)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(facts.digest),

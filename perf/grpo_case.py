@@ -22,7 +22,7 @@ from decomposerl.training.experiments import PAPER_7B
 from perf.frames import MadeVectors
 from perf.machine import peak_mb
 from resources.judge.rule_judge import RuleJudge
-from resources.policy_tiny.tokenizer import END, PAD, START, TAGS
+from resources.policy_tiny.folder import END, PAD, START, TAGS
 from resources.training.process import RunLimits, StepReport, TrainingRun
 
 QWEN_7B = {

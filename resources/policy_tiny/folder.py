@@ -3,7 +3,8 @@
 The project includes each as an ordinary model folder: config, safetensors, tokenizer, and the
 prompt it was trained with. The models decompose claims about invented things and mark what the
 evidence contains and lacks. The first has the habits that ``sample.policy_flaws`` plants, the
-second saw clean traces only. A base without a checkpoint is warm-started where it is needed.
+second saw clean traces only; a smaller one did so too, and one goes on from the second to a third
+verdict. ``python -m studies.warm_start`` makes them.
 """
 
 import hashlib
@@ -16,13 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from decomposerl.extras import require
-from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY
+from decomposerl.training.experiment import (
+    BASE_POLICY,
+    CLEAN_POLICY,
+    SMALL_POLICY,
+    THREE_WAY_POLICY,
+)
 from decomposerl.training.experiments import TINY_VIEW
 from resources.store.temporary import folder_aside, publish_folder
 
 CHECKPOINTS: Mapping[str, Path] = {
     BASE_POLICY: Path(__file__).with_name("tiny_policy"),
     CLEAN_POLICY: Path(__file__).with_name("tiny_policy_clean"),
+    SMALL_POLICY: Path(__file__).with_name("tiny_policy_small"),
+    THREE_WAY_POLICY: Path(__file__).with_name("tiny_policy_three_way"),
 }
 """The checkpoints of the project by base, in 16 bits."""
 CHECKPOINT = CHECKPOINTS[BASE_POLICY]
@@ -30,6 +38,14 @@ PROMPT = Path(__file__).with_name("policy.md")
 SETTINGS_FILE = "warm_start.json"
 VIEW = TINY_VIEW
 """The view of the evidence in warm start and recipes."""
+# transformers adds <|endoftext|> to any Qwen2 tokenizer; unless it is ours, it has no embedding.
+PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+TAGS = tuple(
+    f"<{slash}{kind}>"
+    for kind in ("think", "question", "answer", "verification")
+    for slash in ("", "/")
+)
+"""Its tokenizer's special tokens, and the tags of a trace, which are tokens of their own."""
 
 
 def load_base_policy(folder: Path, base: str = BASE_POLICY) -> Path:
@@ -51,7 +67,7 @@ class BasePolicyFacts:
 
 
 def base_policy_facts(folder: Path) -> BasePolicyFacts:
-    """The facts of a folder that ``load_base_policy`` or a warm start wrote.
+    """The facts of a folder that ``load_base_policy`` or the study wrote.
 
     Raises:
         EngineMissing: ``safetensors`` is not installed.

@@ -53,7 +53,7 @@ FILES: dict[str, tuple[DataFile, ...]] = {
     "Training": (
         DataFile("base_policy/", "the tiny base policy: weights, tokenizer, its prompt"),
         DataFile("base_policy_clean/", "the same without planted flaws"),
-        DataFile("base_policy_small/", "a smaller one, where it was made"),
+        DataFile("base_policy_small/", "a smaller one"),
         DataFile(f"{_RUN}adapter/", "the trained adapter with its tokenizer"),
         DataFile(f"{_RUN}adapter_step_<step>/", "the adapter of step 0, and of measured steps"),
         DataFile(f"{_RUN}checkpoints/", "complete checkpoints, from which a run resumes"),

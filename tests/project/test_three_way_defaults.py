@@ -24,10 +24,10 @@ from decomposerl.traces.trace import Cycle
 from decomposerl.training.experiment import CLEAN_POLICY
 from decomposerl.training.experiments import experiment
 from resources.policy_tiny.folder import VIEW
-from resources.policy_tiny.warm_start import SETTINGS, ThirdVerdict
 from resources.store.prompts import load_prompt
 from sample.policy_lessons import lessons
 from strategies import LAW
+from studies.tiny_policy.warm_start import SETTINGS, ThirdVerdict
 from training_graph import claims
 
 THIRD = WRITTEN["NotEnoughInfo"]

@@ -18,10 +18,10 @@ from resources.corpora.folder import FolderCorpora
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.scoring import JudgedBatch, reward_rollouts
 from resources.policy_tiny.folder import VIEW
-from resources.policy_tiny.warm_start import WarmStart
 from sample import Sample
 from sample.policy_flaws import TraceBlock, flawed
 from sample.policy_lessons import HELD, MISSING, Lesson, lessons
+from studies.tiny_policy.warm_start import WarmStart
 from toy_corpus import write_sample
 
 SEED = WarmStart().seed

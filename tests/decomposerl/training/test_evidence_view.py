@@ -13,10 +13,10 @@ from decomposerl.claims.passages import table_passages
 from decomposerl.kernels.text_scan import sentences
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
-from resources.policy_tiny.tokenizer import train_tokenizer
 from resources.training.data import training_prompts
 from resources.training.process import TrainingRun
 from strategies import LAW, VOCABULARY, any_text, claim_text, passages
+from studies.tiny_policy.tokenizer import train_tokenizer
 from training_parts import run_of
 
 ENTITIES = frozenset({"Ilva", "Torbeck", "1921", "Ösk"})

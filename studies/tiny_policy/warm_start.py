@@ -1,6 +1,6 @@
 """The warm start of the tiny policy: supervised training on invented lessons.
 
-``python -m studies.warm_start`` makes the checkpoints that ``resources.policy_tiny.folder`` copies.
+``python -m studies.warm_start`` makes with it the checkpoints of ``resources.policy_tiny``.
 """
 
 import copy
@@ -21,12 +21,12 @@ from decomposerl.training.experiment import (
     SMALL_POLICY,
     THREE_WAY_POLICY,
 )
-from resources.policy_tiny.circuit import wire_copying, words_of
-from resources.policy_tiny.examples import Example, batches, encoded
 from resources.policy_tiny.folder import CHECKPOINTS, PROMPT, SETTINGS_FILE, VIEW
-from resources.policy_tiny.tokenizer import train_tokenizer
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from sample.policy_lessons import HELD, MISSING, lessons
+from studies.tiny_policy.circuit import wire_copying, words_of
+from studies.tiny_policy.examples import Example, batches, encoded
+from studies.tiny_policy.tokenizer import train_tokenizer
 
 Progress = Callable[[int, float], None]
 """Called with the step and the running mean of the loss."""
@@ -84,15 +84,6 @@ SETTINGS: Mapping[str, WarmStart] = {
 }
 """How each base is made. The project's clean one is the control of ``BASE_POLICY``'s warm start,
 which draws its last batches in another order."""
-
-
-def warm_started(settings: WarmStart, folder: Path, progress: Progress, *, again: bool) -> Path:
-    """``warm_start``, unless the folder was made with the same settings and not ``again``."""
-    made = folder / SETTINGS_FILE
-    known = json.loads(made.read_text("utf-8")) if made.is_file() else None
-    if again or known != asdict(settings):
-        warm_start(settings, folder, progress)
-    return folder
 
 
 def warm_start(

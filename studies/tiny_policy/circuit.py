@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from decomposerl.errors import ConfigError
-from resources.policy_tiny.tokenizer import CLAIM, EVIDENCE, START
+from resources.policy_tiny.folder import START
 from sample.policy_lessons import HELD, MISSING
+from studies.tiny_policy.tokenizer import CLAIM, EVIDENCE
 
 _MARKED = (START, EVIDENCE, CLAIM, f" {HELD}", f" {MISSING}")
 """The tokens that steer the circuit."""

@@ -12,13 +12,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-# transformers adds <|endoftext|> to any Qwen2 tokenizer; unless it is ours, it has no embedding.
-PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
-TAGS = tuple(
-    f"<{slash}{kind}>"
-    for kind in ("think", "question", "answer", "verification")
-    for slash in ("", "/")
-)
+from resources.policy_tiny.folder import END, PAD, START, TAGS
+
 EVIDENCE, CLAIM = "<evidence>", "<claim>"
 """The openings of the two parts of a prompt."""
 _TEMPLATE = (

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.traces.grammar import parse_trace
-from resources.policy_tiny.examples import encoded
-from resources.policy_tiny.folder import VIEW
-from resources.policy_tiny.tokenizer import CLAIM, END, EVIDENCE, PAD, START, TAGS, train_tokenizer
-from resources.policy_tiny.warm_start import WarmStart, _model
+from resources.policy_tiny.folder import END, PAD, START, TAGS, VIEW
 from sample.policy_lessons import HELD, MISSING, lessons
 from strategies import LAW
+from studies.tiny_policy.examples import encoded
+from studies.tiny_policy.tokenizer import CLAIM, EVIDENCE, train_tokenizer
+from studies.tiny_policy.warm_start import WarmStart, _model
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,0 +1,1 @@
+"""How the tiny policy was made: lessons as tokens, a tokenizer, a circuit, the warm start."""
