@@ -274,8 +274,8 @@ def _thinking_of(engines: EngineChoices) -> str:
 
 
 def _sources(engines: EngineChoices, rates: Mapping[str, figures.Figure]) -> Iterator[str]:
-    for name, rate in rates.items():
-        yield f"{name}, {rate.amount:,.0f} tokens/s: {rate.source}"
+    for name, measured in rates.items():
+        yield f"{name}, {measured.amount:,.0f} tokens/s: {measured.source}"
     if any(server.price for server in engines.servers):
         yield f"prices: {figures.PRICES_SOURCE}; DECOMPOSERL_*_PRICE overrides them"
     if engines.verifier_server is not None and "verifier" not in rates:

@@ -71,20 +71,6 @@ def card_rates(data: Path) -> Mapping[str, Figure]:
         raise ConfigError(f"{path} has no rates of a card ({error!r}); {again}") from error
 
 
-SPACY_TRF_WORDS_A_SECOND = Figure(
-    3_768.0, "spaCy's facts and figures: en_core_web_trf on a GPU of 2021"
-)
-SPACY_LG_WORDS_A_SECOND = Figure(
-    10_014.0, "spaCy's facts and figures: en_core_web_lg on a CPU; en_core_sci_lg is as large"
-)
-H100_DOLLARS_AN_HOUR = Figure(
-    3.0,
-    "specialised clouds on demand, May 2026: 2.50 to 3.50 (mercatus-ai.com/blog/cloud-gpu-pricing)",
-)
-VCPU_DOLLARS_AN_HOUR = Figure(
-    0.714 / 16, "AWS c7i.4xlarge on demand, us-east-1: 0.714 for 16 vCPUs; check the list price"
-)
-
 SILVER_PROMPT_TOKENS = 300.0
 """Prompt tokens besides document and claim: words of the longer form of ``silver.md`` times 1.3,
 rounded up to ten. A test counts them."""

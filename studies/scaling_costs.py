@@ -13,13 +13,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dagster_project import public_figures as figures
 from dagster_project.doctor import funnel_costs
 from dagster_project.profiles import profile_from_environment
+from dagster_project.public_figures import Figure
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, SECONDS_AN_HOUR, CostLine, Workload
 from decomposerl.reports.tables import markdown_table
 from perf.pages import write_between_markers
 from studies.growth import exponent
+
+SPACY_TRF_WORDS_A_SECOND = Figure(
+    3_768.0, "spaCy's facts and figures: en_core_web_trf on a GPU of 2021"
+)
+SPACY_LG_WORDS_A_SECOND = Figure(
+    10_014.0, "spaCy's facts and figures: en_core_web_lg on a CPU; en_core_sci_lg is as large"
+)
+H100_DOLLARS_AN_HOUR = Figure(
+    3.0,
+    "specialised clouds on demand, May 2026: 2.50 to 3.50 (mercatus-ai.com/blog/cloud-gpu-pricing)",
+)
+VCPU_DOLLARS_AN_HOUR = Figure(
+    0.714 / 16, "AWS c7i.4xlarge on demand, us-east-1: 0.714 for 16 vCPUs; check the list price"
+)
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/how-to/scaling.md"
 MEASURED = PAGE.parent.parent / "results/large_run.json"
@@ -57,8 +71,8 @@ class Part:
 
     def money(self) -> float:
         """All of it in US dollars."""
-        rented = self.gpu_hours * figures.H100_DOLLARS_AN_HOUR.amount
-        return self.dollars + rented + self.core_hours * figures.VCPU_DOLLARS_AN_HOUR.amount
+        rented = self.gpu_hours * H100_DOLLARS_AN_HOUR.amount
+        return self.dollars + rented + self.core_hours * VCPU_DOLLARS_AN_HOUR.amount
 
     def hours(self, pool: Pool) -> float:
         """On all cards and cores of the pool's hardware, if nothing waits."""
@@ -94,8 +108,8 @@ def parts(pool: Pool, measured: Mapping[str, Any]) -> list[Part]:
     words = work.entities * work.claim_tokens * WORDS_A_TOKEN
     entities = Part(
         "entities, both spaCy models",
-        words / figures.SPACY_TRF_WORDS_A_SECOND.amount / SECONDS_AN_HOUR,
-        words / figures.SPACY_LG_WORDS_A_SECOND.amount / SECONDS_AN_HOUR,
+        words / SPACY_TRF_WORDS_A_SECOND.amount / SECONDS_AN_HOUR,
+        words / SPACY_LG_WORDS_A_SECOND.amount / SECONDS_AN_HOUR,
     )
     profile = profile_from_environment({"DECOMPOSERL_PROFILE": "paper"})
     paid = [
