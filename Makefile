@@ -20,16 +20,18 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PIP_ARGS ?=
-# Two workers, one file to a worker: a run of the whole graph is shared by the tests of its file.
+# Three workers on two cores, since tests also wait: for servers, processes and time limits. One
+# file to a worker: a run of the whole graph is shared by the tests of its file.
 # Files start in the order of tests/conftest.py, the longest first.
 # A race with a real browser or server may be lost on a busy machine: a failed test runs once more,
 # and the summary lists it as RERUN.
-PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder --reruns 1 -r aR
+PYTEST_ARGS ?= -q -n 3 --dist loadfile --no-loadscope-reorder --reruns 1 -r aR
 # What makes committed figures and files, beside the product, and the funnel on the real corpora, of
-# which 17,131 texts are embedded (minutes; tests/decomposerl/claims counts their claims), and a Ray
-# cluster of two nodes, and the package scispacy in an environment of its own.
+# which 17,131 texts are embedded (minutes; tests/decomposerl/claims counts their claims), a Ray
+# cluster of two nodes, the package scispacy in an environment of its own, and the commands of the
+# how-to pages (those of README and tutorials run in `make test`).
 WORKSHOP_TESTS := $(addprefix tests/,studies sample perf \
-	$(addprefix project/test_,real_funnel.py ray.py scispacy.py))
+	$(addprefix project/test_,real_funnel.py ray.py scispacy.py page_commands.py))
 # Some seconds that notice most mistakes: structure, contracts, methods, the judge.
 FAST_TESTS := $(addprefix tests/project/test_,areas.py contracts.py) \
 	$(addprefix tests/decomposerl/,baselines judge)

@@ -19,8 +19,6 @@ settings.load_profile("house")
 
 LONGEST_FIRST = (
     "tests/project/test_first_pages.py",
-    "tests/project/test_page_commands.py",
-    "tests/project/test_ray.py",
     "tests/assets/test_training_studies.py",
     "tests/dagster_project/test_rehearsal.py",
     "tests/project/test_ui.py",
@@ -39,8 +37,6 @@ LONGEST_FIRST = (
     "tests/resources/training/test_worker.py",
     "tests/project/test_pipeline.py",
     "tests/dagster_project/test_rewards.py",
-    "tests/project/test_real_funnel.py",
-    "tests/sample/test_sample.py",
 )
 """Files of over ten seconds. One that starts last leaves the other workers idle."""
 
