@@ -28,10 +28,12 @@ PIP_ARGS ?=
 PYTEST_ARGS ?= -q -n 3 --dist loadfile --no-loadscope-reorder --reruns 1 -r aR
 # What makes committed figures and files, beside the product, and the funnel on the real corpora, of
 # which 17,131 texts are embedded (minutes; tests/decomposerl/claims counts their claims), a Ray
-# cluster of two nodes, the package scispacy in an environment of its own, and the commands of the
-# how-to pages (those of README and tutorials run in `make test`).
-WORKSHOP_TESTS := $(addprefix tests/,studies sample perf \
+# cluster of two nodes, the package scispacy in an environment of its own, the commands of the how-to
+# pages (those of README and tutorials run in `make test`), the rehearsal of a whole profile, and a
+# study that trains for real.
+WORKSHOP_TESTS := $(addprefix tests/,studies sample perf dagster_project/test_rehearsal.py \
 	$(addprefix project/test_,real_funnel.py ray.py scispacy.py page_commands.py))
+WORKSHOP_CASES := tests/assets/test_training_studies.py::test_the_miniature_trains_for_real
 # Some seconds that notice most mistakes: structure, contracts, methods, the judge.
 FAST_TESTS := $(addprefix tests/project/test_,areas.py contracts.py) \
 	$(addprefix tests/decomposerl/,baselines judge)
@@ -98,10 +100,10 @@ fast-ledger: $(STAMPS)/dev
 test: $(STAMPS)/dev .dagster_home/dagster.yaml
 	$(gates)
 	$(call step,tests)
-	$(pytest) tests $(addprefix --ignore=,$(WORKSHOP_TESTS))
+	$(pytest) tests $(addprefix --ignore=,$(WORKSHOP_TESTS)) --deselect=$(WORKSHOP_CASES)
 
 workshop-test: $(STAMPS)/dev .scispacy/stamp
-	$(pytest) $(WORKSHOP_TESTS)
+	$(pytest) $(WORKSHOP_TESTS) $(WORKSHOP_CASES)
 
 ledger: $(STAMPS)/dev
 	@$(HERMETIC) $(BIN)/python -m tests.support.ledger --check

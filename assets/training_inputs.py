@@ -20,7 +20,6 @@ from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
 
-_GROUPS = {THREE_WAY_POLICY: "three_way", SMALL_POLICY: "studies"}
 _BASES = {
     BASE_POLICY: "A Qwen2 of 0.4 million parameters, warm-started on the invented world, for two "
     "cores; its traces have planted flaws.",

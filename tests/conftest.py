@@ -20,7 +20,6 @@ settings.load_profile("house")
 LONGEST_FIRST = (
     "tests/project/test_first_pages.py",
     "tests/assets/test_training_studies.py",
-    "tests/dagster_project/test_rehearsal.py",
     "tests/project/test_ui.py",
     "tests/resources/training/test_resume.py",
     "tests/assets/test_evaluation_graph.py",

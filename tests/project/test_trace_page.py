@@ -217,7 +217,6 @@ def test_one_claim_shows_all_that_is_known(page: "Page"):
     page.locator(".card").first.wait_for()
     shown = page.locator("main").inner_text()
     for text in (
-        "Answers 2 and 4: another date, 1937 and 1938",
         "necessary: the verdict is lost without it (then: Not enough information)",
         "✕ yes, so the abstention misses it",
         "✕ single focus",
