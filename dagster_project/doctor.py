@@ -241,16 +241,15 @@ def _verifier_cost(
         local = engines.verifier == "minicheck_local"
         return EngineCost("verifier", "MiniCheck-Flan-T5-Large" if local else "lexical")
     overhead = figures.MINICHECK_PROMPT_TOKENS
-    published = figures.MINICHECK_DOCUMENTS_A_MINUTE.amount / 60
+    documents_a_second = figures.MINICHECK_DOCUMENTS_A_MINUTE.amount / 60
+    published = documents_a_second * (work.tokens("verifier") + overhead + 1.0)
     return EngineCost(
         "verifier",
         server.model,
         prompt_overhead=overhead,
         completion=1.0,
         price=server.price,
-        tokens_per_s=measured.amount
-        if measured
-        else published * (work.tokens("verifier") + overhead + 1.0),
+        tokens_per_s=measured.amount if measured else published,
     )
 
 

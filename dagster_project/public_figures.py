@@ -46,14 +46,13 @@ JUDGE_TOKENS_A_SECOND: Mapping[JudgeChoice, float] = MappingProxyType(
     {"profile": QWEN3_32B_TOKENS_A_SECOND.amount, "tiny": TINY_JUDGE_TOKENS_A_SECOND.amount}
 )
 """Of the paper's judges, by what a recipe calls them."""
-CARD_FILE = "gpu.json"
+CARD_FILE, CARD_PORTS = "gpu.json", ("verifier", "embedder", "tiny_judge")
 
 
 def card_rates(data: Path) -> Mapping[str, Figure]:
     """Tokens a second that ``python -m perf.gpu --out DATA/gpu.md`` measured, by port.
 
-    Ports are verifier, embedder and tiny_judge, and ``update`` of the policy; none without its
-    file, or where everything was small.
+    None without its file, or where everything was small.
 
     Raises:
         ConfigError: the file is not what the command writes.
@@ -64,7 +63,8 @@ def card_rates(data: Path) -> Mapping[str, Figure]:
     try:
         plain = json.loads(path.read_text("utf-8"))
         source = f"measured by perf.gpu on {plain['card'].partition(',')[0]}"
-        rates = {name: Figure(float(rate), source) for name, rate in plain["tokens_per_s"].items()}
+        speeds = plain["tokens_per_s"]
+        rates = {port: Figure(float(speeds[port]), source) for port in CARD_PORTS if port in speeds}
         return {} if plain["tiny"] else rates
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         again = f"write it again: python -m perf.gpu --out {path.with_suffix('.md')}"

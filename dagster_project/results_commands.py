@@ -107,23 +107,24 @@ def _lower_scores(board: "pl.DataFrame", file: Path) -> bool:
     try:
         least = _LEAST_SCORES.validate_python(tomllib.loads(file.read_text("utf-8")), strict=True)
         systems_named(list(least), board["system"].unique().to_list(), [])
-        sets = dict.fromkeys(name for scores in least.values() for name in scores)
-        test_sets_named(",".join(sets), board["benchmark"].unique().to_list())
+        for bounds in least.values():
+            test_sets_named(",".join(bounds), board["benchmark"].unique().to_list())
     except ValidationError as error:
         where, says = " ".join(map(str, error.errors()[0]["loc"])), error.errors()[0]["msg"]
         raise ConfigError(f"{file}: {where or 'content'}: {says}; {_AS_LEAST}") from error
     except (ConfigError, ValueError, RecursionError) as error:
         raise ConfigError(f"{file}: {error}") from error
-    scored = {row[:2]: row[2] for row in board.select("system", "benchmark", "score").iter_rows()}
+    whole = board.filter(status="scored").select("system", "benchmark", "score")
+    scored = {(system, name): score for system, name, score in whole.iter_rows()}
     lower = [
         [system, name, "–" if score is None else f"{score:.2f}", f"{bound:.2f}"]
         for system, bounds in least.items()
         for name, bound in bounds.items()
         if (score := scored.get((system, name))) is None or score < bound
     ]
+    head = ["System", "Test set", "Score", "Least"]
     if lower:
-        table = [["System", "Test set", "Score", "Least"], *lower]
-        print_failure(text_table(table, [False, False, True, True]))
+        print_failure(text_table([head, *lower], [False, False, True, True]))
     return bool(lower)
 
 

@@ -14,6 +14,7 @@ from studies.reference import (
     corpora_status,
     corpus_rows,
     files,
+    layouts,
     paper_page,
     python_page,
     study_rows,
@@ -39,6 +40,8 @@ ROWS = "corpora rows"
 """The page and the name of its table that ``corpus_rows.block`` gives."""
 STUDIES, STUDY_ROWS = FOLDER.parent / "how-to/studies.md", "study rows"
 """The same of ``study_rows.block``."""
+GPUS = FOLDER.parent / "how-to/gpus.md"
+"""The page of ``layouts.layout_table``."""
 
 
 def main() -> None:
@@ -48,6 +51,9 @@ def main() -> None:
         (FOLDER / name).write_text(text, "utf-8")
     write_between_markers(READINGS, ROWS, corpus_rows.block())
     write_between_markers(STUDIES, STUDY_ROWS, study_rows.block())
+    for layout in layouts.LAYOUTS:
+        name = f"layout {layout.name.replace('×', 'x')}"
+        write_between_markers(GPUS, name, layouts.layout_table(layout))
 
 
 if __name__ == "__main__":

@@ -22,10 +22,7 @@ COLUMNS = (*IN_DOMAIN, MEAN_IN, *OUT_OF_DOMAIN, MEAN_OUT)
 
 MEANS = {MEAN_IN: IN_DOMAIN, MEAN_OUT: OUT_OF_DOMAIN}
 """The uniform means, each with its test sets."""
-TABLE_TITLES = {
-    1: "Table 1: 7B models",
-    2: "Table 2: best baseline of each size",
-}
+TABLE_TITLES = {1: "Table 1: 7B models", 2: "Table 2: best baseline of each size"}
 _BASE = "Base policy, prompted"
 _CLASSIFIER = "Fine-tuned classifier"
 _DECOMPOSED = "Decomposition, prompted"

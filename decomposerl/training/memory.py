@@ -1,4 +1,4 @@
-"""The device memory of a training run, from the model's configuration; and the layouts of a run.
+"""The device memory of a training run, from the model's configuration.
 
 For decoders of the Qwen2 and Llama kind with a LoRA adapter in float32, as TRL 1.16, transformers
 5.17, peft 0.21 and torch 2.11 run them. No factor is fitted: each term is a tensor of these
@@ -10,7 +10,7 @@ hidden state, queries, keys and the MLP, n for the bytes of the base's numbers (
 - update: nH a layer (checkpoints) + n(5H + Q + I) (inputs of the adapter) + 2n(Q + K) + 3nI + 8H
   (saved of one layer) + 5nH + (n + 4)I (live in it), for one micro-batch.
 
-Sharding over devices is not counted; a vLLM engine on the same card is ``Server``.
+Sharding over devices is not counted.
 """
 
 from collections.abc import Mapping
@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from decomposerl.training.experiment import Experiment, Lora
-from decomposerl.training.experiments import PAPER_7B
 
 GIB = 2**30
 _BYTES = {"bfloat16": 2, "float32": 4}
 _FLOAT = 4
 _LORA_COPIES = 4  # the adapter in float32, its gradient, and two moments of AdamW
-_SCORE_COPIES = 3  # logits, their sorted copy and probabilities of the next token, in float32
+SCORE_BYTES = 12  # a word's logit, its sorted copy and its probability, in float32
 _UNUSABLE = 2 * GIB
-"""Free blocks of torch's CUDA allocator that fit no tensor, assumed. Its rules (segments of 20 MiB
-or whole 2 MiB, best fit, no block moved), played over all allocations of two steps, left 1.5 GiB
-at prompts of 1,024 tokens and 1.8 at 4,096; what CUDA itself takes is ``CONTEXT``.
+"""Free blocks of torch's CUDA allocator that fit no tensor, assumed. What CUDA itself takes is
+``CONTEXT``.
 """
+GRAPHS, CONTEXT = 1.5 * GIB, 0.6 * GIB
+"""Assumed: CUDA graphs and libraries of a vLLM engine; the CUDA context of a process."""
 _TILE = 4_096, 32_768  # tokens and words whose logits TRL has at once (``ChunkedLogProbFunction``)
 
 
@@ -126,18 +126,6 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
     )
 
 
-def weight_bytes(shape: ModelShape, *, fp8: bool = False) -> int:
-    """Bytes of the weights in bf16; with ``fp8`` all but the embeddings have one byte each."""
-    wide = shape.embeddings if fp8 else shape.parameters
-    return shape.parameters + wide
-
-
-def serving_bytes(shape: ModelShape, tokens: int, sequences: int) -> int:
-    """Bytes of a forward pass in bf16 over ``tokens`` that samples for ``sequences``."""
-    wide = 2 * shape.hidden + shape.queries + 2 * shape.keys + 2 * shape.intermediate
-    return tokens * wide * 2 + sequences * shape.vocabulary * _FLOAT * _SCORE_COPIES
-
-
 def estimate_memory(
     shape: ModelShape,
     experiment: Experiment,
@@ -170,7 +158,7 @@ def estimate_memory(
         * prompt
         * (_prefilling(shape, number, peft=peft_samples or processes > 1) + padded * prompt)
         + cached * prompt,
-        scores=rollouts * shape.vocabulary * _FLOAT * _SCORE_COPIES,
+        scores=rollouts * shape.vocabulary * SCORE_BYTES,
         update=update,
         unusable=_UNUSABLE * on_gpu,
     )
@@ -218,128 +206,3 @@ def _update_bytes(
     scored = grpo.per_device_batch * sampling.max_completion_tokens
     tile = min(scored, _TILE[0]) * min(shape.vocabulary, _TILE[1]) * number
     return max(layer, grpo.per_device_batch * length * kept + tile)
-
-
-QWEN25_7B = ModelShape(3_584, 28, 3_584, 512, 18_944, 152_064, tied=False, biases=True)
-QWEN3_32B = ModelShape(5_120, 64, 8_192, 1_024, 25_600, 151_936, tied=False, biases=False)
-EMBEDDING_8B = ModelShape(4_096, 36, 4_096, 1_024, 12_288, 151_665, tied=True, biases=False)
-GRAPHS, CONTEXT = 1.5 * GIB, 0.6 * GIB
-"""Assumed: CUDA graphs and libraries of a vLLM engine; the CUDA context of a process."""
-_COLOCATED_TOKENS, _SERVED_TOKENS, _SERVED_SEQUENCES = 4_096, 8_192, 1_024
-"""Tokens a forward pass: TRL's for vLLM beside the trainer, vLLM's on such cards; its sequences."""
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A vLLM engine that takes ``share`` of each of its cards.
-
-    ``length`` is its longest request in tokens, ``sequences`` are those of a forward pass (0: it
-    samples none). ``beside``: in the trainer, asleep during an update.
-    """
-
-    name: str
-    model: str
-    shape: ModelShape
-    length: int
-    sequences: int
-    cards: tuple[int, ...]
-    share: float
-    beside: bool = False
-
-    @property
-    def weights(self) -> float:
-        """Bytes of the weights on each card."""
-        return weight_bytes(self.shape, fp8=self.model.endswith("FP8")) / len(self.cards)
-
-    @property
-    def working(self) -> float:
-        """Bytes of activations, CUDA graphs and libraries on each card."""
-        tokens = _COLOCATED_TOKENS if self.beside else _SERVED_TOKENS
-        return serving_bytes(self.shape, tokens, self.sequences) + GRAPHS
-
-    def cache(self, gib: int) -> float:
-        """Bytes that are left for keys and values on each card of ``gib``."""
-        return self.share * gib * GIB - self.weights - self.working
-
-    def cached_tokens(self, gib: int) -> int:
-        """Tokens that the cache holds."""
-        per_token = 4 * self.shape.keys * self.shape.layers  # key and value, two bytes each
-        return int(self.cache(gib) * len(self.cards) / per_token)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The processes of a ``paper_7b`` run on ``number`` cards; the trainer is on card 0.
-
-    ``gib`` is the memory that CUDA reports of a card, rounded down.
-    """
-
-    name: str
-    gib: int
-    number: int
-    servers: tuple[Server, Server, Server]
-
-    def used(self, card: int, *, updating: bool) -> float:
-        """Bytes of all processes on a card, while the trainer updates or while it waits."""
-        here = [server for server in self.servers if card in server.cards]
-        asleep = [server for server in here if server.beside and updating]
-        shares = sum(server.share * self.gib * GIB for server in here if server not in asleep)
-        processes = sum(1 for server in here if not server.beside) + (card == 0)
-        memory = estimate_memory(QWEN25_7B, PAPER_7B)
-        trainer = memory.updating if updating else memory.waiting
-        return shares + GRAPHS * len(asleep) + CONTEXT * processes + trainer * (card == 0)
-
-
-def _judge(share: float, *cards: int, form: str = "") -> Server:
-    return Server("judge", f"Qwen/Qwen3-32B{form}", QWEN3_32B, 32_768, 64, cards, share)
-
-
-def _embedder(share: float, card: int) -> Server:
-    return Server("embedder", "Qwen/Qwen3-Embedding-8B", EMBEDDING_8B, 8_192, 0, (card,), share)
-
-
-def _sampler(share: float, card: int) -> Server:
-    limits, beside = PAPER_7B.sampling, card == 0
-    length = limits.max_prompt_tokens + limits.max_completion_tokens
-    at_once = PAPER_7B.grpo.global_batch if beside else _SERVED_SEQUENCES
-    return Server("sampler", PAPER_7B.model, QWEN25_7B, length, at_once, (card,), share, beside)
-
-
-LAYOUTS = (
-    Layout("2×H100", 79, 2, (_judge(0.66, 1, form="-FP8"), _embedder(0.27, 1), _sampler(0.3, 0))),
-    Layout("1×H200", 139, 1, (_judge(0.33, 0, form="-FP8"), _embedder(0.13, 0), _sampler(0.3, 0))),
-    Layout("4×H100", 79, 4, (_judge(0.9, 2, 3), _embedder(0.3, 1), _sampler(0.6, 1))),
-)
-_HEADER = """\
-| Process | Card | Weights | Working | KV cache (tokens) |
-| --- | --- | ---: | ---: | ---: |
-"""
-
-
-def layout_table(layout: Layout) -> str:
-    """One row a process, in GiB, as Markdown; below it the sum of each card.
-
-    It stands in ``docs/how-to/gpus.md`` beside the commands.
-    """
-    memory = estimate_memory(QWEN25_7B, PAPER_7B)
-    update = memory.updating - memory.weights
-    rows = [("trainer", "0", _gib(memory.weights), _gib(update), "")]
-    for server in layout.servers:
-        place = f"{server.name} in the trainer" if server.beside else server.name
-        tokens = server.cached_tokens(layout.gib) // 1000
-        cache = f"{_gib(server.cache(layout.gib))} ({tokens} k)"
-        cards = ", ".join(map(str, server.cards))
-        rows.append((place, cards, _gib(server.weights), _gib(server.working), cache))
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    used = ", ".join(
-        f"{_gib(layout.used(card, updating=False))}{asleep} (card {card})"
-        for card in range(layout.number)
-        for update in [_gib(layout.used(card, updating=True))]
-        for asleep in [f"/{update}" * (card == 0)]
-    )
-    context = f"contexts of {_gib(CONTEXT)} for each process included"
-    return f"{_HEADER}{table}\n\nUsed of {layout.gib} GiB, {context}: {used}."
-
-
-def _gib(size: float) -> str:
-    return f"{size / GIB:.1f}"

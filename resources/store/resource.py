@@ -50,7 +50,7 @@ class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
 class MappedResource(StoredResource):
     """One whose engine may run in this process, in several, or on a cluster."""
 
-    mapper: MapperChoice = Field(default=MapperChoice(), description="where its batches run")
+    mapper: MapperChoice = Field(default=MapperChoice(), description="where local batches run")
 
     def open_mapper(self) -> OpenMapper:
         """What runs the batches; its workers end with ``close``."""

@@ -23,7 +23,13 @@ from decomposerl.training.estimate import (
     disk_bytes,
     estimate_run,
 )
-from decomposerl.training.memory import MemoryEstimate, ModelShape, estimate_memory, shape_of
+from decomposerl.training.memory import (
+    GRAPHS,
+    MemoryEstimate,
+    ModelShape,
+    estimate_memory,
+    shape_of,
+)
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
 from resources.preflight.probes import available_memory, disk
 from resources.preflight.workload import claim_facts
@@ -204,7 +210,7 @@ def _room(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[Readiness
     if run.generation.engine == "vllm_colocate":
         share = round(run.generation.memory_share * whole)
         if run.generation.sleep_mode and memory is not None:
-            needed = max(needed, memory.waiting + share)
+            needed = max(round(needed + GRAPHS), memory.waiting + share)  # asleep, it keeps graphs
         else:
             free, fix = free - share, f"{fix}, or set sleep_mode: true"
     yield _enough("GPU", run.device, free, needed, fix)

@@ -117,6 +117,7 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile("engine_results/", "what engines answered: delete it, and they are asked again"),
         DataFile("prediction_shards/", "replies and verdicts of unfinished evaluations"),
         DataFile("models.lock.toml", "the commit of each model from the hub"),
+        DataFile("gpu.json", "what `python -m perf.gpu --out` measured; `doctor` uses its rates"),
         DataFile("demo.json", "which parts of `make demo` are finished"),
         DataFile("sample/", "the native files of the bundled sample"),
         DataFile("logs/<run>.log", "Dagster's lines of a run that a command started"),

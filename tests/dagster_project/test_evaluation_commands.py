@@ -209,6 +209,11 @@ def test_scores_below_their_least_end_the_command_with_1(data: Path):
     file.write_text(f"[{TINY}]\nhover = 50.0\n")
     shown = output(data, "leaderboard", "--fail-below", str(file), code=1)
     assert [TINY, "hover", "–", "50.00"] == shown.splitlines()[-1].split()
+    short = board(runs=RunCoverage(limited={(TINY, "fever")}))
+    write_parquet(short, data / "leaderboard.parquet")
+    file.write_text(f"[{TINY}]\nfever = 50.0\n")
+    shown = output(data, "leaderboard", "--fail-below", str(file), code=1)
+    assert [TINY, "fever", "–", "50.00"] == shown.splitlines()[-1].split()
 
 
 @pytest.mark.parametrize(

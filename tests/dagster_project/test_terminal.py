@@ -446,9 +446,8 @@ def prepared(command: str, folder: Path) -> list[str]:
             return world.claims["claim_id"].to_list()[: len(FATES)]
         write_parquet(pl.read_parquet(table).with_columns(reason=pl.lit(f"odd{EVIL}")), table)
         build_catalogue(world.data)
-    if command in {"leaderboard", "accept"}:
-        home = folder if command == "leaderboard" else folder / PLACES["{name}"]
-        home.mkdir(exist_ok=True)
+    if command == "leaderboard":
+        home = folder
         row = score("simple-qwen2.5-7b-faithful", "fever", 71.0, engine=f"qwen{EVIL}")
         board = leaderboard(scores((row,)), SYSTEMS, ["fever"], RunCoverage())
         write_parquet(board, home / "leaderboard.parquet")

@@ -11,7 +11,7 @@ import pytest
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
-from decomposerl.training.memory import GIB, LAYOUTS
+from decomposerl.training.memory import GIB
 from documents import joined
 from evaluation_graph import write_tests
 from metrics_parts import write
@@ -32,6 +32,7 @@ from resources.store.parquet import write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 from stand_in_server import adapter
+from studies.reference.layouts import LAYOUTS
 
 REASON = re.compile(r"^ *Not run by a test: \w.{9}", re.MULTILINE)
 SHELL = re.compile(r"^ *```(?:sh|bash|console)$", re.MULTILINE)

@@ -36,7 +36,7 @@ from decomposerl.training.estimate import (
 )
 from decomposerl.training.experiment import Experiment, Grpo, steps_of
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
-from decomposerl.training.memory import LAYOUTS, estimate_memory, layout_table, shape_of
+from decomposerl.training.memory import estimate_memory, shape_of
 from decomposerl.training.studies import STUDIES, Study
 from fakes import MemoryArrays
 from ledger import digest
@@ -44,6 +44,7 @@ from ledger_inputs import INPUTS, call
 from metrics_parts import write
 from perf.grpo_case import QWEN_7B
 from resources.mapper.in_process import InProcessMapper
+from studies.reference.layouts import LAYOUTS, layout_table
 
 
 def texts_of(rows: int, seed: int) -> list[str]:

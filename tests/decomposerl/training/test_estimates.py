@@ -32,19 +32,7 @@ from decomposerl.training.estimate import (
 )
 from decomposerl.training.experiment import Experiment, HeldOut, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B, experiment
-from decomposerl.training.memory import (
-    EMBEDDING_8B,
-    GIB,
-    LAYOUTS,
-    QWEN3_32B,
-    QWEN25_7B,
-    Layout,
-    ModelShape,
-    estimate_memory,
-    layout_table,
-    shape_of,
-    weight_bytes,
-)
+from decomposerl.training.memory import GIB, ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import BY_SOURCE, LENGTHS, token_report
 from documents import joined
 from ledger_inputs import INPUTS
@@ -53,6 +41,15 @@ from project import ROOT
 from resources.training.sampler import lean_adapter
 from resources.training.settings import lora_arguments
 from strategies import LAW
+from studies.reference.layouts import (
+    EMBEDDING_8B,
+    LAYOUTS,
+    QWEN3_32B,
+    QWEN25_7B,
+    Layout,
+    layout_table,
+    weight_bytes,
+)
 
 QWEN_7B = grpo_case.QWEN_7B | {"model_type": "qwen2"}
 QWEN_3B = QWEN_7B | INPUTS["numbers"]["3b"]

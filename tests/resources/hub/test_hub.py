@@ -36,7 +36,6 @@ from decomposerl.evaluation.systems import CHAT_MODELS, system_named, systems
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import EXPERIMENTS, experiment
-from decomposerl.training.memory import LAYOUTS
 from documents import joined
 from project import PYTHONPATH, ROOT
 from resources.chat.settings import ChatSettings
@@ -56,6 +55,7 @@ from resources.training.run_store import RunFolder, begin_attempt, recorded_in_c
 from resources.verifier.minicheck_local import MODELS
 from resources.verifier.resource import VerifierResource
 from resources.vllm.shared import SharedServer
+from studies.reference.layouts import LAYOUTS
 from training_graph import claims
 
 LOCATION = HubLocation("org/toy", (("data/a.jsonl", "toy/a.jsonl"), ("b.csv", "toy/b.csv")))

@@ -26,7 +26,6 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, HeldOut, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B, experiment
-from decomposerl.training.memory import LAYOUTS
 from documents import joined
 from file_server import Fault, FileServer
 from project import ROOT
@@ -38,6 +37,7 @@ from resources.training.engine_checks import DryRunFacts, memory_setting_checks
 from resources.training.preflight import dry_run
 from resources.training.process import Generation, GenerationEngine, TrainingRun
 from strategies import example_row, frame_of
+from studies.reference.layouts import LAYOUTS
 from tiny_models import tiny_chat
 from training_parts import held_out_file
 
