@@ -37,7 +37,7 @@ class RandomClaimsConfig(dg.Config):
 
 def base_policy_asset(base: str) -> dg.AssetsDefinition:
     """The asset of one of ``TINY_BASES``."""
-    group = "studies" if base == SMALL_POLICY else "training"
+    group = "studies" if base in {SMALL_POLICY, THREE_WAY_POLICY} else "training"
 
     @dg.asset(
         name=base,

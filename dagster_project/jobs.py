@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY, THREE_WAY_POLICY
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY
 
 _SELECT = dg.AssetSelection
 _SELECTIONS = {
@@ -22,7 +22,7 @@ _SELECTIONS = {
         "Only the test sets; the funnel reads them too.",
     ),
     "training_inputs": (
-        _SELECT.assets(BASE_POLICY, CLEAN_POLICY, THREE_WAY_POLICY, "training_claims_random"),
+        _SELECT.assets(BASE_POLICY, CLEAN_POLICY, "training_claims_random"),
         "What training needs besides the funnel: tiny base policies and randomly drawn claims.",
     ),
     "train": (

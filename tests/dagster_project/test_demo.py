@@ -21,7 +21,7 @@ from dagster_project.terminal import Terminal
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.schemas import PREDICTIONS
 from decomposerl.training.curves import MEASURE_NAMES
-from decomposerl.training.experiment import SMALL_POLICY, TINY_BASES
+from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY
 from decomposerl.training.experiments import experiment
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
@@ -79,7 +79,7 @@ def test_the_jobs_make_every_asset():
     again = {name: made.pop(name) for name in ("test_sets", "catalogue")}
     assert every == set().union(*made.values())
     assert len(every) == sum(map(len, made.values()))
-    assert {*TINY_BASES} - {SMALL_POLICY} | {"training_claims_random"} == made["training_inputs"]
+    assert {BASE_POLICY, CLEAN_POLICY, "training_claims_random"} == made["training_inputs"]
     assert {"policy"} == made["train"]
     assert {"leaderboard", "comparison"} == made["rank"]
     assert {"report"} == made["write_report"]
