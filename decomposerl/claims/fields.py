@@ -216,7 +216,7 @@ class CountedFiles:
     forms: Sequence[Form] = ()
     _columns: tuple[str, ...] = ()
     _known: bool = False
-    _rows: set[int] = field(default_factory=set)
+    handed_out: set[int] = field(default_factory=set)
     _unfinished: int = 0
 
     def exists(self, path: str) -> bool:
@@ -234,7 +234,7 @@ class CountedFiles:
             return
         self._unfinished += 1
         for record in self.files.records(file):
-            self._rows.add(record.row)
+            self.handed_out.add(record.row)
             if isinstance(record, Record) and not self._known:
                 self._columns = self._columns or tuple(record.fields)
                 self._known = any(form.columns <= record.fields.keys() for form in self.forms)
@@ -251,23 +251,17 @@ class CountedFiles:
 
     def lost(self, rows: AbstractSet[int]) -> str | None:
         """What is missing where a reader gave outcomes for ``rows``."""
-        lost = sorted(self._rows - rows)
+        lost = sorted(self.handed_out - rows)
         if lost:
             first = ", ".join(map(str, lost[:5]))
             return f"{len(lost)} rows gave neither a claim nor a reject, first rows: {first}"
         return "the reader stopped before the end of the file" if self._unfinished else None
 
-    def leave_out(self, row: Record | Draft) -> None:
-        """Note that a row has no outcome of its own: another's, or it is not of the file."""
-        if row.file == self.path:
-            self._rows.discard(row.row)
-
 
 def leave_out(files: CorpusFiles, rows: Iterable[Record | Draft]) -> None:
-    """``CountedFiles.leave_out`` each of the rows, where rows are counted."""
+    """Note that rows have no outcome of their own: another's, or they are not of the file."""
     if isinstance(files, CountedFiles):
-        for row in rows:
-            files.leave_out(row)
+        files.handed_out -= {row.row for row in rows if row.file == files.path}
 
 
 def non_blank(passages: Sequence[str], field: str) -> tuple[str, ...]:
@@ -290,7 +284,10 @@ def read_each(
 
     def drafts(row: NativeRow) -> Sequence[Draft]:
         made = draft(row)
-        return () if made is None else (made,)
+        if made is None:
+            leave_out(files, (row.record,))
+            return ()
+        return (made,)
 
     return read_many(files, file, drafts)
 
@@ -300,14 +297,12 @@ def read_many(
     file: NativeFile,
     drafts: Callable[[NativeRow], Sequence[Draft | Reject]],
 ) -> Iterator[Draft | Reject]:
-    """Drafts and rejects of each row in file order; a row without any is not of the file."""
+    """Any number of drafts and rejects per row, in file order; a ``FieldError`` is one reject."""
     for record in files.records(file):
         if isinstance(record, Reject):
             yield record
-            continue
-        outcomes = guarded(NativeRow(record.fields, record, file), drafts)
-        leave_out(files, () if outcomes else (record,))
-        yield from outcomes
+        else:
+            yield from guarded(NativeRow(record.fields, record, file), drafts)
 
 
 def guarded(
