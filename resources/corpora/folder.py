@@ -12,6 +12,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,10 @@ def _records(file: NativeFile, path: Path) -> Iterator[Record | Reject]:
     if file.format == "jsonl":
         return jsonl_records(file.path, _lines(path))
     if file.format in {"csv", "tsv"}:
-        return delimited_records(file.path, _lines(path), "," if file.format == "csv" else "\t")
+        lines = _lines(path)
+        header = next(lines, b"")
+        delimiter = chr(max(b",;|\t", key=header.count)) if file.format == "csv" else "\t"
+        return delimited_records(file.path, chain([header], lines), delimiter)
     read = array_records if file.format == "json_array" else object_records
     return read(file.path, _content(path))
 

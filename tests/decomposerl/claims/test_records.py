@@ -412,6 +412,13 @@ def test_carriage_returns_alone_and_repeated_columns_are_unreadable(tmp_path: Pa
             load(tmp_path, "a.csv", "csv", config=LoadSettings())
 
 
+@pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
+def test_a_csv_file_is_separated_as_its_header_is(tmp_path: Path, mark: str):
+    """Spreadsheets write semicolons where the comma is a decimal sign."""
+    (tmp_path / "a.csv").write_text(f"claim{mark}label\nOne.{mark}yes\n")
+    assert ["One."] == load(tmp_path, "a.csv", "csv").claims["claim"].to_list()
+
+
 def test_hops_beyond_64_bits_cost_their_row(tmp_path: Path):
     """The table of claims holds 64-bit integers; the extremes themselves are sound."""
     numbers = [2, 10**25, 2**63 - 1, -(2**63), -(2**63) - 1, 2**63]
