@@ -5,7 +5,8 @@ Each reads the corpus's native files. A source gives the ``CLAIMS`` table, a ben
 to ``drops/<asset key>``, rejected rows to ``rejects/<source>`` or ``rejects/benchmark/<name>``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -31,73 +32,59 @@ def source_assets(
     sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> list[dg.AssetsDefinition]:
     """One asset per source, in order; ``benchmarks`` are the test sets it may share files with."""
-    return [_source_asset(source, benchmark_of(source, benchmarks)) for source in sources]
+    return [
+        _corpus_asset(one, partial(load_source, one, benchmark_of(one, benchmarks)))
+        for one in sources
+    ]
 
 
 def benchmark_assets(
     benchmarks: Sequence[Benchmark], sources: Sequence[Source]
 ) -> list[dg.AssetsDefinition]:
     """One asset per benchmark, in order; ``sources`` are the corpora it may share files with."""
-    return [_benchmark_asset(benchmark, source_of(benchmark, sources)) for benchmark in benchmarks]
+    return [
+        _corpus_asset(one, partial(_load_benchmark, one, source_of(one, sources)))
+        for one in benchmarks
+    ]
 
 
-def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefinition:
-    return _corpus_asset(
-        source,
-        lambda files, settings, sink: load_source(source, benchmark, files, settings, sink),
-        key=["claims", source.name],
-        group="sources",
-        description=f"Claims of {source.title} ({source.domain}), read from its native files. "
-        f"{_obtained(source)}".rstrip(),
-        metadata={
-            "used for training": source.training_off or "yes",
-            "rows in the paper's table": source.paper_raw or 0,
-        },
-        tags={"domain": _tag(source.domain)},
-    )
-
-
-def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDefinition:
-    domain = "in-domain" if benchmark.in_domain else "out-of-domain"
-
-    def load(files: CorpusFiles, settings: LoadSettings, sink: Sink) -> LoadedClaims:
-        loaded = load_benchmark(benchmark, source, files, settings)
-        sink(loaded.claims)
-        return loaded
-
-    return _corpus_asset(
-        benchmark,
-        load,
-        key=["benchmark", benchmark.name],
-        group="benchmarks",
-        description=f"Test claims of {benchmark.title} ({benchmark.domain}, {domain}). "
-        f"{_obtained(benchmark)}".rstrip(),
-        metadata={"notes": "; ".join(benchmark.notes) or "none"},
-        tags={},
-    )
+def _load_benchmark(
+    benchmark: Benchmark,
+    source: Source | None,
+    files: CorpusFiles,
+    settings: LoadSettings,
+    sink: Sink,
+) -> LoadedClaims:
+    loaded = load_benchmark(benchmark, source, files, settings)
+    sink(loaded.claims)
+    return loaded
 
 
 def _corpus_asset(
-    corpus: Source | Benchmark,
-    load: Callable[[CorpusFiles, LoadSettings, Sink], LoadedClaims],
-    *,
-    key: Sequence[str],
-    group: str,
-    description: str,
-    metadata: Mapping[str, Any],
-    tags: Mapping[str, str],
+    corpus: Source | Benchmark, load: Callable[[CorpusFiles, LoadSettings, Sink], LoadedClaims]
 ) -> dg.AssetsDefinition:
     terms = {"terms of use": corpus.terms, "license": corpus.license}
-    homepage = {"homepage": dg.MetadataValue.url(corpus.homepage)}
     beside = _against_paper(corpus)
+    homepage = {"homepage": dg.MetadataValue.url(corpus.homepage)}
+    metadata: dict[str, Any] = {**terms, **homepage, **beside}
+    if isinstance(corpus, Source):
+        key, group, tags = ["claims", corpus.name], "sources", {"domain": _tag(corpus.domain)}
+        what = f"Claims of {corpus.title} ({corpus.domain}), read from its native files."
+        metadata["used for training"] = corpus.training_off or "yes"
+        metadata["rows in the paper's table"] = corpus.paper_raw or 0
+    else:
+        key, group, tags = ["benchmark", corpus.name], "benchmarks", {}
+        domain = "in-domain" if corpus.in_domain else "out-of-domain"
+        what = f"Test claims of {corpus.title} ({corpus.domain}, {domain})."
+        metadata["notes"] = "; ".join(corpus.notes) or "none"
 
     @dg.asset(
         key=key,
         group_name=group,
         config_schema={},
         kinds={"parquet"},
-        description=description,
-        metadata={**terms, **homepage, **beside, **metadata},
+        description=f"{what} {_obtained(corpus)}".rstrip(),
+        metadata=metadata,
         tags=tags,
     )
     @locked_asset

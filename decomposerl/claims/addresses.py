@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from decomposerl.claims.benchmarks import coverbench
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.downloads import Access, Download, git_files
-from decomposerl.claims.forms import repository_page
-from decomposerl.claims.source import Benchmark, Source
+from decomposerl.claims.source import Benchmark, Source, repository_page
 from decomposerl.claims.sources import llm_aggrefact
 
 _GITHUB = "https://github.com"
@@ -244,8 +243,7 @@ _ACCESSES = (
         name="claimdecomp",
         how="direct",
         downloads=tuple(map(_claimdecomp, ("train", "dev", "test"))),
-        step="the files have claims and labels, not the articles: for evidence ask the authors "
-        "for the full data set (their README) and replace the files in the folder claimdecomp",
+        step="no articles, so no evidence: ask the authors for the full data set (their README)",
     ),
     Access(
         name="pubmedclaim",

@@ -7,7 +7,7 @@ dropped row is sound and merely unwanted.
 from dataclasses import dataclass
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject, RejectReason, Side, claim_id
-from decomposerl.claims.records import excerpt
+from decomposerl.claims.records import broken_field, excerpt
 
 _INT64 = range(-(2**63), 2**63)
 MAX_BYTES = {"id": 1_000, "claim": 16_000, "label": 1_000, "document": 4_000, "subset": 1_000}
@@ -90,23 +90,11 @@ def _text_fault(draft: Draft, evidence: str, max_bytes: int) -> Fault | None:
         return "claim", "empty_claim", ""
     if draft.passages and not evidence:
         return "evidence", "empty_evidence", ""
-    broken = _broken_text(draft, evidence)
+    texts = {"evidence": evidence, "document": "".join(draft.documents)}
+    broken = broken_field(dict(_fields(draft)) | texts)
     if broken is not None:
         return broken, "broken_encoding", "lone surrogate"
     size = len(evidence.encode("utf-8"))
     if size > max_bytes:
         return "evidence", "evidence_too_large", f"{size} bytes, at most {max_bytes}"
-    return None
-
-
-def _broken_text(draft: Draft, evidence: str) -> str | None:
-    """The first field that UTF-8 cannot hold; None if all can."""
-    joined = (("evidence", evidence), ("document", "".join(draft.documents)))
-    for name, text in (*_fields(draft), *joined):
-        if text.isascii():
-            continue
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            return name
     return None

@@ -8,14 +8,17 @@ from typing import Literal
 from decomposerl.schemas import Verdict
 
 EvidenceKind = Literal["text", "table"]
+NoEvidence = Literal[
+    "evidence_unavailable",  # its text is not on this machine
+    "evidence_not_found",  # the corpus says that its authors' search found none
+]
 LabelRule = Literal["drop_middle", "middle_is_refuted", "keep_middle"]
 Side = Literal["Supported", "Refuted", "middle", "no_verdict"]
 
 RejectReason = Literal[
     "malformed_line",  # not JSON, wrong number of cells, unclosed quote, value out of range
     "broken_encoding",  # not UTF-8
-    "truncated_file",  # a compressed or structured file ends in the middle
-    "unreadable_file",  # row 0: nothing of the file could be read; else this row's block
+    "unreadable_file",  # row 0: the file could not be read, or not to its end
     "missing_field",  # absent, null or of the wrong type
     "empty_claim",
     "empty_evidence",  # the field is there and holds no text
@@ -58,9 +61,9 @@ class Reject:
 class Draft:
     """One claim as its corpus states it, before label rule, id and hold-out.
 
-    ``passages`` is empty where the evidence text is not on this machine (for example, a
-    Wikipedia database is absent): such rows are dropped as ``evidence_unavailable``, no fault
-    of the file. ``native_label`` is None in unlabelled claim lists. ``documents`` names every
+    ``passages`` is empty where there is no evidence text (for example, a Wikipedia database is
+    absent): such rows are dropped for the reason ``no_evidence``, no fault of the file.
+    ``native_label`` is None in unlabelled claim lists. ``documents`` names every
     document behind the evidence; rows that share one are never on both sides of a hold-out
     split. ``left_out`` is the reason why the chosen reading of the corpus drops the row.
     """
@@ -77,6 +80,7 @@ class Draft:
     subset: str | None = None
     num_hops: int | None = None
     left_out: str | None = None
+    no_evidence: NoEvidence = "evidence_unavailable"
 
 
 def claim_id(source: str, native_id: str, claim: str, evidence: str) -> str:

@@ -81,11 +81,6 @@ class ClaimCollector:
         rejected = sum(reject.row > 0 for reject in self._rejects)
         return self._handed_on + len(self._claims) + len(self._drops) + rejected
 
-    @property
-    def truncated(self) -> bool:
-        """Whether a file ended in the middle, so that an unknown number of rows is lost."""
-        return any(reject.reason == "truncated_file" for reject in self._rejects)
-
     def open_file(self, file: NativeFile) -> None:
         """Begin a native file: ids must be unique within it."""
         self._file += 1

@@ -99,8 +99,9 @@ class Access:
 
     @property
     def obtained(self) -> str:
-        """``direct``, ``hub``, ``hub, gated`` or ``manual``."""
-        return f"{self.how}, gated" if self.gated else self.how
+        """``direct``, ``direct, in part``, ``hub``, ``hub, gated`` or ``manual``."""
+        part = ", in part" * bool(self.downloads and self.step)
+        return f"{self.how}, gated{part}" if self.gated else f"{self.how}{part}"
 
     @property
     def sources(self) -> tuple[str, ...]:

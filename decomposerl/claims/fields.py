@@ -1,25 +1,27 @@
-"""Typed access to the fields of one native row, and the loop that turns faults into rejects.
+"""Typed access to the fields of one native row, and the loops that turn rows into drafts.
 
 An adapter gets a ``NativeRow`` for each record and returns its draft. Every accessor takes a
 dotted path such as ``table.rows``; a value that is absent, null or of the wrong type raises
 ``FieldError``, which the loop turns into a ``Reject`` with file, row, field and reason, so that
 one bad row never costs its neighbours. A damaged page and any error that an adapter did not
-foresee become rejects in the same way.
+foresee become rejects in the same way. ``CountedFiles`` finds the rows that an adapter lost.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject, RejectReason
-from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.passages import table_passages
 from decomposerl.claims.records import excerpt
-from decomposerl.claims.source import CorpusFiles, DamagedPage, NativeFile, Reader
+from decomposerl.claims.source import CorpusFiles, DamagedPage, Form, NativeFile, Pages, Reader
 from decomposerl.errors import DecomposeRLError
+from decomposerl.printable import printable
 
 MAX_INTEGER_BITS = 1_000
 """A longer number is no id, label or count, and Python refuses to print far longer ones."""
+_MOST_CHARS = 300
 Item = TypeVar("Item")
 
 
@@ -202,6 +204,66 @@ class NativeRow(JsonObject):
         )
 
 
+@dataclass(slots=True)
+class CountedFiles:
+    """Corpus files that note which rows of one claim file, ``path``, were handed out.
+
+    A row is accounted for by an outcome with its number, or by ``leave_out``.
+    """
+
+    files: CorpusFiles
+    path: str
+    forms: Sequence[Form] = ()
+    _columns: tuple[str, ...] = ()
+    _known: bool = False
+    handed_out: set[int] = field(default_factory=set)
+    _unfinished: int = 0
+
+    def exists(self, path: str) -> bool:
+        """As ``CorpusFiles``."""
+        return self.files.exists(path)
+
+    def pages(self, path: str) -> Pages | None:
+        """As ``CorpusFiles``."""
+        return self.files.pages(path)
+
+    def records(self, file: NativeFile) -> Iterator[Record | Reject]:
+        """As ``CorpusFiles``; rows of ``path`` are counted."""
+        if file.path != self.path:
+            yield from self.files.records(file)
+            return
+        self._unfinished += 1
+        for record in self.files.records(file):
+            self.handed_out.add(record.row)
+            if isinstance(record, Record) and not self._known:
+                self._columns = self._columns or tuple(record.fields)
+                self._known = any(form.columns <= record.fields.keys() for form in self.forms)
+            yield record
+        self._unfinished -= 1
+
+    def unknown_form(self) -> str | None:
+        """What is wrong where rows were read and none has the columns of a known form."""
+        if self._known or not self._columns or not self.forms:
+            return None
+        columns = printable(", ".join(map(str, self._columns))[:_MOST_CHARS], keep="")
+        known = "; ".join(map(str, self.forms))
+        return f"no row has the columns of a known form; it has {columns}; known are {known}"
+
+    def lost(self, rows: AbstractSet[int]) -> str | None:
+        """What is missing where a reader gave outcomes for ``rows``."""
+        lost = sorted(self.handed_out - rows)
+        if lost:
+            first = ", ".join(map(str, lost[:5]))
+            return f"{len(lost)} rows gave neither a claim nor a reject, first rows: {first}"
+        return "the reader stopped before the end of the file" if self._unfinished else None
+
+
+def leave_out(files: CorpusFiles, rows: Iterable[Record | Draft]) -> None:
+    """Note that rows have no outcome of their own: another's, or they are not of the file."""
+    if isinstance(files, CountedFiles):
+        files.handed_out -= {row.row for row in rows if row.file == files.path}
+
+
 def non_blank(passages: Sequence[str], field: str) -> tuple[str, ...]:
     """The passages that hold text; an error where a file has the field and none does."""
     kept = tuple(passage for passage in passages if passage.strip())
@@ -222,11 +284,10 @@ def read_each(
 
     def drafts(row: NativeRow) -> Sequence[Draft]:
         made = draft(row)
-        if made is not None:
-            return (made,)
-        if isinstance(files, CountedFiles):
-            files.leave_out(row.record)
-        return ()
+        if made is None:
+            leave_out(files, (row.record,))
+            return ()
+        return (made,)
 
     return read_many(files, file, drafts)
 
@@ -240,11 +301,8 @@ def read_many(
     for record in files.records(file):
         if isinstance(record, Reject):
             yield record
-            continue
-        outcomes = guarded(NativeRow(record.fields, record, file), drafts)
-        if isinstance(files, CountedFiles):
-            files.made(record, outcomes)
-        yield from outcomes
+        else:
+            yield from guarded(NativeRow(record.fields, record, file), drafts)
 
 
 def guarded(

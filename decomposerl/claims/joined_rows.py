@@ -1,19 +1,13 @@
-"""Several rows of a file to one claim: evidence lines, or a form with one row an annotation.
-
-The whole file is held while its rows are joined. A group counts once, as a claim or as one reject
-at its first row: the share of rejects would else grow with the length of groups.
-"""
+"""Several rows of a file to one claim: evidence lines, or a form with one row an annotation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.counted_files import CountedFiles
-from decomposerl.claims.fields import FieldError, Item, NativeRow, guarded
-from decomposerl.claims.forms import Form
+from decomposerl.claims.fields import CountedFiles, FieldError, Item, NativeRow, guarded, leave_out
 from decomposerl.claims.records import excerpt
-from decomposerl.claims.source import CorpusFiles, NativeFile
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile
 
 Join = Callable[[Sequence[NativeRow]], Sequence[Draft | Reject]]
 
@@ -24,7 +18,9 @@ def read_joined(
     """The drafts of each group of rows with one ``key``, in order of first appearance.
 
     ``join`` gets the rows of a group in file order; it may raise ``FieldError``. Rows that
-    cannot be read or have no key are rejects and come first.
+    cannot be read or have no key are rejects and come first. The whole file is held. A group
+    counts once, as a claim or as one reject at its first row: the share of rejects would else
+    grow with the length of groups.
     """
     groups: dict[str, list[NativeRow]] = {}
     for record in files.records(file):
@@ -41,10 +37,7 @@ def read_joined(
 
 def _outcomes(files: CorpusFiles, rows: Sequence[NativeRow], join: Join) -> list[Draft | Reject]:
     outcomes = list(guarded(rows[0], lambda _: join(rows)))
-    if isinstance(files, CountedFiles):
-        files.made(rows[0].record, outcomes)
-        for row in rows[1:]:
-            files.leave_out(row.record)
+    leave_out(files, [row.record for row in rows[1:]])
     if len(rows) == 1:
         return outcomes
     numbers = ", ".join(str(row.record.row) for row in rows)

@@ -17,8 +17,8 @@ from pydantic import Field
 from decomposerl.claims.checks import Candidate, check_draft
 from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
 from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink
-from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
+from decomposerl.claims.fields import CountedFiles
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
 from decomposerl.claims.source import (
     Benchmark,
@@ -69,8 +69,8 @@ class LoadedClaims:
     ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read and
     ``unread`` other forms of the same rows beside them, by the file that was read instead.
     ``doubtful`` are the ``DOUBTFUL`` lists of a benchmark that has some.
-    ``status`` is not_available (no file), off_by_terms, truncated (a file ended in the
-    middle: the number of lost rows is unknown), empty (a claim file holds no row), else ok.
+    ``status`` is not_available (no file), off_by_terms, empty (a claim file holds no row), else
+    ok.
     """
 
     claims: pl.DataFrame
@@ -115,7 +115,7 @@ def load_source(
         if row.draft.left_out is not None:
             return Drop("readings", row.draft.left_out)
         if not row.passages:
-            return Drop("evidence", "evidence_unavailable")
+            return Drop("evidence", row.draft.no_evidence)
         held_out = holdout is not None and file in split and holdout.is_held_out(row.draft)
         return Drop("holdout", "held_out_document") if held_out else None
 
@@ -186,16 +186,14 @@ class _NativeRows:
 
     def _read(self, corpus: Corpus, file: NativeFile) -> Iterator[Draft | Reject]:
         counted = CountedFiles(self._files, file.path, corpus.forms)
-        rows, native_ids = set[int](), set[str]()
+        rows = set[int]()
         for row in corpus.read(counted, file):
             if row.file == file.path:
                 rows.add(row.row)
-            if isinstance(row, Draft):
-                native_ids.add(row.native_id)
             yield row
         if (unknown := counted.unknown_form()) is not None:
             raise SourceFileError(f"{corpus.name}: {file.path}: {unknown}")
-        lost = counted.lost(rows, native_ids)
+        lost = counted.lost(rows)
         if lost is not None:
             raise ConservationError(f"{corpus.name}: {file.path}: {lost}")
 
@@ -244,7 +242,6 @@ def _collected(
             else:
                 collector.record(outcome, drop(file, outcome))
         status = "empty" if empty else status
-    status = "truncated" if collector.truncated else status
     return _loaded(collector, batches, status, settings)
 
 

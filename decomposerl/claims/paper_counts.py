@@ -92,9 +92,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         None,
         "Here the whole train file, about 71,000 rows. Likely the paper kept claims whose evidence "
         "is sentences: the public selection by that rule has 2,962 of about 7,900 dev rows, and "
-        "that share of train is about the paper's count. The native files were not counted. A "
-        "claim that is in feverous_s too is read once, and feverous_s/dev.json never trains "
-        "beside the native dev file, whose rows it repeats.",
+        "that share of train is about the paper's count. The native files were not counted.",
         "LoadSettings.readings = {feverous: sentences}",
     ),
     Difference(
@@ -110,9 +108,9 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "faviq_a",
-        21_268,
-        "Unknown: no split has the paper's size (train 17,008, dev 4,260). Here both splits, "
-        "with the passage that answers and the retrieved one that does not.",
+        None,
+        "Unknown: no split has the paper's size (train 17,008, dev 4,260). Here both splits but "
+        "rows whose answering passage is N/A, not found: uncounted, perhaps the difference.",
         "LoadSettings.readings = {faviq_a: positive}",
     ),
     Difference(
@@ -152,10 +150,9 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "claimdecomp",
         None,
-        "Unknown: the paper does not say which grades are dropped. Articles must be scraped. By "
-        "its code, the published reconstruct_dataset.py stops at the first article: line 62 "
-        "unpacks a list of paragraphs into two names. Correct it, and heed the site's terms. A "
-        "row without article is dropped.",
+        "Unknown: the paper does not say which grades are dropped. The files come without "
+        "articles, and the published reconstruct_dataset.py stops at the first one: line 62 "
+        "unpacks a list into two names. Heed the site's terms. A row without article is dropped.",
     ),
     Difference(
         "pubmedclaim",

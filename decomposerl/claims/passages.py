@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from decomposerl.claims.source import Pages
+from decomposerl.kernels.unspaced import cut_unspaced
 
 CELL_BAR = " | "
 
@@ -31,9 +32,12 @@ _TREEBANK_MARK = re.compile("|".join(_TREEBANK))
 
 
 def sentence_passages(text: str) -> tuple[str, ...]:
-    """The non-blank sentences of ``text``, cut after ``.``, ``!``, ``?`` and at line breaks."""
+    """The non-blank sentences of ``text``, cut after ``.``, ``!``, ``?`` and at line breaks.
+
+    Chinese, Japanese and Thai are also cut where their own sentences end.
+    """
     parts = (part.strip() for part in _SENTENCE_END.split(text))
-    return tuple(part for part in parts if part)
+    return tuple(cut_unspaced(part for part in parts if part))
 
 
 def table_passages(

@@ -1,35 +1,31 @@
-"""Native bytes to records: the rows of JSON lines, and what all formats share.
+"""Native bytes to records: JSON lines, JSON arrays and objects, comma- or tab-separated text.
 
-Readers take lines or bytes and give ``Record | Reject`` in file order. A row that cannot be
-parsed is quarantined alone; every row beside it survives. Other formats: ``json_elements`` and
-``delimited``; files are opened in ``resources/corpora/folder.py``.
+Readers take lines or bytes and give ``Record | Reject`` in file order. A broken line is one reject
+and its neighbours are read. A broken array or object is one reject of the file (row 0) with the
+place where it breaks: what follows such a place cannot be told from what belongs to it. Files are
+opened in ``resources/corpora/folder.py``.
 """
 
+import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from decomposerl.claims.claim import Record, Reject
+from decomposerl.claims.claim import Record, Reject, RejectReason
 
 EXCERPT_CHARS = 120
 MAX_LINE_BYTES = 64_000_000
 """A longer physical line is one reject; a reader may discard the rest of the line."""
-_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+MAX_ROW_LINES = 1_000_000
+"""A row of more lines, or of more than ``MAX_LINE_BYTES``, has lost its closing quote."""
+# Time is linear: a file that sends the reader back over more than this multiple of its bytes (and
+# this many bytes more) is refused.
+_AGAIN, _AGAIN_BYTES = 20, 1_000_000
+_NOT_UTF8 = re.compile(r"[\ud800-\udfff]")  # what such bytes become when they are escaped
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The last item of a stream of lines that ended in the middle.
-
-    ``rest`` holds the bytes after the last whole line; ``detail`` gives the cause.
-    """
-
-    rest: bytes
-    detail: str
-
-
-Line = bytes | Cut
+csv.field_size_limit(MAX_LINE_BYTES)  # the library's own limit, 128 kB, is a long article
 
 
 def excerpt(text: str) -> str:
@@ -41,6 +37,8 @@ def excerpt(text: str) -> str:
 def broken_field(fields: Mapping[str, object]) -> str | None:
     """The first field whose text UTF-8 cannot hold (a lone surrogate); None if all can."""
     for name, value in fields.items():
+        if isinstance(value, str) and value.isascii() and name.isascii():
+            continue
         try:
             json.dumps([name, value], ensure_ascii=False).encode("utf-8")
         except (UnicodeEncodeError, RecursionError):  # nested too deeply to look into
@@ -48,51 +46,186 @@ def broken_field(fields: Mapping[str, object]) -> str | None:
     return None
 
 
-def may_hold_surrogates(text: str) -> bool:
-    """Whether parsing this JSON text may give lone surrogates (a cheap test)."""
-    return _ESCAPED_SURROGATE.search(text) is not None
-
-
-def jsonl_records(path: str, lines: Iterable[Line]) -> Iterator[Record | Reject]:
+def jsonl_records(path: str, lines: Iterable[bytes]) -> Iterator[Record | Reject]:
     """One JSON object per line; blank lines are no rows, but count in line numbers."""
     for row, line in enumerate(lines, start=1):
-        if isinstance(line, Cut):
-            yield from _cut_line(path, row, line)
-        elif line.strip():
+        if line.strip():
             yield _json_line(path, row, line)
-
-
-def _cut_line(path: str, row: int, cut: Cut) -> Iterator[Record | Reject]:
-    # A JSON object ends itself, so a rest that parses is a whole row without its line break.
-    whole = _json_line(path, row, cut.rest)
-    if isinstance(whole, Record):
-        yield whole
-        row += 1
-    yield Reject(path, row, "", "truncated_file", cut.detail)
 
 
 def _json_line(path: str, row: int, line: bytes) -> Record | Reject:
     if len(line) > MAX_LINE_BYTES:
         return Reject(path, row, "", "malformed_line", f"longer than {MAX_LINE_BYTES:,} bytes")
-    try:
-        text = line.decode("utf-8-sig" if row == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        return Reject(path, row, _field_of_broken_bytes(line), "broken_encoding", str(error.reason))
+    text = line.decode("utf-8-sig" if row == 1 else "utf-8", "surrogateescape")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return Reject(path, row, "", "malformed_line", f"{error}: {excerpt(text)}")
+        reason: RejectReason = "broken_encoding" if _NOT_UTF8.search(text) else "malformed_line"
+        return Reject(path, row, "", reason, f"{error}: {excerpt(text)}")
+    return _json_row(path, row, value, suspicious=_SURROGATE.search(text) is not None)
+
+
+def _json_row(path: str, row: int, value: object, *, suspicious: bool) -> Record | Reject:
     if not isinstance(value, dict):
-        return Reject(path, row, "", "malformed_line", f"not an object: {excerpt(text)}")
-    field = broken_field(value) if may_hold_surrogates(text) else None
+        kind = type(value).__name__
+        return Reject(path, row, "", "malformed_line", f"not an object but {kind}")
+    field = broken_field(value) if suspicious else None
     if field is not None:
-        return Reject(path, row, field, "broken_encoding", "lone surrogate escape")
+        return Reject(path, row, field, "broken_encoding", "not UTF-8, or half a surrogate pair")
     return Record(path, row, value)
 
 
-def _field_of_broken_bytes(line: bytes) -> str:
+def array_records(path: str, data: bytes) -> Iterator[Record | Reject]:
+    """The elements of a JSON array; ``row`` counts elements from 1.
+
+    A file that opens with a brace is read as JSON lines, because some corpora are published both
+    ways.
+    """
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return jsonl_records(path, data.split(b"\n"))
+    return _json_whole(path, data, keyed=False)
+
+
+def object_records(path: str, data: bytes) -> Iterator[Record | Reject]:
+    """The values of a JSON object; each record gains ``_key``, its key in the object.
+
+    A value that is a plain string becomes ``_value``. A repeated key is a second row.
+    """
+    return _json_whole(path, data, keyed=True)
+
+
+def _json_whole(path: str, data: bytes, *, keyed: bool) -> Iterator[Record | Reject]:
+    text = data.decode("utf-8-sig", "surrogateescape")
+    pairs: list[tuple[str, object]] = []
+
+    def remember(made: list[tuple[str, object]]) -> dict[str, object]:
+        nonlocal pairs
+        pairs = made  # the last object that ends is the outermost
+        return dict(made)
+
     try:
-        value = json.loads(line.decode("utf-8", "surrogateescape"))
-    except (ValueError, RecursionError):
-        return ""
-    return (broken_field(value) or "") if isinstance(value, dict) else ""
+        whole = json.loads(text, object_pairs_hook=remember if keyed else None)
+    except (ValueError, RecursionError) as error:
+        yield Reject(path, 0, "", "unreadable_file", f"not JSON: {error}")
+        return
+    if not isinstance(whole, dict if keyed else list):
+        what = "an object" if keyed else "an array"
+        yield Reject(path, 0, "", "unreadable_file", f"not {what} of JSON")
+        return
+    suspicious = _SURROGATE.search(text) is not None
+    elements = map(_keyed, pairs) if keyed else whole
+    for row, value in enumerate(elements, start=1):
+        yield _json_row(path, row, value, suspicious=suspicious)
+
+
+def _keyed(pair: tuple[str, object]) -> object:
+    key, value = pair
+    if isinstance(value, str):  # a word a key, as in answer files
+        value = {"_value": value}
+    return {**value, "_key": key} if isinstance(value, dict) else value
+
+
+def delimited_records(
+    path: str, lines: Iterable[bytes], delimiter: str
+) -> Iterator[Record | Reject]:
+    """One record per row, keyed by the header's names; every cell is text.
+
+    ``row`` is the number of the physical line on which a row begins, so the header is row 1. Blank
+    lines are no rows. A row whose quotes do not close is rejected alone: reading goes on with the
+    line after the one that opened it.
+    """
+    text = _Lines(lines)
+    rows = csv.reader(text, delimiter=delimiter, strict=True)
+    header: list[str] | None = None
+    while (row := _next_row(rows, text)) is not None:
+        cells, why = row
+        if header is None:
+            header, why = cells, _header_fault(cells, text.taken[0][1]) or why
+            if why:
+                yield Reject(path, 0, "", "unreadable_file", f"header: {why}")
+                return
+            continue
+        if why and not text.read_again():
+            detail = f"line {text.taken[0][0]}: too many quotes that do not close"
+            yield Reject(path, 0, "", "unreadable_file", detail)
+            return
+        yield _delimited_row(path, header, cells, text.taken, why)
+    if header is None:
+        yield Reject(path, 0, "", "unreadable_file", "no header")
+
+
+def _next_row(rows: Iterator[list[str]], text: "_Lines") -> tuple[list[str], str] | None:
+    """The cells of the next row that is not blank, and why it is none; None at the end."""
+    while True:
+        text.taken.clear()
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            return [], str(error)
+        if cells != []:
+            return None if cells is None else (cells, "")
+
+
+_NumberedLine = tuple[int, str]
+
+
+def _delimited_row(
+    path: str, header: Sequence[str], cells: Sequence[str], taken: Sequence[_NumberedLine], why: str
+) -> Record | Reject:
+    (number, first), last = taken[0], taken[-1][0]
+    if not why and len(cells) != len(header):
+        lines = f" in lines {number} to {last}" if last > number else ""
+        why = f"{len(cells)} cells, not {len(header)}{lines}"
+    if why:
+        return Reject(path, number, "", "malformed_line", f"{why}: {excerpt(first)}")
+    fields = dict(zip(header, cells, strict=True))
+    if (name := broken_field(fields)) is not None:
+        return Reject(path, number, name, "broken_encoding", excerpt(str(cells)))
+    return Record(path, number, fields)
+
+
+def _header_fault(names: Sequence[str], line: str) -> str:
+    """Why a header cannot name the cells of a row; empty where it can."""
+    if "\r" in line.rstrip("\r\n"):
+        return "lines end in a carriage return alone"
+    if broken_field(dict.fromkeys(names)) is not None:
+        return "not UTF-8"
+    # Blank names may repeat: spreadsheets write them for empty columns, and nothing reads them.
+    twice = next((name for name, count in Counter(names).items() if count > 1 and name), None)
+    return "" if twice is None else f"repeats the column {excerpt(twice)}"
+
+
+class _Lines:
+    """Physical lines as text; ``taken`` are those of the row that is being read."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._lines = enumerate(lines, start=1)
+        self._waiting: deque[_NumberedLine] = deque()
+        self._credit = _AGAIN_BYTES
+        self._chars = 0
+        self.taken: list[_NumberedLine] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if self._waiting:
+            numbered = self._waiting.popleft()
+        else:
+            number, line = next(self._lines)
+            self._credit += _AGAIN * len(line)
+            text = line.decode("utf-8", "surrogateescape")
+            numbered = number, text.removeprefix("\ufeff") if number == 1 else text
+        if not self.taken:
+            self._chars = 0
+        self.taken.append(numbered)
+        self._chars += len(numbered[1])
+        if self._chars > MAX_LINE_BYTES or len(self.taken) > MAX_ROW_LINES:
+            raise csv.Error("a long line or an unclosed quote")
+        return numbered[1]
+
+    def read_again(self) -> bool:
+        """Give back the lines after a row's first; false once that would take too long."""
+        self._waiting.extendleft(reversed(self.taken[1:]))
+        self._credit -= sum(len(line) for _, line in self.taken[1:])
+        return self._credit >= 0

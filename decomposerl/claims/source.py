@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 from typing import Literal, Protocol, TypeVar
 
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
-from decomposerl.claims.forms import Form
 from decomposerl.errors import ConfigError, SourceFileError
 
+NOT_CHECKED = "not checked"
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
 """``json_object``: one object whose values are the rows; each record gains ``_key``."""
 FORMAT_OF_ENDING: Mapping[str, FileFormat] = {
@@ -143,6 +143,50 @@ def _second_shards(path: str) -> Iterator[str]:
     if path.endswith("-00000-of-00001.parquet"):
         stem = path.removesuffix("-00000-of-00001.parquet")
         yield from (f"{stem}-00001-of-{shards:05}.parquet" for shards in range(2, 33))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One set of columns that a row needs to have, and the layouts that have it.
+
+    ``name`` lists the layouts, such as "native or hub". ``checked_in`` has the public page of
+    each, in the same order, or ``NOT_CHECKED``; it is empty for a user's own corpus. Pages are
+    files of Git repositories, pinned by commit, or pages of the Hugging Face hub, read as stored
+    copies.
+    """
+
+    name: str
+    columns: frozenset[str]
+    checked_in: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, columns: str, *checked_in: str) -> "Form":
+        """Build from comma-separated column names and from pages.
+
+        A page is an address, or ``owner/name@commit:path`` for a file in a repository on GitHub.
+        """
+        pages = (page if "://" in page else _of_file(page) for page in checked_in)
+        return cls(name, frozenset(part.strip() for part in columns.split(",")), tuple(pages))
+
+    @property
+    def layouts(self) -> tuple[tuple[str, str], ...]:
+        """Each layout with the page that shows its columns."""
+        names = self.name.replace(" or ", ", ").split(", ")
+        return tuple(zip(names, self.checked_in, strict=True))
+
+    def __str__(self) -> str:
+        """The name with the columns, as messages show it."""
+        return f"{self.name} ({', '.join(sorted(self.columns))})"
+
+
+def repository_page(repository: str, path: str) -> str:
+    """The page of a file in the Git repository ``owner/name@commit``."""
+    name, commit = repository.split("@")
+    return f"https://github.com/{name}/blob/{commit}/{path}"
+
+
+def _of_file(page: str) -> str:
+    return page if page == NOT_CHECKED else repository_page(*page.split(":"))
 
 
 Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.kernels.evidence_scan import scan
+from decomposerl.kernels.unspaced import unspaced_rows
 from decomposerl.ports import TokenCounter
 
 TEXTS_A_BLOCK = 4_096
@@ -16,12 +17,8 @@ def evidence_facts(claims: pl.DataFrame) -> pl.DataFrame:
     words, ``overlap`` the share of the claim's content words in its best sentence, 0..1.
     """
     facts = scan(claims["claim"], claims["evidence"], claims["evidence_kind"] == "table")
-    return claims.select(
-        "claim_id",
-        sentences=pl.Series(facts.sentences),
-        words=pl.Series(facts.words),
-        overlap=pl.Series(facts.overlap),
-    )
+    columns = {"sentences": facts.sentences, "words": facts.words, "overlap": facts.overlap}
+    return claims.select("claim_id", **{name: pl.Series(of) for name, of in columns.items()})
 
 
 def facts_of(frame: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
@@ -32,9 +29,10 @@ def facts_of(frame: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
 def token_bounds(
     evidence: pl.Series, words: pl.Series, tokens: TokenCounter
 ) -> tuple[pl.Series, pl.Series]:
-    """Least and most tokens that each text can have."""
+    """Least and most tokens that each text can have; without spaces its words are unknown."""
     utf8_bytes = evidence.str.len_bytes().cast(pl.Int64())
     low, high = tokens.bounds(words.to_numpy(), utf8_bytes.to_numpy())
+    high = np.where(unspaced_rows(evidence).to_numpy(), np.maximum(high, utf8_bytes), high)
     return pl.Series(low, dtype=pl.Int64()), pl.Series(high, dtype=pl.Int64())
 
 

@@ -2,7 +2,7 @@
 
 The arrays hold what ``str`` says of single characters, so the loops and the definitions in
 ``text_scan`` cannot disagree about one. ``HARD`` marks code points that cannot be judged
-alone: those that composing may change, and capitals whose lower case depends on neighbours.
+alone: those that composing may change, some capitals, and letters of scripts without spaces.
 """
 
 import sys
@@ -12,6 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from decomposerl.kernels.unspaced import unspaced
 
 WORD = 1  # \w
 SPACE = 2  # \s
@@ -87,7 +89,7 @@ _PREDICATES: dict[int, Callable[[str], bool]] = {
     UPPER: str.isupper,
     DIGIT: str.isdigit,
     DECIMAL: str.isdecimal,
-    HARD: _moves,
+    HARD: lambda character: _moves(character) or unspaced(character),
 }
 
 

@@ -12,15 +12,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from decomposerl.kernels import text_scan
 from decomposerl.kernels.code_points import HARD, ODD_CAPITALS, TERMINATOR, code_points
-from decomposerl.kernels.text_scan import (
-    ALWAYS_SHORT,
-    FUNCTION_WORDS,
-    SHORT_BEFORE_DIGIT,
-    best_overlap,
-    composed,
-)
 from decomposerl.kernels.threads import Team
+from decomposerl.kernels.unspaced import unspaced
 
 if TYPE_CHECKING:
     from decomposerl.kernels.text_loops import DecodedText, LanguageTables, Lexicon, Texts
@@ -64,16 +59,18 @@ def _scan_block(block: pl.DataFrame, language: "LanguageTables") -> Columns:
     # read again.
     hard = np.flatnonzero(tallies[:, KINDS] & HARD)
     plain = block[hard].with_columns(
-        pl.Series(name, [composed(text) for text in block[name].gather(hard)], pl.String())
+        pl.Series(name, list(map(text_scan.composed, block[name].gather(hard))), pl.String())
         for name in ("claim", "evidence")
     )
     tallies[hard] = _tallies(plain, language)
     overlap = tallies[:, BEST] / np.maximum(tallies[:, WANTED], 1)
     for row, (claim, evidence, table) in zip(hard, plain.iter_rows(), strict=True):
-        # The lower case of these depends on their neighbours, so the definition decides. They
-        # are in one real row of a thousand.
-        if any(odd in claim or odd in evidence for odd in ODD_CAPITALS):
-            overlap[row] = best_overlap(claim, evidence, table=table)
+        # The lower case of these capitals depends on their neighbours, and so do the words of
+        # scripts without spaces: the definition decides. Few rows of English have either.
+        both = claim + evidence
+        if unspaced(both) or any(odd in both for odd in ODD_CAPITALS):
+            tallies[row, SENTENCES] = len(text_scan.evidence_units(evidence, table=table))
+            overlap[row] = text_scan.best_overlap(claim, evidence, table=table)
     return tallies[:, SENTENCES], tallies[:, WORDS], overlap
 
 
@@ -125,8 +122,8 @@ def _language() -> "LanguageTables":
 
     kinds, lower = code_points()
     # Shifted by one; the lowest bit marks the words that are abbreviations before a digit only.
-    short = [_letters(word) << 1 for word in ALWAYS_SHORT]
-    short += [_letters(word) << 1 | 1 for word in SHORT_BEFORE_DIGIT]
+    short = [_letters(word) << 1 for word in text_scan.ALWAYS_SHORT]
+    short += [_letters(word) << 1 | 1 for word in text_scan.SHORT_BEFORE_DIGIT]
     return LanguageTables(
         prose=kinds,
         table=kinds & ~np.uint16(TERMINATOR),  # in a table no full stop ends a row
@@ -140,7 +137,7 @@ def _function_words() -> "Lexicon":
     from decomposerl.kernels import text_loops
 
     kinds, lower = code_points()
-    text = _texts(pl.Series([" ".join(sorted(FUNCTION_WORDS))]))
+    text = _texts(pl.Series([" ".join(sorted(text_scan.FUNCTION_WORDS))]))
     decoded = _scratch(text)
     length = text_loops.decode(text, 0, kinds, lower, decoded)
     count = text_loops.find_words(decoded, length)

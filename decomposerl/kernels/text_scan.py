@@ -1,13 +1,14 @@
 """Sentences, words and the lexical overlap of a claim with its evidence.
 
-Written for English prose and table rows; other scripts are read as Unicode words. These
-functions are the definitions; ``evidence_scan`` computes the same numbers for many rows in
-one compiled pass.
+Written for English prose and table rows; other scripts are read as Unicode words, those without
+spaces by ``unspaced``. These functions are the definitions; ``evidence_scan`` computes the same
+numbers for many rows in one compiled pass.
 """
 
 import re
 
 from decomposerl.kernels.code_points import CLOSERS, OPENINGS, QUOTES, TERMINATORS
+from decomposerl.kernels.unspaced import cut_unspaced, words_between
 from decomposerl.normal_form import normalised
 
 _TERMINATOR = re.compile(f"[{TERMINATORS}]+[{re.escape(CLOSERS)}]*\\s+(?=\\S)")
@@ -57,7 +58,7 @@ def sentences(text: str) -> list[str]:
                 start = match.end()
         if rest := line[start:].strip():
             parts.append(rest)
-    return parts
+    return parts if text.isascii() else list(cut_unspaced(parts))
 
 
 def _ends_sentence(line: str, start: int, match: re.Match[str]) -> bool:
@@ -93,8 +94,8 @@ def words(text: str) -> list[str]:
     An apostrophe inside a word stays (``don't``, ``o'neill``) and is written straight; a
     possessive ``'s`` goes. Composed and decomposed accents give the same word.
     """
-    plain = composed(text).replace("’", "'")
-    return [word.removesuffix("'s") for word in _WORD.findall(plain.lower())]
+    plain = composed(text).replace("’", "'").lower()
+    return [word.removesuffix("'s") for word in words_between(plain, _WORD)]
 
 
 def content_words(text: str) -> frozenset[str]:

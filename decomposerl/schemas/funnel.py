@@ -247,7 +247,7 @@ STAGE_RUNS = Table(
         Column("config", _S, "the resolved configuration as JSON"),
         Column("step_engines", _S, "engine of each step that has one, as JSON", nullable=True),
         Column("data_version", _S, "content hash of the stage's frame"),
-        Column("status", _S, "ok, or why not: truncated, empty, limited, not_available, ..."),
+        Column("status", _S, "ok, or why not: empty, limited, not_available, ..."),
         Column("entry", _S, "digest of the entry of systems.toml evaluated", nullable=True),
     ),
     unique=("stage",),

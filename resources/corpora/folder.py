@@ -3,20 +3,27 @@
 ``FolderCorpora`` is the ``CorpusFiles`` of the readers in ``decomposerl/claims``. JSON lines
 and delimited text stream, line by line of at most ``MAX_LINE_BYTES``; a JSON array or object
 of at most ``MAX_WHOLE_BYTES`` (unpacked) is held in memory while its elements are read;
-Parquet is read batch by batch.
+Parquet is read batch by batch. A file that cannot be read to its end is refused: the last reject
+has row 0 and says where reading stopped.
 """
 
+import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from decomposerl.claims.claim import Record, Reject
-from decomposerl.claims.delimited import delimited_records
-from decomposerl.claims.json_elements import array_records, object_records
-from decomposerl.claims.records import MAX_LINE_BYTES, Cut, Line, jsonl_records
+from decomposerl.claims.records import (
+    MAX_LINE_BYTES,
+    array_records,
+    delimited_records,
+    jsonl_records,
+    object_records,
+)
 from decomposerl.claims.source import NativeFile
 from resources.corpora.pages import SqlitePages
 from resources.store.paths import regular_file
@@ -24,10 +31,8 @@ from resources.store.paths import regular_file
 MAX_WHOLE_BYTES = 1_000_000_000
 """Limit of a JSON array or object, and of a packed Parquet file; reading takes up to five times."""
 _CHUNK_BYTES = 1 << 18
-_UNPACKED_BYTES = 1 << 22
-_MAX_LOST_ROWS = 1_000_000  # of one row group; an index that promises more is damaged
 _BATCH_ROWS = 2048
-_GZIP = 31  # zlib's window setting that expects a gzip header
+_DAMAGE = (OSError, EOFError, zlib.error)  # of a file, and of what it packs
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,173 +83,83 @@ def _exists(path: Path, test: Callable[[Path], object] = Path.lstat) -> bool:
 
 def records_of(path: Path, file: NativeFile) -> Iterator[Record | Reject]:
     """Rows of the file at ``path``, as ``FolderCorpora.records`` gives them."""
+    row = 0
     try:
-        yield from _records(file, regular_file(path))
-    except OSError as error:
-        detail = error.strerror or type(error).__name__
-        yield Reject(file.path, 0, "", "unreadable_file", detail)
+        for outcome in _records(file, regular_file(path)):
+            row = outcome.row
+            yield outcome
+    except _DAMAGE as error:
+        why = f"after row {row}: {_why(error)}" if row else _why(error)
+        yield Reject(file.path, 0, "", "unreadable_file", why)
 
 
 def _records(file: NativeFile, path: Path) -> Iterator[Record | Reject]:
     if file.format == "parquet":
-        yield from _parquet_records(file.path, path)
-    elif file.format == "jsonl":
-        yield from jsonl_records(file.path, _lines(path))
-    elif file.format in {"csv", "tsv"}:
-        delimiter = "," if file.format == "csv" else "\t"
-        yield from delimited_records(file.path, _lines(path), delimiter)
-    else:
-        data, cut = _content(path)
-        read = array_records if file.format == "json_array" else object_records
-        yield from read(file.path, data, cut)
+        return _parquet_records(file.path, path)
+    if file.format == "jsonl":
+        return jsonl_records(file.path, _lines(path))
+    if file.format in {"csv", "tsv"}:
+        lines = _lines(path)
+        header = next(lines, b"")
+        delimiter = chr(max(b",;|\t", key=header.count)) if file.format == "csv" else "\t"
+        return delimited_records(file.path, chain([header], lines), delimiter)
+    read = array_records if file.format == "json_array" else object_records
+    return read(file.path, _content(path))
 
 
-def _lines(path: Path) -> Iterator[Line]:
-    """Physical lines with their line breaks, the last ``Cut`` where the file is cut short.
-
-    A line that is too long is given with a little more than ``MAX_LINE_BYTES`` of it.
-    """
-    if path.suffix != ".gz":
-        with path.open("rb") as stream:
-            yield from _plain_lines(stream)
-        return
-    pending = bytearray()
-    for chunk in _inflated(path):
-        if isinstance(chunk, Cut):
-            yield Cut(bytes(pending), chunk.detail)
-            return
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
-            yield bytes(pending + line + b"\n") if pending else line + b"\n"
-            pending.clear()
-        if len(pending) <= MAX_LINE_BYTES:
-            pending += rest
-    if pending:
-        yield bytes(pending)
+def _opened(path: Path) -> io.BufferedIOBase:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
-def _plain_lines(stream: io.BufferedReader) -> Iterator[bytes]:
-    while line := stream.readline(MAX_LINE_BYTES + 1):
-        yield line
-        while len(line) > _CHUNK_BYTES and not line.endswith(b"\n"):  # the rest of a long line
-            line = stream.readline(MAX_LINE_BYTES)
+def _lines(path: Path) -> Iterator[bytes]:
+    """Physical lines with their line breaks; of a longer one, a byte more than the limit."""
+    with _opened(path) as stream:
+        while line := stream.readline(MAX_LINE_BYTES + 1):
+            yield line
+            while len(line) > _CHUNK_BYTES and not line.endswith(b"\n"):  # the rest of a long line
+                line = stream.readline(MAX_LINE_BYTES)
 
 
-def _content(path: Path) -> tuple[bytes, str | None]:
-    """All readable bytes, and the reason why they end early, if they do.
+def _content(path: Path) -> bytes:
+    """All bytes of a file.
 
     Raises:
         OSError: the file cannot be read or holds more than ``MAX_WHOLE_BYTES``.
     """
-    if path.suffix != ".gz":
-        _refuse_large(path.stat().st_size)
-        return path.read_bytes(), None
     content = bytearray()
-    for chunk in _inflated(path):
-        if isinstance(chunk, Cut):
-            return bytes(content), chunk.detail
-        content += chunk
-        _refuse_large(len(content))
-    return bytes(content), None
-
-
-def _refuse_large(size: int) -> None:
-    if size > MAX_WHOLE_BYTES:
-        raise OSError(None, f"more than {MAX_WHOLE_BYTES:,} bytes; split it or use JSON lines")
-
-
-def _inflated(path: Path) -> Iterator[Line]:
-    """Decompressed chunks; a last ``Cut`` where the stream ends early or turns to garbage.
-
-    Raises:
-        OSError: the file is no gzip stream at all.
-    """
-    inflate, first = zlib.decompressobj(_GZIP), True
-    with path.open("rb") as stream:
-        while data := stream.read(_CHUNK_BYTES):
-            while data:
-                if inflate.eof:  # another member follows; trailing zeros are padding
-                    data = data.lstrip(b"\0")
-                    inflate = zlib.decompressobj(_GZIP) if data else inflate
-                    continue
-                before = inflate.copy()  # to salvage the bytes before damage in this chunk
-                try:
-                    chunk = inflate.decompress(data, _UNPACKED_BYTES)
-                except zlib.error as error:
-                    chunk = _salvaged(before, data)
-                    if first and not chunk:
-                        raise OSError(None, f"not gzip: {error}") from error
-                    yield chunk
-                    yield Cut(b"", f"damaged gzip: {error}")
-                    return
-                yield chunk
-                data, first = inflate.unused_data or inflate.unconsumed_tail, False
-    if not inflate.eof:
-        yield inflate.flush()
-        if not inflate.eof:
-            yield Cut(b"", "the gzip stream ends in the middle")
-
-
-def _salvaged(inflate: Any, data: bytes) -> bytes:  # noqa: ANN401 - zlib names no type
-    """The bytes that decompress before the damage, found byte by byte."""
-    out = bytearray()
-    try:
-        for index in range(len(data)):
-            out += inflate.decompress(data[index : index + 1])
-    except zlib.error:
-        return bytes(out)
-    return bytes(out)
+    size = path.stat().st_size
+    with _opened(path) as stream:
+        while size <= MAX_WHOLE_BYTES:
+            try:
+                chunk = stream.read(_CHUNK_BYTES)
+            except _DAMAGE as error:
+                raise OSError(None, f"after {len(content):,} bytes: {_why(error)}") from error
+            if not chunk:
+                return bytes(content)
+            content += chunk
+            size = max(size, len(content))
+    raise OSError(None, f"more than {MAX_WHOLE_BYTES:,} bytes; split it or use JSON lines")
 
 
 def _parquet_records(path: str, location: Path) -> Iterator[Record | Reject]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    content: Any = location
-    cut, end = None, 0
-    if location.suffix == ".gz":
-        data, cut = _content(location)
-        content = io.BytesIO(data)
+    content: Any = io.BytesIO(_content(location)) if location.suffix == ".gz" else location
+    done = 0
     try:
         with parquet.ParquetFile(content) as table:
-            for group in range(table.num_row_groups):
-                start, end = end, end + table.metadata.row_group(group).num_rows
-                yield from _group_records(path, table, group, range(start + 1, end + 1))
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        # Parquet keeps its index at the end: without it nothing of the file can be read.
-        yield Reject(path, 0, "", "unreadable_file", _first_line(error))
-        return
-    if cut is not None:
-        yield Reject(path, end + 1, "", "truncated_file", cut)
-
-
-def _group_records(
-    path: str,
-    table: Any,  # noqa: ANN401 - pyarrow has no types
-    group: int,
-    rows: range,
-) -> Iterator[Record | Reject]:
-    """Rows of one row group; rows lost to a damaged page are one reject each."""
-    import pyarrow as pa
-
-    done, why = 0, "the row group ends early"
-    try:
-        for batch in table.iter_batches(_BATCH_ROWS, row_groups=[group]):
-            yield from _batch_records(path, rows.start + done, batch)
-            done += batch.num_rows
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        why = _first_line(error)
-    lost = rows[done:]
-    if len(lost) > _MAX_LOST_ROWS:
-        detail = f"the index promises {len(rows)} rows and {done} could be read: {why}"
-        yield Reject(path, 0, "", "unreadable_file", detail)
-        return
-    for row in lost:
-        detail = f"rows {lost[0]}-{lost[-1]} ({len(lost)} rows): {why}"
-        yield Reject(path, row, "", "unreadable_file", detail)
+            for batch in table.iter_batches(_BATCH_ROWS):
+                yield from _batch_records(path, done + 1, batch)
+                done += batch.num_rows
+            if done < table.metadata.num_rows:
+                raise OSError(None, f"{table.metadata.num_rows:,} rows are promised")
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise OSError(None, _why(error)) from error
 
 
 def _batch_records(path: str, first: int, batch: Any) -> Iterator[Record | Reject]:  # noqa: ANN401
+    """The rows of a batch; a value that Python cannot hold rejects its row alone."""
     import pyarrow as pa
 
     try:
@@ -267,9 +182,11 @@ def _single(path: str, row: int, one: Any) -> Record | Reject:  # noqa: ANN401
         except UnicodeDecodeError as error:
             return Reject(path, row, name, "broken_encoding", error.reason)
         except (pa.ArrowException, ValueError, OverflowError) as error:
-            return Reject(path, row, name, "malformed_line", _first_line(error))
+            return Reject(path, row, name, "malformed_line", _why(error))
     return Record(path, row, fields)
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
+def _why(error: Exception) -> str:
+    """The system's words for an error, else its first line, else its kind."""
+    said = getattr(error, "strerror", None) or str(error)
+    return next(iter(said.splitlines()), "") or type(error).__name__

@@ -11,7 +11,7 @@ from pathlib import Path
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import other_forms
 from decomposerl.claims.downloads import Access, Download, fetch_command
-from decomposerl.claims.source import Benchmark, FileNames, NativeFile, Source, in_form
+from decomposerl.claims.source import Benchmark, Corpus, FileNames, NativeFile, Source, in_form
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.readiness import ReadinessCheck
 from resources.corpora.folder import FolderCorpora
@@ -40,39 +40,24 @@ def corpora_status(
     files: FileNames, sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> list[CorpusStatus]:
     """One row per source in catalogue order, then one per benchmark."""
-    rows = [_source(files, source) for source in sources]
-    return rows + [_benchmark(files, benchmark) for benchmark in benchmarks]
+    rows: list[CorpusStatus] = []
+    for source in sources:
+        use = f"off for training: {source.training_off}" if source.training_off else "training"
+        rows.append(_status(files, source, use, (*source.files, *source.extra)))
+    for one in benchmarks:
+        native = (*one.files, *one.shared, *one.claim_lists)
+        rows.append(_status(files, one, "benchmark", native))
+    return rows
 
 
-def _source(files: FileNames, source: Source) -> CorpusStatus:
-    use = f"off for training: {source.training_off}" if source.training_off else "training"
-    present, missing = _on_disk(files, (*source.files, *source.extra))
-    return CorpusStatus(
-        source.name, source.title, use, source.license, source.terms, present, missing
-    )
-
-
-def _benchmark(files: FileNames, benchmark: Benchmark) -> CorpusStatus:
-    native = (*benchmark.files, *benchmark.shared, *benchmark.claim_lists)
-    present, missing = _on_disk(files, native)
-    return CorpusStatus(
-        benchmark.name,
-        benchmark.title,
-        "benchmark",
-        benchmark.license,
-        benchmark.terms,
-        present,
-        missing,
-    )
-
-
-def _on_disk(
-    files: FileNames, native: Sequence[NativeFile]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _status(
+    files: FileNames, corpus: Corpus, use: str, native: Sequence[NativeFile]
+) -> CorpusStatus:
     # One file may serve several splits: list it once, in the form that is read.
     paths = dict.fromkeys(in_form(files, file).path for file in native)
-    present = tuple(path for path in paths if files.exists(path))
-    return present, tuple(path for path in paths if path not in present)
+    there = tuple(path for path in paths if files.exists(path))
+    absent = tuple(path for path in paths if path not in there)
+    return CorpusStatus(corpus.name, corpus.title, use, corpus.license, corpus.terms, there, absent)
 
 
 def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[str, ...]:

@@ -10,9 +10,8 @@ from itertools import chain
 
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.forms import NOT_CHECKED
 from decomposerl.claims.paper_counts import difference_of
-from decomposerl.claims.source import Benchmark, NativeFile, Source
+from decomposerl.claims.source import NOT_CHECKED, Benchmark, NativeFile, Source
 from decomposerl.reports.tables import count
 from studies.reference.markdown import MADE, code, paragraphs, table
 
@@ -105,7 +104,7 @@ def _row(corpus: Source | Benchmark) -> tuple[str, ...]:
     pages = dict.fromkeys(chain.from_iterable(form.layouts for form in corpus.forms))
     return (
         corpus.title,
-        access.obtained + ", in part" * bool(access.downloads and access.step),
+        access.obtained,
         ", ".join(
             f"{name}: {url}" if url == NOT_CHECKED else f"[{name}]({url})" for name, url in pages
         ),

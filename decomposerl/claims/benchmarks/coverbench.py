@@ -7,9 +7,8 @@ source.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import Benchmark, HubLocation, NativeFile
+from decomposerl.claims.source import Benchmark, Form, HubLocation, NativeFile
 
 
 def _draft(row: NativeRow) -> Draft:

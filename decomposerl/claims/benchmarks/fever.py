@@ -15,12 +15,12 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.forms import Form
 from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
 from decomposerl.claims.passages import page_title, page_titles, without_treebank
 from decomposerl.claims.source import (
     Benchmark,
     CorpusFiles,
+    Form,
     NativeFile,
     Pages,
     Reading,

@@ -3,22 +3,23 @@
 The native ``certain`` files have one line a (claim, passage); a draft is one (claim, page,
 label): the passages of a page with the same label are joined, because one passage is rarely long
 enough to verify from. Passages of a page whose labels differ stay apart, so that no draft holds
-evidence for the other side. The ``uncertain`` files and sentence labels are not used. The reading
-``passages`` keeps each line as a draft.
+evidence for the other side. ``wiki_passage`` is the passage's id in the published files: a line
+without sentences is dropped as ``evidence_not_found``. The ``uncertain`` files and sentence labels
+are not used. The reading ``passages`` keeps each line as a draft.
 
 The hub's reduced form has ``claim``, ``labels`` and ``passage`` alone: a draft is one (claim,
 label) with the passages of all pages, and the claim's text stands for its id and its document.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.forms import Form
+from decomposerl.claims.fields import FieldError, NativeRow, leave_out, non_blank, read_each
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import CorpusFiles, NativeFile, Reading, Source, with_hub
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Reading, Source, with_hub
 
 HUB = Form.of(
     "hub",
@@ -26,6 +27,7 @@ HUB = Form.of(
     "https://huggingface.co/datasets/tasksource/AmbiFC/blob/main/README.md",
 )
 _MAX_LINE_BYTES = 200_000
+_PASSAGE_ID = re.compile(r"\S+\.jsonl(?::\d+)+")  # such as newwiki.jsonl:5166:0:0
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
@@ -40,6 +42,7 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
             continue
         groups.setdefault(line.native_id, []).append(line)
     for first, *more in groups.values():
+        leave_out(files, more)
         joined = dict.fromkeys(text for line in (first, *more) for text in line.passages)
         yield replace(first, passages=tuple(joined)) if more else first
 
@@ -62,14 +65,15 @@ def _line(row: NativeRow) -> Draft:
     else:
         document = row.text("wiki_page")
         name = f"{row.identifier('claim_id')}:{document}"
-        passages = non_blank(_sentences(row), "wiki_passage")
-    return row.draft(
+        passages = _sentences(row)
+    draft = row.draft(
         native_id=f"{name}:{label.strip().casefold()}",
         claim=claim,
         passages=_joinable(passages),
         native_label=label,
         documents=(document,),
     )
+    return draft if passages else replace(draft, no_evidence="evidence_not_found")
 
 
 def _joinable(passages: tuple[str, ...]) -> tuple[str, ...]:
@@ -85,12 +89,15 @@ def _joinable(passages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _sentences(row: NativeRow) -> tuple[str, ...]:
-    """The annotated sentences in index order; the split passage where there are none."""
-    if not row.raw.get("sentences"):
-        return sentence_passages(row.text("wiki_passage"))
-    numbered = row.mapping("sentences")
-    order = sorted(numbered.raw, key=lambda index: (len(index), index))
-    return tuple(numbered.text(index) for index in order)
+    """The annotated sentences in index order, else the split passage; none of a passage's id."""
+    if row.raw.get("sentences"):
+        numbered = row.mapping("sentences")
+        order = sorted(numbered.raw, key=lambda index: (len(index), index))
+        return non_blank([numbered.text(index) for index in order], "sentences")
+    passage = row.text("wiki_passage")
+    if _PASSAGE_ID.fullmatch(passage.strip()):
+        return ()
+    return non_blank(sentence_passages(passage), "wiki_passage")
 
 
 SOURCE = Source(

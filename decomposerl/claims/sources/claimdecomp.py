@@ -7,8 +7,7 @@ and without those sentences.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.forms import NOT_CHECKED, Form
-from decomposerl.claims.source import NativeFile, Source, with_hub
+from decomposerl.claims.source import NOT_CHECKED, Form, NativeFile, Source, with_hub
 
 
 def _draft(row: NativeRow) -> Draft:

@@ -11,9 +11,8 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, read_each
-from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import page_passages, page_titles
-from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Pages, Source
 
 PAGES = "ex_fever/pages.db"
 _MAX_PRINTED_CHARS = 10_000

@@ -2,18 +2,21 @@
 
 Evidence is the passages that the row carries, the positive one first, then the negative one
 (retrieved, but without the answer), so that a verifier meets both as it would after retrieval. A
-row without any passage keeps its claim and no evidence. The reading ``positive`` takes the train
-split and its positive passages.
+row without any passage keeps its claim and no evidence. The authors write ``N/A`` for a passage
+that their search did not find: it is none, and a row whose positive one is such is dropped as
+``evidence_not_found``, since no passage of it holds the answer. The reading ``positive`` takes the
+train split and its positive passages.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import FieldError, JsonObject, NativeRow, each_row
-from decomposerl.claims.forms import NOT_CHECKED, Form
-from decomposerl.claims.source import NativeFile, Reading, Source, with_hub
+from decomposerl.claims.source import NOT_CHECKED, Form, NativeFile, Reading, Source, with_hub
 
 _EVIDENCE = ("positive_evidence", "negative_evidence")
+_NOT_FOUND = "n/a"
 _README = "faviq/faviq@0c134063247fa146748ce1bdc29c09053d2cfede:README.md"
 DEV = with_hub(NativeFile("faviq/dev.jsonl", "jsonl", "dev"))
 
@@ -22,23 +25,29 @@ def _draft(row: NativeRow, evidence: Sequence[str] = _EVIDENCE) -> Draft:
     """Documents are the titles of the passages."""
     if not any(name in row.raw for name in _EVIDENCE):
         raise FieldError(_EVIDENCE[0], "missing_field", "neither evidence field is there")
-    passages = [passage for name in evidence for passage in _passages(row, name)]
+    found = {name: _passages(row, name) for name in evidence}
+    passages = [passage for name in evidence for passage in found[name]]
     titles = (passage.optional_text("title") for passage in passages)
-    return row.draft(
+    draft = row.draft(
         native_id=row.identifier("id"),
         claim=row.text("claim"),
         passages=tuple(passage.text("text") for passage in passages),
         native_label=row.text("label"),
         documents=tuple(dict.fromkeys(title for title in titles if title)),
     )
+    lost = [name for name in evidence if row.raw.get(name) and not found[name]]
+    if _EVIDENCE[0] in lost or (lost and not passages):
+        return replace(draft, passages=(), no_evidence="evidence_not_found")
+    return draft
 
 
 def _passages(row: NativeRow, name: str) -> tuple[JsonObject, ...]:
-    """One passage object or a list of them; none where the field is null or empty."""
+    """One passage object or a list of them; none where the field is null, empty or not found."""
     value = row.raw.get(name)
     if not value:
         return ()
-    return (row.mapping(name),) if isinstance(value, Mapping) else row.objects(name)
+    passages = (row.mapping(name),) if isinstance(value, Mapping) else row.objects(name)
+    return tuple(one for one in passages if one.text("text").strip().casefold() != _NOT_FOUND)
 
 
 SOURCE = Source(

@@ -16,10 +16,10 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
 from decomposerl.claims.source import (
     CorpusFiles,
+    Form,
     NativeFile,
     Pages,
     Reading,

@@ -6,8 +6,7 @@ one or two sentences, no row could reach the funnel's least number of passages.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.forms import NOT_CHECKED, Form
-from decomposerl.claims.source import NativeFile, Source, with_hub
+from decomposerl.claims.source import NOT_CHECKED, Form, NativeFile, Source, with_hub
 
 DEV = with_hub(NativeFile("foolmetwice/dev.jsonl", "jsonl", "dev"))
 

@@ -12,10 +12,10 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import page_passages
 from decomposerl.claims.source import (
     CorpusFiles,
+    Form,
     NativeFile,
     Pages,
     Source,

@@ -7,9 +7,8 @@ is off unless a user opts in (``training_off``).
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import HubLocation, NativeFile, Source, with_hub
+from decomposerl.claims.source import Form, HubLocation, NativeFile, Source, with_hub
 
 
 def _draft(row: NativeRow) -> Draft:

@@ -9,9 +9,8 @@ import hashlib
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.forms import Form
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import NativeFile, Source, with_hub
+from decomposerl.claims.source import Form, NativeFile, Source, with_hub
 
 # The loader names the columns of the published files, which it reads by place.
 _LOADER = (

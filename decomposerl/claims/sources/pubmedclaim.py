@@ -13,8 +13,7 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
 from decomposerl.claims.fields import NativeRow, non_blank, read_each
-from decomposerl.claims.forms import Form
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source, with_hub
+from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Source, with_hub
 
 ALL_ROWS = with_hub(
     NativeFile("pubmedqa/ori_pqal.json", "json_object", "train"), "pqa_labeled", "train"

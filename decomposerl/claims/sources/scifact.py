@@ -24,10 +24,10 @@ from decomposerl.claims.fields import (
     read_each,
     read_many,
 )
-from decomposerl.claims.forms import Form
 from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
 from decomposerl.claims.source import (
     CorpusFiles,
+    Form,
     NativeFile,
     Reading,
     Source,

@@ -6,8 +6,7 @@ they say which result a paper stresses. The document is the paper.
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.forms import Form
-from decomposerl.claims.source import NativeFile, Source
+from decomposerl.claims.source import Form, NativeFile, Source
 
 
 def _draft(row: NativeRow) -> Draft:

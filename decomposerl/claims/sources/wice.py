@@ -7,8 +7,7 @@ token spans are not used: they say where the answer is, which a verifier must fi
 
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.forms import NOT_CHECKED, Form
-from decomposerl.claims.source import NativeFile, Source, with_hub
+from decomposerl.claims.source import NOT_CHECKED, Form, NativeFile, Source, with_hub
 
 CLAIM_DEV = with_hub(NativeFile("wice/claim/dev.jsonl", "jsonl", "dev", subset="claim"), "claim")
 

@@ -26,11 +26,17 @@ from decomposerl.claims.addresses import ACCESS, corpus_named
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
 from decomposerl.claims.claim import Draft, LabelRule, apply_rule
 from decomposerl.claims.downloads import listed, size_text
-from decomposerl.claims.forms import NOT_CHECKED
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, row_of, title_key
 from decomposerl.claims.passages import with_entities, without_entities
-from decomposerl.claims.source import FORMAT_OF_ENDING, Benchmark, Source, in_form, with_hub
+from decomposerl.claims.source import (
+    FORMAT_OF_ENDING,
+    NOT_CHECKED,
+    Benchmark,
+    Source,
+    in_form,
+    with_hub,
+)
 from decomposerl.claims.sources import scifact
 from decomposerl.errors import SourceFileError
 from fakes import MemoryCorpora

@@ -195,6 +195,25 @@ def test_faviq_puts_the_positive_passage_first():
     assert [(1, "positive_evidence", "missing_field")] == faults(read("faviq_a", [bare]))
 
 
+def test_evidence_that_the_authors_did_not_find_is_none():
+    """FaviQ's ``N/A`` and AmbiFC's passage id: no passage, no shared document, a reason each."""
+    row, none = SOUND["faviq_a"][1], {"id": "N/A", "title": "N/A", "text": "N/A"}
+    half = {**row, "id": "q2", "claim": "d", "negative_evidence": none}
+    lost = [
+        {**row, "id": f"q{number}", "claim": f"c{number}", "positive_evidence": none, **negative}
+        for number, negative in enumerate(({}, {"negative_evidence": none}), start=3)
+    ]
+    drafts = read("faviq_a", [row, half, *lost])
+    assert [("Orla", "Bram"), ("Orla",)] == [only([one]).documents for one in drafts[:2]]
+    assert "N/A" not in "".join(text for one in drafts for text in only([one]).documents)
+    loaded = training("faviq_a", {"faviq/train.jsonl": [row, half, *lost]})
+    assert ["One.\nTwo.", "One."] == loaded.claims["evidence"].to_list()
+    assert ["evidence_not_found"] * 2 == loaded.drops["reason"].to_list()
+    passage = {**SOUND["ambifc"][1], "wiki_passage": "newwiki.jsonl:5166:0:0"}
+    loaded = training("ambifc", {"ambifc/train.certain.jsonl": [passage]})
+    assert ["evidence_not_found"] == loaded.drops["reason"].to_list()
+
+
 def test_ambifc_joins_agreeing_passages_of_a_page():
     """One draft a claim, page and label; sentences in numeric order; conflicts stay apart."""
     row = SOUND["ambifc"][1]

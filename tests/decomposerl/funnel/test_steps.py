@@ -27,6 +27,7 @@ from decomposerl.reports.rethreshold import (
     rethresholded,
 )
 from decomposerl.table import Table
+from decomposerl.text.sentences import split_sentences
 from exact_cosines import exact_cosines
 from fakes import (
     BagOfWordsEmbedder,
@@ -37,6 +38,7 @@ from fakes import (
     WordCounter,
 )
 from resources.tokens.counting import TalliedTokens, byte_level_bpe_bounds
+from resources.tokens.word_tokens import WordTokens
 from strategies import FRAME_LAW, LAW, any_text, example_row, frame_of, frames, sentence
 
 Fate = tuple[str, float | None, float | None]
@@ -87,6 +89,54 @@ def test_rules_drop_what_lies_beyond_each_bound_and_keep_the_bound():
     assert [2] == recogniser.asked
     kept = result.kept.select("evidence_tokens", "token_unit", "overlap", "entities").row(0)
     assert kept == (22, "words", 0.0, ["ilva", "marrek", "torbeck"])
+
+
+# Of each script: what joins its sentences, four sentences, and a claim about something else.
+SCRIPTS = {
+    "Latin": (
+        *(" ", "The bridge of Torbeck was opened in 1921.", "It leads over the river Osk."),
+        *("Ada Holm paid for it!", "Is it still used today?"),
+        "A mill by the harbour burnt down in a stormy winter",
+    ),
+    "Chinese": (
+        *("", "北京是中华人民共和国的首都。", "它有两千一百万人口，位于华北平原！"),
+        *("你知道它的历史吗？", "故宫博物院于1925年开放。"),
+        "港口旁的老磨坊在一个风雪交加的冬夜被大火烧毁",
+    ),
+    "Japanese": (
+        *("", "東京は日本の首都である。", "人口は約1400万人で、関東平野に位置する。"),
+        *("本当ですか？", "スカイツリーは2012年に開業した。"),
+        "港のそばの古い水車小屋は嵐の冬の夜に火事で焼け落ちた",
+    ),
+    "Thai": (
+        *(" ", "กรุงเทพมหานครเป็นเมืองหลวงและเป็นเมืองที่มีประชากรมากที่สุดของประเทศไทย"),
+        "ตั้งอยู่บนสามเหลี่ยมปากแม่น้ำเจ้าพระยาซึ่งไหลผ่านกลางเมืองหลวงแห่งนี้",
+        "มีพระบรมมหาราชวังเป็นสถานที่ท่องเที่ยวที่มีชื่อเสียงที่สุดของเมือง",
+        "และมีวัดต่าง ๆ มากมายกระจายอยู่ทั่วทุกเขตของกรุงเทพมหานคร",
+        "โรงสีเก่าข้างท่าเรือถูกไฟไหม้ในคืนฤดูหนาวที่มีพายุรุนแรง",
+    ),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_rules_and_duplicates_read_scripts_without_spaces(script: str):
+    """Sentences, tokens, copies and near duplicates of a made corpus, whatever its script."""
+    joint, *told, other = SCRIPTS[script]
+    evidence = passages(*([joint.join(told)] * 3))
+    assert told == split_sentences(joint.join(told))
+    changed = f"{other[:-7]} night" if script == "Latin" else other[:-1]
+    rows = [example_row(claim=claim, **evidence) for claim in (other, told[0], changed)]
+    rules = settings.RuleSettings(min_sentences=12, min_tokens=30, min_entities=0, max_tokens=900)
+    result = catalogue.rule_filter(
+        frame_of(schemas.CLAIMS, rows), rules, WordTokens(), CapitalisedWords()
+    )
+    assert {1: ("paraphrased_evidence", 1.0, 0.9)} == fates(result)
+    assert max(result.kept["overlap"]) < 0.4
+    near = known(other, changed, told[0], told[1])
+    found = catalogue.deduplicate(near, settings.DedupSettings(jaccard=0.75), BagOfWordsEmbedder())
+    assert [(1, "lexical_duplicate")] == [(n, fate[0]) for n, fate in fates(found).items()]
+    (tokens,) = WordTokens().count([(joint.join(told) * 40)[:1_200]])
+    assert (200 if script == "Latin" else 600) < tokens < 1_200
 
 
 def test_the_overlap_rule_can_be_switched_off():

@@ -136,6 +136,7 @@ PIECES = (
         "|"
     ),
     *"E\u0301.| O’Neill’s| don't| opened| 1921|1.|a.".split("|"),
+    *"中|文字|。|！|」|あ|ー|ｱ|々|ก|ที่| ๆ |ประเทศไทยและเมืองหลวงที่มีประชากรมากที่สุด ก|中.".split("|"),
 )
 adversarial = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
 text = adversarial | any_text | sentence
