@@ -14,6 +14,7 @@ from decomposerl.claims.claim_collector import unknown_labels
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.source import CorpusFiles, NativeFile
+from decomposerl.reports.giveaways import giveaways, giveaways_text
 from resources.corpora.folder import records_of
 from resources.corpora.pages import SqlitePages
 
@@ -93,6 +94,8 @@ def _counts(loaded: LoadedClaims) -> Iterator[str]:
         yield f"{count:8,}  rejected: {reason} {field}, first {file}:{row}: {detail}"
     if labels := unknown_labels(loaded.rejects):
         yield f"unknown labels: {labels}"
+    if told := giveaways_text(giveaways([loaded.claims])):
+        yield f"warning: {told}"
 
 
 def _reject_share(loaded: LoadedClaims) -> float:

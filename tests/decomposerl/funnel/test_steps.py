@@ -13,6 +13,7 @@ from tokenizers import ByteLevelBPETokenizer
 from decomposerl import schemas
 from decomposerl.errors import ConfigError, ConservationError, EngineError
 from decomposerl.funnel import catalogue, settings
+from decomposerl.funnel.duplicates import opposite_twins
 from decomposerl.funnel.silver import distinct_questions
 from decomposerl.funnel.step import StageResult
 from decomposerl.kernels.matches import Pairs, exact_threshold, keep_first_of_pairs
@@ -473,6 +474,31 @@ def test_the_replay_is_the_stage_run_afresh(
         data.draw(st.sampled_from(higher)),
     )
     assert_frame_equal(fresh(frame, asked), decided(frame, decide_again(run, asked)))
+
+
+@LAW
+@given(frames(schemas.DIFFICULTY_BAND, max_size=12))
+def test_contrastive_claims_are_compared_with_those_of_their_label(frame: pl.DataFrame):
+    """Kept rows and pairs are those of each label alone, so no opposite twin is dropped."""
+    given = settings.DedupSettings(keep_contrastive=True, pairs_floor=0.6)
+    labels = frame.partition_by("label")
+    whole, *alone = (catalogue.deduplicate(part, given, EMBEDDER) for part in (frame, *labels))
+    for name, key in (("kept", "claim_id"), ("drops", "claim_id"), ("pairs", "later_id")):
+        parts = [value for part in alone for value in getattr(part, name)[key]]
+        assert sorted(parts) == sorted(getattr(whole, name)[key])
+    assert 0 == opposite_twins(frame, whole.drops)
+
+
+def test_opposite_twins_among_the_duplicates_are_counted():
+    """One claim under both labels: a duplicate, unless contrastive claims are kept."""
+    labels = ("Supported", "Refuted", "Supported", "Refuted")
+    texts = ("a b c d", "a b c d", "a b c d", "x y z")
+    rows = [example_row(claim=text, label=label) for text, label in zip(texts, labels, strict=True)]
+    frame = frame_of(schemas.DIFFICULTY_BAND, rows)
+    for keep, left, opposite in ((False, 2, 1), (True, 1, 0)):
+        given = settings.DedupSettings(keep_contrastive=keep)
+        drops = catalogue.deduplicate(frame, given, EMBEDDER).drops
+        assert (left, opposite) == (drops.height, opposite_twins(frame, drops))
 
 
 @LAW
