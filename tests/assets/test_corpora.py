@@ -82,8 +82,7 @@ def test_a_stage_names_the_inputs_whose_last_run_failed(tmp_path: Path):
     """What it reads is older than that run; nothing is said of inputs as their last run left."""
     (tmp_path / "mine").mkdir()
     file, row = tmp_path / "mine/train.jsonl", {"claim": "C.", "text": "One.", "label": "yes"}
-    copy = parse_source_toml(COPY, "x.toml")
-    (own,) = [one for one in with_own_sources([copy]) if one.name == "faviq_a"]
+    (own,) = [one for one in with_own_sources([parse_source_toml(COPY, "")]) if one.replaces]
     given = own, CorporaResource(root=str(tmp_path)), tmp_path
     for label, failed in (("yes", False), ("no way", True), ("no", False)):
         file.write_text(json.dumps(row | {"label": label}), "utf-8")

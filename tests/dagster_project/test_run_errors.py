@@ -218,13 +218,8 @@ def guard() -> dg.AssetCheckResult:
 @dg.asset_check(asset=toy)
 def without_words() -> dg.AssetCheckResult:
     """A check that says no more than its figures."""
-    figures = {
-        "share": 0.9,
-        "rows": 40,
-        "struck": ["toy"],
-        "none": [],
-        "page": dg.MarkdownMetadataValue("|"),
-    }
+    page = dg.MarkdownMetadataValue("|")
+    figures = {"share": 0.9, "rows": 40, "struck": ["toy"], "none": [], "page": page}
     return dg.AssetCheckResult(passed=False, metadata=figures)
 
 
