@@ -10,26 +10,42 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import (
-    conservation_errors,
-    conserved_counts,
-    total_counts,
-)
+from decomposerl.funnel.conservation import conservation_errors
+from decomposerl.reports.giveaways import READ, giveaways, giveaways_text
 from decomposerl.reports.stage_page import guard_share, source_counts, struck_sources
 from decomposerl.reports.tables import frame_markdown
-from decomposerl.schemas import LABELS
+from decomposerl.schemas import CLAIMS, LABELS
 from resources.embedder.resource import EmbedderResource
 from resources.evaluation.training_overlap import leaks
 from resources.store.parquet import DataFolder
 from resources.store.recording import rounded
+from resources.store.rows import StoredRows
 
 _IDS = ["claim_id", "source"]
 _ROWS_AT_ONCE = 5_000_000
 
 
 def source_checks(source_names: Sequence[str]) -> list[dg.AssetChecksDefinition]:
-    """Per source: every native row became a claim, a drop or a reject."""
-    return [_source_conservation(name) for name in source_names]
+    """Per source: every native row became a claim, a drop or a reject; no token is the label."""
+    return [made(name) for name in source_names for made in (_source_conservation, _giveaways)]
+
+
+def _giveaways(name: str) -> dg.AssetChecksDefinition:
+    key = f"claims/{name}"
+
+    @dg.asset_check(asset=dg.AssetKey(["claims", name]), name="label_giveaways")
+    def label_giveaways(data_folder: DataFolder) -> dg.AssetCheckResult:
+        """No token of the evidence decides the label more than chance allows (a warning)."""
+        rows = StoredRows(data_folder.file(key), CLAIMS)
+        found = giveaways(rows.batches(READ))
+        return dg.AssetCheckResult(
+            passed=found.is_empty(),
+            severity=dg.AssetCheckSeverity.WARN,
+            description=giveaways_text(found) or None,
+            metadata={"tokens": dg.MetadataValue.md(frame_markdown(found))},
+        )
+
+    return label_giveaways
 
 
 def _source_conservation(name: str) -> dg.AssetChecksDefinition:
@@ -67,9 +83,16 @@ def _stage_conservation(stage: str, upstream: Sequence[str]) -> dg.AssetChecksDe
         """Every input row was kept, or dropped with a reason, exactly once."""
         rows = sum(_rows(data_folder, key) for key in upstream)
         parts = max(1, -(-rows // _ROWS_AT_ONCE))  # all ids of a large pool would fill the memory
-        frames = [_in_and_out(data_folder, upstream, stage, at, parts) for at in range(parts)]
-        broken = [sentence for sentences, _ in frames for sentence in sentences]
-        counts = frame_markdown(total_counts([counts for _, counts in frames]))
+        broken = [
+            sentence
+            for at in range(parts)
+            for sentence in conservation_errors(*_ids(data_folder, upstream, stage, at, parts))
+        ]
+        entered, kept = (data_folder.counts(keys, ["source"]) for keys in (upstream, [stage]))
+        dropped = kept.clear()
+        if data_folder.exists(f"drops/{stage}"):
+            dropped = data_folder.counts([f"drops/{stage}"], ["source"])
+        counts = frame_markdown(source_counts(entered, kept, dropped))
         return dg.AssetCheckResult(
             passed=not broken,
             metadata={"broken": broken, "per source": dg.MetadataValue.md(counts)},
@@ -78,21 +101,19 @@ def _stage_conservation(stage: str, upstream: Sequence[str]) -> dg.AssetChecksDe
     return conservation
 
 
-def _in_and_out(
+def _ids(
     folder: DataFolder, upstream: Sequence[str], stage: str, part: int, parts: int
-) -> tuple[list[str], pl.DataFrame]:
-    """``conservation_errors`` and ``conserved_counts`` of one of ``parts`` of a stage's rows."""
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """One of ``parts`` of the rows in, kept and dropped by a stage."""
 
     def ids(key: str) -> pl.DataFrame:
         return folder.read(key, _IDS).filter(pl.col("claim_id").hash() % parts == part)
 
     rows_in, kept = pl.concat([ids(key) for key in upstream]), ids(stage)
     if folder.exists(f"drops/{stage}"):
-        drops = ids(f"drops/{stage}")
-    else:
-        # The selection drops nothing: unselected rows wait for the long-evidence rule.
-        drops = rows_in.join(kept, on="claim_id", how="anti").select(_IDS)
-    return conservation_errors(rows_in, kept, drops), conserved_counts(rows_in, kept, drops)
+        return rows_in, kept, ids(f"drops/{stage}")
+    # The selection drops nothing: unselected rows wait for the long-evidence rule.
+    return rows_in, kept, rows_in.join(kept, on="claim_id", how="anti").select(_IDS)
 
 
 def guard_checks() -> list[dg.AssetChecksDefinition]:

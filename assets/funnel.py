@@ -15,6 +15,7 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.funnel import catalogue, settings
+from decomposerl.funnel.duplicates import opposite_twins
 from decomposerl.funnel.step import ROUNDING, StageResult
 from decomposerl.reports.figures import selection_curve_png
 from decomposerl.reports.stage_page import cells_markdown, selection_totals
@@ -33,6 +34,10 @@ from resources.verifier.resource import VerifierResource
 
 Result = dg.MaterializeResult[StageOutput]
 _GROUP, _KINDS = "funnel", {"parquet"}
+_OPPOSITE = (
+    "{:,} of {:,} duplicates have another label than the claim that was kept in their place; "
+    "keep_contrastive: true keeps both"
+)
 _NO_POOLS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -126,7 +131,10 @@ def deduplicated(
         with out.tasks(mapper.open()) as tasks:
             done = catalogue.deduplicate(claims, config, vectors, tasks)
         out.add_decided(claims, done)
-        return stage.result(out, _close(out), pairs=done.pairs)
+        if opposite := opposite_twins(claims, done.drops):
+            context.log.warning(_OPPOSITE.format(opposite, done.drops.height))
+        extra = {"dropped beside a kept claim of another label": opposite}
+        return stage.result(out, extra | _close(out), pairs=done.pairs)
 
 
 def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg.AssetsDefinition:

@@ -14,6 +14,8 @@ from decomposerl.claims.claim_collector import unknown_labels
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.source import CorpusFiles, NativeFile
+from decomposerl.reports.giveaways import giveaways, giveaways_text
+from decomposerl.reports.tables import one_line
 from resources.corpora.folder import records_of
 from resources.corpora.pages import SqlitePages
 
@@ -65,11 +67,10 @@ def _part(key: str, loaded: LoadedClaims, most: int) -> Iterator[str]:
     for number, row in enumerate(loaded.claims.head(most).iter_rows(named=True), start=1):
         label = row["label"] or "no label"
         yield f"\n{number}. {label} (native {row['native_label']!r}), id {row['native_id']!r}"
-        yield f"   claim: {_short(row['claim'])}"
+        yield f"   claim: {one_line(row['claim'], _MOST_CHARS)}"
         passages = row["passages"]
-        yield from (
-            f"   [{at}] {_short(text)}" for at, text in enumerate(passages[:_MOST_PASSAGES])
-        )
+        for at, text in enumerate(passages[:_MOST_PASSAGES]):
+            yield f"   [{at}] {one_line(text, _MOST_CHARS)}"
         if len(passages) > _MOST_PASSAGES:
             yield f"   and {len(passages) - _MOST_PASSAGES} more"
     yield from ("", "   count  rows or claims that are")
@@ -93,14 +94,11 @@ def _counts(loaded: LoadedClaims) -> Iterator[str]:
         yield f"{count:8,}  rejected: {reason} {field}, first {file}:{row}: {detail}"
     if labels := unknown_labels(loaded.rejects):
         yield f"unknown labels: {labels}"
+    if told := giveaways_text(giveaways([loaded.claims])):
+        yield f"warning: {told}"
 
 
 def _reject_share(loaded: LoadedClaims) -> float:
     unreadable = loaded.rejects.filter(reason="unreadable_file", row=0).height
     rejected = loaded.rejects.filter(pl.col("row") > 0).height
     return 1.0 if unreadable else rejected / max(1, loaded.rows_read)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _MOST_CHARS else line[:_MOST_CHARS] + "…"

@@ -12,8 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Self, TextIO
 
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID
-from rich.text import Text
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from dagster_project.terminal import Terminal, mark_style
 from decomposerl.printable import printable
@@ -45,7 +44,7 @@ class _Row:
         if one.done > one.known and spent > 0:
             rate = (one.done - one.known) / spent
             parts += [rate_text(rate), f"{duration((one.total - one.done) / rate)} left"]
-        return ", ".join([*parts, one.note] if one.note else parts)
+        return ", ".join([*parts, printable(one.note)] if one.note else parts)
 
 
 class ProgressDisplay:
@@ -87,7 +86,9 @@ class ProgressDisplay:
         """Start to draw, or to print a line now and then."""
         file = self._terminal.file  # FORCE_COLOR makes rich take a pipe for a terminal
         if file.isatty() and not self._terminal.is_dumb_terminal:
-            columns = (SpinnerColumn(), _What(), BarColumn(24), _Facts())
+            what = TextColumn("{task.description}", markup=False)
+            facts = TextColumn("{task.fields[shown].facts}", style="dim", markup=False)
+            columns = (SpinnerColumn(), what, BarColumn(24), facts)
             self._rows = Progress(
                 *columns,
                 console=self._terminal,
@@ -151,23 +152,6 @@ class ProgressDisplay:
                 self._terminal.print(f"  {line}")
         if self._log is not None:
             self._log(line)
-
-
-class _What(ProgressColumn):
-    """The name of what is in progress."""
-
-    def render(self, task: Task) -> Text:
-        """It as it is, without markup."""
-        return Text(task.description)
-
-
-class _Facts(ProgressColumn):
-    """How far it is."""
-
-    def render(self, task: Task) -> Text:
-        """Count, rate and time left."""
-        shown: _Row = task.fields["shown"]
-        return Text(printable(shown.facts), style="dim")
 
 
 def own_stream(stream: TextIO) -> TextIO:

@@ -17,6 +17,7 @@ import dagster as dg
 from dagster_project.progress_display import LINE_EVERY_S, ProgressDisplay, own_stream
 from dagster_project.run_errors import NOISE, PrintableFormatter
 from dagster_project.terminal import Terminal, mark_style
+from decomposerl.reports.stage_page import MOST_LEFT
 
 _LOGS = "logs"
 _LONG_S = 10.0  # a step that runs longer than this also shows its own messages
@@ -130,12 +131,14 @@ class RunProgress:
         rows = f"{count.value:>11,} rows" if isinstance(count, dg.IntMetadataValue) else " " * 16
         # A step without a materialization is an asset check, or a run that only looks.
         shown = (made is not None and self.lists_assets) or failed
-        self._print(f"{'✗' if failed else '✓'} {name:<36}{rows}{seconds:>9,.1f} s" * shown)
+        left = f"  ({facts[MOST_LEFT].value})" if MOST_LEFT in facts else ""
+        self._print(f"{'✗' if failed else '✓'} {name:<36}{rows}{seconds:>9,.1f} s{left}" * shown)
 
     def _check(self, check: dg.AssetCheckEvaluation) -> None:
         if not check.passed:
             asset = check.asset_key.to_user_string()
-            self._print(f"· {asset}: check {check.check_name}: {check.description or 'failed'}")
+            said = check.description or f"failed{_figures(check.metadata)}"
+            self._print(f"· {asset}: check {check.check_name}: {said}")
 
     def _message(self, record: logging.LogRecord, text: str) -> None:
         """What an asset logged: its warnings, and the rest where that is wanted."""
@@ -157,6 +160,13 @@ class RunProgress:
         if self._file is not None:
             fields = {"msg": line, "levelno": logging.INFO, "levelname": "INFO"}
             self._file.handle(logging.makeLogRecord(fields))
+
+
+def _figures(metadata: Mapping[str, dg.MetadataValue]) -> str:
+    """The values that a line can hold, for a check without words of its own."""
+    short = (dg.IntMetadataValue, dg.FloatMetadataValue, dg.TextMetadataValue, dg.JsonMetadataValue)
+    shown = {name: one.value for name, one in metadata.items() if isinstance(one, short)}
+    return "".join(f"; {name} {value}" for name, value in shown.items() if value not in ([], ""))
 
 
 class _Shown(logging.Handler):

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.funnel import catalogue, settings
-from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
+from decomposerl.funnel.duplicates import lexical_duplicates_step
 from decomposerl.kernels.set_join import keep_first_duplicates
 from decomposerl.ports import Tasks
 from decomposerl.schemas import SILVER_DECOMPOSED

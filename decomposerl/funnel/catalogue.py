@@ -21,16 +21,22 @@ from decomposerl.funnel.decontamination import (
     semantic_match_step,
 )
 from decomposerl.funnel.difficulty import difficulty_step
-from decomposerl.funnel.duplicate_pairs import PrecomputedEmbedder, duplicate_pairs
-from decomposerl.funnel.entities import entities_step
+from decomposerl.funnel.duplicates import (
+    PrecomputedEmbedder,
+    duplicate_pairs,
+    lexical_duplicates_step,
+    semantic_duplicates_step,
+)
 from decomposerl.funnel.evidence import evidence_facts
-from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
 from decomposerl.funnel.lineage import BEFORE, STAGE_TABLES
 from decomposerl.funnel.long_evidence import long_evidence_step
-from decomposerl.funnel.overlap import overlap_step
-from decomposerl.funnel.passages import passages_step
+from decomposerl.funnel.rules import (
+    entities_step,
+    overlap_step,
+    passages_step,
+    token_budget_step,
+)
 from decomposerl.funnel.selection import SelectedClaims, select_cells
-from decomposerl.funnel.semantic_duplicates import semantic_duplicates_step
 from decomposerl.funnel.settings import (
     DecontaminationSettings,
     DedupSettings,
@@ -42,7 +48,6 @@ from decomposerl.funnel.settings import (
 )
 from decomposerl.funnel.silver import silver_step
 from decomposerl.funnel.step import StageResult, Step, run_stage
-from decomposerl.funnel.token_budget import token_budget_step
 from decomposerl.ports import (
     Decomposer,
     Embedder,
@@ -114,23 +119,18 @@ def deduplicate(
     ``pairs_floor`` set, the result has all near pairs of ``frame`` as well. With ``tasks``,
     searches that exceed ``task_memory_mb`` are split.
     """
-    if settings.pairs_floor is None:
-        return _deduplicate(frame, settings, embedder, tasks)
-    known = PrecomputedEmbedder(embedder, frame["claim"].to_list())
-    done = _deduplicate(frame, settings, known, tasks)
-    pairs = duplicate_pairs(frame, settings, known, settings.pairs_floor)
-    return replace(done, pairs=pairs)
-
-
-def _deduplicate(
-    frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder, tasks: Tasks | None
-) -> StageResult:
-    return _run(
+    known = embedder
+    if settings.pairs_floor is not None:
+        known = PrecomputedEmbedder(embedder, frame["claim"].to_list())
+    done = _run(
         DEDUPLICATED,
         frame,
         lexical_duplicates_step(settings, tasks),
-        semantic_duplicates_step(settings, embedder, tasks),
+        semantic_duplicates_step(settings, known, tasks),
     )
+    if not isinstance(known, PrecomputedEmbedder):
+        return done
+    return replace(done, pairs=duplicate_pairs(frame, settings, known))
 
 
 def decontaminate(

@@ -24,33 +24,6 @@ def conservation_errors(
     ]
 
 
-def conserved_counts(
-    rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame
-) -> pl.DataFrame:
-    """Per source the rows in, kept and dropped, and whether they add up."""
-    counts = rows_in.group_by("source").len("rows_in")
-    for name, frame in (("kept", kept), ("dropped", drops)):
-        counts = counts.join(
-            frame.group_by("source").len(name), on="source", how="full", coalesce=True
-        )
-    return (
-        counts.with_columns(pl.exclude("source").fill_null(0).cast(pl.Int64))
-        .with_columns(conserved=pl.col("rows_in") == pl.col("kept") + pl.col("dropped"))
-        .sort("source")
-    )
-
-
-def total_counts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """``conserved_counts`` of parts of a stage's rows as those of all."""
-    return (
-        pl.concat(parts)
-        .group_by("source")
-        .agg(pl.col("rows_in", "kept", "dropped").sum())
-        .with_columns(conserved=pl.col("rows_in") == pl.col("kept") + pl.col("dropped"))
-        .sort("source")
-    )
-
-
 def _sentences(what: str, rows: pl.DataFrame, examples: int = 3) -> Sequence[str]:
     return [
         f"{source}: {part.height} rows {what}, e.g. {', '.join(part['claim_id'].head(examples))}"

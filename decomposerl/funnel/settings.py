@@ -78,6 +78,9 @@ class DedupSettings(LexicalSettings):
     """Stage ``deduplicated`` (paper, "Deduplication and Decontamination")."""
 
     cosine: float = Field(0.70, gt=0, le=1, description="least cosine of a semantic duplicate")
+    keep_contrastive: bool = Field(
+        default=False, description="whether claims of different labels are no duplicates"
+    )
     pairs_floor: float | None = Field(
         None,
         gt=0,

@@ -52,14 +52,12 @@ class StepDecision:
 class Step:
     """A named test over the rows still alive.
 
-    ``reasons`` is the closed list of drop reasons the step may give; ``idempotent`` says
-    whether running it on its own survivors drops nothing (a law of every rule step).
+    ``reasons`` is the closed list of drop reasons the step may give.
     """
 
     name: str
     judge: Callable[[pl.DataFrame], StepDecision]
     reasons: tuple[str, ...]
-    idempotent: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from decomposerl.reports.figure_style import (
-    HATCHES,
     INK,
-    PALETTE,
     REST,
-    filled,
     label_text,
     legend,
     new_figure,
@@ -32,106 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "data_uri",
-    "drops_by_source_png",
-    "drops_figure",
     "funnel_png",
     "selection_curve_png",
     "selection_figure",
-    "token_histogram_png",
 ]
 
-_KEPT = PALETTE[-1]
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", ".")
 """One for each colour of the palette, and the last for what has no colour."""
 _LINES: Mapping[str, str] = dict(zip(VERDICTS, ("-", "--", ":"), strict=True))
-
-
-def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> bytes:
-    """One bar per source, stacked: kept, then each drop reason, most frequent first.
-
-    ``rows_in`` and ``kept`` need ``source``; ``drops`` needs ``source`` and ``reason``. Each has
-    the rows, or counts of them (``rows``).
-    """
-    return png(drops_figure(rows_in, kept, drops))
-
-
-def drops_figure(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> "Figure":
-    """The figure of ``drops_by_source_png``; it is read without its colours too."""
-    sources = list(counts_by(rows_in, "source"))
-    reasons = list(counts_by(drops, "reason"))
-    figure, axes = new_figure(8.0, 1.6 + 0.32 * max(len(sources), 1))
-    left = [0] * len(sources)
-    for index, part in enumerate(["kept", *reasons]):
-        rows = kept if part == "kept" else drops.filter(pl.col("reason") == part)
-        counts = counts_by(rows, "source")
-        widths = [counts.get(source, 0) for source in sources]
-        colour, hatch = _look(index)
-        axes.barh(
-            sources,
-            widths,
-            left=left,
-            color=colour,
-            hatch=hatch,
-            edgecolor=INK,
-            linewidth=0.5,
-            label=f"{part.replace('_', ' ')} ({sum(widths):,})",
-        )
-        left = [a + b for a, b in zip(left, widths, strict=True)]
-    stayed = counts_by(kept, "source")
-    for row, (source, entered) in enumerate(zip(sources, left, strict=True)):
-        said = f" {stayed.get(source, 0):,} of {entered:,} kept"
-        axes.annotate(said, (entered, row), va="center", fontsize=9, color=INK)
-    axes.margins(x=0.22)
-    axes.invert_yaxis()
-    axes.set_xlabel("claims that entered the stage: kept, then by reason as in the legend")
-    legend(figure, axes, columns=3)
-    return figure
-
-
-def _look(part: int) -> tuple[str, str]:
-    """Colour and hatch of a part: kept is dark and plain; each reason has a hatch of its own."""
-    if part == 0:
-        return _KEPT, ""
-    hatches = HATCHES[1:]
-    again, place = divmod(part - 1, len(hatches))
-    return filled(PALETTE[(part - 1) % 6]), hatches[place] + hatches[(place + again) % 7] * again
-
-
-def token_histogram_png(
-    frame: pl.DataFrame, bounds: tuple[int, int] = (200, 10_000), bins: int = 40
-) -> bytes:
-    """Evidence length of each claim on a logarithmic axis, with the rule's two bounds.
-
-    ``frame`` needs ``evidence_tokens``; its unit is read from ``token_unit`` if present. The axis
-    says how many claims were not counted because cheaper bounds decided.
-    """
-    tokens = frame["evidence_tokens"].drop_nulls().cast(pl.Float64()).clip(lower_bound=1)
-    low = min(float(str(tokens.min() or bounds[0])), bounds[0]) * 0.8
-    high = max(float(str(tokens.max() or bounds[1])), bounds[1]) * 1.25
-    edges = [low * (high / low) ** (i / bins) for i in range(bins + 1)]
-    figure, axes = new_figure(8.0, 3.2)
-    axes.hist(tokens.to_numpy(), bins=edges, color=_KEPT, edgecolor="white", linewidth=0.5)
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    for bound, side in zip(bounds, ("right", "left"), strict=True):
-        axes.axvline(bound, color=PALETTE[4], linestyle="--", linewidth=1.4)
-        axes.annotate(
-            f" {bound:,} ",
-            (bound, 0.97),
-            xycoords=("data", "axes fraction"),
-            ha=side,
-            va="top",
-            color=PALETTE[4],
-            fontsize=10,
-        )
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    unit = frame["token_unit"][0] if "token_unit" in frame.columns and frame.height else "tokens"
-    left_out = frame["evidence_tokens"].null_count()
-    uncounted = f"; {left_out:,} claims inside the bounds not counted" if left_out else ""
-    axes.set_xlabel(f"evidence length ({unit}), logarithmic{uncounted}")
-    axes.yaxis.set_major_formatter(thousands)
-    axes.set_ylabel("claims")
-    return png(figure)
 
 
 def selection_curve_png(selected: pl.DataFrame, cells: pl.DataFrame) -> bytes:

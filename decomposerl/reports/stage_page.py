@@ -17,6 +17,8 @@ from decomposerl.reports.tables import (
 )
 from decomposerl.schemas import LABELS, VERDICTS
 
+MOST_LEFT = "most left"
+"""The metadata that a stage's line on the console repeats: ``StagePage.most_left``."""
 SAMPLE_CHARACTERS = 120
 GUARD_SHARE = 0.8
 LIKENESS_SHARE = 0.5
@@ -38,6 +40,7 @@ class StagePage:
     ``share_kept`` and ``supported_share`` (0 without rows). ``struck`` names the sources that lost
     suspiciously many rows, ``guard_md`` shows them; ``close_md`` shows the removals nearest to
     their threshold; ``prompt_md`` warns where MiniCheck was not asked in its own form.
+    ``most_left`` names the largest reason where more than half of the rows left, else it is empty.
     """
 
     stage: str
@@ -55,31 +58,11 @@ class StagePage:
     guard_md: str
     close_md: str
     prompt_md: str
+    most_left: str
     numeric: dict[str, float]
 
 
 def stage_page(
-    stage: str,
-    rows_in: pl.DataFrame,
-    kept: pl.DataFrame,
-    drops: pl.DataFrame,
-    settings: Mapping[str, object],
-    *,
-    engines: str = "",
-) -> StagePage:
-    """Build the page of ``stage`` from its frames.
-
-    ``rows_in`` needs ``claim_id``, ``source``, ``label``, and ``claim`` to show the texts of
-    removed claims; ``kept`` is the stage's frame (``claim_id``, ``source``,
-    ``label``, ``claim``, ``evidence``); ``drops`` is ``DROPS``; ``engines`` are the names of
-    the stage's engines.
-    """
-    tally = StageTally.of(rows_in, kept, drops)
-    texts = rows_in.select("claim_id", "claim") if "claim" in rows_in.columns else None
-    return tallied_page(stage, tally, settings, texts=texts, engines=engines)
-
-
-def tallied_page(
     stage: str,
     tally: StageTally,
     settings: Mapping[str, object],
@@ -113,6 +96,7 @@ def tallied_page(
         guard_md=_guard(stage, struck),
         close_md="" if texts is None else close_calls(tally.closest, texts),
         prompt_md=f"**{note}**" if (note := own_prompt_note(engines)) else "",
+        most_left=_most_left(tally),
         numeric=_numeric(tally),
     )
 
@@ -242,6 +226,13 @@ def _figure(entered: int, kept: int, drops: pl.DataFrame) -> str:
     dropped = [(reason.replace("_", " "), n) for reason, n in reasons.items()]
     rows = [("rows in", entered), ("kept", kept), *dropped]
     return bars_markdown(rows, f"{entered:,} rows in, {kept:,} kept; dropped by reason", dark=2)
+
+
+def _most_left(tally: StageTally) -> str:
+    if 2 * tally.rows_dropped <= tally.rows_in:
+        return ""
+    reason, rows = next(iter(counts_by(tally.dropped, "reason").items()))
+    return f"{tally.rows_dropped:,} of {tally.rows_in:,} dropped, {rows:,} as {reason}"
 
 
 def _by_reason(drops: pl.DataFrame, whole: int) -> str:

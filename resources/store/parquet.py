@@ -50,11 +50,8 @@ _FOLDERS = {
     "predictions": schemas.PREDICTIONS,
     "scores": schemas.SCORES,
 }
-_SIDE_OF = {
-    "rejects": "claims/",
-    "calls": "predictions/",
-    "doubtful": "benchmark/",
-}  # a side table's key is its asset's without this prefix
+# A side table's key is its asset's without this prefix.
+_SIDE_OF = {"rejects": "claims/", "calls": "predictions/", "doubtful": "benchmark/"}
 _LINEAGE = "dagster/column_lineage"
 
 

@@ -19,9 +19,10 @@ from decomposerl.claims.doubtful import without_effect
 from decomposerl.claims.load import LoadedClaims
 from decomposerl.printable import printable
 from decomposerl.reports import figures
-from decomposerl.reports.stage_page import StagePage, tallied_page
+from decomposerl.reports.giveaways import READ, giveaways, giveaways_text
+from decomposerl.reports.stage_page import MOST_LEFT, StagePage, stage_page
 from decomposerl.reports.stage_tally import StageTally
-from decomposerl.reports.tables import markdown_table
+from decomposerl.reports.tables import frame_markdown
 from resources.store.parquet import StageOutput, StageRun, table_of
 from resources.store.rows import StoredRows
 from resources.store.run_lock import data_folder_of
@@ -106,7 +107,7 @@ class StageRecorder:
         engines = out.engines if engines is None else engines
         kept, drops = out.finish()
         tally, texts, names = out.tally, out.close_texts(), self._engine_names()
-        page = tallied_page(self._key, tally, self._settings, texts=texts, engines=names)
+        page = stage_page(self._key, tally, self._settings, texts=texts, engines=names)
         run = self._run(tally.rows_in, tally.rows_kept, tally.rows_dropped)
         run = replace(run, step_engines=json.dumps(dict(engines)))
         output = StageOutput(kept, run, drops, **beside)
@@ -117,11 +118,6 @@ class StageRecorder:
             metadata |= {
                 f"{kind} pairs": rows for kind, rows in output.pairs["kind"].value_counts().rows()
             }
-        by_source = figures.drops_by_source_png(tally.entered, tally.kept, tally.dropped)
-        metadata["rows by source"] = picture(by_source)
-        if tally.rows_kept and "evidence_tokens" in kept.table.schema:
-            tokens = kept.read(["evidence_tokens", "token_unit"])
-            metadata["evidence tokens"] = picture(figures.token_histogram_png(tokens))
         return dg.MaterializeResult(value=output, metadata=rounded(metadata))
 
     def loaded(
@@ -133,7 +129,7 @@ class StageRecorder:
         """
         kept, drops = out.finish()[0], loaded.drops
         tally = out.tally + StageTally.of(drops, drops=drops)
-        page = tallied_page(self._key, tally, self._settings)
+        page = stage_page(self._key, tally, self._settings)
         counts = loaded.rows_read, tally.rows_kept, drops.height, loaded.rejects.height
         run = self._run(*counts, loaded.status)
         metadata = self._metadata(page, run) | dict(extra or {})
@@ -142,6 +138,7 @@ class StageRecorder:
             "rows rejected": loaded.rejects.height,
             "rejects": dg.MetadataValue.md(_rejects_md(loaded.rejects)),
             "native files": dg.MetadataValue.json(list(loaded.files)),
+            "giveaways": giveaways_text(giveaways(kept.batches(READ))) or "none",
         }
         if loaded.status != "ok":
             self._context.log.warning(f"{self._key}: {_MEANING.get(loaded.status, loaded.status)}")
@@ -238,6 +235,7 @@ class StageRecorder:
             "close calls": dg.MetadataValue.md(page.close_md or "none"),
             "settings": dg.MetadataValue.md(page.settings_md),
             **_filled({"drops by engine": page.by_engine_md, "prompt": page.prompt_md}),
+            **_filled({MOST_LEFT: page.most_left}),
             **self._counted(run),
             "seconds": run.seconds,
         }
@@ -288,5 +286,4 @@ def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:
     if rejects.is_empty():
         return "none"
     first = rejects.select("file", "row", "field", "reason", "detail").head(most)
-    table = markdown_table(first.columns, first.rows())
-    return f"{rejects.height} rows; the first {first.height}:\n\n{table}"
+    return f"{rejects.height} rows; the first {first.height}:\n\n{frame_markdown(first)}"

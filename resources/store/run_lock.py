@@ -75,6 +75,7 @@ def locked_asset(asset: _Asset) -> _Asset:
 
         context = dg.AssetExecutionContext.get()
         with _lock_of_step(context):
+            _warn_of_older_inputs(context)
             made = asset(*args, **inputs)
             if inspect.isgenerator(made):
                 yield from made
@@ -105,6 +106,23 @@ def _lock_of_step(context: "dg.AssetExecutionContext") -> Iterator[None]:
         key = f"{key}/{context.partition_key}"
     with file_lock(lock_path(data_folder_of(context), key), key, context.run.run_id):
         yield
+
+
+def _warn_of_older_inputs(context: "dg.AssetExecutionContext") -> None:
+    """Name the inputs whose last run failed or was killed: what is on disk is older than that."""
+    from resources.store.parquet import run_path
+
+    base = data_folder_of(context)
+    for parent in context.assets_def.keys_by_input_name.values():
+        key = parent.to_user_string()
+        files = lock_path(base, key), run_path(base, key)
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            tried, made = (json.loads(file.read_text("utf-8")) for file in files)
+            if tried["run"] not in {"", made["run_id"]}:
+                context.log.warning(
+                    f"{key}: its run of {tried['since']} did not finish; what the run that ended "
+                    f"{made['finished_at']} wrote is used"
+                )
 
 
 def data_folder_of(context: "dg.AssetExecutionContext") -> Path:

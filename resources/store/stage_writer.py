@@ -18,8 +18,6 @@ from resources.store.rows import BATCH_BYTES, RowsWriter, StoredRows, batches_of
 from resources.store.shared_arrays import shared_tasks
 from resources.store.temporary import temporary_of
 
-_MANY = 64
-
 
 class StageWriter:
     """The output of a stage, in temporary files beside those that the IO manager will replace.
@@ -49,7 +47,8 @@ class StageWriter:
         self._kept = RowsWriter(temporary_of(data / f"{key}.parquet"), table)
         self._arrived = RowsWriter(temporary_of(folder / f"{key}.arrived.parquet"), DROPS)
         self._ordered = RowsWriter(temporary_of(folder / f"{key}.parquet"), DROPS)
-        self._tallies: list[StageTally] = []
+        self.tally = StageTally.of()
+        """Counts and examples of the rows so far."""
         self._steps: dict[str, None] = {}
         self.engines: dict[str, str] = {}
         """The program behind each step that has one."""
@@ -77,12 +76,6 @@ class StageWriter:
         self._open.__exit__(kind, error, trace)
         self._arrived.path.unlink(missing_ok=True)
 
-    @property
-    def tally(self) -> StageTally:
-        """Counts and examples of the rows so far."""
-        self._tallies = [StageTally.total(self._tallies)]
-        return self._tallies[0]
-
     def close_texts(self) -> pl.DataFrame:
         """``claim_id`` and ``claim`` of the claims that enter and that close calls name."""
         closest = self.tally.closest
@@ -101,19 +94,19 @@ class StageWriter:
     def add(self, rows_in: pl.DataFrame, done: StageResult) -> None:
         """Write what the stage made of a batch."""
         self._kept.add(done.kept)
-        self._note(done, StageTally.of(rows_in, done.kept, done.drops))
+        self._note(rows_in, done, done.kept)
 
     def add_decided(self, rows_in: pl.DataFrame, done: StageResult) -> None:
         """Write what the stage decided from some columns of all rows (``read``)."""
-        self._note(done, StageTally.of(rows_in, None, done.drops))
+        self._note(rows_in, done, None)
         for part in with_decided(self.batches(), done.kept):
             self._kept.add(part)
-            self._count(StageTally.of(kept=part))
+            self.tally += StageTally.of(kept=part)
 
     def add_claims(self, claims: pl.DataFrame) -> None:
         """Write claims that were read from native files."""
         self._kept.add(claims)
-        self._count(StageTally.of(claims, claims))
+        self.tally += StageTally.of(claims, claims)
 
     def finish(self) -> tuple[StoredRows, StoredRows | None]:
         """Complete the files of kept rows and of drops.
@@ -130,15 +123,10 @@ class StageWriter:
                 self._ordered.add(part.filter(pl.col("step") == step))
         return kept, self._ordered.finish()
 
-    def _note(self, done: StageResult, tally: StageTally) -> None:
+    def _note(self, rows_in: pl.DataFrame, done: StageResult, kept: pl.DataFrame | None) -> None:
+        self.tally += StageTally.of(rows_in, kept, done.drops)
         self._arrived.add(done.drops)
         self._steps |= dict.fromkeys(done.steps)
         self.engines |= done.engines
         for step, rows in done.close.items():
             self.close_calls[step] = self.close_calls.get(step, 0) + rows
-        self._count(tally)
-
-    def _count(self, tally: StageTally) -> None:
-        self._tallies.append(tally)
-        if len(self._tallies) > _MANY:
-            self._tallies = [StageTally.total(self._tallies)]

@@ -36,6 +36,8 @@ from resources.corpora.resource import CorporaResource, LoadConfig
 from resources.evaluation.results_folder import read_doubtful, with_sample_note
 from resources.evaluation.results_folder import read_test_claims as claims_of
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
+from resources.store.rows import StoredRows
+from resources.store.run_lock import locked_asset
 
 COPY = """
 [source]
@@ -54,13 +56,39 @@ refuted = ["no"]
 """
 
 
-def warnings_of(source: Source, corpora: CorporaResource, folder: Path) -> list[str]:
-    """What a run of the source's asset logs as a warning or worse."""
-    instance, given = dg.DagsterInstance.ephemeral(), {"corpora": corpora}
-    here = resources(folder / "data") | given
-    done = dg.materialize(source_assets([source], []), instance=instance, resources=here)
-    assert done.success
+def warnings_of(
+    source: Source, corpora: CorporaResource, folder: Path, *others: dg.AssetsDefinition
+) -> list[str]:
+    """What a run of the source's asset, or of ``others``, logs as a warning or worse."""
+    instance, assets = dg.DagsterInstance.ephemeral(), source_assets([source], [])
+    done = dg.materialize(
+        [*assets, *others],
+        selection=[one.key for one in others] or None,
+        instance=instance,
+        resources=resources(folder / "data") | {"corpora": corpora},
+        raise_on_error=False,
+    )
     return [one.user_message for one in instance.all_logs(done.run_id) if one.level >= 30]
+
+
+@dg.asset(ins={"rows": dg.AssetIn(key=["claims", "faviq_a"], dagster_type=StoredRows)})
+@locked_asset
+def reader(rows: StoredRows) -> dg.MaterializeResult[None]:
+    """A stage after the claims."""
+    return dg.MaterializeResult(metadata={"rows": rows.rows})
+
+
+def test_a_stage_names_the_inputs_whose_last_run_failed(tmp_path: Path):
+    """What it reads is older than that run; nothing is said of inputs as their last run left."""
+    (tmp_path / "mine").mkdir()
+    file, row = tmp_path / "mine/train.jsonl", {"claim": "C.", "text": "One.", "label": "yes"}
+    (own,) = [one for one in with_own_sources([parse_source_toml(COPY, "")]) if one.replaces]
+    given = own, CorporaResource(root=str(tmp_path)), tmp_path
+    for label, failed in (("yes", False), ("no way", True), ("no", False)):
+        file.write_text(json.dumps(row | {"label": label}), "utf-8")
+        assert failed == bool(warnings_of(*given))
+        said = warnings_of(*given, reader)
+        assert [True] * failed == ["claims/faviq_a: its run of" in one for one in said]
 
 
 def test_a_copy_is_read_as_its_file_says_whatever_reading_is_chosen(tmp_path: Path):

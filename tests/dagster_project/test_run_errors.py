@@ -24,6 +24,7 @@ from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal, report_errors
 from decomposerl.printable import printable
 from decomposerl.progress import bar
+from decomposerl.reports.stage_page import MOST_LEFT
 from decomposerl.training.experiments import experiment
 from environment import lacking
 from project import ROOT
@@ -198,7 +199,8 @@ def toy(context: dg.AssetExecutionContext, config: Slow) -> dg.MaterializeResult
     time.sleep(config.seconds)
     context.log.info("step 1 of 2")
     context.log.warning(f"odd {EVIL}")
-    return dg.MaterializeResult(metadata={"dagster/row_count": 1_234})
+    facts = {"dagster/row_count": 1_234, MOST_LEFT: "3 of 4 dropped, 2 as too_short"}
+    return dg.MaterializeResult(metadata=facts)
 
 
 @dg.asset_check(asset=toy)
@@ -213,6 +215,14 @@ def guard() -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=False, description="too few rows")
 
 
+@dg.asset_check(asset=toy)
+def without_words() -> dg.AssetCheckResult:
+    """A check that says no more than its figures."""
+    page = dg.MarkdownMetadataValue("|")
+    figures = {"share": 0.9, "rows": 40, "struck": ["toy"], "none": [], "page": page}
+    return dg.AssetCheckResult(passed=False, metadata=figures)
+
+
 def shown(
     data: Path, *, tty: bool, messages: bool = False, slow_s: float = 0.0, every_s: float = 30.0
 ) -> tuple[str, Path]:
@@ -223,7 +233,7 @@ def shown(
     with watch as progress:
         graph = dg.Definitions(
             assets=[toy],
-            asset_checks=[fine, guard],
+            asset_checks=[fine, guard, without_words],
             jobs=[dg.define_asset_job("all")],
             loggers={"console": progress.logger},
         )
@@ -242,10 +252,13 @@ def test_an_asset_is_one_line(tmp_path: Path):
     for messages in (False, True):
         text, log = shown(tmp_path, tty=False, messages=messages)
         lines = text.splitlines()
-        assert (["  step 1 of 2"] if messages else []) == lines[:-3]
-        assert r"· odd \x1b[2J" == lines[-3]
-        assert re.fullmatch(r"✓ claims/toy +1,234 rows +\d+\.\d s", lines[-2])
-        assert "· claims/toy: check guard: too few rows" == lines[-1]
+        assert (["  step 1 of 2"] if messages else []) == lines[:-4]
+        assert r"· odd \x1b[2J" == lines[-4]
+        made = r"✓ claims/toy +1,234 rows +\d+\.\d s  \(3 of 4 dropped, 2 as too_short\)"
+        assert re.fullmatch(made, lines[-3])
+        assert "· claims/toy: check guard: too few rows" == lines[-2]
+        assert [] == lacking(lines[-1], "without_words", "share 0.9", "rows 40", "struck ['toy']")
+        assert [] == [left_out for left_out in ("none", "page") if left_out in lines[-1]]
         logged = log.read_text("utf-8")
         assert log.parent == tmp_path / "logs"
         assert [] == lacking(logged, "step 1 of 2", "RUN_SUCCESS")

@@ -75,13 +75,13 @@ SEEDS = {
         "Corpora do not know each other",
     ),
     "a step that knows a sibling": (
-        "decomposerl/funnel/overlap.py",
-        "import decomposerl.funnel.passages\n",
+        "decomposerl/funnel/rules.py",
+        "import decomposerl.funnel.silver\n",
         "Funnel steps",
     ),
     "a new step that knows a sibling": (
         "decomposerl/funnel/stray.py",
-        "import decomposerl.funnel.passages\n",
+        "import decomposerl.funnel.silver\n",
         "Funnel steps",
     ),
     "a reward that knows a sibling": (

@@ -1,4 +1,4 @@
-"""The funnel on the real corpora: exact counts, the law, no leak, and planted leaks found."""
+"""The funnel on the real corpora: no leak, planted leaks found; the ledger has its counts."""
 
 import json
 import os
@@ -11,10 +11,8 @@ import pytest
 
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, source_of
+from decomposerl.claims.catalogue import BENCHMARKS, source_of
 from decomposerl.claims.load import LoadSettings, load_benchmark
-from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.kernels.set_join import cross_matches
 from decomposerl.kernels.text_scan import content_words, normalise_claim, words
 from project import ROOT
@@ -32,9 +30,6 @@ pytestmark = [
 ]
 
 BUDGET = 150
-COUNTS = {"hover": 3278, "feverous": 2962, "foolmetwice": 1169, "scitab": 868, "scifact": 773}
-COUNTS |= {"pubmedclaim": 445, "wice": 158, "pubhealthtab": 152, "pubhealth": 105}
-SPLIT_BY_DOCUMENT = ("hover", "feverous", "foolmetwice", "wice", "pubmedclaim", "pubhealth")
 PER_KIND = 120
 TOML = SOURCE.replace('"toy"', '"planted"').replace("toy/", "planted/")
 TOML = TOML.replace('["yes"]', '["Supported"]').replace('["no"]', '["Refuted"]')
@@ -111,63 +106,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, vectors: Path | None) -> Da
         shutil.rmtree(vectors, ignore_errors=True)
         copy.rename(vectors)  # whole or not at all
     return DataFolder(base_dir=str(data))
-
-
-def test_sources_and_benchmarks_hold_exactly_the_documented_claims(folder: DataFolder):
-    """Claims kept plus claims held out are the counts of the corpora's own description."""
-    held = {
-        name: folder.read(f"drops/claims/{name}").filter(reason="held_out_document").height
-        for name in COUNTS
-    }
-    counted = {name: folder.read(f"claims/{name}").height + held[name] for name in COUNTS}
-    assert COUNTS == counted
-    symmetric = folder.read("benchmark/fever").filter(subset="fever_symmetric")
-    assert symmetric.height == 708
-    assert sum(counted.values()) + symmetric.height == 10_618
-
-
-def test_absent_corpora_are_empty_and_say_so(folder: DataFolder):
-    """A corpus that is not on disk is an empty frame with a status, not a failure."""
-    for name in ("ex_fever", "faviq_a", "ambifc", "claimdecomp"):
-        assert folder.read(f"claims/{name}").height == 0
-        assert folder.run(f"claims/{name}")["status"] == "not_available"
-
-
-def test_a_split_corpus_shares_no_document_between_its_sides(folder: DataFolder):
-    """The two sides of a split by document have no document in common."""
-    for name in SPLIT_BY_DOCUMENT:
-        train = documents(folder.read(f"claims/{name}"))
-        test = documents(folder.read(f"benchmark/{name}").filter(pl.col("evidence").is_not_null()))
-        assert train, name
-        assert test, name
-        assert set() == train & test, name
-
-
-def documents(frame: pl.DataFrame) -> set[str]:
-    """Every single document behind the rows of a frame."""
-    joined = frame["document_id"].drop_nulls()
-    return {part for text in joined for part in text.split(" | ")}
-
-
-def test_the_law_holds_on_real_text(folder: DataFolder):
-    """Rows in = rows kept + rows dropped, each once, for every stage and source."""
-    names = [*(source.name for source in SOURCES), "planted"]
-    before = pl.concat([folder.read(f"claims/{name}", ["claim_id", "source"]) for name in names])
-    for stage in STAGES:
-        if stage != "diversity_selected":
-            kept, drops = folder.read(stage), folder.read(f"drops/{stage}")
-            assert [] == conservation_errors(before, kept, drops), stage
-            before = kept.select("claim_id", "source")
-
-
-def test_labels_and_sources_of_the_training_set_are_balanced(folder: DataFolder):
-    """Each label fills its budget; no source has more than half of a label's claims."""
-    selected = folder.read("diversity_selected")
-    assert {"Supported": BUDGET, "Refuted": BUDGET} == dict(selected.group_by("label").len().rows())
-    largest = selected.group_by("label", "source").len()["len"].max()
-    assert largest is not None
-    assert largest < BUDGET / 2
-    assert selected["source"].n_unique() >= 6
 
 
 def test_no_benchmark_claim_survives(folder: DataFolder):

@@ -27,7 +27,6 @@ from decomposerl.funnel.selector_comparison import (
     Pool,
     SelectorComparison,
     compare_selectors,
-    entropy_bits,
     grid_bins,
     isolation,
     principal_plane,
@@ -271,12 +270,6 @@ def test_a_grid_has_fifty_bins_a_side():
     assert (BINS - 1, 0) == rows[-1]
 
 
-def test_entropy_is_in_bits():
-    """Of n equally frequent names, log2 n."""
-    found = [entropy_bits(list(names)) for names in ("", "aaa", "abab", "abcd")]
-    assert pytest.approx([0, 0, 1, 2]) == found
-
-
 def test_the_same_quotas_hold_for_every_selector():
     """Equal numbers from every cell, so equal entropy; the table conforms."""
     done = compared()
@@ -304,17 +297,6 @@ def test_the_papers_rows_are_as_printed():
     ).rows()  # fmt: skip
     assert {"text-embedding-3-large"} == set(paper["engine"])
     assert PAPER_TOTAL.deduplicated == PAPER_POOL
-
-
-def test_isolated_claims_attract_farthest_point_alone():
-    """On clusters with rows in none: the paper's finding, and the best f(S) and median distance."""
-    here = compared(600).table.filter(origin="here").unique("selector", keep="first")
-    rows = {one["selector"]: one for one in here.to_dicts()}
-    facility, farthest = rows["facility_location"], rows["farthest_point"]
-    assert farthest["isolated"] > max(5.0, facility["isolated"])
-    assert min(rows, key=lambda name: rows[name]["distance_median"]) == "facility_location"
-    assert max(rows, key=lambda name: rows[name]["mean_cover"]) == "facility_location"
-    assert 100 == facility["shared"] > rows["random"]["shared"]
 
 
 def test_seconds_are_those_of_the_selection():

@@ -1,7 +1,5 @@
 """Each step by example, and deduplication asked again from its pairs."""
 
-from statistics import NormalDist
-
 import numpy as np
 import polars as pl
 import pytest
@@ -13,6 +11,7 @@ from tokenizers import ByteLevelBPETokenizer
 from decomposerl import schemas
 from decomposerl.errors import ConfigError, ConservationError, EngineError
 from decomposerl.funnel import catalogue, settings
+from decomposerl.funnel.duplicates import opposite_twins
 from decomposerl.funnel.silver import distinct_questions
 from decomposerl.funnel.step import StageResult
 from decomposerl.kernels.matches import Pairs, exact_threshold, keep_first_of_pairs
@@ -37,7 +36,7 @@ from fakes import (
     ScriptedVerifier,
     WordCounter,
 )
-from resources.tokens.counting import TalliedTokens, byte_level_bpe_bounds
+from resources.tokens.counting import byte_level_bpe_bounds
 from resources.tokens.word_tokens import WordTokens
 from strategies import FRAME_LAW, LAW, any_text, example_row, frame_of, frames, sentence
 
@@ -392,14 +391,7 @@ def test_bounds_decide_what_counting_would(frame: pl.DataFrame, width: int):
     assert known["evidence_words"].equals(known["evidence_tokens"])
     if width == 0:
         assert known.height == kept.height
-
-
-def test_counts_that_the_bounds_give_ask_nobody():
-    """Where least and most are equal the counter never sees a text."""
-    counter = WordCounter(slack=0)
-    frame = frame_of(schemas.CLAIMS, [example_row()] * 3)
-    assert [10, 10, 10] == ruled(frame, counter).kept["evidence_tokens"].to_list()
-    assert [] == counter.asked
+        assert [] == bounded.asked
 
 
 @FRAME_LAW
@@ -420,23 +412,6 @@ def test_lengths_of_two_units_are_not_mixed():
     row = example_row() | {"token_unit": "pieces"}
     with pytest.raises(EngineError, match="pieces"):
         assembled(frame_of(schemas.SILVER_DECOMPOSED, [row]), WordCounter())
-
-
-def test_under_a_third_of_realistic_evidence_is_counted():
-    """Log-normal lengths with median 540 words and mean 830, words and bytes as bounds."""
-
-    class Pieces(WordCounter):
-        def bounds(self, words: np.ndarray, utf8_bytes: np.ndarray) -> tuple[np.ndarray, ...]:
-            return byte_level_bpe_bounds(words, utf8_bytes)
-
-    shares = [(step + 0.5) / 400 for step in range(400)]
-    lengths = np.exp([NormalDist(np.log(540), 0.93).inv_cdf(share) for share in shares])
-    texts = [f"{row} " + "sixth " * int(words) for row, words in enumerate(lengths.clip(80, 7_000))]
-    rows = [example_row(evidence=text, passages=[text]) for text in texts]
-    counter = TalliedTokens(Pieces())
-    rules = settings.RuleSettings(min_sentences=0, min_entities=0, overlap_filter=False)
-    catalogue.rule_filter(frame_of(schemas.CLAIMS, rows), rules, counter, CapitalisedWords())
-    assert 0.2 < counter.counted / len(rows) < 1 / 3
 
 
 @pytest.fixture(scope="module")
@@ -526,6 +501,31 @@ def test_the_replay_is_the_stage_run_afresh(
 
 
 @LAW
+@given(frames(schemas.DIFFICULTY_BAND, max_size=12))
+def test_contrastive_claims_are_compared_with_those_of_their_label(frame: pl.DataFrame):
+    """Kept rows and pairs are those of each label alone, so no opposite twin is dropped."""
+    given = settings.DedupSettings(keep_contrastive=True, pairs_floor=0.6)
+    labels = frame.partition_by("label")
+    whole, *alone = (catalogue.deduplicate(part, given, EMBEDDER) for part in (frame, *labels))
+    for name, key in (("kept", "claim_id"), ("drops", "claim_id"), ("pairs", "later_id")):
+        parts = [value for part in alone for value in getattr(part, name)[key]]
+        assert sorted(parts) == sorted(getattr(whole, name)[key])
+    assert 0 == opposite_twins(frame, whole.drops)
+
+
+def test_opposite_twins_among_the_duplicates_are_counted():
+    """One claim under both labels: a duplicate, unless contrastive claims are kept."""
+    labels = ("Supported", "Refuted", "Supported", "Refuted")
+    texts = ("a b c d", "a b c d", "a b c d", "x y z")
+    rows = [example_row(claim=text, label=label) for text, label in zip(texts, labels, strict=True)]
+    frame = frame_of(schemas.DIFFICULTY_BAND, rows)
+    for keep, left, opposite in ((False, 2, 1), (True, 1, 0)):
+        given = settings.DedupSettings(keep_contrastive=keep)
+        drops = catalogue.deduplicate(frame, given, EMBEDDER).drops
+        assert (left, opposite) == (drops.height, opposite_twins(frame, drops))
+
+
+@LAW
 @given(frames(schemas.DIFFICULTY_BAND, max_size=12), st.sampled_from(FLOORS))
 def test_the_pairs_are_all_pairs(frame: pl.DataFrame, floor: float):
     """Brute force over all rows that enter, kept or not: the same pairs, scores and order."""
@@ -562,15 +562,6 @@ def test_floats_decide_as_whole_numbers_do(shared: int, more: int, millionths: i
         near = shared * exact.denominator >= united * exact.numerator
         pair = Pairs(*(np.array([row]) for row in (0, 1)), np.array([shared / united]))
         assert near == keep_first_of_pairs(2, pair, float(exact)).is_matched[1]
-
-
-def test_a_longer_decimal_means_the_fraction_that_the_search_reads():
-    """0.6666667 is read as 2/3 by the search, so the replay must not read it as more."""
-    frame = known("a b c d e", "a b c d f")  # Jaccard 4/6
-    run = run_of(frame, 0.5, Thresholds(0.7, 0.9))
-    for typed in (2 / 3, 0.6666667, 0.666667):
-        asked = Thresholds(typed, 1.0)
-        assert_frame_equal(fresh(frame, asked), decided(frame, decide_again(run, asked)))
 
 
 def test_the_table_counts_per_source_and_in_total():

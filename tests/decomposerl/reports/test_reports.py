@@ -136,7 +136,9 @@ def test_text_and_markdown_show_the_same_numbers(world: World):
 def test_stage_page_counts(world: World):
     """The page's numbers are the frames' numbers, and shares are shares of rows in."""
     kept, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
-    page = stage_page("rule_filtered", world.claims, kept, drops, {"min_tokens": 200})
+    page = stage_page(
+        "rule_filtered", StageTally.of(world.claims, kept, drops), {"min_tokens": 200}
+    )
     assert page.rows_in == page.rows_kept + page.rows_dropped
     assert kept.height / world.claims.height == page.numeric["share_kept"]
     assert "| too_few_tokens | 5 | 8.5 % |" in page.by_reason_md
@@ -149,7 +151,7 @@ def test_stage_page_counts(world: World):
     assert "min_tokens" in page.settings_md
     assert "" == page.guard_md
     assert 7 == len(page.sample_md.split("\n"))
-    whole = stage_page("s", world.claims, world.claims, schemas.DROPS.empty(), {})
+    whole = stage_page("s", StageTally.of(world.claims, world.claims), {})
     assert ("none", "") == (whole.by_reason_md, whole.by_engine_md)
 
 
@@ -157,8 +159,7 @@ def test_the_stage_page_tells_that_minicheck_was_asked_in_our_words(world: World
     """In bold where ``prompt=own`` is in an engine's name, and not otherwise."""
 
     def said(engines: str) -> str:
-        empty = schemas.DROPS.empty()
-        return stage_page("s", world.claims, world.claims, empty, {}, engines=engines).prompt_md
+        return stage_page("s", StageTally.of(world.claims), {}, engines=engines).prompt_md
 
     assert "prompt=own" in said("minicheck:chat prompt=own@0123 r2")
     assert {""} == {said(name) for name in ("lexical", "a prompt=published@01", "b prompt=file@0")}
@@ -167,7 +168,7 @@ def test_the_stage_page_tells_that_minicheck_was_asked_in_our_words(world: World
 def test_stage_page_of_nothing():
     """An empty stage has a page: zeros, no division by zero, no sample rows."""
     empty = schemas.CLAIMS.empty()
-    page = stage_page("rule_filtered", empty, empty, schemas.DROPS.empty(), {})
+    page = stage_page("rule_filtered", StageTally.of(empty, empty), {})
     assert {0.0} == set(page.numeric.values())
     assert 2 == len(page.sample_md.split("\n"))
 
@@ -176,9 +177,9 @@ def test_a_third_label_has_its_share_and_its_line(world: World):
     """Where claims have it; elsewhere the page and the figure have the paper's two."""
     third = pl.when(pl.col("label") == "Refuted").then(pl.lit("NotEnoughInfo"))
     claims = world.claims.with_columns(label=third.otherwise("label"))
-    page = stage_page("s", claims, claims, schemas.DROPS.empty(), {})
+    page = stage_page("s", StageTally.of(claims, claims), {})
     assert "| NotEnoughInfo |" in page.label_balance_md
-    two = stage_page("s", world.claims, world.claims, schemas.DROPS.empty(), {})
+    two = stage_page("s", StageTally.of(world.claims, world.claims), {})
     assert "NotEnoughInfo" not in two.label_balance_md
     selected = read(world, "diversity_selected")
     cells = read(world, "selection_cells/diversity_selected")
@@ -199,14 +200,15 @@ def test_guard_warns_above_the_share_and_size():
     kept = pl.concat([claims("struck", 9), claims("near", 10)])
     left = rows_in.join(kept, on="claim_id", how="anti").with_columns(reason=pl.lit("r"))
     drops = pl.concat([schemas.DROPS.empty(), left], how="diagonal")
-    page = stage_page("rule_filtered", rows_in, kept, drops, {})
+    tally = StageTally.of(rows_in, kept, drops)
+    page = stage_page("rule_filtered", tally, {})
     assert ("struck",) == page.struck
     assert "struck" in page.guard_md
     assert re.search("near|small", page.guard_md) is None
-    likeness = stage_page("deduplicated", rows_in, kept, drops, {})
+    likeness = stage_page("deduplicated", tally, {})
     assert ("near", "struck") == likeness.struck
     assert "more than 50%" in likeness.guard_md
-    assert () == stage_page("training_claims", rows_in, kept, drops, {}).struck
+    assert () == stage_page("training_claims", tally, {}).struck
 
 
 def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
@@ -228,7 +230,7 @@ def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
     assert "<img" not in rows[0]
     assert "elsewhere of benchmark/fever" in rows[1]
     assert "" == close_calls(StageTally.of().closest, texts)
-    assert "" == stage_page("s", world.claims.drop("claim"), world.claims, drops, {}).close_md
+    assert "" == stage_page("s", StageTally.of(world.claims, drops=drops), {}).close_md
 
 
 @given(st.text() | st.just(HOSTILE))
@@ -250,42 +252,23 @@ def test_one_line_is_bounded_and_stable(text: str, limit: int):
     assert shown == one_line(shown, limit)
 
 
-def pictures(claims: pl.DataFrame, *tables: pl.DataFrame) -> list[bytes]:
-    """Of claims, rows kept and dropped, attrition, selected rows and their cells."""
-    rules, drops, counted, selected, cells = tables
-    return [
-        figures.drops_by_source_png(claims, rules, drops),
-        figures.token_histogram_png(rules),
-        figures.funnel_png(counted),
-        figures.selection_curve_png(selected, cells),
-    ]
-
-
 def test_pictures_are_small_and_repeatable(world: World):
     """Each picture is a PNG below 60 kB, 600 pixels wide or more, repeatable; of nothing too."""
-    rules, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
+
+    def pictures(*tables: pl.DataFrame) -> list[bytes]:
+        counted, selected, cells = tables
+        return [figures.funnel_png(counted), figures.selection_curve_png(selected, cells)]
+
     picked = read(world, "diversity_selected"), read(world, "selection_cells/diversity_selected")
-    first = pictures(world.claims, rules, drops, world.attrition, *picked)
-    assert first == pictures(world.claims, rules, drops, world.attrition, *picked)
+    first = pictures(world.attrition, *picked)
+    assert first == pictures(world.attrition, *picked)
     for picture in first:
         assert b"\x89PNG\r\n\x1a\n" == picture[:8]
         assert len(picture) < 60_000
         assert struct.unpack(">I", picture[16:20])[0] >= 600
-    empty = schemas.DIVERSITY_SELECTED.empty()
-    tables = schemas.DROPS, schemas.ATTRITION, schemas.DIVERSITY_SELECTED, schemas.SELECTION_CELLS
-    nothing = pictures(empty, empty, *(table.empty() for table in tables))
+    tables = schemas.ATTRITION, schemas.DIVERSITY_SELECTED, schemas.SELECTION_CELLS
+    nothing = pictures(*(table.empty() for table in tables))
     assert {b"\x89PNG"} == {picture[:4] for picture in nothing}
-
-
-def test_bars_carry_the_names_of_their_sources(world: World):
-    """The drop picture names each source beside its bar, largest first, and each reason."""
-    drops = read(world, "drops/rule_filtered")
-    figure = figures.drops_figure(world.claims, read(world, "rule_filtered"), drops)
-    figure.canvas.draw()
-    assert list(SIZES) == [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    shown = " ".join(text.get_text() for text in figure.legends[0].get_texts())
-    assert "kept (" in shown
-    assert "too few tokens (5)" in shown
 
 
 def test_what_several_axes_draw_stands_once_in_the_legend():
@@ -456,17 +439,6 @@ def test_a_table_has_the_rows_that_fit_and_says_how_many_more(rows: list[tuple[s
     more = re.search(r"and ([\d,]+) more$", shown)
     rest = int(more[1].replace(",", "")) if more else 0
     assert len(rows) == len(shown.split("\n\n")[0].splitlines()) - 2 + rest
-
-
-def test_drop_reasons_are_told_apart_without_colours():
-    """Each has a hatch of its own, the kept rows have none, and each bar says what it kept."""
-    reasons = [f"reason_{n}" for n in range(9)]
-    rows = pl.DataFrame({"source": "one", "reason": reasons, "claim_id": reasons})
-    axes = figures.drops_figure(pl.concat([rows, rows]), rows, rows).axes[0]
-    hatches = [bars.patches[0].get_hatch() for bars in axes.containers]
-    assert "" == hatches[0]
-    assert len(reasons) == len(set(hatches[1:]) - {""})
-    assert [" 9 of 18 kept"] == [text.get_text() for text in axes.texts]
 
 
 def test_data_uri_holds_the_picture():

@@ -22,7 +22,6 @@ from training_parts import run_of
 ENTITIES = frozenset({"Ilva", "Torbeck", "1921", "Ösk"})
 VIEWS = st.integers(1, 6).map(EvidenceView)
 DOCUMENTS = st.lists(passages.map(" ".join), max_size=4).map("\n".join) | any_text
-PLAIN_WORDS = [word for word in VOCABULARY if word not in ENTITIES]
 SENTENCES = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=6).map(
     lambda drawn: "so " + " ".join(drawn) + "."  # no word gets a capital from its place
 )
