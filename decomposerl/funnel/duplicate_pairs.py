@@ -1,8 +1,7 @@
-"""All pairs of near claims that enter stage ``deduplicated``, to evaluate other thresholds later.
+"""All pairs of near claims that enter stage ``deduplicated``, as a table to look at.
 
 ``PAIRS`` holds every pair at least ``pairs_floor`` alike, by words and by meaning, whichever of
-the two was kept. ``kernels.matches.keep_first_of_pairs`` over them is exact at every threshold
-from the floor up.
+the two was kept.
 """
 
 from collections.abc import Sequence

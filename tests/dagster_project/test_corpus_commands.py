@@ -17,14 +17,13 @@ from dagster_project.cli import app
 from dagster_project.profiles import Profile, benchmarks_for, sources_for
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.load import LoadSettings, load_source
-from decomposerl.claims.page_dumps import PAGE_SETS, PageSet
+from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, megabytes
 from environment import lacking
 from file_server import Fault, FileServer
 from made_dumps import made_dump, rows_in, write_claims
 from page_commands import blocks, project_in
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.partial_pages import megabytes
 from resources.hub.download import LOCK_FILE
 
 SCITAB = ACCESS["scitab"].downloads[0]

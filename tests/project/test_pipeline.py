@@ -175,13 +175,11 @@ def test_explain_tells_the_life_of_a_dropped_and_of_a_kept_claim(folder: DataFol
     assert "training_claims" in printed(folder, "explain", kept["claim_id"])
 
 
-def test_attrition_answers_for_another_threshold(folder: DataFolder):
-    """The stored pairs lead to what the run decided, and to more kept at a higher cosine."""
-    kept, entered = (folder.read(stage).height for stage in ("deduplicated", "difficulty_band"))
-    words = ("attrition", "--format", "json", "--semantic-threshold")
-    same, looser = (json.loads(printed(folder, *words, at))[-1] for at in ("0.7", "1.0"))
-    assert (entered, kept, kept) == (same["rows_in"], same["kept"], same["kept_asked"])
-    assert looser["difference"] > 0
+def test_explain_takes_a_text_and_a_row_of_a_file(folder: DataFolder):
+    """Both tell the life that the id tells; a row that no corpus reads is named."""
+    kept = folder.read("claims/wice").row(0, named=True)
+    by_id = printed(folder, "explain", kept["claim_id"])
+    assert by_id == printed(folder, "explain", kept["claim"])
 
 
 @pytest.mark.timeout(1_200)

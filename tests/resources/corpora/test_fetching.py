@@ -126,7 +126,7 @@ def toy() -> Iterator[tuple[FileServer, Access]]:
     with FileServer({"/a.jsonl": WHOLE, "/b.jsonl": b"second\n" * 900}) as server:
         ways = {"/a.jsonl": FIRST, "/b.jsonl": SECOND}
         every = [one(server, url, ("", path)) for url, path in ways.items()]
-        yield server, Access(name="toy", how="direct", downloads=tuple(every))
+        yield server, Access(name="toy", downloads=tuple(every))
 
 
 def one(server: FileServer, url: str, *files: tuple[str, str], unpacked: int = 0) -> Download:
@@ -138,9 +138,7 @@ MEMBERS = (("first.jsonl", FIRST), ("second.jsonl", SECOND))
 
 def packed(server: FileServer, *files: tuple[str, str], unpacked: int = 0) -> Access:
     """The corpus whose files are members of the archive ``/set.zip``."""
-    return Access(
-        name="toy", how="direct", downloads=(one(server, "/set.zip", *files, unpacked=unpacked),)
-    )
+    return Access(name="toy", downloads=(one(server, "/set.zip", *files, unpacked=unpacked),))
 
 
 def fetched(root: Path, access: Access, *, changed: bool = False) -> list[Fetched]:
