@@ -105,7 +105,7 @@ def explain(
 
     folder = existing_data_folder(data)
     place = _ROW.fullmatch(claim.strip())
-    asked = _ids_of_row(place[1], int(place[2])) if place else [claim]
+    asked = _ids_of_row(folder, place[1], int(place[2])) if place else [claim]
     stories = [claim_journey(find_claim(folder, one)) for one in asked]
     if as_json:
         print_json(asdict(stories[0]) if len(stories) == 1 else list(map(asdict, stories)))
@@ -113,13 +113,13 @@ def explain(
         print_marked("\n\n".join(map(journey_text, stories)))
 
 
-def _ids_of_row(file: str, row: int) -> list[str]:
+def _ids_of_row(data: Path, file: str, row: int) -> list[str]:
     from resources.catalogue.claim_lookup import ids_of_row
     from resources.corpora.bundled_sample import fingerprint
     from resources.corpora.folder import FolderCorpora
 
     profile = profile_from_environment()
-    root = profile.corpora or profile.data / "sample" / fingerprint()
+    root = profile.corpora or data / "sample" / fingerprint()
     if not root.is_dir():
         raise ConfigError(f"{file}:{row} names a row of a corpora folder, and there is no {root}")
     path = Path(file)

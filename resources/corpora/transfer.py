@@ -77,11 +77,14 @@ class Downloader:
                 sends a web page or too much, the disk is full, or a proxy variable is wrong.
         """
         failed = 0
-        with _client() as client, room_said(transfer.what, part.parent.parent):
+        with _client(transfer) as client, room_said(transfer.what, part.parent.parent):
             while True:
                 before = _size(part)
                 try:
                     return self._attempt(client, transfer, part)
+                except httpx.TooManyRedirects as error:
+                    said = f"more than {_REDIRECTS} redirects from {transfer.url}"
+                    raise SourceError(f"{transfer.what}: {said}") from error
                 except (httpx.TransportError, _Broken) as error:
                     failed = failed + 1 if _size(part) <= before else 1
                     if failed >= (_CONNECTS if isinstance(error, _UNREACHABLE) else TRIES):
@@ -98,7 +101,8 @@ class Downloader:
         version = _version_file(part)
         known = version.read_text("utf-8") if version.is_file() else ""
         start = _size(part) if known else 0
-        with _answer(client, transfer, start) as answer:
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        with client.stream("GET", transfer.url, headers=headers) as answer:
             sent, span = _validator(answer), answer.headers.get("Content-Range", "")
             if answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
                 if span == f"bytes */{start}" and sent in {"", known}:
@@ -128,36 +132,6 @@ class Downloader:
                 f"{transfer.what} needs {needed / 1e6:,.0f} MB on the disk of "
                 f"{part.parent.parent}, which has {free / 1e6:,.0f} MB free"
             )
-
-
-@contextmanager
-def _answer(client: httpx.Client, transfer: Transfer, start: int) -> Iterator[httpx.Response]:
-    """The response to a request from byte ``start`` on, redirects within ``hosts`` followed."""
-    headers = {"Range": f"bytes={start}-"} if start else {}
-    request = client.build_request("GET", transfer.url, headers=headers)
-    for _ in range(_REDIRECTS + 1):
-        _refuse_host(request.url, transfer)
-        answer = client.send(request, stream=True)
-        if answer.next_request is None:
-            try:
-                yield answer
-            finally:
-                answer.close()
-            return
-        answer.close()
-        request = answer.next_request
-    raise SourceError(f"{transfer.what}: more than {_REDIRECTS} redirects from {transfer.url}")
-
-
-def _refuse_host(url: httpx.URL, transfer: Transfer) -> None:
-    if url.host not in transfer.hosts or url.scheme not in {
-        "https",
-        httpx.URL(transfer.url).scheme,
-    }:
-        raise SourceError(
-            f"{transfer.what}: redirected to {url.scheme}://{url.host}, which is none of its hosts "
-            f"({', '.join(sorted(transfer.hosts))}); nothing was fetched from there"
-        )
 
 
 def _refuse_status(answer: httpx.Response, transfer: Transfer) -> None:
@@ -243,8 +217,24 @@ def _host(transfer: Transfer) -> str:
     return httpx.URL(transfer.url).host
 
 
-def _client() -> httpx.Client:
+def _client(transfer: Transfer) -> httpx.Client:
+    """A client that follows redirects to the hosts of a transfer alone."""
+
+    def refuse_host(request: httpx.Request) -> None:
+        url, schemes = request.url, {"https", httpx.URL(transfer.url).scheme}
+        if url.host not in transfer.hosts or url.scheme not in schemes:
+            raise SourceError(
+                f"{transfer.what}: redirected to {url.scheme}://{url.host}, which is none of its "
+                f"hosts ({', '.join(sorted(transfer.hosts))}); nothing was fetched from there"
+            )
+
     try:
-        return httpx.Client(timeout=_TIMEOUT, headers={"Accept-Encoding": "identity"})
+        return httpx.Client(
+            timeout=_TIMEOUT,
+            headers={"Accept-Encoding": "identity"},
+            follow_redirects=True,
+            max_redirects=_REDIRECTS,
+            event_hooks={"request": [refuse_host]},
+        )
     except (ImportError, ValueError, httpx.InvalidURL) as error:  # socks:// needs a package
         raise SourceError(f"a proxy variable of the environment cannot be used: {error}") from error

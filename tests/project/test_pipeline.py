@@ -175,13 +175,6 @@ def test_explain_tells_the_life_of_a_dropped_and_of_a_kept_claim(folder: DataFol
     assert "training_claims" in printed(folder, "explain", kept["claim_id"])
 
 
-def test_explain_takes_a_text_and_a_row_of_a_file(folder: DataFolder):
-    """Both tell the life that the id tells; a row that no corpus reads is named."""
-    kept = folder.read("claims/wice").row(0, named=True)
-    by_id = printed(folder, "explain", kept["claim_id"])
-    assert by_id == printed(folder, "explain", kept["claim"])
-
-
 @pytest.mark.timeout(1_200)
 def test_printed_lines_run_again_call_no_engine_and_leave_the_same_bytes(
     demo: DemoRun, warm: Path, tmp_path: Path
