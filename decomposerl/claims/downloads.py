@@ -152,24 +152,17 @@ def listed(access: Access, corpus: Corpus) -> dict[str, Any]:
 
 
 def _file_rows(access: Access) -> Iterator[dict[str, Any]]:
-    for one in access.downloads:
-        for _, path in one.files:
-            yield {
-                "path": path,
-                "address": one.url,
-                "bytes": one.size,
-                "about": one.about,
-                "sha256": one.sha256,
-                "git_blob": one.git_blob,
-                "pages": one.pages,
-                "checked_in": one.checked_in,
-            }
+    facts = ("about", "sha256", "git_blob", "pages", "checked_in")
+    for download in access.downloads:
+        said = {name: getattr(download, name) for name in facts}
+        for _, path in download.files:
+            yield {"path": path, "address": download.url, "bytes": download.size, **said}
     hub = access.hub
-    others = (
+    files = (
         [(path, f"hf://datasets/{hub.repo_id}/{name}") for name, path in hub.files] if hub else []
     )
     empty = {"bytes": None, "about": "", "sha256": "", "git_blob": "", "pages": False}
-    for path, address in (*others, *((path, "") for path in access.placed)):
+    for path, address in (*files, *((path, "") for path in access.placed)):
         yield {"path": path, "address": address, **empty, "checked_in": access.checked_in}
 
 

@@ -3,7 +3,6 @@
 import bz2
 import io
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -11,7 +10,7 @@ import sys
 import tarfile
 import tracemalloc
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import polars as pl
@@ -22,7 +21,6 @@ from decomposerl.claims.claim import Draft
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, named_pages, title_key
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import ConfigError, SourceFileError
-from decomposerl.progress import Bar, watched
 from made_dumps import (
     FEVER_PAGES,
     LAKES,
@@ -324,30 +322,6 @@ def test_unpacked_files_are_read_like_the_archive(tmp_path: Path):
     first.unlink()
     built = build_pages(SETS["hover"], tmp_path / "folder", tmp_path / "b.db")
     assert rows_in(straight.target) == rows_in(built.target)
-
-
-@pytest.fixture
-def bars() -> Iterator[dict[str, Bar]]:
-    """Every bar that was open, by its name."""
-    seen: dict[str, Bar] = {}
-    with watched(lambda shown: seen.update((one.what, one) for one in shown)):
-        yield seen
-
-
-def test_progress_is_in_megabytes_of_the_dump(tmp_path: Path, bars: dict[str, Bar]):
-    """The bar ends at the dump's size, so that rate and time left are those of the dump."""
-    files = {
-        f"wiki-pages/wiki-00{member}.jsonl": [
-            {"id": f"{member}-{n}", "text": os.urandom(2_000).hex(), "lines": ""}
-            for n in range(900)
-        ]
-        for member in range(3)
-    }
-    dump = jsonl_zip(tmp_path / "wiki-pages.zip", files)
-    build_pages(SETS["fever"], dump, tmp_path / "f.db")
-    bar = bars["fever pages"]
-    assert ("MB", dump.stat().st_size // 1_000_000) == (bar.unit, bar.total)
-    assert 5 <= bar.total - 1 <= bar.done <= bar.total
 
 
 # Reading
