@@ -1,98 +1,128 @@
-"""``decomposerl attrition``: the funnel's counts per source, by reason, or beside the paper's."""
+"""``decomposerl attrition`` and ``explain``: the funnel's counts, and one claim's way."""
 
-from collections.abc import Callable
+import re
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dagster_project.evaluation_commands import DataOption, existing_data_folder
-from dagster_project.terminal import Format, FormatOption, print_rows, print_text, report_errors
-from decomposerl.errors import DecomposeRLError
+from dagster_project.profiles import benchmarks_for, profile_from_environment, sources_for
+from dagster_project.terminal import (
+    Format,
+    FormatOption,
+    JsonOption,
+    print_json,
+    print_marked,
+    print_rows,
+    print_text,
+    report_errors,
+)
+from decomposerl.errors import ConfigError, DecomposeRLError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
-ByReason = Annotated[bool, typer.Option("--by-reason", help="Dropped rows by reason and source.")]
+    from decomposerl.claims.source import Benchmark, Source
+
+    _Pages = tuple[Callable[[pl.DataFrame], str], Callable[[pl.DataFrame], str]]
+_ROW = re.compile(r"(\S+\.\w+):(\d+)")
 
 
 @report_errors
 def attrition(
     *,
     data: DataOption = None,
-    by_reason: ByReason = False,
-    semantic_threshold: Annotated[
-        float | None, typer.Option(help="What deduplication would keep at this cosine.")
-    ] = None,
-    lexical_threshold: Annotated[
-        float | None, typer.Option(help="What it would keep at this Jaccard; combinable.")
-    ] = None,
+    by_reason: Annotated[
+        bool, typer.Option("--by-reason", help="Dropped rows by reason and source.")
+    ] = False,
     against: Annotated[
-        Literal["paper"] | None, typer.Option(help="With the paper's table, and why they differ.")
+        str | None,
+        typer.Option(
+            help="`paper`, `published` (what the public files give), or an older data folder: what "
+            "moved, and the thresholds that changed.",
+            metavar="WHAT",
+        ),
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show how many claims each stage kept per source, from the DuckDB catalogue.
-
-    With a threshold: what deduplication would keep at it, computed exactly from stored pairs.
-    """
+    """Show how many claims each stage kept per source, from the DuckDB catalogue."""
     from resources.catalogue.database import engines_of
 
     folder = existing_data_folder(data)
-    wanted = {"--by-reason": by_reason, "--against": against is not None}
-    chosen = [option for option, given in wanted.items() if given]
-    if len(chosen) > 1:
-        raise DecomposeRLError(f"{' and '.join(chosen)} are two tables: drop one")
-    if (semantic_threshold, lexical_threshold) != (None, None):
-        if chosen:
-            raise DecomposeRLError(f"{chosen[0]} shows the run as it was: drop it or the threshold")
-        _rethreshold(folder, lexical_threshold, semantic_threshold, output)
-        return
-    frame, pages = _attrition(folder, chosen)
+    if by_reason and against:
+        raise DecomposeRLError("--by-reason and --against are two tables: drop one")
+    frame, text = _attrition(folder, "by reason" if by_reason else against or "")
     if output.is_data:
         print_rows(frame, output)
         return
-    print_text(f"{pages[output](frame)}\n\nengine={', '.join(engines_of(folder)) or 'none'}")
+    engines = ", ".join(engines_of(folder)) or "none"
+    print_text(f"{text(output)}\n\nengine={engines}")
 
 
-def _attrition(
-    folder: Path, chosen: list[str]
-) -> "tuple[pl.DataFrame, dict[Format, Callable[[pl.DataFrame], str]]]":
-    from decomposerl.reports import against_paper, tables
+def _attrition(folder: Path, table: str) -> "tuple[pl.DataFrame, Callable[[Format], str]]":
+    """A table, and the function that gives its text, or its Markdown."""
+    from decomposerl.reports import against_paper, attrition_changes, tables
     from decomposerl.reports import attrition as report
     from resources.catalogue.database import read_table
+    from resources.catalogue.funnel_state import funnel_state
 
-    if "--by-reason" in chosen:
+    pages: _Pages = (tables.frame_text, tables.frame_markdown)
+    if table == "by reason":
         frame = report.drops_by_reason(read_table(folder, "attrition"))
-        return frame, {Format.TEXT: tables.frame_text, Format.MARKDOWN: tables.frame_markdown}
-    wide = read_table(folder, "attrition_wide")
-    if not chosen:
-        return wide, {
-            Format.TEXT: report.attrition_text,
-            Format.MARKDOWN: report.attrition_markdown,
-        }
-    frame = against_paper.against_paper(read_table(folder, "attrition"), wide)
-    return frame, {
-        Format.TEXT: against_paper.against_paper_text,
-        Format.MARKDOWN: against_paper.against_paper_markdown,
-    }
+    elif table == "paper":
+        wide = read_table(folder, "attrition_wide")
+        frame = against_paper.against_paper(read_table(folder, "attrition"), wide)
+        pages = against_paper.against_paper_text, against_paper.against_paper_markdown
+    elif table == "published":
+        frame = attrition_changes.against_published(read_table(folder, "attrition_wide"))
+    elif table:
+        frame = attrition_changes.against_older(funnel_state(folder), funnel_state(Path(table)))
+        text = attrition_changes.against_older_text
+        pages = text, partial(text, markdown=True)
+    else:
+        frame = read_table(folder, "attrition_wide")
+        pages = report.attrition_text, report.attrition_markdown
+    return frame, lambda output: pages[output is Format.MARKDOWN](frame)
 
 
-def _rethreshold(
-    folder: Path, lexical: float | None, semantic: float | None, output: Format
+@report_errors
+def explain(
+    claim: Annotated[
+        str, typer.Argument(help="An id or its first 6 or more digits, a text, or FILE:ROW.")
+    ],
+    *,
+    data: DataOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    from decomposerl.reports import rethreshold
-    from resources.catalogue.dedup_run import read_dedup_run
+    """Show one claim's way through the funnel: each stage, its values, why it was dropped."""
+    from decomposerl.reports.explain import claim_journey, journey_text
+    from resources.catalogue.claim_lookup import find_claim
 
-    run, record = read_dedup_run(folder)
-    thresholds = rethreshold.Thresholds(
-        run.ran.lexical if lexical is None else lexical,
-        run.ran.semantic if semantic is None else semantic,
-    )
-    frame = rethreshold.rethresholded(run, thresholds)
-    if output.is_data:
-        print_rows(frame, output)
-        return
-    markdown = output is Format.MARKDOWN
-    print_text(rethreshold.rethreshold_text(run, thresholds, frame, markdown=markdown))
-    print_text(f"\nengine={record['engine'] or 'none'}")
+    folder = existing_data_folder(data)
+    place = _ROW.fullmatch(claim.strip())
+    asked = _ids_of_row(folder, place[1], int(place[2])) if place else [claim]
+    stories = [claim_journey(find_claim(folder, one)) for one in asked]
+    if as_json:
+        print_json(asdict(stories[0]) if len(stories) == 1 else list(map(asdict, stories)))
+    else:
+        print_marked("\n\n".join(map(journey_text, stories)))
+
+
+def _ids_of_row(data: Path, file: str, row: int) -> list[str]:
+    from resources.catalogue.claim_lookup import ids_of_row
+    from resources.corpora.bundled_sample import fingerprint
+    from resources.corpora.folder import FolderCorpora
+
+    profile = profile_from_environment()
+    root = profile.corpora or data / "sample" / fingerprint()
+    if not root.is_dir():
+        raise ConfigError(f"{file}:{row} names a row of a corpora folder, and there is no {root}")
+    path = Path(file)
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else file
+    corpora: list[Source | Benchmark] = [*sources_for(profile), *benchmarks_for(profile)]
+    return list(dict.fromkeys(ids_of_row(name, row, corpora, FolderCorpora(root))))

@@ -10,11 +10,10 @@ from typing import Annotated
 
 import typer
 
-from dagster_project.attrition_command import attrition
+from dagster_project.attrition_command import attrition, explain
 from dagster_project.evaluation_commands import (
     DataOption,
     evaluate,
-    existing_data_folder,
 )
 from dagster_project.fetch_command import fetch
 from dagster_project.init_command import init
@@ -68,24 +67,6 @@ def options(
     ] = False,
 ) -> None:
     """Options before the command."""
-
-
-@app.command(rich_help_panel=_LOOK)
-@report_errors
-def explain(
-    claim_id: Annotated[str, typer.Argument(help="A claim id, or its first 6 or more hex digits.")],
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show one claim's way through the funnel: each stage, its values, why it was dropped."""
-    from decomposerl.reports.explain import claim_journey, journey_text
-    from resources.catalogue.claim_lookup import find_claim
-
-    history = claim_journey(find_claim(existing_data_folder(data), claim_id))
-    if as_json:
-        print_json(asdict(history))
-    else:
-        print_marked(journey_text(history))
 
 
 @app.command(rich_help_panel=_LOOK)
@@ -151,6 +132,7 @@ for command, panel in (
     (verify, _RUN),
     (view, _LOOK),
     (attrition, _LOOK),
+    (explain, _LOOK),
     (leaderboard, _LOOK),
     (metrics, _LOOK),
     (run, _RUN),

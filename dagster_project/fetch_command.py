@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,9 +24,16 @@ from decomposerl.errors import ConfigError, DecomposeRLError, SourceError
 
 if TYPE_CHECKING:
     from decomposerl.claims.downloads import Access
-    from resources.corpora.fetching import Fetched, Fetcher
+    from decomposerl.claims.source import Corpus
+    from resources.corpora.fetching import Fetcher
 
 _ADDRESS = re.compile(r"https?://[\w.-]+(:\d+)?(/[\w./~%-]*)?", re.ASCII)
+_STATES = {
+    "fetched": "",
+    "kept": " (as fetched before)",
+    "found": " (was there; not from a fetch)",
+    "linked": " (the same download as another corpus's file)",
+}
 _Names = Annotated[
     list[str] | None, typer.Argument(help="Corpora, as --list names them.", show_default=False)
 ]
@@ -72,23 +79,39 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
     from decomposerl.claims.addresses import ACCESS
     from resources.corpora.fetching import Fetcher
 
+    if mirror and not _ADDRESS.fullmatch(mirror):
+        raise ConfigError(f"--mirror is no address such as https://host/folder: {mirror}")
     chosen = _chosen(names or [], every=every or (list_only and not names))
     if list_only:
         _list(chosen, corpora or profile_from_environment().corpora, as_json=as_json)
         return
-    root, changed = corpora_folder(corpora), accept_changed
-    fetcher = Fetcher(root=root, mirror=_address(mirror), accept_changed=changed, known=ACCESS)
-    fetcher = replace(fetcher, endpoint=endpoint, revision=revision)
-    _refuse_unaccepted(fetcher, chosen, accept=accept_terms, quiet=as_json)
+    fetcher = Fetcher(
+        root=corpora_folder(corpora),
+        mirror=mirror,
+        accept_changed=accept_changed,
+        endpoint=endpoint,
+        revision=revision,
+        known=ACCESS,
+    )
+    said = print_note if as_json else print_text
+    new = [(access, corpus) for access, corpus in chosen if not fetcher.accepted(corpus)]
+    for access, corpus in new:
+        said("\n".join(_terms_lines(access, corpus)))
+    if new and not accept_terms:
+        raise ConfigError(
+            "nothing was fetched: read the terms above, then run the command with --accept-terms"
+        )
+    for _, corpus in new:
+        fetcher.accept(corpus)
     rows: list[dict[str, Any]] = []
-    left = _fetch_each(fetcher, chosen, pages, rows, quiet=as_json)
+    codes = [_fetched(fetcher, access, rows, pages, len(chosen), as_json) for access, _ in chosen]
     if as_json:
         print_json(rows)
-    raise typer.Exit(max(left, default=0))
+    raise typer.Exit(max(codes))
 
 
-def _chosen(names: Sequence[str], *, every: bool) -> "list[Access]":
-    from decomposerl.claims.addresses import ACCESS
+def _chosen(names: Sequence[str], *, every: bool) -> "list[tuple[Access, Corpus]]":
+    from decomposerl.claims.addresses import ACCESS, corpus_named
 
     unknown = [name for name in names if name not in ACCESS]
     if unknown:
@@ -96,126 +119,75 @@ def _chosen(names: Sequence[str], *, every: bool) -> "list[Access]":
         raise ConfigError(f"there is no corpus '{unknown[0]}'; there are {known}")
     if not names and not every:
         raise ConfigError("name a corpus, or give --all; --list shows what there is")
-    return list(ACCESS.values()) if every else [ACCESS[name] for name in dict.fromkeys(names)]
+    return [
+        (ACCESS[name], corpus_named(name)) for name in (ACCESS if every else dict.fromkeys(names))
+    ]
 
 
-def _address(mirror: str) -> str:
-    if mirror and not _ADDRESS.fullmatch(mirror):
-        raise ConfigError(f"--mirror is no address such as https://host/folder: {mirror}")
-    return mirror
-
-
-def _list(chosen: "Sequence[Access]", folder: Path | None, *, as_json: bool) -> None:
-    from decomposerl.claims.addresses import corpus_named
+def _list(chosen: "Sequence[tuple[Access, Corpus]]", folder: Path | None, *, as_json: bool) -> None:
     from decomposerl.claims.downloads import fetch_command, listed, size_text
     from resources.corpora.status import differing_files, missing_files
 
-    corpora = [(one, corpus_named(one.name)) for one in chosen]
     if as_json:
-        print_json([listed(one, corpus) for one, corpus in corpora])
+        print_json([listed(access, corpus) for access, corpus in chosen])
         return
     cells, notes = [], []
-    for one, corpus in corpora:
-        wanted, there = one.files(pages=False), "?"
+    for access, corpus in chosen:
+        wanted, there = len(access.files(pages=False)), "?"
         if folder is not None:
-            differing = differing_files(folder, one)
+            differing = differing_files(folder, access)
             notes += [
                 f"{folder / path} is damaged or another version: {why}; "
-                f"move it away, then {fetch_command(one.name)}"
+                f"move it away, then {fetch_command(access.name)}"
                 for path, why in differing.items()
             ]
-            there = str(len(wanted) - len(missing_files(folder, one)) - len(differing))
-        row = (one.name, one.obtained, f"{there} of {len(wanted)}", size_text(one), corpus.license)
-        cells.append(row)
+            there = str(wanted - len(missing_files(folder, access)) - len(differing))
+        files = f"{there} of {wanted}"
+        cells.append((access.name, access.obtained, files, size_text(access), corpus.license))
     print_columns(("corpus", "obtained", "files", "size", "licence"), cells)
     for note in notes:
         print_note(note)
 
 
-def _refuse_unaccepted(
-    fetcher: "Fetcher",
-    chosen: "Sequence[Access]",
-    *,
-    accept: bool,
-    quiet: bool,
-) -> None:
-    """Show the terms that nobody accepted yet, record them as accepted, or refuse.
-
-    ``quiet`` shows them on standard error.
-
-    Raises:
-        ConfigError: they were not accepted; nothing was fetched.
-    """
-    from decomposerl.claims.addresses import corpus_named
-
-    new = [one for one in chosen if not fetcher.accepted(corpus_named(one.name))]
-    for one in new:
-        for line in _terms_lines(one):
-            (print_note if quiet else print_text)(line)
-    if new and not accept:
-        raise ConfigError(
-            "nothing was fetched: read the terms above, then run the command with --accept-terms"
-        )
-    for one in new:
-        fetcher.accept(corpus_named(one.name))
-
-
-def _terms_lines(access: "Access") -> Iterator[str]:
-    from decomposerl.claims.addresses import corpus_named
+def _terms_lines(access: "Access", corpus: "Corpus") -> Iterator[str]:
     from decomposerl.claims.downloads import size_text
 
-    corpus = corpus_named(access.name)
     yield f"{corpus.title} ({access.name}): {access.obtained}, {size_text(access)}"
     yield f"  licence   {corpus.license}"
     yield f"  terms     {corpus.terms}"
     yield f"  homepage  {corpus.homepage}"
 
 
-def _fetch_each(
+def _fetched(
     fetcher: "Fetcher",
-    chosen: "Sequence[Access]",
-    pages: bool,  # noqa: FBT001
+    access: "Access",
     rows: list[dict[str, Any]],
-    *,
-    quiet: bool,
-) -> list[int]:
-    """The exit codes of corpora that are not complete: 2 for a failure, 1 for a step to do.
+    pages: bool,  # noqa: FBT001
+    count: int,
+    quiet: bool,  # noqa: FBT001
+) -> int:
+    """The exit code of a corpus: 0, 2 for a failure, 1 for a step that a person has to do.
 
-    A failure ends one corpus, not the others.
+    A failure ends one corpus, not the others of ``count``.
     """
     from dagster_project.progress_display import ProgressDisplay
     from resources.corpora.status import missing_files
 
-    codes = []
-    for access in chosen:
-        try:
-            with ProgressDisplay(Terminal(stderr=True)):
-                for one in fetcher.fetch(access, pages=pages):
-                    rows.append({"corpus": access.name, **asdict(one)})
-                    _say(fetcher, one, quiet=quiet)
-        except DecomposeRLError as error:
-            if len(chosen) == 1 and not isinstance(error, SourceError):
-                raise
-            print_failure(f"{access.name}: {error}")
-            codes.append(2)
-            continue
-        lacks = missing_files(fetcher.root, access)
-        if access.step and (lacks or access.how != "manual"):
-            said = print_note if quiet else print_text
-            said(f"{access.name}: {access.step} (in {fetcher.root})")
-        if lacks:
-            codes.append(1)
-    return codes
-
-
-def _say(fetcher: "Fetcher", one: "Fetched", *, quiet: bool) -> None:
-    said = {
-        "fetched": "",
-        "kept": " (as fetched before)",
-        "found": " (was there; not from a fetch)",
-        "linked": " (the same download as another corpus's file)",
-    }
-    if not quiet:
-        print_text(f"{fetcher.root / one.path}{said[one.state]}")
-    if one.replaced:
-        print_note(f"what was at {one.path} is {one.replaced} beside it now")
+    said = print_note if quiet else print_text
+    try:
+        with ProgressDisplay(Terminal(stderr=True)):
+            for file in fetcher.fetch(access, pages=pages):
+                rows.append({"corpus": access.name, **asdict(file)})
+                if not quiet:
+                    print_text(f"{fetcher.root / file.path}{_STATES[file.state]}")
+                if file.replaced:
+                    print_note(f"what was at {file.path} is {file.replaced} beside it now")
+    except DecomposeRLError as error:
+        if count == 1 and not isinstance(error, SourceError):
+            raise
+        print_failure(f"{access.name}: {error}")
+        return 2
+    lacks = missing_files(fetcher.root, access)
+    if access.step and (lacks or access.how != "manual"):
+        said(f"{access.name}: {access.step} (in {fetcher.root})")
+    return int(bool(lacks))

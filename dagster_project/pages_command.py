@@ -1,6 +1,7 @@
 """``decomposerl build-pages``: the page databases of HoVer, Ex-FEVER, FEVER and FEVEROUS."""
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,28 +41,31 @@ def build_pages(
 ) -> None:
     """Build the page database of a corpus from its public dump, without unpacking the dump.
 
-    A build that was ended continues where it was when the same command is run again.
+    One pass: a build that was ended begins again when the same command is run.
     """
-    from decomposerl.claims.page_dumps import PAGE_SETS
+    from decomposerl.claims.page_dumps import PAGE_SETS, megabytes, needed_bytes
     from resources.corpora import page_build
 
-    sets = {one.name: one for one in PAGE_SETS}
+    sets = {each.name: each for each in PAGE_SETS}
     if corpus not in sets:
         raise ConfigError(f"there is no page database of '{corpus}', only of: {', '.join(sets)}")
     if dump is not None and not dump.exists():
         raise ConfigError(f"--from: there is no {dump}")
     folder, pages = corpora_folder(corpora), sets[corpus]
-    found = dump or _placed(pages, folder)
-    settings = page_build.BuildSettings(replace=replace_old)
+    dump = dump or _placed(pages, folder)
     with shown_progress() as say:
         needed = _needed(pages, folder) if only_needed else None
         if needed is None:
-            say(_room(pages, found, folder))
-        built = page_build.build_pages(pages, found, folder / pages.target, needed, settings)
+            needs = needed_bytes(pages, page_build.dump_bytes(dump))
+            free = shutil.disk_usage(folder).free
+            room = f"the database will need about {megabytes(needs)}; {megabytes(free)} are free"
+            say(f"{'·' if needs > free else ' '} {room}")
+        target = folder / pages.target
+        built = page_build.build_pages(pages, dump, target, needed, replace=replace_old)
     if as_json:
         print_json({**asdict(built), "target": str(built.target)})
     else:
-        print_text(_summary(built))
+        print_text("\n".join(_summary(built)))
 
 
 def _placed(pages: "PageSet", folder: Path) -> Path:
@@ -70,7 +74,7 @@ def _placed(pages: "PageSet", folder: Path) -> Path:
     Raises:
         ConfigError: it is not there; the message says where to get it.
     """
-    from resources.corpora.partial_pages import megabytes
+    from decomposerl.claims.page_dumps import megabytes
 
     places = [folder / place / each.file for place in pages.places for each in pages.dumps]
     for path in places:
@@ -94,38 +98,26 @@ def _needed(pages: "PageSet", folder: Path) -> dict[str, str]:
 
     profile = replace(profile_from_environment(), corpora=folder)
     every: tuple[Source | Benchmark, ...] = (*sources_for(profile), *benchmarks_for(profile))
-    corpora = [one for one in every if one.name == pages.name]
+    corpora = [corpus for corpus in every if corpus.name == pages.name]
     named = named_pages(corpora, FolderCorpora(folder))
     if not named:
-        files = ", ".join(dict.fromkeys(file.path for one in corpora for file in one.files))
+        files = ", ".join(dict.fromkeys(file.path for corpus in corpora for file in corpus.files))
         raise ConfigError(f"--only-needed: no claim in {folder} names a page; looked in {files}")
     return named
 
 
-def _room(pages: "PageSet", dump: Path, folder: Path) -> str:
-    from resources.corpora.dump_members import dump_bytes
-    from resources.corpora.partial_pages import megabytes, needed_bytes
+def _summary(built: "BuiltPages") -> Iterator[str]:
+    from decomposerl.claims.page_dumps import megabytes
 
-    needs, free = needed_bytes(pages, dump_bytes(dump)), shutil.disk_usage(folder).free
-    mark = "·" if needs > free else " "
-    return f"{mark} the database will need about {megabytes(needs)}; {megabytes(free)} are free"
-
-
-def _summary(built: "BuiltPages") -> str:
-    from resources.corpora.partial_pages import megabytes
-
-    lines = [f"{built.target}: {built.pages:,} pages, {megabytes(built.size)}, from {built.dump}"]
-    if built.continued:
-        lines.append(f"continued after {built.continued:,} files of the dump")
+    yield f"{built.target}: {built.pages:,} pages, {megabytes(built.size)}, from {built.dump}"
     if built.repeated:
-        lines.append(f"{built.repeated:,} pages of a title that was there were left out")
+        yield f"{built.repeated:,} pages of a title that was there were left out"
     if built.unreadable:
-        lines.append(f"{built.unreadable:,} lines were no pages and were left out")
+        yield f"{built.unreadable:,} lines were no pages and were left out"
     if built.missing:
-        first = ", ".join(built.missing[:_SHOWN_TITLES])
         more = len(built.missing) - _SHOWN_TITLES
-        lines.append(
+        yield (
             f"{len(built.missing):,} of the {built.needed:,} pages that claims name are not in the "
-            f"dump: {first}" + (f" and {more:,} more" if more > 0 else "")
+            f"dump: {', '.join(built.missing[:_SHOWN_TITLES])}"
+            + (f" and {more:,} more" if more > 0 else "")
         )
-    return "\n".join(lines)

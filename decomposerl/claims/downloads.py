@@ -1,6 +1,6 @@
 """How the files of a corpus are obtained: the types, and what is listed of each.
 
-The addresses are in ``addresses``; ``resources/corpora/fetching.py`` fetches them.
+The addresses are in ``addresses.toml``; ``resources/corpora/fetching.py`` fetches them.
 """
 
 from collections.abc import Iterator
@@ -67,13 +67,17 @@ class Access:
     """
 
     name: str
-    how: How
     downloads: tuple[Download, ...] = ()
     hub: HubLocation | None = None
     step: str = ""
     placed: tuple[str, ...] = ()
     other: tuple[tuple[str, str], ...] = ()
     checked_in: str = ""
+
+    @property
+    def how(self) -> How:
+        """How a person gets them."""
+        return "hub" if self.hub else "manual" if self.placed else "direct"
 
     def files(self, *, pages: bool = True) -> tuple[str, ...]:
         """The paths that a fetch, or the manual step, gives; with or without page databases."""
@@ -108,38 +112,6 @@ class Access:
         """The pages that its addresses were read from, each once."""
         read = (one.checked_in for one in self.downloads)
         return tuple(dict.fromkeys(filter(None, (self.checked_in, *read))))
-
-
-def git_files(table: str) -> dict[str, tuple[Download, ...]]:
-    """Files of Git repositories by the folder of the corpora folder that they belong into.
-
-    ``table`` has lines ``owner/name@commit``; ``folder in it > folder below the corpora folder``;
-    and, for each file, the id of its object, its name and, where known, its size.
-    """
-    found: dict[str, tuple[Download, ...]] = {}
-    repository = origin = folder = ""
-    for line in table.strip().splitlines():
-        words = line.split()
-        if "@" in line:
-            repository = line
-        elif ">" in words:
-            origin, _, folder = words
-        else:
-            found[folder] = (*found.get(folder, ()), _git_file(repository, origin, folder, *words))
-    return found
-
-
-def _git_file(
-    repository: str, origin: str, folder: str, blob: str, name: str, size: str = ""
-) -> Download:
-    owner, commit = repository.split("@")
-    return Download(
-        url=f"https://raw.githubusercontent.com/{owner}/{commit}/{origin}/{name}",
-        files=(("", f"{folder}/{name}"),),
-        checked_in=f"https://github.com/{owner}/tree/{commit}/{origin}",
-        git_blob=blob,
-        size=int(size) if size else None,
-    )
 
 
 def fetch_command(name: str, *, pages: bool = False) -> str:
@@ -181,24 +153,17 @@ def listed(access: Access, corpus: Corpus) -> dict[str, Any]:
 
 
 def _file_rows(access: Access) -> Iterator[dict[str, Any]]:
-    for one in access.downloads:
-        for _, path in one.files:
-            yield {
-                "path": path,
-                "address": one.url,
-                "bytes": one.size,
-                "about": one.about,
-                "sha256": one.sha256,
-                "git_blob": one.git_blob,
-                "pages": one.pages,
-                "checked_in": one.checked_in,
-            }
+    facts = ("about", "sha256", "git_blob", "pages", "checked_in")
+    for download in access.downloads:
+        said = {name: getattr(download, name) for name in facts}
+        for _, path in download.files:
+            yield {"path": path, "address": download.url, "bytes": download.size, **said}
     hub = access.hub
-    others = (
+    files = (
         [(path, f"hf://datasets/{hub.repo_id}/{name}") for name, path in hub.files] if hub else []
     )
     empty = {"bytes": None, "about": "", "sha256": "", "git_blob": "", "pages": False}
-    for path, address in (*others, *((path, "") for path in access.placed)):
+    for path, address in (*files, *((path, "") for path in access.placed)):
         yield {"path": path, "address": address, **empty, "checked_in": access.checked_in}
 
 

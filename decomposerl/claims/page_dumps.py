@@ -8,7 +8,7 @@ writes them.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from decomposerl.claims.benchmarks import fever
@@ -20,6 +20,7 @@ from decomposerl.normal_form import normalised
 
 Row = tuple[str, ...]
 _STRING = rb'("(?:[^"\\]++|\\.)*+")'
+_GB = 1_000_000_000
 _BARE_PAGE = 2  # keys of a FEVEROUS page without content: title and order
 
 
@@ -32,8 +33,6 @@ class Dump:
     size: int
     database: int
     license: str
-    holds_database: bool = False
-    """Whether its one member is the database itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,25 @@ class PageSet:
     places: tuple[str, ...]
 
     @property
+    def table_name(self) -> str:
+        """The name of the table that ``table`` creates."""
+        return self.table.partition("(")[0]
+
+    @property
     def insert(self) -> str:
         """The statement that adds a row unless its id is there."""
-        name, _, columns = self.table.partition("(")
-        marks = ", ".join("?" * (columns.count(",") + 1))
-        return f"INSERT OR IGNORE INTO {name} VALUES ({marks})"  # noqa: S608 - constants
+        marks = ", ".join("?" * (self.table.count(",") + 1))
+        return f"INSERT OR IGNORE INTO {self.table_name} VALUES ({marks})"  # noqa: S608 - constants
+
+
+def needed_bytes(pages: PageSet, dump_bytes: int) -> int:
+    """About the size of all pages of a dump, from the published sizes."""
+    return dump_bytes * pages.dumps[0].database // pages.dumps[0].size
+
+
+def megabytes(size: int) -> str:
+    """A size in words: ``2.2 GB``, ``35.0 MB``."""
+    return f"{size / 1e9:,.1f} GB" if size >= _GB else f"{size / 1e6:,.1f} MB"
 
 
 def title_key(title: str) -> str:
@@ -172,35 +185,26 @@ def _first(*before: bytes, key: bytes) -> re.Pattern[bytes]:
     return re.compile(rb"\s*\{" + plain + rb'"' + key + rb'":\s*' + _STRING)
 
 
-_HOTPOT = Dump(
-    "enwiki-20171001-pages-meta-current-withlinks-abstracts.tar.bz2",
-    "https://hotpotqa.github.io/wiki-readme.html",
-    size=1_553_565_403,
-    database=2_200_000_000,
-    license="CC BY-SA 4.0",
+_HOVER = PageSet(
+    name="hover",
+    target=hover.PAGES,
+    table="documents(id PRIMARY KEY, text)",
+    row=_introduction,
+    title=_first(b"id", b"url", key=b"title"),
+    dumps=(
+        Dump(
+            "enwiki-20171001-pages-meta-current-withlinks-abstracts.tar.bz2",
+            "https://hotpotqa.github.io/wiki-readme.html",
+            size=1_553_565_403,
+            database=2_200_000_000,
+            license="CC BY-SA 4.0",
+        ),
+    ),
+    places=("hover", "ex_fever"),
 )
-_FEVEROUS_PAGE = "https://fever.ai/dataset/feverous.html"
-_TEXT_TABLE = "documents(id PRIMARY KEY, text)"
-
 PAGE_SETS: tuple[PageSet, ...] = (
-    PageSet(
-        name="hover",
-        target=hover.PAGES,
-        table=_TEXT_TABLE,
-        row=_introduction,
-        title=_first(b"id", b"url", key=b"title"),
-        dumps=(_HOTPOT,),
-        places=("hover", "ex_fever"),
-    ),
-    PageSet(
-        name="ex_fever",
-        target=ex_fever.PAGES,
-        table=_TEXT_TABLE,
-        row=_introduction,
-        title=_first(b"id", b"url", key=b"title"),
-        dumps=(_HOTPOT,),
-        places=("ex_fever", "hover"),
-    ),
+    _HOVER,
+    replace(_HOVER, name="ex_fever", target=ex_fever.PAGES, places=("ex_fever", "hover")),
     PageSet(
         name="fever",
         target=fever.PAGES,
@@ -224,22 +228,18 @@ PAGE_SETS: tuple[PageSet, ...] = (
         table="wiki(id PRIMARY KEY, data json)",
         row=_feverous_page,
         title=_first(key=b"title"),
-        dumps=(
+        dumps=tuple(
             Dump(
-                "feverous-wiki-pages.zip",
-                _FEVEROUS_PAGE,
-                size=9_906_569_155,
+                name,
+                "https://fever.ai/dataset/feverous.html",
+                size=size,
                 database=53_500_000_000,
                 license="CC BY-SA 3.0",
-            ),
-            Dump(
-                "feverous-wiki-pages-db.zip",
-                _FEVEROUS_PAGE,
-                size=10_400_000_000,
-                database=53_500_000_000,
-                license="CC BY-SA 3.0",
-                holds_database=True,
-            ),
+            )
+            for name, size in (
+                ("feverous-wiki-pages.zip", 9_906_569_155),
+                ("feverous-wiki-pages-db.zip", 10_400_000_000),  # the database itself
+            )
         ),
         places=("feverous",),
     ),

@@ -1,8 +1,7 @@
-"""Scores without the claims whose label is doubtful, as columns beside those of all claims.
+"""Scores without the claims whose label is doubtful: ``<test set>_without_doubtful``.
 
 A test set with a list of doubtful labels (``claims.doubtful``) has a further metric in ``SCORES``
-and a further column, ``<name>_without_doubtful``, in the leaderboard and the comparison. It is part
-of no mean.
+and a further column in the leaderboard and the comparison. It is part of no mean.
 """
 
 from collections.abc import Collection, Mapping, Sequence

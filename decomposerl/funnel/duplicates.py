@@ -2,7 +2,7 @@
 
 Both steps are greedy in input order: a claim leaves if it is too near to an earlier kept one, and
 a dropped claim drops no other. With ``keep_contrastive``, claims of different labels are no
-duplicates. ``duplicate_pairs`` are all near pairs, to evaluate other thresholds later.
+duplicates. ``duplicate_pairs`` are all near pairs, as a table to look at.
 """
 
 from collections.abc import Callable, Sequence
@@ -156,8 +156,7 @@ def duplicate_pairs(
 ) -> pl.DataFrame:
     """``PAIRS`` of ``frame`` (``claim_id``, ``label``, ``claim``) at least ``pairs_floor`` alike.
 
-    All of them, whichever claim was kept, so ``kernels.matches.keep_first_of_pairs`` over them is
-    exact at every threshold from the floor up; with ``keep_contrastive`` those of one label.
+    All of them, whichever claim was kept; with ``keep_contrastive`` those of one label.
     Lexical ones come first. Within a kind, pairs are sorted by the later claim, then the earlier
     one, in input order. ``known`` has the vectors of the claims in order.
     """

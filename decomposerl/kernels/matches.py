@@ -58,25 +58,6 @@ class Pairs:
     engine: str = ""
 
 
-def keep_first_of_pairs(rows: int, pairs: Pairs, threshold: float) -> Matches:
-    """The keep-first greedy over known pairs: what the search would return at ``threshold``.
-
-    Exact for every threshold at or above the floor that the pairs were collected with. For
-    Jaccard, pass ``float(exact_threshold(threshold))``. A row is removed iff an earlier KEPT
-    row is near enough; it is matched to the most similar one, ties to the lowest row.
-    """
-    # Floats decide as the fractions would: rounding keeps the order of unequal fractions whose
-    # denominators are below 2**26.
-    matches = Matches.none(rows, pairs.engine)
-    near = np.flatnonzero(pairs.similarity >= threshold)
-    order = near[np.lexsort((pairs.earlier[near], -pairs.similarity[near], pairs.later[near]))]
-    columns = (pairs.earlier[order], pairs.later[order], pairs.similarity[order])
-    for earlier, later, similarity in zip(*(column.tolist() for column in columns), strict=True):
-        if matches.matched[earlier] < 0 and matches.matched[later] < 0:
-            matches.matched[later], matches.similarity[later] = earlier, similarity
-    return matches
-
-
 def exact_threshold(threshold: float) -> Fraction:
     """The fraction that ``threshold`` is written as: 0.7 is 7/10, not the nearest binary number.
 

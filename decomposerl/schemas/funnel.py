@@ -170,18 +170,13 @@ DOUBTFUL = Table(
     (
         Column("file", _S, "the list in the corpora folder"),
         Column("row", _I, "its row, from 1"),
-        Column("native_id", _S, "of the claim, as the list has it", nullable=True),
-        Column("claim", _S, "its text, as the list has it", nullable=True),
         Column("claim_id", _S, "the test set's claim; null: none is named", nullable=True),
-        Column("kind", _S, "wrong, ambiguous, or null: not stated", nullable=True),
-        Column("label", _S, "proposed: Supported, Refuted, ambiguous; null: none", nullable=True),
         Column(
             "state",
             _S,
-            "doubtful; or without effect: confirmed (the proposed label is the claim's), repeated, "
+            "doubtful; or without effect: confirmed (its label is the claim's), repeated, "
             "no_claim, several_claims, unreadable",
         ),
-        Column("detail", _S, "further words on the state, or empty"),
     ),
     row="a row of the list, for each claim that it names",
 )

@@ -1,15 +1,19 @@
-"""Finds one claim in the data folder by its id or a unique prefix of it.
+"""Finds one claim in the data folder: by its id, by its text, or by the row that it was read from.
 
 Reads the Parquet files, so the result is current even if the DuckDB catalogue is older.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from decomposerl.claims.checks import Candidate, check_draft
+from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.load import LoadSettings
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 from decomposerl.errors import DecomposeRLError
 from decomposerl.reports.attrition import STAGES
 from decomposerl.reports.explain import ClaimRows, MatchedClaim, Where
@@ -20,13 +24,13 @@ _LISTED = 8
 _ID = re.compile(r"[0-9a-f]+")
 
 
-def find_claim(data: Path, prefix: str) -> ClaimRows:
-    """All rows of the one claim whose id begins with ``prefix``.
+def find_claim(data: Path, asked: str) -> ClaimRows:
+    """All rows of the one claim whose id begins with ``asked``, or whose text it is.
 
     Raises:
-        DecomposeRLError: the id is malformed or too short, unknown, or not unique.
+        DecomposeRLError: no claim or several claims are meant.
     """
-    claim_id, where = _resolve(data, prefix.strip().lower())
+    claim_id, where = _resolve(data, asked.strip())
     drop = _drop(data, claim_id, where)
     return ClaimRows(
         claim_id=claim_id,
@@ -39,13 +43,57 @@ def find_claim(data: Path, prefix: str) -> ClaimRows:
     )
 
 
-def _resolve(data: Path, prefix: str) -> tuple[str, Where]:
-    if len(prefix) < SHORTEST_PREFIX or not _ID.fullmatch(prefix):
+def ids_of_row(
+    file: str, row: int, corpora: Sequence[Source | Benchmark], files: CorpusFiles
+) -> Iterator[str]:
+    """The ids of the claims that corpora make of one row of a native file.
+
+    Raises:
+        DecomposeRLError: no corpus reads the file, or the row gives no claim; the reason is said.
+    """
+    read = [(corpus, in_form(files, native)) for corpus in corpora for native in _files(corpus)]
+    if file not in {native.path for _, native in read}:
         raise DecomposeRLError(
-            f"'{one_line(prefix, 40)}' is no claim id: give at least {SHORTEST_PREFIX} "
-            "of its 16 hex digits (0-9, a-f)"
+            f"no corpus reads '{file}'; give its path below the corpora folder, as "
+            "`decomposerl sources --json` names it"
         )
-    begins = pl.col("claim_id").str.starts_with(prefix)
+    reason, limit = f"the file has no row {row}", LoadSettings().max_evidence_bytes
+    drafts = (
+        (corpus, draft)
+        for corpus, native in read
+        if native.path == file
+        for draft in corpus.read(files, native)
+        if draft.row == row
+    )
+    for corpus, draft in drafts:
+        sound: Candidate | Reject = (
+            check_draft(draft, corpus.labels, label_needed=False, max_evidence_bytes=limit)
+            if isinstance(draft, Draft)
+            else draft
+        )
+        if isinstance(sound, Candidate):
+            yield sound.claim_id(corpus.name)
+            reason = ""
+        else:
+            reason = reason and f"{sound.reason.replace('_', ' ')} in {sound.field}: {sound.detail}"
+    if reason:
+        raise DecomposeRLError(f"{file}:{row} gave no claim: {reason}")
+
+
+def _files(corpus: Source | Benchmark) -> Sequence[NativeFile]:
+    return (*corpus.files, *corpus.extra) if isinstance(corpus, Source) else corpus.files
+
+
+def _resolve(data: Path, asked: str) -> tuple[str, Where]:
+    if len(asked) < SHORTEST_PREFIX:
+        raise DecomposeRLError(
+            f"'{one_line(asked, 40)}' is no claim: give at least {SHORTEST_PREFIX} of the 16 hex "
+            "digits of its id, its text, or FILE:ROW"
+        )
+    begins = pl.col("claim_id").str.starts_with(asked.lower())
+    if not _ID.fullmatch(asked.lower()):
+        plain = pl.col("claim").str.to_lowercase().str.replace_all(r"\s+", " ")
+        begins = plain.str.strip_chars() == " ".join(asked.lower().split())
     patterns: list[tuple[Where, str]] = [
         ("source", "claims/*.parquet"),
         ("benchmark", "benchmark/*.parquet"),
@@ -53,13 +101,13 @@ def _resolve(data: Path, prefix: str) -> tuple[str, Where]:
         ("benchmark", "drops/benchmark/*.parquet"),
     ]
     hits: dict[str, tuple[Where, dict[str, Any]]] = {}
-    for where, pattern in patterns:
+    for where, pattern in patterns if _ID.fullmatch(asked.lower()) else patterns[:2]:
         for row in _rows(data.glob(pattern), begins):
             hits.setdefault(row["claim_id"], (where, row))
     if not hits:
-        raise DecomposeRLError(_unknown(data, prefix))
+        raise DecomposeRLError(_unknown(data, asked))
     if len(hits) > 1:
-        raise DecomposeRLError(_ambiguous(prefix, [row for _, row in hits.values()]))
+        raise DecomposeRLError(_ambiguous(asked, [row for _, row in hits.values()]))
     claim_id, (where, _) = next(iter(hits.items()))
     return claim_id, where
 
@@ -67,7 +115,10 @@ def _resolve(data: Path, prefix: str) -> tuple[str, Where]:
 def _unknown(data: Path, prefix: str) -> str:
     if not any(data.glob("claims/*.parquet")):
         return f"there are no claims in {data}. Make them with: decomposerl run catalog --upstream"
-    return f"no claim in {data} has an id that begins with '{prefix}'"
+    return (
+        f"no claim in {data} has the text, or an id that begins with, '{one_line(prefix, 80)}'; a "
+        "row that was dropped while reading is found as FILE:ROW"
+    )
 
 
 def _ambiguous(prefix: str, rows: list[dict[str, Any]]) -> str:
@@ -76,7 +127,7 @@ def _ambiguous(prefix: str, rows: list[dict[str, Any]]) -> str:
         for row in rows[:_LISTED]
     ]
     more = [f"  and {len(rows) - _LISTED} more"] if len(rows) > _LISTED else []
-    head = f"'{prefix}' is the beginning of {len(rows)} claim ids; give more digits:"
+    head = f"'{one_line(prefix, 80)}' means {len(rows)} claims; give the id of one of them:"
     return "\n".join([head, *shown, *more])
 
 

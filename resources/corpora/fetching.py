@@ -8,7 +8,7 @@ downloads are in ``.downloads`` of the folder, where the next fetch continues th
 import hashlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 from decomposerl.claims.downloads import Access, Download
 from decomposerl.claims.source import Corpus
-from decomposerl.errors import SourceError, SourceFileError
+from decomposerl.errors import SourceFileError
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.status import difference, missing_files
-from resources.corpora.transfer import FULL, Downloader, Transfer, disk_full, remove_part
-from resources.corpora.unpacking import link_or_copy, unpack
+from resources.corpora.transfer import Downloader, Transfer, remove_part, room_said
+from resources.corpora.unpacking import unpack
 from resources.hub.download import (
     LOCK_FILE,
     Lock,
@@ -137,7 +137,7 @@ class Fetcher:
         if twin is not None:
             path = wanted[0][1]
             with aside(self._folder_of(path)) as second:
-                link_or_copy(self.root / twin.path, second)
+                _link_or_copy(self.root / twin.path, second)
                 yield from self._placed(name, {path: second}, {path: twin.sha256}, "linked")
             return
         part = self.root / _PARTS / hashlib.sha256(download.url.encode()).hexdigest()[:16]
@@ -205,7 +205,7 @@ class Fetcher:
         self, name: str, download: Download, part: Path, wanted: Sequence[tuple[str, str]]
     ) -> list[Fetched]:
         """Unpack beside the targets, check, then put each in its place."""
-        with ExitStack() as stack, _explained(download.files[0][1], self.root):
+        with ExitStack() as stack, room_said(download.files[0][1], self.root):
             made = {path: stack.enter_context(aside(self._folder_of(path))) for _, path in wanted}
             if download.archive:
                 members = {member: made[path] for member, path in wanted}
@@ -259,15 +259,12 @@ class Fetcher:
         write_lock(self.lock_file, {**locks, name: now})
 
 
-@contextmanager
-def _explained(what: str, root: Path) -> Iterator[None]:
-    """A full disk as an error that says what to do."""
+def _link_or_copy(source: Path, target: Path) -> None:
+    """The same content under a second name, without its space where the disk can link."""
     try:
-        yield
-    except OSError as error:
-        if error.errno in FULL:
-            raise SourceError(disk_full(what, root, error)) from error
-        raise
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _terms(corpus: Corpus) -> str:

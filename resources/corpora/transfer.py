@@ -1,10 +1,9 @@
 """One file over HTTP: resumed where it broke, from named hosts alone, never longer than allowed.
 
-What arrived is in a part file; beside it is the validator (ETag or date) that the server sent. A
-broken transfer, of this process or of an earlier one, continues with a range request if the server
-still has that content, and begins anew if not. pooch, the usual library, can do neither this nor
-bound redirects (1.9 opens its file anew and follows every redirect), so httpx is used directly.
-Proxies are those of the environment, as httpx reads them.
+What arrived is in a part file, the validator (ETag or date) that the server sent beside it. A
+broken transfer, also of an earlier process, continues with a range request if the server still has
+that content, and begins anew if not. pooch can neither continue nor bound redirects, so httpx is
+used directly, with the proxies of the environment.
 """
 
 import errno
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import NoReturn
 
 import httpx
 
@@ -29,6 +28,12 @@ _UNREACHABLE, _CONNECTS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.Proxy
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
 _LONGEST_WAIT_S = 60.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_FINAL = {
+    401: "refuses access (401) to",
+    403: "refuses access (403) to",
+    404: "no longer (404) has",
+    410: "no longer (410) has",
+}
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a full disk, of a quota and of a limit of file sizes."""
 _SPARE = 50_000_000
@@ -72,35 +77,52 @@ class Downloader:
                 sends a web page or too much, the disk is full, or a proxy variable is wrong.
         """
         failed = 0
-        with _client() as client:
+        with _client(transfer) as client, room_said(transfer.what, part.parent.parent):
             while True:
                 before = _size(part)
                 try:
                     return self._attempt(client, transfer, part)
+                except httpx.TooManyRedirects as error:
+                    said = f"more than {_REDIRECTS} redirects from {transfer.url}"
+                    raise SourceError(f"{transfer.what}: {said}") from error
                 except (httpx.TransportError, _Broken) as error:
                     failed = failed + 1 if _size(part) <= before else 1
                     if failed >= (_CONNECTS if isinstance(error, _UNREACHABLE) else TRIES):
-                        raise SourceError(_given_up(transfer, part, error, failed)) from error
-                    said = getattr(error, "wait_s", None)
-                    self.wait(min(2.0**failed if said is None else said, _LONGEST_WAIT_S))
+                        why = str(error) or type(error).__name__
+                        raise SourceError(
+                            f"{transfer.what}: {_host(transfer)} gave nothing more in {failed} "
+                            f"attempts ({why}); {_size(part):,} bytes are kept, run the same "
+                            "command again to continue"
+                        ) from error
+                    wait_s = getattr(error, "wait_s", None)
+                    self.wait(min(2.0**failed if wait_s is None else wait_s, _LONGEST_WAIT_S))
 
     def _attempt(self, client: httpx.Client, transfer: Transfer, part: Path) -> None:
-        start = _size(part) if _known(part) else 0
-        with _answer(client, transfer, start) as answer:
+        version = _version_file(part)
+        known = version.read_text("utf-8") if version.is_file() else ""
+        start = _size(part) if known else 0
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        with client.stream("GET", transfer.url, headers=headers) as answer:
+            sent, span = _validator(answer), answer.headers.get("Content-Range", "")
             if answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return _refuse_unless_whole(answer, part, start)
+                if span == f"bytes */{start}" and sent in {"", known}:
+                    return  # the part is all there is
+                _restart(part)
             _refuse_status(answer, transfer)
-            start = _start(answer, part, start)
-            total = _total(answer, start)
+            if answer.status_code != httpx.codes.PARTIAL_CONTENT:
+                start = 0
+            elif not start or sent != known or f"bytes {start}-" not in span:
+                _restart(part)
+            length = answer.headers.get("Content-Length", "")
+            total = start + int(length) if length.isdecimal() else None
             self._refuse_size(transfer, part, start, total)
-            _validator_file(part).write_text(_validator(answer), "utf-8")
+            version.write_text(sent, "utf-8")
             _receive(answer, transfer, part, start, total)
-        return None
 
     def _refuse_size(self, transfer: Transfer, part: Path, start: int, total: int | None) -> None:
         if total is not None and total > transfer.most:
             raise SourceError(
-                f"{transfer.what}: {_host(transfer.url)} sends {total:,} bytes; at most "
+                f"{transfer.what}: {_host(transfer)} sends {total:,} bytes; at most "
                 f"{transfer.most:,} are expected"
             )
         needed = (total or 0) - start + transfer.room + _SPARE
@@ -112,74 +134,24 @@ class Downloader:
             )
 
 
-@contextmanager
-def _answer(client: httpx.Client, transfer: Transfer, start: int) -> Iterator[httpx.Response]:
-    """The response to a request from byte ``start`` on, redirects within ``hosts`` followed."""
-    headers = {"Range": f"bytes={start}-"} if start else {}
-    request = client.build_request("GET", transfer.url, headers=headers)
-    for _ in range(_REDIRECTS + 1):
-        _refuse_host(request.url, transfer)
-        answer = client.send(request, stream=True)
-        if answer.next_request is None:
-            try:
-                yield answer
-            finally:
-                answer.close()
-            return
-        answer.close()
-        request = answer.next_request
-    raise SourceError(f"{transfer.what}: more than {_REDIRECTS} redirects from {transfer.url}")
-
-
-def _refuse_host(url: httpx.URL, transfer: Transfer) -> None:
-    scheme = httpx.URL(transfer.url).scheme
-    if url.host not in transfer.hosts or url.scheme not in {"https", scheme}:
-        known = ", ".join(sorted(transfer.hosts))
-        raise SourceError(
-            f"{transfer.what}: redirected to {url.scheme}://{url.host}, which is none of its hosts "
-            f"({known}); nothing was fetched from there"
-        )
-
-
 def _refuse_status(answer: httpx.Response, transfer: Transfer) -> None:
-    code, host = answer.status_code, _host(transfer.url)
+    code, url, headers = answer.status_code, transfer.url, answer.headers
     if code in _AGAIN:
-        raise _Broken(f"{host} answered {code}", _seconds(answer.headers.get("Retry-After", "")))
-    if code in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
-        raise SourceError(f"{transfer.what}: {host} refuses access ({code}) to {transfer.url}")
-    if code in {httpx.codes.NOT_FOUND, httpx.codes.GONE}:
-        raise SourceError(f"{transfer.what}: {host} no longer has {transfer.url} ({code})")
-    if code not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
-        raise SourceError(f"{transfer.what}: {host} answered {code} for {transfer.url}")
-    if answer.headers.get("Content-Type", "").startswith("text/html"):
-        raise SourceError(
-            f"{transfer.what}: {host} sent a web page in place of the file; open {transfer.url} in "
-            "a browser and put the file there yourself, unpacked"
-        )
-    if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise SourceError(f"{transfer.what}: {host} sent an encoding that was not requested")
-
-
-def _start(answer: httpx.Response, part: Path, asked: int) -> int:
-    """The byte that the body begins at: 0, or where the part ends and the content is the same."""
-    if answer.status_code != httpx.codes.PARTIAL_CONTENT:
-        return 0
-    sent = answer.headers.get("Content-Range", "")
-    if not asked or _validator(answer) != _known(part) or f"bytes {asked}-" not in sent:
-        _restart(part, "the server sent another range or another version than was asked for")
-    return asked
-
-
-def _refuse_unless_whole(answer: httpx.Response, part: Path, size: int) -> None:
-    """Nothing follows the part: it is all there is, or it is of another version."""
-    same = _validator(answer) in {"", _known(part)}
-    if answer.headers.get("Content-Range") != f"bytes */{size}" or not same:
-        _restart(part, f"the server has another version, without byte {size:,}")
-
-
-def _total(answer: httpx.Response, start: int) -> int | None:
-    length = answer.headers.get("Content-Length", "")
-    return start + int(length) if length.isdecimal() else None
+        wait_s = headers.get("Retry-After", "")
+        why = f"{_host(transfer)} answered {code}"
+        raise _Broken(why, float(wait_s) if wait_s.isdecimal() else None)
+    said = _FINAL.get(code, f"answered {code} for")
+    if code in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
+        said = ""
+        if headers.get("Content-Type", "").startswith("text/html"):
+            said = (
+                "sent a web page in place of the file; open it in a browser and put the file there "
+                "yourself, unpacked:"
+            )
+        elif headers.get("Content-Encoding", "identity") != "identity":
+            said = "sent an encoding that was not requested for"
+    if said:
+        raise SourceError(f"{transfer.what}: {_host(transfer)} {said} {url}")
 
 
 def _receive(
@@ -187,94 +159,82 @@ def _receive(
 ) -> None:
     size = start
     with (
-        _opened(part, start) as file,
+        part.open("ab" if start else "wb", buffering=0) as file,
         bar(transfer.what, -(-(total or 0) // _KB), "kB", start // _KB) as shown,
     ):
         for chunk in answer.iter_raw():
             size += len(chunk)
             if size > transfer.most:
                 raise SourceError(f"{transfer.what}: more than {transfer.most:,} bytes arrived")
-            _write(file, chunk, transfer, part)
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[file.write(rest) :]
             shown.move(size // _KB)
-        _write(file, b"", transfer, part)
+        if part.is_file():
+            os.fsync(file.fileno())
     if total is not None and size < total:
         raise _Broken(f"{size:,} of {total:,} bytes arrived")
 
 
-def _opened(part: Path, start: int) -> BinaryIO:
-    return part.open("ab" if start else "wb", buffering=0)
-
-
-def _write(file: BinaryIO, chunk: bytes, transfer: Transfer, part: Path) -> None:
-    """Write all of it; nothing: flush to disk."""
+@contextmanager
+def room_said(what: str, folder: Path) -> Iterator[None]:
+    """A full disk or quota in the block as an error that says what to do."""
     try:
-        view = memoryview(chunk)
-        while view:
-            view = view[file.write(view) :]
-        if not chunk and part.is_file():
-            os.fsync(file.fileno())
-    except OSError as error:
-        if error.errno in FULL:
-            raise SourceError(disk_full(transfer.what, part.parent.parent, error)) from error
-        raise
+        yield
+    except OSError as error:  # of the disk: httpx has its own for the network
+        if error.errno not in FULL:
+            raise
+        raise SourceError(
+            f"{what}: {(error.strerror or 'no space').lower()} on the disk of {folder}; free some "
+            "and run the same command again, which continues where it stopped"
+        ) from error
 
 
-def disk_full(what: str, folder: Path, error: OSError) -> str:
-    """The sentence for a full disk, a quota or a limit of file sizes."""
-    why = (error.strerror or "no space").lower()
-    return (
-        f"{what}: {why} on the disk of {folder}; free some and run the same command again, which "
-        "continues where it stopped"
-    )
-
-
-def _restart(part: Path, why: str) -> NoReturn:
+def _restart(part: Path) -> NoReturn:
     remove_part(part)
-    raise _Broken(why)
+    raise _Broken("the server sent another range or another version than was asked for")
 
 
 def remove_part(part: Path) -> None:
     """Remove what arrived and its validator."""
     part.unlink(missing_ok=True)
-    _validator_file(part).unlink(missing_ok=True)
-
-
-def _given_up(transfer: Transfer, part: Path, error: Exception, failed: int) -> str:
-    why = str(error) or type(error).__name__
-    return (
-        f"{transfer.what}: {_host(transfer.url)} gave nothing more in {failed} attempts ({why}); "
-        f"{_size(part):,} bytes are kept, run the same command again to continue"
-    )
+    _version_file(part).unlink(missing_ok=True)
 
 
 def _validator(answer: httpx.Response) -> str:
     return answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
 
 
-def _known(part: Path) -> str:
-    """The validator of what arrived before; empty where there is none."""
-    file = _validator_file(part)
-    return file.read_text("utf-8") if file.is_file() else ""
-
-
-def _validator_file(part: Path) -> Path:
+def _version_file(part: Path) -> Path:
     return part.with_name(f"{part.name}.version")
-
-
-def _seconds(said: str) -> float | None:
-    return float(said) if said.isdecimal() else None
 
 
 def _size(part: Path) -> int:
     return part.stat().st_size if part.is_file() else 0
 
 
-def _host(url: str) -> str:
-    return httpx.URL(url).host
+def _host(transfer: Transfer) -> str:
+    return httpx.URL(transfer.url).host
 
 
-def _client() -> httpx.Client:
+def _client(transfer: Transfer) -> httpx.Client:
+    """A client that follows redirects to the hosts of a transfer alone."""
+
+    def refuse_host(request: httpx.Request) -> None:
+        url, schemes = request.url, {"https", httpx.URL(transfer.url).scheme}
+        if url.host not in transfer.hosts or url.scheme not in schemes:
+            raise SourceError(
+                f"{transfer.what}: redirected to {url.scheme}://{url.host}, which is none of its "
+                f"hosts ({', '.join(sorted(transfer.hosts))}); nothing was fetched from there"
+            )
+
     try:
-        return httpx.Client(timeout=_TIMEOUT, headers={"Accept-Encoding": "identity"})
+        return httpx.Client(
+            timeout=_TIMEOUT,
+            headers={"Accept-Encoding": "identity"},
+            follow_redirects=True,
+            max_redirects=_REDIRECTS,
+            event_hooks={"request": [refuse_host]},
+        )
     except (ImportError, ValueError, httpx.InvalidURL) as error:  # socks:// needs a package
         raise SourceError(f"a proxy variable of the environment cannot be used: {error}") from error

@@ -7,21 +7,21 @@ and other special members are refused, and what is unpacked is bounded.
 
 import gzip
 import os
-import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO
+from typing import IO, Any
 
 from decomposerl.errors import SourceFileError
 
 _CHUNK = 1 << 20
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError)
-_IGNORED = "__MACOSX"
 _UNREADABLE = (NotImplementedError, RuntimeError)  # an unknown method, a password
+_Member = tuple[str, bool, Callable[[], IO[bytes] | None]]
+"""A path in the archive, whether it is a regular file, and how it is opened."""
 
 
 def unpack(archive: Path, wanted: Mapping[str, Path], most: int) -> None:
@@ -31,85 +31,63 @@ def unpack(archive: Path, wanted: Mapping[str, Path], most: int) -> None:
         SourceFileError: the archive is damaged, or a member is missing, doubled, unsafe or large.
         OSError: the disk is full, or a path cannot be written.
     """
-    take = _from_zip if zipfile.is_zipfile(archive) else _from_tar
-    writer = _Writer(archive.name, wanted, most)
+    left, taken, member = most, set[str](), ""
     try:
-        take(archive, writer)
-    except _BROKEN as error:
-        raise SourceFileError(f"{archive.name} is damaged{writer.where}: {error}") from error
-    except _UNREADABLE as error:
-        raise SourceFileError(f"{archive.name} cannot be read{writer.where}: {error}") from error
-    writer.refuse_missing()
+        members = _zip(archive) if zipfile.is_zipfile(archive) else _tar(archive, most)
+        for member, regular, opened in members:
+            path = PurePosixPath(member.replace("\\", "/"))
+            if "__MACOSX" in path.parts or path.name not in wanted:
+                continue
+            if path.is_absolute() or ".." in path.parts:
+                raise SourceFileError(f"{archive.name}: the member {member} leaves its folder")
+            if path.name in taken:
+                raise SourceFileError(f"{archive.name} has several members {path.name}")
+            source = opened() if regular else None
+            if source is None:
+                raise SourceFileError(f"{archive.name}: the member {member} is no regular file")
+            with source:
+                left = _copied(source, wanted[path.name], left, f"{archive.name}: {member}")
+            taken.add(path.name)
+    except (*_BROKEN, *_UNREADABLE) as error:
+        what = "is damaged" if isinstance(error, _BROKEN) else "cannot be read"
+        where = f" at {member}" if member else ""
+        raise SourceFileError(f"{archive.name} {what}{where}: {error}") from error
+    if missing := [name for name in wanted if name not in taken]:
+        raise SourceFileError(f"{archive.name} has no member {', '.join(missing)}")
 
 
-class _Writer:
-    """Writes wanted members and keeps count of bytes and names."""
-
-    def __init__(self, archive: str, wanted: Mapping[str, Path], most: int) -> None:
-        self.archive, self.wanted, self.left = archive, wanted, most
-        self.taken: set[str] = set()
-        self.where = ""
-
-    def wants(self, member: str) -> bool:
-        """Whether the member is one of the wanted ones; an unsafe path is refused."""
-        path = PurePosixPath(member.replace("\\", "/"))
-        if _IGNORED in path.parts or path.name not in self.wanted:
-            return False
-        if path.is_absolute() or ".." in path.parts:
-            raise SourceFileError(f"{self.archive}: the member {member} leaves its folder")
-        if path.name in self.taken:
-            raise SourceFileError(f"{self.archive} has several members {path.name}")
-        return True
-
-    def take(self, member: str, regular: bool, opened: Callable[[], IO[bytes] | None]) -> None:  # noqa: FBT001
-        """Write one member."""
-        name = PurePosixPath(member.replace("\\", "/")).name
-        self.where = f" at {member}"
-        source = opened() if regular else None
-        if source is None:
-            raise SourceFileError(f"{self.archive}: the member {member} is no regular file")
-        with source, self.wanted[name].open("wb") as target:
-            self._copy(source, target, member)
-        self.taken.add(name)
-        self.where = ""
-
-    def _copy(self, source: IO[bytes], target: BinaryIO, member: str) -> None:
+def _copied(source: IO[bytes], target: Path, left: int, what: str) -> int:
+    """Write a member; the bytes that are left for others."""
+    with target.open("wb") as file:
         while chunk := source.read(_CHUNK):
-            self.left -= len(chunk)
-            if self.left < 0:
-                raise SourceFileError(f"{self.archive}: {member} unpacks to more than is expected")
-            target.write(chunk)
-        target.flush()
-        os.fsync(target.fileno())
-
-    def refuse_missing(self) -> None:
-        """Refuse an archive without one of the wanted members."""
-        missing = [name for name in self.wanted if name not in self.taken]
-        if missing:
-            raise SourceFileError(f"{self.archive} has no member {', '.join(missing)}")
+            left -= len(chunk)
+            if left < 0:
+                raise SourceFileError(f"{what} unpacks to more than is expected")
+            file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    return left
 
 
-def _from_zip(archive: Path, writer: _Writer) -> None:
+def _zip(archive: Path) -> Iterator[_Member]:
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
-            if not info.is_dir() and writer.wants(info.filename):
-                mode = info.external_attr >> 16
-                regular = mode == 0 or (mode & 0o170000) in {0, 0o100000}
-                writer.take(info.filename, regular, partial(opened.open, info))
+            kind = (info.external_attr >> 16) & 0o170000
+            if not info.is_dir():
+                yield info.filename, kind in {0, 0o100000}, partial(opened.open, info)
 
 
-def _from_tar(archive: Path, writer: _Writer) -> None:
+def _tar(archive: Path, most: int) -> Iterator[_Member]:
     """As a stream, so that a member that is not wanted is bounded as well."""
     with archive.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        bounded = _Bounded(
-            gzip.GzipFile(fileobj=file) if packed else file, 2 * writer.left + _CHUNK, archive.name
-        )
-        with tarfile.open(fileobj=bounded, mode="r|") as opened:  # type: ignore[call-overload]
+        plain = gzip.GzipFile(fileobj=file) if packed else file
+        bounded: Any = _Bounded(plain, 2 * most + _CHUNK, archive.name)
+        with tarfile.open(fileobj=bounded, mode="r|") as opened:
             for info in opened:
-                if not info.isdir() and writer.wants(info.name):
-                    writer.take(info.name, info.isreg(), partial(opened.extractfile, info))
+                if not info.isdir():
+                    yield info.name, info.isreg(), partial(opened.extractfile, info)
 
 
 class _Bounded:
@@ -125,11 +103,3 @@ class _Bounded:
         if self.left < 0:
             raise SourceFileError(f"{self.name} unpacks to more than is expected")
         return data
-
-
-def link_or_copy(source: Path, target: Path) -> None:
-    """The same content under a second name, without its space where the disk can link."""
-    try:
-        target.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)

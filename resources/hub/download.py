@@ -18,9 +18,10 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from decomposerl.claims.source import HubLocation
 from decomposerl.errors import SourceError, SourceFileError
@@ -28,6 +29,7 @@ from resources.hub.access import folder_commit, hub_failures, hub_folder, hub_pa
 from resources.store.temporary import replace_file
 
 LOCK_FILE = "corpora.lock.toml"
+_DATASET = {"repo_type": "dataset"}
 _HEADER = "# Written by the first fetch of each corpus; delete an entry to take a newer one.\n"
 
 
@@ -44,12 +46,70 @@ class Lock:
     accepted: str = ""
 
 
-class _Repository(Protocol):
-    def resolve(self, revision: str | None) -> str: ...
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """A dataset repository of the hub, or of a ``folder`` laid out as one."""
 
-    def files(self, revision: str) -> list[str]: ...
+    location: HubLocation
+    endpoint: str | None
+    token: str | None
 
-    def download(self, file: str, revision: str) -> Path: ...
+    @property
+    def folder(self) -> Path | None:
+        return hub_folder(self.endpoint)
+
+    def resolve(self, revision: str | None) -> str:
+        """The commit of a branch."""
+        repo = self.location.repo_id
+        if self.folder is not None:
+            return folder_commit(self.folder, repo, revision)
+        with self._explaining():
+            return str(self._api().repo_info(repo, **_DATASET, revision=revision or "main").sha)
+
+    def files(self, revision: str) -> list[str]:
+        """The files at a commit."""
+        repo = self.location.repo_id
+        if self.folder is not None:
+            root = self.folder / repo / revision
+            return [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
+        with self._explaining():
+            return list(self._api().list_repo_files(repo, **_DATASET, revision=revision))
+
+    def download(self, file: str, revision: str) -> Path:
+        """Where a file is after its download."""
+        repo = self.location.repo_id
+        if self.folder is not None:
+            path = self.folder / repo / revision / file
+            if not path.is_file():
+                raise SourceFileError(f"{repo}: no file {file} at revision {revision}")
+            return path
+        with self._explaining():
+            return Path(self._api().hf_hub_download(repo, file, **_DATASET, revision=revision))
+
+    def _api(self) -> Any:  # noqa: ANN401 - of a package imported on first use
+        return hub_package().HfApi(endpoint=self.endpoint, token=self.token)
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        hub, repo = hub_package(), self.location.repo_id
+        page = f"https://huggingface.co/datasets/{repo}"
+        try:
+            yield
+        except hub_failures(hub) as error:
+            absent = isinstance(error, hub.errors.RepositoryNotFoundError)
+            kind: type[SourceError] = SourceError
+            said = f"{repo} could not be fetched: {error}"
+            if isinstance(error, hub.errors.GatedRepoError) or (self.location.gated and absent):
+                said = (
+                    f"{repo} is gated: accept its terms at {page}, then put a token of that "
+                    "account into HF_TOKEN (or: hf auth login)"
+                )
+            elif absent:
+                said = f"{repo}: no such dataset, or it needs a token ({page})"
+            elif isinstance(error, hub.errors.EntryNotFoundError):
+                said = f"{repo}: a file of the corpus is not in the repository: {error}"
+                kind = SourceFileError
+            raise kind(said) from error
 
 
 def fetch(
@@ -74,7 +134,7 @@ def fetch(
     """
     locks = read_lock(lock)
     pinned = locks.get(location.repo_id) if revision is None else None
-    repository = _repository(location, endpoint, token)
+    repository = _Repository(location, endpoint, token)
     commit = pinned.revision if pinned is not None else repository.resolve(revision)
     known = dict(pinned.sha256) if pinned is not None else {}
     brought = []
@@ -90,7 +150,7 @@ def fetch(
     write_lock(lock, {**locks, location.repo_id: Lock(commit, known)})
     for downloaded, target in brought:
         set_aside(target)
-        _copy(downloaded, target)
+        replace_file(target, partial(shutil.copyfile, downloaded))
     return [root / local for _, local in location.files]
 
 
@@ -169,97 +229,3 @@ def _verify(repo_id: str, file: str, digest: str, known: Mapping[str, str]) -> N
             f"{repo_id}: {file} has SHA-256 {digest}, the lock file says {wanted}; "
             "delete its entry from the lock file to accept the new content"
         )
-
-
-def _copy(source: Path, target: Path) -> None:
-    replace_file(target, lambda aside: shutil.copyfile(source, aside))
-
-
-def _repository(location: HubLocation, endpoint: str | None, token: str | None) -> _Repository:
-    folder = hub_folder(endpoint)
-    if folder is not None:
-        return _FolderRepository(folder, location.repo_id)
-    return _HubRepository(location, endpoint, token)
-
-
-@dataclass(frozen=True, slots=True)
-class _FolderRepository:
-    """A hub laid out as folders (see the module's docstring)."""
-
-    root: Path
-    repo_id: str
-
-    def resolve(self, revision: str | None) -> str:
-        return folder_commit(self.root, self.repo_id, revision)
-
-    def files(self, revision: str) -> list[str]:
-        folder = self.root / self.repo_id / revision
-        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-    def download(self, file: str, revision: str) -> Path:
-        path = self.root / self.repo_id / revision / file
-        if not path.is_file():
-            raise SourceFileError(f"{self.repo_id}: no file {file} at revision {revision}")
-        return path
-
-
-@dataclass(frozen=True, slots=True)
-class _HubRepository:
-    """A dataset repository of the real hub."""
-
-    location: HubLocation
-    endpoint: str | None
-    token: str | None
-
-    def resolve(self, revision: str | None) -> str:
-        api = hub_package().HfApi(endpoint=self.endpoint, token=self.token)
-        with self._explaining():
-            info = api.repo_info(
-                self.location.repo_id, repo_type="dataset", revision=revision or "main"
-            )
-        return str(info.sha)
-
-    def files(self, revision: str) -> list[str]:
-        api = hub_package().HfApi(endpoint=self.endpoint, token=self.token)
-        with self._explaining():
-            names = api.list_repo_files(
-                self.location.repo_id, repo_type="dataset", revision=revision
-            )
-        return [str(name) for name in names]
-
-    def download(self, file: str, revision: str) -> Path:
-        with self._explaining():
-            path = hub_package().hf_hub_download(
-                self.location.repo_id,
-                file,
-                repo_type="dataset",
-                revision=revision,
-                endpoint=self.endpoint,
-                token=self.token,
-            )
-        return Path(path)
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        try:
-            yield
-        except hub_failures(hub_package()) as error:
-            raise self._explained(error) from error
-
-    def _explained(self, error: Exception) -> SourceError:
-        hub, repo = hub_package(), self.location.repo_id
-        page = f"https://huggingface.co/datasets/{repo}"
-        if isinstance(error, hub.errors.GatedRepoError) or (
-            self.location.gated and isinstance(error, hub.errors.RepositoryNotFoundError)
-        ):
-            return SourceError(
-                f"{repo} is gated: accept its terms at {page}, then put a token of that account "
-                "into HF_TOKEN (or: hf auth login)"
-            )
-        if isinstance(error, hub.errors.RepositoryNotFoundError):
-            return SourceError(f"{repo}: no such dataset, or it needs a token ({page})")
-        if isinstance(error, hub.errors.EntryNotFoundError):
-            return SourceFileError(
-                f"{repo}: a file of the corpus is not in the repository: {error}"
-            )
-        return SourceError(f"{repo} could not be fetched: {error}")

@@ -17,14 +17,13 @@ from dagster_project.cli import app
 from dagster_project.profiles import Profile, benchmarks_for, sources_for
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.load import LoadSettings, load_source
-from decomposerl.claims.page_dumps import PAGE_SETS, PageSet
+from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, megabytes
 from environment import lacking
 from file_server import Fault, FileServer
 from made_dumps import made_dump, rows_in, write_claims
 from page_commands import blocks, project_in
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.partial_pages import megabytes
 from resources.hub.download import LOCK_FILE
 
 SCITAB = ACCESS["scitab"].downloads[0]
@@ -243,6 +242,30 @@ def test_the_corpus_is_read_as_it_was_written(ending: str, tmp_path: Path):
     assert 'refuted = ["fails"]  # rows: 3' in text
     assert 'supported = ["holds"]  # rows: 3' in text
     assert 'claim = "statement"  # Bridge 0 was painted in 2011.' in text
+
+
+def test_explain_finds_the_claim_of_a_row(tmp_path: Path):
+    """Each kept row tells the story of its claim; another says why it gave none, or is not read."""
+    file, corpora, data = written(tmp_path, ".jsonl"), tmp_path / "corpora", tmp_path / "data"
+    assert 0 == init("bridge_notes", file, corpora).exit_code
+    source = sources_for(Profile("embedded", corpora, tmp_path))[-1]
+    loaded = load_source(source, None, FolderCorpora(corpora), LoadSettings())
+    for folder, frame in (("claims", loaded.claims), ("drops/claims", loaded.drops)):
+        (data / folder).mkdir(parents=True)
+        frame.write_parquet(data / folder / "bridge_notes.parquet")
+
+    def explained(place: str) -> Result:
+        words = ("explain", place, "--data", data, "--json")
+        return command(*words, DECOMPOSERL_CORPORA=str(corpora))
+
+    for row, told in enumerate(ROWS, 1):
+        shown = explained(f"bridge_notes/notes.jsonl:{row}")
+        assert 0 == shown.exit_code, shown.output
+        story = json.loads(shown.stdout)
+        assert story["claim"] in {told["statement"], None}
+        assert (story["claim"] is None) == (row % 4 in {0, 3})  # dropped while reading
+    refused(explained("bridge_notes/notes.jsonl:13"), "the file has no row 13")
+    refused(explained("bridge_notes/other.jsonl:1"), "no corpus reads 'bridge_notes/other.jsonl'")
 
 
 def test_a_file_in_the_corpora_folder_is_named_where_it_is(tmp_path: Path):

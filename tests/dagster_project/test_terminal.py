@@ -158,65 +158,42 @@ def test_attrition_stands_beside_the_papers_table(world: World):
     assert "| HoVer |" in at(world, *words, "--format", "markdown").stdout
 
 
-def test_another_threshold_is_answered_from_the_pairs(world: World):
-    """At the run's own thresholds nothing changes; above all scores the duplicates stay."""
+def test_attrition_stands_beside_the_published_files(world: World):
+    """What all public files of a source give, where it is known, with what is known of them."""
+    rows = json.loads(at(world, "attrition", "--against", "published", "--format", "json").stdout)
+    by_source = {row["source"]: row for row in rows}
+    hover = by_source["hover"]
+    assert (SIZES["hover"], 18_171) == (hover["ours"], hover["published"])
+    assert hover["ours"] - hover["published"] == hover["difference"]
+    assert (None, None) == tuple(by_source["ex_fever"][n] for n in ("published", "difference"))
+    assert all(row["reason"] for row in rows)
 
-    def asked(*words: str) -> dict[str, dict[str, int]]:
-        rows = json.loads(at(world, "attrition", *words, "--format", "json").stdout)
-        return {row["source"]: row for row in rows}
 
-    stored = len(pl.read_parquet(world.data / "drops/deduplicated.parquet"))
-    same = asked("--semantic-threshold", "0.7")
-    assert [*SIZES, "total"] == list(same)
-    assert (0, stored, 0) == tuple(same["total"][n] for n in ("difference", "lexical", "semantic"))
-    loose = asked("--lexical-threshold", "0.85", "--semantic-threshold", "0.8")
-    assert (stored, 0) == (loose["total"]["difference"], loose["total"]["lexical"])
-    strict = asked("--semantic-threshold", "0.65")
-    assert (-1, 1) == (strict["hover"]["difference"], strict["hover"]["semantic"])
-    assert strict["total"]["rows_in"] == sum(strict[source]["rows_in"] for source in SIZES)
+def test_attrition_against_an_older_folder_shows_what_a_threshold_moved(tmp_path: Path):
+    """Per stage and source the claims that only one of both kept, and the settings that differ."""
+    older = build(tmp_path / "older")
+    build_catalogue(build(tmp_path / "now").data)
+    data, stage = tmp_path / "now", "deduplicated"
+    kept = pl.read_parquet(data / f"{stage}.parquet")
+    back = older.claims.filter(pl.col("claim_id") == older.dropped("lexical_duplicate"))
+    columns = ["claim_id", "source"]
+    moved = pl.concat([kept.select(columns).slice(1), back.select(columns)])
+    moved.write_parquet(data / f"{stage}.parquet")
+    record = data / f"stage_runs/{stage}.json"
+    changed = json.loads(record.read_text("utf-8"))
+    changed["config"] = json.dumps({**json.loads(changed["config"]), "cosine": 0.9})
+    record.write_text(json.dumps(changed), "utf-8")
+    words = ("attrition", "--data", str(data), "--against", str(older.data))
+    rows = json.loads(run(*words, "--format", "json").stdout)
+    (total,) = (row for row in rows if (row["stage"], row["source"]) == (stage, "total"))
+    assert (0, 1, 1) == (total["difference"], total["left"], total["came"])
+    assert len(kept) == total["older"] == total["now"]
+    assert "cosine 0.7 → 0.9" == total["settings"]
+    assert {0} == {row["left"] + row["came"] for row in rows if row["stage"] != stage}
     for output in ("text", "markdown"):
-        shown = at(world, "attrition", "--semantic-threshold", "0.8", "--format", output).stdout
-        for word in ("total", "cosine 0.7", "0.7 and 0.8", "at least 0.6", "engine="):
-            assert word in shown
-
-
-def test_another_threshold_without_pairs_says_how_to_keep_them(tmp_path: Path):
-    """No pairs, or files of different runs: what is wrong is named, with the command."""
-    build(tmp_path)
-    drops, band = tmp_path / "drops/deduplicated.parquet", tmp_path / "difficulty_band.parquet"
-    pairs = tmp_path / "pairs/deduplicated.parquet"
-    searched = pl.read_parquet(pairs)
-    damaged = (
-        (drops, pl.read_parquet(drops).head(1), "difficulty_band.parquet"),
-        (band, pl.read_parquet(band).reverse(), "another order"),
-        (pairs, searched.filter(kind="semantic"), "materialize it again"),
-        (pairs, searched.with_columns(later_id=pl.lit("?" * 16)).head(1), "not given"),
-        (pairs, None, "pairs_floor: 0.6"),
-    )
-    for path, frame, said in damaged:
-        whole = path.read_bytes()
-        if frame is None:
-            path.unlink()
-        else:
-            frame.write_parquet(path)
-        refused = run("attrition", "--semantic-threshold", "0.8", "--data", str(tmp_path))
-        assert_refused(refused, said)
-        path.write_bytes(whole)
-
-
-def test_an_approximate_run_is_answered_with_a_note(tmp_path: Path):
-    """After a MinHash search the exact answer differs by what it missed, and says so."""
-    build(tmp_path)
-    pairs, record = tmp_path / "pairs/deduplicated.parquet", tmp_path / "stage_runs"
-    missed = pl.read_parquet(pairs).with_columns(similarity=pl.lit(0.9))
-    missed.write_parquet(pairs)
-    ran = (record / "deduplicated.json").read_text("utf-8")
-    # No removal need name it: a search that missed everything removed nothing.
-    ran = ran.replace("exact join (word)", "verified MinHash (word, 32 bands of 4)")
-    (record / "deduplicated.json").write_text(ran, "utf-8")
-    result = run("attrition", "--semantic-threshold", "0.95", "--data", str(tmp_path))
-    assert 0 == result.exit_code
-    assert "was approximate: on 1 of " in result.stdout
+        shown = run(*words, "--format", output).stdout
+        assert f"{stage}: cosine 0.7 → 0.9" in shown
+    assert_refused(run(*words[:-1], str(tmp_path / "no")), "published", "no stage has run")
 
 
 def test_explain_takes_an_id_or_a_beginning(world: World, tmp_path: Path):
@@ -230,6 +207,8 @@ def test_explain_takes_an_id_or_a_beginning(world: World, tmp_path: Path):
     twins.write_parquet(tmp_path / "claims/twins.parquet")
     both = run("explain", "abcdef", "--data", str(tmp_path))
     assert_refused(both, "abcdef01", "abcdef02")
+    row = world.claims.filter(pl.col("claim_id") == claim_id).row(0, named=True)
+    assert whole.stdout == at(world, "explain", f"  {row['claim'].upper()}\n").stdout
     left = made.claims.filter(pl.col("source") == SPLIT)["claim_id"][0]
     for path in (*tmp_path.glob("*.parquet"), tmp_path / f"claims/{SPLIT}.parquet"):
         path.unlink()
@@ -295,7 +274,7 @@ def test_commands_start_without_the_graph():
     """Neither Dagster nor a heavy library is imported to show the help or a table."""
     code = (
         "import sys, dagster_project.cli, resources.catalogue.database\n"
-        "import resources.catalogue.claim_lookup, resources.catalogue.dedup_run\n"
+        "import resources.catalogue.claim_lookup, resources.catalogue.funnel_state\n"
         "heavy = {'dagster', 'torch', 'spacy', 'matplotlib', 'sklearn', 'numba'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

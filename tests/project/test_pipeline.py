@@ -174,15 +174,6 @@ def test_explain_tells_the_life_of_a_dropped_and_of_a_kept_claim(folder: DataFol
     assert "training_claims" in printed(folder, "explain", kept["claim_id"])
 
 
-def test_attrition_answers_for_another_threshold(folder: DataFolder):
-    """The stored pairs lead to what the run decided, and to more kept at a higher cosine."""
-    kept, entered = (folder.read(stage).height for stage in ("deduplicated", "difficulty_band"))
-    words = ("attrition", "--format", "json", "--semantic-threshold")
-    same, looser = (json.loads(printed(folder, *words, at))[-1] for at in ("0.7", "1.0"))
-    assert (entered, kept, kept) == (same["rows_in"], same["kept"], same["kept_asked"])
-    assert looser["difference"] > 0
-
-
 @pytest.mark.timeout(1_200)
 def test_printed_lines_run_again_call_no_engine_and_leave_the_same_bytes(
     demo: DemoRun, warm: Path, tmp_path: Path

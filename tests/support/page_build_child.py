@@ -1,4 +1,4 @@
-"""Builds a page database in a process of its own: ``SET DUMP TARGET COMMIT_S [LIMIT:NUMBER]``.
+"""Builds a page database in a process of its own: ``SET DUMP TARGET [LIMIT:NUMBER]``.
 
 ``kill:N``: the process kills itself when the N-th line of the dump has been counted.
 ``memory:BYTES``: its address space may grow by this much, beyond what its imports took.
@@ -15,7 +15,7 @@ from typing import Any
 
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, Row
 from decomposerl.errors import DecomposeRLError
-from resources.corpora.page_build import BuildSettings, build_pages
+from resources.corpora.page_build import build_pages
 
 
 def killing(pages: PageSet, at: int) -> PageSet:
@@ -40,7 +40,7 @@ def limited(kind: str, size: int) -> None:
     resource.setrlimit(which, (size, resource.getrlimit(which)[1]))
 
 
-def main(name: str, dump: str, target: str, commit_s: str, *limits: str) -> int:
+def main(name: str, dump: str, target: str, *limits: str) -> int:
     """Build; an error of the project is printed and gives 2."""
     pages = next(one for one in PAGE_SETS if one.name == name)
     for kind, size in (limit.split(":") for limit in limits):
@@ -49,13 +49,11 @@ def main(name: str, dump: str, target: str, commit_s: str, *limits: str) -> int:
         else:
             limited(kind, int(size))
     try:
-        built = build_pages(
-            pages, Path(dump), Path(target), settings=BuildSettings(commit_s=float(commit_s))
-        )
+        built = build_pages(pages, Path(dump), Path(target))
     except DecomposeRLError as error:
         sys.stdout.write(f"{type(error).__name__}: {error}\n")
         return 2
-    sys.stdout.write(f"{built.pages} {built.repeated} {built.continued}\n")
+    sys.stdout.write(f"{built.pages} {built.repeated}\n")
     return 0
 
 

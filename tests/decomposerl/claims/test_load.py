@@ -492,11 +492,11 @@ def test_lists_of_the_name_and_of_the_corpus_s_folder_count_together(tmp_path: P
     both = load_benchmark(pubmed, source_of(pubmed), files, settings).doubtful
     assert both is not None
     assert [
-        ("pubmedclaim/doubtful.jsonl", "1", "doubtful"),
-        ("pubmedclaim/doubtful.jsonl", "2", "doubtful"),
-        ("pubmedqa/doubtful.csv", "0", "doubtful"),
-        ("pubmedqa/doubtful.csv", "1", "repeated"),
-    ] == both.select("file", "native_id", "state").rows()
+        ("pubmedclaim/doubtful.jsonl", 1, "doubtful"),
+        ("pubmedclaim/doubtful.jsonl", 2, "doubtful"),
+        ("pubmedqa/doubtful.csv", 2, "doubtful"),
+        ("pubmedqa/doubtful.csv", 3, "repeated"),
+    ] == both.select("file", "row", "state").rows()
     assert 3 == len(doubted_ids(both))
 
 
@@ -507,70 +507,47 @@ def test_no_folder_may_hold_the_list_of_two_test_sets():
     assert {one.name for one in BENCHMARKS} < set(folders)
 
 
-def test_a_row_names_a_claim_by_id_or_by_text(tmp_path: Path):
-    """Ids may be numbers, texts differ in case and spaces; a native row doubts all its claims."""
-    rows = {"native_id": 10}, {"id": "14"}, {"claim": " coal  is White. ", "kind": "wrong"}
-    found = read(tmp_path, *rows)
-    assert {"a", "b", "e", "f"} == doubted_ids(found)
-    assert [None, None, None, "wrong"] == found["kind"].to_list()
+TOLD = {"statement": "It rained.", "reference_documents": '["A wet day."]'}
+ROWS: list[tuple[object, str]] = [
+    ({"native_id": 10}, "a doubtful"),
+    ({"id": "14"}, "e doubtful, f doubtful"),
+    ({"claim": " coal  is White. ", "kind": "wrong"}, "b doubtful"),
+    ({"claim": "It rained."}, "None several_claims"),
+    ({"claim": "It rained.", "evidence": ["A dry", "day"]}, "d doubtful"),
+    ({"claim": "It rained.", "evidence": "Sun."}, "None no_claim"),
+    ({**TOLD, "label": "AMBIG", "topic": "toy"}, "c doubtful"),
+    ({**TOLD, "label": "S"}, "c confirmed"),
+    ({"native_id": "10", "label": "NS"}, "a doubtful"),
+    ({"native_id": "10", "label": "no"}, "a doubtful"),
+    ({"native_id": "10", "label": "maybe"}, "a doubtful"),
+    ({"native_id": "10", "label": "Supported"}, "a confirmed"),
+    ({"native_id": "10", "label": "S", "kind": "ambiguous"}, "a doubtful"),
+    ({"id": "99"}, "None no_claim"),
+    ({"kind": "wrong"}, "None unreadable"),
+    ("{not json", "None unreadable"),
+]
 
 
-def test_claims_with_one_text_are_told_apart_by_their_evidence(tmp_path: Path):
-    """Without evidence, or with that of neither, no claim is doubted, and the row says why."""
-    same = {"claim": "It rained."}
-    found = read(tmp_path, same | {"evidence": ["A dry", "day"]}, same, same | {"evidence": "Sun."})
-    assert ["d"] == list(doubted_ids(found))
-    assert ["doubtful", "several_claims", "no_claim"] == found["state"].to_list()
-
-
-PROPOSED = {
-    ("doubtful", "wrong"): "NS no",
-    ("doubtful", "ambiguous"): "maybe AMBIG",
-    ("confirmed", None): "S Supported",
-    ("unreadable", None): "perhaps",
-}
-
-
-def test_a_proposed_label_says_what_is_wrong(tmp_path: Path):
-    """Another one: wrong; none clear: ambiguous; the same: confirmed, unless a kind is given."""
-    for (state, kind), labels in PROPOSED.items():
-        for label in labels.split():
-            found = read(tmp_path, {"native_id": "10", "label": label})
-            assert (state, kind) == (found["state"][0], found["kind"][0]), label
-            assert (state == "doubtful") == bool(doubted_ids(found))
-    found = read(tmp_path, {"native_id": "10", "label": "S", "kind": "ambiguous"})
-    assert [("doubtful", "ambiguous", "Supported")] == found.select("state", "kind", "label").rows()
+@pytest.mark.parametrize(("row", "said"), ROWS)
+def test_a_row_doubts_the_claims_that_it_names(tmp_path: Path, row: object, said: str):
+    """By id or text, evidence telling texts apart; GrayFacts' layout; the claim's own label."""
+    found = read(tmp_path, row)
+    states = found.select("claim_id", "state").rows()
+    assert said == ", ".join(f"{claim} {state}" for claim, state in states)
+    assert {claim for claim, state in states if state == "doubtful"} == doubted_ids(found)
 
 
 def test_rows_that_name_no_claim_are_reported(tmp_path: Path):
-    """Every row of the list is there, with the reason why it has no effect."""
-    rows = {"id": "99"}, {"id": "10"}, {"id": 10}, {"kind": "wrong"}, {"id": 11, "kind": "odd"}
-    found = read(tmp_path, *rows, "{not json")
-    states = ["no_claim", "doubtful", "repeated", *["unreadable"] * 3]
-    assert states == found["state"].to_list()
-    assert [1, 2, 3, 4, 5, 6] == found["row"].to_list()
-    assert {"a"} == doubted_ids(found)
+    """Every row of the list is there; a second row for a claim changes nothing."""
+    found = read(tmp_path, {"id": "99"}, {"id": "10"}, {"id": 10}, {"kind": "wrong"})
+    assert ["no_claim", "doubtful", "repeated", "unreadable"] == found["state"].to_list()
+    assert [1, 2, 3, 4] == found["row"].to_list()
     effect = without_effect(found)
-    assert [] == [part for part in ("3", "1", "toy/doubtful.jsonl:1") if part not in effect]
+    assert [] == [part for part in ("no claim 1", "toy/doubtful.jsonl:1") if part not in effect]
     assert "" == without_effect(found.filter(state="doubtful"))
 
 
 def test_a_csv_list_says_the_same(tmp_path: Path):
     """Empty cells of a CSV file are missing values."""
     lines = "native_id,claim,kind,label", "10,,wrong,", ",Coal is white.,,yes"
-    found = read(tmp_path, *lines, name="doubtful.csv")
-    assert [("a", "wrong"), ("b", "wrong")] == found.select("claim_id", "kind").rows()
-
-
-def test_the_published_rows_of_grayfacts_are_read(tmp_path: Path):
-    """Their layout: statement, documents as JSON within a text, AMBIG, no id of the claim."""
-    row = {
-        "topic": "toy",
-        "statement": "It rained.",
-        "reference_documents": '["A wet day."]',
-        "label": "AMBIG",
-        "category": "Toy",
-        "additional_info": "{'original_label': 'NS'}",
-    }
-    found = read(tmp_path, row)
-    assert [("c", "ambiguous", "ambiguous")] == found.select("claim_id", "kind", "label").rows()
+    assert {"a", "b"} == doubted_ids(read(tmp_path, *lines, name="doubtful.csv"))

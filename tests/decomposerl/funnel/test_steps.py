@@ -1,4 +1,4 @@
-"""Each step by example, and deduplication asked again from its pairs."""
+"""Each step by example, and the pairs that deduplication stores."""
 
 import numpy as np
 import polars as pl
@@ -9,22 +9,13 @@ from polars.testing import assert_frame_equal
 from tokenizers import ByteLevelBPETokenizer
 
 from decomposerl import schemas
-from decomposerl.errors import ConfigError, ConservationError, EngineError
+from decomposerl.errors import ConservationError, EngineError
 from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.duplicates import opposite_twins
 from decomposerl.funnel.silver import distinct_questions
 from decomposerl.funnel.step import StageResult
-from decomposerl.kernels.matches import Pairs, exact_threshold, keep_first_of_pairs
+from decomposerl.kernels.matches import exact_threshold
 from decomposerl.kernels.text_scan import words
-from decomposerl.reports.rethreshold import (
-    DedupDecision,
-    DedupRun,
-    Thresholds,
-    decide_again,
-    disagreements,
-    rethreshold_text,
-    rethresholded,
-)
 from decomposerl.table import Table
 from decomposerl.text.sentences import split_sentences
 from exact_cosines import exact_cosines
@@ -433,71 +424,7 @@ def test_words_and_bytes_bound_byte_level_pieces(pieces: ByteLevelBPETokenizer, 
 
 
 FLOORS = (0.3, 0.5, 0.6, 2 / 3, 0.6666667, 0.7)
-HIGHER = (0.7, 0.714286, 5 / 7, 0.75, 0.8, 0.85, 0.9, 1.0)
 EMBEDDER = BagOfWordsEmbedder(dimensions=3)  # few dimensions: many near pairs
-
-
-def of_thresholds(ran: Thresholds, **more: float) -> settings.DedupSettings:
-    exact = {"lexical_engine": "exact", "jaccard": ran.lexical, "cosine": ran.semantic}
-    return settings.DedupSettings.model_validate(exact | more)
-
-
-def fresh(frame: pl.DataFrame, asked: Thresholds) -> pl.DataFrame:
-    """What the stage's own steps remove at these thresholds: id, step, value and match."""
-    drops = catalogue.deduplicate(frame, of_thresholds(asked), EMBEDDER).drops
-    return drops.select("claim_id", "step", "value", "matched_claim_id")
-
-
-def decided(frame: pl.DataFrame, answer: DedupDecision) -> pl.DataFrame:
-    """The replay's removals in the same form."""
-    ids = frame["claim_id"]
-    parts = [
-        pl.DataFrame(
-            {
-                "claim_id": ids.filter(pl.Series(found.is_matched)),
-                "step": pl.Series([step] * int(found.is_matched.sum()), dtype=pl.String()),
-                "value": found.similarity[found.is_matched],
-                "matched_claim_id": ids.gather(found.matched[found.is_matched]),
-            }
-        )
-        for step, found in (
-            ("lexical_duplicates", answer.lexical),
-            ("semantic_duplicates", answer.semantic),
-        )
-    ]
-    return pl.concat(parts)
-
-
-def run_of(frame: pl.DataFrame, floor: float, ran: Thresholds) -> DedupRun:
-    """A run of the stage with its pairs."""
-    done = catalogue.deduplicate(frame, of_thresholds(ran, pairs_floor=floor), EMBEDDER)
-    assert done.pairs is not None
-    rows = frame.select(
-        "claim_id", "source", kept=pl.col("claim_id").is_in(done.kept["claim_id"].implode())
-    )
-    return DedupRun(rows, done.pairs, floor, ran)
-
-
-@LAW
-@given(
-    frames(schemas.DIFFICULTY_BAND, max_size=12),
-    st.sampled_from(FLOORS),
-    st.sampled_from(HIGHER),
-    st.data(),
-)
-def test_the_replay_is_the_stage_run_afresh(
-    frame: pl.DataFrame, floor: float, ran: float, data: st.DataObject
-):
-    """At every pair of thresholds from the floor up: the same rows, steps, scores, matches."""
-    run = run_of(frame, floor, Thresholds(ran, ran))
-    assert 0 == disagreements(run)
-    cosines = run.pairs.filter(kind="semantic")["similarity"].to_list()
-    higher = [t for t in (*FLOORS, *HIGHER, *cosines) if floor <= t <= 1]
-    asked = Thresholds(
-        data.draw(st.sampled_from([t for t in higher if t not in cosines])),
-        data.draw(st.sampled_from(higher)),
-    )
-    assert_frame_equal(fresh(frame, asked), decided(frame, decide_again(run, asked)))
 
 
 @LAW
@@ -547,63 +474,16 @@ def test_the_pairs_are_all_pairs(frame: pl.DataFrame, floor: float):
                     near = score >= floor
                 if near:
                     found.append((kind, ids[earlier], ids[later], score, floor))
-    pairs = run_of(frame, floor, Thresholds(0.7, 0.7)).pairs
+    asked = {"lexical_engine": "exact", "pairs_floor": floor}
+    chosen = settings.DedupSettings.model_validate(asked)
+    pairs = catalogue.deduplicate(frame, chosen, EMBEDDER).pairs
+    assert pairs is not None
     schema = pl.Schema(list(schemas.PAIRS.schema.items())[:-1])
     assert_frame_equal(pl.DataFrame(found, schema=schema, orient="row"), pairs.drop("engine"))
 
 
-@LAW
-@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 1_000_000))
-def test_floats_decide_as_whole_numbers_do(shared: int, more: int, millionths: int):
-    """A stored Jaccard reaches the float of a threshold iff the fraction reaches the exact one."""
-    united = shared + more
-    for typed in (millionths / 1_000_000, shared / united, round(shared / united, 6)):
-        exact = exact_threshold(typed)
-        near = shared * exact.denominator >= united * exact.numerator
-        pair = Pairs(*(np.array([row]) for row in (0, 1)), np.array([shared / united]))
-        assert near == keep_first_of_pairs(2, pair, float(exact)).is_matched[1]
-
-
-def test_the_table_counts_per_source_and_in_total():
-    """Rows in, kept by the run, kept then, their difference, and what each search removes."""
-    rows = [
-        example_row(claim="a b c d", source="hover"),
-        example_row(claim="a b c e", source="hover"),  # Jaccard 3/5
-        example_row(claim="a b c d", source="wice"),
-        example_row(claim="x y z", source="wice"),
-    ]
-    frame = frame_of(schemas.DIFFICULTY_BAND, rows)
-    run = run_of(frame, 0.5, Thresholds(0.7, 1.0))
-    table = rethresholded(run, Thresholds(0.6, 1.0))
-    assert ["hover", "wice", "total"] == table["source"].to_list()
-    assert (2, 2, 1, -1, 1, 0) == table.row(0)[1:]
-    assert (2, 1, 1, 0, 1, 0) == table.row(1)[1:]
-    assert (4, 3, 2, -1, 2, 0) == table.row(2)[1:]
-    text = rethreshold_text(run, Thresholds(0.6, 1.0), table)
-    assert "0.6 and 1.0" in text
-    assert "of at least 0.5" in text
-    assert text.count("\n") > 6
-
-
-def test_an_approximate_run_is_told_apart_from_its_pairs():
-    """Where the run kept a row that the exact search removes, the note counts it."""
-    frame = known("a b c d", "a b c d", "x")
-    run = run_of(frame, 0.5, Thresholds(0.7, 1.0))
-    rows = run.rows.with_columns(kept=True)
-    missed = DedupRun(rows, run.pairs, run.floor, run.ran, exact=False)
-    assert 1 == disagreements(missed)
-    asked = Thresholds(0.8, 1.0)
-    assert "on 1 of 3 claims" in rethreshold_text(missed, asked, rethresholded(missed, asked))
-
-
-def test_thresholds_that_the_pairs_cannot_answer_are_refused():
-    """Outside (0, 1], or below the floor, which is named; such a floor is none of a run."""
-    run = run_of(known("a", "b"), 0.5, Thresholds(0.7, 0.7))
-    for wrong in (0.0, -1.0, 1.01, float("nan"), 0.49):
-        with pytest.raises(ConfigError, match=r"lexical threshold.*(0\.5|at most 1)"):
-            decide_again(run, Thresholds(wrong, 0.7))
-        with pytest.raises(ConfigError, match=r"semantic threshold.*(0\.5|at most 1)"):
-            decide_again(run, Thresholds(0.7, wrong))
+def test_a_floor_above_a_threshold_is_none_of_a_run():
+    """Its pairs would lack some that the stage removes."""
     with pytest.raises(ValueError, match=r"0\.8.*0\.7"):
         settings.DedupSettings(pairs_floor=0.8)
 

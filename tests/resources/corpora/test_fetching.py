@@ -5,7 +5,6 @@ What it lacks, with the command that gets it, and named files out of made archiv
 
 import hashlib
 import io
-import os
 import pickle
 import signal
 import subprocess
@@ -31,7 +30,7 @@ from resources.corpora.folder import FolderCorpora
 from resources.corpora.status import corpora_checks, differing_files, missing_files
 from resources.corpora.transfer import Downloader
 from resources.corpora.unpacking import unpack
-from resources.hub.download import LOCK_FILE, Lock, read_lock, sha256_of, write_lock
+from resources.hub.download import read_lock, sha256_of
 from resources.store.temporary import aside
 from sample import Sample
 
@@ -126,7 +125,7 @@ def toy() -> Iterator[tuple[FileServer, Access]]:
     with FileServer({"/a.jsonl": WHOLE, "/b.jsonl": b"second\n" * 900}) as server:
         ways = {"/a.jsonl": FIRST, "/b.jsonl": SECOND}
         every = [one(server, url, ("", path)) for url, path in ways.items()]
-        yield server, Access(name="toy", how="direct", downloads=tuple(every))
+        yield server, Access(name="toy", downloads=tuple(every))
 
 
 def one(server: FileServer, url: str, *files: tuple[str, str], unpacked: int = 0) -> Download:
@@ -138,9 +137,7 @@ MEMBERS = (("first.jsonl", FIRST), ("second.jsonl", SECOND))
 
 def packed(server: FileServer, *files: tuple[str, str], unpacked: int = 0) -> Access:
     """The corpus whose files are members of the archive ``/set.zip``."""
-    return Access(
-        name="toy", how="direct", downloads=(one(server, "/set.zip", *files, unpacked=unpacked),)
-    )
+    return Access(name="toy", downloads=(one(server, "/set.zip", *files, unpacked=unpacked),))
 
 
 def fetched(root: Path, access: Access, *, changed: bool = False) -> list[Fetched]:
@@ -423,28 +420,6 @@ def test_what_is_there_is_not_missing(tmp_path: Path):
     assert "3 of 16 have all their files" == next(corpora_checks(tmp_path)).said
 
 
-def test_a_file_that_is_not_of_its_published_size_is_damaged(tmp_path: Path):
-    """One byte less is named with both sizes; as recorded, packed or whole it is right."""
-    place(tmp_path, "scitab/sci_tab.json")
-    file = tmp_path / "scitab/sci_tab.json"
-    os.truncate(file, 2_292_806)
-    summary, *notes = corpora_checks(tmp_path, {"scitab": ACCESS["scitab"]})
-    assert "0 of 1 have all their files" == summary.said
-    assert [("note", "move it away, then decomposerl fetch scitab")] == [
-        (note.state, note.fix) for note in notes
-    ]
-    said = "2,292,806 bytes where 2,292,807 are published"
-    assert f"scitab/sci_tab.json is damaged or another version: {said}" == notes[0].said
-    lock = tmp_path / LOCK_FILE
-    lock.write_text("[broken", "utf-8")
-    assert {"scitab/sci_tab.json": said} == differing_files(tmp_path, ACCESS["scitab"])
-    write_lock(lock, {"scitab": Lock(sha256={"scitab/sci_tab.json": sha256_of(file)})})
-    assert {} == differing_files(tmp_path, ACCESS["scitab"])
-    lock.unlink()
-    file.rename(file.with_name("sci_tab.json.gz"))
-    assert {} == differing_files(tmp_path, ACCESS["scitab"])
-
-
 # Archives
 
 
@@ -486,64 +461,72 @@ def test_wanted_members_are_written_and_no_other(tmp_path: Path, make: Make):
     assert {"train.tsv": b"train", "dev.tsv": b"dev"} == found
 
 
-UNSAFE = {
-    "above": ({"../../train.tsv": b"x"}, "member ../../train.tsv leaves"),
-    "absolute": ({"/etc/train.tsv": b"x"}, "member /etc/train.tsv leaves"),
-    "twice": ({"a/train.tsv": b"x", "b/train.tsv": b"y"}, "several .*train.tsv"),
-    "missing": ({"a/dev.tsv": b"x"}, "no member train.tsv"),
-    "bomb": ({"a/train.tsv": b"x" * (MOST + 1)}, "a/train.tsv unpacks to more"),
-}
+def linked_zip(path: Path, _: Mapping[str, bytes]) -> Path:
+    """The wanted member is a symbolic link."""
+    link = zipfile.ZipInfo("set/train.tsv")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+    return path
 
 
-@pytest.mark.parametrize("make", [made_zip, made_tar])
-@pytest.mark.parametrize(("members", "said"), UNSAFE.values(), ids=UNSAFE)
-def test_unsafe_and_incomplete_archives_are_refused(
+def linked_tar(path: Path, _: Mapping[str, bytes]) -> Path:
+    info = tarfile.TarInfo("set/train.tsv")
+    info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    with tarfile.open(path, "w") as archive:
+        archive.addfile(info)
+    return path
+
+
+def changed(make: Make, change: Callable[[bytearray], bytes]) -> Make:
+    """The archive after a change of its bytes."""
+
+    def made(path: Path, members: Mapping[str, bytes]) -> Path:
+        path.write_bytes(change(bytearray(make(path, members).read_bytes())))
+        return path
+
+    return made
+
+
+def flipped(data: bytearray) -> bytes:
+    data[60] ^= 0xFF
+    return bytes(data)
+
+
+def locked(data: bytearray) -> bytes:
+    """With the marks of a password."""
+    central = b"PK\x01\x02\x14\x03\x14\x00\x00"
+    plain = bytes(data).replace(central, central[:-1] + b"\x01")
+    return plain.replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01")
+
+
+BOTH = (made_zip, made_tar)
+SOUND = {"set/train.tsv": bytes(range(256)) * 30}
+HOSTILE: list[tuple[tuple[Make, ...], dict[str, bytes], str]] = [
+    (BOTH, {"../../train.tsv": b"x"}, "member ../../train.tsv leaves"),
+    (BOTH, {"/etc/train.tsv": b"x"}, "member /etc/train.tsv leaves"),
+    (BOTH, {"a/train.tsv": b"x", "b/train.tsv": b"y"}, "several .*train.tsv"),
+    (BOTH, {"a/dev.tsv": b"x"}, "no member train.tsv"),
+    (BOTH, {"a/train.tsv": b"x" * (MOST + 1)}, "a/train.tsv unpacks to more"),
+    ((linked_zip, linked_tar), {}, r"train\.tsv is no regular file"),
+    # A tar is read from its start, so a huge member before the wanted one is refused too.
+    ((made_tar,), {"huge": b"0" * 5_000_000, "train.tsv": b"x"}, "unpacks to more"),
+    ((changed(made_tar, lambda data: bytes(data[:-120])),), SOUND, "archive is damaged"),
+    ((changed(made_zip, flipped),), SOUND, "archive is damaged"),
+    ((changed(made_zip, lambda _: b"<html>no archive</html>" * 40),), SOUND, "archive is damaged"),
+    ((changed(made_zip, locked),), SOUND, "archive cannot be read"),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "members", "said"), [(one, *rest) for makes, *rest in HOSTILE for one in makes]
+)
+def test_hostile_and_incomplete_archives_are_refused(
     tmp_path: Path, make: Make, members: dict[str, bytes], said: str
 ):
-    """Nothing is written outside the given paths, and the bound holds."""
+    """Archive and member are named, nothing is written outside, and the bound holds."""
     archive = make(tmp_path / "archive", members)
     with pytest.raises(SourceFileError, match=said):
         take(archive, tmp_path / "out", "train.tsv")
     assert {"archive", "out"} == {path.name for path in tmp_path.iterdir()}
-    written = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
-    assert written <= MOST
-
-
-def test_a_link_and_what_hides_a_bomb_are_refused(tmp_path: Path):
-    """A symbolic link, whatever it points to, and a huge member beside the wanted one."""
-    link = zipfile.ZipInfo("set/train.tsv")
-    link.external_attr = 0o120777 << 16
-    with zipfile.ZipFile(tmp_path / "z", "w") as archive:
-        archive.writestr(link, "/etc/passwd")
-    info = tarfile.TarInfo("set/train.tsv")
-    info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    with tarfile.open(tmp_path / "t", "w") as packed:
-        packed.addfile(info)
-    for name in ("z", "t"):
-        with pytest.raises(SourceFileError, match=r"train\.tsv"):
-            take(tmp_path / name, tmp_path / f"out-{name}", "train.tsv")
-    # A tar is read from its start, so a huge member before the wanted one is refused too.
-    archive = made_tar(tmp_path / "bomb", {"huge": b"0" * 5_000_000, "train.tsv": b"x"})
-    with pytest.raises(SourceFileError, match="unpacks to more"):
-        take(archive, tmp_path / "out", "train.tsv")
-
-
-def test_damage_names_archive_and_member(tmp_path: Path):
-    """A cut or altered archive, one that is none, and one with a password."""
-    members = {"set/train.tsv": bytes(range(256)) * 30}
-    cut = made_tar(tmp_path / "cut", members)
-    cut.write_bytes(cut.read_bytes()[:-120])
-    altered = made_zip(tmp_path / "altered", members)
-    data = bytearray(altered.read_bytes())
-    data[60] ^= 0xFF
-    altered.write_bytes(bytes(data))
-    none = tmp_path / "none"
-    none.write_bytes(b"<html>no archive</html>" * 40)
-    locked = made_zip(tmp_path / "locked", members)
-    content = locked.read_bytes().replace(
-        b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"
-    )
-    locked.write_bytes(content.replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01"))
-    for archive in (cut, altered, none, locked):
-        with pytest.raises(SourceFileError, match=rf"{archive.name} (is damaged|cannot be read)"):
-            take(archive, tmp_path / f"out-{archive.name}", "train.tsv")
+    assert MOST >= sum(path.stat().st_size for path in (tmp_path / "out").iterdir())

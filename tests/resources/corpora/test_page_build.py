@@ -3,8 +3,6 @@
 import bz2
 import io
 import json
-import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -12,7 +10,7 @@ import sys
 import tarfile
 import tracemalloc
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import polars as pl
@@ -23,7 +21,6 @@ from decomposerl.claims.claim import Draft
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, named_pages, title_key
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import ConfigError, SourceFileError
-from decomposerl.progress import Bar, watched
 from made_dumps import (
     FEVER_PAGES,
     LAKES,
@@ -38,7 +35,7 @@ from made_dumps import (
 )
 from project import PYTHONPATH, SUPPORT
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.page_build import BuildSettings, build_pages
+from resources.corpora.page_build import build_pages
 from resources.corpora.pages import CACHED_CHARACTERS, SqlitePages, spellings
 from resources.store.run_lock import file_lock, lock_path
 
@@ -81,8 +78,7 @@ def test_the_adapter_reads_its_evidence_from_the_built_database(pages: PageSet, 
     assert all(any("deep" in text or "Caf" in text for text in one) for one in passages)
     corpora = [one for one in (*SOURCES, *BENCHMARKS) if one.name == pages.name]
     needed = named_pages(corpora, FolderCorpora(tmp_path))
-    again = BuildSettings(replace=True)
-    part = build_pages(pages, dump, tmp_path / pages.target, needed, again)
+    part = build_pages(pages, dump, tmp_path / pages.target, needed, replace=True)
     assert passages == evidence(pages, tmp_path)
     assert part.pages == part.needed == len(needed) < whole.pages
     assert () == part.missing
@@ -127,58 +123,17 @@ def test_a_title_is_found_with_and_without_entities(tmp_path: Path):
     assert len(found) == len(set(found))
 
 
-@pytest.mark.parametrize(("commit_s", "at"), [(0, 1), (0, 421), (60, 130), (0, 599)])
-def test_a_killed_build_continues_and_gives_the_same_rows(tmp_path: Path, commit_s: int, at: int):
-    """Killed at some line: nothing is lost, nothing is there twice, the order is the same."""
-    dump = hotpot_tar(tmp_path / TAR, MANY)
+@pytest.mark.parametrize("at", [1, 421, 599])
+def test_a_killed_build_begins_again_and_gives_the_same_rows(tmp_path: Path, at: int):
+    """Killed at some line: the target is not there, and nothing of the first try stays."""
+    dump, target = hotpot_tar(tmp_path / TAR, MANY), tmp_path / "killed.db"
     straight = build_pages(SETS["hover"], dump, tmp_path / "straight.db")
-    target = tmp_path / "killed.db"
-    killed = child("hover", dump, target, commit_s, f"kill:{at}")
-    assert -signal.SIGKILL == killed.returncode
+    assert -signal.SIGKILL == child("hover", dump, target, f"kill:{at}").returncode
     assert not target.exists()
     done = build_pages(SETS["hover"], dump, target)
-    assert (0 if commit_s else (at - 1) // 20) == done.continued
     assert rows_in(straight.target) == rows_in(target)
     assert (571, 29) == (done.pages, done.repeated) == (straight.pages, straight.repeated)
-
-
-def test_a_build_that_was_killed_before_its_rename_is_only_renamed(tmp_path: Path):
-    """All rows are in: the dump is not read again."""
-    dump = fever_zip(tmp_path / "wiki-pages.zip")
-    built = build_pages(SETS["fever"], dump, tmp_path / "a.db")
-    rows = rows_in(built.target)
-    built.target.rename(tmp_path / "b.db.partial")
-    with zipfile.ZipFile(dump, "w") as archive:
-        archive.writestr("wiki-pages/wiki-001.jsonl", "")
-    again = build_pages(SETS["fever"], dump, tmp_path / "b.db")
-    assert (2, rows) == (again.pages, rows_in(again.target))
-
-
-def test_a_dump_that_was_downloaded_again_continues(tmp_path: Path):
-    """A truncated archive stops the build with its name and the member; the whole one ends it."""
-    whole = hotpot_tar(tmp_path / "whole.tar", MANY)
-    dump = tmp_path / "abstracts.tar"
-    dump.write_bytes(whole.read_bytes()[: whole.stat().st_size * 2 // 3])
-    settings = BuildSettings(commit_s=0)
-    with pytest.raises(SourceFileError, match=r"abstracts\.tar.*: damaged"):
-        build_pages(SETS["hover"], dump, tmp_path / "h.db", settings=settings)
-    shutil.copy(whole, dump)
-    done = build_pages(SETS["hover"], dump, tmp_path / "h.db")
-    assert 0 < done.continued < len(MANY)
-    straight = build_pages(SETS["hover"], whole, tmp_path / "straight.db")
-    assert rows_in(straight.target) == rows_in(done.target)
-
-
-def test_another_dump_does_not_continue_a_build(tmp_path: Path):
-    """The members that are done must be the same; the message names the file to delete."""
-    dump = hotpot_tar(tmp_path / TAR, MANY)
-    child("hover", dump, tmp_path / "h.db", 0, "kill:300")
-    other = {**MANY, "AA/wiki_01.bz2": [("Other", ["Text."])]}
-    hotpot_tar(dump, other)
-    with pytest.raises(ConfigError, match=r"AA/wiki_01\.bz2.*h\.db\.partial"):
-        build_pages(SETS["hover"], dump, tmp_path / "h.db")
-    with pytest.raises(ConfigError, match=r"other pages"):
-        build_pages(SETS["hover"], dump, tmp_path / "h.db", {"Page A00": "Page A00"})
+    assert not list(tmp_path.glob(".*.partial*"))
 
 
 def flipped(path: Path, at: int) -> None:
@@ -187,58 +142,93 @@ def flipped(path: Path, at: int) -> None:
     path.write_bytes(data)
 
 
-def test_a_damaged_member_of_a_zip_is_named(tmp_path: Path):
-    """The archive's checksum tells; no row of the member stays."""
+def cut(path: Path, kept: int) -> Path:
+    path.write_bytes(path.read_bytes()[:kept])
+    return path
+
+
+def damaged_zip(folder: Path) -> Path:
+    """FEVER's archive with a wrong byte in its first member."""
     pages = [{**FEVER_PAGES[1], "id": f"Page_{n}"} for n in range(300)]
     files = {"wiki-pages/wiki-001.jsonl": pages, "wiki-pages/wiki-002.jsonl": pages[:9]}
-    dump = jsonl_zip(tmp_path / "wiki-pages.zip", files)
+    dump = jsonl_zip(folder / "wiki-pages.zip", files)
     with zipfile.ZipFile(dump) as archive:
         info = archive.getinfo("wiki-pages/wiki-001.jsonl")
     flipped(dump, info.header_offset + info.compress_size // 2 + 60)
-    with pytest.raises(SourceFileError, match=r"wiki-pages\.zip: .*wiki-001\.jsonl: damag"):
-        build_pages(SETS["fever"], dump, tmp_path / "f.db")
-    assert [] == rows_in(tmp_path / "f.db.partial")
+    return dump
 
 
-def test_a_damaged_tar_is_named(tmp_path: Path):
-    """A broken member of a whole archive, and one cut between two: no page is just missing."""
-    dump = tmp_path / "abstracts.tar"
-    good, bad = (bytearray(bz2.compress(hotpot_line("A", ["B."]).encode())) for _ in range(2))
-    bad[len(bad) // 2] ^= 0xFF
-    with tarfile.open(dump, "w") as archive:
-        for name, data in (("r/AA/wiki_00.bz2", good), ("r/AA/wiki_01.bz2", bad)):
+def damaged_tar(folder: Path) -> Path:
+    """A plain tar with a wrong byte in its second member."""
+    data = bytearray(bz2.compress(hotpot_line("A", ["B."]).encode()))
+    with tarfile.open(folder / "abstracts.tar", "w") as archive:
+        for name, flip in (("r/AA/wiki_00.bz2", 0), ("r/AA/wiki_01.bz2", 0xFF)):
+            data[len(data) // 2] ^= flip
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(bytes(data)))
-    with pytest.raises(SourceFileError, match=r"abstracts\.tar: r/AA/wiki_01\.bz2: damaged"):
-        build_pages(SETS["hover"], dump, tmp_path / "h.db")
-    cut = hotpot_tar(tmp_path / TAR, LAKES)
-    plain = bz2.decompress(cut.read_bytes())
+    return folder / "abstracts.tar"
+
+
+def tar_cut_between_members(folder: Path) -> Path:
+    dump = hotpot_tar(folder / TAR, LAKES)
+    plain = bz2.decompress(dump.read_bytes())
     at = plain.index(b"AA/wiki_01.bz2") - len(f"{TAR.removesuffix('.tar.bz2')}/")
-    cut.write_bytes(bz2.compress(plain[:at]))
-    with pytest.raises(SourceFileError, match="damaged"):
-        build_pages(SETS["hover"], cut, tmp_path / "c.db")
+    dump.write_bytes(bz2.compress(plain[:at]))
+    return dump
 
 
-def test_files_that_are_no_dump_of_these_pages_are_refused(tmp_path: Path):
-    """A text file, a cut zip, an archive without pages, the dump of another corpus."""
-    fever, target = fever_zip(tmp_path / "wiki-pages.zip"), tmp_path / "x.db"
-    cut = tmp_path / "cut.zip"
-    cut.write_bytes(fever.read_bytes()[:-40])
-    database = tmp_path / "wiki.db"
-    database.write_bytes(b"SQLite format 3\0" * 100)
-    empty = jsonl_zip(tmp_path / "empty.zip", {"other/notes.jsonl": [{}]})
-    cases = [
-        (cut, r"cut\.zip"),
-        (database, "database"),
-        (empty, r"feverous-wiki-pages\.zip"),
-        (fever, r"wiki-001\.jsonl: 2 of 2 lines .*feverous: line 1: .*'title'"),
-    ]
-    for dump, message in cases:
-        with pytest.raises(SourceFileError, match=message):
-            build_pages(SETS["feverous"], dump, target)
-        Path(f"{target}.partial").unlink(missing_ok=True)
-    assert not target.exists()
+def tar_cut_in_a_member(folder: Path) -> Path:
+    whole = hotpot_tar(folder / "abstracts.tar", MANY)
+    return cut(whole, whole.stat().st_size * 2 // 3)
+
+
+def sqlite_file(folder: Path) -> Path:
+    (folder / "wiki.db").write_bytes(b"SQLite format 3\0" * 100)
+    return folder / "wiki.db"
+
+
+REFUSED: dict[str, tuple[str, Callable[[Path], Path], str]] = {
+    "zip member": ("fever", damaged_zip, r"wiki-pages\.zip: .*wiki-001\.jsonl: damag"),
+    "tar member": ("hover", damaged_tar, r"abstracts\.tar: r/AA/wiki_01\.bz2: damaged"),
+    "between": ("hover", tar_cut_between_members, "damaged"),
+    "tar": ("hover", tar_cut_in_a_member, r"abstracts\.tar.*: damaged"),
+    "cut zip": ("fever", lambda to: cut(fever_zip(to / "cut.zip"), 300), r"cut\.zip"),
+    "database": ("feverous", sqlite_file, "database"),
+    "no pages": (
+        "feverous",
+        lambda to: jsonl_zip(to / "empty.zip", {"other/notes.jsonl": [{}]}),
+        r"feverous-wiki-pages\.zip",
+    ),
+    "other corpus": (
+        "feverous",
+        lambda to: fever_zip(to / "wiki-pages.zip"),
+        r"wiki-001\.jsonl: 2 of 2 lines .*feverous: line 1: .*'title'",
+    ),
+    "other database": (
+        "feverous",
+        lambda to: packed(
+            to / "wrong.zip",
+            build_pages(SETS["fever"], fever_zip(to / "wiki-pages.zip"), to / "f.db").target,
+        ),
+        r"wrong\.zip: .*not of feverous: .*wiki",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "make", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_whole_dump_of_these_pages_is_refused(
+    tmp_path: Path, name: str, make: Callable[[Path], Path], said: str
+):
+    """The archive and its member are named; no page is just missing; what was there stays."""
+    dump, target = make(tmp_path), tmp_path / "x.db"
+    target.write_text("mine")
+    with pytest.raises(ConfigError, match="--replace"):
+        build_pages(SETS[name], dump, target)
+    with pytest.raises(SourceFileError, match=said):
+        build_pages(SETS[name], dump, target, replace=True)
+    assert "mine" == target.read_text()
+    assert not list(tmp_path.glob(".*.partial*"))
 
 
 def test_single_unreadable_lines_are_counted(tmp_path: Path):
@@ -249,23 +239,11 @@ def test_single_unreadable_lines_are_counted(tmp_path: Path):
     assert (60, 2) == (built.pages, built.unreadable)
 
 
-def test_what_is_there_is_replaced_only_on_request(tmp_path: Path):
-    """An existing database is kept, also by a build that fails."""
-    dump, target = fever_zip(tmp_path / "wiki-pages.zip"), tmp_path / "f.db"
-    target.write_text("mine")
-    with pytest.raises(ConfigError, match="--replace"):
-        build_pages(SETS["fever"], dump, target)
-    flipped(dump, 100)
-    with pytest.raises(SourceFileError):
-        build_pages(SETS["fever"], dump, target, settings=BuildSettings(replace=True))
-    assert "mine" == target.read_text()
-
-
 def test_one_process_builds_at_a_time(tmp_path: Path):
     """A second one is refused while the first holds the lock."""
     dump, target = fever_zip(tmp_path / "wiki-pages.zip"), tmp_path / "f.db"
     with file_lock(lock_path(tmp_path, "f.db"), "it"):
-        second = child("fever", dump, target, 0)
+        second = child("fever", dump, target)
     assert 2 == second.returncode
     assert f"DecomposeRLError: {target} " in second.stdout
 
@@ -286,8 +264,8 @@ def test_memory_does_not_grow_with_a_member(tmp_path: Path):
     """190 MB in one member, one line of 90 MB: 120 MB of address space are enough."""
     endless = b'{"id": "' + b"a" * 90_000_000 + b"\n"
     dump = large_zip(tmp_path / "wiki-pages.zip", 100, endless)
-    built = child("fever", dump, tmp_path / "f.db", 60, f"memory:{120_000_000}")
-    assert (0, "100 0 0\n") == (built.returncode, built.stdout), built.stderr
+    built = child("fever", dump, tmp_path / "f.db", f"memory:{120_000_000}")
+    assert (0, "100 0\n") == (built.returncode, built.stdout), built.stderr
     rows = [(f"N{number}", 1_000_000) for number in (0, 99)]
     with sqlite3.connect(tmp_path / "f.db") as opened:
         query = "SELECT id, length(text) FROM documents WHERE id IN ('N0', 'N99') ORDER BY rowid"
@@ -295,8 +273,8 @@ def test_memory_does_not_grow_with_a_member(tmp_path: Path):
     opened.close()
 
 
-def test_a_full_disk_says_how_much_is_needed_and_the_build_continues(tmp_path: Path):
-    """The estimate follows from the share of the dump that was read."""
+def test_a_full_disk_says_how_much_is_needed(tmp_path: Path):
+    """The estimate follows from the share of the dump that was read; nothing stays."""
     files = {
         f"wiki-pages/wiki-{number:03}.jsonl": [
             {**FEVER_PAGES[1], "id": f"P{number}-{n}", "text": f"{number}{n}" * 40}
@@ -305,15 +283,13 @@ def test_a_full_disk_says_how_much_is_needed_and_the_build_continues(tmp_path: P
         for number in range(12)
     }
     dump = jsonl_zip(tmp_path / "wiki-pages.zip", files)
-    full = child("fever", dump, tmp_path / "f.db", 0, "file:500000")
+    full = child("fever", dump, tmp_path / "f.db", "file:500000")
     assert (2, "") == (full.returncode, full.stderr)
     assert "SourceError: " in full.stdout
     found = full.stdout.partition("needs about ")[2].split()
     straight = build_pages(SETS["fever"], dump, tmp_path / "straight.db")
     assert 0.7 < float(found[0]) * 1e6 / straight.size < 1.4, full.stdout
-    done = build_pages(SETS["fever"], dump, tmp_path / "f.db")
-    assert done.continued > 0
-    assert rows_in(straight.target) == rows_in(done.target)
+    assert not list(tmp_path.glob("*f.db*"))
 
 
 def packed(path: Path, database: Path) -> Path:
@@ -322,53 +298,17 @@ def packed(path: Path, database: Path) -> Path:
     return path
 
 
-def test_a_packed_database_is_unpacked_and_checked(tmp_path: Path):
-    """FEVEROUS' other archive; bytes that a killed process wrote are kept and compared."""
+def test_a_packed_database_is_unpacked(tmp_path: Path):
+    """FEVEROUS' other archive gives the same bytes, and only all of them."""
     pages = SETS["feverous"]
     built = build_pages(pages, made_dump("feverous", tmp_path), tmp_path / "from_lines.db")
-    dump = packed(tmp_path / "feverous-wiki-pages-db.zip", built.target)
-    target = tmp_path / "db.db"
-    target.with_name("db.db.partial").write_bytes(built.target.read_bytes()[:9000])
+    dump, target = packed(tmp_path / "feverous-wiki-pages-db.zip", built.target), tmp_path / "db.db"
     assert 2 == build_pages(pages, dump, target).pages
     assert built.target.read_bytes() == target.read_bytes()
-    Path(f"{tmp_path / 'other.db'}.partial").write_bytes(b"something else")
-    with pytest.raises(ConfigError, match=r"other\.db"):
-        build_pages(pages, dump, tmp_path / "other.db")
     with pytest.raises(ConfigError, match=r"feverous-wiki-pages\.zip"):
         build_pages(pages, dump, tmp_path / "part.db", {"Tide": "Tide"})
-    wrong = build_pages(SETS["fever"], fever_zip(tmp_path / "wiki-pages.zip"), tmp_path / "f.db")
-    with pytest.raises(SourceFileError, match=r"feverous .*fever"):
-        build_pages(pages, packed(tmp_path / "wrong.zip", wrong.target), tmp_path / "w.db")
-
-
-def test_a_packed_database_that_does_not_fit_continues(tmp_path: Path):
-    """The message says what is needed; what was written is kept."""
-    pages = [
-        {"title": f"P{n}", "order": ["sentence_0"], "sentence_0": os.urandom(500).hex()}
-        for n in range(3000)
-    ]
-    lines = jsonl_zip(tmp_path / "lines.zip", {"FeverousWikiv1/wiki_000.jsonl": pages})
-    built = build_pages(SETS["feverous"], lines, tmp_path / "from_lines.db")
-    dump = packed(tmp_path / "feverous-wiki-pages-db.zip", built.target)
-    full = child("feverous", dump, tmp_path / "db.db", 0, "file:2500000")
-    assert 2 == full.returncode
-    assert "SourceError: " in full.stdout
-    assert 2_000_000 < (tmp_path / "db.db.partial").stat().st_size <= 2_500_000
-    assert 3000 == build_pages(SETS["feverous"], dump, tmp_path / "db.db").pages
-    assert built.target.read_bytes() == (tmp_path / "db.db").read_bytes()
-
-
-def test_a_damaged_database_is_not_published(tmp_path: Path):
-    """The integrity check comes before the rename."""
-    dump = made_dump("feverous", tmp_path)
-    built = build_pages(SETS["feverous"], dump, tmp_path / "a.db")
-    partial = built.target.rename(tmp_path / "b.db.partial")
-    with sqlite3.connect(partial) as opened:
-        opened.execute("DELETE FROM wiki WHERE id = 'Tide'")
-    opened.close()
-    with pytest.raises(SourceFileError, match=r"b\.db\.partial .*1 rows .*2"):
-        build_pages(SETS["feverous"], dump, tmp_path / "b.db")
-    assert not (tmp_path / "b.db").exists()
+    full = child("feverous", dump, tmp_path / "full.db", "file:5000")
+    assert (2, True) == (full.returncode, "SourceError: " in full.stdout)
 
 
 def test_unpacked_files_are_read_like_the_archive(tmp_path: Path):
@@ -382,30 +322,6 @@ def test_unpacked_files_are_read_like_the_archive(tmp_path: Path):
     first.unlink()
     built = build_pages(SETS["hover"], tmp_path / "folder", tmp_path / "b.db")
     assert rows_in(straight.target) == rows_in(built.target)
-
-
-@pytest.fixture
-def bars() -> Iterator[dict[str, Bar]]:
-    """Every bar that was open, by its name."""
-    seen: dict[str, Bar] = {}
-    with watched(lambda shown: seen.update((one.what, one) for one in shown)):
-        yield seen
-
-
-def test_progress_is_in_megabytes_of_the_dump(tmp_path: Path, bars: dict[str, Bar]):
-    """The bar ends at the dump's size, so that rate and time left are those of the dump."""
-    files = {
-        f"wiki-pages/wiki-00{member}.jsonl": [
-            {"id": f"{member}-{n}", "text": os.urandom(2_000).hex(), "lines": ""}
-            for n in range(900)
-        ]
-        for member in range(3)
-    }
-    dump = jsonl_zip(tmp_path / "wiki-pages.zip", files)
-    build_pages(SETS["fever"], dump, tmp_path / "f.db")
-    bar = bars["fever pages"]
-    assert ("MB", dump.stat().st_size // 1_000_000) == (bar.unit, bar.total)
-    assert 5 <= bar.total - 1 <= bar.done <= bar.total
 
 
 # Reading

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from decomposerl.errors import SourceError
-from decomposerl.progress import Bar, watched
 from file_server import Fault, FileServer
 from resources.corpora.transfer import TRIES, Downloader, Transfer
 
@@ -50,20 +49,22 @@ def test_a_broken_transfer_continues_where_it_stopped(tmp_path: Path, server: Fi
     assert [2.0, 2.0] == waits  # progress counts as a new start
 
 
-def test_an_earlier_process_s_part_is_continued(tmp_path: Path, server: FileServer):
-    """What an ended process left is not fetched again, unless the content has changed."""
-    break_off(server, tmp_path / "part")
+@pytest.mark.parametrize("content", [CONTENT, CONTENT[::-1], b"short"], ids=["same", "new", "less"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_an_earlier_process_left_is_continued(
+    tmp_path: Path, server: FileServer, *, whole: bool, content: bytes
+):
+    """Nothing is fetched twice, and two versions are never joined."""
+    if whole:
+        bring(server, tmp_path / "part")
+    else:
+        break_off(server, tmp_path / "part")
+    server.files["/rows.jsonl"] = content
     bring(server, tmp_path / "part")
-    assert "bytes=400000-" == server.seen[-1].range
-    assert CONTENT == (tmp_path / "part").read_bytes()
-
-
-def test_another_version_on_the_server_begins_anew(tmp_path: Path, server: FileServer):
-    """Two versions are never joined: the validator differs, so the part is thrown away."""
-    break_off(server, tmp_path / "part")
-    server.files["/rows.jsonl"] = CONTENT[::-1]
-    bring(server, tmp_path / "part")
-    assert CONTENT[::-1] == (tmp_path / "part").read_bytes()
+    assert content == (tmp_path / "part").read_bytes()
+    if content == CONTENT:
+        rest = 0 if whole else len(CONTENT) - 400_000
+        assert (rest, "bytes=") == (server.seen[-1].sent, server.seen[-1].range[:6])
 
 
 @pytest.mark.parametrize("knows", [{"etag"}, {"ranges"}, set()], ids=sorted)
@@ -74,16 +75,6 @@ def test_servers_without_ranges_or_validators_send_all_again(tmp_path: Path, kno
         server.faults["/rows.jsonl"] = [Fault(cut=300_000)]
         bring(server, tmp_path / "part")
         assert CONTENT == (tmp_path / "part").read_bytes()
-
-
-def test_a_part_that_is_whole_is_not_fetched_again(tmp_path: Path, server: FileServer):
-    """A process that ended between download and check costs one request without a body."""
-    bring(server, tmp_path / "part")
-    bring(server, tmp_path / "part")
-    assert [len(CONTENT), 0] == [one.sent for one in server.seen]
-    server.files["/rows.jsonl"] = b"short"
-    bring(server, tmp_path / "part")
-    assert b"short" == (tmp_path / "part").read_bytes()
 
 
 def test_redirects_are_followed_to_named_hosts_alone(tmp_path: Path, server: FileServer):
@@ -161,21 +152,6 @@ def test_a_disk_without_room_is_said_before_and_during_the_transfer(
     (parts / "full").symlink_to("/dev/full")
     with pytest.raises(SourceError, match=r"no space left on device .*corpora"):
         bring(server, parts / "full")
-
-
-def test_progress_begins_at_what_is_there(tmp_path: Path, server: FileServer):
-    """The bar of a continued transfer knows what arrived before and ends at the whole."""
-    shown: list[tuple[int, int, int]] = []
-
-    def watch(bars: object) -> None:
-        if isinstance(bars, list):
-            shown.extend((one.known, one.done, one.total) for one in bars if isinstance(one, Bar))
-
-    server.faults["/rows.jsonl"] = [Fault(cut=500_000)]
-    with watched(watch):
-        bring(server, tmp_path / "part")
-    assert (0, 0, 1_024) == shown[0]
-    assert (500, 1_024, 1_024) == shown[-1]
 
 
 PROXIED = """
