@@ -10,6 +10,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,7 @@ class FolderCorpora:
 
     def _find(self, path: str) -> Path | None:
         plain = self.root / path
-        zipped = plain.with_name(plain.name + ".gz")
-        existing = [path for path in (plain, zipped) if _exists(path)]
+        existing = [path for path in (plain, Path(f"{plain}.gz")) if _exists(path)]
         regular = (path for path in existing if _exists(path, Path.is_file))
         return next(regular, None) or next(iter(existing), None)
 
@@ -91,12 +91,14 @@ def _records(file: NativeFile, path: Path) -> Iterator[Record | Reject]:
     elif file.format == "jsonl":
         yield from jsonl_records(file.path, _lines(path))
     elif file.format in {"csv", "tsv"}:
-        delimiter = "," if file.format == "csv" else "\t"
-        yield from delimited_records(file.path, _lines(path), delimiter)
+        lines = _lines(path)
+        header = next(lines, b"")
+        mark = max(b",;|\t", key=header.count) if isinstance(header, bytes) else ord(",")
+        delimiter = chr(mark) if file.format == "csv" else "\t"
+        yield from delimited_records(file.path, chain([header], lines), delimiter)
     else:
-        data, cut = _content(path)
         read = array_records if file.format == "json_array" else object_records
-        yield from read(file.path, data, cut)
+        yield from read(file.path, *_content(path))
 
 
 def _lines(path: Path) -> Iterator[Line]:
@@ -253,8 +255,7 @@ def _batch_records(path: str, first: int, batch: Any) -> Iterator[Record | Rejec
         for offset in range(batch.num_rows):
             yield _single(path, first + offset, batch.slice(offset, 1))
         return
-    for row, fields in enumerate(rows, start=first):
-        yield Record(path, row, fields)
+    yield from (Record(path, row, fields) for row, fields in enumerate(rows, start=first))
 
 
 def _single(path: str, row: int, one: Any) -> Record | Reject:  # noqa: ANN401
