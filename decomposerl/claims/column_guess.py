@@ -1,202 +1,237 @@
 """Guesses which column of a file of claims holds what, and which label means what.
 
-From column names and a few rows; whatever is guessed can be named instead. ``source_file`` writes
-the guess down.
+From column names and a few rows; whatever is guessed can be named instead. Where names and labels
+do not say which label means Supported, that is asked and not guessed.
 """
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, islice, permutations
+from shlex import quote
 from statistics import mean, median
 from typing import Literal
 
 from decomposerl.claims.claim import EvidenceKind
-from decomposerl.claims.generic_rows import native_text
+from decomposerl.claims.generic_rows import Columns, is_label, is_url, listed, native_text, snake
 from decomposerl.claims.records import excerpt
 from decomposerl.errors import ConfigError
 
 SAMPLE_ROWS = 500
 """Rows that the columns are guessed from; labels are counted over the whole file."""
-Role = Literal["claim", "evidence", "label", "id", "document", "subset", "num_hops"]
+Role = Literal["claim", "evidence", "label", "id", "document"]
 Side = Literal["supported", "refuted", "middle", "drop"]
 Split = Literal["train", "dev", "test"]
-Rows = Sequence[Mapping[str, object]]
 
 _NAMES: Mapping[Role, str] = {
     "label": "label verdict gold_label gold veracity rating truth_rating truth is_supported "
-    "supported entailment class annotation answer stance",
-    "claim": "claim statement hypothesis claim_text sentence summary assertion query text",
-    "evidence": "evidence evidences evidence_text context passages passage premise document doc "
-    "article report source_text grounding abstract main_text content body page_text text",
-    "id": "id claim_id uid guid uuid example_id row_id index key",
+    "supported support entailment class annotation answer stance hallucination is_fake",
+    "claim": "claim statement hypothesis claim_text claim_string sentence summary assertion "
+    "response output generation query headline title text",
+    "evidence": "evidence evidences evidence_text context passages passage premise knowledge "
+    "document doc article report source_text source grounding abstract main_text content body "
+    "page_text text",
+    "id": "id claim_id uid guid uuid unique_id example_id sample_id row_id index key",
     "document": "document_id doc_id docid page_id article_id page title wikipedia_page url",
-    "subset": "subset dataset domain category topic task",
-    "num_hops": "num_hops hops n_hops",
 }
 _SIDES: Mapping[Side, str] = {
     "supported": "supported, supports, support, supporting, true, yes, 1, entailment, entailed, "
-    "entails, correct, accurate, consistent, faithful, attributable, holds, verified, fact",
+    "entails, correct, accurate, consistent, faithful, attributable, fully attributable, holds, "
+    "verified, fact, complete",
     "refuted": "refuted, refutes, refute, refuting, false, no, 0, contradiction, contradicted, "
     "contradicts, contradict, not supported, unsupported, incorrect, inaccurate, inconsistent, "
-    "unfaithful, not attributable, not entailment, not entailed, fails, fake, barely true, "
+    "unfaithful, not attributable, not entailment, not entailed, fails, barely true, "
     "mostly false, pants fire, pants on fire",
     "middle": "not enough info, not enough information, not enough evidence, nei, neutral, "
     "mixture, mixed, maybe, unclear, unknown, unproven, no evidence, partially supported, "
     "partly supported, partially true, half true, mostly true, conflicting evidence, "
-    "conflicting, disputed, unverifiable, other",
+    "conflicting evidence/cherrypicking, conflicting, disputed, unverifiable, generic, other",
 }
 _SIDE_OF: Mapping[str, Side] = {
     label: side for side, labels in _SIDES.items() for label in labels.split(", ")
 }
-_DEPTH, _MOST_LABELS, _LABEL_CHARS = 3, 50, 60
-_TRUTH_VALUES, _NAMED = 2, 20
+_BAD = re.compile(
+    r"hallucinat|fake|false|error|contradict|refut|wrong|mislead|fabricat|rumou?r|hoax|violat"
+    r"|(?:mis|dis)info|(?:un|in|not_|non_)(?:support|faith|accura|consist|correct|attribut"
+    r"|ground|verif|factual|entail|true|valid)"
+)
+_GOOD = re.compile(r"support|tru|entail|consist|faith|fact|accura|correct|attribut|ground")
+_SCALE = re.compile(r"verdict|rating|veracity")
+_TRUTH = frozenset({"true", "false"})
+_ANSWERS = _TRUTH | {"yes", "no", "0", "1", "y", "n", "t", "f"}
+_DEPTH, _MOST_LABELS, _LABEL_CHARS, _NAMED, _UNNAMED = 3, 50, 60, 20, 1_000
 _LEAST_CLAIM, _LEAST_EVIDENCE = 8, 20  # characters, where a column's name says nothing
-REQUIRED: tuple[Role, ...] = ("label", "claim", "evidence")
-OPTIONAL: tuple[Role, ...] = ("id", "document", "subset", "num_hops")
+_MOST, _SHOWN_ROWS = 0.5, 2
+_REQUIRED: tuple[Role, ...] = ("label", "claim", "evidence")
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
     """The column of each role, by its dotted path, and the shape of the evidence.
 
-    ``examples`` has a value of every column of the file.
+    ``examples`` has a value of every column of the file, ``others`` the second choice of a role.
     """
 
     columns: Mapping[Role, str]
     kind: EvidenceKind
     split: str
     examples: Mapping[str, object] = field(default_factory=dict)
+    others: Mapping[Role, str] = field(default_factory=dict)
 
 
-def guess_columns(rows: Rows, named: Mapping[Role, str]) -> Guess:
-    """The roles of the columns of some rows; ``named`` are not guessed.
+def guess_columns(
+    rows: Sequence[Mapping[str, object]], named: Mapping[Role, str], *, labelled: bool = True
+) -> Guess:
+    """The roles of the columns of rows, which may have no labels; ``named`` are not guessed.
 
     Raises:
         ConfigError: a named column is absent, or no column looks like claim, evidence or label.
     """
-    values = _values(rows)
+    values: dict[str, list[object]] = {}
+    for name, value in (cell for row in rows for cell in _cells(row, "", _DEPTH)):
+        if value is not None and value != "":
+            values.setdefault(name, []).append(value)
+    known = f"the columns are {', '.join(map(excerpt, islice(values, _NAMED))) or 'none'}"
     for role, column in named.items():
-        if column not in values:
-            raise ConfigError(f"--{role}: there is no column '{column}'; {_columns(values)}")
-    chosen: dict[Role, str] = dict(named)
-    for role in (*REQUIRED, *OPTIONAL):
+        cells = [cell for row in rows if (cell := Columns(row).find(column)) is not None]
+        if not cells:
+            raise ConfigError(f"--{role}: there is no column '{column}'; {known}")
+        values.setdefault(column, cells)
+    chosen, others = dict(named), dict[Role, str]()
+    for role in (*_REQUIRED, "id", "document"):
+        if role in named or (role == "label" and not labelled):
+            continue
         free = {name: cells for name, cells in values.items() if name not in chosen.values()}
-        best = chosen.get(role) or _best(role, free, len(rows))
-        if best is None and role in REQUIRED:
+        best, other, *_ = (*_ranked(role, free, len(rows)), "", "")
+        if not best and role in _REQUIRED:
+            hint = ", or --label =WORD where all rows have one label" if role == "label" else ""
             raise ConfigError(
-                f"no column looks like the {role}: name it with --{role}; {_columns(values)}"
+                f"no column looks like the {role}: name it with --{role}{hint}; {known}"
             )
-        if best is not None:
-            chosen[role] = best
-    kind, split = _shape(values[chosen["evidence"]])
-    return Guess(chosen, kind, split, {name: cells[0] for name, cells in values.items()})
+        chosen |= {role: best} if best else {}
+        others |= {role: other} if other and role in _REQUIRED else {}
+    examples = {name: cells[0] for name, cells in values.items()}
+    return Guess(chosen, *_shape(values[chosen["evidence"]]), examples, others)
+
+
+def says_polarity(column: str, labels: Iterable[str]) -> bool:
+    """Whether a column and its labels say which of them means Supported.
+
+    A column named after something bad (``hallucination``, ``is_fake``) never does. Yes, no, 0 and 1
+    do so in a column named after something good (``is_supported``), true and false also on a scale
+    of truth: a column such as ``rating``, or labels such as "half true" beside them.
+    """
+    name, plain = snake(column.rpartition(".")[2]), set(map(_plain, labels))
+    answers = plain & _ANSWERS
+    if _BAD.search(name) is not None or any(map(str.isdecimal, plain - answers)):
+        return False
+    if not answers or _GOOD.search(name) is not None:
+        return True
+    return answers <= _TRUTH and (_SCALE.search(name) is not None or answers != plain)
 
 
 def guess_sides(
-    counts: Mapping[str, int], named: Mapping[Side, Sequence[str]]
+    counts: Mapping[str, int],
+    named: Mapping[Side, Sequence[str]],
+    column: str = "label",
+    classes: Mapping[str, str] | None = None,
+    claims: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[Side, list[str]]:
     """The labels of each side, most frequent first; what is not recognised is in ``drop``.
 
-    ``counts`` are the rows of each label; ``named`` are not guessed.
+    ``counts`` are the rows of each label of ``column`` and ``claims`` some of its claims; ``named``
+    are not guessed; ``classes`` are the names of numbered classes.
 
     Raises:
-        ConfigError: a side has no label, or there are too many for a column of labels.
+        ConfigError: there are too many labels, a named one is absent, or it is not known which one
+            means Supported or Refuted; shows the claims of each reading and the options for it.
     """
     shown = ", ".join(f"'{label}' ({rows:,})" for label, rows in counts.items())
     if len(counts) > _MOST_LABELS:
         raise ConfigError(f"the label column has {len(counts):,} values: name it with --label")
     given = {_plain(label): side for side, labels in named.items() for label in labels}
-    if absent := sorted(set(given) - set(map(_plain, counts))):
+    names = {label: _plain((classes or {}).get(label, label)) for label in counts}
+    if absent := sorted(set(given) - set(map(_plain, counts)) - set(names.values())):
         raise ConfigError(f"no row has the label '{absent[0]}'; the labels are {shown}")
-    # Three numbers have no common order: 0 is entailment in one corpus, refuted in another.
-    known = {} if len(counts) > _TRUTH_VALUES and all(map(str.isdecimal, counts)) else _SIDE_OF
+    clear = says_polarity(column, names.values())
+    known = {label: side for label, side in _SIDE_OF.items() if clear or side == "middle"}
     sides: dict[Side, list[str]] = {"supported": [], "refuted": [], "middle": [], "drop": []}
     for label in sorted(counts, key=lambda one: -counts[one]):
-        plain = _plain(label)
-        sides[given.get(plain) or known.get(plain) or "drop"].append(label)
-    for side in ("supported", "refuted"):
-        if not sides[side]:
-            raise ConfigError(
-                f"no label looks like '{side}': name it with --{side}; the labels are {shown}"
-            )
+        side = given.get(_plain(label)) or given.get(names[label]) or known.get(names[label])
+        sides[side or "drop"].append(label)
+    missing: list[Side] = [side for side in ("supported", "refuted") if not sides[side]]
+    if len(missing) == 1 and len(sides["drop"]) == 1 and len(given) == 1:
+        sides[missing[0]], sides["drop"] = sides["drop"], []  # of two labels one was named
+    elif missing and (sides["drop"] or len(missing) > 1):
+        labels = sides["drop"][:2]
+        lines = [f"'{column}' does not say which label is {' and which '.join(missing)} of {shown}"]
+        options = []
+        for order in permutations(missing, min(len(missing), len(labels))):
+            for pair in combinations(labels, len(order)):
+                meant = dict(zip(order, pair, strict=True))
+                options.append(" ".join(f"--{side} {quote(word)}" for side, word in meant.items()))
+                lines.append(f"reading {len(options)}:")
+                for side, word in meant.items():
+                    texts = (claims or {}).get(word, ())[:_SHOWN_ROWS]
+                    lines += [f"  {side:<9}  {excerpt(text)}" for text in texts]
+        raise ConfigError("\n".join([*lines, "choose one of", *options]))
     return sides
 
 
 def guess_split(file: str) -> Split:
-    """The split that a file's name says: ``test``, ``dev``, else ``train``."""
-    words = re.split(r"[^a-z]+", file.rpartition("/")[2].lower())
-    if "test" in words:
-        return "test"
-    return "dev" if {"dev", "valid", "validation", "val"} & set(words) else "train"
+    """The split that a path in a corpus's folder says: ``test``, ``dev``, else ``train``."""
+    words = {*re.split(r"[^a-z]+", file.partition("/")[2].lower() or file.lower())}
+    dev = not words.isdisjoint({"dev", "valid", "validation", "val"})
+    return "test" if "test" in words else "dev" if dev else "train"
 
 
-def _best(role: Role, values: Mapping[str, Sequence[object]], rows: int) -> str | None:
-    """The column that fits a role by its values and, first of all, by its name."""
-    fitting = [name for name, cells in values.items() if _fits(role, cells, rows)]
-    names = _NAMES[role].split()
-    ranked = [(rank, name) for name in fitting if (rank := _rank(name, names)) is not None]
-    if ranked:
-        return min(ranked)[1] if role != "evidence" else _longest_of_best(ranked, values)
+def _ranked(role: Role, values: Mapping[str, Sequence[object]], rows: int) -> list[str]:
+    """The columns that fit a role by their values, best first: by name, then by content."""
+    order: dict[str, tuple[int, float]] = {}
+    for name, cells in values.items():
+        if not _fits(role, name, cells, rows):
+            continue
+        rank, size = _rank(name, _NAMES[role]), median(len(str(cell)) for cell in cells)
+        if rank is not None or _by_content(role, name, cells, size):
+            sign = -1 if role == "evidence" else 1  # the longest evidence, the shortest claim
+            order[name] = (_UNNAMED if rank is None else rank, sign * size)
+    return sorted(order, key=lambda name: order[name])
+
+
+def _by_content(role: Role, name: str, cells: Sequence[object], size: float) -> bool:
+    """Whether a column whose name says nothing may have a role; ``size`` is in characters."""
     if role == "label":
-        return next((name for name in fitting if _all_recognised(values[name])), None)
-    if role in OPTIONAL:
-        return None
-    if role == "claim":  # what is named as evidence is none, however short
-        named = _NAMES["evidence"].split()
-        fitting = [name for name in fitting if _rank(name, named) is None]
-    least = _LEAST_CLAIM if role == "claim" else _LEAST_EVIDENCE
-    lengths = {name: _chars(values[name]) for name in fitting if _chars(values[name]) >= least}
-    choose = min if role == "claim" else max
-    return choose(lengths, key=lambda name: lengths[name], default=None)
+        sides = {_SIDE_OF.get(_plain(native_text(cell) or "")) for cell in cells}
+        return None not in sides and {"supported", "refuted"} <= sides
+    if role == "claim":  # no evidence, however short, nor a topic or a source
+        evidence = _rank(name, _NAMES["evidence"]) is not None
+        return size >= _LEAST_CLAIM and not evidence and len(set(map(str, cells))) > len(cells) / 4
+    return role == "evidence" and size >= _LEAST_EVIDENCE
 
 
-def _longest_of_best(
-    ranked: Sequence[tuple[int, str]], values: Mapping[str, Sequence[object]]
-) -> str:
-    """Of the columns with the best name, such as parts of one object, the one with most text."""
-    best = min(ranked)[0]
-    return max((name for rank, name in ranked if rank == best), key=lambda one: _chars(values[one]))
-
-
-def _fits(role: Role, cells: Sequence[object], rows: int) -> bool:
-    """Whether a column's values can have a role; ``cells`` has no nulls."""
+def _fits(role: Role, name: str, cells: Sequence[object], rows: int) -> bool:
+    """Whether a column can have a role; ``cells`` has no nulls."""
     texts = [native_text(cell) for cell in cells]
-    scalar = None not in texts
-    if role == "evidence":
-        return all(isinstance(cell, str | list) for cell in cells)
-    if role == "claim":
-        return all(isinstance(cell, str) for cell in cells)
+    if role in {"claim", "evidence"}:
+        kinds = str | list if role == "evidence" else str
+        fits = all(isinstance(cell, kinds) for cell in cells) and mean(map(is_url, cells)) < _MOST
+        return fits and not (is_label(name.rpartition(".")[2]) or name.endswith("_id"))
+    if None in texts:
+        return False
     if role == "label":
-        few = len(set(texts)) <= max(min(_MOST_LABELS, rows // 2), 2)
-        return scalar and few and all(len(text or "") <= _LABEL_CHARS for text in texts)
-    if role == "id":
-        return scalar and len(set(texts)) == len(texts) == rows
-    if role == "num_hops":
-        return scalar and all((text or "").strip().isdecimal() for text in texts)
-    return scalar
+        most = _MOST_LABELS if _rank(name, "label") == 0 else max(min(_MOST_LABELS, rows // 2), 2)
+        return len(set(texts)) <= most and all(len(text or "") <= _LABEL_CHARS for text in texts)
+    return role != "id" or len(set(texts)) == len(texts) == rows
 
 
-def _rank(column: str, names: Sequence[str]) -> int | None:
+def _rank(column: str, known: str) -> int | None:
     """How well a column's name fits, 0 is best; its last part counts, and words within it."""
-    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()
-    parts = [re.sub(r"\W+", "_", part) for part in (plain, *plain.split(".")[::-1])]
+    names, parts = known.split(), [snake(part) for part in (column, *column.split(".")[::-1])]
     for part in parts:
         if part in names:
             return names.index(part) + (0 if part == parts[0] else len(names))
-    words = parts[0].split("_")
-    near = [place for place, name in enumerate(names) if name in words]
+    near = [place for place, name in enumerate(names) if name in parts[0].split("_")]
     return near[0] + 2 * len(names) if near else None
-
-
-def _values(rows: Rows) -> dict[str, list[object]]:
-    """The values of every column that some row fills, nested ones by dotted path."""
-    values: dict[str, list[object]] = {}
-    for row in rows:
-        for name, value in _cells(row, "", _DEPTH):
-            if value is not None and value != "":
-                values.setdefault(name, []).append(value)
-    return values
 
 
 def _cells(fields: Mapping[str, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:
@@ -207,32 +242,16 @@ def _cells(fields: Mapping[str, object], prefix: str, depth: int) -> Iterator[tu
             yield f"{prefix}{name}", value
 
 
-def _shape(cells: Sequence[object]) -> tuple[EvidenceKind, str]:
+def _shape(values: Sequence[object]) -> tuple[EvidenceKind, str]:
     """Whether the evidence is text or a table, and how a text is cut into passages."""
+    cells = [listed(cell) for cell in values]
     items = [item for cell in cells if isinstance(cell, list) for item in cell]
-    if items:
-        return ("table" if any(isinstance(one, list | dict) for one in items) else "text"), "none"
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    lines = mean("\n" in text.strip() for text in texts) if texts else 0
-    return "text", "lines" if lines > 0.5 else "sentences"  # noqa: PLR2004 - most of them
-
-
-def _chars(cells: Sequence[object]) -> float:
-    return median(
-        len(cell) if isinstance(cell, str) else len(json.dumps(cell, default=str)) for cell in cells
-    )
-
-
-def _all_recognised(cells: Sequence[object]) -> bool:
-    sides = {_SIDE_OF.get(_plain(native_text(cell) or "")) for cell in cells}
-    return None not in sides and {"supported", "refuted"} <= sides
+    inner = [cell for item in items if isinstance(item, list) for cell in item]
+    if inner and not any(isinstance(cell, list | dict) for cell in inner):
+        return "table", "none"
+    lines = mean(isinstance(cell, str) and "\n" in cell.strip() for cell in cells)
+    return "text", "none" if items else "lines" if lines > _MOST else "sentences"
 
 
 def _plain(label: str) -> str:
     return " ".join(re.split(r"[\s_-]+", label.strip().casefold()))
-
-
-def _columns(values: Mapping[str, object]) -> str:
-    names = [excerpt(name) for name in values]
-    more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
-    return f"the columns are {', '.join(names[:_NAMED]) or 'none'}{more}"

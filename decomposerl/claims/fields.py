@@ -49,9 +49,7 @@ class JsonObject:
             return self.raw.get(path)
         value: object = self.raw
         for name in path.split("."):
-            if not isinstance(value, Mapping):
-                return None
-            value = value.get(name)
+            value = value.get(name) if isinstance(value, Mapping) else None
         return value
 
     def value(self, path: str) -> object:

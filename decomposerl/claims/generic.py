@@ -10,28 +10,12 @@ from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from decomposerl.claims.claim import LabelMap
-from decomposerl.claims.generic_rows import (
-    ColumnMap,
-    EvidenceShape,
-    Name,
-    RowReader,
-    Section,
-    native_text,
-)
+from decomposerl.claims.generic_rows import ColumnMap, EvidenceShape, Labels, RowReader, Section
 from decomposerl.claims.source import FORMAT_OF_ENDING, Benchmark, NativeFile, Source
 from decomposerl.errors import ConfigError
-
-_MAX_NAME_BYTES = 250
-
-
-def _labels(value: object) -> object:
-    if not isinstance(value, list):
-        return value
-    texts = [native_text(item) for item in value]
-    return value if None in texts else tuple(texts)
 
 
 def _file(value: str) -> str:
@@ -41,16 +25,11 @@ def _file(value: str) -> str:
         raise ValueError("must be below the corpora folder")
     if pure.suffix not in FORMAT_OF_ENDING:
         raise ValueError(f"ends in none of {', '.join(FORMAT_OF_ENDING)}")
-    if any(len(part.encode()) > _MAX_NAME_BYTES for part in pure.parts):
-        raise ValueError("is longer than a file name may be")
     return path
 
 
-NativePath = Annotated[str, BeforeValidator(lambda v: _file(v) if isinstance(v, str) else v)]
-Paths = Annotated[
-    tuple[NativePath, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
-]
-Labels = Annotated[tuple[str, ...], BeforeValidator(_labels)]
+NativePath = Annotated[str, AfterValidator(_file)]
+Paths = Annotated[tuple[NativePath, ...], Field(strict=False)]
 
 
 def native_file(path: str, split: str) -> NativeFile:
@@ -60,15 +39,16 @@ def native_file(path: str, split: str) -> NativeFile:
         ConfigError: the path is not below that folder, or its ending is unknown.
     """
     try:
-        return next(_native((_file(path),), split))
+        path = _file(path)
     except ValueError as error:
         raise ConfigError(f"{path} {error}") from error
+    return NativeFile(path, FORMAT_OF_ENDING[PurePosixPath(path).suffix], split)
 
 
 class _About(Section):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
     replaces: bool = False
-    title: Name
+    title: Annotated[str, Field(min_length=1)]
     domain: str = "user"
     license: str = "not stated"
     terms: str = "not stated"
@@ -79,11 +59,12 @@ class _FileLists(Section):
     train: Paths = ()
     dev: Paths = ()
     test: Paths = ()
+    labels: dict[NativePath, str] = Field(default_factory=dict)
 
 
 class _LabelSides(Section):
-    supported: Annotated[Labels, Field(min_length=1)]
-    refuted: Annotated[Labels, Field(min_length=1)]
+    supported: Labels
+    refuted: Labels
     middle: Labels = ()
     drop: Labels = ()
 
@@ -96,6 +77,10 @@ class _Spec(Section):
     evidence: EvidenceShape = EvidenceShape()
 
 
+_SECTIONS = (_Spec, _About, _FileLists, ColumnMap, EvidenceShape, _LabelSides)
+_KEYS = [key for section in _SECTIONS for key in section.model_fields]
+
+
 def parse_source_toml(text: str, where: str) -> Source:
     """The training corpus that a TOML file describes: its train and dev files.
 
@@ -104,7 +89,13 @@ def parse_source_toml(text: str, where: str) -> Source:
     Raises:
         ConfigError: the file is wrong; the message lists every mistake with its key.
     """
-    return _source(_parsed(text, where))
+    spec = _parsed(text, where)
+    return Source(
+        **spec.source.model_dump(),
+        labels=_label_map(spec.labels),
+        files=_native_files(spec, "train", "dev"),
+        read=RowReader(spec.columns, spec.evidence, spec.files.labels),
+    )
 
 
 def parse_benchmark_toml(text: str, where: str) -> Benchmark | None:
@@ -113,24 +104,12 @@ def parse_benchmark_toml(text: str, where: str) -> Benchmark | None:
     Raises:
         ConfigError: as for ``parse_source_toml``.
     """
-    spec = _parsed(text, where)
-    if not spec.files.test:
-        return None
-    source, trained = _source(spec), bool(spec.files.train or spec.files.dev)
-    return Benchmark.from_source(source, *_native(spec.files.test, "test"), in_domain=trained)
+    tested, source = _native_files(_parsed(text, where), "test"), parse_source_toml(text, where)
+    return Benchmark.from_source(source, *tested, in_domain=bool(source.files)) if tested else None
 
 
-def _source(spec: _Spec) -> Source:
-    return Source(
-        **spec.source.model_dump(),
-        labels=_label_map(spec.labels),
-        files=(*_native(spec.files.train, "train"), *_native(spec.files.dev, "dev")),
-        read=RowReader(spec.columns, spec.evidence),
-    )
-
-
-def _native(paths: tuple[str, ...], split: str) -> Iterator[NativeFile]:
-    return (NativeFile(path, FORMAT_OF_ENDING[PurePosixPath(path).suffix], split) for path in paths)
+def _native_files(spec: _Spec, *splits: str) -> tuple[NativeFile, ...]:
+    return tuple(native_file(file, one) for one in splits for file in getattr(spec.files, one))
 
 
 def _label_map(labels: _LabelSides) -> LabelMap:
@@ -145,14 +124,21 @@ def _parsed(text: str, where: str) -> _Spec:
         raise ConfigError("\n".join(f"{where}: {line}" for line in _mistakes(error))) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: not TOML: {error}") from error
-    problems = list(_repeated(_label_map(spec.labels)))
-    if not (spec.files.train or spec.files.dev or spec.files.test):
-        problems.append("files: names no file")
-    trained = {*spec.files.train, *spec.files.dev}
-    if spec.columns.id is not None and spec.evidence.group_by is not None:
+    sides, files, columns = _label_map(spec.labels), spec.files, spec.columns
+    trained = {*files.train, *files.dev}
+    every = trained | {*files.test}
+    problems = list(_repeated(sides))
+    problems += ["files: names no file"] * (not every)
+    problems += [f"files: {path} is trained on and tested on" for path in trained & {*files.test}]
+    problems += [
+        f"files.labels: {path} is none of the files" for path in files.labels.keys() - every
+    ]
+    if columns.label is None and every - files.labels.keys():
+        problems.append("columns.label: is missing, and files.labels lacks a file")
+    if not sides.supported | sides.refuted:
+        problems.append("labels.supported: is empty, as is labels.refuted")
+    if columns.id is not None and spec.evidence.group_by is not None:
         problems.append("columns.id: a claim of several rows has the value of group_by as its id")
-    tested = [path for path in spec.files.test if path in trained]
-    problems += [f"files: {path} is trained on and tested on" for path in tested]
     if problems:
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
     return spec
@@ -167,24 +153,13 @@ def _repeated(labels: LabelMap) -> Iterator[str]:
             yield f"{' and '.join(keys)}: {label!r} stands on more than one side"
 
 
-def _nearest(key_path: tuple[int | str, ...]) -> str:
-    """A hint for an unknown key: the nearest key of the same table, else all of them."""
-    table: type[BaseModel] = _Spec
-    for part in key_path[:-1]:
-        inner = table.model_fields[str(part)].annotation
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return ""
-        table = inner
-    near = get_close_matches(str(key_path[-1]), table.model_fields, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; it has {', '.join(table.model_fields)}"
-
-
 def _mistakes(error: ValidationError) -> Iterator[str]:
     for mistake in error.errors(include_url=False):
         key = ".".join(str(part) for part in mistake["loc"])
         message = mistake["msg"].removeprefix("Value error, ")
         if mistake["type"] == "extra_forbidden":
-            message = f"is no key of this file{_nearest(mistake['loc'])}"
+            near = get_close_matches(str(mistake["loc"][-1]), _KEYS, n=1)
+            message = f"is no key of this file{f'; did you mean {near[0]}?' if near else ''}"
         elif mistake["type"] == "missing":
             message = "is missing"
         yield f"{key}: {message}"

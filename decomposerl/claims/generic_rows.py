@@ -1,12 +1,16 @@
 """Rows of a user's own corpus to drafts, by the column map of its TOML file.
 
-Columns may be dotted paths into nested objects; evidence may be text, a list of texts, or a list
-of table rows. With ``group_by`` each row is one line of evidence: the rows of a claim are joined.
+Columns may be dotted paths into nested objects, also through lists; evidence may be text or any
+nesting of lists and objects. Every value of it becomes part of a passage, except URLs and keys that
+tell the label. With ``group_by`` each row is one line of evidence: the rows of a claim are joined.
 """
 
+import ast
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -17,24 +21,19 @@ from decomposerl.claims.joined_rows import agreed, each, read_joined
 from decomposerl.claims.passages import CELL_BAR
 from decomposerl.claims.source import CorpusFiles, NativeFile
 
-Fields = Mapping[str, object]
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-_SEPARATOR = "separator:"
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+_URL = re.compile(r"\s*(?:https?://|www\.)\S+\s*", re.IGNORECASE)
+_LABEL = re.compile(
+    r"(?:^|_)(?:labels?|stances?|votes?|scores?|verdicts?|ratings?|veracity|entropy|probs?"
+    r"|probability|confidence|logits?)(?:_|$)"
+)
 _INT64_DIGITS = 19
 Name = Annotated[str, Field(min_length=1)]
-
-
-def _columns(value: object) -> object:
-    if isinstance(value, str):
-        return (value,)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _split(value: str) -> str:
-    named = value in {"none", "lines", "sentences"}
-    if not named and not (value.startswith(_SEPARATOR) and len(value) > len(_SEPARATOR)):
-        raise ValueError("must be none, lines, sentences or separator:<text>")
-    return value
+Names = Annotated[
+    tuple[Name, ...],
+    BeforeValidator(lambda v: (v,) if isinstance(v, str) else v),
+    Field(strict=False),
+]
 
 
 class Section(BaseModel):
@@ -47,8 +46,8 @@ class ColumnMap(Section):
     """Table ``[columns]``: which native column holds what."""
 
     claim: Name
-    evidence: Annotated[tuple[Name, ...], BeforeValidator(_columns), Field(min_length=1)]
-    label: Name
+    evidence: Annotated[Names, Field(min_length=1)]
+    label: Name | None = None
     id: Name | None = None
     document: Name | None = None
     subset: Name | None = None
@@ -59,10 +58,24 @@ class EvidenceShape(Section):
     """Table ``[evidence]``: text or table, how a text is cut, and which rows are one claim."""
 
     kind: EvidenceKind = "text"
-    split: Annotated[str, BeforeValidator(lambda v: _split(v) if isinstance(v, str) else v)] = (
-        "none"
-    )
+    split: Annotated[str, Field(pattern=r"(?s)^(none|lines|sentences|separator:.+)$")] = "none"
     group_by: Name | None = None
+
+
+def snake(name: str) -> str:
+    """A column's name in lower case, its words joined by underscores."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return re.sub(r"[\W_]+", "_", words).strip("_")
+
+
+def is_label(key: str) -> bool:
+    """Whether a key of an evidence object may tell the label: a label, stance, vote or score."""
+    return _LABEL.search(snake(key)) is not None
+
+
+def is_url(value: object) -> bool:
+    """Whether a value is the address of a page alone, which is no evidence."""
+    return isinstance(value, str) and _URL.fullmatch(value) is not None
 
 
 def native_text(value: object) -> str | None:
@@ -79,118 +92,143 @@ def native_text(value: object) -> str | None:
     return str(value) if isinstance(value, str | int | float) else None
 
 
-def label_of(fields: Fields, column: str) -> str | None:
-    """The label of a row as it is compared; None where it is absent, null or no scalar."""
-    return native_text(_find(fields, column))
+def listed(value: object) -> object:
+    """The list that a cell's text spells, as in a CSV (``"['a', 'b']"``); else the value."""
+    if not isinstance(value, str) or not (value.startswith("[") and value.endswith("]")):
+        return value
+    for read in (json.loads, ast.literal_eval):
+        try:
+            spelt = read(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(spelt, list) and all(isinstance(item, str | list | dict) for item in spelt):
+            return spelt
+    return value
+
+
+Label = Annotated[str, BeforeValidator(lambda value: native_text(value) or value)]
+Labels = Annotated[tuple[Label, ...], Field(strict=False)]
+
+
+class Columns(JsonObject):
+    """A row whose columns may be dotted paths, also through lists: their values are one list."""
+
+    __slots__ = ()
+
+    def find(self, path: str) -> object:
+        """The value of a column, else of the path that its dots are; None if absent."""
+        return self.raw[path] if path in self.raw else _within(self.raw, path.split("."))
+
+    def scalar(self, path: str) -> str:
+        """A label or id as it is compared."""
+        text = native_text(self.value(path))
+        if text is None:
+            raise FieldError(path, "missing_field", "is neither text nor a number")
+        return text
+
+    def optional_scalar(self, path: str | None) -> str | None:
+        """A column that the TOML file need not name and a row need not fill."""
+        return self.scalar(path) or None if path and self.find(path) is not None else None
+
+
+def _within(value: object, path: Sequence[str]) -> object:
+    if not path:
+        return value
+    if isinstance(value, list):
+        entries = [inner for entry in value if (inner := _within(entry, path)) is not None]
+        return [item for inner in entries for item in _items(inner)] or None
+    return _within(value.get(path[0]), path[1:]) if isinstance(value, Mapping) else None
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """The ``read`` function of a generic corpus."""
+    """The ``read`` function of a generic corpus.
+
+    ``labels`` are those of files whose rows have none. ``left_out`` counts, by key, the values
+    within the evidence that were no part of a passage.
+    """
 
     columns: ColumnMap
     evidence: EvidenceShape
+    labels: Mapping[str, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter, compare=False)
 
     def __call__(self, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         """Every row (every group of rows) of ``file`` as a draft or a reject."""
         column = self.evidence.group_by
         if column is None:
             return read_each(files, file, self._draft)
-        return read_joined(files, file, lambda row: _scalar(row.raw, column), self._joined)
+        return read_joined(files, file, lambda row: Columns(row.raw).scalar(column), self._joined)
 
     def _joined(self, rows: Sequence[NativeRow]) -> tuple[Draft]:
         """One claim: its rows agree on claim and label, its passages follow each other."""
         drafts = each(rows, self._draft)
-        agreed(rows, self.columns.claim, [one.claim for one in drafts])
-        agreed(rows, self.columns.label, [one.native_label or "" for one in drafts])
-        passages = dict.fromkeys(text for one in drafts for text in one.passages)
-        documents = dict.fromkeys(name for one in drafts for name in one.documents)
+        agreed(rows, self.columns.claim, [draft.claim for draft in drafts])
+        agreed(rows, self.columns.label or "label", [draft.native_label or "" for draft in drafts])
+        passages = dict.fromkeys(text for draft in drafts for text in draft.passages)
+        documents = dict.fromkeys(name for draft in drafts for name in draft.documents)
         whole = replace(drafts[0], passages=tuple(passages), documents=tuple(documents))
-        return (replace(whole, native_id=_scalar(rows[0].raw, self.evidence.group_by or "")),)
+        group = Columns(rows[0].raw).scalar(self.evidence.group_by or "")
+        return (replace(whole, native_id=group),)
 
     def _draft(self, row: NativeRow) -> Draft:
-        columns, fields = self.columns, row.raw
-        claim = _value(fields, columns.claim)
-        if not isinstance(claim, str):
-            raise FieldError(columns.claim, "missing_field", "is not text")
+        columns, fields, file = self.columns, Columns(row.raw), row.record.file
+        document = fields.optional_scalar(columns.document)
         # Without an id column the row's position is the id, unique over all files.
-        position = f"{row.record.file}:{row.record.row}"
-        document = _optional(fields, columns.document)
         return row.draft(
-            native_id=position if columns.id is None else _scalar(fields, columns.id),
-            claim=claim,
+            native_id=fields.scalar(columns.id) if columns.id else f"{file}:{row.record.row}",
+            claim=fields.text(columns.claim),
             passages=tuple(self._passages(fields)) or ("",),
-            native_label=_scalar(fields, columns.label),
+            native_label=self.labels.get(file) or fields.scalar(columns.label or "label"),
             documents=(document,) if document else (),
             evidence_kind=self.evidence.kind,
-            subset=_optional(fields, columns.subset),
-            num_hops=_number(fields, columns.num_hops),
+            subset=fields.optional_scalar(columns.subset),
+            num_hops=_number(fields.optional_scalar(columns.num_hops), columns.num_hops or ""),
         )
 
-    def _passages(self, fields: Fields) -> Iterator[str]:
+    def _passages(self, fields: Columns) -> Iterator[str]:
         for column in self.columns.evidence:
-            value = _value(fields, column)
-            if isinstance(value, str):
-                yield from self._cut(value)
-            elif isinstance(value, list):
-                for item in value:
-                    yield from self._cut(_table_row(item, column))
-            else:
-                raise FieldError(column, "missing_field", "is neither text nor a list")
+            value = listed(fields.value(column))
+            items = [item for item in _items(value) if item is not None]
+            if not all(isinstance(item, str | list | dict) for item in items):
+                detail = "holds a value that is neither text, a list nor an object"
+                raise FieldError(column, "missing_field", detail)
+            for item in items:
+                yield from self._texts(item, column)
 
-    def _cut(self, text: str) -> list[str]:
-        how = self.evidence.split
-        if how == "none":
-            return [text]
+    def _texts(self, value: object, key: str) -> Iterator[str]:
+        """The passages of one entry of the evidence: neighbours in it are cells of one passage."""
+        pairs = value.items() if isinstance(value, dict) else ((key, v) for v in _items(value))
+        cells: list[str] = []
+        for at, inner in pairs:
+            if isinstance(value, dict) and self.evidence.kind == "text" and is_label(at):
+                self.left_out[at] += 1
+            elif is_url(inner):
+                self.left_out[f"{at} (a URL)"] += 1
+            elif isinstance(cell := listed(inner), list | dict):
+                yield from self._cut(cells)
+                cells = []
+                yield from self._texts(cell, at)
+            else:
+                cells.append(native_text(cell) or "")
+        yield from self._cut(cells)
+
+    def _cut(self, cells: Sequence[str]) -> list[str]:
+        if not cells:
+            return []
+        text, how = CELL_BAR.join(cells), self.evidence.split
         if how == "lines":
             return text.splitlines()
         if how == "sentences":
-            return _SENTENCE_END.split(text)
-        return text.split(how.removeprefix(_SEPARATOR))
+            return [part for part in _SENTENCE_END.split(text) if part]
+        return [text] if how == "none" else text.split(how.removeprefix("separator:"))
 
 
-def _table_row(item: object, column: str) -> str:
-    """One entry of an evidence list: text, or a table row whose cells are joined."""
-    if isinstance(item, str):
-        return item
-    cells = list(item.values()) if isinstance(item, dict) else item
-    if not isinstance(cells, list):
-        raise FieldError(
-            column, "missing_field", "holds an entry that is neither text nor a row of cells"
-        )
-    return CELL_BAR.join(native_text(cell) or "" for cell in cells)
-
-
-def _find(fields: Fields, column: str) -> object:
-    """The value of a column, else of the nested object that its dots lead to; None if absent."""
-    return fields[column] if column in fields else JsonObject(fields).find(column)
-
-
-def _value(fields: Fields, column: str) -> object:
-    value = _find(fields, column)
-    if value is None:
-        raise FieldError(column, "missing_field", "is absent or null")
-    return value
-
-
-def _scalar(fields: Fields, column: str) -> str:
-    text = native_text(_value(fields, column))
-    if text is None:
-        raise FieldError(column, "missing_field", "is neither text nor a number")
-    return text
-
-
-def _optional(fields: Fields, column: str | None) -> str | None:
-    """A column that the TOML file need not name and a row need not fill."""
-    if column is None or _find(fields, column) is None:
-        return None
-    return _scalar(fields, column) or None
-
-
-def _number(fields: Fields, column: str | None) -> int | None:
-    text = _optional(fields, column)
-    if text is None or column is None:
-        return None
-    if not text.strip().isdecimal() or len(text) > _INT64_DIGITS:
-        raise FieldError(column, "missing_field", "is not a whole number of 64 bits")
-    return int(text)
+def _number(text: str | None, column: str) -> int | None:
+    if text is None or (text.strip().isdecimal() and len(text) <= _INT64_DIGITS):
+        return None if text is None else int(text)
+    raise FieldError(column, "missing_field", "is not a whole number of 64 bits")

@@ -229,7 +229,7 @@ def test_the_corpus_is_read_as_it_was_written(ending: str, tmp_path: Path):
     file, corpora = written(tmp_path, ending), tmp_path / "corpora"
     done = init("bridge_notes", file, corpora)
     assert 0 == done.exit_code, done.output
-    assert "were not recognised: move each to its side" in done.stdout
+    assert 'drop = ["odd"]' in done.stdout
     assert f"DECOMPOSERL_CORPORA={corpora} decomposerl run claims/bridge_notes" in done.stdout
     assert file.read_bytes() == (corpora / "bridge_notes" / file.name).read_bytes()
     source = sources_for(Profile("embedded", corpora, tmp_path))[-1]
@@ -241,7 +241,7 @@ def test_the_corpus_is_read_as_it_was_written(ending: str, tmp_path: Path):
     text = (corpora / "bridge_notes/source.toml").read_text("utf-8")
     assert 'refuted = ["fails"]  # rows: 3' in text
     assert 'supported = ["holds"]  # rows: 3' in text
-    assert 'claim = "statement"  # Bridge 0 was painted in 2011.' in text
+    assert 'claim = "statement"  # ' in text
 
 
 def test_explain_finds_the_claim_of_a_row(tmp_path: Path):
@@ -295,10 +295,10 @@ def test_nothing_is_overwritten(tmp_path: Path):
     assert "source.toml" in again.stderr
     assert text == (corpora / "own/source.toml").read_text("utf-8")
     (corpora / "own/source.toml").unlink()
-    file.write_text("{}", "utf-8")
+    file.write_text("\n".join(map(json.dumps, ROWS)), "utf-8")
     kept = init("own", file, corpora)
     assert (2, True) == (kept.exit_code, "notes.jsonl" in kept.stderr)
-    assert b"{}" != (corpora / "own/notes.jsonl").read_bytes()
+    assert file.read_bytes() != (corpora / "own/notes.jsonl").read_bytes()
 
 
 TOML = """
