@@ -23,7 +23,7 @@ import polars as pl
 from decomposerl.schemas import VERDICTS
 
 ALPHA = 0.01
-LEAST_REACH, LEAST_RIGHT = 0.05, 0.8
+LEAST_REACH, LEAST_RIGHT = 0.05, 0.75
 READ = ["label", "evidence"]
 """The columns of claims that are read."""
 _ALONE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"  # no spaces

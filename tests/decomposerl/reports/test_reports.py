@@ -203,6 +203,8 @@ def test_guard_warns_above_the_share_and_size():
     tally = StageTally.of(rows_in, kept, drops)
     page = stage_page("rule_filtered", tally, {})
     assert ("struck",) == page.struck
+    assert "130 of 149 dropped, 130 as r" == page.most_left
+    assert "" == stage_page("s", StageTally.of(rows_in, rows_in), {}).most_left
     assert "struck" in page.guard_md
     assert re.search("near|small", page.guard_md) is None
     likeness = stage_page("deduplicated", tally, {})
