@@ -65,8 +65,7 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     target = folder / name / "source.toml"
     if file is None:
         if preview is None or not os.path.lexists(target):
-            there = "" if preview is None else f"{target} is not there: "
-            raise ConfigError(f"{there}name the file of its rows with --from")
+            raise ConfigError(f"name the file of its rows with --from, or --preview a {target}")
         _print_preview(text_of(target), target, folder, preview)
         return
     from dagster_project.own_corpus import guessed, lay_out
@@ -130,9 +129,10 @@ def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
     folder = corpora or profile_from_environment().corpora
     if folder is None:
         raise ConfigError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
+    folder = folder.resolve()
     if make:
         folder.mkdir(parents=True, exist_ok=True)
-    return folder.resolve()
+    return folder
 
 
 def _print_preview(text: str, target: Path, corpora: Path, most: int) -> None:

@@ -27,7 +27,7 @@ from resources.corpora.folder import FolderCorpora
 
 _SHEETS = {".xlsx", ".xls", ".xlsm", ".ods"}
 _READ_ALL = LoadSettings(max_reject_share=1)
-_MOST_PASSAGES, _EXAMPLE_CHARS = 8, 70
+_MOST_PASSAGES = 8
 _TOML = """\
 # A first guess: check every line. docs/how-to/add-a-corpus.md explains all keys.
 
@@ -109,8 +109,8 @@ def _in_rows(path: Path, records: str, aside: Path) -> Path:
         return path
     rows = Columns(whole).find(records) if records else _rows_in(whole)
     if not isinstance(rows, list):
-        known = ", ".join(map(excerpt, whole)) or "none"
-        raise ConfigError(f"{path}: name the entry that holds the rows with --records; of {known}")
+        known = f"{path}: name the entry that holds the rows with --records; of"
+        raise ConfigError(f"{known} {', '.join(map(excerpt, whole)) or 'none'}")
     target.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return target
 
@@ -208,10 +208,8 @@ def _column_lines(guess: Guess) -> Iterator[str]:
     }
     for role, column in guess.columns.items():
         other = f"or {guess.others[role]}? " if role in guess.others else ""
-        note = other + shown.pop(column)[:_EXAMPLE_CHARS]
-        yield f"{role} = {_text(column)}  # {printable(note, keep='')}"
-    for name, text in shown.items():
-        yield f"# not used: {printable(f'{name}  # {text[:_EXAMPLE_CHARS]}', keep='')}"
+        yield f"{role} = {_text(column)}  # {printable(other + shown.pop(column), keep='')}"
+    yield from (f"# not used: {printable(f'{k}  # {v}', keep='')}" for k, v in shown.items())
 
 
 def _text(value: object) -> str:
@@ -241,16 +239,16 @@ def preview_text(toml: str, where: str, files: CorpusFiles, most: int) -> str:
 
 
 def _part(key: str, loaded: LoadedClaims, most: int) -> Iterator[str]:
-    names = ", ".join(loaded.files) or "no file that is there"
-    yield f"{key}: {loaded.rows_read:,} rows from {names}; status {loaded.status}"
+    names = f"rows from {', '.join(loaded.files) or 'no file that is there'}"
+    yield f"{key}: {loaded.rows_read:,} {names}; status {loaded.status}"
     for number, row in enumerate(loaded.claims.head(most).iter_rows(named=True), start=1):
         label = row["label"] or "no label"
         yield f"\n{number}. {label} (native {row['native_label']!r}), id {row['native_id']!r}"
         yield f"   claim: {excerpt(row['claim'])}"
         passages = [f"   [{at}] {excerpt(text)}" for at, text in enumerate(row["passages"])]
         yield from passages[:_MOST_PASSAGES]
-        if len(passages) > _MOST_PASSAGES:
-            yield f"   and {len(passages) - _MOST_PASSAGES} more"
+        if more := len(passages[_MOST_PASSAGES:]):
+            yield f"   and {more} more"
     yield from ("", "   count  rows or claims that are", *_counts(loaded))
     unreadable = loaded.rejects.filter(reason="unreadable_file", row=0).height
     rejected = loaded.rejects.filter(pl.col("row") > 0).height

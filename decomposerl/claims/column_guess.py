@@ -1,7 +1,6 @@
 """Guesses which column of a file of claims holds what, and which label means what.
 
-From column names and a few rows; whatever is guessed can be named instead. Where names and labels
-do not say which label means Supported, that is asked and not guessed.
+From names and a few rows; whatever is guessed can be named instead. Polarity is asked, not guessed.
 """
 
 import re

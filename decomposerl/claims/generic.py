@@ -1,7 +1,6 @@
 """A user's own corpus from one TOML file: its files, columns and labels.
 
-``docs/how-to/add-a-corpus.md`` shows a full example. Corpora whose rows must be joined or computed
-need an adapter. Whether the name is free is checked by the caller, which knows the catalogue.
+``docs/how-to/add-a-corpus.md`` shows a full example. The caller checks whether the name is free.
 """
 
 import tomllib
@@ -77,8 +76,11 @@ class _Spec(Section):
     evidence: EvidenceShape = EvidenceShape()
 
 
-_SECTIONS = (_Spec, _About, _FileLists, ColumnMap, EvidenceShape, _LabelSides)
-_KEYS = [key for section in _SECTIONS for key in section.model_fields]
+_KEYS = {name: name for name in _Spec.model_fields} | {
+    f"{table}.{key}": key
+    for table, section in _Spec.model_fields.items()
+    for key in getattr(section.annotation, "model_fields", ())
+}
 
 
 def parse_source_toml(text: str, where: str) -> Source:
@@ -158,8 +160,9 @@ def _mistakes(error: ValidationError) -> Iterator[str]:
         key = ".".join(str(part) for part in mistake["loc"])
         message = mistake["msg"].removeprefix("Value error, ")
         if mistake["type"] == "extra_forbidden":
-            near = get_close_matches(str(mistake["loc"][-1]), _KEYS, n=1)
-            message = f"is no key of this file{f'; did you mean {near[0]}?' if near else ''}"
+            near = get_close_matches(str(mistake["loc"][-1]), _KEYS.values(), n=1)
+            meant = next((f"; did you mean {key}?" for key in _KEYS if _KEYS[key] in near), "")
+            message = f"is no key of this file{meant}"
         elif mistake["type"] == "missing":
             message = "is missing"
         yield f"{key}: {message}"

@@ -1,29 +1,23 @@
 """``fetch``, ``init corpus`` and ``build-pages``: corpora from elsewhere and of one's own."""
 
-import gzip
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
-from bridge_corpus import block, bridge_corpus
 from dagster_project.cli import app
-from dagster_project.profiles import Profile, benchmarks_for, sources_for
+from dagster_project.profiles import Profile, benchmarks_for
 from decomposerl.claims.addresses import ACCESS
-from decomposerl.claims.load import LoadSettings, load_source
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, megabytes
 from environment import lacking
 from file_server import Fault, FileServer
 from made_dumps import made_dump, rows_in, write_claims
 from page_commands import blocks, project_in
 from project import ROOT
-from resources.corpora.folder import FolderCorpora
 from resources.hub.download import LOCK_FILE
 
 SCITAB = ACCESS["scitab"].downloads[0]
@@ -197,75 +191,11 @@ ROWS: list[dict[str, object]] = [
     }
     for n in range(12)
 ]
-FLAT = [
-    {**row, "report": row["statement"] + " It took a month." + " It is blue." * (1 + 8 * (n == 0))}
-    for n, row in enumerate(ROWS)
-]
-"""The same in one level, the first with long evidence."""
+FLAT = [{**row, "report": f"{row['statement']} It took a month. It is blue."} for row in ROWS]
 
 
 def init(name: str, file: Path, corpora: Path, *words: str) -> Result:
     return command("init", "corpus", name, "--from", file, "--corpora", corpora, *words)
-
-
-def written(folder: Path, ending: str) -> Path:
-    """The rows in a file of this format; a CSV has no nested objects."""
-    file = folder / f"notes{ending}"
-    lines = "\n".join(map(json.dumps, ROWS))
-    if ending == ".jsonl":
-        file.write_text(lines, "utf-8")
-    elif ending == ".jsonl.gz":
-        file.write_bytes(gzip.compress(lines.encode()))
-    elif ending == ".csv":
-        pl.DataFrame(FLAT).write_csv(file)
-    else:
-        pl.DataFrame(ROWS).write_parquet(file)
-    return file
-
-
-@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".csv", ".parquet"])
-def test_the_corpus_is_read_as_it_was_written(ending: str, tmp_path: Path):
-    """The file is copied; every row becomes a claim or a drop, none a reject."""
-    file, corpora = written(tmp_path, ending), tmp_path / "corpora"
-    done = init("bridge_notes", file, corpora)
-    assert 0 == done.exit_code, done.output
-    assert 'drop = ["odd"]' in done.stdout
-    assert f"DECOMPOSERL_CORPORA={corpora} decomposerl run claims/bridge_notes" in done.stdout
-    assert file.read_bytes() == (corpora / "bridge_notes" / file.name).read_bytes()
-    source = sources_for(Profile("embedded", corpora, tmp_path))[-1]
-    loaded = load_source(source, None, FolderCorpora(corpora), LoadSettings())
-    assert ("bridge_notes", 12, 0) == (source.name, loaded.rows_read, loaded.rejects.height)
-    assert {"Supported": 3, "Refuted": 3} == dict(loaded.claims["label"].value_counts().rows())
-    reasons = dict(loaded.drops["reason"].value_counts().rows())
-    assert {"middle_class": 3, "no_verdict": 3} == reasons
-    text = (corpora / "bridge_notes/source.toml").read_text("utf-8")
-    assert 'refuted = ["fails"]  # rows: 3' in text
-    assert 'supported = ["holds"]  # rows: 3' in text
-    assert 'claim = "statement"  # ' in text
-
-
-def test_explain_finds_the_claim_of_a_row(tmp_path: Path):
-    """Each kept row tells the story of its claim; another says why it gave none, or is not read."""
-    file, corpora, data = written(tmp_path, ".jsonl"), tmp_path / "corpora", tmp_path / "data"
-    assert 0 == init("bridge_notes", file, corpora).exit_code
-    source = sources_for(Profile("embedded", corpora, tmp_path))[-1]
-    loaded = load_source(source, None, FolderCorpora(corpora), LoadSettings())
-    for folder, frame in (("claims", loaded.claims), ("drops/claims", loaded.drops)):
-        (data / folder).mkdir(parents=True)
-        frame.write_parquet(data / folder / "bridge_notes.parquet")
-
-    def explained(place: str) -> Result:
-        words = ("explain", place, "--data", data, "--json")
-        return command(*words, DECOMPOSERL_CORPORA=str(corpora))
-
-    for row, told in enumerate(ROWS, 1):
-        shown = explained(f"bridge_notes/notes.jsonl:{row}")
-        assert 0 == shown.exit_code, shown.output
-        story = json.loads(shown.stdout)
-        assert story["claim"] in {told["statement"], None}
-        assert (story["claim"] is None) == (row % 4 in {0, 3})  # dropped while reading
-    refused(explained("bridge_notes/notes.jsonl:13"), "the file has no row 13")
-    refused(explained("bridge_notes/other.jsonl:1"), "no corpus reads 'bridge_notes/other.jsonl'")
 
 
 def test_a_file_in_the_corpora_folder_is_named_where_it_is(tmp_path: Path):
@@ -326,28 +256,6 @@ def everything(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_guess_is_shown_without_a_trace(tmp_path: Path):
-    """The first claims with label and passages, the rows by label and drop; no folder is made."""
-    corpora = tmp_path / "corpora"
-    file = tmp_path / "notes.jsonl"
-    file.write_text("\n".join(map(json.dumps, FLAT)), "utf-8")
-    before = everything(tmp_path)
-    done = init("notes", file, corpora, "--preview", "2")
-    assert 0 == done.exit_code, done.output
-    assert before == everything(tmp_path)
-    assert not corpora.exists()
-    text = done.stdout
-    assert "claims/notes: 12 rows from notes/notes.jsonl; status ok" in text
-    assert "1. Supported (native 'holds'), id '0'" in text
-    first = FLAT[0]["statement"]
-    assert f"   claim: {first}\n   [0] {first}\n   [1] It took a month.\n   [2] It is" in text
-    assert "   and 3 more\n" in text
-    assert "2. Refuted (native 'fails'), id '1'" in text
-    assert "3. " not in text
-    said = {"Supported": 3, "Refuted": 3, "dropped: middle_class": 3}
-    assert said.items() <= counts(text).items()
-
-
 def counts(text: str) -> dict[str, int]:
     """The numbers of rows that a preview shows."""
     lines = re.findall(r"^ {2,}(\d+)  (.+)$", text, re.MULTILINE)
@@ -361,36 +269,20 @@ def test_a_source_toml_that_is_there_is_shown_with_its_rejects(tmp_path: Path):
     (folder / "source.toml").write_text(TOML, "utf-8")
     words = ("init", "corpus", "notes", "--corpora", tmp_path, "--preview", "5")
     empty = command(*words)
-    assert 0 == empty.exit_code
-    assert "claims/notes: 0 rows from no file that is there; status not_available" in empty.stdout
+    assert (0, True) == (empty.exit_code, "status not_available" in empty.stdout)
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, FLAT)), "utf-8")
     bare = {**FLAT[0], "report": None}
     (folder / "test.jsonl").write_text(json.dumps(bare) + "\n" + json.dumps(FLAT[2]), "utf-8")
     before = everything(tmp_path)
     done = command(*words)
-    assert 0 == done.exit_code, done.output
-    assert before == everything(tmp_path)
+    assert (0, before) == (done.exit_code, everything(tmp_path)), done.output
     trained, tested = done.stdout.split("benchmark/notes: ")
     assert list("12345") == re.findall(r"^(\d)\. ", trained, re.MULTILINE)
     rejected = "rejected: unknown_label label, first notes/a.jsonl:4: odd"
     assert (3, True) == (counts(trained)[rejected], "'odd' (3)" in trained)
     assert [] == lacking(trained, "25.0%", "5.0%")
-    assert "2 rows from notes/test.jsonl" in tested
-    assert "1. no label (native 'unclear')" in tested
+    assert [] == lacking(tested, "2 rows from notes/test.jsonl", "1. no label (native 'unclear')")
     assert "rejected: missing_field report, first notes/test.jsonl:1" in tested
-
-
-def test_the_pages_command_shows_the_pages_corpus(tmp_path: Path):
-    """As printed, in the folder that it is run with."""
-    bridge_corpus(tmp_path)
-    (line,) = [line for line in block("sh").splitlines() if "--preview" in line]
-    words = shlex.split(line)
-    assert ".venv/bin/decomposerl" == words[0]
-    done = command(*words[1:], DECOMPOSERL_CORPORA=str(tmp_path))
-    assert 0 == done.exit_code, done.output
-    shown = counts(done.stdout)
-    assert (22, 1) == (shown["Supported"], shown["dropped: no_verdict"])
-    assert "'?' (1)" in done.stdout
 
 
 # ``build-pages``

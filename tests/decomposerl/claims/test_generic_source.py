@@ -1,8 +1,7 @@
 """A user's own corpus from one TOML file, whose first form is guessed from the columns."""
 
-import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -41,6 +40,7 @@ from resources.corpora.resource import CorporaResource, LoadConfig
 from resources.store.parquet import DataFolder, ParquetTables
 
 Row = dict[str, object]
+CASES = json.loads(Path(__file__).with_name("generic_cases.json").read_text("utf-8"))
 BASE = """
 [source]
 name = "mine"
@@ -65,14 +65,6 @@ def toml(file: str = "a.jsonl", evidence: str = '"text"', columns: str = "", how
     return BASE.format(file=file, evidence=evidence, columns=columns, how=how)
 
 
-def write_delimited(path: Path, rows: Rows) -> None:
-    with path.open("w", newline="") as stream:
-        dialect = "excel-tab" if path.suffix == ".tsv" else "excel"
-        writer = csv.DictWriter(stream, list(rows[0]), dialect=dialect)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def load(root: Path, text: str, settings: LoadSettings = LENIENT) -> LoadedClaims:
     return load_source(parse_source_toml(text, "x.toml"), None, FolderCorpora(root), settings)
 
@@ -81,33 +73,6 @@ def corpus(root: Path, rows: Rows, text: str, settings: LoadSettings = LENIENT) 
     (root / "mine").mkdir(exist_ok=True)
     write_jsonl(root / "mine/a.jsonl", rows)
     return load(root, text, settings)
-
-
-WRITERS: dict[str, Callable[[Path, Rows], object]] = {
-    "a.jsonl": write_jsonl,
-    "a.json": lambda path, rows: path.write_text(json.dumps(rows, indent=1)),
-    "a.parquet": lambda path, rows: pl.DataFrame(rows).write_parquet(path),
-    "a.csv": write_delimited,
-    "a.tsv": write_delimited,
-}
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_every_format_gives_the_same_claims(tmp_path: Path, name: str):
-    """Booleans and numbers count as labels and ids whatever the format makes of them."""
-    rows: Rows = [
-        {"id": 1, "claim": "One, two.", "text": 'A "b".\nC.', "label": True, "hops": 2},
-        {"id": 2, "claim": "Three.", "text": "D.", "label": False, "hops": 3},
-    ]
-    (tmp_path / "mine").mkdir()
-    WRITERS[name](tmp_path / "mine" / name, rows)
-    text = toml(name, columns='id = "id"\nnum_hops = "hops"', how='split = "lines"')
-    loaded = load(tmp_path, text.replace("[0,", "[false,"))
-    wanted = ["native_id", "claim", "passages", "label", "native_label", "num_hops"]
-    assert [
-        ("1", "One, two.", ['A "b".', "C."], "Supported", "true", 2),
-        ("2", "Three.", ["D."], "Refuted", "false", 3),
-    ] == [(*row[:4], row[4].lower(), row[5]) for row in loaded.claims.select(wanted).rows()]
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path):
@@ -165,44 +130,16 @@ def test_evidence_may_be_nested_lists_and_tables(tmp_path: Path):
 def test_bad_rows_name_the_users_own_columns(tmp_path: Path):
     """Absent, null and mistyped fields are rejects; an empty list is empty evidence."""
     good: dict[str, object] = {"id": "g", "claim": "C.", "text": "T.", "label": 0, "hops": None}
-    rows: Rows = [
-        good,
-        {**good, "id": "1", "claim": 5},
-        {**good, "id": "2", "text": None},
-        {**good, "id": "3", "text": 1},
-        {**good, "id": "4", "text": []},
-        {**good, "id": "5", "label": [1]},
-        {**good, "id": None},
-        {**good, "id": "7", "hops": "two"},
-        {**good, "id": "8", "label": 2},
-        {**good, "id": "9", "text": [3]},
-    ]
+    rows = [good, *({**good, **changes} for changes, _, _ in CASES["bad_rows"])]
     loaded = corpus(tmp_path, rows, toml(columns='id = "id"\nnum_hops = "hops"'))
-    assert [
-        (2, "claim", "missing_field"),
-        (3, "text", "missing_field"),
-        (4, "text", "missing_field"),
-        (5, "evidence", "empty_evidence"),
-        (6, "label", "missing_field"),
-        (7, "id", "missing_field"),
-        (8, "hops", "missing_field"),
-        (9, "label", "unknown_label"),
-        (10, "text", "missing_field"),
-    ] == rejected(loaded)
+    assert [tuple(case[1:]) for case in CASES["bad_rows"]] == rejected(loaded, "field", "reason")
+    assert [*range(2, 2 + len(CASES["bad_rows"]))] == loaded.rejects["row"].to_list()
     assert ["g"] == loaded.claims["native_id"].to_list()
-
-
-CUTS = {
-    "none": ["A b. C d!\nE"],
-    "lines": ["A b. C d!", "E"],
-    "sentences": ["A b.", "C d!", "E"],
-    "separator: d": ["A b. C", "!\nE"],
-}
 
 
 def test_evidence_is_cut_as_asked(tmp_path: Path):
     """The four ways to make passages of one text."""
-    for how, expected in CUTS.items():
+    for how, expected in CASES["cuts"]:
         row: Row = {"claim": "C.", "text": "A b. C d!\nE", "label": 0}
         loaded = corpus(tmp_path, [row], toml(how=f'split = "{how}"'))
         assert [expected] == loaded.claims["passages"].to_list(), how
@@ -266,18 +203,7 @@ GROUPED = toml(evidence='"line"', columns='document = "page"', how='group_by = "
     "middle =", 'drop = ["spam"]\nmiddle ='
 )
 MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (changed('middle = ["maybe"]', 'middle = ["No"]'), ("labels.refuted", "labels.middle", "'no'")),
-    (changed("middle =", 'drop = ["MAYBE "]\nmiddle ='), ("labels.middle", "labels.drop")),
-    (changed("middle =", 'drop = ["true"]\nmiddle ='), ("labels.supported", "labels.drop")),
-    (changed('train = ["mine/a.jsonl"]', ""), ("files:",)),
-    (changed("[columns]", 'test = ["mine/a.jsonl.gz"]\n[columns]'), ("mine/a.jsonl",)),
-    (changed("middle =", "midle ="), ("labels.midle", "middle")),
-    (changed("[labels]", "[lables]"), ("lables", "labels")),
-    (changed("claim =", "zzz = 1\nclaim ="), ("columns.zzz",)),
-    (changed("[labels]", '[files.labels]\n"a.csv" = "x"\n[labels]'), ("files.labels", "a.csv")),
-    (changed('label = "label"\n', ""), ("columns.label", "files.labels")),
-    (changed('[true, "yes"]', "[]").replace('[0, "no"]', "[]"), ("labels.supported",)),
-    (toml(columns="num_hop = 'x'"), ("columns.num_hop:", "num_hops")),
+    *((changed(old, new), names) for old, new, names in CASES["mistakes"]),
     (changed("[0,", f"[{'9' * 5_000},"), ()),
     ("[source", ("TOML",)),
     (f"a = {'[' * 100_000}", ("TOML",)),
@@ -361,18 +287,10 @@ def test_lines_of_a_claim_are_its_passages_in_order(tmp_path: Path):
     assert (2, 0) == (loaded.rows_read, loaded.rejects.height)
 
 
-CONFLICTING: tuple[tuple[Row, str, str, str], ...] = (
-    (line(1, "b", "no"), "label", "conflicting_rows", "row 1: 'yes'; row 2: 'no'"),
-    (line(1, "b", "spam"), "label", "conflicting_rows", "row 1: 'yes'; row 2: 'spam'"),
-    (line(1, "b", claim="Other."), "claim", "conflicting_rows", "row 1: 'C1.'; row 2: 'Oth"),
-    (line(1, None), "line", "missing_field", "row 2:"),
-    (line(1, "b", [1]), "label", "missing_field", "row 2:"),
-)
-
-
 def test_a_group_with_a_bad_or_conflicting_row_is_rejected_whole(tmp_path: Path):
     """Half the evidence may not suffice: one reject names the rows, and other groups are read."""
-    for second, field, reason, detail in CONFLICTING:
+    for text, label, more, field, reason, detail in CASES["conflicting"]:
+        second = line(1, text, label, **more)
         loaded = corpus(tmp_path, [line(1, "a"), second, line(2, "x"), line(1, "c")], GROUPED)
         assert [(1, field, reason)] == rejected(loaded)
         assert detail in loaded.rejects["detail"][0]
@@ -391,17 +309,6 @@ def test_a_row_without_a_group_is_a_reject_of_its_own(tmp_path: Path):
     broken = load(tmp_path, GROUPED)
     assert [(2, "malformed_line")] == rejected(broken, "row", "reason")
     assert 1 == broken.claims.height
-
-
-@pytest.mark.parametrize("rule", ["drop_middle", "middle_is_refuted"])
-def test_dropped_labels_leave_grouped_claims_under_every_rule(tmp_path: Path, rule: LabelRule):
-    """A group is one drop."""
-    rows = [line(n, text, label) for n, label in ((1, "spam"), (2, "maybe")) for text in "ab"]
-    settings = LoadSettings(max_reject_share=1, label_rule=rule)
-    loaded = corpus(tmp_path, rows, GROUPED, settings)
-    middle = ["middle_class"] if rule == "drop_middle" else []
-    assert ["no_verdict", *middle] == loaded.drops["reason"].to_list()
-    assert 2 == loaded.rows_read
 
 
 def test_the_share_of_rejects_does_not_grow_with_the_length_of_groups(tmp_path: Path):
@@ -508,56 +415,30 @@ def test_a_name_is_replaced_only_when_the_file_says_so():
 
 
 EVIDENCE = "It was painted in 2011. It took a month."
-
-
-def claim(n: int) -> str:
-    return f"The bridge number {n} was painted in 2011."
+CLAIMS = tuple(f"The bridge number {n} was painted in 2011." for n in range(4))
+LABELS = ("SUPPORTS", "REFUTES") * 2
 
 
 def rows(**columns: object) -> list[Row]:
-    """Four rows of the same values, except for callables, which get the row's number."""
+    """Four rows of the same values, except for tuples, which have one for each row."""
     return [
-        {name: value(n) if callable(value) else value for name, value in columns.items()}
+        {name: value[n] if isinstance(value, tuple) else value for name, value in columns.items()}
         for n in range(4)
     ]
 
 
-def alternating(n: int) -> str:
-    return ("SUPPORTS", "REFUTES")[n % 2]
-
-
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        (
-            {"uid": str, "hypothesis": claim, "premise": EVIDENCE, "gold_label": alternating},
-            {"id": "uid", "claim": "hypothesis", "evidence": "premise", "label": "gold_label"},
-        ),
-        (  # the name decides, though three of four labels are distinct
-            {"doc": EVIDENCE, "claim": claim, "label": ["Yes", "No", "NEI", "NEI"].__getitem__},
-            {"evidence": "doc", "claim": "claim", "label": "label"},
-        ),
-        (  # names that say nothing: the short text, the long text, the column of known labels
-            {"d": "https://example.org/" + "a" * 200, "b": EVIDENCE * 3, "c": claim,
-             "a": lambda n: n % 2 == 0},
-            {"label": "a", "claim": "c", "evidence": "b"},
-        ),
-        (  # nested objects; a word within a name; a label's column that begins with one label
-            {"meta": {"pageTitle": "x", "report": {"evidence_text": EVIDENCE}}, "theClaim": claim,
-             "label": "true"},
-            {"label": "label", "claim": "theClaim", "evidence": "meta.report.evidence_text",
-             "document": "meta.pageTitle"},
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("columns", "expected"), CASES["columns"])
 def test_columns_are_known_by_name_then_by_their_values(columns: Row, expected: Mapping[Role, str]):
     """No column has two roles; roles that nothing looks like are left out."""
-    assert expected == guess_columns(rows(**columns), {}).columns
+    cells = {
+        name: tuple(cell) if isinstance(cell, list) else cell for name, cell in columns.items()
+    }
+    assert expected == guess_columns(rows(**cells), {}).columns
 
 
 def test_a_named_column_is_not_guessed():
     """Its role is taken from the others; a column that is not there is refused with the columns."""
-    data = rows(claim=claim, statement=EVIDENCE, evidence=EVIDENCE, label=alternating)
+    data = rows(claim=CLAIMS, statement=EVIDENCE, evidence=EVIDENCE, label=LABELS)
     named: dict[Role, str] = {"claim": "statement", "evidence": "claim"}
     chosen = guess_columns(data, named).columns
     assert ("statement", "claim") == (chosen["claim"], chosen["evidence"])
@@ -567,26 +448,9 @@ def test_a_named_column_is_not_guessed():
 
 def test_the_shape_of_the_evidence():
     """Text in sentences or lines, a list of passages, a table."""
-    for evidence, shape in (
-        (EVIDENCE, ("text", "sentences")),
-        ("one\ntwo\n", ("text", "lines")),
-        (["one", "two"], ("text", "none")),
-        ([["a", 1], ["b", 2]], ("table", "none")),
-        ([["Title", ["One.", "Two."]]], ("text", "none")),
-        ([{"a": "b", "label": "SUPPORTS"}], ("text", "none")),
-    ):
-        guess = guess_columns(rows(claim=claim, evidence=evidence, label=alternating), {})
-        assert shape == (guess.kind, guess.split), evidence
-
-
-def test_a_role_that_nothing_looks_like_is_asked_for():
-    """With the option that names it, and the columns."""
-    full = {"claim": claim, "evidence": EVIDENCE, "label": alternating}
-    for absent in full:
-        extra = {} if absent == "evidence" else {"extra": [{}]}
-        data = rows(**{name: value for name, value in full.items() if name != absent}, **extra)
-        with pytest.raises(ConfigError, match=f"--{absent}.*{min({*full} - {absent})}"):
-            guess_columns(data, {})
+    for evidence, *shape in CASES["shapes"]:
+        guess = guess_columns(rows(claim=CLAIMS, evidence=evidence, label=LABELS), {})
+        assert shape == [guess.kind, guess.split], evidence
 
 
 def test_the_labels_of_the_catalogue_are_recognised():
@@ -604,29 +468,10 @@ def test_the_labels_of_the_catalogue_are_recognised():
     assert {"pubmedclaim", "llm_aggrefact"} <= asked
 
 
-@pytest.mark.parametrize(
-    ("column", "labels", "says"),
-    [
-        ("label", "true false", False),
-        ("label", "true false mixture", True),
-        ("label", "yes no maybe", False),
-        ("label", "0 1 2", False),
-        ("label", "entailment contradiction", True),
-        ("rating", "true false", True),
-        ("rating", "0 1", False),
-        ("meta.is_supported", "0 1", True),
-        ("isSupported", "yes no", True),
-        ("unsupported", "true false", False),
-        ("not_supported", "0 1", False),
-        ("hallucination", "yes no", False),
-        ("has_error", "true false", False),
-        ("misinformation", "0 1", False),
-        ("contradiction", "yes no", False),
-    ],
-)
-def test_polarity_is_said_by_names_or_labels_or_not_known(column: str, labels: str, says: bool):  # noqa: FBT001
+@pytest.mark.parametrize(("column", "labels", "says"), CASES["polarity"])
+def test_polarity_is_said_by_names_or_labels_or_not_known(column: str, labels: str, says: int):
     """A guess would invert the corpus."""
-    assert says == says_polarity(column, labels.split())
+    assert bool(says) == says_polarity(column, labels.split())
 
 
 def test_labels_of_no_side_are_set_aside_and_named_ones_win():
