@@ -66,7 +66,7 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     if file is None:
         if preview is None or not os.path.lexists(target):
             raise ConfigError(f"name the file of its rows with --from, or --preview a {target}")
-        _print_preview(text_of(target), target, folder, preview)
+        print_text(_preview(text_of(target), target, folder, preview))
         return
     from dagster_project.own_corpus import guessed, lay_out
 
@@ -77,8 +77,8 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
         aside = Path(made).resolve()
         files = lay_out(file, name, folder, records, aside)
         text = guessed(name, files, aside, columns, sides)
-        print_text(text[text.index("[columns]") :])
-        _print_preview(text, target, aside, preview or 1)
+        shown = _preview(text, target, aside, preview or 1)
+        print_text(f"{text[text.index('[columns]') :]}\n{shown}")
         if preview is not None:
             return
         _write(text, target, aside, files)
@@ -135,11 +135,11 @@ def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
     return folder
 
 
-def _print_preview(text: str, target: Path, corpora: Path, most: int) -> None:
+def _preview(text: str, target: Path, corpora: Path, most: int) -> str:
     from dagster_project.own_corpus import preview_text
     from resources.corpora.folder import FolderCorpora
 
-    print_text(preview_text(text, str(target), FolderCorpora(corpora), most))
+    return preview_text(text, str(target), FolderCorpora(corpora), most)
 
 
 def _refuse_taken(name: str, target: Path, folder: Path) -> None:
