@@ -26,7 +26,6 @@ from decomposerl.reports.giveaways import giveaways, giveaways_text
 from resources.corpora.folder import FolderCorpora
 
 _SHEETS = {".xlsx", ".xls", ".xlsm", ".ods"}
-_READ_ALL = LoadSettings(max_reject_share=1)
 _MOST_PASSAGES = 8
 _TOML = """\
 # A first guess: check every line. docs/how-to/add-a-corpus.md explains all keys.
@@ -224,13 +223,11 @@ def preview_text(toml: str, where: str, files: CorpusFiles, most: int) -> str:
         ConfigError: the TOML file is wrong; ``where`` names it.
     """
     source, benchmark = parse_source_toml(toml, where), parse_benchmark_toml(toml, where)
-    parts: list[str] = []
+    read_all, parts = (None, files, LoadSettings(max_reject_share=1)), list[str]()
     if source.files:
-        loaded = load_source(source, None, files, _READ_ALL)
-        parts += _part(f"claims/{source.name}", loaded, most)
+        parts += _part(f"claims/{source.name}", load_source(source, *read_all), most)
     if benchmark is not None:
-        loaded = load_benchmark(benchmark, None, files, _READ_ALL)
-        parts += _part(f"benchmark/{benchmark.name}", loaded, most)
+        parts += _part(f"benchmark/{benchmark.name}", load_benchmark(benchmark, *read_all), most)
     read = (source if benchmark is None or source.files else benchmark).read
     counts = read.left_out if isinstance(read, RowReader) else {}
     if said := ", ".join(f"{count:,} {key}" for key, count in counts.items()):
