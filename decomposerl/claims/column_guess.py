@@ -214,7 +214,7 @@ def _fits(role: Role, name: str, cells: Sequence[object], rows: int) -> bool:
     if role in {"claim", "evidence"}:
         kinds = str | list if role == "evidence" else str
         fits = all(isinstance(cell, kinds) for cell in cells) and mean(map(is_url, cells)) < _MOST
-        return fits and not (is_label(name.rpartition(".")[2]) or name.endswith("_id"))
+        return fits and not is_label(name.rpartition(".")[2])
     if None in texts:
         return False
     if role == "label":
