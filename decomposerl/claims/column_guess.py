@@ -27,9 +27,9 @@ _NAMES: Mapping[Role, str] = {
     "supported support entailment class annotation answer stance hallucination is_fake",
     "claim": "claim statement hypothesis claim_text claim_string sentence summary assertion "
     "response output generation query headline title text",
-    "evidence": "evidence evidences evidence_text context passages passage premise knowledge "
-    "document doc article report source_text source grounding abstract main_text content body "
-    "page_text text",
+    "evidence": "evidence evidences evidence_list evidence_text context passages passage premise "
+    "knowledge document doc article report source_text source grounding abstract main_text content "
+    "body page_text text",
     "id": "id claim_id uid guid uuid unique_id example_id sample_id row_id index key",
     "document": "document_id doc_id docid page_id article_id page title wikipedia_page url",
 }
@@ -142,8 +142,7 @@ def guess_sides(
     are not guessed; ``classes`` are the names of numbered classes.
 
     Raises:
-        ConfigError: there are too many labels, a named one is absent, or it is not known which one
-            means Supported or Refuted; shows the claims of each reading and the options for it.
+        ConfigError: a label is absent or nothing says what it means; shows the possible readings.
     """
     shown = ", ".join(f"'{label}' ({rows:,})" for label, rows in counts.items())
     if len(counts) > _MOST_LABELS:
@@ -186,14 +185,15 @@ def guess_split(file: str) -> Split:
 
 def _ranked(role: Role, values: Mapping[str, Sequence[object]], rows: int) -> list[str]:
     """The columns that fit a role by their values, best first: by name, then by content."""
-    order: dict[str, tuple[int, float]] = {}
+    order: dict[str, tuple[bool, int, float]] = {}
     for name, cells in values.items():
         if not _fits(role, name, cells, rows):
             continue
         rank, size = _rank(name, _NAMES[role]), median(len(str(cell)) for cell in cells)
         if rank is not None or _by_content(role, name, cells, size):
-            sign = -1 if role == "evidence" else 1  # the longest evidence, the shortest claim
-            order[name] = (_UNNAMED if rank is None else rank, sign * size)
+            fixed = role == "label" and len({*map(str, cells)}) == 1  # a type, or one class
+            size = -size if role == "evidence" else size  # the longest evidence, the shortest claim
+            order[name] = (fixed, _UNNAMED if rank is None else rank, size)
     return sorted(order, key=lambda name: order[name])
 
 
@@ -214,7 +214,7 @@ def _fits(role: Role, name: str, cells: Sequence[object], rows: int) -> bool:
     if role in {"claim", "evidence"}:
         kinds = str | list if role == "evidence" else str
         fits = all(isinstance(cell, kinds) for cell in cells) and mean(map(is_url, cells)) < _MOST
-        return fits and not (is_label(name.rpartition(".")[2]) or name.endswith("_id"))
+        return fits and not is_label(name.rpartition(".")[2])
     if None in texts:
         return False
     if role == "label":

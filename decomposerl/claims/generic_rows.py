@@ -25,7 +25,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _URL = re.compile(r"\s*(?:https?://|www\.)\S+\s*", re.IGNORECASE)
 _LABEL = re.compile(
     r"(?:^|_)(?:labels?|stances?|votes?|scores?|verdicts?|ratings?|veracity|entropy|probs?"
-    r"|probability|confidence|logits?)(?:_|$)"
+    r"|probability|confidence|logits?|ids?|types?)(?:_|$)"
 )
 _INT64_DIGITS = 19
 Name = Annotated[str, Field(min_length=1)]
@@ -69,7 +69,7 @@ def snake(name: str) -> str:
 
 
 def is_label(key: str) -> bool:
-    """Whether a key of an evidence object may tell the label: a label, stance, vote or score."""
+    """Whether a key is of a label, stance, vote, score, id or type, which are no evidence."""
     return _LABEL.search(snake(key)) is not None
 
 
@@ -201,7 +201,10 @@ class RowReader:
                 yield from self._texts(item, column)
 
     def _texts(self, value: object, key: str) -> Iterator[str]:
-        """The passages of one entry of the evidence: neighbours in it are cells of one passage."""
+        """The passages of one entry of the evidence; values of an object or a row are its cells."""
+        if isinstance(value, list) and self.evidence.kind == "text":
+            yield from (text for item in value for text in self._texts(item, key))
+            return
         pairs = value.items() if isinstance(value, dict) else ((key, v) for v in _items(value))
         cells: list[str] = []
         for at, inner in pairs:
@@ -218,9 +221,7 @@ class RowReader:
         yield from self._cut(cells)
 
     def _cut(self, cells: Sequence[str]) -> list[str]:
-        if not cells:
-            return []
-        text, how = CELL_BAR.join(cells), self.evidence.split
+        text, how = CELL_BAR.join(cells), self.evidence.split if cells else "lines"
         if how == "lines":
             return text.splitlines()
         if how == "sentences":

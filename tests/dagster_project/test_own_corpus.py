@@ -117,6 +117,7 @@ def test_a_public_form_is_read_right_or_its_polarity_is_asked(name: str, tmp_pat
         assert fact.claim in claim["claim"]
         assert claim["label"] == ("Supported" if fact.good else "Refuted")
         assert all(sentence in claim["evidence"] for sentence in fact.sentences)
+        assert len(claim["passages"]) > 1
         told = ("SUPPORTS", "REFUTES", "https://", "yes", "attributable")
         assert not any(word in claim["evidence"] for word in told)
 
