@@ -6,7 +6,6 @@ to ``drops/<asset key>``, rejected rows to ``rejects/<source>`` or ``rejects/ben
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -26,6 +25,7 @@ from resources.store.run_lock import locked_asset
 _NOT_READ_AS = (
     "{0}: the reading '{1}' is not used, as your copy (source.toml, replaces = true) has its own"
 )
+_Loader = Callable[[CorpusFiles, LoadSettings, Sink], LoadedClaims]
 
 
 def source_assets(
@@ -33,7 +33,7 @@ def source_assets(
 ) -> list[dg.AssetsDefinition]:
     """One asset per source, in order; ``benchmarks`` are the test sets it may share files with."""
     return [
-        _corpus_asset(one, partial(load_source, one, benchmark_of(one, benchmarks)))
+        _corpus_asset(one, _obtained(one), _source_loader(one, benchmark_of(one, benchmarks)))
         for one in sources
     ]
 
@@ -43,26 +43,27 @@ def benchmark_assets(
 ) -> list[dg.AssetsDefinition]:
     """One asset per benchmark, in order; ``sources`` are the corpora it may share files with."""
     return [
-        _corpus_asset(one, partial(_load_benchmark, one, source_of(one, sources)))
+        _corpus_asset(one, _obtained(one), _benchmark_loader(one, source_of(one, sources)))
         for one in benchmarks
     ]
 
 
-def _load_benchmark(
-    benchmark: Benchmark,
-    source: Source | None,
-    files: CorpusFiles,
-    settings: LoadSettings,
-    sink: Sink,
-) -> LoadedClaims:
-    loaded = load_benchmark(benchmark, source, files, settings)
-    sink(loaded.claims)
-    return loaded
+# Functions, not partials: the asset's code version reads their code and what they close over.
+def _source_loader(source: Source, benchmark: Benchmark | None) -> _Loader:
+    return lambda files, settings, sink: load_source(source, benchmark, files, settings, sink)
 
 
-def _corpus_asset(
-    corpus: Source | Benchmark, load: Callable[[CorpusFiles, LoadSettings, Sink], LoadedClaims]
-) -> dg.AssetsDefinition:
+def _benchmark_loader(benchmark: Benchmark, source: Source | None) -> _Loader:
+    def load(files: CorpusFiles, settings: LoadSettings, sink: Sink) -> LoadedClaims:
+        loaded = load_benchmark(benchmark, source, files, settings)
+        sink(loaded.claims)
+        return loaded
+
+    return load
+
+
+# ``obtained`` is an argument, as its table names every corpus: the version would follow all.
+def _corpus_asset(corpus: Source | Benchmark, obtained: str, load: _Loader) -> dg.AssetsDefinition:
     terms = {"terms of use": corpus.terms, "license": corpus.license}
     beside = _against_paper(corpus)
     homepage = {"homepage": dg.MetadataValue.url(corpus.homepage)}
@@ -83,7 +84,7 @@ def _corpus_asset(
         group_name=group,
         config_schema={},
         kinds={"parquet"},
-        description=f"{what} {_obtained(corpus)}".rstrip(),
+        description=f"{what} {obtained}".rstrip(),
         metadata=metadata,
         tags=tags,
     )

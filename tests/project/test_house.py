@@ -108,7 +108,7 @@ def test_the_fast_checks_are_a_subset_of_all():
     words, whole = pytest_words("fast-tests"), pytest_words("test")
     assert (named := [word for word in words if word.startswith("tests/")])
     assert all((ROOT / name).exists() for name in named)
-    apart = [word for word in whole if word.startswith("--ignore=")]
+    apart = [word for word in whole if word.startswith(("--ignore=", "--deselect="))]
     assert [word for word in words if word not in named] == [
         word for word in whole if word not in {"tests", *apart}
     ]
@@ -118,7 +118,9 @@ def test_the_fast_checks_are_a_subset_of_all():
 
 def test_every_test_is_in_one_of_two_runs():
     """What ``make test`` leaves out is what ``make workshop-test`` runs."""
-    apart = {word.partition("=")[2] for word in pytest_words("test") if "--ignore=" in word}
+    left_out = ("--ignore=", "--deselect=")
+    words = pytest_words("test")
+    apart = {word.partition("=")[2] for word in words if word.startswith(left_out)}
     workshop = {word for word in pytest_words("workshop-test") if word.startswith("tests/")}
     assert apart == workshop
     nightly = read(".github/workflows/nightly.yml")

@@ -51,7 +51,7 @@ def test_every_asset_before_training_is_materialized_and_every_check_passes(
     assert set(graph.get_all_asset_keys()) - after == set(materialized)
     checks = demo.events(dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     assert [] == [one.check_name for one in checks if one.blocking and not one.passed]
-    assert len(SOURCES) + len(STAGES) + len(STAGES[:-2]) + 2 == len(checks)
+    assert 2 * len(SOURCES) + len(STAGES) + len(STAGES[:-2]) + 2 == len(checks)
 
 
 def test_each_stage_keeps_or_drops_every_row_once(folder: DataFolder):
