@@ -20,6 +20,7 @@ from dagster_project.profiles import known_variables, profile_from_environment
 from decomposerl.claims.load import LoadSettings
 from decomposerl.funnel import settings as funnel_settings
 from documents import DOCUMENTS, materialize_lines, option, shell_lines, written
+from ledger_rows import FAST
 from project import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -104,7 +105,7 @@ def test_the_fast_checks_are_a_subset_of_all():
     (check,), (test,) = (
         [line.split() for line in recipe(target) if "gate-" in line] for target in ("check", "test")
     )
-    assert {"fast-ledger", "fast-tests"} == set(check) - set(test)
+    assert {"fast-ledger", "fast-ledger-stores", "fast-tests"} == set(check) - set(test)
     words, whole = pytest_words("fast-tests"), pytest_words("test")
     assert (named := [word for word in words if word.startswith("tests/")])
     assert all((ROOT / name).exists() for name in named)
@@ -113,18 +114,17 @@ def test_the_fast_checks_are_a_subset_of_all():
         word for word in whole if word not in {"tests", *apart}
     ]
     assert not any(name.startswith(word.partition("=")[2]) for name in named for word in apart)
-    assert any("ledger --check --fast" in line for line in recipe("fast-ledger"))
+    shown = " ".join([*recipe("fast-ledger"), *recipe("fast-ledger-stores")])
+    assert {row.name for row in FAST} <= set(shown.split())
 
 
 def test_every_test_is_in_one_of_two_runs():
     """What ``make test`` leaves out is what ``make workshop-test`` runs."""
-    left_out = ("--ignore=", "--deselect=")
-    words = pytest_words("test")
+    words, left_out = pytest_words("test"), ("--ignore=", "--deselect=")
     apart = {word.partition("=")[2] for word in words if word.startswith(left_out)}
     workshop = {word for word in pytest_words("workshop-test") if word.startswith("tests/")}
     assert apart == workshop
-    nightly = read(".github/workflows/nightly.yml")
-    assert "make test workshop-test" in nightly
+    assert "make test workshop-test" in read(".github/workflows/nightly.yml")
 
 
 def test_the_commit_hooks_are_those_of_make_format():
