@@ -195,8 +195,8 @@ def _class_names(files: Sequence[NativeFile], corpora: Path, column: str) -> Map
 
     tables = [corpora / file.path for file in files if (corpora / file.path).suffix == ".parquet"]
     metadata = parquet.read_schema(tables[0]).metadata if tables else None
-    told = json.loads((metadata or {}).get(b"huggingface", b"{}"))
-    feature = told.get("info", {}).get("features", {}).get(column, {})
+    schema = json.loads((metadata or {}).get(b"huggingface", b"{}"))
+    feature = schema.get("info", {}).get("features", {}).get(column, {})
     return {str(number): name for number, name in enumerate(feature.get("names") or ())}
 
 
@@ -266,5 +266,5 @@ def _counts(loaded: LoadedClaims) -> Iterator[str]:
         yield f"{rows.height:8,}  rejected: {reason} {field}, first {file}:{row}: {detail}"
     if labels := unknown_labels(loaded.rejects):
         yield f"unknown labels: {labels}"
-    if told := giveaways_text(giveaways([loaded.claims])):
-        yield f"warning: {told}"
+    if phrase := giveaways_text(giveaways([loaded.claims])):
+        yield f"warning: {phrase}"
