@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.reports.tables import markdown_table
-from perf.inputs import clustered_vectors, holdout_vectors
+from perf.inputs import TINY_DECODER, clustered_vectors, holdout_vectors
 
 Vectors = NDArray[np.float32]
 Result = TypeVar("Result")
@@ -133,7 +133,7 @@ def embedding(device: str) -> Iterator[Finding]:
     """Claims through the shape of Qwen3-Embedding-8B."""
     from transformers import AutoModel, Qwen3Config
 
-    sizes = _TINY_DECODER if device == "cpu" else _QWEN3_8B
+    sizes = TINY_DECODER if device == "cpu" else _QWEN3_8B
     model = _random_model(AutoModel, Qwen3Config(**sizes), device)
     yield _pass("embedder", "Qwen3-Embedding-8B's shape", model, 256, 32)
 
@@ -142,7 +142,7 @@ def verification(device: str) -> Iterator[Finding]:
     """Documents with a claim through the shape of Bespoke-MiniCheck-7B, which answers one token."""
     from transformers import AutoModelForCausalLM, LlamaConfig
 
-    sizes = _TINY_DECODER if device == "cpu" else _MINICHECK_7B
+    sizes = TINY_DECODER if device == "cpu" else _MINICHECK_7B
     model = _random_model(AutoModelForCausalLM, LlamaConfig(**sizes), device)
     yield _pass("verifier", "Bespoke-MiniCheck-7B's shape", model, 16, 1_024, logits_to_keep=1)
 
@@ -163,14 +163,6 @@ _MINICHECK_7B = {
     "num_hidden_layers": 32,
     "num_attention_heads": 32,
     "num_key_value_heads": 8,
-}
-_TINY_DECODER = {
-    "vocab_size": 256,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
 }
 PARTS = {
     "searches": Part(searches, 80),

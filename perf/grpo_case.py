@@ -20,6 +20,7 @@ from typing import Any
 from decomposerl.training.experiment import Experiment, Lora, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B
 from perf.frames import MadeVectors
+from perf.inputs import TINY_DECODER
 from perf.machine import peak_mb
 from resources.judge.rule_judge import RuleJudge
 from resources.policy_tiny.folder import END, PAD, START, TAGS
@@ -38,14 +39,7 @@ QWEN_7B = {
     "tie_word_embeddings": False,
 }
 """From the model's public ``config.json``."""
-TINY = QWEN_7B | {
-    "vocab_size": 256,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-}
+TINY = QWEN_7B | TINY_DECODER
 _TEMPLATE = (
     "{% for message in messages %}{{ message['content'] }}{% endfor %}"
     "{% if add_generation_prompt %} <|im_start|>{% endif %}"

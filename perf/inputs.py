@@ -26,6 +26,15 @@ MEDIAN_WORDS, SPREAD, LEAST_WORDS, MOST_WORDS = 540, 0.93, 80, 7_000
 ACCENTED_ROWS, ACCENTED_SENTENCES = 0.2, 3
 SENTENCES, SENTENCES_A_PASSAGE = 60_000, 6
 BLOCK = 4_096
+TINY_DECODER = {
+    "vocab_size": 256,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+"""The sizes of a decoder that stands for a whole model where there is no GPU."""
 
 
 @cache

@@ -206,9 +206,10 @@ def test_scores_below_their_least_end_the_command_with_1(data: Path):
             expected = [[key, "fever", f"{fever[key]:.2f}"] for key in below]
             assert (bool(below), expected) == (done.exit_code, listed), least
             assert done.stdout == CliRunner().invoke(app, shown).stdout
-    file.write_text(f"[{TINY}]\nhover = 50.0\n")
-    shown = output(data, "leaderboard", "--fail-below", str(file), code=1)
-    assert [TINY, "hover", "–", "50.00"] == shown.splitlines()[-1].split()
+    for key, name in ((TINY, "hover"), ("decomposerl-tiney", "fever")):
+        file.write_text(f"[{key}]\n{name} = 50.0\n")
+        shown = output(data, "leaderboard", "--fail-below", str(file), code=1)
+        assert [key, name, "–", "50.00"] == shown.splitlines()[-1].split()
     short = board(runs=RunCoverage(limited={(TINY, "fever")}))
     write_parquet(short, data / "leaderboard.parquet")
     file.write_text(f"[{TINY}]\nfever = 50.0\n")
@@ -219,20 +220,18 @@ def test_scores_below_their_least_end_the_command_with_1(data: Path):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("[decomposerl-tiney]\nfever = 70.0", TINY),
-        (f"[{TINY}]\nfevr = 70.0", "fever"),
         *((f"[{TINY}]\nfever = {value}", f"{TINY} fever") for value in (0.7, "nan", "inf", '"70"')),
         *((f"[{TINY}]\nfever = {value}", f"{TINY} fever") for value in (101, "true", "{a = 7.0}")),
         (f"[{TINY}]", TINY),
         ("fever = 70.0", '["SYSTEM"]'),
-        ("[simple-qwen2.5-7b-faithful]\nfever = 70.0", '["SYSTEM"]'),
+        ("[simple-qwen2.5-7b-faithful]\nfever = 70.0", '["SYSTEM"]'),  # a dot without quotes
         ("", '["SYSTEM"]'),
         ("{", "line 1"),
         ("\udcff", "utf-8"),
     ],
 )
 def test_a_file_that_cannot_hold_the_gate_is_refused(data: Path, text: str, named: str):
-    """With the file and what is meant: an unknown name, a share in place of percent, no bound."""
+    """With the file and what is meant: a share in place of percent, no bound."""
     file = data / "least.toml"
     file.write_text(text, "utf-8", "surrogateescape")
     shown = output(data, "leaderboard", "--fail-below", str(file), code=2).splitlines()[-1]

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 from dagster import DagsterInstance
 
@@ -18,6 +19,8 @@ from dagster_project.run_errors import failure_of
 from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
 from decomposerl.progress import watched
+from ledger_runs import run_program, write_training_claims
+from ledger_stores import command_words
 from mapped_work import (
     SENTENCES,
     Noting,
@@ -41,6 +44,8 @@ from training_graph import materialize, write_claims
 from training_stand_in import STEPS
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
+from ray.job_submission import JobSubmissionClient
+
 NUMBERS = [[n, n + 1] for n in range(9)]
 SQUARES = [[n**2, (n + 1) ** 2] for n in range(9)]
 
@@ -185,6 +190,23 @@ def test_training_as_a_job_reports_as_a_process_does(tmp_path: Path, nodes: RayN
     assert here == job
     tags = [one.tags["dagster/data_version"] for one in made.values()]
     assert len({*tags}) == 1
+
+
+def test_trl_trains_the_tiny_policy_as_a_job(tmp_path: Path, nodes: RayNodes):
+    """The command of a user: two steps on the cluster leave an adapter, curves and the job."""
+    data = tmp_path / "data"
+    data.mkdir()
+    write_training_claims(data)
+    environment = {"DECOMPOSERL_TRAINING_JOBS": nodes.dashboard, "PYTHONPATH": PYTHONPATH}
+    for words in (["run", "base_policy"], ["train", "tiny", "--steps", "2"]):
+        run_program([*command_words(), *words], tmp_path, **environment)
+    curves = pl.read_parquet(data / "policy/tiny/curves.parquet")
+    assert curves.filter(split="train")["step"].n_unique() == 2
+    assert (data / "policy/tiny/adapter/adapter_model.safetensors").stat().st_size
+    jobs = JobSubmissionClient(nodes.dashboard).list_jobs()
+    assert [job.status for job in jobs if "dagster_project.worker" in job.entrypoint] == [
+        "SUCCEEDED"
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning")
