@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,8 +35,7 @@ def compiled(function: Function) -> Function:
             # could not be read.
             index = fast._cache._cache_file  # noqa: SLF001 - there is no public name
             index._version = f"{index._version} {_loops_digest()}"  # noqa: SLF001 - the same
-    compiled_function: Function = fast
-    return compiled_function
+    return cast("Function", fast)
 
 
 @lru_cache(maxsize=1)

@@ -11,12 +11,13 @@ from decomposerl.kernels.code_points import CLOSERS, OPENINGS, QUOTES, TERMINATO
 from decomposerl.kernels.unspaced import cut_unspaced, words_between
 from decomposerl.normal_form import normalised
 
-_TERMINATOR = re.compile(f"[{TERMINATORS}]+[{re.escape(CLOSERS)}]*\\s+(?=\\S)")
+# A run of marks is tried once, from its first mark: from each of them it takes quadratic time.
+_MARK = f"[{TERMINATORS}]"
+_TERMINATOR = re.compile(rf"(?<!{_MARK}){_MARK}++[{re.escape(CLOSERS)}]*+\s++(?=\S)")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _NON_WORD = re.compile(r"\W+")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\Z")
-_LOOK_BACK = 64
-_MARKER = re.compile(r"\W*(?:\d+|[^\W\d_])\.\Z")
+_OPENING = re.compile(r"\W*+(?:\d++|[^\W\d_])?")
 
 _ALWAYS_SHORT_TEXT = """
 mr mrs ms mx dr prof st jr sr messrs mme mlle gen col lt sgt capt cmdr adm maj rep sen gov pres
@@ -51,9 +52,11 @@ def sentences(text: str) -> list[str]:
     """
     parts: list[str] = []
     for line in text.splitlines():
-        start = 0
+        start = marker = 0
         for match in _TERMINATOR.finditer(line):
-            if _ends_sentence(line, start, match):
+            if start >= marker and (opening := _OPENING.match(line, start)):
+                marker = opening.end()
+            if _ends_sentence(line, start, match, marker):
                 parts.append(line[start : match.end()].strip())
                 start = match.end()
         if rest := line[start:].strip():
@@ -61,16 +64,15 @@ def sentences(text: str) -> list[str]:
     return parts if text.isascii() else list(cut_unspaced(parts))
 
 
-def _ends_sentence(line: str, start: int, match: re.Match[str]) -> bool:
+def _ends_sentence(line: str, start: int, match: re.Match[str], marker: int) -> bool:
     following = line[match.end() : match.end() + 2]
     # Two characters are enough: one opening quote or bracket, then the first letter.
     first = following.lstrip(OPENINGS)[:1]
     if not (first.isupper() or first.isdigit() or following[0] in QUOTES):
         return False
-    mark = match.group().rstrip()
-    if mark != ".":  # abbreviations end in one full stop, without a closing quote
+    if match.group().rstrip() != ".":  # abbreviations end in one full stop, without a closing quote
         return True
-    if _MARKER.match(line, start, match.start() + 1):
+    if match.start() == marker:
         return False
     token = _last_token(line, start, match.start()).lstrip(OPENINGS)
     if _DOTTED.match(token) or token.lower() in ALWAYS_SHORT:
@@ -78,13 +80,12 @@ def _ends_sentence(line: str, start: int, match: re.Match[str]) -> bool:
     return not (first.isdigit() and token.lower() in SHORT_BEFORE_DIGIT)
 
 
-def _last_token(line: str, start: int, end: int) -> str:
+def _last_token(line: str, start: int, end: int, reach: int = 64) -> str:
     """The last white-space separated token of ``line[start:end]``; empty where there is none."""
-    # Mostly a short look back decides, so that a line of abbreviations takes linear time.
-    for reach in (_LOOK_BACK, end - start):
-        tokens = line[max(start, end - reach) : end].split()
-        if len(tokens) > 1:
-            break
+    # Mostly a short look back decides; it doubles, so that the time is that of the token's length.
+    tokens = line[max(start, end - reach) : end].split()
+    if len(tokens) < 2 and reach < end - start:  # noqa: PLR2004 - the first may be cut off
+        return _last_token(line, start, end, 2 * reach)
     return tokens[-1] if tokens else ""
 
 
