@@ -77,7 +77,7 @@ _LOADS: Mapping[str, Symbol] = {
     "claims": ("decomposerl.claims.load", "load_source"),
     "benchmark": ("decomposerl.claims.load", "load_benchmark"),
 }
-_READ_BY = (("sources", "SOURCE"), ("benchmarks", "BENCHMARK"))
+_READ_BY = (("sources", "READERS"), ("benchmarks", "READERS"))
 _TRAINS = (
     ("decomposerl.training.experiments", "RECIPES"),
     ("decomposerl.judge.plan", "plan"),

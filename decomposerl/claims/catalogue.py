@@ -1,121 +1,117 @@
-"""The one ordered list of training corpora and the one of test sets; a user's own join them.
+"""The training corpora and the test sets, as ``corpora.toml`` lists them; a user's own join them.
 
 ``SOURCES`` is in the order of the paper's table of per-source counts (appendix "Per-source
-training-row counts"), ``BENCHMARKS`` in the order of its appendix "Evaluation Benchmarks". To add
-a corpus, write its file and add its line here; a test set that its corpus's reader can read is an
-entry here, ``Benchmark.from_source``, and one with its own format a file in ``benchmarks/``.
+training-row counts"), ``BENCHMARKS`` in the order of its appendix "Evaluation Benchmarks". The
+module of a corpus's name in ``sources/`` or ``benchmarks/`` reads its rows: ``READERS`` has its
+reader as ``default`` and one for each of its other readings. So a new corpus is a table and a
+module; a test set that its training corpus's reader can read is a table alone.
 """
 
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
+from importlib.resources import files
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from decomposerl.claims.benchmarks import coverbench, fever
-from decomposerl.claims.source import Benchmark, NativeFile, Source, with_hub
-from decomposerl.claims.sources import (
-    ambifc,
-    claimdecomp,
-    ex_fever,
-    faviq_a,
-    feverous,
-    foolmetwice,
-    hover,
-    llm_aggrefact,
-    pubhealth,
-    pubhealthtab,
-    pubmedclaim,
-    scifact,
-    scitab,
-    wice,
+from decomposerl.claims.claim import LabelMap
+from decomposerl.claims.source import (
+    FORMAT_OF_ENDING,
+    Benchmark,
+    Corpus,
+    Form,
+    HubLocation,
+    NativeFile,
+    Reading,
+    Source,
+    with_hub,
 )
+from decomposerl.claims.sources.scifact import CORPUS
 from decomposerl.errors import ConfigError
 
 _NOT_STATED = {"", "not stated"}
 Member = TypeVar("Member", Source, Benchmark)
+Table = Mapping[str, Any]
 
-SOURCES: tuple[Source, ...] = (
-    ex_fever.SOURCE,
-    llm_aggrefact.SOURCE,
-    feverous.SOURCE,
-    hover.SOURCE,
-    foolmetwice.SOURCE,
-    faviq_a.SOURCE,
-    pubhealth.SOURCE,
-    ambifc.SOURCE,
-    pubhealthtab.SOURCE,
-    scifact.SOURCE,
-    scitab.SOURCE,
-    wice.SOURCE,
-    claimdecomp.SOURCE,
-    pubmedclaim.SOURCE,
+TABLES: Mapping[str, Mapping[str, Table]] = tomllib.loads(
+    files(__package__).joinpath("corpora.toml").read_text("utf-8")
 )
+"""By ``sources`` and ``benchmarks``, then by name: what is known of a corpus beside its reader."""
 
-BENCHMARKS: tuple[Benchmark, ...] = (
-    fever.BENCHMARK,
-    # The dev split: the test split is published without labels and serves decontamination alone.
-    Benchmark.from_source(
-        hover.SOURCE,
-        shared=(hover.DEV,),
-        claim_lists=(hover.TEST,),
-    ),
-    Benchmark.from_source(
-        feverous.SOURCE,
-        with_hub(NativeFile("feverous/feverous_dev_challenges.jsonl", "jsonl", "dev")),
-        shared=(feverous.SENTENCE_DEV,),
-        same_rows=(feverous.SENTENCE_DEV,),
-        notes=(
-            (
-                "feverous_s holds the claims whose gold evidence is sentences only "
-                "(subset feverous_s)."
-            ),
-            "The rows of feverous_s/dev.json are also rows of the native dev file.",
-        ),
-    ),
-    Benchmark.from_source(
-        wice.SOURCE,
-        with_hub(NativeFile("wice/claim/test.jsonl", "jsonl", "test", subset="claim"), "claim"),
-        shared=(wice.CLAIM_DEV,),
-        notes=("WiCE is also one of the parts of LLM-AggreFact.",),
-    ),
-    Benchmark.from_source(
-        ex_fever.SOURCE,
-        NativeFile("ex_fever/test.csv", "csv", "test"),
-        claim_lists=(NativeFile("ex_fever/mini_test.csv", "csv", "test"),),
-        notes=("mini_test.csv is a sample of the test split, without the page texts.",),
-    ),
-    Benchmark.from_source(
-        foolmetwice.SOURCE,
-        with_hub(NativeFile("foolmetwice/test.jsonl", "jsonl", "test")),
-        shared=(foolmetwice.DEV,),
-    ),
-    Benchmark.from_source(
-        claimdecomp.SOURCE,
-        with_hub(NativeFile("claimdecomp/test.jsonl", "jsonl", "test")),
-        notes=("The evidence states the rating in words: read scores with that in mind.",),
-    ),
-    Benchmark.from_source(
-        pubhealth.SOURCE,
-        pubhealth.native_file("test", "test"),
-        shared=(pubhealth.EXCERPT,),
-        same_rows=(pubhealth.EXCERPT,),
-        notes=("The excerpt does not say which PubHealth split each of its rows is from.",),
-    ),
-    Benchmark.from_source(
-        pubmedclaim.SOURCE,
-        replace(pubmedclaim.ALL_ROWS, split="test"),
-        shared=(pubmedclaim.TRAIN_HALF,),
-        notes=("Claims are PubMedQA's questions, verbatim.",),
-    ),
-    coverbench.BENCHMARK,
-    Benchmark.from_source(
-        llm_aggrefact.SOURCE,
-        with_hub(NativeFile("llm_aggrefact/test.parquet", "parquet", "test")),
-        in_domain=False,
-        notes=(
-            "Report the pooled score and the mean of the eleven parts.",
-            "The part WiCE is also a separate benchmark.",
-        ),
-    ),
+
+def _file(table: Table) -> NativeFile:
+    """A file of the format that ``format`` or its ending says, with the hub's forms of it."""
+    own = {key: value for key, value in table.items() if not key.startswith("hub")}
+    kind = FORMAT_OF_ENDING[PurePosixPath(table["path"]).suffix]
+    file = NativeFile(**{"format": kind, **own, "also": tuple(own.get("also", ()))})
+    return with_hub(file, table["hub"], table.get("hub_split", "")) if "hub" in table else file
+
+
+def _files(table: Table, role: str, listed: Sequence[NativeFile] = ()) -> tuple[NativeFile, ...]:
+    """The files of one role; a path alone is that of one of the ``listed``."""
+    known = {file.path: file for file in listed}
+    return tuple(
+        known[entry] if isinstance(entry, str) else _file(entry) for entry in table.get(role, ())
+    )
+
+
+def _corpus(folder: str, name: str, table: Table) -> dict[str, Any]:
+    """What sources and benchmarks share, as the arguments of both."""
+    readers = import_module(f"{__package__}.{folder}.{name}").READERS
+    native, hub = _files(table, "files"), table.get("hub")
+    readings = [
+        Reading(
+            name=one["name"],
+            description=one["description"],
+            read=readers.get(one["name"]),
+            without=tuple(file for file in native if file.path in one.get("without", ())),
+        )
+        for one in table.get("readings", ())
+    ]
+    forms = (
+        Form.of(one["name"], one["columns"], *one["checked_in"]) for one in table.get("forms", ())
+    )
+    return {
+        **{key: table[key] for key in ("title", "domain", "homepage", "license", "terms")},
+        "name": name,
+        "labels": LabelMap.of(**table["labels"]),
+        "files": native,
+        "read": readers["default"],
+        "beside": tuple(table.get("beside", ())),
+        "hub": hub and HubLocation(**{**hub, "files": tuple(hub["files"].items())}),
+        "forms": tuple(forms),
+        "readings": tuple(readings),
+    }
+
+
+def _source(name: str, table: Table) -> Source:
+    return Source(
+        **_corpus("sources", name, table),
+        extra=_files(table, "extra"),
+        paper_raw=table["paper"]["raw"] if "paper" in table else None,
+        training_off=table.get("training_off"),
+    )
+
+
+def _benchmark(name: str, table: Table) -> Benchmark:
+    source = next((one for one in SOURCES if one.name == table.get("source")), None)
+    listed = source.files if source is not None else ()
+    own: dict[str, Any] = {
+        "in_domain": table.get("in_domain", True),
+        "notes": tuple(table.get("notes", ())),
+        **{role: _files(table, role, listed) for role in ("shared", "same_rows", "claim_lists")},
+    }
+    if source is None:
+        return Benchmark(**_corpus("benchmarks", name, table), **own)
+    return Benchmark.from_source(source, *_files(table, "files"), **own)
+
+
+SOURCES: tuple[Source, ...] = tuple(
+    _source(name, table) for name, table in TABLES["sources"].items()
+)
+BENCHMARKS: tuple[Benchmark, ...] = tuple(
+    _benchmark(name, table) for name, table in TABLES["benchmarks"].items()
 )
 
 
@@ -131,10 +127,9 @@ def benchmark_of(source: Source, benchmarks: Sequence[Benchmark] = BENCHMARKS) -
 
 def other_forms(path: str) -> tuple[str, ...]:
     """Where other forms of a file of the catalogue may be; none for any other path."""
-    listed = [file for one in SOURCES for file in (*one.files, *one.extra)]
-    for benchmark in BENCHMARKS:
-        listed += (*benchmark.files, *benchmark.shared, *benchmark.claim_lists)
-    return next((file.also for file in (*listed, scifact.CORPUS) if file.path == path), ())
+    corpora: tuple[Corpus, ...] = (*SOURCES, *BENCHMARKS)
+    listed = (CORPUS, *(file for corpus in corpora for file in corpus.native_files))
+    return next((file.also for file in listed if file.path == path), ())
 
 
 def with_own_sources(own: Iterable[Source]) -> tuple[Source, ...]:
@@ -150,9 +145,7 @@ def with_own_sources(own: Iterable[Source]) -> tuple[Source, ...]:
     # A file with test files alone replaces a test set, and names no training corpus.
     copies = _copies([one for one in listed if one.files or not one.replaces], SOURCES)
     kept = ("domain", "title", "paper_raw", "training_off")
-    catalogue = [
-        _copy(copies[one.name], one, kept) if one.name in copies else one for one in SOURCES
-    ]
+    catalogue = [_copy(copies.get(one.name), one, kept) for one in SOURCES]
     return (*catalogue, *(one for one in listed if not one.replaces))
 
 
@@ -168,9 +161,7 @@ def with_own_benchmarks(own: Iterable[Benchmark]) -> tuple[Benchmark, ...]:
     replacing = (replace(one, replaces=one.replaces and one.name not in without) for one in listed)
     copies = _copies(list(replacing), BENCHMARKS)
     kept = ("domain", "title", "in_domain", "source")
-    catalogue = [
-        _copy(copies[one.name], one, kept) if one.name in copies else one for one in BENCHMARKS
-    ]
+    catalogue = [_copy(copies.get(one.name), one, kept) for one in BENCHMARKS]
     return (*catalogue, *(one for one in listed if one.name not in copies))
 
 
@@ -192,9 +183,11 @@ def _copies(own: Sequence[Member], catalogue: Sequence[Member]) -> dict[str, Mem
     return {one.name: one for one in own if one.replaces}
 
 
-def _copy(own: Member, listed: Member, kept: Sequence[str]) -> Member:
-    theirs: dict[str, Any] = {name: getattr(listed, name) for name in kept}
-    for name in ("license", "terms", "homepage"):
-        if getattr(own, name) in _NOT_STATED:
-            theirs[name] = getattr(listed, name)
+def _copy(own: Member | None, listed: Member, kept: Sequence[str]) -> Member:
+    """The user's copy with the catalogue's ``kept`` fields; the catalogue's corpus without one."""
+    if own is None:
+        return listed
+    stated = ("license", "terms", "homepage")
+    unstated: list[str] = [field for field in stated if getattr(own, field) in _NOT_STATED]
+    theirs: dict[str, Any] = {field: getattr(listed, field) for field in (*kept, *unstated)}
     return replace(own, **theirs)

@@ -1,13 +1,14 @@
 """Several rows of a file to one claim: evidence lines, or a form with one row an annotation."""
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import chain
 
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.fields import CountedFiles, FieldError, Item, NativeRow, guarded, leave_out
 from decomposerl.claims.records import excerpt
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile
+from decomposerl.claims.source import CorpusFiles, NativeFile
 
 Join = Callable[[Sequence[NativeRow]], Sequence[Draft | Reject]]
 
@@ -76,11 +77,11 @@ def agreed(rows: Sequence[NativeRow], field: str, texts: Sequence[str]) -> None:
             raise FieldError(field, "conflicting_rows", detail)
 
 
-def has_form(files: CorpusFiles, file: NativeFile, form: Form) -> bool:
-    """Whether the first row of a file has the columns of a form."""
+def has_columns(files: CorpusFiles, file: NativeFile, columns: AbstractSet[str]) -> bool:
+    """Whether the first row of a file has these columns, which tell its layout."""
     inner = files.files if isinstance(files, CountedFiles) else files
     first = next((row for row in inner.records(file) if isinstance(row, Record)), None)
-    return first is not None and form.columns <= first.fields.keys()
+    return first is not None and columns <= first.fields.keys()
 
 
 def _plain(text: str) -> str:

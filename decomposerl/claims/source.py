@@ -244,6 +244,11 @@ class Corpus:
     replaces: bool = False
     readings: tuple[Reading, ...] = ()
 
+    @property
+    def native_files(self) -> tuple[NativeFile, ...]:
+        """Every file that may be read for claims."""
+        return self.files
+
 
 AnyCorpus = TypeVar("AnyCorpus", bound=Corpus)
 
@@ -287,6 +292,11 @@ class Source(Corpus):
     paper_raw: int | None = None
     training_off: str | None = None
 
+    @property
+    def native_files(self) -> tuple[NativeFile, ...]:
+        """Every file that may be read for claims."""
+        return (*self.files, *self.extra)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark(Corpus):
@@ -307,6 +317,11 @@ class Benchmark(Corpus):
     claim_lists: tuple[NativeFile, ...] = ()
     source: str | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def native_files(self) -> tuple[NativeFile, ...]:
+        """Every file that may be read for claims."""
+        return (*self.files, *self.shared, *self.claim_lists)
 
     @classmethod
     def from_source(

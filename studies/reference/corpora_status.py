@@ -4,14 +4,13 @@
 compare those of ``kept`` with it wherever the files are there.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.paper_counts import difference_of
-from decomposerl.claims.source import NOT_CHECKED, Benchmark, NativeFile, Source
+from decomposerl.claims.source import NOT_CHECKED, Benchmark, Source
 from decomposerl.reports.tables import count
 from studies.reference.markdown import MADE, code, paragraphs, table
 
@@ -99,7 +98,8 @@ def page() -> str:
 
 
 def _row(corpus: Source | Benchmark) -> tuple[str, ...]:
-    real = [one for one in REAL_FILES if (one.path, one.split) in set(_native(corpus))]
+    native = {(file.path, file.split) for file in corpus.native_files}
+    real = [one for one in REAL_FILES if (one.path, one.split) in native]
     access = ACCESS[corpus.name]
     pages = dict.fromkeys(chain.from_iterable(form.layouts for form in corpus.forms))
     return (
@@ -118,10 +118,3 @@ def _totals(source: Source) -> tuple[str, str]:
     """The paper's rows, and ours from all files."""
     known = difference_of(source.name)
     return count(source.paper_raw), count(known.rows if known else None)
-
-
-def _native(corpus: Source | Benchmark) -> Iterator[tuple[str, str]]:
-    """Path and split of each file that the corpus reads."""
-    more: tuple[NativeFile, ...]
-    more = corpus.extra if isinstance(corpus, Source) else (*corpus.shared, *corpus.claim_lists)
-    return ((file.path, file.split) for file in (*corpus.files, *more))

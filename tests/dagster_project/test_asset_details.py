@@ -182,7 +182,7 @@ WICE = ("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("sa
 EDITS = [
     (("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
     (("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),
-    (WICE, {"claims/wice", "benchmark/wice", "catalog"}),
+    (WICE, {"claims/wice", "benchmark/wice"}),
     (("decomposerl/funnel/difficulty.py", "is too easy; below", "is easy; below"), set()),
     (("decomposerl/reports/stage_page.py", "def stage_page(", "def a_page("), set()),
 ]

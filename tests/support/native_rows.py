@@ -21,12 +21,6 @@ def named(member: Member) -> str:
     return f"{type(member).__name__}-{member.name}"
 
 
-def all_files(member: Member) -> tuple[NativeFile, ...]:
-    """Every native file that a member may read."""
-    more = member.extra if isinstance(member, Source) else (*member.shared, *member.claim_lists)
-    return (*member.files, *more)
-
-
 def read(
     name: str,
     rows: Sequence[Row | Reject],

@@ -13,28 +13,20 @@ writes -1 for "nothing" and for sentence 0 alike: -1 beside a page is read as se
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
+from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
+from decomposerl.claims.joined_rows import agreed, each, has_columns, read_joined
 from decomposerl.claims.passages import page_title, page_titles, without_treebank
 from decomposerl.claims.source import (
-    Benchmark,
     CorpusFiles,
-    Form,
     NativeFile,
     Pages,
-    Reading,
-    with_hub,
 )
 
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"
 SYMMETRIC_DEV = NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC)
-HUB = Form.of(
-    "hub",
-    "id, claim, label, evidence_wiki_url, evidence_sentence_id",
-    "huggingface/datasets@a4a62aba092e3acace94413c6bf1bfb52f8b58ea:datasets/fever/fever.py",
-)
+_HUB_COLUMNS = frozenset({"evidence_wiki_url", "evidence_sentence_id"})
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
@@ -42,7 +34,7 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     if file.subset == SYMMETRIC:
         return read_each(files, file, _symmetric_draft)
     pages = files.pages(PAGES)
-    if has_form(files, file, HUB):
+    if has_columns(files, file, _HUB_COLUMNS):
         join = partial(_joined, pages)
         return read_joined(files, file, lambda row: row.identifier("id"), join)
     return read_each(files, file, partial(_native_draft, pages))
@@ -116,43 +108,4 @@ def _sentence(pages: Pages, page: str, number: int) -> str:
     return f"{page_title(page)}: {without_treebank(content)}" if content else ""
 
 
-BENCHMARK = Benchmark(
-    name="fever",
-    title="FEVER",
-    domain="Wiki",
-    in_domain=True,
-    homepage="https://fever.ai/dataset/fever.html",
-    license="CC BY-SA 3.0 / Wikipedia terms; FeverSymmetric code MIT, data CC BY-SA 3.0",
-    terms="Open.",
-    labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
-    files=(
-        with_hub(NativeFile("fever/paper_test.jsonl", "jsonl", "test"), "v1.0", "paper_test"),
-        SYMMETRIC_DEV,
-    ),
-    read=read,
-    beside=(PAGES,),
-    readings=(
-        Reading(
-            name="paper_test",
-            description="the FEVER paper's test split alone",
-            without=(SYMMETRIC_DEV,),
-        ),
-    ),
-    claim_lists=(
-        with_hub(NativeFile("fever/paper_dev.jsonl", "jsonl", "dev"), "v1.0", "paper_dev"),
-    ),
-    forms=(
-        Form.of("native", "id, claim, evidence, label", "https://fever.ai/dataset/fever.html"),
-        HUB,
-        Form.of(
-            "FeverSymmetric",
-            "id, sentence1, sentence2, gold_label",
-            "TalSchuster/FeverSymmetric@fa25d17e73ea0694edc78133ec654b9f32f6db73:"
-            "symmetric_v0.2/fever_symmetric_dev.jsonl",
-        ),
-    ),
-    notes=(
-        "Without fever.db, only FeverSymmetric has text; it is not the paper's FEVER test set.",
-        "FeverSymmetric pairs each claim with two evidences of opposite labels.",
-    ),
-)
+READERS = {"default": read}

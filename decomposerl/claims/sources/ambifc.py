@@ -16,16 +16,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
+from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, leave_out, non_blank, read_each
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Reading, Source, with_hub
+from decomposerl.claims.source import CorpusFiles, NativeFile
 
-HUB = Form.of(
-    "hub",
-    "claim, labels, passage",
-    "https://huggingface.co/datasets/tasksource/AmbiFC/blob/main/README.md",
-)
 _MAX_LINE_BYTES = 200_000
 _PASSAGE_ID = re.compile(r"\S+\.jsonl(?::\d+)+")  # such as newwiki.jsonl:5166:0:0
 
@@ -58,7 +53,7 @@ def read_passages(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reje
 
 def _line(row: NativeRow) -> Draft:
     claim, label = row.text("claim"), row.text("labels.passage")
-    if HUB.columns <= row.raw.keys() and "wiki_page" not in row.raw:
+    if "passage" in row.raw and "wiki_page" not in row.raw:
         digest = hashlib.sha256(claim.strip().encode("utf-8", "surrogatepass")).hexdigest()
         name = document = f"claim:{digest[:16]}"
         passages = non_blank(sentence_passages(row.text("passage")), "passage")
@@ -100,32 +95,4 @@ def _sentences(row: NativeRow) -> tuple[str, ...]:
     return non_blank(sentence_passages(passage), "wiki_passage")
 
 
-SOURCE = Source(
-    name="ambifc",
-    title="AmbiFC",
-    domain="Wiki",
-    homepage="https://github.com/CambridgeNLIP/verification-real-world-info-needs",
-    license="not stated with the files; Wikipedia text CC BY-SA",
-    terms="Downloaded from the authors' drive; see the homepage before redistribution.",
-    labels=LabelMap.of(supported="supporting", refuted="refuting", middle="neutral"),
-    files=(
-        with_hub(NativeFile("ambifc/train.certain.jsonl", "jsonl", "train"), "certain"),
-        with_hub(NativeFile("ambifc/dev.certain.jsonl", "jsonl", "dev"), "certain"),
-    ),
-    forms=(
-        Form.of(
-            "native",
-            "claim_id, claim, wiki_page, labels",
-            "CambridgeNLIP/verification-real-world-info-needs@0b7250210bbbb3d9abd7e6075872943c48894450:"
-            "README.md",
-        ),
-        HUB,
-    ),
-    read=read,
-    paper_raw=4_912,
-    readings=(
-        Reading(
-            name="passages", description="a row for each passage of a page", read=read_passages
-        ),
-    ),
-)
+READERS = {"default": read, "passages": read_passages}

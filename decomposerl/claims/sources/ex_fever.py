@@ -9,10 +9,10 @@ import ast
 from collections.abc import Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
+from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, read_each
 from decomposerl.claims.passages import page_passages, page_titles
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Pages, Source
+from decomposerl.claims.source import CorpusFiles, NativeFile, Pages
 
 PAGES = "ex_fever/pages.db"
 _MAX_PRINTED_CHARS = 10_000
@@ -51,26 +51,4 @@ def _golden(row: NativeRow) -> tuple[str, ...]:
     return tuple(names)
 
 
-SOURCE = Source(
-    name="ex_fever",
-    title="Ex-FEVER",
-    domain="Wiki",
-    homepage="https://github.com/dependentsign/EX-FEVER",
-    license="MIT (repository); Wikipedia text CC BY-SA",
-    terms="Open.",
-    labels=LabelMap.of(supported="SUPPORT", refuted="REFUTE", middle="NOT ENOUGH INFO"),
-    files=(
-        NativeFile("ex_fever/train.csv", "csv", "train"),
-        NativeFile("ex_fever/dev.csv", "csv", "dev"),
-    ),
-    forms=(
-        Form.of(
-            "native",
-            "claim, label, golden entity",
-            "dependentsign/EX-FEVER@ec059bf32ce981aa66830083c34377ad44346b4d:data/mini_test.csv",
-        ),
-    ),
-    read=read,
-    beside=(PAGES,),
-    paper_raw=36_841,
-)
+READERS = {"default": read}

@@ -11,14 +11,11 @@ train split and its positive passages.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from decomposerl.claims.claim import Draft, LabelMap
+from decomposerl.claims.claim import Draft
 from decomposerl.claims.fields import FieldError, JsonObject, NativeRow, each_row
-from decomposerl.claims.source import NOT_CHECKED, Form, NativeFile, Reading, Source, with_hub
 
 _EVIDENCE = ("positive_evidence", "negative_evidence")
 _NOT_FOUND = "n/a"
-_README = "faviq/faviq@0c134063247fa146748ce1bdc29c09053d2cfede:README.md"
-DEV = with_hub(NativeFile("faviq/dev.jsonl", "jsonl", "dev"))
 
 
 def _draft(row: NativeRow, evidence: Sequence[str] = _EVIDENCE) -> Draft:
@@ -50,30 +47,7 @@ def _passages(row: NativeRow, name: str) -> tuple[JsonObject, ...]:
     return tuple(one for one in passages if one.text("text").strip().casefold() != _NOT_FOUND)
 
 
-SOURCE = Source(
-    name="faviq_a",
-    title="FaviQ-A",
-    domain="Wiki",
-    homepage="https://github.com/faviq/faviq",
-    license="not stated with the files; Wikipedia text CC BY-SA",
-    terms="Downloaded from the authors' server; see the homepage before redistribution.",
-    labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES"),
-    files=(
-        with_hub(NativeFile("faviq/train.jsonl", "jsonl", "train")),
-        DEV,
-    ),
-    forms=tuple(
-        Form.of("native or hub", f"id, claim, label, {name}", _README, NOT_CHECKED)
-        for name in _EVIDENCE
-    ),
-    read=each_row(_draft),
-    paper_raw=10_924,
-    readings=(
-        Reading(
-            name="positive",
-            description="the train split with its positive passages",
-            read=each_row(lambda row: _draft(row, _EVIDENCE[:1])),
-            without=(DEV,),
-        ),
-    ),
-)
+READERS = {
+    "default": each_row(_draft),
+    "positive": each_row(lambda row: _draft(row, _EVIDENCE[:1])),
+}

@@ -14,25 +14,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
+from decomposerl.claims.claim import Draft, EvidenceKind, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
 from decomposerl.claims.source import (
     CorpusFiles,
-    Form,
     NativeFile,
     Pages,
-    Reading,
-    Source,
-    with_hub,
 )
 
 PAGES = "feverous/feverous_wikiv1.db"
 _CLASSES = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
-_SENTENCES = NativeFile(
-    "feverous_s/train.json", "json_array", "train", subset="feverous_s", selection=True
-)
-SENTENCE_DEV = replace(_SENTENCES, path="feverous_s/dev.json", split="dev")
 
 # The shortest page name that leaves a well-formed element, so that "A_title_sentence_0"
 # is sentence 0 of "A_title" and "A_header_cell_0_0_1" a header cell of "A".
@@ -132,39 +124,4 @@ def _kind(elements: Sequence[re.Match[str]]) -> EvidenceKind:
     return "table" if names and tabular == names else "text"
 
 
-SOURCE = Source(
-    name="feverous",
-    title="FEVEROUS",
-    domain="Wiki",
-    homepage="https://fever.ai/dataset/feverous.html",
-    license="CC BY-SA 3.0 (annotations and Wikipedia text)",
-    terms="Open. The reduced sentence files come from a repository under MIT.",
-    labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
-    files=(
-        with_hub(NativeFile("feverous/feverous_train_challenges.jsonl", "jsonl", "train")),
-        _SENTENCES,
-        SENTENCE_DEV,
-    ),
-    forms=(
-        Form.of(
-            "native, hub or feverous_s",
-            "id, claim, evidence, label",
-            "cdel1/graphrag-core@c7d96a4cbcae95c782458612912794dec688cc2f:"
-            "eval/fixtures/feverous/sample.jsonl",
-            "https://huggingface.co/datasets/fever/feverous/commit/"
-            "14110dd742e3872249073e33b8dc1f02f2c3b0a6",
-            "teacherpeterpan/ProgramFC@5957016c1556dc5a2a6ea92c7b1ab68d289f8911:"
-            "datasets/FEVEROUS/claims/dev.json",
-        ),
-    ),
-    read=read,
-    beside=(PAGES,),
-    paper_raw=26_928,
-    readings=(
-        Reading(
-            name="sentences",
-            description="only claims whose gold evidence is sentences",
-            read=read_sentences,
-        ),
-    ),
-)
+READERS = {"default": read, "sentences": read_sentences}

@@ -10,24 +10,20 @@ every claim with the same set of titles. The native middle class is already fold
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
+from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
 from decomposerl.claims.passages import page_passages
 from decomposerl.claims.source import (
     CorpusFiles,
-    Form,
     NativeFile,
     Pages,
-    Source,
     in_form,
     with_hub,
 )
 
 PAGES = "hover/wiki_wo_links.db"
 PARAGRAPHS = NativeFile("hover/hover_dev_gold_paragraphs.jsonl", "jsonl", "dev")
-TRAIN = with_hub(NativeFile("hover/hover_train_release_v1.1.json", "json_array", "train"))
 DEV = with_hub(NativeFile("hover/hover_dev_release_v1.1.json", "json_array", "dev"))
-TEST = with_hub(NativeFile("hover/hover_test_release_v1.1.json", "json_array", "test"))
 _CLASSES = ("NOT_SUPPORTED", "SUPPORTED")
 
 Passages = tuple[str, ...]
@@ -40,9 +36,7 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         yield from read_each(files, file, _claim_only)
         return
     joined, faults = _paragraphs(files)
-    if (
-        file.split == DEV.split
-    ):  # the paragraphs are the dev file's companion: its faults once, here
+    if file.split == DEV.split:  # the paragraphs are this file's companion: their faults once
         yield from faults
     passages_of = partial(_passages, files.pages(PAGES), joined)
     yield from read_each(files, file, partial(_draft, passages_of))
@@ -116,31 +110,4 @@ def _paragraph_line(row: NativeRow) -> Draft:
     return row.draft(native_id="", claim=row.text("claim"), passages=passages, native_label=None)
 
 
-SOURCE = Source(
-    name="hover",
-    title="HoVer",
-    domain="Wiki",
-    homepage="https://hover-nlp.github.io",
-    license="CC BY-SA 4.0 (dataset card); MIT (repository); Wikipedia text CC BY-SA",
-    terms="Open. Paragraph text joined from a third repository, Wikipedia text only.",
-    labels=LabelMap.of(supported="SUPPORTED", refuted="NOT_SUPPORTED"),
-    files=(TRAIN, DEV),
-    forms=(
-        Form.of(
-            "native or hub",
-            "uid, claim, supporting_facts, label",
-            "hover-nlp/hover@39b84697f196308f398a251a7aea9b82ae0f0562:"
-            "data/hover/hover_dev_release_v1.1.json",
-            "huggingface/datasets@0572c51329d066b3eaedc9a796f2b09eef331e1e:datasets/hover/hover.py",
-        ),
-        Form.of(
-            "claims only",
-            "uid, claim",
-            "hover-nlp/hover@39b84697f196308f398a251a7aea9b82ae0f0562:"
-            "data/hover/hover_test_release_v1.1.json",
-        ),
-    ),
-    read=read,
-    beside=(PAGES, PARAGRAPHS.path),
-    paper_raw=18_171,
-)
+READERS = {"default": read}

@@ -7,26 +7,11 @@ The hub's form numbers the labels.
 
 import hashlib
 
-from decomposerl.claims.claim import Draft, LabelMap
+from decomposerl.claims.claim import Draft
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import Form, NativeFile, Source, with_hub
 
-# The loader names the columns of the published files, which it reads by place.
-_LOADER = (
-    "huggingface/datasets@0d850109def3fa79685ea47fb398078f140931e2:"
-    "datasets/health_fact/health_fact.py"
-)
 _CLASSES = ("false", "mixture", "true", "unproven")
-
-
-def native_file(name: str, split: str) -> NativeFile:
-    """A file of the published archive, whose folder is ``PUBHEALTH``, and its hub forms."""
-    also = (f"pubhealth/PUBHEALTH/{name}.tsv",)
-    return with_hub(NativeFile(f"pubhealth/{name}.tsv", "tsv", split, also=also))
-
-
-EXCERPT = NativeFile("pubhealth/tuning_excerpt.tsv", "tsv", "dev")
 
 
 def _draft(row: NativeRow) -> Draft:
@@ -42,20 +27,4 @@ def _draft(row: NativeRow) -> Draft:
     )
 
 
-SOURCE = Source(
-    name="pubhealth",
-    title="PubHealth",
-    domain="Health",
-    homepage="https://github.com/neemakot/Health-Fact-Checking",
-    license="MIT (repository); articles belong to their fact-checkers",
-    terms="Open.",
-    labels=LabelMap.of(supported="true", refuted="false", middle="mixture, unproven"),
-    files=(
-        native_file("train", "train"),
-        native_file("dev", "dev"),
-        EXCERPT,
-    ),
-    forms=(Form.of("native or hub", "claim_id, claim, main_text, label", _LOADER, _LOADER),),
-    read=each_row(_draft),
-    paper_raw=9_096,
-)
+READERS = {"default": each_row(_draft)}

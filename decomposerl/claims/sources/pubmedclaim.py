@@ -11,14 +11,11 @@ the native file it holds the rows of both halves.
 from collections.abc import Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.fields import NativeRow, non_blank, read_each
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Source, with_hub
+from decomposerl.claims.source import CorpusFiles, NativeFile
 
-ALL_ROWS = with_hub(
-    NativeFile("pubmedqa/ori_pqal.json", "json_object", "train"), "pqa_labeled", "train"
-)
-TRAIN_HALF = NativeFile("pubmedqa/pqal_train_dev.json", "json_object", "train")
+_TRAIN_HALF = "pubmedqa/pqal_train_dev.json"
 GROUND_TRUTH = NativeFile("pubmedqa/test_ground_truth.json", "json_object", "test")
 
 
@@ -29,7 +26,7 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     apart. Without those ids the file gives one reject and no rows, because training would
     leak the test.
     """
-    if file.path == TRAIN_HALF.path:
+    if file.path == _TRAIN_HALF:
         yield from read_each(files, file, _draft)
         return
     if not files.exists(file.path):
@@ -71,32 +68,4 @@ def _draft(row: NativeRow) -> Draft:
     )
 
 
-SOURCE = Source(
-    name="pubmedclaim",
-    title="PubMedClaim",
-    domain="Biomedical",
-    homepage="https://github.com/pubmedqa/pubmedqa",
-    license="MIT (repository); abstracts belong to their publishers",
-    terms="Open.",
-    labels=LabelMap.of(supported="yes", refuted="no", middle="maybe"),
-    files=(
-        ALL_ROWS,
-        TRAIN_HALF,
-    ),
-    forms=(
-        Form.of(
-            "native",
-            "QUESTION, CONTEXTS, final_decision",
-            "pubmedqa/pubmedqa@1cbae8e92f72f20c8d3747cbb3bf5bc53554d997:data/ori_pqal.json",
-        ),
-        Form.of(
-            "hub",
-            "pubid, question, context, final_decision",
-            "huggingface/datasets@048f1b7162305ef2a2cb6020d23df3a8a3f66f02:"
-            "datasets/pubmed_qa/pubmed_qa.py",
-        ),
-    ),
-    read=read,
-    beside=(GROUND_TRUTH.path,),
-    paper_raw=445,
-)
+READERS = {"default": read}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
+from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import (
     FieldError,
     JsonObject,
@@ -24,13 +24,10 @@ from decomposerl.claims.fields import (
     read_each,
     read_many,
 )
-from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
+from decomposerl.claims.joined_rows import agreed, each, has_columns, read_joined
 from decomposerl.claims.source import (
     CorpusFiles,
-    Form,
     NativeFile,
-    Reading,
-    Source,
     in_form,
     with_hub,
 )
@@ -38,11 +35,7 @@ from decomposerl.claims.source import (
 CORPUS = with_hub(NativeFile("scifact/corpus.jsonl", "jsonl", "train"), "corpus")
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")
 NO_EVIDENCE = "NO EVIDENCE"
-HUB = Form.of(
-    "hub",
-    "id, claim, evidence_doc_id, evidence_label, evidence_sentences",
-    "huggingface/datasets@02bb18c7f9899b206983480b14bc1accf69714a5:datasets/scifact/scifact.py",
-)
+_HUB_COLUMNS = frozenset({"evidence_doc_id", "evidence_label", "evidence_sentences"})
 
 # A string that is not closed runs to the end and is refused there, in linear time.
 _PRINTED_STRING = re.compile(
@@ -67,7 +60,7 @@ def _read(files: CorpusFiles, file: NativeFile, drafts: "Drafts") -> Iterator[Dr
     abstracts, faults = _abstracts(files)
     if file.split == "train":  # one corpus serves all files: its faults once
         yield from faults
-    if has_form(files, file, HUB):
+    if has_columns(files, file, _HUB_COLUMNS):
         join = partial(_joined, abstracts, drafts)
         yield from read_joined(files, file, lambda row: row.identifier("id"), join)
     else:
@@ -205,34 +198,4 @@ def _unescaped(literal: str) -> str:
         raise FieldError("abstract", "missing_field", detail) from fault
 
 
-SOURCE = Source(
-    name="scifact",
-    title="SciFact",
-    domain="Biomedical",
-    homepage="https://github.com/allenai/scifact",
-    license="CC BY 4.0 (claims); ODC-By 1.0 (abstracts)",
-    terms="Open.",
-    labels=LabelMap.of(supported="SUPPORT", refuted="CONTRADICT", middle=NO_EVIDENCE),
-    files=(
-        with_hub(NativeFile("scifact/claims_train.jsonl", "jsonl", "train"), "claims"),
-        with_hub(NativeFile("scifact/claims_dev.jsonl", "jsonl", "dev"), "claims"),
-    ),
-    forms=(
-        Form.of(
-            "native",
-            "id, claim, evidence",
-            "allenai/scifact@68b98a56d93e0f9da0d2aab4e6c3294699a0f72e:doc/data.md",
-        ),
-        HUB,
-    ),
-    read=read,
-    beside=(CORPUS.path, PRINTED_CORPUS.path),
-    paper_raw=1_295,
-    readings=(
-        Reading(
-            name="rationales",
-            description="a row for each rationale of a claim and abstract",
-            read=read_rationales,
-        ),
-    ),
-)
+READERS = {"default": read, "rationales": read_rationales}

@@ -29,8 +29,8 @@ from decomposerl.claims.records import (
     object_records,
 )
 from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile
-from decomposerl.claims.sources import ambifc, feverous, pubmedclaim
 from decomposerl.errors import ConfigError, ConservationError, SourceFileError, TooManyRejects
+from native_rows import SOURCE
 from resources.corpora import folder as corpora
 from resources.corpora.folder import FolderCorpora
 from strategies import law
@@ -490,8 +490,8 @@ def test_the_catalogue_leaves_out_and_joins_rows_on_purpose(tmp_path: Path):
     for name, lines in native.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
-    for source in (feverous.SOURCE, ambifc.SOURCE, pubmedclaim.SOURCE):
-        loaded = load_source(source, None, FolderCorpora(tmp_path), LoadSettings())
+    for name in ("feverous", "ambifc", "pubmedclaim"):
+        loaded = load_source(SOURCE[name], None, FolderCorpora(tmp_path), LoadSettings())
         assert ("ok", 1, 0) == (loaded.status, loaded.rows_read, loaded.rejects.height)
 
 

@@ -20,7 +20,6 @@ from native_rows import (
     SOUND,
     SOURCE,
     Row,
-    all_files,
     bench,
     faults,
     only,
@@ -39,7 +38,7 @@ def test_a_sound_row_gives_one_draft():
         assert draft.row == 1
         assert draft.native_label is not None
         assert SOURCE[name].labels.side(draft.native_label) is not None
-        assert draft.split == all_files(SOURCE[name])[index].split
+        assert draft.split == SOURCE[name].native_files[index].split
 
 
 @pytest.mark.parametrize("damage", ["absent", "null", "wrong type"])
@@ -59,7 +58,7 @@ def test_a_damaged_field_is_quarantined_and_its_neighbours_stay(damage: str):
 def test_an_unreadable_row_passes_through():
     """What the file reader could not parse is reported once, in its place."""
     for name, (index, row) in SOUND.items():
-        broken = Reject(all_files(SOURCE[name])[index].path, 2, "", "malformed_line", "}")
+        broken = Reject(SOURCE[name].native_files[index].path, 2, "", "malformed_line", "}")
         outcomes = read(name, [row, broken], index)
         assert broken in outcomes, name
         assert [(2, "", "malformed_line")] == sorted(set(faults(outcomes)))
