@@ -23,6 +23,7 @@ from decomposerl.claims.source import (
     Form,
     HubLocation,
     NativeFile,
+    Reader,
     Reading,
     Source,
     with_hub,
@@ -56,22 +57,23 @@ def _files(table: Table, role: str, listed: Sequence[NativeFile] = ()) -> tuple[
     )
 
 
-def _corpus(folder: str, name: str, table: Table) -> dict[str, Any]:
+def _readers(folder: str, name: str) -> Mapping[str, Reader]:
+    readers: Mapping[str, Reader] = import_module(f"{__package__}.{folder}.{name}").READERS
+    return readers
+
+
+def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """What sources and benchmarks share, as the arguments of both."""
-    readers = import_module(f"{__package__}.{folder}.{name}").READERS
     native, hub = _files(table, "files"), table.get("hub")
     readings = [
         Reading(
-            name=one["name"],
-            description=one["description"],
-            read=readers.get(one["name"]),
-            without=tuple(file for file in native if file.path in one.get("without", ())),
+            name=entry["name"],
+            description=entry["description"],
+            read=readers.get(entry["name"]),
+            without=tuple(file for file in native if file.path in entry.get("without", ())),
         )
-        for one in table.get("readings", ())
+        for entry in table.get("readings", ())
     ]
-    forms = (
-        Form.of(one["name"], one["columns"], *one["checked_in"]) for one in table.get("forms", ())
-    )
     return {
         **{key: table[key] for key in ("title", "domain", "homepage", "license", "terms")},
         "name": name,
@@ -80,14 +82,18 @@ def _corpus(folder: str, name: str, table: Table) -> dict[str, Any]:
         "read": readers["default"],
         "beside": tuple(table.get("beside", ())),
         "hub": hub and HubLocation(**{**hub, "files": tuple(hub["files"].items())}),
-        "forms": tuple(forms),
+        "forms": tuple(
+            Form(form["name"], frozenset(form["columns"].split(", ")))
+            for form in table.get("forms", ())
+        ),
         "readings": tuple(readings),
     }
 
 
-def _source(name: str, table: Table) -> Source:
+def source_from(name: str, table: Table, readers: Mapping[str, Reader]) -> Source:
+    """The training corpus that a table of ``corpora.toml`` describes, read by ``readers``."""
     return Source(
-        **_corpus("sources", name, table),
+        **_corpus(name, table, readers),
         extra=_files(table, "extra"),
         paper_raw=table["paper"]["raw"] if "paper" in table else None,
         training_off=table.get("training_off"),
@@ -103,12 +109,12 @@ def _benchmark(name: str, table: Table) -> Benchmark:
         **{role: _files(table, role, listed) for role in ("shared", "same_rows", "claim_lists")},
     }
     if source is None:
-        return Benchmark(**_corpus("benchmarks", name, table), **own)
+        return Benchmark(**_corpus(name, table, _readers("benchmarks", name)), **own)
     return Benchmark.from_source(source, *_files(table, "files"), **own)
 
 
 SOURCES: tuple[Source, ...] = tuple(
-    _source(name, table) for name, table in TABLES["sources"].items()
+    source_from(name, table, _readers("sources", name)) for name, table in TABLES["sources"].items()
 )
 BENCHMARKS: tuple[Benchmark, ...] = tuple(
     _benchmark(name, table) for name, table in TABLES["benchmarks"].items()

@@ -28,7 +28,6 @@ from decomposerl.claims.source import (
     Source,
     read_as,
 )
-from decomposerl.errors import ConservationError, SourceFileError
 from decomposerl.settings import Settings
 
 Rows = Iterable[Draft | Reject]
@@ -191,11 +190,7 @@ class _NativeRows:
             if row.file == file.path:
                 rows.add(row.row)
             yield row
-        if (unknown := counted.unknown_form()) is not None:
-            raise SourceFileError(f"{corpus.name}: {file.path}: {unknown}")
-        lost = counted.lost(rows)
-        if lost is not None:
-            raise ConservationError(f"{corpus.name}: {file.path}: {lost}")
+        counted.check(corpus.name, rows)
 
 
 def _holdout(

@@ -7,6 +7,7 @@ space after a full stop, ``!`` or ``?``.
 
 import re
 from collections.abc import Iterable, Sequence
+from xml.sax.saxutils import escape, unescape
 
 from decomposerl.claims.source import Pages
 from decomposerl.kernels.unspaced import cut_unspaced
@@ -18,7 +19,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s++|(?<!\s)[^\S\n]*+\n\s*+")
 # The page name of a link holds no bracket; the anchor may (phonetic spelling in "[...]").
 # The last form is a link that its line does not close: kept as it is, never scanned twice.
 _LINK = re.compile(r"\[\[([^\[\]|]*+)\|(.*?)\]\]|\[\[([^\[\]|]++)\]\]|(\[\[[^\[\]|]*+\|.*+)")
-_TREEBANK = {
+TREEBANK = {
     "-LRB-": "(",
     "-RRB-": ")",
     "-LSB-": "[",
@@ -27,8 +28,8 @@ _TREEBANK = {
     "-RCB-": "}",
     "-COLON-": ":",
 }
-_ENTITIES = (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;"))
-_TREEBANK_MARK = re.compile("|".join(_TREEBANK))
+"""The bracket codes of the Penn treebank, and FEVER's of the colon."""
+_TREEBANK_MARK = re.compile("|".join(TREEBANK))
 
 
 def sentence_passages(text: str) -> tuple[str, ...]:
@@ -66,21 +67,17 @@ def _anchor(link: re.Match[str]) -> str:
 
 def without_treebank(text: str) -> str:
     """Penn-treebank bracket codes (``-LRB-`` …) and FEVER's ``-COLON-`` as their characters."""
-    return _TREEBANK_MARK.sub(lambda m: _TREEBANK[m[0]], text)
+    return _TREEBANK_MARK.sub(lambda m: TREEBANK[m[0]], text)
 
 
 def without_entities(title: str) -> str:
     """The characters of XML's entities: HotpotQA's dump writes ``&`` in titles as ``&amp;``."""
-    for character, entity in (*_ENTITIES[1:], _ENTITIES[0]):  # the ampersand last
-        title = title.replace(entity, character)
-    return title
+    return unescape(title, {"&quot;": '"'})
 
 
 def with_entities(title: str) -> str:
     """The reverse."""
-    for character, entity in _ENTITIES:
-        title = title.replace(character, entity)
-    return title
+    return escape(title, {'"': "&quot;"})
 
 
 def page_title(name: str) -> str:

@@ -19,6 +19,8 @@ MAX_LINE_BYTES = 64_000_000
 """A longer physical line is one reject; a reader may discard the rest of the line."""
 MAX_ROW_LINES = 1_000_000
 """A row of more lines, or of more than ``MAX_LINE_BYTES``, has lost its closing quote."""
+MAX_INTEGER_BITS = 1_000
+"""A longer number is no id, label or count, and Python refuses to print far longer ones."""
 # Time is linear: a file that sends the reader back over more than this multiple of its bytes (and
 # this many bytes more) is refused.
 _AGAIN, _AGAIN_BYTES = 20, 1_000_000

@@ -10,12 +10,11 @@ where the other forms of a file may be, ``Corpus.forms`` the columns that tell t
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePosixPath
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
-from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.claim import Draft, LabelMap, Record, Reject, RejectReason
 from decomposerl.errors import ConfigError, SourceFileError
 
-NOT_CHECKED = "not checked"
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
 """``json_object``: one object whose values are the rows; each record gains ``_key``."""
 FORMAT_OF_ENDING: Mapping[str, FileFormat] = {
@@ -49,6 +48,18 @@ class NativeFile:
 
 class DamagedPage(Exception):  # noqa: N818 - it describes one row's evidence
     """A page exists but cannot be read; it never leaves the reading loop of ``fields.py``."""
+
+
+class FieldError(Exception):
+    """A field of one row cannot be used; it never leaves the reading loop of ``fields.py``."""
+
+    def __init__(self, field: str, reason: RejectReason, detail: str) -> None:
+        super().__init__(f"{field}: {reason}: {detail}")
+        self.field, self.reason, self.detail = field, reason, detail
+
+    def reject(self, record: Record) -> Reject:
+        """The same fault as a row of the rejects table."""
+        return Reject(record.file, record.row, self.field, self.reason, self.detail)
 
 
 class Pages(Protocol):
@@ -147,46 +158,14 @@ def _second_shards(path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One set of columns that a row needs to have, and the layouts that have it.
-
-    ``name`` lists the layouts, such as "native or hub". ``checked_in`` has the public page of
-    each, in the same order, or ``NOT_CHECKED``; it is empty for a user's own corpus. Pages are
-    files of Git repositories, pinned by commit, or pages of the Hugging Face hub, read as stored
-    copies.
-    """
+    """One set of columns that a row needs to have; ``name`` lists the layouts that have it."""
 
     name: str
     columns: frozenset[str]
-    checked_in: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, name: str, columns: str, *checked_in: str) -> "Form":
-        """Build from comma-separated column names and from pages.
-
-        A page is an address, or ``owner/name@commit:path`` for a file in a repository on GitHub.
-        """
-        pages = (page if "://" in page else _of_file(page) for page in checked_in)
-        return cls(name, frozenset(part.strip() for part in columns.split(",")), tuple(pages))
-
-    @property
-    def layouts(self) -> tuple[tuple[str, str], ...]:
-        """Each layout with the page that shows its columns."""
-        names = self.name.replace(" or ", ", ").split(", ")
-        return tuple(zip(names, self.checked_in, strict=True))
 
     def __str__(self) -> str:
         """The name with the columns, as messages show it."""
         return f"{self.name} ({', '.join(sorted(self.columns))})"
-
-
-def repository_page(repository: str, path: str) -> str:
-    """The page of a file in the Git repository ``owner/name@commit``."""
-    name, commit = repository.split("@")
-    return f"https://github.com/{name}/blob/{commit}/{path}"
-
-
-def _of_file(page: str) -> str:
-    return page if page == NOT_CHECKED else repository_page(*page.split(":"))
 
 
 Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]
@@ -324,24 +303,7 @@ class Benchmark(Corpus):
         return (*self.files, *self.shared, *self.claim_lists)
 
     @classmethod
-    def from_source(
-        cls,
-        source: Source,
-        *files: NativeFile,
-        in_domain: bool = True,
-        shared: tuple[NativeFile, ...] = (),
-        same_rows: tuple[NativeFile, ...] = (),
-        claim_lists: tuple[NativeFile, ...] = (),
-        notes: tuple[str, ...] = (),
-    ) -> "Benchmark":
+    def from_source(cls, source: Source, *files: NativeFile, **own: Any) -> "Benchmark":  # noqa: ANN401 - fields of this class
         """The test set of a training corpus: ``files`` read by the source's own reader."""
-        common = {one.name: getattr(source, one.name) for one in fields(Corpus)}
-        return cls(
-            **{**common, "files": files},
-            in_domain=in_domain,
-            shared=shared,
-            same_rows=same_rows,
-            claim_lists=claim_lists,
-            source=source.name,
-            notes=notes,
-        )
+        common = {shared.name: getattr(source, shared.name) for shared in fields(Corpus)}
+        return cls(**{**common, "source": source.name, "in_domain": True, **own, "files": files})

@@ -41,8 +41,16 @@ def ensure_sample(root: Path) -> Path:
         remove_abandoned(root)
         return target
     with aside(target, "writing") as staging:
-        _write(staging)
-        _publish(staging, target)
+        # The record of planted claims stays in memory: an engine that could read it would cheat.
+        for name, content in generator.generate().files.items():
+            path = staging / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        try:
+            staging.rename(target)
+        except OSError:
+            if not target.is_dir():  # another writer did not win the race
+                raise
     return target
 
 
@@ -54,19 +62,3 @@ def fingerprint() -> str:
         digest.update(str(path.relative_to(package)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def _write(folder: Path) -> None:
-    # The record of planted claims stays in memory: an engine that could read it would cheat.
-    for name, content in generator.generate().files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
-def _publish(staging: Path, target: Path) -> None:
-    try:
-        staging.rename(target)
-    except OSError:
-        if not target.is_dir():  # another writer did not win the race
-            raise

@@ -4,16 +4,17 @@
 compare those of ``kept`` with it wherever the files are there.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 from decomposerl.claims.addresses import ACCESS
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, TABLES
 from decomposerl.claims.paper_counts import difference_of
-from decomposerl.claims.source import NOT_CHECKED, Benchmark, Source
+from decomposerl.claims.source import Benchmark, Source
 from decomposerl.reports.tables import count
 from studies.reference.markdown import MADE, code, paragraphs, table
 
+NOT_CHECKED = "not checked"
 _INTRODUCTION = """\
 For each of the 14 training corpora and 11 test sets: how its files are obtained, the public page
 that shows the columns its adapter reads, and the published files that the adapter was run on. Every
@@ -101,7 +102,7 @@ def _row(corpus: Source | Benchmark) -> tuple[str, ...]:
     native = {(file.path, file.split) for file in corpus.native_files}
     real = [one for one in REAL_FILES if (one.path, one.split) in native]
     access = ACCESS[corpus.name]
-    pages = dict.fromkeys(chain.from_iterable(form.layouts for form in corpus.forms))
+    pages = dict.fromkeys(layouts(corpus))
     return (
         corpus.title,
         access.obtained,
@@ -112,6 +113,22 @@ def _row(corpus: Source | Benchmark) -> tuple[str, ...]:
         count(sum(one.rows for one in real) or None),
         count(sum(one.got for one in real) or None),
     )
+
+
+def layouts(corpus: Source | Benchmark) -> Iterator[tuple[str, str]]:
+    """Each layout of the corpus with the page that shows its columns, or ``NOT_CHECKED``."""
+    folder = "sources" if isinstance(corpus, Source) or corpus.source else "benchmarks"
+    for form in TABLES[folder][corpus.name]["forms"]:
+        names = form["name"].replace(" or ", ", ").split(", ")
+        yield from zip(names, map(_page, form["checked_in"]), strict=True)
+
+
+def _page(checked_in: str) -> str:
+    """An address; of ``owner/name@commit:path`` the page of that file on GitHub."""
+    if checked_in == NOT_CHECKED or "://" in checked_in:
+        return checked_in
+    repository, path = checked_in.split(":")
+    return f"https://github.com/{repository.replace('@', '/blob/')}/{path}"
 
 
 def _totals(source: Source) -> tuple[str, str]:

@@ -14,14 +14,17 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from decomposerl.claims.claim import Draft, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.joined_rows import agreed, each, has_columns, read_joined
-from decomposerl.claims.passages import page_title, page_titles, without_treebank
-from decomposerl.claims.source import (
-    CorpusFiles,
-    NativeFile,
-    Pages,
+from decomposerl.claims.fields import (
+    NativeRow,
+    agreed,
+    each,
+    has_columns,
+    non_blank,
+    read_each,
+    read_joined,
 )
+from decomposerl.claims.passages import page_title, page_titles, without_treebank
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
 
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"

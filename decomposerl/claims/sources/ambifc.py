@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from decomposerl.claims.claim import Draft, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, leave_out, non_blank, read_each
+from decomposerl.claims.fields import NativeRow, leave_out, non_blank, read_each
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import CorpusFiles, NativeFile
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile
 
 _MAX_LINE_BYTES = 200_000
 _PASSAGE_ID = re.compile(r"\S+\.jsonl(?::\d+)+")  # such as newwiki.jsonl:5166:0:0

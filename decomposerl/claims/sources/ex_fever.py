@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from decomposerl.claims.claim import Draft, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, read_each
+from decomposerl.claims.fields import NativeRow, read_each
 from decomposerl.claims.passages import page_passages, page_titles
-from decomposerl.claims.source import CorpusFiles, NativeFile, Pages
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
 
 PAGES = "ex_fever/pages.db"
 _MAX_PRINTED_CHARS = 10_000

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from decomposerl.claims.claim import Draft
-from decomposerl.claims.fields import FieldError, JsonObject, NativeRow, each_row
+from decomposerl.claims.fields import JsonObject, NativeRow, each_row
+from decomposerl.claims.source import FieldError
 
 _EVIDENCE = ("positive_evidence", "negative_evidence")
 _NOT_FOUND = "n/a"

@@ -15,13 +15,9 @@ from dataclasses import replace
 from functools import partial
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.fields import NativeRow, non_blank, read_each
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
-from decomposerl.claims.source import (
-    CorpusFiles,
-    NativeFile,
-    Pages,
-)
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
 
 PAGES = "feverous/feverous_wikiv1.db"
 _CLASSES = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")

@@ -11,15 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from decomposerl.claims.claim import Draft, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.fields import NativeRow, non_blank, read_each
 from decomposerl.claims.passages import page_passages
-from decomposerl.claims.source import (
-    CorpusFiles,
-    NativeFile,
-    Pages,
-    in_form,
-    with_hub,
-)
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages, in_form, with_hub
 
 PAGES = "hover/wiki_wo_links.db"
 PARAGRAPHS = NativeFile("hover/hover_dev_gold_paragraphs.jsonl", "jsonl", "dev")

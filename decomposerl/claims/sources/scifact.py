@@ -17,20 +17,17 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import (
-    FieldError,
     JsonObject,
     NativeRow,
+    agreed,
+    each,
+    has_columns,
     non_blank,
     read_each,
+    read_joined,
     read_many,
 )
-from decomposerl.claims.joined_rows import agreed, each, has_columns, read_joined
-from decomposerl.claims.source import (
-    CorpusFiles,
-    NativeFile,
-    in_form,
-    with_hub,
-)
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, in_form, with_hub
 
 CORPUS = with_hub(NativeFile("scifact/corpus.jsonl", "jsonl", "train"), "corpus")
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")

@@ -31,7 +31,6 @@ from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, row_of, title_key
 from decomposerl.claims.passages import with_entities, without_entities
 from decomposerl.claims.source import (
     FORMAT_OF_ENDING,
-    NOT_CHECKED,
     Benchmark,
     Source,
     in_form,
@@ -176,9 +175,9 @@ def test_every_layout_says_where_its_columns_were_read():
     """A page for each layout of each form, or that none was found; a native one always has one."""
     hosts = ("https://huggingface.co/", "https://fever.ai")
     for corpus in MEMBERS:
-        for name, page in (one for form in corpus.forms for one in form.layouts):
+        for name, page in page_of_files.layouts(corpus):
             read = PINNED.match(page) or page.startswith(hosts)
-            assert read or (name, page) == ("hub", NOT_CHECKED), (corpus.name, name)
+            assert read or (name, page) == ("hub", page_of_files.NOT_CHECKED), (corpus.name, name)
 
 
 def test_the_page_of_checked_files_names_files_of_the_catalogue():
