@@ -9,29 +9,17 @@ reader took from a claim file is among them or left out on purpose (``CountedFil
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import polars as pl
 from pydantic import Field
 
-from decomposerl.claims.checks import Candidate, check_draft
 from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
-from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink
+from decomposerl.claims.claim_collector import Candidate, ClaimCollector, Drop, Sink, check_draft
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.fields import CountedFiles
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
-from decomposerl.claims.source import (
-    Benchmark,
-    Corpus,
-    CorpusFiles,
-    NativeFile,
-    Source,
-    read_as,
-)
+from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, NativeFile, Source, read_as
 from decomposerl.settings import Settings
-
-Rows = Iterable[Draft | Reject]
-Batch = tuple[NativeFile, Rows]
 
 
 class LoadSettings(Settings):
@@ -103,8 +91,8 @@ def load_source(
     collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule, sink)
     if not _training_on(source, settings):
         return _loaded(collector, (), "off_by_terms", settings)
-    plan, rows = plan_split(source, benchmark, files, training_on=True), _NativeRows(files)
-    holdout = _holdout(plan, source, benchmark, rows, settings)
+    plan = plan_split(source, benchmark, files, training_on=True)
+    holdout = _holdout(plan, source, benchmark, files, settings)
     split = {*plan.extra, *(plan.training if plan.mode == "split" else ())}
 
     def drop(file: NativeFile, row: Candidate) -> Drop | None:
@@ -118,8 +106,7 @@ def load_source(
         held_out = holdout is not None and file in split and holdout.is_held_out(row.draft)
         return Drop("holdout", "held_out_document") if held_out else None
 
-    batches = [(file, rows.of(source, file)) for file in (*plan.training, *plan.extra)]
-    return _collected(collector, source, batches, drop, settings)
+    return _collected(collector, source, files, (*plan.training, *plan.extra), drop, settings)
 
 
 def load_benchmark(
@@ -140,12 +127,8 @@ def load_benchmark(
     collector = ClaimCollector(benchmark.name, key, settings.label_rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
-    rows = _NativeRows(files)
-    holdout = (
-        _holdout(plan, source, benchmark, rows, settings)
-        if source is not None and plan.mode == "split"
-        else None
-    )
+    split = plan.mode == "split" and source is not None
+    holdout = _holdout(plan, source, benchmark, files, settings) if split and source else None
 
     def drop(file: NativeFile, row: Candidate) -> Drop | None:
         if row.draft.left_out is not None:
@@ -153,9 +136,8 @@ def load_benchmark(
         trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row.draft)
         return Drop("holdout", "training_document") if trained else None
 
-    wanted = (*plan.evaluation, *plan.shared, *plan.claim_lists)
-    batches = [(file, rows.of(benchmark, file)) for file in wanted]
-    loaded = _collected(collector, benchmark, batches, drop, settings)
+    tested = (*plan.evaluation, *plan.shared, *plan.claim_lists)
+    loaded = _collected(collector, benchmark, files, tested, drop, settings)
     folders = list_folders(benchmark)
     doubtful = doubtful_claims(folders, benchmark.labels, loaded.claims, files)
     return replace(loaded, doubtful=doubtful)
@@ -165,88 +147,73 @@ def _training_on(source: Source, settings: LoadSettings) -> bool:
     return source.training_off is None or settings.allow_training_off
 
 
-class _NativeRows:
-    """Rows of native files; files that a split reads first are kept, so that none is read twice."""
-
-    def __init__(self, files: CorpusFiles) -> None:
-        self._files = files
-        self._kept: dict[tuple[object, NativeFile], list[Draft | Reject]] = {}
-
-    def of(self, corpus: Corpus, file: NativeFile) -> Rows:
-        kept = self._kept.pop((corpus.read, file), None)
-        return kept if kept is not None else self._read(corpus, file)
-
-    def drafts(self, corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
-        for file in wanted:
-            key = (corpus.read, file)
-            if key not in self._kept:
-                self._kept[key] = list(self._read(corpus, file))
-            yield from (row for row in self._kept[key] if isinstance(row, Draft))
-
-    def _read(self, corpus: Corpus, file: NativeFile) -> Iterator[Draft | Reject]:
-        counted = CountedFiles(self._files, file.path, corpus.forms)
-        rows = set[int]()
-        for row in corpus.read(counted, file):
-            if row.file == file.path:
-                rows.add(row.row)
-            yield row
-        counted.check(corpus.name, rows)
+def _rows(corpus: Corpus, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """What the corpus's reader gives for a file; at its end, whether it lost a row is checked."""
+    counted, seen = CountedFiles(files, file.path, corpus.forms), set[int]()
+    for row in corpus.read(counted, file):
+        if row.file == file.path:
+            seen.add(row.row)
+        yield row
+    counted.check(corpus.name, seen)
 
 
 def _holdout(
     plan: SplitPlan,
     source: Source,
     benchmark: Benchmark | None,
-    rows: _NativeRows,
+    files: CorpusFiles,
     settings: LoadSettings,
 ) -> Holdout | None:
     """The split that source and benchmark agree on; None where no file is divided."""
     if benchmark is None or not plan.shared:
         return None
+
+    def drafts(corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
+        rows = (row for file in wanted for row in _rows(corpus, files, file))
+        return (row for row in rows if isinstance(row, Draft))
+
     # Both readers read the shared files, so that a document named by either one counts.
-    shared = [*rows.drafts(benchmark, plan.shared)]
+    shared = [*drafts(benchmark, plan.shared)]
     if plan.mode == "split":
-        shared += rows.drafts(source, plan.training)
+        shared += drafts(source, plan.training)
     share = settings.holdout_share if plan.mode == "split" else None
-    return split_by_document(shared, rows.drafts(source, plan.extra), share)
+    return split_by_document(shared, drafts(source, plan.extra), share)
 
 
 def _collected(
     collector: ClaimCollector,
     corpus: Corpus,
-    batches: Sequence[Batch],
+    files: CorpusFiles,
+    read: Sequence[NativeFile],
     drop: Callable[[NativeFile, Candidate], Drop | None],
     settings: LoadSettings,
 ) -> LoadedClaims:
     """Check every row of the files; ``drop`` gives the reason against a sound row, if any."""
-    check = partial(
-        check_draft,
-        labels=corpus.labels,
-        label_needed=isinstance(corpus, Source),
-        max_evidence_bytes=settings.max_evidence_bytes,
-    )
-    status = "ok" if batches else "not_available"
-    for file, rows in batches:
+    limit, needed = settings.max_evidence_bytes, isinstance(corpus, Source)
+    status = "ok" if read else "not_available"
+    for file in read:
         collector.open_file(file)
         empty = True
-        for row in rows:
+        for row in _rows(corpus, files, file):
             empty = False
-            outcome = row if isinstance(row, Reject) else check(row)
+            outcome: Candidate | Reject = (
+                row
+                if isinstance(row, Reject)
+                else check_draft(row, corpus.labels, label_needed=needed, max_evidence_bytes=limit)
+            )
             if isinstance(outcome, Reject):
                 collector.reject(outcome)
             else:
                 collector.record(outcome, drop(file, outcome))
         status = "empty" if empty else status
-    return _loaded(collector, batches, status, settings)
+    return _loaded(collector, read, status, settings)
 
 
 def _loaded(
-    collector: ClaimCollector, batches: Iterable[Batch], status: str, settings: LoadSettings
+    collector: ClaimCollector, read: Sequence[NativeFile], status: str, settings: LoadSettings
 ) -> LoadedClaims:
     collector.check_rejects(settings.max_reject_share)
-    read = [file for file, _ in batches]
     names = tuple(dict.fromkeys(file.path for file in read))
     unread = {file.path: file.also for file in read if file.also}
-    benchmark = collector.stage.startswith("benchmark/")
-    claims, drops, rejects = collector.frames(nullable=benchmark)
+    claims, drops, rejects = collector.frames()
     return LoadedClaims(claims, drops, rejects, collector.rows_read, status, names, unread)

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.claims.checks import Candidate, check_draft
 from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim_collector import Candidate, check_draft
 from decomposerl.claims.load import LoadSettings
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 from decomposerl.errors import DecomposeRLError

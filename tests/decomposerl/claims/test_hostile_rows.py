@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora_parts import assert_conserved, rejected
-from decomposerl.claims.checks import MAX_BYTES, MAX_ITEMS
+from decomposerl.claims.claim_collector import MAX_BYTES, MAX_ITEMS
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.passages import sentence_passages, without_links
