@@ -10,9 +10,9 @@ foresee become rejects in the same way. ``CountedFiles`` finds the rows that an 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
-from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject
+from decomposerl.claims.claim import Draft, EvidenceKind, NoEvidence, Record, Reject
 from decomposerl.claims.passages import table_passages
 from decomposerl.claims.records import MAX_INTEGER_BITS, excerpt
 from decomposerl.claims.source import (
@@ -128,6 +128,20 @@ def _wrong_type(path: str, wanted: str, value: object) -> FieldError:
     return FieldError(path, "missing_field", f"expected {wanted}, found {type(value).__name__}")
 
 
+class Known(TypedDict, total=False):
+    """What a reader knows of a row beside its passages: fields of ``Draft``."""
+
+    native_id: str
+    claim: str
+    native_label: str | None
+    documents: tuple[str, ...]
+    evidence_kind: EvidenceKind
+    subset: str | None
+    num_hops: int | None
+    left_out: str | None
+    no_evidence: NoEvidence
+
+
 @dataclass(slots=True)
 class NativeRow(JsonObject):
     """One record of a file with typed access to its fields."""
@@ -135,32 +149,21 @@ class NativeRow(JsonObject):
     record: Record
     file: NativeFile
 
-    def draft(
-        self,
-        *,
-        native_id: str,
-        claim: str,
-        passages: tuple[str, ...],
-        native_label: str | None,
-        documents: tuple[str, ...] = (),
-        evidence_kind: EvidenceKind = "text",
-        subset: str | None = None,
-        num_hops: int | None = None,
-    ) -> Draft:
-        """The row's draft; split and (where none is given) subset are the file's."""
-        return Draft(
-            file=self.record.file,
-            row=self.record.row,
-            native_id=native_id,
-            split=self.file.split,
-            claim=claim,
-            passages=passages,
-            native_label=native_label,
-            documents=documents,
-            evidence_kind=evidence_kind,
-            subset=self.file.subset if subset is None else subset,
-            num_hops=num_hops,
-        )
+    def draft(self, passages: tuple[str, ...], **known: Unpack[Known]) -> Draft:
+        """The row's draft; where they are not given, its fields ``id``, ``claim`` and ``label``.
+
+        The split, and the subset where none is given, are the file's.
+        """
+        if "native_id" not in known:
+            known["native_id"] = self.identifier("id")
+        if "claim" not in known:
+            known["claim"] = self.text("claim")
+        if "native_label" not in known:
+            known["native_label"] = self.text("label")
+        if known.get("subset") is None:
+            known["subset"] = self.file.subset
+        place, split = self.record, self.file.split
+        return Draft(file=place.file, row=place.row, split=split, passages=passages, **known)
 
     def table_draft(
         self, *, native_id: str, document: str, table: str, caption: str, header: str, rows: str
@@ -173,10 +176,8 @@ class NativeRow(JsonObject):
         text, names = self.optional_text(caption), self.items(header)
         cells = [_typed(rows, row, list, "a list of lists") for row in self.items(rows)]
         return self.draft(
+            non_blank(table_passages(text, names, cells), table),
             native_id=self.identifier(native_id),
-            claim=self.text("claim"),
-            passages=non_blank(table_passages(text, names, cells), table),
-            native_label=self.text("label"),
             documents=(self.text(document),),
             evidence_kind="table",
         )

@@ -180,9 +180,9 @@ class RowReader:
         document = fields.optional_scalar(columns.document)
         # Without an id column the row's position is the id, unique over all files.
         return row.draft(
+            tuple(self._passages(fields)) or ("",),
             native_id=fields.scalar(columns.id) if columns.id else f"{file}:{row.record.row}",
             claim=fields.text(columns.claim),
-            passages=tuple(self._passages(fields)) or ("",),
             native_label=self.labels.get(file) or fields.scalar(columns.label or "label"),
             documents=(document,) if document else (),
             evidence_kind=self.evidence.kind,

@@ -110,10 +110,15 @@ def load_source(
 
 
 def load_benchmark(
-    benchmark: Benchmark, source: Source | None, files: CorpusFiles, settings: LoadSettings
+    benchmark: Benchmark,
+    source: Source | None,
+    files: CorpusFiles,
+    settings: LoadSettings,
+    sink: Sink | None = None,
 ) -> LoadedClaims:
     """Read a test set; ``source`` is the training corpus it shares files with, if any.
 
+    A ``sink`` gets its claims at the end, when doubtful labels were looked up among them.
     Rows of the middle class, of no verdict and without a label have a null ``label``, rows without
     evidence text a null ``evidence``: they still count for decontamination. Under ``keep_middle``
     the middle class has a label, too, and the test set is scored over three.
@@ -140,6 +145,8 @@ def load_benchmark(
     loaded = _collected(collector, benchmark, files, tested, drop, settings)
     folders = list_folders(benchmark)
     doubtful = doubtful_claims(folders, benchmark.labels, loaded.claims, files)
+    if sink is not None:
+        sink(loaded.claims)
     return replace(loaded, doubtful=doubtful)
 
 

@@ -12,9 +12,8 @@ from decomposerl.claims.passages import sentence_passages
 
 def _draft(row: NativeRow) -> Draft:
     return row.draft(
+        non_blank(sentence_passages(row.text("context")), "context"),
         native_id=f"{row.file.split}-{row.record.row}",  # not every form may have an id
-        claim=row.text("claim"),
-        passages=non_blank(sentence_passages(row.text("context")), "context"),
         native_label="true" if row.boolean("label") else "false",
     )
 

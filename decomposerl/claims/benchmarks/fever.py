@@ -11,6 +11,7 @@ writes -1 for "nothing" and for sentence 0 alike: -1 beside a page is read as se
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from decomposerl.claims.claim import Draft, Reject
@@ -45,22 +46,17 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
 
 def _symmetric_draft(row: NativeRow) -> Draft:
     return row.draft(
+        non_blank((without_treebank(row.text("sentence1")),), "sentence1"),
         native_id=f"{SYMMETRIC}-{row.identifier('id')}",
         claim=without_treebank(row.text("sentence2")),
-        passages=non_blank((without_treebank(row.text("sentence1")),), "sentence1"),
         native_label=row.text("gold_label"),
     )
 
 
 def _native_draft(pages: Pages | None, row: NativeRow) -> Draft:
     sentences = _annotated(row)
-    return row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=_passages(pages, sentences),
-        native_label=row.text("label"),
-        documents=page_titles(page for page, _ in sentences),
-    )
+    titles = page_titles(page for page, _ in sentences)
+    return row.draft(_passages(pages, sentences), documents=titles)
 
 
 def _joined(pages: Pages | None, rows: Sequence[NativeRow]) -> Sequence[Draft]:
@@ -69,7 +65,7 @@ def _joined(pages: Pages | None, rows: Sequence[NativeRow]) -> Sequence[Draft]:
     agreed(rows, "label", each(rows, lambda row: row.text("label")))
     items = each(rows, _hub_item)
     first = rows[0]
-    whole = NativeRow({**first.raw, "evidence": [items]}, first.record, first.file)
+    whole = replace(first, raw={**first.raw, "evidence": [items]})
     return (_native_draft(pages, whole),)
 
 

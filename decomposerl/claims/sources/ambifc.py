@@ -61,14 +61,13 @@ def _line(row: NativeRow) -> Draft:
         document = row.text("wiki_page")
         name = f"{row.identifier('claim_id')}:{document}"
         passages = _sentences(row)
-    draft = row.draft(
+    return row.draft(
+        _joinable(passages),
         native_id=f"{name}:{label.strip().casefold()}",
-        claim=claim,
-        passages=_joinable(passages),
         native_label=label,
         documents=(document,),
+        no_evidence="evidence_unavailable" if passages else "evidence_not_found",
     )
-    return draft if passages else replace(draft, no_evidence="evidence_not_found")
 
 
 def _joinable(passages: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,10 +17,8 @@ def _draft(row: NativeRow) -> Draft:
     )
     native_id = row.identifier("example_id")
     return row.draft(
+        tuple(paragraph for paragraph in paragraphs if paragraph.strip()),
         native_id=native_id,
-        claim=row.text("claim"),
-        passages=tuple(paragraph for paragraph in paragraphs if paragraph.strip()),
-        native_label=row.text("label"),
         documents=(row.optional_text("url") or native_id,),
     )
 

@@ -28,10 +28,8 @@ def _draft(pages: Pages | None, row: NativeRow) -> Draft:
     # The corpus has no id. The file's stem keeps mini_test from taking the ids of test.
     stem = row.file.path.rsplit("/", 1)[-1].split(".", 1)[0]
     return row.draft(
+        page_passages(pages, dict.fromkeys(names)),
         native_id=f"{stem}-{row.record.row}",
-        claim=row.text("claim"),
-        passages=page_passages(pages, dict.fromkeys(names)),
-        native_label=row.text("label"),
         documents=page_titles(names),
     )
 

@@ -9,7 +9,6 @@ train split and its positive passages.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from decomposerl.claims.claim import Draft
 from decomposerl.claims.fields import JsonObject, NativeRow, each_row
@@ -26,17 +25,11 @@ def _draft(row: NativeRow, evidence: Sequence[str] = _EVIDENCE) -> Draft:
     found = {name: _passages(row, name) for name in evidence}
     passages = [passage for name in evidence for passage in found[name]]
     titles = (passage.optional_text("title") for passage in passages)
-    draft = row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=tuple(passage.text("text") for passage in passages),
-        native_label=row.text("label"),
-        documents=tuple(dict.fromkeys(title for title in titles if title)),
-    )
+    documents = tuple(dict.fromkeys(title for title in titles if title))
     lost = [name for name in evidence if row.raw.get(name) and not found[name]]
     if _EVIDENCE[0] in lost or (lost and not passages):
-        return replace(draft, passages=(), no_evidence="evidence_not_found")
-    return draft
+        return row.draft((), documents=documents, no_evidence="evidence_not_found")
+    return row.draft(tuple(passage.text("text") for passage in passages), documents=documents)
 
 
 def _passages(row: NativeRow, name: str) -> tuple[JsonObject, ...]:

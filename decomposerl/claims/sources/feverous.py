@@ -56,10 +56,7 @@ def _sentence_draft(row: NativeRow) -> Draft:
     """A row of ``feverous_s``: one ``title<TAB>sentence`` a line of ``evidence``."""
     lines = non_blank(row.text("evidence").split("\n"), "evidence")
     return row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=tuple(without_links(line).replace("\t", ": ") for line in lines),
-        native_label=row.text("label"),
+        tuple(without_links(line).replace("\t", ": ") for line in lines),
         documents=page_titles(line.split("\t", 1)[0] for line in lines if "\t" in line),
     )
 
@@ -69,9 +66,7 @@ def _native_draft(pages: Pages | None, row: NativeRow) -> Draft | None:
         return None  # the header record that opens the published files
     elements = _evidence(row)
     return row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=_passages(pages, elements),
+        _passages(pages, elements),
         native_label=row.class_label("label", _CLASSES),
         documents=page_titles(match["page"] for match in elements),
         evidence_kind=_kind(elements),

@@ -11,10 +11,8 @@ from decomposerl.claims.fields import NativeRow, each_row, non_blank
 def _draft(row: NativeRow) -> Draft:
     retrieved = [sentence.text("text") for sentence in row.objects("retrieved_evidence")]
     return row.draft(
-        native_id=row.identifier("id"),
+        non_blank(retrieved, "retrieved_evidence"),
         claim=row.text("text"),
-        passages=non_blank(retrieved, "retrieved_evidence"),
-        native_label=row.text("label"),
         documents=(row.text("wikipedia_page"),),
     )
 

@@ -37,16 +37,14 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
 
 
 def _claim_only(row: NativeRow) -> Draft:
-    claim = row.text("claim")
-    return row.draft(native_id=row.identifier("uid"), claim=claim, passages=(), native_label=None)
+    return row.draft((), native_id=row.identifier("uid"), native_label=None)
 
 
 def _draft(passages_of: Callable[[Titles], Passages], row: NativeRow) -> Draft:
     titles = _titles(row)
     return row.draft(
+        passages_of(titles),
         native_id=row.identifier("uid"),
-        claim=row.text("claim"),
-        passages=passages_of(titles),
         native_label=row.class_label("label", _CLASSES),
         documents=titles,
         num_hops=row.optional_integer("num_hops"),
@@ -101,7 +99,7 @@ def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], tup
 
 def _paragraph_line(row: NativeRow) -> Draft:
     passages = non_blank(row.text("gold_evidence").split("\n"), "gold_evidence")
-    return row.draft(native_id="", claim=row.text("claim"), passages=passages, native_label=None)
+    return row.draft(passages, native_id="", native_label=None)
 
 
 READERS = {"default": read}

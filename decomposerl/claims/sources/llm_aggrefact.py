@@ -14,9 +14,9 @@ def _draft(row: NativeRow) -> Draft:
     """The corpus has no id: the native id is split and row number."""
     mark = (row.optional_text("contamination_identifier") or "").strip()
     return row.draft(
+        non_blank(sentence_passages(_without(mark, row.text("doc"))), "doc"),
         native_id=f"{row.file.split}-{row.record.row}",
         claim=_without(mark, row.text("claim")),
-        passages=non_blank(sentence_passages(_without(mark, row.text("doc"))), "doc"),
         native_label=str(row.integer("label")),
         subset=row.text("dataset"),
     )

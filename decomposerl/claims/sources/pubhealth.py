@@ -19,9 +19,8 @@ def _draft(row: NativeRow) -> Draft:
     # Claims about one article belong together, and the excerpt carries no address.
     digest = hashlib.sha256(article.strip().encode("utf-8", "surrogatepass")).hexdigest()
     return row.draft(
+        non_blank(sentence_passages(article), "main_text"),
         native_id=row.identifier("claim_id"),
-        claim=row.text("claim"),
-        passages=non_blank(sentence_passages(article), "main_text"),
         native_label=row.class_label("label", _CLASSES),
         documents=(f"article:{digest[:16]}",),
     )

@@ -60,9 +60,9 @@ def _draft(row: NativeRow) -> Draft:
     hub = "pubid" in row.raw
     contexts = "context.contexts" if hub else "CONTEXTS"
     return row.draft(
+        non_blank(row.strings(contexts), contexts),
         native_id=pmid,
         claim=row.text("question" if hub else "QUESTION"),
-        passages=non_blank(row.strings(contexts), contexts),
         native_label=row.text("final_decision"),
         documents=(pmid,),
     )

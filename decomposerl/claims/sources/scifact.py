@@ -76,9 +76,7 @@ def _joined(
             sentences, label = row.items("evidence_sentences"), row.text("evidence_label")
             evidence.setdefault(document, []).append({"sentences": sentences, "label": label})
     first = rows[0]
-    return drafts(
-        abstracts, NativeRow({**first.raw, "evidence": evidence}, first.record, first.file)
-    )
+    return drafts(abstracts, replace(first, raw={**first.raw, "evidence": evidence}))
 
 
 def _drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
@@ -107,27 +105,20 @@ def _of_rationales(
 
 def _without_evidence(abstracts: Abstracts, row: NativeRow) -> Draft:
     cited = [str(document) for document in row.items("cited_doc_ids")]
+    lines = (line for document in cited for line in abstracts.get(document, ()))
     return row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=_cited(abstracts, cited),
+        tuple(line for line in lines if line.strip()),
         native_label=NO_EVIDENCE,
         documents=tuple(dict.fromkeys(cited)),
     )
-
-
-def _cited(abstracts: Abstracts, documents: Sequence[str]) -> tuple[str, ...]:
-    lines = (line for document in documents for line in abstracts.get(document, ()))
-    return tuple(line for line in lines if line.strip())
 
 
 def _pair(abstracts: Abstracts, row: NativeRow, document: str) -> Draft | Reject:
     try:
         rationales = row.mapping("evidence").objects(document)
         return row.draft(
+            _abstract(abstracts, document, rationales),
             native_id=f"{row.identifier('id')}:{document}",
-            claim=row.text("claim"),
-            passages=_abstract(abstracts, document, rationales),
             native_label=_label(rationales),
             documents=(document,),
         )
@@ -170,8 +161,7 @@ def _abstracts(files: CorpusFiles) -> tuple[Abstracts, tuple[Reject, ...]]:
 def _entry(row: NativeRow) -> Draft:
     sentences = _printed(row) if row.file is PRINTED_CORPUS else row.strings("abstract")
     non_blank(sentences, "abstract")  # blank sentences stay: rationales count them
-    document = row.identifier("doc_id")
-    return row.draft(native_id=document, claim="", passages=sentences, native_label=None)
+    return row.draft(sentences, native_id=row.identifier("doc_id"), claim="", native_label=None)
 
 
 def _printed(row: NativeRow) -> tuple[str, ...]:

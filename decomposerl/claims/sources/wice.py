@@ -12,10 +12,8 @@ from decomposerl.claims.fields import NativeRow, each_row, non_blank
 def _draft(row: NativeRow) -> Draft:
     native_id = row.identifier("meta.id")
     return row.draft(
+        non_blank(row.strings("evidence"), "evidence"),
         native_id=native_id,
-        claim=row.text("claim"),
-        passages=non_blank(row.strings("evidence"), "evidence"),
-        native_label=row.text("label"),
         # The id before its sub-claim suffix: a claim and its sub-claims cite the same page.
         documents=(native_id.split("-", 1)[0],),
     )
