@@ -9,15 +9,17 @@ module; a test set that its training corpus's reader can read is a table alone.
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
 from pathlib import PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
 from decomposerl.claims.claim import LabelMap
 from decomposerl.claims.source import (
     FORMAT_OF_ENDING,
+    AnyCorpus,
     Benchmark,
     Corpus,
     Form,
@@ -32,7 +34,6 @@ from decomposerl.claims.sources.scifact import CORPUS
 from decomposerl.errors import ConfigError
 
 _NOT_STATED = {"", "not stated"}
-Member = TypeVar("Member", Source, Benchmark)
 Table = Mapping[str, Any]
 
 TABLES: Mapping[str, Mapping[str, Table]] = tomllib.loads(
@@ -147,12 +148,9 @@ def with_own_sources(own: Iterable[Source]) -> tuple[Source, ...]:
     Raises:
         ConfigError: a name is taken, or a source replaces what is not in the catalogue.
     """
-    listed = list(own)
     # A file with test files alone replaces a test set, and names no training corpus.
-    copies = _copies([one for one in listed if one.files or not one.replaces], SOURCES)
-    kept = ("domain", "title", "paper_raw", "training_off")
-    catalogue = [_copy(copies.get(one.name), one, kept) for one in SOURCES]
-    return (*catalogue, *(one for one in listed if not one.replaces))
+    trained = [one for one in own if one.files or not one.replaces]
+    return _with_own(trained, SOURCES, ("domain", "title", "paper_raw", "training_off"))
 
 
 def with_own_benchmarks(own: Iterable[Benchmark]) -> tuple[Benchmark, ...]:
@@ -161,18 +159,18 @@ def with_own_benchmarks(own: Iterable[Benchmark]) -> tuple[Benchmark, ...]:
     Raises:
         ConfigError: as ``with_own_sources``.
     """
-    listed = list(own)
-    without = {one.name for one in SOURCES} - {one.name for one in BENCHMARKS}
     # A copy of a training corpus that the paper does not test on may add test files.
-    replacing = (replace(one, replaces=one.replaces and one.name not in without) for one in listed)
-    copies = _copies(list(replacing), BENCHMARKS)
-    kept = ("domain", "title", "in_domain", "source")
-    catalogue = [_copy(copies.get(one.name), one, kept) for one in BENCHMARKS]
-    return (*catalogue, *(one for one in listed if one.name not in copies))
+    added = {one.name for one in SOURCES} - {one.name for one in BENCHMARKS}
+    return _with_own(list(own), BENCHMARKS, ("domain", "title", "in_domain", "source"), added)
 
 
-def _copies(own: Sequence[Member], catalogue: Sequence[Member]) -> dict[str, Member]:
-    """The corpora that replace one of the catalogue, by name."""
+def _with_own(
+    own: Sequence[AnyCorpus],
+    catalogue: Sequence[AnyCorpus],
+    kept: Sequence[str],
+    added: AbstractSet[str] = frozenset(),
+) -> tuple[AnyCorpus, ...]:
+    """The catalogue with the user's copies, and the others; copies of ``added`` are others, too."""
     known, seen = {one.name for one in catalogue}, set[str]()
     for one in own:
         if one.name in seen or (one.name in known and not one.replaces):
@@ -180,16 +178,19 @@ def _copies(own: Sequence[Member], catalogue: Sequence[Member]) -> dict[str, Mem
             raise ConfigError(
                 f"source.toml: the corpus name '{one.name}' is taken; choose another{hint}"
             )
-        if one.replaces and one.name not in known:
+        if one.replaces and one.name not in known | added:
             raise ConfigError(
                 f"source.toml: replaces = true, but the catalogue has no '{one.name}' to replace; "
                 f"it has {', '.join(sorted(known))}"
             )
         seen.add(one.name)
-    return {one.name: one for one in own if one.replaces}
+    copies = {one.name: one for one in own}
+    listed = [_copy(copies.get(one.name), one, kept) for one in catalogue]
+    others = [one for one in own if one.name not in known]
+    return (*listed, *others)
 
 
-def _copy(own: Member | None, listed: Member, kept: Sequence[str]) -> Member:
+def _copy(own: AnyCorpus | None, listed: AnyCorpus, kept: Sequence[str]) -> AnyCorpus:
     """The user's copy with the catalogue's ``kept`` fields; the catalogue's corpus without one."""
     if own is None:
         return listed

@@ -85,8 +85,12 @@ class Draft:
 
 def claim_id(source: str, native_id: str, claim: str, evidence: str) -> str:
     """16 hex digits of SHA-256 over the four parts, separated by the unit separator."""
-    parts = f"{source}\x1f{native_id}\x1f{claim}\x1f{evidence}"
-    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return short_digest(f"{source}\x1f{native_id}\x1f{claim}\x1f{evidence}")
+
+
+def short_digest(text: str) -> str:
+    """16 hex digits of SHA-256 of any text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

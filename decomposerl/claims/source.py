@@ -112,19 +112,17 @@ def with_hub(file: NativeFile, config: str = "default", split: str = "") -> Nati
     """
     folder = file.path.partition("/")[0]
     name = split or {"dev": "validation"}.get(file.split, file.split)
-    shards, branch, plain = f"{folder}/{config}", f"{folder}/{config}/{name}", folder
+    shards, plain = f"{folder}/{config}", f"{folder}/{config}"
     if config == "default":
-        shards = f"{folder}/data"
-    else:
-        plain = f"{folder}/{config}"
+        shards, plain = f"{folder}/data", folder
     paths = (
         f"{shards}/{name}-00000-of-00001.parquet",
-        f"{branch}/0000.parquet",
+        f"{folder}/{config}/{name}/0000.parquet",
         f"{plain}/{name}.parquet",
         f"{plain}/{name}.jsonl",
     )
-    also = dict.fromkeys((*file.also, *(path for path in paths if path != file.path)))
-    return replace(file, also=tuple(also))
+    also = (*file.also, *(path for path in paths if path not in {file.path, *file.also}))
+    return replace(file, also=also)
 
 
 def in_form(files: FileNames, file: NativeFile) -> NativeFile:
@@ -226,7 +224,8 @@ class Corpus:
     @property
     def native_files(self) -> tuple[NativeFile, ...]:
         """Every file that may be read for claims."""
-        return self.files
+        roles = ("files", "extra", "shared", "claim_lists")
+        return tuple(file for role in roles for file in getattr(self, role, ()))
 
 
 AnyCorpus = TypeVar("AnyCorpus", bound=Corpus)
@@ -271,11 +270,6 @@ class Source(Corpus):
     paper_raw: int | None = None
     training_off: str | None = None
 
-    @property
-    def native_files(self) -> tuple[NativeFile, ...]:
-        """Every file that may be read for claims."""
-        return (*self.files, *self.extra)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark(Corpus):
@@ -296,11 +290,6 @@ class Benchmark(Corpus):
     claim_lists: tuple[NativeFile, ...] = ()
     source: str | None = None
     notes: tuple[str, ...] = ()
-
-    @property
-    def native_files(self) -> tuple[NativeFile, ...]:
-        """Every file that may be read for claims."""
-        return (*self.files, *self.shared, *self.claim_lists)
 
     @classmethod
     def from_source(cls, source: Source, *files: NativeFile, **own: Any) -> "Benchmark":  # noqa: ANN401 - fields of this class

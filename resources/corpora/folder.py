@@ -19,10 +19,9 @@ from typing import Any
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.records import (
     MAX_LINE_BYTES,
-    array_records,
     delimited_records,
+    json_records,
     jsonl_records,
-    object_records,
 )
 from decomposerl.claims.source import NativeFile
 from resources.corpora.pages import SqlitePages
@@ -102,8 +101,7 @@ def _records(file: NativeFile, path: Path) -> Iterator[Record | Reject]:
         header = next(lines, b"")
         delimiter = chr(max(b",;|\t", key=header.count)) if file.format == "csv" else "\t"
         return delimited_records(file.path, chain([header], lines), delimiter)
-    read = array_records if file.format == "json_array" else object_records
-    return read(file.path, _content(path))
+    return json_records(file.path, _content(path), keyed=file.format == "json_object")
 
 
 def _opened(path: Path) -> io.BufferedIOBase:

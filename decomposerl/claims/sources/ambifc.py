@@ -11,12 +11,12 @@ The hub's reduced form has ``claim``, ``labels`` and ``passage`` alone: a draft 
 label) with the passages of all pages, and the claim's text stands for its id and its document.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
-from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim import Draft, Reject, short_digest
 from decomposerl.claims.fields import NativeRow, leave_out, non_blank, read_each
 from decomposerl.claims.passages import sentence_passages
 from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile
@@ -25,8 +25,10 @@ _MAX_LINE_BYTES = 200_000
 _PASSAGE_ID = re.compile(r"\S+\.jsonl(?::\d+)+")  # such as newwiki.jsonl:5166:0:0
 
 
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a (claim_id, wiki_page, label), in order of first appearance.
+def read(
+    files: CorpusFiles, file: NativeFile, *, by_passage: bool = False
+) -> Iterator[Draft | Reject]:
+    """One draft a (claim_id, wiki_page, label), in order of first appearance, or one a line.
 
     ``row`` is the first line of the group; rejects come first. Passages are sentences.
     """
@@ -34,28 +36,20 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     for line in read_each(files, file, _line):
         if isinstance(line, Reject):
             yield line
-            continue
-        groups.setdefault(line.native_id, []).append(line)
-    for first, *more in groups.values():
+        else:
+            name = f"{line.native_id}:{line.row}" if by_passage else line.native_id
+            groups.setdefault(name, []).append(line)
+    for name, (first, *more) in groups.items():
         leave_out(files, more)
         joined = dict.fromkeys(text for line in (first, *more) for text in line.passages)
-        yield replace(first, passages=tuple(joined)) if more else first
-
-
-def read_passages(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a line, in file order."""
-    for line in read_each(files, file, _line):
-        if isinstance(line, Draft):
-            yield replace(line, native_id=f"{line.native_id}:{line.row}")
-        else:
-            yield line
+        passages = tuple(joined) if more else first.passages
+        yield replace(first, native_id=name, passages=passages)
 
 
 def _line(row: NativeRow) -> Draft:
     claim, label = row.text("claim"), row.text("labels.passage")
     if "passage" in row.raw and "wiki_page" not in row.raw:
-        digest = hashlib.sha256(claim.strip().encode("utf-8", "surrogatepass")).hexdigest()
-        name = document = f"claim:{digest[:16]}"
+        name = document = f"claim:{short_digest(claim.strip())}"
         passages = non_blank(sentence_passages(row.text("passage")), "passage")
     else:
         document = row.text("wiki_page")
@@ -94,4 +88,4 @@ def _sentences(row: NativeRow) -> tuple[str, ...]:
     return non_blank(sentence_passages(passage), "wiki_passage")
 
 
-READERS = {"default": read, "passages": read_passages}
+READERS = {"default": read, "passages": partial(read, by_passage=True)}

@@ -11,7 +11,6 @@ The hub's form numbers the labels and has no header record.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Reject
@@ -31,25 +30,17 @@ _ELEMENT = re.compile(
 )
 
 
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft per claim; native files need the page database for their passages."""
+def read(
+    files: CorpusFiles, file: NativeFile, *, sentences_only: bool = False
+) -> Iterator[Draft | Reject]:
+    """One draft per claim; native files need the page database for their passages.
+
+    With ``sentences_only`` a claim with a title, cell, list or table element is left out.
+    """
     if file.format == "json_array":
         return read_each(files, file, _sentence_draft)
-    return read_each(files, file, partial(_native_draft, files.pages(PAGES)))
-
-
-def read_sentences(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """As ``read``; a claim with a title, cell, list or table element is left out."""
-    if file.format == "json_array":
-        return read(files, file)
-    return read_each(files, file, partial(_of_sentences, files.pages(PAGES)))
-
-
-def _of_sentences(pages: Pages | None, row: NativeRow) -> Draft | None:
-    draft = _native_draft(pages, row)
-    if draft is None or all(one["element"].startswith("sentence_") for one in _evidence(row)):
-        return draft
-    return replace(draft, left_out="not_sentences_only")
+    pages = files.pages(PAGES)
+    return read_each(files, file, lambda row: _native_draft(pages, row, sentences_only))
 
 
 def _sentence_draft(row: NativeRow) -> Draft:
@@ -61,31 +52,33 @@ def _sentence_draft(row: NativeRow) -> Draft:
     )
 
 
-def _native_draft(pages: Pages | None, row: NativeRow) -> Draft | None:
+def _native_draft(
+    pages: Pages | None,
+    row: NativeRow,
+    sentences_only: bool,  # noqa: FBT001
+) -> Draft | None:
     if row.record.row == 1 and row.raw.get("id") in (None, ""):
         return None  # the header record that opens the published files
-    elements = _evidence(row)
+    elements = _elements(row)
+    other = not all(match["element"].startswith("sentence_") for match in elements)
     return row.draft(
         _passages(pages, elements),
         native_label=row.class_label("label", _CLASSES),
         documents=page_titles(match["page"] for match in elements),
         evidence_kind=_kind(elements),
+        left_out="not_sentences_only" if sentences_only and other else None,
     )
 
 
-def _evidence(row: NativeRow) -> tuple[re.Match[str], ...]:
+def _elements(row: NativeRow) -> list[re.Match[str]]:
     """The elements of all evidence sets, each once."""
-    return _elements([name for one in row.objects("evidence") for name in one.strings("content")])
-
-
-def _elements(names: Sequence[str]) -> tuple[re.Match[str], ...]:
     elements = []
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(n for one in row.objects("evidence") for n in one.strings("content")):
         match = _ELEMENT.fullmatch(name)
         if match is None:
             raise FieldError("evidence", "dangling_reference", f"no element id: {name[:60]}")
         elements.append(match)
-    return tuple(elements)
+    return elements
 
 
 def _passages(pages: Pages | None, elements: Sequence[re.Match[str]]) -> tuple[str, ...]:
@@ -115,4 +108,4 @@ def _kind(elements: Sequence[re.Match[str]]) -> EvidenceKind:
     return "table" if names and tabular == names else "text"
 
 
-READERS = {"default": read, "sentences": read_sentences}
+READERS = {"default": read, "sentences": partial(read, sentences_only=True)}

@@ -13,7 +13,7 @@ from functools import partial
 from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import NativeRow, non_blank, read_each
 from decomposerl.claims.passages import page_passages
-from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages, in_form, with_hub
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, in_form, with_hub
 
 PAGES = "hover/wiki_wo_links.db"
 PARAGRAPHS = NativeFile("hover/hover_dev_gold_paragraphs.jsonl", "jsonl", "dev")
@@ -32,12 +32,13 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     joined, faults = _paragraphs(files)
     if file.split == DEV.split:  # the paragraphs are this file's companion: their faults once
         yield from faults
-    passages_of = partial(_passages, files.pages(PAGES), joined)
+    pages = files.pages(PAGES)
+
+    def passages_of(titles: Titles) -> Passages:
+        """The page texts if every page is in the database, else the joined paragraphs, else ()."""
+        return page_passages(pages, titles) or joined.get(frozenset(titles), ())
+
     yield from read_each(files, file, partial(_draft, passages_of))
-
-
-def _claim_only(row: NativeRow) -> Draft:
-    return row.draft((), native_id=row.identifier("uid"), native_label=None)
 
 
 def _draft(passages_of: Callable[[Titles], Passages], row: NativeRow) -> Draft:
@@ -49,6 +50,10 @@ def _draft(passages_of: Callable[[Titles], Passages], row: NativeRow) -> Draft:
         documents=titles,
         num_hops=row.optional_integer("num_hops"),
     )
+
+
+def _claim_only(row: NativeRow) -> Draft:
+    return row.draft((), native_id=row.identifier("uid"), native_label=None)
 
 
 def _titles(row: NativeRow) -> Titles:
@@ -64,13 +69,6 @@ def _titles(row: NativeRow) -> Titles:
             case _:
                 raise FieldError("supporting_facts", "missing_field", "expected [title, sentence]")
     return tuple(dict.fromkeys(names))
-
-
-def _passages(
-    pages: Pages | None, joined: dict[frozenset[str], Passages], titles: Titles
-) -> Passages:
-    """The page texts if every page is in the database, else the joined paragraphs, else ()."""
-    return page_passages(pages, titles) or joined.get(frozenset(titles), ())
 
 
 def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], tuple[Reject, ...]]:
