@@ -1,10 +1,10 @@
 """The types of a corpus: where its files are, how they are read, on what terms.
 
-A *source* feeds the training pool; a *benchmark* is a test set. An adapter is one ``Source``
-(or ``Benchmark``) constant with a ``read`` function from native files to drafts; ids, label
-rules, limits, hold-out and counting are applied to all corpora by ``load.py``. Many corpora are
-published in several forms, such as native JSON and the hub's Parquet: ``NativeFile.also`` gives
-where the other forms of a file may be, ``Corpus.forms`` the columns that tell them apart.
+A *source* feeds the training pool; a *benchmark* is a test set. Its ``read`` function makes drafts
+of native files; ids, label rules, limits, hold-out and counting are applied to all corpora by
+``load.py``. Many corpora are published in several forms, such as native JSON and the hub's Parquet:
+``NativeFile.also`` gives where the other forms of a file may be, ``Corpus.forms`` the columns that
+tell them apart.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,10 +29,9 @@ FORMAT_OF_ENDING: Mapping[str, FileFormat] = {
 
 @dataclass(frozen=True, slots=True)
 class NativeFile:
-    """One native file: path below the corpora folder, format, split.
+    """One native file: path below the corpora folder, format, split, and part of the corpus.
 
-    A ``.gz`` beside the plain name is read the same way, so the path never ends in it.
-    ``subset`` names the part of the corpus that the file holds, where it has parts. ``also``
+    A ``.gz`` beside the plain name is read the same way, so the path never ends in it. ``also``
     are paths of the same rows in other forms (format by ending): one of them is read where
     ``path`` is absent (``in_form``). ``selection`` marks a file of rows that were taken from
     the corpus's other files, with their ids: its ``subset`` tells no row from one of theirs.
@@ -63,21 +62,16 @@ class FieldError(Exception):
 
 
 class Pages(Protocol):
-    """A Wikipedia database as published with a corpus.
-
-    Both methods raise ``DamagedPage`` where the page exists but cannot be read.
-    """
+    """A Wikipedia database as published; ``DamagedPage`` where a page cannot be read."""
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
-        """The sentences of one page in order (index = native sentence id); None if absent.
+        """The sentences of one page, index = native sentence id; None if absent.
 
         An empty native line gives an empty string, so that indices stay valid.
         """
-        ...
 
     def element(self, title: str, element_id: str) -> str | None:
         """The text of one FEVEROUS element (``sentence_0``, ``cell_0_6_1`` …) of a page."""
-        ...
 
 
 class FileNames(Protocol):
@@ -85,22 +79,16 @@ class FileNames(Protocol):
 
     def exists(self, path: str) -> bool:
         """Whether the file (or its ``.gz``) exists."""
-        ...
 
 
 class CorpusFiles(FileNames, Protocol):
     """The files of the corpora folder, as adapters read them."""
 
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
-        """Rows in file order; a row that cannot be parsed comes as a ``Reject``.
-
-        A file that does not exist yields nothing.
-        """
-        ...
+        """Rows in file order, one that cannot be parsed as a ``Reject``; none of an absent file."""
 
     def pages(self, path: str) -> Pages | None:
         """The SQLite page database at ``path``; None if it does not exist."""
-        ...
 
 
 def with_hub(file: NativeFile, config: str = "default", split: str = "") -> NativeFile:
@@ -135,9 +123,9 @@ def in_form(files: FileNames, file: NativeFile) -> NativeFile:
         SourceFileError: the hub's form is there in several shards, of which only one is known.
     """
     paths = [path for path in (file.path, *file.also) if files.exists(path)]
-    shards = (one for path in file.also for one in _second_shards(path) if files.exists(one))
-    if paths[:1] != [file.path] and (found := next(shards, None)):
-        raise SourceFileError(f"{found} is one of several shards; join them as {file.also[-2]}")
+    shards = (shard for path in file.also for shard in _second_shards(path) if files.exists(shard))
+    if paths[:1] != [file.path] and (shard := next(shards, None)):
+        raise SourceFileError(f"{shard} is one of several shards; join them as {file.also[-2]}")
     if not paths:
         return file
     first, *rest = paths
@@ -173,9 +161,8 @@ Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]
 class HubLocation:
     """Where a corpus is stored on the Hugging Face hub.
 
-    ``files`` maps a file of the repository, or a pattern that one file of it matches, to
-    its path below the corpora folder. The revision is pinned by the lock file that the
-    first fetch writes, never by a branch.
+    ``files`` maps a file of the repository, or a pattern that one file of it matches, to its path
+    below the corpora folder. The lock file of the first fetch pins the revision.
     """
 
     repo_id: str
@@ -239,15 +226,14 @@ def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
     Raises:
         ConfigError: the corpus has no reading of that name.
     """
-    chosen = readings.get(corpus.name)
+    chosen, known = readings.get(corpus.name), {one.name: one for one in corpus.readings}
     if chosen is None or corpus.replaces:
         return corpus
-    found = next((one for one in corpus.readings if one.name == chosen), None)
-    if found is None:
-        known = ", ".join(one.name for one in corpus.readings) or "none"
-        raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {known}")
-    files = tuple(file for file in corpus.files if file not in found.without)
-    return replace(corpus, read=found.read or corpus.read, files=files)
+    if chosen not in known:
+        names = ", ".join(known) or "none"
+        raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {names}")
+    files = tuple(file for file in corpus.files if file not in known[chosen].without)
+    return replace(corpus, read=known[chosen].read or corpus.read, files=files)
 
 
 def ignored_reading(corpus: Corpus, readings: Mapping[str, str]) -> str | None:
@@ -259,11 +245,9 @@ def ignored_reading(corpus: Corpus, readings: Mapping[str, str]) -> str | None:
 class Source(Corpus):
     """One training corpus.
 
-    ``files`` are the training files in preference of reading; ``extra`` files are read
-    beside them and always follow the training side of a hold-out split. ``paper_raw`` is
-    the corpus's row count in the paper's Table "Per-source training counts".
-    ``training_off`` gives the reason why a corpus is not used for training unless the user
-    opts in.
+    ``extra`` files are read beside ``files`` and always follow the training side of a hold-out
+    split. ``paper_raw`` is its row count in the paper's table. ``training_off`` is the reason why
+    it is not used for training unless the user opts in.
     """
 
     extra: tuple[NativeFile, ...] = ()
@@ -275,13 +259,12 @@ class Source(Corpus):
 class Benchmark(Corpus):
     """One test set (paper, appendix "Evaluation Benchmarks").
 
-    ``files`` are native evaluation files, each used whole where it is on disk.
-    ``shared`` are files that are also training files of ``source``: used only where no file
-    of ``files`` with labels and evidence is on disk, and then split by document
-    (``holdout_share``) unless the source has other training files.
-    ``same_rows`` are training files of ``source`` that repeat rows of ``files``, or may: never
-    trained on where one of ``files`` is on disk.
-    ``claim_lists`` are files that give claims for decontamination without usable evidence.
+    ``files`` are native evaluation files, each used whole where it is on disk. ``shared`` are
+    files that also train ``source``: used only where no file of ``files`` with labels and evidence
+    is on disk, and then split by document (``holdout_share``) unless the source has other training
+    files. ``same_rows`` are training files of ``source`` that repeat rows of ``files``, or may:
+    never trained on where one of ``files`` is on disk. ``claim_lists`` are files that give claims
+    for decontamination without usable evidence.
     """
 
     in_domain: bool

@@ -7,7 +7,6 @@ and two writers do no harm.
 
 import hashlib
 import sqlite3
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -19,15 +18,15 @@ BUNDLED = "bundled sample"
 """What the run record of a corpus has in place of a folder that the user named."""
 
 
-@dataclass(frozen=True, slots=True)
 class SampleNames:
     """The files of the bundled sample by name, written or not."""
 
-    paths: frozenset[str] = field(default_factory=generator.paths)
+    def __init__(self) -> None:
+        self._paths = generator.paths()
 
     def exists(self, path: str) -> bool:
         """Whether the sample has the file."""
-        return path in self.paths
+        return path in self._paths
 
 
 def ensure_sample(root: Path) -> Path:
