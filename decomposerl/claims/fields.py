@@ -53,13 +53,13 @@ class JsonObject:
             raise FieldError(path, "missing_field", "absent or null")
         return value
 
+    def optional(self, path: str, read: Callable[[str], Item]) -> Item | None:
+        """What another accessor gives for a path; None where it is absent or null."""
+        return None if self.find(path) is None else read(path)
+
     def text(self, path: str) -> str:
         """The string at a path; it may be blank."""
         return _typed(path, self.value(path), str, "text")
-
-    def optional_text(self, path: str) -> str | None:
-        """The string at a path; None where it is absent or null."""
-        return None if self.find(path) is None else self.text(path)
 
     def identifier(self, path: str) -> str:
         """A non-blank id, which corpora write as text or as a whole number."""
@@ -72,17 +72,10 @@ class JsonObject:
 
     def integer(self, path: str, wanted: str = "a whole number") -> int:
         """The whole number at a path; ``wanted`` says what else would do."""
-        value = self.value(path)
-        if isinstance(value, bool):  # to Python, a kind of whole number
-            raise _wrong_type(path, wanted, value)
-        number = _typed(path, value, int, wanted)
+        number = _typed(path, self.value(path), int, wanted)
         if number.bit_length() > MAX_INTEGER_BITS:
             raise FieldError(path, "field_too_large", f"a number of {number.bit_length()} bits")
         return number
-
-    def optional_integer(self, path: str) -> int | None:
-        """The whole number at a path; None where it is absent or null."""
-        return None if self.find(path) is None else self.integer(path)
 
     def boolean(self, path: str) -> bool:
         """The truth value at a path."""
@@ -104,10 +97,6 @@ class JsonObject:
         """The list of strings at a path."""
         return tuple(_typed(path, item, str, "a list of texts") for item in self.items(path))
 
-    def optional_strings(self, path: str) -> tuple[str, ...]:
-        """The list of strings at a path; empty where it is absent or null."""
-        return () if self.find(path) is None else self.strings(path)
-
     def mapping(self, path: str) -> "JsonObject":
         """The JSON object at a path."""
         return JsonObject(_typed(path, self.value(path), dict, "an object"))
@@ -119,13 +108,11 @@ class JsonObject:
 
 
 def _typed(path: str, value: object, kind: type[Item], wanted: str) -> Item:
-    if not isinstance(value, kind):
-        raise _wrong_type(path, wanted, value)
+    # A truth value is a kind of whole number to Python alone.
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        detail = f"expected {wanted}, found {type(value).__name__}"
+        raise FieldError(path, "missing_field", detail)
     return value
-
-
-def _wrong_type(path: str, wanted: str, value: object) -> FieldError:
-    return FieldError(path, "missing_field", f"expected {wanted}, found {type(value).__name__}")
 
 
 class Known(TypedDict, total=False):
@@ -173,7 +160,7 @@ class NativeRow(JsonObject):
         Passages are the caption, the header and the rows; ``table`` is the field that a reject
         names where none of them has text.
         """
-        text, names = self.optional_text(caption), self.items(header)
+        text, names = self.optional(caption, self.text), self.items(header)
         cells = [_typed(rows, row, list, "a list of lists") for row in self.items(rows)]
         return self.draft(
             non_blank(table_passages(text, names, cells), table),

@@ -7,6 +7,7 @@ space after a full stop, ``!`` or ``?``.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from xml.sax.saxutils import escape, unescape
 
 from decomposerl.claims.source import Pages
@@ -50,8 +51,10 @@ def table_passages(
     table without any text gives no passage at all.
     """
     lines = [caption.strip()] if caption and caption.strip() else []
-    lines += [_cells(header)] if header else []
-    lines += [_cells(row) for row in rows]
+    filled = ([header] if header else []), rows
+    lines += [
+        CELL_BAR.join("" if cell is None else str(cell) for cell in row) for row in chain(*filled)
+    ]
     return tuple(lines) if any(line.strip(" |") for line in lines) else ()
 
 
@@ -99,7 +102,3 @@ def page_passages(pages: Pages | None, titles: Iterable[str]) -> tuple[str, ...]
 def page_titles(names: Iterable[str]) -> tuple[str, ...]:
     """The distinct titles of wiki pages, in order."""
     return tuple(dict.fromkeys(map(page_title, names)))
-
-
-def _cells(row: Sequence[object]) -> str:
-    return CELL_BAR.join("" if cell is None else str(cell) for cell in row)

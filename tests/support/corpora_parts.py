@@ -15,7 +15,7 @@ LENIENT = LoadSettings(max_reject_share=1)
 
 
 def toy_draft(row: NativeRow) -> Draft:
-    hops = row.optional_integer("hops")
+    hops = row.optional("hops", row.integer)
     return row.draft(("E.",), native_id=row.text("claim"), num_hops=hops)
 
 

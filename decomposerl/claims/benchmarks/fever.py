@@ -29,7 +29,6 @@ from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
 
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"
-SYMMETRIC_DEV = NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC)
 _HUB_COLUMNS = frozenset({"evidence_wiki_url", "evidence_sentence_id"})
 
 
@@ -63,9 +62,7 @@ def _joined(pages: Pages | None, rows: Sequence[NativeRow]) -> Sequence[Draft]:
     """The draft of a claim of the hub's form: its annotations as one native evidence set."""
     agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
     agreed(rows, "label", each(rows, lambda row: row.text("label")))
-    items = each(rows, _hub_item)
-    first = rows[0]
-    whole = replace(first, raw={**first.raw, "evidence": [items]})
+    whole = replace(rows[0], raw={**rows[0].raw, "evidence": [each(rows, _hub_item)]})
     return (_native_draft(pages, whole),)
 
 
@@ -95,16 +92,16 @@ def _annotated(row: NativeRow) -> tuple[tuple[str, int], ...]:
 
 def _passages(pages: Pages | None, annotated: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
     """The annotated sentences: all found or none, as half the evidence may not suffice."""
+    passages = list[str]()
     if pages is None:
         return ()
-    sentences = [_sentence(pages, page, number) for page, number in annotated]
-    return tuple(sentences) if all(sentences) else ()
-
-
-def _sentence(pages: Pages, page: str, number: int) -> str:
-    sentences = pages.sentences(page) or ()
-    content = sentences[number].strip() if 0 <= number < len(sentences) else ""
-    return f"{page_title(page)}: {without_treebank(content)}" if content else ""
+    for page, number in annotated:
+        sentences = pages.sentences(page) or ()
+        content = sentences[number].strip() if 0 <= number < len(sentences) else ""
+        if not content:
+            return ()
+        passages.append(f"{page_title(page)}: {without_treebank(content)}")
+    return tuple(passages)
 
 
 READERS = {"default": read}

@@ -5,6 +5,8 @@ either keep the claim alone. The evidence may state the rating in words: evaluat
 and without those sentences.
 """
 
+from itertools import chain
+
 from decomposerl.claims.claim import Draft
 from decomposerl.claims.fields import NativeRow, each_row
 
@@ -12,14 +14,13 @@ from decomposerl.claims.fields import NativeRow, each_row
 def _draft(row: NativeRow) -> Draft:
     """The document is the article's address, else the example's id."""
     # The justification is often a part of the article: a paragraph counts once.
-    paragraphs = dict.fromkeys(
-        row.optional_strings("justification") + row.optional_strings("full_article")
-    )
+    texts = (row.optional(name, row.strings) or () for name in ("justification", "full_article"))
+    paragraphs = dict.fromkeys(chain.from_iterable(texts))
     native_id = row.identifier("example_id")
     return row.draft(
         tuple(paragraph for paragraph in paragraphs if paragraph.strip()),
         native_id=native_id,
-        documents=(row.optional_text("url") or native_id,),
+        documents=(row.optional("url", row.text) or native_id,),
     )
 
 

@@ -36,16 +36,16 @@ def _draft(pages: Pages | None, row: NativeRow) -> Draft:
 
 def _golden(row: NativeRow) -> tuple[str, ...]:
     """The page names of ``golden entity``, a printed Python list of strings."""
-    printed = row.text("golden entity").strip()
+    field, printed = "golden entity", row.text("golden entity").strip()
     if len(printed) > _MAX_PRINTED_CHARS:
         detail = f"{len(printed)} characters, at most {_MAX_PRINTED_CHARS}"
-        raise FieldError("golden entity", "field_too_large", detail)
+        raise FieldError(field, "field_too_large", detail)
     try:
         names = ast.literal_eval(printed)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as fault:
-        raise FieldError("golden entity", "missing_field", "not a printed list") from fault
+        raise FieldError(field, "missing_field", "not a printed list") from fault
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FieldError("golden entity", "missing_field", "not a list of page names")
+        raise FieldError(field, "missing_field", "not a list of page names")
     return tuple(names)
 
 

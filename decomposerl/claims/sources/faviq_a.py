@@ -24,7 +24,7 @@ def _draft(row: NativeRow, evidence: Sequence[str] = _EVIDENCE) -> Draft:
         raise FieldError(_EVIDENCE[0], "missing_field", "neither evidence field is there")
     found = {name: _passages(row, name) for name in evidence}
     passages = [passage for name in evidence for passage in found[name]]
-    titles = (passage.optional_text("title") for passage in passages)
+    titles = (passage.optional("title", passage.text) for passage in passages)
     documents = tuple(dict.fromkeys(title for title in titles if title))
     lost = [name for name in evidence if row.raw.get(name) and not found[name]]
     if _EVIDENCE[0] in lost or (lost and not passages):

@@ -48,7 +48,7 @@ def _draft(passages_of: Callable[[Titles], Passages], row: NativeRow) -> Draft:
         native_id=row.identifier("uid"),
         native_label=row.class_label("label", _CLASSES),
         documents=titles,
-        num_hops=row.optional_integer("num_hops"),
+        num_hops=row.optional("num_hops", row.integer),
     )
 
 
@@ -71,12 +71,12 @@ def _titles(row: NativeRow) -> Titles:
     return tuple(dict.fromkeys(names))
 
 
-def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], tuple[Reject, ...]]:
+def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], list[Reject]]:
     """Paragraphs of each title set, first line in file order, and the unusable lines."""
     joined: dict[frozenset[str], Passages] = {}
     faults: list[Reject] = []
     if not files.exists(PARAGRAPHS.path):
-        return joined, ()
+        return joined, faults
     # Only supported claims key a line: one of their texts is also an unsupported claim with
     # other titles.
     titles = {
@@ -92,7 +92,7 @@ def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], tup
         else:
             detail = f"no supported dev claim: {line.claim[:60]}"
             faults.append(Reject(line.file, line.row, "claim", "dangling_reference", detail))
-    return joined, tuple(faults)
+    return joined, faults
 
 
 def _paragraph_line(row: NativeRow) -> Draft:

@@ -12,7 +12,7 @@ from decomposerl.claims.passages import sentence_passages
 
 def _draft(row: NativeRow) -> Draft:
     """The corpus has no id: the native id is split and row number."""
-    mark = (row.optional_text("contamination_identifier") or "").strip()
+    mark = (row.optional("contamination_identifier", row.text) or "").strip()
     return row.draft(
         non_blank(sentence_passages(_without(mark, row.text("doc"))), "doc"),
         native_id=f"{row.file.split}-{row.record.row}",

@@ -26,17 +26,12 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     apart. Without those ids the file gives one reject and no rows, because training would
     leak the test.
     """
-    if file.path == _TRAIN_HALF:
-        yield from read_each(files, file, _draft)
-        return
-    if not files.exists(file.path):
-        return
-    test_ids = _test_ids(files)
-    if not test_ids:
+    test_ids = None if file.path == _TRAIN_HALF else _test_ids(files)
+    if test_ids is not None and not test_ids and files.exists(file.path):
         detail = f"{GROUND_TRUTH.path}, which names the test rows, is absent, empty or damaged"
         yield Reject(file.path, 0, "", "dangling_reference", detail)
         return
-    yield from read_each(files, file, partial(_draft_of_split, test_ids))
+    yield from read_each(files, file, partial(_draft, test_ids))
 
 
 def _test_ids(files: CorpusFiles) -> frozenset[str]:
@@ -46,18 +41,12 @@ def _test_ids(files: CorpusFiles) -> frozenset[str]:
     return frozenset(map(str, keys)) if len(keys) == len(records) else frozenset()
 
 
-def _draft_of_split(test_ids: frozenset[str], row: NativeRow) -> Draft | None:
-    in_test = row.identifier(_id_column(row)) in test_ids
-    return _draft(row) if in_test == (row.file.split == "test") else None
-
-
-def _id_column(row: NativeRow) -> str:
-    return "pubid" if "pubid" in row.raw else "_key"
-
-
-def _draft(row: NativeRow) -> Draft:
-    pmid = row.identifier(_id_column(row))
+def _draft(test_ids: frozenset[str] | None, row: NativeRow) -> Draft | None:
+    """The draft of a row; None where it is of the other half than the file's split says."""
     hub = "pubid" in row.raw
+    pmid = row.identifier("pubid" if hub else "_key")
+    if test_ids is not None and (pmid in test_ids) != (row.file.split == "test"):
+        return None
     contexts = "context.contexts" if hub else "CONTEXTS"
     return row.draft(
         non_blank(row.strings(contexts), contexts),
