@@ -21,7 +21,6 @@ from decomposerl.claims.claim import (
     RejectReason,
     Side,
     apply_rule,
-    claim_id,
 )
 from decomposerl.claims.records import broken_field, excerpt
 from decomposerl.claims.source import NativeFile
@@ -41,41 +40,25 @@ Fault = tuple[str, RejectReason, str]
 """Field, reason, detail."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A sound row: trimmed claim, passages without blanks, and the side of its label.
-
-    ``side`` is None where the corpus gives no label.
-    """
-
-    draft: Draft
-    native_id: str
-    claim: str
-    passages: tuple[str, ...]
-    evidence: str
-    side: Side | None
-
-    def claim_id(self, source: str, suffix: str = "") -> str:
-        """The row's id in ``source``; ``suffix`` makes the id of a dropped repeat unique."""
-        return claim_id(source, self.native_id + suffix, self.claim, self.evidence)
-
-
 def check_draft(
     draft: Draft, labels: LabelMap, *, label_needed: bool, max_evidence_bytes: int
-) -> Candidate | Reject:
-    """Clean one draft, or give the reason why it cannot become a claim."""
-    passages = tuple(text for text in map(str.strip, draft.passages) if text)
-    evidence = "\n".join(passages)
-    faults = chain(_too_large(draft), _unfit(draft, evidence, max_evidence_bytes))
+) -> Draft | Reject:
+    """The draft with its id, claim and passages trimmed, blank ones left out; or what is wrong."""
+    native, texts = draft.native_label, map(str.strip, draft.passages)
+    sound = replace(
+        draft,
+        native_id=draft.native_id.strip(),
+        claim=draft.claim.strip(),
+        passages=tuple(text for text in texts if text),
+    )
+    faults = chain(_too_large(draft), _unfit(draft, sound.evidence, max_evidence_bytes))
     for field, reason, detail in faults:  # the first of them counts
         return Reject(draft.file, draft.row, field, reason, excerpt(detail))
-    native = draft.native_label
-    side = None if native is None else labels.side(native)
     if native is None and label_needed:
         return Reject(draft.file, draft.row, "label", "missing_field", "the row has no label")
-    if native is not None and side is None:
+    if native is not None and labels.side(native) is None:
         return Reject(draft.file, draft.row, "label", "unknown_label", excerpt(native))
-    return Candidate(draft, draft.native_id.strip(), draft.claim.strip(), passages, evidence, side)
+    return sound
 
 
 def _too_large(draft: Draft) -> Iterator[Fault]:
@@ -182,21 +165,22 @@ class ClaimCollector:
         safe = replace(reject, field=excerpt(reject.field), detail=excerpt(reject.detail))
         self._rejects[safe] = None
 
-    def record(self, row: Candidate, drop: Drop | None) -> None:
+    def record(self, row: Draft, side: Side | None, drop: Drop | None) -> None:
         """Collect a sound row as a claim or a drop, or reject it as a duplicate.
 
-        A native id may occur once in a file, though one native row may give several claims
-        under it. A row of a later file with the id, claim and subset of an earlier one is a
-        repeat, unless only the later one has evidence text, or a reading left the earlier out.
-        A row of a ``NativeFile.selection`` counts as one of the corpus without subset.
+        ``side`` is that of its label, None where the corpus gives none. A native id may occur once
+        in a file, though one native row may give several claims under it. A row of a later file
+        with the id, claim and subset of an earlier one is a repeat, unless only the later one has
+        evidence text, or a reading left the earlier out. A row of a ``NativeFile.selection`` counts
+        as one of the corpus without subset.
         """
-        draft, identity = row.draft, row.claim_id(self.name)
-        earlier_row = self._rows_of_id.setdefault(row.native_id, draft.row)
-        if earlier_row != draft.row or self._claim_ids.get(identity) == self._file:
+        identity = row.claim_id(self.name)
+        earlier_row = self._rows_of_id.setdefault(row.native_id, row.row)
+        if earlier_row != row.row or self._claim_ids.get(identity) == self._file:
             detail = f"{row.native_id} stood in row {earlier_row}"
-            self.reject(Reject(draft.file, draft.row, "id", "duplicate_id", detail))
+            self.reject(Reject(row.file, row.row, "id", "duplicate_id", detail))
             return
-        subset = None if self._selection else draft.subset
+        subset = None if self._selection else row.subset
         key = subset, row.native_id, " ".join(row.claim.casefold().split())
         file, earlier, has_text = self._seen.get(key, (self._file, "", False))
         covered = file != self._file and (has_text or not row.passages)
@@ -211,7 +195,7 @@ class ClaimCollector:
         else:
             self._seen[key] = self._file, identity, bool(row.passages)
         self._claim_ids[identity] = self._file
-        label = apply_rule(row.side, self._rule) if row.side is not None else None
+        label = None if side is None else apply_rule(side, self._rule)
         if drop is not None:
             self._drops.append(self._drop_row(identity, label, drop))
             return
@@ -261,12 +245,11 @@ class ClaimCollector:
         rows = [(self.name, r.file, r.row, r.field, r.reason, r.detail) for r in self._rejects]
         return REJECTS.conform(pl.DataFrame(rows, schema=REJECTS.schema, orient="row"))
 
-    def _claim_row(self, identity: str, label: str | None, row: Candidate) -> tuple[object, ...]:
-        draft, evidence = row.draft, row.evidence if row.passages else None
+    def _claim_row(self, identity: str, label: str | None, row: Draft) -> tuple[object, ...]:
         return (
-            *(identity, self.name, row.native_id, draft.split, row.claim),
-            *(evidence, list(row.passages), draft.evidence_kind, label, draft.native_label),
-            *(self._rule, " | ".join(draft.documents) or None, draft.subset, draft.num_hops),
+            *(identity, self.name, row.native_id, row.split, row.claim, row.evidence or None),
+            *(list(row.passages), row.evidence_kind, label, row.native_label, self._rule),
+            *(" | ".join(row.documents) or None, row.subset, row.num_hops),
         )
 
     def _drop_row(self, identity: str, label: str | None, drop: Drop) -> tuple[object, ...]:

@@ -93,7 +93,7 @@ class Holdout:
 
 def documents_of(draft: Draft) -> tuple[str, ...]:
     """The row's documents; a row without any counts as a separate document."""
-    return draft.documents or (f"row:{draft.native_id}",)
+    return draft.documents or (f"row:{draft.native_id.strip()}",)
 
 
 def components(rows: Iterable[Sequence[str]]) -> dict[str, str]:

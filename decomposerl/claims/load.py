@@ -9,12 +9,13 @@ reader took from a claim file is among them or left out on purpose (``CountedFil
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import polars as pl
 from pydantic import Field
 
-from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
-from decomposerl.claims.claim_collector import Candidate, ClaimCollector, Drop, Sink, check_draft
+from decomposerl.claims.claim import Draft, LabelRule, Reject, Side, apply_rule
+from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink, check_draft
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.fields import CountedFiles
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
@@ -95,15 +96,14 @@ def load_source(
     holdout = _holdout(plan, source, benchmark, files, settings)
     split = {*plan.extra, *(plan.training if plan.mode == "split" else ())}
 
-    def drop(file: NativeFile, row: Candidate) -> Drop | None:
-        if apply_rule(row.side or "middle", settings.label_rule) is None:
-            never = row.side == "no_verdict"
-            return Drop("label_rule", "no_verdict" if never else "middle_class")
-        if row.draft.left_out is not None:
-            return Drop("readings", row.draft.left_out)
+    def drop(file: NativeFile, row: Draft, side: Side | None) -> Drop | None:
+        if apply_rule(side or "middle", settings.label_rule) is None:
+            return Drop("label_rule", "no_verdict" if side == "no_verdict" else "middle_class")
+        if row.left_out is not None:
+            return Drop("readings", row.left_out)
         if not row.passages:
-            return Drop("evidence", row.draft.no_evidence)
-        held_out = holdout is not None and file in split and holdout.is_held_out(row.draft)
+            return Drop("evidence", row.no_evidence)
+        held_out = holdout is not None and file in split and holdout.is_held_out(row)
         return Drop("holdout", "held_out_document") if held_out else None
 
     return _collected(collector, source, files, (*plan.training, *plan.extra), drop, settings)
@@ -135,10 +135,10 @@ def load_benchmark(
     split = plan.mode == "split" and source is not None
     holdout = _holdout(plan, source, benchmark, files, settings) if split and source else None
 
-    def drop(file: NativeFile, row: Candidate) -> Drop | None:
-        if row.draft.left_out is not None:
-            return Drop("readings", row.draft.left_out)
-        trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row.draft)
+    def drop(file: NativeFile, row: Draft, _: Side | None) -> Drop | None:
+        if row.left_out is not None:
+            return Drop("readings", row.left_out)
+        trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row)
         return Drop("holdout", "training_document") if trained else None
 
     tested = (*plan.evaluation, *plan.shared, *plan.claim_lists)
@@ -192,26 +192,29 @@ def _collected(
     corpus: Corpus,
     files: CorpusFiles,
     read: Sequence[NativeFile],
-    drop: Callable[[NativeFile, Candidate], Drop | None],
+    drop: Callable[[NativeFile, Draft, Side | None], Drop | None],
     settings: LoadSettings,
 ) -> LoadedClaims:
     """Check every row of the files; ``drop`` gives the reason against a sound row, if any."""
-    limit, needed = settings.max_evidence_bytes, isinstance(corpus, Source)
+    check = partial(
+        check_draft,
+        labels=corpus.labels,
+        label_needed=isinstance(corpus, Source),
+        max_evidence_bytes=settings.max_evidence_bytes,
+    )
     status = "ok" if read else "not_available"
     for file in read:
         collector.open_file(file)
         empty = True
         for row in _rows(corpus, files, file):
             empty = False
-            outcome: Candidate | Reject = (
-                row
-                if isinstance(row, Reject)
-                else check_draft(row, corpus.labels, label_needed=needed, max_evidence_bytes=limit)
-            )
+            outcome = row if isinstance(row, Reject) else check(row)
             if isinstance(outcome, Reject):
                 collector.reject(outcome)
             else:
-                collector.record(outcome, drop(file, outcome))
+                native = outcome.native_label
+                side = None if native is None else corpus.labels.side(native)
+                collector.record(outcome, side, drop(file, outcome, side))
         status = "empty" if empty else status
     return _loaded(collector, read, status, settings)
 
