@@ -3,7 +3,8 @@
 ``SOURCES`` is in the order of the paper's table of per-source counts (appendix "Per-source
 training-row counts"), ``BENCHMARKS`` in the order of its appendix "Evaluation Benchmarks". The
 module of a corpus's name in ``sources/`` or ``benchmarks/`` reads its rows: ``READERS`` has its
-reader as ``default`` and one for each of its other readings. So a new corpus is a table and a
+reader as ``default`` and one for each of its other readings. Where every row is one draft, a
+function in ``sources/row_by_row.py`` reads them. So a new corpus is a table and a function or
 module; a test set that its training corpus's reader can read is a table alone.
 """
 
@@ -30,6 +31,7 @@ from decomposerl.claims.source import (
     Source,
     with_hub,
 )
+from decomposerl.claims.sources import row_by_row
 from decomposerl.claims.sources.scifact import CORPUS
 from decomposerl.errors import ConfigError
 
@@ -59,6 +61,8 @@ def _files(table: Table, role: str, listed: Sequence[NativeFile] = ()) -> tuple[
 
 
 def _readers(folder: str, name: str) -> Mapping[str, Reader]:
+    if name in row_by_row.READERS:
+        return {"default": row_by_row.READERS[name]}
     readers: Mapping[str, Reader] = import_module(f"{__package__}.{folder}.{name}").READERS
     return readers
 
