@@ -12,11 +12,10 @@ import dagster as dg
 
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import benchmark_of, source_of
-from decomposerl.claims.claim_collector import Sink
 from decomposerl.claims.downloads import how_to_obtain
-from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.load import LoadedClaims, load_benchmark, load_source
 from decomposerl.claims.paper_counts import difference_of
-from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, Source, ignored_reading
+from decomposerl.claims.source import Benchmark, Corpus, Source, ignored_reading
 from resources.corpora.resource import CorporaResource
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
@@ -25,7 +24,6 @@ from resources.store.run_lock import locked_asset
 _NOT_READ_AS = (
     "{0}: the reading '{1}' is not used, as your copy (source.toml, replaces = true) has its own"
 )
-_Loader = Callable[[CorpusFiles, LoadSettings, Sink], LoadedClaims]
 
 
 def source_assets(
@@ -33,7 +31,7 @@ def source_assets(
 ) -> list[dg.AssetsDefinition]:
     """One asset per source, in order; ``benchmarks`` are the test sets it may share files with."""
     return [
-        _corpus_asset(one, _obtained(one), _source_loader(one, benchmark_of(one, benchmarks)))
+        _corpus_asset(one, benchmark_of(one, benchmarks), _obtained(one), load_source)
         for one in sources
     ]
 
@@ -43,31 +41,26 @@ def benchmark_assets(
 ) -> list[dg.AssetsDefinition]:
     """One asset per benchmark, in order; ``sources`` are the corpora it may share files with."""
     return [
-        _corpus_asset(one, _obtained(one), _benchmark_loader(one, source_of(one, sources)))
+        _corpus_asset(one, source_of(one, sources), _obtained(one), load_benchmark)
         for one in benchmarks
     ]
 
 
-# Functions, not partials: the asset's code version reads their code and what they close over.
-def _source_loader(source: Source, benchmark: Benchmark | None) -> _Loader:
-    return lambda files, settings, sink: load_source(source, benchmark, files, settings, sink)
-
-
-def _benchmark_loader(benchmark: Benchmark, source: Source | None) -> _Loader:
-    def load(files: CorpusFiles, settings: LoadSettings, sink: Sink) -> LoadedClaims:
-        loaded = load_benchmark(benchmark, source, files, settings)
-        sink(loaded.claims)
-        return loaded
-
-    return load
-
-
-# ``obtained`` is an argument, as its table names every corpus: the version would follow all.
-def _corpus_asset(corpus: Source | Benchmark, obtained: str, load: _Loader) -> dg.AssetsDefinition:
+# ``obtained`` and ``load`` are arguments: the asset's code version follows what is named here, and
+# a table of every corpus, or the other loader, would change the version of all.
+def _corpus_asset(
+    corpus: Source | Benchmark,
+    other: Corpus | None,
+    obtained: str,
+    load: Callable[..., LoadedClaims],
+) -> dg.AssetsDefinition:
     terms = {"terms of use": corpus.terms, "license": corpus.license}
     beside = _against_paper(corpus)
-    homepage = {"homepage": dg.MetadataValue.url(corpus.homepage)}
-    metadata: dict[str, Any] = {**terms, **homepage, **beside}
+    metadata: dict[str, Any] = {
+        **terms,
+        "homepage": dg.MetadataValue.url(corpus.homepage),
+        **beside,
+    }
     if isinstance(corpus, Source):
         key, group, tags = ["claims", corpus.name], "sources", {"domain": _tag(corpus.domain)}
         what = f"Claims of {corpus.title} ({corpus.domain}), read from its native files."
@@ -97,7 +90,7 @@ def _corpus_asset(corpus: Source | Benchmark, obtained: str, load: _Loader) -> d
             context.log.warning(_NOT_READ_AS.format(corpus.name, reading))
         key = "/".join(context.asset_key.path)
         with data_folder.keeping_rejects(key), stage.writing(drops=False) as out:
-            loaded = load(corpora.files(), corpora.settings, out.add_claims)
+            loaded = load(corpus, other, corpora.files(), corpora.settings, out.add_claims)
             return stage.loaded(out, loaded, {**terms, **beside})
 
     return claims

@@ -77,7 +77,6 @@ _LOADS: Mapping[str, Symbol] = {
     "claims": ("decomposerl.claims.load", "load_source"),
     "benchmark": ("decomposerl.claims.load", "load_benchmark"),
 }
-_READ_BY = (("sources", "SOURCE"), ("benchmarks", "BENCHMARK"))
 _TRAINS = (
     ("decomposerl.training.experiments", "RECIPES"),
     ("decomposerl.judge.plan", "plan"),
@@ -108,8 +107,9 @@ def _behind(key: dg.AssetKey) -> list[Symbol]:
     if folder not in _LOADS:
         return list(_BEHIND.get(key.to_user_string(), ()))
     own = ("decomposerl.claims.generic", "parse_source_toml")
-    files = [(f"decomposerl.claims.{kind}.{name[0]}", constant) for kind, constant in _READ_BY]
-    return [_LOADS[folder], own, *files]
+    plain = ("decomposerl.claims.sources.row_by_row", name[0])
+    files = [f"decomposerl.claims.{kind}.{name[0]}" for kind in ("sources", "benchmarks")]
+    return [_LOADS[folder], own, plain, *((file, "READERS") for file in files)]
 
 
 def engine_facts(resources: Mapping[str, object]) -> dict[str, Any]:

@@ -1,121 +1,128 @@
-"""The one ordered list of training corpora and the one of test sets; a user's own join them.
+"""The training corpora and the test sets, as ``corpora.toml`` lists them; a user's own join them.
 
 ``SOURCES`` is in the order of the paper's table of per-source counts (appendix "Per-source
-training-row counts"), ``BENCHMARKS`` in the order of its appendix "Evaluation Benchmarks". To add
-a corpus, write its file and add its line here; a test set that its corpus's reader can read is an
-entry here, ``Benchmark.from_source``, and one with its own format a file in ``benchmarks/``.
+training-row counts"), ``BENCHMARKS`` in the order of its appendix "Evaluation Benchmarks". The
+module of a corpus's name in ``sources/`` or ``benchmarks/`` reads its rows: ``READERS`` has its
+reader as ``default`` and one for each of its other readings. Where every row is one draft, a
+function in ``sources/row_by_row.py`` reads them. So a new corpus is a table and a function or
+module; a test set that its training corpus's reader can read is a table alone.
 """
 
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any, TypeVar
+from importlib import import_module
+from importlib.resources import files
+from pathlib import PurePosixPath
+from typing import Any
 
-from decomposerl.claims.benchmarks import coverbench, fever
-from decomposerl.claims.source import Benchmark, NativeFile, Source, with_hub
-from decomposerl.claims.sources import (
-    ambifc,
-    claimdecomp,
-    ex_fever,
-    faviq_a,
-    feverous,
-    foolmetwice,
-    hover,
-    llm_aggrefact,
-    pubhealth,
-    pubhealthtab,
-    pubmedclaim,
-    scifact,
-    scitab,
-    wice,
+from decomposerl.claims.claim import LabelMap
+from decomposerl.claims.source import (
+    FORMAT_OF_ENDING,
+    AnyCorpus,
+    Benchmark,
+    Corpus,
+    Form,
+    HubLocation,
+    NativeFile,
+    Reader,
+    Reading,
+    Source,
+    with_hub,
 )
+from decomposerl.claims.sources import row_by_row
+from decomposerl.claims.sources.scifact import CORPUS
 from decomposerl.errors import ConfigError
 
 _NOT_STATED = {"", "not stated"}
-Member = TypeVar("Member", Source, Benchmark)
+Table = Mapping[str, Any]
 
-SOURCES: tuple[Source, ...] = (
-    ex_fever.SOURCE,
-    llm_aggrefact.SOURCE,
-    feverous.SOURCE,
-    hover.SOURCE,
-    foolmetwice.SOURCE,
-    faviq_a.SOURCE,
-    pubhealth.SOURCE,
-    ambifc.SOURCE,
-    pubhealthtab.SOURCE,
-    scifact.SOURCE,
-    scitab.SOURCE,
-    wice.SOURCE,
-    claimdecomp.SOURCE,
-    pubmedclaim.SOURCE,
+TABLES: Mapping[str, Mapping[str, Table]] = tomllib.loads(
+    files(__package__).joinpath("corpora.toml").read_text("utf-8")
 )
+"""By ``sources`` and ``benchmarks``, then by name: what is known of a corpus beside its reader."""
 
-BENCHMARKS: tuple[Benchmark, ...] = (
-    fever.BENCHMARK,
-    # The dev split: the test split is published without labels and serves decontamination alone.
-    Benchmark.from_source(
-        hover.SOURCE,
-        shared=(hover.DEV,),
-        claim_lists=(hover.TEST,),
-    ),
-    Benchmark.from_source(
-        feverous.SOURCE,
-        with_hub(NativeFile("feverous/feverous_dev_challenges.jsonl", "jsonl", "dev")),
-        shared=(feverous.SENTENCE_DEV,),
-        same_rows=(feverous.SENTENCE_DEV,),
-        notes=(
-            (
-                "feverous_s holds the claims whose gold evidence is sentences only "
-                "(subset feverous_s)."
-            ),
-            "The rows of feverous_s/dev.json are also rows of the native dev file.",
+
+def _file(table: Table) -> NativeFile:
+    """A file of the format that ``format`` or its ending says, with the hub's forms of it."""
+    own = {key: value for key, value in table.items() if not key.startswith("hub")}
+    kind = FORMAT_OF_ENDING[PurePosixPath(table["path"]).suffix]
+    file = NativeFile(**{"format": kind, **own, "also": tuple(own.get("also", ()))})
+    return with_hub(file, table["hub"], table.get("hub_split", "")) if "hub" in table else file
+
+
+def _files(table: Table, role: str, listed: Sequence[NativeFile] = ()) -> tuple[NativeFile, ...]:
+    """The files of one role; a path alone is that of one of the ``listed``."""
+    known = {file.path: file for file in listed}
+    return tuple(
+        known[entry] if isinstance(entry, str) else _file(entry) for entry in table.get(role, ())
+    )
+
+
+def _readers(folder: str, name: str) -> Mapping[str, Reader]:
+    if name in row_by_row.READERS:
+        return {"default": row_by_row.READERS[name]}
+    readers: Mapping[str, Reader] = import_module(f"{__package__}.{folder}.{name}").READERS
+    return readers
+
+
+def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str, Any]:
+    """What sources and benchmarks share, as the arguments of both."""
+    native, hub = _files(table, "files"), table.get("hub")
+    readings = [
+        Reading(
+            name=entry["name"],
+            description=entry["description"],
+            read=readers.get(entry["name"]),
+            without=tuple(file for file in native if file.path in entry.get("without", ())),
+        )
+        for entry in table.get("readings", ())
+    ]
+    return {
+        **{key: table[key] for key in ("title", "domain", "homepage", "license", "terms")},
+        "name": name,
+        "labels": LabelMap.of(**table["labels"]),
+        "files": native,
+        "read": readers["default"],
+        "beside": tuple(table.get("beside", ())),
+        "hub": hub and HubLocation(**{**hub, "files": tuple(hub["files"].items())}),
+        "forms": tuple(
+            Form(form["name"], frozenset(form["columns"].split(", ")))
+            for form in table.get("forms", ())
         ),
-    ),
-    Benchmark.from_source(
-        wice.SOURCE,
-        with_hub(NativeFile("wice/claim/test.jsonl", "jsonl", "test", subset="claim"), "claim"),
-        shared=(wice.CLAIM_DEV,),
-        notes=("WiCE is also one of the parts of LLM-AggreFact.",),
-    ),
-    Benchmark.from_source(
-        ex_fever.SOURCE,
-        NativeFile("ex_fever/test.csv", "csv", "test"),
-        claim_lists=(NativeFile("ex_fever/mini_test.csv", "csv", "test"),),
-        notes=("mini_test.csv is a sample of the test split, without the page texts.",),
-    ),
-    Benchmark.from_source(
-        foolmetwice.SOURCE,
-        with_hub(NativeFile("foolmetwice/test.jsonl", "jsonl", "test")),
-        shared=(foolmetwice.DEV,),
-    ),
-    Benchmark.from_source(
-        claimdecomp.SOURCE,
-        with_hub(NativeFile("claimdecomp/test.jsonl", "jsonl", "test")),
-        notes=("The evidence states the rating in words: read scores with that in mind.",),
-    ),
-    Benchmark.from_source(
-        pubhealth.SOURCE,
-        pubhealth.native_file("test", "test"),
-        shared=(pubhealth.EXCERPT,),
-        same_rows=(pubhealth.EXCERPT,),
-        notes=("The excerpt does not say which PubHealth split each of its rows is from.",),
-    ),
-    Benchmark.from_source(
-        pubmedclaim.SOURCE,
-        replace(pubmedclaim.ALL_ROWS, split="test"),
-        shared=(pubmedclaim.TRAIN_HALF,),
-        notes=("Claims are PubMedQA's questions, verbatim.",),
-    ),
-    coverbench.BENCHMARK,
-    Benchmark.from_source(
-        llm_aggrefact.SOURCE,
-        with_hub(NativeFile("llm_aggrefact/test.parquet", "parquet", "test")),
-        in_domain=False,
-        notes=(
-            "Report the pooled score and the mean of the eleven parts.",
-            "The part WiCE is also a separate benchmark.",
-        ),
-    ),
+        "readings": tuple(readings),
+    }
+
+
+def source_from(name: str, table: Table, readers: Mapping[str, Reader]) -> Source:
+    """The training corpus that a table of ``corpora.toml`` describes, read by ``readers``."""
+    return Source(
+        **_corpus(name, table, readers),
+        extra=_files(table, "extra"),
+        paper_raw=table["paper"]["raw"] if "paper" in table else None,
+        training_off=table.get("training_off"),
+    )
+
+
+def _benchmark(name: str, table: Table) -> Benchmark:
+    source = next((one for one in SOURCES if one.name == table.get("source")), None)
+    listed = source.files if source is not None else ()
+    own: dict[str, Any] = {
+        "in_domain": table.get("in_domain", True),
+        "notes": tuple(table.get("notes", ())),
+        **{role: _files(table, role, listed) for role in ("shared", "same_rows", "claim_lists")},
+    }
+    if source is None:
+        return Benchmark(**_corpus(name, table, _readers("benchmarks", name)), **own)
+    return Benchmark.from_source(source, *_files(table, "files"), **own)
+
+
+SOURCES: tuple[Source, ...] = tuple(
+    source_from(name, table, _readers("sources", name)) for name, table in TABLES["sources"].items()
+)
+BENCHMARKS: tuple[Benchmark, ...] = tuple(
+    _benchmark(name, table) for name, table in TABLES["benchmarks"].items()
 )
 
 
@@ -131,10 +138,9 @@ def benchmark_of(source: Source, benchmarks: Sequence[Benchmark] = BENCHMARKS) -
 
 def other_forms(path: str) -> tuple[str, ...]:
     """Where other forms of a file of the catalogue may be; none for any other path."""
-    listed = [file for one in SOURCES for file in (*one.files, *one.extra)]
-    for benchmark in BENCHMARKS:
-        listed += (*benchmark.files, *benchmark.shared, *benchmark.claim_lists)
-    return next((file.also for file in (*listed, scifact.CORPUS) if file.path == path), ())
+    corpora: tuple[Corpus, ...] = (*SOURCES, *BENCHMARKS)
+    listed = (CORPUS, *(file for corpus in corpora for file in corpus.native_files))
+    return next((file.also for file in listed if file.path == path), ())
 
 
 def with_own_sources(own: Iterable[Source]) -> tuple[Source, ...]:
@@ -146,14 +152,9 @@ def with_own_sources(own: Iterable[Source]) -> tuple[Source, ...]:
     Raises:
         ConfigError: a name is taken, or a source replaces what is not in the catalogue.
     """
-    listed = list(own)
     # A file with test files alone replaces a test set, and names no training corpus.
-    copies = _copies([one for one in listed if one.files or not one.replaces], SOURCES)
-    kept = ("domain", "title", "paper_raw", "training_off")
-    catalogue = [
-        _copy(copies[one.name], one, kept) if one.name in copies else one for one in SOURCES
-    ]
-    return (*catalogue, *(one for one in listed if not one.replaces))
+    trained = [one for one in own if one.files or not one.replaces]
+    return _with_own(trained, SOURCES, ("domain", "title", "paper_raw", "training_off"))
 
 
 def with_own_benchmarks(own: Iterable[Benchmark]) -> tuple[Benchmark, ...]:
@@ -162,20 +163,18 @@ def with_own_benchmarks(own: Iterable[Benchmark]) -> tuple[Benchmark, ...]:
     Raises:
         ConfigError: as ``with_own_sources``.
     """
-    listed = list(own)
-    without = {one.name for one in SOURCES} - {one.name for one in BENCHMARKS}
     # A copy of a training corpus that the paper does not test on may add test files.
-    replacing = (replace(one, replaces=one.replaces and one.name not in without) for one in listed)
-    copies = _copies(list(replacing), BENCHMARKS)
-    kept = ("domain", "title", "in_domain", "source")
-    catalogue = [
-        _copy(copies[one.name], one, kept) if one.name in copies else one for one in BENCHMARKS
-    ]
-    return (*catalogue, *(one for one in listed if one.name not in copies))
+    added = {one.name for one in SOURCES} - {one.name for one in BENCHMARKS}
+    return _with_own(list(own), BENCHMARKS, ("domain", "title", "in_domain", "source"), added)
 
 
-def _copies(own: Sequence[Member], catalogue: Sequence[Member]) -> dict[str, Member]:
-    """The corpora that replace one of the catalogue, by name."""
+def _with_own(
+    own: Sequence[AnyCorpus],
+    catalogue: Sequence[AnyCorpus],
+    kept: Sequence[str],
+    added: AbstractSet[str] = frozenset(),
+) -> tuple[AnyCorpus, ...]:
+    """The catalogue with the user's copies, and the others; copies of ``added`` are others, too."""
     known, seen = {one.name for one in catalogue}, set[str]()
     for one in own:
         if one.name in seen or (one.name in known and not one.replaces):
@@ -183,18 +182,23 @@ def _copies(own: Sequence[Member], catalogue: Sequence[Member]) -> dict[str, Mem
             raise ConfigError(
                 f"source.toml: the corpus name '{one.name}' is taken; choose another{hint}"
             )
-        if one.replaces and one.name not in known:
+        if one.replaces and one.name not in known | added:
             raise ConfigError(
                 f"source.toml: replaces = true, but the catalogue has no '{one.name}' to replace; "
                 f"it has {', '.join(sorted(known))}"
             )
         seen.add(one.name)
-    return {one.name: one for one in own if one.replaces}
+    copies = {one.name: one for one in own}
+    listed = [_copy(copies.get(one.name), one, kept) for one in catalogue]
+    others = [one for one in own if one.name not in known]
+    return (*listed, *others)
 
 
-def _copy(own: Member, listed: Member, kept: Sequence[str]) -> Member:
-    theirs: dict[str, Any] = {name: getattr(listed, name) for name in kept}
-    for name in ("license", "terms", "homepage"):
-        if getattr(own, name) in _NOT_STATED:
-            theirs[name] = getattr(listed, name)
+def _copy(own: AnyCorpus | None, listed: AnyCorpus, kept: Sequence[str]) -> AnyCorpus:
+    """The user's copy with the catalogue's ``kept`` fields; the catalogue's corpus without one."""
+    if own is None:
+        return listed
+    stated = ("license", "terms", "homepage")
+    unstated: list[str] = [field for field in stated if getattr(own, field) in _NOT_STATED]
+    theirs: dict[str, Any] = {field: getattr(listed, field) for field in (*kept, *unstated)}
     return replace(own, **theirs)

@@ -82,11 +82,24 @@ class Draft:
     left_out: str | None = None
     no_evidence: NoEvidence = "evidence_unavailable"
 
+    @property
+    def evidence(self) -> str:
+        """The passages as one text."""
+        return "\n".join(self.passages)
+
+    def claim_id(self, source: str, suffix: str = "") -> str:
+        """The row's id in ``source``; ``suffix`` makes the id of a dropped repeat unique."""
+        return claim_id(source, self.native_id + suffix, self.claim, self.evidence)
+
 
 def claim_id(source: str, native_id: str, claim: str, evidence: str) -> str:
     """16 hex digits of SHA-256 over the four parts, separated by the unit separator."""
-    parts = f"{source}\x1f{native_id}\x1f{claim}\x1f{evidence}"
-    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return short_digest(f"{source}\x1f{native_id}\x1f{claim}\x1f{evidence}")
+
+
+def short_digest(text: str) -> str:
+    """16 hex digits of SHA-256 of any text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

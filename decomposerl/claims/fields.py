@@ -9,32 +9,26 @@ foresee become rejects in the same way. ``CountedFiles`` finds the rows that an 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TypedDict, TypeVar, Unpack
 
-from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject, RejectReason
+from decomposerl.claims.claim import Draft, EvidenceKind, NoEvidence, Record, Reject
 from decomposerl.claims.passages import table_passages
-from decomposerl.claims.records import excerpt
-from decomposerl.claims.source import CorpusFiles, DamagedPage, Form, NativeFile, Pages, Reader
-from decomposerl.errors import DecomposeRLError
+from decomposerl.claims.records import MAX_INTEGER_BITS, excerpt
+from decomposerl.claims.source import (
+    CorpusFiles,
+    DamagedPage,
+    FieldError,
+    Form,
+    NativeFile,
+    Pages,
+    Reader,
+)
+from decomposerl.errors import ConservationError, DecomposeRLError, SourceFileError
 from decomposerl.printable import printable
 
-MAX_INTEGER_BITS = 1_000
-"""A longer number is no id, label or count, and Python refuses to print far longer ones."""
 _MOST_CHARS = 300
 Item = TypeVar("Item")
-
-
-class FieldError(Exception):
-    """A field of one row cannot be used; it never leaves the reading loop of this module."""
-
-    def __init__(self, field: str, reason: RejectReason, detail: str) -> None:
-        super().__init__(f"{field}: {reason}: {detail}")
-        self.field, self.reason, self.detail = field, reason, detail
-
-    def reject(self, record: Record) -> Reject:
-        """The same fault as a row of the rejects table."""
-        return Reject(record.file, record.row, self.field, self.reason, self.detail)
 
 
 @dataclass(slots=True)  # not frozen: one is made for every row and every object in it
@@ -59,94 +53,80 @@ class JsonObject:
             raise FieldError(path, "missing_field", "absent or null")
         return value
 
+    def optional(self, path: str, read: Callable[[str], Item]) -> Item | None:
+        """What another accessor gives for a path; None where it is absent or null."""
+        return None if self.find(path) is None else read(path)
+
     def text(self, path: str) -> str:
         """The string at a path; it may be blank."""
-        value = self.value(path)
-        if not isinstance(value, str):
-            raise _wrong_type(path, "text", value)
-        return value
-
-    def optional_text(self, path: str) -> str | None:
-        """The string at a path; None where it is absent or null."""
-        return None if self.find(path) is None else self.text(path)
+        return _typed(path, self.value(path), str, "text")
 
     def identifier(self, path: str) -> str:
         """A non-blank id, which corpora write as text or as a whole number."""
         value = self.value(path)
         if not isinstance(value, str):
-            return str(self._integer(path, "text or a whole number"))
+            return str(self.integer(path, "text or a whole number"))
         if not value.strip():
             raise FieldError(path, "missing_field", "blank id")
         return value
 
-    def integer(self, path: str) -> int:
-        """The whole number at a path."""
-        return self._integer(path, "a whole number")
-
-    def optional_integer(self, path: str) -> int | None:
-        """The whole number at a path; None where it is absent or null."""
-        return None if self.find(path) is None else self.integer(path)
-
-    def _integer(self, path: str, wanted: str) -> int:
-        value = self.value(path)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise _wrong_type(path, wanted, value)
-        if value.bit_length() > MAX_INTEGER_BITS:
-            raise FieldError(path, "field_too_large", f"a number of {value.bit_length()} bits")
-        return value
+    def integer(self, path: str, wanted: str = "a whole number") -> int:
+        """The whole number at a path; ``wanted`` says what else would do."""
+        number = _typed(path, self.value(path), int, wanted)
+        if number.bit_length() > MAX_INTEGER_BITS:
+            raise FieldError(path, "field_too_large", f"a number of {number.bit_length()} bits")
+        return number
 
     def boolean(self, path: str) -> bool:
         """The truth value at a path."""
-        value = self.value(path)
-        if not isinstance(value, bool):
-            raise _wrong_type(path, "true or false", value)
-        return value
+        return _typed(path, self.value(path), bool, "true or false")
 
     def class_label(self, path: str, names: Sequence[str]) -> str:
         """A label as text; the hub's class number is replaced by its name, where it has one."""
         value = self.value(path)
         if isinstance(value, str):
             return value
-        number = self._integer(path, "a label or its number")
+        number = self.integer(path, "a label or its number")
         return names[number] if 0 <= number < len(names) else str(number)
 
     def items(self, path: str) -> Sequence[object]:
         """The list at a path."""
-        value = self.value(path)
-        if not isinstance(value, list | tuple):
-            raise _wrong_type(path, "a list", value)
-        return value
+        return _typed(path, self.value(path), list, "a list")
 
     def strings(self, path: str) -> tuple[str, ...]:
         """The list of strings at a path."""
-        return self._items_of(path, (str,), "a list of texts")
-
-    def optional_strings(self, path: str) -> tuple[str, ...]:
-        """The list of strings at a path; empty where it is absent or null."""
-        return () if self.find(path) is None else self.strings(path)
+        return tuple(_typed(path, item, str, "a list of texts") for item in self.items(path))
 
     def mapping(self, path: str) -> "JsonObject":
         """The JSON object at a path."""
-        value = self.value(path)
-        if not isinstance(value, Mapping):
-            raise _wrong_type(path, "an object", value)
-        return JsonObject(value)
+        return JsonObject(_typed(path, self.value(path), dict, "an object"))
 
     def objects(self, path: str) -> tuple["JsonObject", ...]:
         """The list of JSON objects at a path."""
-        return tuple(map(JsonObject, self._items_of(path, (dict,), "a list of objects")))
+        items = (_typed(path, item, dict, "a list of objects") for item in self.items(path))
+        return tuple(map(JsonObject, items))
 
-    def rows(self, path: str) -> tuple[Sequence[object], ...]:
-        """The list of lists at a path: the rows of a table."""
-        return self._items_of(path, (list, tuple), "a list of lists")
 
-    def _items_of(self, path: str, kinds: tuple[type[Item], ...], wanted: str) -> tuple[Item, ...]:
-        checked: list[Item] = []
-        for item in self.items(path):
-            if not isinstance(item, kinds):
-                raise _wrong_type(path, wanted, item)
-            checked.append(item)
-        return tuple(checked)
+def _typed(path: str, value: object, kind: type[Item], wanted: str) -> Item:
+    # A truth value is a kind of whole number to Python alone.
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        detail = f"expected {wanted}, found {type(value).__name__}"
+        raise FieldError(path, "missing_field", detail)
+    return value
+
+
+class Known(TypedDict, total=False):
+    """What a reader knows of a row beside its passages: fields of ``Draft``."""
+
+    native_id: str
+    claim: str
+    native_label: str | None
+    documents: tuple[str, ...]
+    evidence_kind: EvidenceKind
+    subset: str | None
+    num_hops: int | None
+    left_out: str | None
+    no_evidence: NoEvidence
 
 
 @dataclass(slots=True)
@@ -156,32 +136,21 @@ class NativeRow(JsonObject):
     record: Record
     file: NativeFile
 
-    def draft(
-        self,
-        *,
-        native_id: str,
-        claim: str,
-        passages: tuple[str, ...],
-        native_label: str | None,
-        documents: tuple[str, ...] = (),
-        evidence_kind: EvidenceKind = "text",
-        subset: str | None = None,
-        num_hops: int | None = None,
-    ) -> Draft:
-        """The row's draft; split and (where none is given) subset are the file's."""
-        return Draft(
-            file=self.record.file,
-            row=self.record.row,
-            native_id=native_id,
-            split=self.file.split,
-            claim=claim,
-            passages=passages,
-            native_label=native_label,
-            documents=documents,
-            evidence_kind=evidence_kind,
-            subset=self.file.subset if subset is None else subset,
-            num_hops=num_hops,
-        )
+    def draft(self, passages: tuple[str, ...], **known: Unpack[Known]) -> Draft:
+        """The row's draft; where they are not given, its fields ``id``, ``claim`` and ``label``.
+
+        The split, and the subset where none is given, are the file's.
+        """
+        if "native_id" not in known:
+            known["native_id"] = self.identifier("id")
+        if "claim" not in known:
+            known["claim"] = self.text("claim")
+        if "native_label" not in known:
+            known["native_label"] = self.text("label")
+        if known.get("subset") is None:
+            known["subset"] = self.file.subset
+        place, split = self.record, self.file.split
+        return Draft(file=place.file, row=place.row, split=split, passages=passages, **known)
 
     def table_draft(
         self, *, native_id: str, document: str, table: str, caption: str, header: str, rows: str
@@ -191,15 +160,22 @@ class NativeRow(JsonObject):
         Passages are the caption, the header and the rows; ``table`` is the field that a reject
         names where none of them has text.
         """
-        lines = table_passages(self.optional_text(caption), self.items(header), self.rows(rows))
+        text, names = self.optional(caption, self.text), self.items(header)
+        cells = [_typed(rows, row, list, "a list of lists") for row in self.items(rows)]
         return self.draft(
+            non_blank(table_passages(text, names, cells), table),
             native_id=self.identifier(native_id),
-            claim=self.text("claim"),
-            passages=non_blank(lines, table),
-            native_label=self.text("label"),
             documents=(self.text(document),),
             evidence_kind="table",
         )
+
+
+def non_blank(passages: Sequence[str], field: str) -> tuple[str, ...]:
+    """The passages that hold text; an error where a file has the field and none does."""
+    kept = tuple(passage for passage in passages if passage.strip())
+    if not kept:
+        raise FieldError(field, "empty_evidence", "the field holds no text")
+    return kept
 
 
 @dataclass(slots=True)
@@ -212,9 +188,9 @@ class CountedFiles:
     files: CorpusFiles
     path: str
     forms: Sequence[Form] = ()
+    handed_out: set[int] = field(default_factory=set)
     _columns: tuple[str, ...] = ()
     _known: bool = False
-    handed_out: set[int] = field(default_factory=set)
     _unfinished: int = 0
 
     def exists(self, path: str) -> bool:
@@ -227,33 +203,40 @@ class CountedFiles:
 
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
         """As ``CorpusFiles``; rows of ``path`` are counted."""
-        if file.path != self.path:
-            yield from self.files.records(file)
-            return
-        self._unfinished += 1
+        counted = file.path == self.path
+        self._unfinished += counted
         for record in self.files.records(file):
-            self.handed_out.add(record.row)
-            if isinstance(record, Record) and not self._known:
-                self._columns = self._columns or tuple(record.fields)
-                self._known = any(form.columns <= record.fields.keys() for form in self.forms)
+            if counted:
+                self._count(record)
             yield record
-        self._unfinished -= 1
+        self._unfinished -= counted
 
-    def unknown_form(self) -> str | None:
-        """What is wrong where rows were read and none has the columns of a known form."""
-        if self._known or not self._columns or not self.forms:
-            return None
-        columns = printable(", ".join(map(str, self._columns))[:_MOST_CHARS], keep="")
-        known = "; ".join(map(str, self.forms))
-        return f"no row has the columns of a known form; it has {columns}; known are {known}"
+    def _count(self, record: Record | Reject) -> None:
+        self.handed_out.add(record.row)
+        if isinstance(record, Record) and not self._known:
+            self._columns = self._columns or tuple(record.fields)
+            self._known = any(form.columns <= record.fields.keys() for form in self.forms)
 
-    def lost(self, rows: AbstractSet[int]) -> str | None:
-        """What is missing where a reader gave outcomes for ``rows``."""
-        lost = sorted(self.handed_out - rows)
-        if lost:
+    def check(self, corpus: str, rows: AbstractSet[int]) -> None:
+        """Check what was read against the ``rows`` that a reader gave outcomes for.
+
+        Raises:
+            SourceFileError: rows were read and none has the columns of a known form.
+            ConservationError: a row has no outcome, or the reader left the file unfinished.
+        """
+        if self._columns and self.forms and not self._known:
+            columns = printable(", ".join(map(str, self._columns))[:_MOST_CHARS], keep="")
+            raise SourceFileError(
+                f"{corpus}: {self.path}: no row has the columns of a known form; it has "
+                f"{columns}; known are {'; '.join(map(str, self.forms))}"
+            )
+        if lost := sorted(self.handed_out - rows):
             first = ", ".join(map(str, lost[:5]))
-            return f"{len(lost)} rows gave neither a claim nor a reject, first rows: {first}"
-        return "the reader stopped before the end of the file" if self._unfinished else None
+            why = f"{len(lost)} rows gave neither a claim nor a reject, first rows: {first}"
+            raise ConservationError(f"{corpus}: {self.path}: {why}")
+        if self._unfinished:
+            why = "the reader stopped before the end of the file"
+            raise ConservationError(f"{corpus}: {self.path}: {why}")
 
 
 def leave_out(files: CorpusFiles, rows: Iterable[Record | Draft]) -> None:
@@ -262,12 +245,14 @@ def leave_out(files: CorpusFiles, rows: Iterable[Record | Draft]) -> None:
         files.handed_out -= {row.row for row in rows if row.file == files.path}
 
 
-def non_blank(passages: Sequence[str], field: str) -> tuple[str, ...]:
-    """The passages that hold text; an error where a file has the field and none does."""
-    kept = tuple(passage for passage in passages if passage.strip())
-    if not kept:
-        raise FieldError(field, "empty_evidence", "the field holds no text")
-    return kept
+def has_columns(files: CorpusFiles, file: NativeFile, columns: AbstractSet[str]) -> bool:
+    """Whether the first row of a file has these columns, which tell its layout."""
+    inner = files.files if isinstance(files, CountedFiles) else files
+    first = next((row for row in inner.records(file) if isinstance(row, Record)), None)
+    return first is not None and columns <= first.fields.keys()
+
+
+Drafts = Sequence[Draft | Reject]
 
 
 def each_row(draft: Callable[[NativeRow], Draft | None]) -> Reader:
@@ -280,32 +265,66 @@ def read_each(
 ) -> Iterator[Draft | Reject]:
     """One draft per row in file order; None leaves out a row that does not belong to the file."""
 
-    def drafts(row: NativeRow) -> Sequence[Draft]:
+    def drafts(row: NativeRow) -> Drafts:
         made = draft(row)
         if made is None:
             leave_out(files, (row.record,))
-            return ()
-        return (made,)
+        return () if made is None else (made,)
 
     return read_many(files, file, drafts)
 
 
 def read_many(
-    files: CorpusFiles,
-    file: NativeFile,
-    drafts: Callable[[NativeRow], Sequence[Draft | Reject]],
+    files: CorpusFiles, file: NativeFile, drafts: Callable[[NativeRow], Drafts]
 ) -> Iterator[Draft | Reject]:
     """Any number of drafts and rejects per row, in file order; a ``FieldError`` is one reject."""
     for record in files.records(file):
         if isinstance(record, Reject):
             yield record
         else:
-            yield from guarded(NativeRow(record.fields, record, file), drafts)
+            yield from _guarded(NativeRow(record.fields, record, file), drafts)
 
 
-def guarded(
-    row: NativeRow, drafts: Callable[[NativeRow], Sequence[Draft | Reject]]
-) -> Sequence[Draft | Reject]:
+def read_joined(
+    files: CorpusFiles,
+    file: NativeFile,
+    key: Callable[[NativeRow], str],
+    join: Callable[[Sequence[NativeRow]], Drafts],
+) -> Iterator[Draft | Reject]:
+    """The drafts of each group of rows with one ``key``, in order of first appearance.
+
+    ``join`` gets the rows of a group in file order; it may raise ``FieldError``. Rows that
+    cannot be read or have no key are rejects and come first. The whole file is held. A group
+    counts once, as a claim or as one reject at its first row: the share of rejects would else
+    grow with the length of groups.
+    """
+    groups: dict[str, list[NativeRow]] = {}
+    for record in files.records(file):
+        if isinstance(record, Reject):
+            yield record
+            continue
+        row = NativeRow(record.fields, record, file)
+        try:
+            groups.setdefault(key(row), []).append(row)
+        except FieldError as fault:
+            yield fault.reject(record)
+    for rows in groups.values():
+        leave_out(files, [row.record for row in rows[1:]])
+        yield from _joined(rows, join)
+
+
+def _joined(
+    rows: Sequence[NativeRow], join: Callable[[Sequence[NativeRow]], Drafts]
+) -> Iterator[Draft | Reject]:
+    numbers = ", ".join(str(row.record.row) for row in rows)
+    for outcome in _guarded(rows[0], lambda _: join(rows)):
+        if len(rows) > 1 and isinstance(outcome, Reject):
+            yield replace(outcome, detail=f"{outcome.detail} (rows {numbers})")
+        else:
+            yield outcome
+
+
+def _guarded(row: NativeRow, drafts: Callable[[NativeRow], Drafts]) -> Drafts:
     """What ``drafts`` gives for a row; an error of that row becomes its reject."""
     file, number = row.record.file, row.record.row
     try:
@@ -331,5 +350,30 @@ def _unprintable(fields: Mapping[str, object]) -> str:
     return ""
 
 
-def _wrong_type(path: str, wanted: str, value: object) -> FieldError:
-    return FieldError(path, "missing_field", f"expected {wanted}, found {type(value).__name__}")
+def each(rows: Sequence[NativeRow], of: Callable[[NativeRow], Item]) -> list[Item]:
+    """``of`` every row; an error of one of them names that row.
+
+    Raises:
+        FieldError: as ``of``.
+    """
+    made = []
+    for row in rows:
+        try:
+            made.append(of(row))
+        except FieldError as fault:
+            detail = f"row {row.record.row}: {fault.detail}"
+            raise FieldError(fault.field, fault.reason, detail) from fault
+    return made
+
+
+def agreed(rows: Sequence[NativeRow], field: str, texts: Sequence[str]) -> None:
+    """Refuse a group whose ``texts``, one a row, differ in more than letter case.
+
+    Raises:
+        FieldError: two rows differ, with reason ``conflicting_rows``.
+    """
+    plain = [" ".join(text.split()).casefold() for text in texts]
+    other = next((place for place, text in enumerate(plain) if text != plain[0]), 0)
+    if other:
+        places = (f"row {rows[n].record.row}: {excerpt(texts[n])[:40]!r}" for n in (0, other))
+        raise FieldError(field, "conflicting_rows", "; ".join(places))

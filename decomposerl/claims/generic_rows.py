@@ -16,10 +16,10 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Reject
-from decomposerl.claims.fields import MAX_INTEGER_BITS, FieldError, JsonObject, NativeRow, read_each
-from decomposerl.claims.joined_rows import agreed, each, read_joined
+from decomposerl.claims.fields import JsonObject, NativeRow, agreed, each, read_each, read_joined
 from decomposerl.claims.passages import CELL_BAR
-from decomposerl.claims.source import CorpusFiles, NativeFile
+from decomposerl.claims.records import MAX_INTEGER_BITS
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _URL = re.compile(r"\s*(?:https?://|www\.)\S+\s*", re.IGNORECASE)
@@ -180,9 +180,9 @@ class RowReader:
         document = fields.optional_scalar(columns.document)
         # Without an id column the row's position is the id, unique over all files.
         return row.draft(
+            tuple(self._passages(fields)) or ("",),
             native_id=fields.scalar(columns.id) if columns.id else f"{file}:{row.record.row}",
             claim=fields.text(columns.claim),
-            passages=tuple(self._passages(fields)) or ("",),
             native_label=self.labels.get(file) or fields.scalar(columns.label or "label"),
             documents=(document,) if document else (),
             evidence_kind=self.evidence.kind,

@@ -12,12 +12,11 @@
 on the order of rows, so that a source and its benchmark compute the same split independently.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, short_digest
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 
 Mode = Literal["native", "whole", "split"]
@@ -45,26 +44,23 @@ def plan_split(
 ) -> SplitPlan:
     """Give every file on disk its role; ``training_on`` says whether the source is used."""
 
-    def present(wanted: Files) -> Files:
-        forms = (in_form(files, file) for file in wanted)
+    def present(corpus: Source | Benchmark | None, role: str) -> Files:
+        forms = (in_form(files, file) for file in getattr(corpus, role, ()))
         return tuple(file for file in forms if files.exists(file.path))
 
-    training = present(source.files) if source is not None and training_on else ()
-    extra = present(source.extra) if source is not None and training_on else ()
+    training = present(source if training_on else None, "files")
+    extra = present(source if training_on else None, "extra")
     if benchmark is None:
         return SplitPlan("native", training, extra)
-    evaluation, shared = present(benchmark.files), present(benchmark.shared)
-    lists = present(benchmark.claim_lists)
+    evaluation, shared = present(benchmark, "files"), present(benchmark, "shared")
+    lists = present(benchmark, "claim_lists")
     # A path may hold several splits, so an evaluation file is known by path and split.
     tested = {(file.path, file.split) for file in evaluation}
-    repeated = benchmark.same_rows if evaluation else ()
-    training = tuple(
-        file for file in training if (file.path, file.split) not in tested and file not in repeated
-    )
+    tested |= {(file.path, file.split) for file in benchmark.same_rows if evaluation}
+    training = tuple(file for file in training if (file.path, file.split) not in tested)
     if not shared or any(_can_test(benchmark, files, file) for file in evaluation):
         return SplitPlan("native", training, extra, evaluation, (), lists)
-    shared_paths = {file.path for file in shared}
-    own = tuple(file for file in training if file.path not in shared_paths)
+    own = tuple(file for file in training if file.path not in {one.path for one in shared})
     if own or not training:
         return SplitPlan("whole", own, extra, evaluation, shared, lists)
     return SplitPlan("split", training, extra, evaluation, shared, lists)
@@ -97,7 +93,7 @@ class Holdout:
 
 def documents_of(draft: Draft) -> tuple[str, ...]:
     """The row's documents; a row without any counts as a separate document."""
-    return draft.documents or (f"row:{draft.native_id}",)
+    return draft.documents or (f"row:{draft.native_id.strip()}",)
 
 
 def components(rows: Iterable[Sequence[str]]) -> dict[str, str]:
@@ -120,8 +116,7 @@ def components(rows: Iterable[Sequence[str]]) -> dict[str, str]:
 
 def hash_fraction(document: str) -> float:
     """A number in 0..1 that depends only on the document's name."""
-    digest = hashlib.sha256(document.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") / 2**64
+    return int(short_digest(document), 16) / 2**64
 
 
 def split_by_document(

@@ -14,25 +14,13 @@ from functools import partial
 import polars as pl
 from pydantic import Field
 
-from decomposerl.claims.checks import Candidate, check_draft
-from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
-from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink
+from decomposerl.claims.claim import Draft, LabelRule, Reject, Side, apply_rule
+from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink, check_draft
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.fields import CountedFiles
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
-from decomposerl.claims.source import (
-    Benchmark,
-    Corpus,
-    CorpusFiles,
-    NativeFile,
-    Source,
-    read_as,
-)
-from decomposerl.errors import ConservationError, SourceFileError
+from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, NativeFile, Source, read_as
 from decomposerl.settings import Settings
-
-Rows = Iterable[Draft | Reject]
-Batch = tuple[NativeFile, Rows]
 
 
 class LoadSettings(Settings):
@@ -104,30 +92,33 @@ def load_source(
     collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule, sink)
     if not _training_on(source, settings):
         return _loaded(collector, (), "off_by_terms", settings)
-    plan, rows = plan_split(source, benchmark, files, training_on=True), _NativeRows(files)
-    holdout = _holdout(plan, source, benchmark, rows, settings)
+    plan = plan_split(source, benchmark, files, training_on=True)
+    holdout = _holdout(plan, source, benchmark, files, settings)
     split = {*plan.extra, *(plan.training if plan.mode == "split" else ())}
 
-    def drop(file: NativeFile, row: Candidate) -> Drop | None:
-        if apply_rule(row.side or "middle", settings.label_rule) is None:
-            never = row.side == "no_verdict"
-            return Drop("label_rule", "no_verdict" if never else "middle_class")
-        if row.draft.left_out is not None:
-            return Drop("readings", row.draft.left_out)
+    def drop(file: NativeFile, row: Draft, side: Side | None) -> Drop | None:
+        if apply_rule(side or "middle", settings.label_rule) is None:
+            return Drop("label_rule", "no_verdict" if side == "no_verdict" else "middle_class")
+        if row.left_out is not None:
+            return Drop("readings", row.left_out)
         if not row.passages:
-            return Drop("evidence", row.draft.no_evidence)
-        held_out = holdout is not None and file in split and holdout.is_held_out(row.draft)
+            return Drop("evidence", row.no_evidence)
+        held_out = holdout is not None and file in split and holdout.is_held_out(row)
         return Drop("holdout", "held_out_document") if held_out else None
 
-    batches = [(file, rows.of(source, file)) for file in (*plan.training, *plan.extra)]
-    return _collected(collector, source, batches, drop, settings)
+    return _collected(collector, source, files, (*plan.training, *plan.extra), drop, settings)
 
 
 def load_benchmark(
-    benchmark: Benchmark, source: Source | None, files: CorpusFiles, settings: LoadSettings
+    benchmark: Benchmark,
+    source: Source | None,
+    files: CorpusFiles,
+    settings: LoadSettings,
+    sink: Sink | None = None,
 ) -> LoadedClaims:
     """Read a test set; ``source`` is the training corpus it shares files with, if any.
 
+    A ``sink`` gets its claims at the end, when doubtful labels were looked up among them.
     Rows of the middle class, of no verdict and without a label have a null ``label``, rows without
     evidence text a null ``evidence``: they still count for decontamination. Under ``keep_middle``
     the middle class has a label, too, and the test set is scored over three.
@@ -141,24 +132,21 @@ def load_benchmark(
     collector = ClaimCollector(benchmark.name, key, settings.label_rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
-    rows = _NativeRows(files)
-    holdout = (
-        _holdout(plan, source, benchmark, rows, settings)
-        if source is not None and plan.mode == "split"
-        else None
-    )
+    split = plan.mode == "split" and source is not None
+    holdout = _holdout(plan, source, benchmark, files, settings) if split and source else None
 
-    def drop(file: NativeFile, row: Candidate) -> Drop | None:
-        if row.draft.left_out is not None:
-            return Drop("readings", row.draft.left_out)
-        trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row.draft)
+    def drop(file: NativeFile, row: Draft, _: Side | None) -> Drop | None:
+        if row.left_out is not None:
+            return Drop("readings", row.left_out)
+        trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row)
         return Drop("holdout", "training_document") if trained else None
 
-    wanted = (*plan.evaluation, *plan.shared, *plan.claim_lists)
-    batches = [(file, rows.of(benchmark, file)) for file in wanted]
-    loaded = _collected(collector, benchmark, batches, drop, settings)
+    tested = (*plan.evaluation, *plan.shared, *plan.claim_lists)
+    loaded = _collected(collector, benchmark, files, tested, drop, settings)
     folders = list_folders(benchmark)
     doubtful = doubtful_claims(folders, benchmark.labels, loaded.claims, files)
+    if sink is not None:
+        sink(loaded.claims)
     return replace(loaded, doubtful=doubtful)
 
 
@@ -166,61 +154,45 @@ def _training_on(source: Source, settings: LoadSettings) -> bool:
     return source.training_off is None or settings.allow_training_off
 
 
-class _NativeRows:
-    """Rows of native files; files that a split reads first are kept, so that none is read twice."""
-
-    def __init__(self, files: CorpusFiles) -> None:
-        self._files = files
-        self._kept: dict[tuple[object, NativeFile], list[Draft | Reject]] = {}
-
-    def of(self, corpus: Corpus, file: NativeFile) -> Rows:
-        kept = self._kept.pop((corpus.read, file), None)
-        return kept if kept is not None else self._read(corpus, file)
-
-    def drafts(self, corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
-        for file in wanted:
-            key = (corpus.read, file)
-            if key not in self._kept:
-                self._kept[key] = list(self._read(corpus, file))
-            yield from (row for row in self._kept[key] if isinstance(row, Draft))
-
-    def _read(self, corpus: Corpus, file: NativeFile) -> Iterator[Draft | Reject]:
-        counted = CountedFiles(self._files, file.path, corpus.forms)
-        rows = set[int]()
-        for row in corpus.read(counted, file):
-            if row.file == file.path:
-                rows.add(row.row)
-            yield row
-        if (unknown := counted.unknown_form()) is not None:
-            raise SourceFileError(f"{corpus.name}: {file.path}: {unknown}")
-        lost = counted.lost(rows)
-        if lost is not None:
-            raise ConservationError(f"{corpus.name}: {file.path}: {lost}")
+def _rows(corpus: Corpus, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """What the corpus's reader gives for a file; at its end, whether it lost a row is checked."""
+    counted, seen = CountedFiles(files, file.path, corpus.forms), set[int]()
+    for row in corpus.read(counted, file):
+        if row.file == file.path:
+            seen.add(row.row)
+        yield row
+    counted.check(corpus.name, seen)
 
 
 def _holdout(
     plan: SplitPlan,
     source: Source,
     benchmark: Benchmark | None,
-    rows: _NativeRows,
+    files: CorpusFiles,
     settings: LoadSettings,
 ) -> Holdout | None:
     """The split that source and benchmark agree on; None where no file is divided."""
     if benchmark is None or not plan.shared:
         return None
+
+    def drafts(corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
+        rows = (row for file in wanted for row in _rows(corpus, files, file))
+        return (row for row in rows if isinstance(row, Draft))
+
     # Both readers read the shared files, so that a document named by either one counts.
-    shared = [*rows.drafts(benchmark, plan.shared)]
+    shared = [*drafts(benchmark, plan.shared)]
     if plan.mode == "split":
-        shared += rows.drafts(source, plan.training)
+        shared += drafts(source, plan.training)
     share = settings.holdout_share if plan.mode == "split" else None
-    return split_by_document(shared, rows.drafts(source, plan.extra), share)
+    return split_by_document(shared, drafts(source, plan.extra), share)
 
 
 def _collected(
     collector: ClaimCollector,
     corpus: Corpus,
-    batches: Sequence[Batch],
-    drop: Callable[[NativeFile, Candidate], Drop | None],
+    files: CorpusFiles,
+    read: Sequence[NativeFile],
+    drop: Callable[[NativeFile, Draft, Side | None], Drop | None],
     settings: LoadSettings,
 ) -> LoadedClaims:
     """Check every row of the files; ``drop`` gives the reason against a sound row, if any."""
@@ -230,28 +202,28 @@ def _collected(
         label_needed=isinstance(corpus, Source),
         max_evidence_bytes=settings.max_evidence_bytes,
     )
-    status = "ok" if batches else "not_available"
-    for file, rows in batches:
+    status = "ok" if read else "not_available"
+    for file in read:
         collector.open_file(file)
         empty = True
-        for row in rows:
+        for row in _rows(corpus, files, file):
             empty = False
             outcome = row if isinstance(row, Reject) else check(row)
             if isinstance(outcome, Reject):
                 collector.reject(outcome)
             else:
-                collector.record(outcome, drop(file, outcome))
+                native = outcome.native_label
+                side = None if native is None else corpus.labels.side(native)
+                collector.record(outcome, side, drop(file, outcome, side))
         status = "empty" if empty else status
-    return _loaded(collector, batches, status, settings)
+    return _loaded(collector, read, status, settings)
 
 
 def _loaded(
-    collector: ClaimCollector, batches: Iterable[Batch], status: str, settings: LoadSettings
+    collector: ClaimCollector, read: Sequence[NativeFile], status: str, settings: LoadSettings
 ) -> LoadedClaims:
     collector.check_rejects(settings.max_reject_share)
-    read = [file for file, _ in batches]
     names = tuple(dict.fromkeys(file.path for file in read))
     unread = {file.path: file.also for file in read if file.also}
-    benchmark = collector.stage.startswith("benchmark/")
-    claims, drops, rejects = collector.frames(nullable=benchmark)
+    claims, drops, rejects = collector.frames()
     return LoadedClaims(claims, drops, rejects, collector.rows_read, status, names, unread)

@@ -7,6 +7,8 @@ space after a full stop, ``!`` or ``?``.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from xml.sax.saxutils import escape, unescape
 
 from decomposerl.claims.source import Pages
 from decomposerl.kernels.unspaced import cut_unspaced
@@ -18,7 +20,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s++|(?<!\s)[^\S\n]*+\n\s*+")
 # The page name of a link holds no bracket; the anchor may (phonetic spelling in "[...]").
 # The last form is a link that its line does not close: kept as it is, never scanned twice.
 _LINK = re.compile(r"\[\[([^\[\]|]*+)\|(.*?)\]\]|\[\[([^\[\]|]++)\]\]|(\[\[[^\[\]|]*+\|.*+)")
-_TREEBANK = {
+TREEBANK = {
     "-LRB-": "(",
     "-RRB-": ")",
     "-LSB-": "[",
@@ -27,8 +29,8 @@ _TREEBANK = {
     "-RCB-": "}",
     "-COLON-": ":",
 }
-_ENTITIES = (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;"))
-_TREEBANK_MARK = re.compile("|".join(_TREEBANK))
+"""The bracket codes of the Penn treebank, and FEVER's of the colon."""
+_TREEBANK_MARK = re.compile("|".join(TREEBANK))
 
 
 def sentence_passages(text: str) -> tuple[str, ...]:
@@ -49,8 +51,10 @@ def table_passages(
     table without any text gives no passage at all.
     """
     lines = [caption.strip()] if caption and caption.strip() else []
-    lines += [_cells(header)] if header else []
-    lines += [_cells(row) for row in rows]
+    filled = ([header] if header else []), rows
+    lines += [
+        CELL_BAR.join("" if cell is None else str(cell) for cell in row) for row in chain(*filled)
+    ]
     return tuple(lines) if any(line.strip(" |") for line in lines) else ()
 
 
@@ -66,21 +70,17 @@ def _anchor(link: re.Match[str]) -> str:
 
 def without_treebank(text: str) -> str:
     """Penn-treebank bracket codes (``-LRB-`` …) and FEVER's ``-COLON-`` as their characters."""
-    return _TREEBANK_MARK.sub(lambda m: _TREEBANK[m[0]], text)
+    return _TREEBANK_MARK.sub(lambda m: TREEBANK[m[0]], text)
 
 
 def without_entities(title: str) -> str:
     """The characters of XML's entities: HotpotQA's dump writes ``&`` in titles as ``&amp;``."""
-    for character, entity in (*_ENTITIES[1:], _ENTITIES[0]):  # the ampersand last
-        title = title.replace(entity, character)
-    return title
+    return unescape(title, {"&quot;": '"'})
 
 
 def with_entities(title: str) -> str:
     """The reverse."""
-    for character, entity in _ENTITIES:
-        title = title.replace(character, entity)
-    return title
+    return escape(title, {'"': "&quot;"})
 
 
 def page_title(name: str) -> str:
@@ -102,7 +102,3 @@ def page_passages(pages: Pages | None, titles: Iterable[str]) -> tuple[str, ...]
 def page_titles(names: Iterable[str]) -> tuple[str, ...]:
     """The distinct titles of wiki pages, in order."""
     return tuple(dict.fromkeys(map(page_title, names)))
-
-
-def _cells(row: Sequence[object]) -> str:
-    return CELL_BAR.join("" if cell is None else str(cell) for cell in row)

@@ -19,6 +19,8 @@ MAX_LINE_BYTES = 64_000_000
 """A longer physical line is one reject; a reader may discard the rest of the line."""
 MAX_ROW_LINES = 1_000_000
 """A row of more lines, or of more than ``MAX_LINE_BYTES``, has lost its closing quote."""
+MAX_INTEGER_BITS = 1_000
+"""A longer number is no id, label or count, and Python refuses to print far longer ones."""
 # Time is linear: a file that sends the reader back over more than this multiple of its bytes (and
 # this many bytes more) is refused.
 _AGAIN, _AGAIN_BYTES = 20, 1_000_000
@@ -75,26 +77,16 @@ def _json_row(path: str, row: int, value: object, *, suspicious: bool) -> Record
     return Record(path, row, value)
 
 
-def array_records(path: str, data: bytes) -> Iterator[Record | Reject]:
-    """The elements of a JSON array; ``row`` counts elements from 1.
+def json_records(path: str, data: bytes, *, keyed: bool = False) -> Iterator[Record | Reject]:
+    """The elements of a JSON array, or the values of an object that is ``keyed``, from row 1.
 
-    A file that opens with a brace is read as JSON lines, because some corpora are published both
-    ways.
+    Each record of an object gains ``_key``, its key in the object; a value that is a plain string
+    becomes ``_value``, and a repeated key is a second row. Where an array was promised, a file that
+    opens with a brace is read as JSON lines, because some corpora are published both ways.
     """
-    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return jsonl_records(path, data.split(b"\n"))
-    return _json_whole(path, data, keyed=False)
-
-
-def object_records(path: str, data: bytes) -> Iterator[Record | Reject]:
-    """The values of a JSON object; each record gains ``_key``, its key in the object.
-
-    A value that is a plain string becomes ``_value``. A repeated key is a second row.
-    """
-    return _json_whole(path, data, keyed=True)
-
-
-def _json_whole(path: str, data: bytes, *, keyed: bool) -> Iterator[Record | Reject]:
+    if not keyed and data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        yield from jsonl_records(path, data.split(b"\n"))
+        return
     text = data.decode("utf-8-sig", "surrogateescape")
     pairs: list[tuple[str, object]] = []
 
@@ -113,8 +105,7 @@ def _json_whole(path: str, data: bytes, *, keyed: bool) -> Iterator[Record | Rej
         yield Reject(path, 0, "", "unreadable_file", f"not {what} of JSON")
         return
     suspicious = _SURROGATE.search(text) is not None
-    elements = map(_keyed, pairs) if keyed else whole
-    for row, value in enumerate(elements, start=1):
+    for row, value in enumerate(map(_keyed, pairs) if keyed else whole, start=1):
         yield _json_row(path, row, value, suspicious=suspicious)
 
 
@@ -135,53 +126,43 @@ def delimited_records(
     line after the one that opened it.
     """
     text = _Lines(lines)
-    rows = csv.reader(text, delimiter=delimiter, strict=True)
-    header: list[str] | None = None
-    while (row := _next_row(rows, text)) is not None:
-        cells, why = row
-        if header is None:
-            header, why = cells, _header_fault(cells, text.taken[0][1]) or why
-            if why:
-                yield Reject(path, 0, "", "unreadable_file", f"header: {why}")
-                return
-            continue
+    rows = _cells(text, delimiter)
+    header, why = next(rows, ([], "there is none"))
+    if why := _header_fault(header, "".join(line for _, line in text.taken[:1])) or why:
+        yield Reject(path, 0, "", "unreadable_file", f"header: {why}")
+        return
+    for cells, why_none in rows:
+        (number, first), last, why = text.taken[0], text.taken[-1][0], why_none
         if why and not text.read_again():
-            detail = f"line {text.taken[0][0]}: too many quotes that do not close"
+            detail = f"line {number}: too many quotes that do not close"
             yield Reject(path, 0, "", "unreadable_file", detail)
             return
-        yield _delimited_row(path, header, cells, text.taken, why)
-    if header is None:
-        yield Reject(path, 0, "", "unreadable_file", "no header")
+        if not why and len(cells) != len(header):
+            place = f" in lines {number} to {last}" if last > number else ""
+            why = f"{len(cells)} cells, not {len(header)}{place}"
+        fields = {} if why else dict(zip(header, cells, strict=True))
+        if why:
+            yield Reject(path, number, "", "malformed_line", f"{why}: {excerpt(first)}")
+        elif (name := broken_field(fields)) is not None:
+            yield Reject(path, number, name, "broken_encoding", excerpt(str(cells)))
+        else:
+            yield Record(path, number, fields)
 
 
-def _next_row(rows: Iterator[list[str]], text: "_Lines") -> tuple[list[str], str] | None:
-    """The cells of the next row that is not blank, and why it is none; None at the end."""
+def _cells(text: "_Lines", delimiter: str) -> Iterator[tuple[list[str], str]]:
+    """The cells of each row that is not blank, and why it is none."""
+    rows = csv.reader(text, delimiter=delimiter, strict=True)
     while True:
         text.taken.clear()
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            return [], str(error)
-        if cells != []:
-            return None if cells is None else (cells, "")
-
-
-_NumberedLine = tuple[int, str]
-
-
-def _delimited_row(
-    path: str, header: Sequence[str], cells: Sequence[str], taken: Sequence[_NumberedLine], why: str
-) -> Record | Reject:
-    (number, first), last = taken[0], taken[-1][0]
-    if not why and len(cells) != len(header):
-        lines = f" in lines {number} to {last}" if last > number else ""
-        why = f"{len(cells)} cells, not {len(header)}{lines}"
-    if why:
-        return Reject(path, number, "", "malformed_line", f"{why}: {excerpt(first)}")
-    fields = dict(zip(header, cells, strict=True))
-    if (name := broken_field(fields)) is not None:
-        return Reject(path, number, name, "broken_encoding", excerpt(str(cells)))
-    return Record(path, number, fields)
+            yield [], str(error)
+            continue
+        if cells is None:
+            return
+        if cells:
+            yield cells, ""
 
 
 def _header_fault(names: Sequence[str], line: str) -> str:
@@ -200,29 +181,26 @@ class _Lines:
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._lines = enumerate(lines, start=1)
-        self._waiting: deque[_NumberedLine] = deque()
-        self._credit = _AGAIN_BYTES
-        self._chars = 0
-        self.taken: list[_NumberedLine] = []
+        self._waiting: deque[tuple[int, str]] = deque()
+        self._credit, self._chars = _AGAIN_BYTES, 0
+        self.taken: list[tuple[int, str]] = []
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        if self._waiting:
-            numbered = self._waiting.popleft()
-        else:
+        if not self._waiting:
             number, line = next(self._lines)
             self._credit += _AGAIN * len(line)
             text = line.decode("utf-8", "surrogateescape")
-            numbered = number, text.removeprefix("\ufeff") if number == 1 else text
-        if not self.taken:
-            self._chars = 0
-        self.taken.append(numbered)
-        self._chars += len(numbered[1])
+            self._waiting.append((number, text.removeprefix("\ufeff") if number == 1 else text))
+        self._chars = self._chars if self.taken else 0
+        self.taken.append(self._waiting.popleft())
+        text = self.taken[-1][1]
+        self._chars += len(text)
         if self._chars > MAX_LINE_BYTES or len(self.taken) > MAX_ROW_LINES:
             raise csv.Error("a long line or an unclosed quote")
-        return numbered[1]
+        return text
 
     def read_again(self) -> bool:
         """Give back the lines after a row's first; false once that would take too long."""

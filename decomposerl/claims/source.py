@@ -1,21 +1,20 @@
 """The types of a corpus: where its files are, how they are read, on what terms.
 
-A *source* feeds the training pool; a *benchmark* is a test set. An adapter is one ``Source``
-(or ``Benchmark``) constant with a ``read`` function from native files to drafts; ids, label
-rules, limits, hold-out and counting are applied to all corpora by ``load.py``. Many corpora are
-published in several forms, such as native JSON and the hub's Parquet: ``NativeFile.also`` gives
-where the other forms of a file may be, ``Corpus.forms`` the columns that tell them apart.
+A *source* feeds the training pool; a *benchmark* is a test set. Its ``read`` function makes drafts
+of native files; ids, label rules, limits, hold-out and counting are applied to all corpora by
+``load.py``. Many corpora are published in several forms, such as native JSON and the hub's Parquet:
+``NativeFile.also`` gives where the other forms of a file may be, ``Corpus.forms`` the columns that
+tell them apart.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePosixPath
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
-from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.claim import Draft, LabelMap, Record, Reject, RejectReason
 from decomposerl.errors import ConfigError, SourceFileError
 
-NOT_CHECKED = "not checked"
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
 """``json_object``: one object whose values are the rows; each record gains ``_key``."""
 FORMAT_OF_ENDING: Mapping[str, FileFormat] = {
@@ -30,10 +29,9 @@ FORMAT_OF_ENDING: Mapping[str, FileFormat] = {
 
 @dataclass(frozen=True, slots=True)
 class NativeFile:
-    """One native file: path below the corpora folder, format, split.
+    """One native file: path below the corpora folder, format, split, and part of the corpus.
 
-    A ``.gz`` beside the plain name is read the same way, so the path never ends in it.
-    ``subset`` names the part of the corpus that the file holds, where it has parts. ``also``
+    A ``.gz`` beside the plain name is read the same way, so the path never ends in it. ``also``
     are paths of the same rows in other forms (format by ending): one of them is read where
     ``path`` is absent (``in_form``). ``selection`` marks a file of rows that were taken from
     the corpus's other files, with their ids: its ``subset`` tells no row from one of theirs.
@@ -51,22 +49,29 @@ class DamagedPage(Exception):  # noqa: N818 - it describes one row's evidence
     """A page exists but cannot be read; it never leaves the reading loop of ``fields.py``."""
 
 
-class Pages(Protocol):
-    """A Wikipedia database as published with a corpus.
+class FieldError(Exception):
+    """A field of one row cannot be used; it never leaves the reading loop of ``fields.py``."""
 
-    Both methods raise ``DamagedPage`` where the page exists but cannot be read.
-    """
+    def __init__(self, field: str, reason: RejectReason, detail: str) -> None:
+        super().__init__(f"{field}: {reason}: {detail}")
+        self.field, self.reason, self.detail = field, reason, detail
+
+    def reject(self, record: Record) -> Reject:
+        """The same fault as a row of the rejects table."""
+        return Reject(record.file, record.row, self.field, self.reason, self.detail)
+
+
+class Pages(Protocol):
+    """A Wikipedia database as published; ``DamagedPage`` where a page cannot be read."""
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
-        """The sentences of one page in order (index = native sentence id); None if absent.
+        """The sentences of one page, index = native sentence id; None if absent.
 
         An empty native line gives an empty string, so that indices stay valid.
         """
-        ...
 
     def element(self, title: str, element_id: str) -> str | None:
         """The text of one FEVEROUS element (``sentence_0``, ``cell_0_6_1`` …) of a page."""
-        ...
 
 
 class FileNames(Protocol):
@@ -74,22 +79,16 @@ class FileNames(Protocol):
 
     def exists(self, path: str) -> bool:
         """Whether the file (or its ``.gz``) exists."""
-        ...
 
 
 class CorpusFiles(FileNames, Protocol):
     """The files of the corpora folder, as adapters read them."""
 
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
-        """Rows in file order; a row that cannot be parsed comes as a ``Reject``.
-
-        A file that does not exist yields nothing.
-        """
-        ...
+        """Rows in file order, one that cannot be parsed as a ``Reject``; none of an absent file."""
 
     def pages(self, path: str) -> Pages | None:
         """The SQLite page database at ``path``; None if it does not exist."""
-        ...
 
 
 def with_hub(file: NativeFile, config: str = "default", split: str = "") -> NativeFile:
@@ -101,19 +100,17 @@ def with_hub(file: NativeFile, config: str = "default", split: str = "") -> Nati
     """
     folder = file.path.partition("/")[0]
     name = split or {"dev": "validation"}.get(file.split, file.split)
-    shards, branch, plain = f"{folder}/{config}", f"{folder}/{config}/{name}", folder
+    shards, plain = f"{folder}/{config}", f"{folder}/{config}"
     if config == "default":
-        shards = f"{folder}/data"
-    else:
-        plain = f"{folder}/{config}"
+        shards, plain = f"{folder}/data", folder
     paths = (
         f"{shards}/{name}-00000-of-00001.parquet",
-        f"{branch}/0000.parquet",
+        f"{folder}/{config}/{name}/0000.parquet",
         f"{plain}/{name}.parquet",
         f"{plain}/{name}.jsonl",
     )
-    also = dict.fromkeys((*file.also, *(path for path in paths if path != file.path)))
-    return replace(file, also=tuple(also))
+    also = (*file.also, *(path for path in paths if path not in {file.path, *file.also}))
+    return replace(file, also=also)
 
 
 def in_form(files: FileNames, file: NativeFile) -> NativeFile:
@@ -126,9 +123,9 @@ def in_form(files: FileNames, file: NativeFile) -> NativeFile:
         SourceFileError: the hub's form is there in several shards, of which only one is known.
     """
     paths = [path for path in (file.path, *file.also) if files.exists(path)]
-    shards = (one for path in file.also for one in _second_shards(path) if files.exists(one))
-    if paths[:1] != [file.path] and (found := next(shards, None)):
-        raise SourceFileError(f"{found} is one of several shards; join them as {file.also[-2]}")
+    shards = (shard for path in file.also for shard in _second_shards(path) if files.exists(shard))
+    if paths[:1] != [file.path] and (shard := next(shards, None)):
+        raise SourceFileError(f"{shard} is one of several shards; join them as {file.also[-2]}")
     if not paths:
         return file
     first, *rest = paths
@@ -147,46 +144,14 @@ def _second_shards(path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One set of columns that a row needs to have, and the layouts that have it.
-
-    ``name`` lists the layouts, such as "native or hub". ``checked_in`` has the public page of
-    each, in the same order, or ``NOT_CHECKED``; it is empty for a user's own corpus. Pages are
-    files of Git repositories, pinned by commit, or pages of the Hugging Face hub, read as stored
-    copies.
-    """
+    """One set of columns that a row needs to have; ``name`` lists the layouts that have it."""
 
     name: str
     columns: frozenset[str]
-    checked_in: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, name: str, columns: str, *checked_in: str) -> "Form":
-        """Build from comma-separated column names and from pages.
-
-        A page is an address, or ``owner/name@commit:path`` for a file in a repository on GitHub.
-        """
-        pages = (page if "://" in page else _of_file(page) for page in checked_in)
-        return cls(name, frozenset(part.strip() for part in columns.split(",")), tuple(pages))
-
-    @property
-    def layouts(self) -> tuple[tuple[str, str], ...]:
-        """Each layout with the page that shows its columns."""
-        names = self.name.replace(" or ", ", ").split(", ")
-        return tuple(zip(names, self.checked_in, strict=True))
 
     def __str__(self) -> str:
         """The name with the columns, as messages show it."""
         return f"{self.name} ({', '.join(sorted(self.columns))})"
-
-
-def repository_page(repository: str, path: str) -> str:
-    """The page of a file in the Git repository ``owner/name@commit``."""
-    name, commit = repository.split("@")
-    return f"https://github.com/{name}/blob/{commit}/{path}"
-
-
-def _of_file(page: str) -> str:
-    return page if page == NOT_CHECKED else repository_page(*page.split(":"))
 
 
 Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]
@@ -196,9 +161,8 @@ Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]
 class HubLocation:
     """Where a corpus is stored on the Hugging Face hub.
 
-    ``files`` maps a file of the repository, or a pattern that one file of it matches, to
-    its path below the corpora folder. The revision is pinned by the lock file that the
-    first fetch writes, never by a branch.
+    ``files`` maps a file of the repository, or a pattern that one file of it matches, to its path
+    below the corpora folder. The lock file of the first fetch pins the revision.
     """
 
     repo_id: str
@@ -244,6 +208,12 @@ class Corpus:
     replaces: bool = False
     readings: tuple[Reading, ...] = ()
 
+    @property
+    def native_files(self) -> tuple[NativeFile, ...]:
+        """Every file that may be read for claims."""
+        roles = ("files", "extra", "shared", "claim_lists")
+        return tuple(file for role in roles for file in getattr(self, role, ()))
+
 
 AnyCorpus = TypeVar("AnyCorpus", bound=Corpus)
 
@@ -256,15 +226,14 @@ def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
     Raises:
         ConfigError: the corpus has no reading of that name.
     """
-    chosen = readings.get(corpus.name)
+    chosen, known = readings.get(corpus.name), {one.name: one for one in corpus.readings}
     if chosen is None or corpus.replaces:
         return corpus
-    found = next((one for one in corpus.readings if one.name == chosen), None)
-    if found is None:
-        known = ", ".join(one.name for one in corpus.readings) or "none"
-        raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {known}")
-    files = tuple(file for file in corpus.files if file not in found.without)
-    return replace(corpus, read=found.read or corpus.read, files=files)
+    if chosen not in known:
+        names = ", ".join(known) or "none"
+        raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {names}")
+    files = tuple(file for file in corpus.files if file not in known[chosen].without)
+    return replace(corpus, read=known[chosen].read or corpus.read, files=files)
 
 
 def ignored_reading(corpus: Corpus, readings: Mapping[str, str]) -> str | None:
@@ -276,11 +245,9 @@ def ignored_reading(corpus: Corpus, readings: Mapping[str, str]) -> str | None:
 class Source(Corpus):
     """One training corpus.
 
-    ``files`` are the training files in preference of reading; ``extra`` files are read
-    beside them and always follow the training side of a hold-out split. ``paper_raw`` is
-    the corpus's row count in the paper's Table "Per-source training counts".
-    ``training_off`` gives the reason why a corpus is not used for training unless the user
-    opts in.
+    ``extra`` files are read beside ``files`` and always follow the training side of a hold-out
+    split. ``paper_raw`` is its row count in the paper's table. ``training_off`` is the reason why
+    it is not used for training unless the user opts in.
     """
 
     extra: tuple[NativeFile, ...] = ()
@@ -292,13 +259,12 @@ class Source(Corpus):
 class Benchmark(Corpus):
     """One test set (paper, appendix "Evaluation Benchmarks").
 
-    ``files`` are native evaluation files, each used whole where it is on disk.
-    ``shared`` are files that are also training files of ``source``: used only where no file
-    of ``files`` with labels and evidence is on disk, and then split by document
-    (``holdout_share``) unless the source has other training files.
-    ``same_rows`` are training files of ``source`` that repeat rows of ``files``, or may: never
-    trained on where one of ``files`` is on disk.
-    ``claim_lists`` are files that give claims for decontamination without usable evidence.
+    ``files`` are native evaluation files, each used whole where it is on disk. ``shared`` are
+    files that also train ``source``: used only where no file of ``files`` with labels and evidence
+    is on disk, and then split by document (``holdout_share``) unless the source has other training
+    files. ``same_rows`` are training files of ``source`` that repeat rows of ``files``, or may:
+    never trained on where one of ``files`` is on disk. ``claim_lists`` are files that give claims
+    for decontamination without usable evidence.
     """
 
     in_domain: bool
@@ -309,24 +275,7 @@ class Benchmark(Corpus):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_source(
-        cls,
-        source: Source,
-        *files: NativeFile,
-        in_domain: bool = True,
-        shared: tuple[NativeFile, ...] = (),
-        same_rows: tuple[NativeFile, ...] = (),
-        claim_lists: tuple[NativeFile, ...] = (),
-        notes: tuple[str, ...] = (),
-    ) -> "Benchmark":
+    def from_source(cls, source: Source, *files: NativeFile, **own: Any) -> "Benchmark":  # noqa: ANN401 - fields of this class
         """The test set of a training corpus: ``files`` read by the source's own reader."""
-        common = {one.name: getattr(source, one.name) for one in fields(Corpus)}
-        return cls(
-            **{**common, "files": files},
-            in_domain=in_domain,
-            shared=shared,
-            same_rows=same_rows,
-            claim_lists=claim_lists,
-            source=source.name,
-            notes=notes,
-        )
+        common = {shared.name: getattr(source, shared.name) for shared in fields(Corpus)}
+        return cls(**{**common, "source": source.name, "in_domain": True, **own, "files": files})

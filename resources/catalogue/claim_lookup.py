@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.claims.checks import Candidate, check_draft
 from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim_collector import check_draft
 from decomposerl.claims.load import LoadSettings
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 from decomposerl.errors import DecomposeRLError
@@ -66,12 +66,12 @@ def ids_of_row(
         if draft.row == row
     )
     for corpus, draft in drafts:
-        sound: Candidate | Reject = (
+        sound: Draft | Reject = (
             check_draft(draft, corpus.labels, label_needed=False, max_evidence_bytes=limit)
             if isinstance(draft, Draft)
             else draft
         )
-        if isinstance(sound, Candidate):
+        if isinstance(sound, Draft):
             yield sound.claim_id(corpus.name)
             reason = ""
         else:

@@ -7,7 +7,6 @@ and two writers do no harm.
 
 import hashlib
 import sqlite3
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -19,15 +18,15 @@ BUNDLED = "bundled sample"
 """What the run record of a corpus has in place of a folder that the user named."""
 
 
-@dataclass(frozen=True, slots=True)
 class SampleNames:
     """The files of the bundled sample by name, written or not."""
 
-    paths: frozenset[str] = field(default_factory=generator.paths)
+    def __init__(self) -> None:
+        self._paths = generator.paths()
 
     def exists(self, path: str) -> bool:
         """Whether the sample has the file."""
-        return path in self.paths
+        return path in self._paths
 
 
 def ensure_sample(root: Path) -> Path:
@@ -41,8 +40,16 @@ def ensure_sample(root: Path) -> Path:
         remove_abandoned(root)
         return target
     with aside(target, "writing") as staging:
-        _write(staging)
-        _publish(staging, target)
+        # The record of planted claims stays in memory: an engine that could read it would cheat.
+        for name, content in generator.generate().files.items():
+            path = staging / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        try:
+            staging.rename(target)
+        except OSError:
+            if not target.is_dir():  # another writer did not win the race
+                raise
     return target
 
 
@@ -54,19 +61,3 @@ def fingerprint() -> str:
         digest.update(str(path.relative_to(package)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def _write(folder: Path) -> None:
-    # The record of planted claims stays in memory: an engine that could read it would cheat.
-    for name, content in generator.generate().files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
-def _publish(staging: Path, target: Path) -> None:
-    try:
-        staging.rename(target)
-    except OSError:
-        if not target.is_dir():  # another writer did not win the race
-            raise

@@ -10,7 +10,7 @@ has row 0 and says where reading stopped.
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,10 +19,9 @@ from typing import Any
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.records import (
     MAX_LINE_BYTES,
-    array_records,
     delimited_records,
+    json_records,
     jsonl_records,
-    object_records,
 )
 from decomposerl.claims.source import NativeFile
 from resources.corpora.pages import SqlitePages
@@ -65,20 +64,19 @@ class FolderCorpora:
 
     def _find(self, path: str) -> Path | None:
         plain = self.root / path
-        zipped = plain.with_name(plain.name + ".gz")
-        existing = [path for path in (plain, zipped) if _exists(path)]
-        regular = (path for path in existing if _exists(path, Path.is_file))
-        return next(regular, None) or next(iter(existing), None)
+        existing = [form for form in (plain, plain.with_name(f"{plain.name}.gz")) if _exists(form)]
+        return next((form for form in existing if form.is_file()), next(iter(existing), None))
 
 
-def _exists(path: Path, test: Callable[[Path], object] = Path.lstat) -> bool:
+def _exists(path: Path) -> bool:
     """Whether the path exists, even as a dangling link: reading it reports what is wrong."""
     try:
-        return bool(test(path))
+        path.lstat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
     except OSError:
         return True
+    return True
 
 
 def records_of(path: Path, file: NativeFile) -> Iterator[Record | Reject]:
@@ -103,8 +101,7 @@ def _records(file: NativeFile, path: Path) -> Iterator[Record | Reject]:
         header = next(lines, b"")
         delimiter = chr(max(b",;|\t", key=header.count)) if file.format == "csv" else "\t"
         return delimited_records(file.path, chain([header], lines), delimiter)
-    read = array_records if file.format == "json_array" else object_records
-    return read(file.path, _content(path))
+    return json_records(file.path, _content(path), keyed=file.format == "json_object")
 
 
 def _opened(path: Path) -> io.BufferedIOBase:
@@ -126,23 +123,20 @@ def _content(path: Path) -> bytes:
     Raises:
         OSError: the file cannot be read or holds more than ``MAX_WHOLE_BYTES``.
     """
-    content = bytearray()
-    size = path.stat().st_size
+    content, size = bytearray(), path.stat().st_size
     with _opened(path) as stream:
-        while size <= MAX_WHOLE_BYTES:
-            try:
-                chunk = stream.read(_CHUNK_BYTES)
-            except _DAMAGE as error:
-                raise OSError(None, f"after {len(content):,} bytes: {_why(error)}") from error
-            if not chunk:
-                return bytes(content)
-            content += chunk
-            size = max(size, len(content))
-    raise OSError(None, f"more than {MAX_WHOLE_BYTES:,} bytes; split it or use JSON lines")
+        try:
+            while size <= MAX_WHOLE_BYTES and (chunk := stream.read(_CHUNK_BYTES)):
+                content += chunk
+                size = max(size, len(content))
+        except _DAMAGE as error:
+            raise OSError(None, f"after {len(content):,} bytes: {_why(error)}") from error
+    if size > MAX_WHOLE_BYTES:
+        raise OSError(None, f"more than {MAX_WHOLE_BYTES:,} bytes; split it or use JSON lines")
+    return bytes(content)
 
 
 def _parquet_records(path: str, location: Path) -> Iterator[Record | Reject]:
-    import pyarrow as pa
     from pyarrow import parquet
 
     content: Any = io.BytesIO(_content(location)) if location.suffix == ".gz" else location
@@ -154,36 +148,41 @@ def _parquet_records(path: str, location: Path) -> Iterator[Record | Reject]:
                 done += batch.num_rows
             if done < table.metadata.num_rows:
                 raise OSError(None, f"{table.metadata.num_rows:,} rows are promised")
-    except (pa.ArrowException, ValueError, OverflowError) as error:
+    except _unfit() as error:
         raise OSError(None, _why(error)) from error
+
+
+def _unfit() -> tuple[type[Exception], ...]:
+    """What pyarrow raises where a file is damaged or Python cannot hold a value."""
+    import pyarrow as pa
+
+    return pa.ArrowException, ValueError, OverflowError
 
 
 def _batch_records(path: str, first: int, batch: Any) -> Iterator[Record | Reject]:  # noqa: ANN401
     """The rows of a batch; a value that Python cannot hold rejects its row alone."""
-    import pyarrow as pa
-
     try:
         rows = batch.to_pylist()
-    except (pa.ArrowException, ValueError, OverflowError):
-        for offset in range(batch.num_rows):
-            yield _single(path, first + offset, batch.slice(offset, 1))
-        return
-    for row, fields in enumerate(rows, start=first):
-        yield Record(path, row, fields)
+    except _unfit():
+        rows = [None] * batch.num_rows
+    for offset, fields in enumerate(rows):
+        yield (
+            _row(path, first + offset, batch.slice(offset, 1))
+            if fields is None
+            else Record(path, first + offset, fields)
+        )
 
 
-def _single(path: str, row: int, one: Any) -> Record | Reject:  # noqa: ANN401
-    import pyarrow as pa
-
+def _row(path: str, number: int, row: Any) -> Record | Reject:  # noqa: ANN401
     fields: dict[str, object] = {}
-    for index, name in enumerate(one.schema.names):
+    for name, column in zip(row.schema.names, row.columns, strict=True):
         try:
-            fields[name] = one.column(index)[0].as_py()
+            fields[name] = column[0].as_py()
         except UnicodeDecodeError as error:
-            return Reject(path, row, name, "broken_encoding", error.reason)
-        except (pa.ArrowException, ValueError, OverflowError) as error:
-            return Reject(path, row, name, "malformed_line", _why(error))
-    return Record(path, row, fields)
+            return Reject(path, number, name, "broken_encoding", error.reason)
+        except _unfit() as error:
+            return Reject(path, number, name, "malformed_line", _why(error))
+    return Record(path, number, fields)
 
 
 def _why(error: Exception) -> str:

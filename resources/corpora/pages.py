@@ -24,25 +24,30 @@ import re
 import sqlite3
 import threading
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
-from decomposerl.claims.passages import with_entities, without_entities
+from decomposerl.claims.passages import TREEBANK, with_entities, without_entities
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import SourceFileError
 from decomposerl.normal_form import normalised
 from resources.store.paths import regular_file
 
-Made = TypeVar("Made")
 Layout = Literal["fever", "text", "feverous"]
 
-_BRACKET_CODES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
+_COLUMNS: Mapping[Layout, tuple[str, str]] = {
+    "feverous": ("wiki", "data"),
+    "fever": ("documents", "lines"),
+    "text": ("documents", "text"),
+}
+"""Table and column of the pages, in the order in which a layout is looked for."""
 # An opening without its end is matched as far as it was read, and kept: linear time.
 _LINK = re.compile(r"\[\[[^\]|]*+(?:\|([^\]]*+)(\]\])?)?")
 _FORMS: tuple[Literal["NFD", "NFC"], ...] = ("NFD", "NFC")
-_CACHED_PAGES, CACHED_CHARACTERS = 512, 20_000_000
+CACHED_PAGES = 8
+"""As many as a claim names, and few enough that the longest ones fit into memory."""
 _MAX_SENTENCES = 20_000  # a damaged number must not inflate a page
 _MAX_DIGITS = 18  # a longer number is no index of a sentence
 MAX_PAGE_BYTES = 20_000_000
@@ -60,17 +65,18 @@ class SqlitePages:
         self._path = path
         try:
             uri = f"{regular_file(path).resolve().as_uri()}?mode=ro"
-            # Threads share the connection: every query runs under the lock of a cache.
+            # Threads share the connection: every query runs under the lock.
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
             weakref.finalize(self, self._connection.close)
             self._connection.text_factory = _lenient
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_PAGE_BYTES)
-            self.layout: Layout = self._recognised()
+            self.layout = self._recognised()
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or error
             raise SourceFileError(f"page database {path.name}: {why}") from error
-        self._page = _RecentCache(self._lookup, lambda _, page: len(page or ""))
-        self._json = _RecentCache(_parsed, lambda text, _: len(text))
+        self._lock = threading.Lock()
+        self._page = lru_cache(CACHED_PAGES)(self._lookup)
+        self._json = lru_cache(CACHED_PAGES)(_parsed)
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
         """The page's sentences, index = native sentence number; None if there is no page.
@@ -90,52 +96,34 @@ class SqlitePages:
     def element(self, title: str, element_id: str) -> str | None:
         """The text of one FEVEROUS element of a page, links reduced to their anchor text.
 
-        Elements: ``title``, ``sentence_N``, ``section_N``, ``table_caption_N``, ``table_N``,
-        ``list_N``, ``cell_T_R_C``, ``header_cell_T_R_C`` and ``item_L_N``. In the other two
-        layouts only ``title`` and ``sentence_N`` exist.
+        Elements: ``sentence_N``, ``section_N``, ``table_caption_N``, ``list_N``, ``cell_T_R_C``,
+        ``header_cell_T_R_C`` and ``item_L_N``. The other two layouts have none.
 
         Raises:
             DamagedPage: the page exists but cannot be read.
         """
-        page = self._page(title)
-        if page is None:
-            return None
-        if element_id == "title":
-            return title
-        if self.layout == "feverous":
-            return _feverous_element(self._json(page), element_id)
-        kind, _, number = element_id.rpartition("_")
-        sentences = self.sentences(title) or ()
-        index = _index(number) if kind == "sentence" else None
-        return sentences[index] if index is not None and index < len(sentences) else None
+        page = self._page(title) if self.layout == "feverous" else None
+        return None if page is None else _feverous_element(self._json(page), element_id)
 
     def _recognised(self) -> Layout:
-        views = self._connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'view' AND name IN ('wiki', 'documents')"
-        ).fetchall()
-        if views:
-            why = f"{views[0][0]} is a view; the pages must be in a table"
-            raise SourceFileError(f"page database {self._path.name}: {why}")
-        columns = {
-            table: {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
-            for table in ("wiki", "documents")
-        }
-        if {"id", "data"} <= columns["wiki"]:
-            return "feverous"
-        if {"id", "lines"} <= columns["documents"]:
-            return "fever"
-        if {"id", "text"} <= columns["documents"]:
-            return "text"
+        tables = dict(self._connection.execute("SELECT name, type FROM sqlite_master"))
+        for layout, (table, column) in _COLUMNS.items():
+            described = self._connection.execute(f"PRAGMA table_info({table})")
+            if {"id", column} <= {row[1] for row in described}:
+                if tables.get(table) == "view":
+                    why = f"{table} is a view; the pages must be in a table"
+                    raise SourceFileError(f"page database {self._path.name}: {why}")
+                return layout
         wanted = "documents(id, text[, lines]) or wiki(id, data)"
         raise SourceFileError(f"page database {self._path.name}: no table {wanted}")
 
     def _lookup(self, title: str) -> str | None:
-        column = {"feverous": "data", "fever": "lines", "text": "text"}[self.layout]
-        table = "wiki" if self.layout == "feverous" else "documents"
+        table, column = _COLUMNS[self.layout]
         query = f"SELECT {column} FROM {table} WHERE id = ?"  # noqa: S608 - constants above
         try:
             for spelling in spellings(title):
-                row = self._connection.execute(query, (spelling,)).fetchone()
+                with self._lock:
+                    row = self._connection.execute(query, (spelling,)).fetchone()
                 if row is not None:
                     return self._text(title, row[0])
         except UnicodeEncodeError:
@@ -145,42 +133,18 @@ class SqlitePages:
         return None
 
     def _text(self, title: str, content: object) -> str:
-        if content is None:
-            return ""
         if isinstance(content, bytes):
             return _lenient(content)
-        if isinstance(content, str):
-            return content
+        if content is None or isinstance(content, str):
+            return content or ""
         kind = type(content).__name__
         raise DamagedPage(f"{self._path.name}: page {title!r:.80} is no text but {kind}")
-
-
-class _RecentCache(Generic[Made]):
-    """A least-recently-used cache, bounded by entries and by characters."""
-
-    def __init__(self, make: Callable[[str], Made], size: Callable[[str, Made], int]) -> None:
-        self._make, self._size_of = make, size
-        self._kept: OrderedDict[str, tuple[Made, int]] = OrderedDict()
-        self._size, self._lock = 0, threading.Lock()
-
-    def __call__(self, key: str) -> Made:
-        with self._lock:  # held while a value is made, so that no page is read twice
-            if key not in self._kept:
-                made = self._make(key)
-                self._kept[key] = made, self._size_of(key, made)
-                self._size += self._kept[key][1]
-            self._kept.move_to_end(key)
-            while len(self._kept) > _CACHED_PAGES or (
-                self._size > CACHED_CHARACTERS and len(self._kept) > 1
-            ):
-                self._size -= self._kept.popitem(last=False)[1][1]
-            return self._kept[key][0]
 
 
 def spellings(title: str) -> Iterator[str]:
     """The spellings that a title may have in a database, most literal first, each once."""
     plain, marked = title, title
-    for mark, character in _BRACKET_CODES.items():
+    for mark, character in TREEBANK.items():
         plain, marked = plain.replace(mark, character), marked.replace(character, mark)
     swapped = (text.replace(*swap) for text in (plain, marked) for swap in ("_ ", " _"))
     texts = (title, *swapped)
@@ -238,50 +202,32 @@ def _feverous_element(page: dict[str, Any], element_id: str) -> str | None:
     kind, _, tail = element_id.partition("_")
     number = tail.removeprefix("cell_").partition("_")[0]
     if kind in {"cell", "header"}:
-        return _with_id(_cells(page, f"table_{number}"), element_id)
+        rows = (row for row in _list(page, f"table_{number}", "table") if isinstance(row, list))
+        return _with_id([cell for row in rows for cell in row], element_id)
     if kind == "item":
-        return _with_id(_items(page, f"list_{number}"), element_id)
-    if element_id.startswith("table_caption_"):
+        return _with_id(_list(page, f"list_{number}", "list"), element_id)
+    if kind == "table":  # its caption, the one element of a table that is no cell
         table = f"table_{tail.removeprefix('caption_')}"
-        return _clean(_entry(page, table).get("caption")) if table in page else None
-    return _whole_entry(page, kind, element_id) if element_id in page else None
-
-
-def _whole_entry(page: dict[str, Any], kind: str, key: str) -> str | None:
-    if kind == "sentence":
-        return _clean(page[key])
-    if kind == "section":
-        return _clean(_entry(page, key).get("value"))
-    if kind == "table":
-        lines = (" | ".join(_clean(cell.get("value")) for cell in row) for row in _rows(page, key))
-        return "\n".join(lines)
+        return _clean(_object(page[table]).get("caption")) if table in page else None
     if kind == "list":
-        return "\n".join(_clean(item.get("value")) for item in _items(page, key))
-    return None
+        items = _list(page, element_id, "list")
+        lines = (_clean(item.get("value")) for item in items if isinstance(item, dict))
+        return "\n".join(lines) if element_id in page else None
+    text = (
+        page.get(element_id) if kind == "sentence" else _object(page.get(element_id)).get("value")
+    )
+    return _clean(text) if element_id in page and kind in {"sentence", "section"} else None
 
 
-def _entry(page: dict[str, Any], key: str) -> dict[str, Any]:
-    entry = page.get(key)
-    return entry if isinstance(entry, dict) else {}
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-def _cells(page: dict[str, Any], table: str) -> list[dict[str, Any]]:
-    return [cell for row in _rows(page, table) for cell in row]
-
-
-def _rows(page: dict[str, Any], table: str) -> list[list[dict[str, Any]]]:
-    rows = (row for row in _list(_entry(page, table), "table") if isinstance(row, list))
-    return [[cell for cell in row if isinstance(cell, dict)] for row in rows]
-
-
-def _items(page: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    return [item for item in _list(_entry(page, key), "list") if isinstance(item, dict)]
-
-
-def _list(entry: dict[str, Any], key: str) -> list[object]:
-    value = entry.get(key)
+def _list(page: dict[str, Any], entry: str, key: str) -> list[object]:
+    value = _object(page.get(entry)).get(key)
     return value if isinstance(value, list) else []
 
 
-def _with_id(entries: list[dict[str, Any]], element_id: str) -> str | None:
-    return next((_clean(e.get("value")) for e in entries if e.get("id") == element_id), None)
+def _with_id(entries: list[object], element_id: str) -> str | None:
+    named = (entry for entry in map(_object, entries) if entry.get("id") == element_id)
+    return next((_clean(entry.get("value")) for entry in named), None)

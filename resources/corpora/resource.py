@@ -25,14 +25,13 @@ class LoadConfig(LoadSettings, dg.Config):
     def _known(cls, readings: dict[str, str]) -> dict[str, str]:
         """Each names a corpus of the catalogue and one of its readings."""
         known = {
-            f"{one.name}: {reading.name}"
-            for one in (*SOURCES, *BENCHMARKS)
-            for reading in one.readings
+            f"{corpus.name}: {reading.name}"
+            for corpus in (*SOURCES, *BENCHMARKS)
+            for reading in corpus.readings
         }
-        unknown = [f"{name}: {reading}" for name, reading in readings.items()]
-        unknown = [pair for pair in unknown if pair not in known]
+        unknown = {f"{name}: {reading}" for name, reading in readings.items()} - known
         if unknown:
-            raise ValueError(f"no such reading: {unknown}; there are {sorted(known)}")
+            raise ValueError(f"no such reading: {sorted(unknown)}; there are {sorted(known)}")
         return readings
 
 
@@ -48,10 +47,8 @@ class CorporaResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore
 
     def recorded(self) -> dict[str, Any]:
         """The settings as a run records them; ``corpora`` is the variable, or ``BUNDLED``."""
-        return {
-            **self.settings.model_dump(),
-            "corpora": "DECOMPOSERL_CORPORA" if self.root else BUNDLED,
-        }
+        corpora = "DECOMPOSERL_CORPORA" if self.root else BUNDLED
+        return {**self.settings.model_dump(), "corpora": corpora}
 
     def files(self) -> FolderCorpora:
         """The files of the chosen folder, as adapters read them."""

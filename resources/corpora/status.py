@@ -11,7 +11,7 @@ from pathlib import Path
 from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import other_forms
 from decomposerl.claims.downloads import Access, Download, fetch_command
-from decomposerl.claims.source import Benchmark, Corpus, FileNames, NativeFile, Source, in_form
+from decomposerl.claims.source import Benchmark, Corpus, FileNames, Source, in_form
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.readiness import ReadinessCheck
 from resources.corpora.folder import FolderCorpora
@@ -40,22 +40,16 @@ def corpora_status(
     files: FileNames, sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> list[CorpusStatus]:
     """One row per source in catalogue order, then one per benchmark."""
-    rows: list[CorpusStatus] = []
-    for source in sources:
-        use = f"off for training: {source.training_off}" if source.training_off else "training"
-        rows.append(_status(files, source, use, (*source.files, *source.extra)))
-    for one in benchmarks:
-        native = (*one.files, *one.shared, *one.claim_lists)
-        rows.append(_status(files, one, "benchmark", native))
-    return rows
+    return [_status(files, corpus) for corpus in (*sources, *benchmarks)]
 
 
-def _status(
-    files: FileNames, corpus: Corpus, use: str, native: Sequence[NativeFile]
-) -> CorpusStatus:
+def _status(files: FileNames, corpus: Corpus) -> CorpusStatus:
+    use = "benchmark"
+    if isinstance(corpus, Source):
+        use = f"off for training: {corpus.training_off}" if corpus.training_off else "training"
     # One file may serve several splits: list it once, in the form that is read.
-    paths = dict.fromkeys(in_form(files, file).path for file in native)
-    there = tuple(path for path in paths if files.exists(path))
+    paths = dict.fromkeys(in_form(files, file).path for file in corpus.native_files)
+    there = tuple(filter(files.exists, paths))
     absent = tuple(path for path in paths if path not in there)
     return CorpusStatus(corpus.name, corpus.title, use, corpus.license, corpus.terms, there, absent)
 
@@ -134,23 +128,16 @@ def corpora_checks(
 def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
     """A note on the files that are not there or differ; page databases once the claims are."""
     absent, differing = missing_files(root, access), differing_files(root, access)
-    found = [f"{path} is damaged or another version: {why}" for path, why in differing.items()]
-    found += [_missing(root, access, absent)] * bool(absent)
-    if found:
-        fix = f"{'move it away, then ' * bool(differing)}{fetch_command(access.name)}"
-        return ReadinessCheck("corpus", access.name, "note", "; ".join(found), fix)
-    pages = missing_files(root, access, pages=True)
-    if not pages:
+    lacking = [f"{path} is damaged or another version: {why}" for path, why in differing.items()]
+    if absent:
+        shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
+        said = f"{len(absent)} of {len(access.files(pages=False))} files are missing: {shown}"
+        there = [path for path, _ in access.other if FolderCorpora(root).exists(path)]
+        lacking.append(said + f"; {', '.join(there)} is read" * bool(there))
+    fix = f"{'move it away, then ' * bool(differing)}{fetch_command(access.name)}"
+    if not lacking and (pages := missing_files(root, access, pages=True)):
+        lacking = [f"without {', '.join(pages)} its claims that name pages have no evidence"]
+        fix = fetch_command(access.name, pages=True)
+    if not lacking:
         return None
-    said = f"without {', '.join(pages)} its claims that name pages have no evidence"
-    return ReadinessCheck(
-        "corpus", access.name, "note", said, fetch_command(access.name, pages=True)
-    )
-
-
-def _missing(root: Path, access: Access, absent: Sequence[str]) -> str:
-    """Which files are not there, and which are read in their place."""
-    shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
-    said = f"{len(absent)} of {len(access.files(pages=False))} files are missing: {shown}"
-    there = [path for path, _ in access.other if FolderCorpora(root).exists(path)]
-    return said + f"; {', '.join(there)} is read" * bool(there)
+    return ReadinessCheck("corpus", access.name, "note", "; ".join(lacking), fix)

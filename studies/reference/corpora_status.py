@@ -6,15 +6,15 @@ compare those of ``kept`` with it wherever the files are there.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 from decomposerl.claims.addresses import ACCESS
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, TABLES
 from decomposerl.claims.paper_counts import difference_of
-from decomposerl.claims.source import NOT_CHECKED, Benchmark, NativeFile, Source
+from decomposerl.claims.source import Benchmark, Source
 from decomposerl.reports.tables import count
 from studies.reference.markdown import MADE, code, paragraphs, table
 
+NOT_CHECKED = "not checked"
 _INTRODUCTION = """\
 For each of the 14 training corpora and 11 test sets: how its files are obtained, the public page
 that shows the columns its adapter reads, and the published files that the adapter was run on. Every
@@ -99,9 +99,10 @@ def page() -> str:
 
 
 def _row(corpus: Source | Benchmark) -> tuple[str, ...]:
-    real = [one for one in REAL_FILES if (one.path, one.split) in set(_native(corpus))]
+    native = {(file.path, file.split) for file in corpus.native_files}
+    real = [one for one in REAL_FILES if (one.path, one.split) in native]
     access = ACCESS[corpus.name]
-    pages = dict.fromkeys(chain.from_iterable(form.layouts for form in corpus.forms))
+    pages = dict.fromkeys(layouts(corpus))
     return (
         corpus.title,
         access.obtained,
@@ -114,14 +115,23 @@ def _row(corpus: Source | Benchmark) -> tuple[str, ...]:
     )
 
 
+def layouts(corpus: Source | Benchmark) -> Iterator[tuple[str, str]]:
+    """Each layout of the corpus with the page that shows its columns, or ``NOT_CHECKED``."""
+    folder = "sources" if isinstance(corpus, Source) or corpus.source else "benchmarks"
+    for form in TABLES[folder][corpus.name]["forms"]:
+        names = form["name"].replace(" or ", ", ").split(", ")
+        yield from zip(names, map(_page, form["checked_in"]), strict=True)
+
+
+def _page(checked_in: str) -> str:
+    """An address; of ``owner/name@commit:path`` the page of that file on GitHub."""
+    if checked_in == NOT_CHECKED or "://" in checked_in:
+        return checked_in
+    repository, path = checked_in.split(":")
+    return f"https://github.com/{repository.replace('@', '/blob/')}/{path}"
+
+
 def _totals(source: Source) -> tuple[str, str]:
     """The paper's rows, and ours from all files."""
     known = difference_of(source.name)
     return count(source.paper_raw), count(known.rows if known else None)
-
-
-def _native(corpus: Source | Benchmark) -> Iterator[tuple[str, str]]:
-    """Path and split of each file that the corpus reads."""
-    more: tuple[NativeFile, ...]
-    more = corpus.extra if isinstance(corpus, Source) else (*corpus.shared, *corpus.claim_lists)
-    return ((file.path, file.split) for file in (*corpus.files, *more))

@@ -178,7 +178,8 @@ def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Profile):
     assert set() == DECIDE - fields
 
 
-WICE = ("decomposerl/claims/sources/wice.py", 'row.text("claim")', 'row.text("said")')
+READERS = "decomposerl/claims/sources/row_by_row.py"
+WICE = (READERS, 'row.identifier("meta.id")', 'row.text("meta.id")')
 EDITS = [
     (("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
     (("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),

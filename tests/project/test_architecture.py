@@ -210,9 +210,10 @@ def test_the_domain_imports_only_what_is_listed():
 def test_the_domain_asks_no_clock_and_opens_no_file():
     """No ``now``, ``today``, ``open`` or ``print`` call: what a function needs is an argument.
 
-    Three modules read files, the package's own: ``jit`` its loops, to know when machine code is
-    stale, ``trace_page/page.py`` the page's scripts and style, ``addresses.py`` its table.
+    Four modules read files, the package's own: ``jit`` its loops, to know when machine code is
+    stale, ``trace_page/page.py`` the page's scripts and style, two of the corpora their tables.
     """
+    corpora = {"decomposerl/claims/addresses.py", "decomposerl/claims/catalogue.py"}
 
     def called(path: Path) -> set[str]:
         calls = [node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
@@ -220,7 +221,7 @@ def test_the_domain_asks_no_clock_and_opens_no_file():
         plain = {f.id for f in calls if isinstance(f, ast.Name)}
         reading = {"read_text", "read_bytes", "write_text", "write_bytes"}
         opening = {"open", "Path"}
-        if path.name in {"jit.py", "page.py", "addresses.py"}:
+        if path.name in {"jit.py", "page.py"} or in_repo(path) in corpora:
             reading, opening = set(), set()
         return named & {"now", "today", "utcnow", *reading} | plain & {"print", "input", *opening}
 
@@ -265,24 +266,26 @@ def test_nothing_shadows_the_four_packages(tmp_path: Path):
     assert expected == done.stdout.split()
 
 
-@pytest.mark.parametrize(
-    ("folder", "listed"), [("sources", "SOURCES"), ("benchmarks", "BENCHMARKS")]
-)
-def test_the_catalogue_lists_every_corpus_file(folder: str, listed: str):
-    """Each file beside the catalogue is in its list; else only test sets of a listed source are."""
+@pytest.mark.parametrize("folder", ["sources", "benchmarks"])
+def test_every_corpus_has_a_table_and_a_reader(folder: str):
+    """Each file beside the catalogue reads the corpus of its name; a derived test set needs none.
+
+    Each reading beside the default names a reader, or the files that it leaves out.
+    """
     catalogue = importlib.import_module("decomposerl.claims.catalogue")
-    kind = getattr(importlib.import_module("decomposerl.claims.source"), listed.title()[:-1])
-    members = []
-    for path in sorted((ROOT / "decomposerl/claims" / folder).glob("[!_]*.py")):
-        module = importlib.import_module(f"decomposerl.claims.{folder}.{path.stem}")
-        here = [value for value in vars(module).values() if isinstance(value, kind)]
-        assert here, f"{path.name} defines no {kind.__name__}"
-        members += here
-    names = [member.name for member in getattr(catalogue, listed)]
-    sources = {source.name for source in catalogue.SOURCES}
-    derived = {one.name for one in catalogue.BENCHMARKS if one.source in sources}
-    made = {member.name for member in members} | (derived if listed == "BENCHMARKS" else set())
-    assert sorted(made) == sorted(names)
+    tables = {
+        name: table for name, table in catalogue.TABLES[folder].items() if "source" not in table
+    }
+    plain = importlib.import_module("decomposerl.claims.sources.row_by_row").READERS
+    paths = {path.stem for path in (ROOT / "decomposerl/claims" / folder).glob("[!_]*.py")}
+    assert {*tables} - {*plain} == paths - {"row_by_row"}
+    assert {*plain} <= {name for folder in catalogue.TABLES.values() for name in folder}
+    for name, table in tables.items():
+        module = f"decomposerl.claims.{folder}.{name}"
+        readers = ["default"] if name in plain else importlib.import_module(module).READERS
+        readings = {one["name"]: "without" in one for one in table.get("readings", ())}
+        assert {"default"} <= {*readers} <= {"default", *readings}, name
+        assert all(name in readers or without for name, without in readings.items()), name
 
 
 def test_the_funnel_catalogue_uses_every_step_file():

@@ -66,12 +66,12 @@ SEEDS = {
     ),
     "a source that knows a sibling": (
         "decomposerl/claims/sources/hover.py",
-        "import decomposerl.claims.sources.wice\n",
+        "import decomposerl.claims.sources.scifact\n",
         "Corpora do not know each other",
     ),
     "a benchmark that knows a sibling": (
         "decomposerl/claims/benchmarks/fever.py",
-        "import decomposerl.claims.benchmarks.coverbench\n",
+        "import decomposerl.claims.sources.scifact\n",
         "Corpora do not know each other",
     ),
     "a step that knows a sibling": (

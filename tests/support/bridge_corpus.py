@@ -13,11 +13,10 @@ PAGE = (ROOT / "docs/how-to/add-a-corpus.md").read_text(encoding="utf-8")
 Rows = list[dict[str, object]]
 
 
-def block(language: str) -> str:
-    """The page's code block in one language."""
-    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    assert found is not None
-    return found.group(1)
+def block(language: str, place: int = 0) -> str:
+    """One of the page's code blocks in one language."""
+    found: list[str] = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return found[place]
 
 
 def write_jsonl(path: Path, rows: Rows) -> None:

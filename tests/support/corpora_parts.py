@@ -15,11 +15,8 @@ LENIENT = LoadSettings(max_reject_share=1)
 
 
 def toy_draft(row: NativeRow) -> Draft:
-    hops, claim = row.optional_integer("hops"), row.text("claim")
-    label = row.text("label")
-    return row.draft(
-        native_id=claim, claim=claim, passages=("E.",), native_label=label, num_hops=hops
-    )
+    hops = row.optional("hops", row.integer)
+    return row.draft(("E.",), native_id=row.text("claim"), num_hops=hops)
 
 
 read = each_row(toy_draft)

@@ -24,7 +24,7 @@ from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, REJECTS
 from fakes import BagOfWordsEmbedder, MemoryCorpora, MemoryPages
 from ledger import digest, table
 from ledger_inputs import INPUTS
-from native_rows import MEMBERS, SOUND, Member, Row, all_files
+from native_rows import MEMBERS, SOUND, Member, Row
 from plain_rows import table_of
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.entities.rule_engine import RuleEntities
@@ -55,7 +55,7 @@ def _corpora() -> Iterator[tuple[str, Any]]:
 
 def _loaded(member: Member, settings: LoadSettings) -> LoadedClaims:
     """A corpus read from made-up files that hold its rows."""
-    rows = {file.path: _rows(member, file) for file in all_files(member)}
+    rows = {file.path: _rows(member, file) for file in member.native_files}
     rows["scifact/corpus.jsonl"] = [GIVEN["abstract"]]
     files = MemoryCorpora(rows, dict.fromkeys(member.beside, MemoryPages(GIVEN["pages"])))
     if isinstance(member, Source):

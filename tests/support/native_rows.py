@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.claim import Draft, Reject
-from decomposerl.claims.source import Benchmark, NativeFile, Source
+from decomposerl.claims.source import Benchmark, Source
 from fakes import MemoryCorpora, MemoryPages
 from project import SUPPORT
 
@@ -21,12 +21,6 @@ def named(member: Member) -> str:
     return f"{type(member).__name__}-{member.name}"
 
 
-def all_files(member: Member) -> tuple[NativeFile, ...]:
-    """Every native file that a member may read."""
-    more = member.extra if isinstance(member, Source) else (*member.shared, *member.claim_lists)
-    return (*member.files, *more)
-
-
 def read(
     name: str,
     rows: Sequence[Row | Reject],
@@ -40,15 +34,6 @@ def read(
     return list(
         source.read(MemoryCorpora({**(beside or {}), file.path: rows}, databases or {}), file)
     )
-
-
-def bench(
-    name: str, index: int, row: Row, databases: Mapping[str, MemoryPages] | None = None
-) -> list[Draft | Reject]:
-    """What a benchmark's reader gives for one row of its ``index``-th file."""
-    one = BENCHMARK[name]
-    file: NativeFile = one.files[index]
-    return list(one.read(MemoryCorpora({file.path: [row]}, databases or {}), file))
 
 
 def only(outcomes: Sequence[Draft | Reject]) -> Draft:

@@ -11,30 +11,25 @@ writes -1 for "nothing" and for sentence 0 alike: -1 beside a page is read as se
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
-from decomposerl.claims.passages import page_title, page_titles, without_treebank
-from decomposerl.claims.source import (
-    Benchmark,
-    CorpusFiles,
-    Form,
-    NativeFile,
-    Pages,
-    Reading,
-    with_hub,
+from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.fields import (
+    NativeRow,
+    agreed,
+    each,
+    has_columns,
+    non_blank,
+    read_each,
+    read_joined,
 )
+from decomposerl.claims.passages import page_title, page_titles, without_treebank
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
 
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"
-SYMMETRIC_DEV = NativeFile("fever_symmetric/fever_symmetric_dev.jsonl", "jsonl", "dev", SYMMETRIC)
-HUB = Form.of(
-    "hub",
-    "id, claim, label, evidence_wiki_url, evidence_sentence_id",
-    "huggingface/datasets@a4a62aba092e3acace94413c6bf1bfb52f8b58ea:datasets/fever/fever.py",
-)
+_HUB_COLUMNS = frozenset({"evidence_wiki_url", "evidence_sentence_id"})
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
@@ -42,7 +37,7 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     if file.subset == SYMMETRIC:
         return read_each(files, file, _symmetric_draft)
     pages = files.pages(PAGES)
-    if has_form(files, file, HUB):
+    if has_columns(files, file, _HUB_COLUMNS):
         join = partial(_joined, pages)
         return read_joined(files, file, lambda row: row.identifier("id"), join)
     return read_each(files, file, partial(_native_draft, pages))
@@ -50,31 +45,24 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
 
 def _symmetric_draft(row: NativeRow) -> Draft:
     return row.draft(
+        non_blank((without_treebank(row.text("sentence1")),), "sentence1"),
         native_id=f"{SYMMETRIC}-{row.identifier('id')}",
         claim=without_treebank(row.text("sentence2")),
-        passages=non_blank((without_treebank(row.text("sentence1")),), "sentence1"),
         native_label=row.text("gold_label"),
     )
 
 
 def _native_draft(pages: Pages | None, row: NativeRow) -> Draft:
     sentences = _annotated(row)
-    return row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=_passages(pages, sentences),
-        native_label=row.text("label"),
-        documents=page_titles(page for page, _ in sentences),
-    )
+    titles = page_titles(page for page, _ in sentences)
+    return row.draft(_passages(pages, sentences), documents=titles)
 
 
 def _joined(pages: Pages | None, rows: Sequence[NativeRow]) -> Sequence[Draft]:
     """The draft of a claim of the hub's form: its annotations as one native evidence set."""
     agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
     agreed(rows, "label", each(rows, lambda row: row.text("label")))
-    items = each(rows, _hub_item)
-    first = rows[0]
-    whole = NativeRow({**first.raw, "evidence": [items]}, first.record, first.file)
+    whole = replace(rows[0], raw={**rows[0].raw, "evidence": [each(rows, _hub_item)]})
     return (_native_draft(pages, whole),)
 
 
@@ -104,55 +92,16 @@ def _annotated(row: NativeRow) -> tuple[tuple[str, int], ...]:
 
 def _passages(pages: Pages | None, annotated: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
     """The annotated sentences: all found or none, as half the evidence may not suffice."""
+    passages = list[str]()
     if pages is None:
         return ()
-    sentences = [_sentence(pages, page, number) for page, number in annotated]
-    return tuple(sentences) if all(sentences) else ()
+    for page, number in annotated:
+        sentences = pages.sentences(page) or ()
+        content = sentences[number].strip() if 0 <= number < len(sentences) else ""
+        if not content:
+            return ()
+        passages.append(f"{page_title(page)}: {without_treebank(content)}")
+    return tuple(passages)
 
 
-def _sentence(pages: Pages, page: str, number: int) -> str:
-    sentences = pages.sentences(page) or ()
-    content = sentences[number].strip() if 0 <= number < len(sentences) else ""
-    return f"{page_title(page)}: {without_treebank(content)}" if content else ""
-
-
-BENCHMARK = Benchmark(
-    name="fever",
-    title="FEVER",
-    domain="Wiki",
-    in_domain=True,
-    homepage="https://fever.ai/dataset/fever.html",
-    license="CC BY-SA 3.0 / Wikipedia terms; FeverSymmetric code MIT, data CC BY-SA 3.0",
-    terms="Open.",
-    labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
-    files=(
-        with_hub(NativeFile("fever/paper_test.jsonl", "jsonl", "test"), "v1.0", "paper_test"),
-        SYMMETRIC_DEV,
-    ),
-    read=read,
-    beside=(PAGES,),
-    readings=(
-        Reading(
-            name="paper_test",
-            description="the FEVER paper's test split alone",
-            without=(SYMMETRIC_DEV,),
-        ),
-    ),
-    claim_lists=(
-        with_hub(NativeFile("fever/paper_dev.jsonl", "jsonl", "dev"), "v1.0", "paper_dev"),
-    ),
-    forms=(
-        Form.of("native", "id, claim, evidence, label", "https://fever.ai/dataset/fever.html"),
-        HUB,
-        Form.of(
-            "FeverSymmetric",
-            "id, sentence1, sentence2, gold_label",
-            "TalSchuster/FeverSymmetric@fa25d17e73ea0694edc78133ec654b9f32f6db73:"
-            "symmetric_v0.2/fever_symmetric_dev.jsonl",
-        ),
-    ),
-    notes=(
-        "Without fever.db, only FeverSymmetric has text; it is not the paper's FEVER test set.",
-        "FeverSymmetric pairs each claim with two evidences of opposite labels.",
-    ),
-)
+READERS = {"default": read}

@@ -11,27 +11,24 @@ The hub's reduced form has ``claim``, ``labels`` and ``passage`` alone: a draft 
 label) with the passages of all pages, and the claim's text stands for its id and its document.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, leave_out, non_blank, read_each
+from decomposerl.claims.claim import Draft, Reject, short_digest
+from decomposerl.claims.fields import NativeRow, leave_out, non_blank, read_each
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Reading, Source, with_hub
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile
 
-HUB = Form.of(
-    "hub",
-    "claim, labels, passage",
-    "https://huggingface.co/datasets/tasksource/AmbiFC/blob/main/README.md",
-)
 _MAX_LINE_BYTES = 200_000
 _PASSAGE_ID = re.compile(r"\S+\.jsonl(?::\d+)+")  # such as newwiki.jsonl:5166:0:0
 
 
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a (claim_id, wiki_page, label), in order of first appearance.
+def read(
+    files: CorpusFiles, file: NativeFile, *, by_passage: bool = False
+) -> Iterator[Draft | Reject]:
+    """One draft a (claim_id, wiki_page, label), in order of first appearance, or one a line.
 
     ``row`` is the first line of the group; rejects come first. Passages are sentences.
     """
@@ -39,41 +36,32 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     for line in read_each(files, file, _line):
         if isinstance(line, Reject):
             yield line
-            continue
-        groups.setdefault(line.native_id, []).append(line)
-    for first, *more in groups.values():
+        else:
+            name = f"{line.native_id}:{line.row}" if by_passage else line.native_id
+            groups.setdefault(name, []).append(line)
+    for name, (first, *more) in groups.items():
         leave_out(files, more)
         joined = dict.fromkeys(text for line in (first, *more) for text in line.passages)
-        yield replace(first, passages=tuple(joined)) if more else first
-
-
-def read_passages(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a line, in file order."""
-    for line in read_each(files, file, _line):
-        if isinstance(line, Draft):
-            yield replace(line, native_id=f"{line.native_id}:{line.row}")
-        else:
-            yield line
+        passages = tuple(joined) if more else first.passages
+        yield replace(first, native_id=name, passages=passages)
 
 
 def _line(row: NativeRow) -> Draft:
     claim, label = row.text("claim"), row.text("labels.passage")
-    if HUB.columns <= row.raw.keys() and "wiki_page" not in row.raw:
-        digest = hashlib.sha256(claim.strip().encode("utf-8", "surrogatepass")).hexdigest()
-        name = document = f"claim:{digest[:16]}"
+    if "passage" in row.raw and "wiki_page" not in row.raw:
+        name = document = f"claim:{short_digest(claim.strip())}"
         passages = non_blank(sentence_passages(row.text("passage")), "passage")
     else:
         document = row.text("wiki_page")
         name = f"{row.identifier('claim_id')}:{document}"
         passages = _sentences(row)
-    draft = row.draft(
+    return row.draft(
+        _joinable(passages),
         native_id=f"{name}:{label.strip().casefold()}",
-        claim=claim,
-        passages=_joinable(passages),
         native_label=label,
         documents=(document,),
+        no_evidence="evidence_unavailable" if passages else "evidence_not_found",
     )
-    return draft if passages else replace(draft, no_evidence="evidence_not_found")
 
 
 def _joinable(passages: tuple[str, ...]) -> tuple[str, ...]:
@@ -100,32 +88,4 @@ def _sentences(row: NativeRow) -> tuple[str, ...]:
     return non_blank(sentence_passages(passage), "wiki_passage")
 
 
-SOURCE = Source(
-    name="ambifc",
-    title="AmbiFC",
-    domain="Wiki",
-    homepage="https://github.com/CambridgeNLIP/verification-real-world-info-needs",
-    license="not stated with the files; Wikipedia text CC BY-SA",
-    terms="Downloaded from the authors' drive; see the homepage before redistribution.",
-    labels=LabelMap.of(supported="supporting", refuted="refuting", middle="neutral"),
-    files=(
-        with_hub(NativeFile("ambifc/train.certain.jsonl", "jsonl", "train"), "certain"),
-        with_hub(NativeFile("ambifc/dev.certain.jsonl", "jsonl", "dev"), "certain"),
-    ),
-    forms=(
-        Form.of(
-            "native",
-            "claim_id, claim, wiki_page, labels",
-            "CambridgeNLIP/verification-real-world-info-needs@0b7250210bbbb3d9abd7e6075872943c48894450:"
-            "README.md",
-        ),
-        HUB,
-    ),
-    read=read,
-    paper_raw=4_912,
-    readings=(
-        Reading(
-            name="passages", description="a row for each passage of a page", read=read_passages
-        ),
-    ),
-)
+READERS = {"default": read, "passages": partial(read, by_passage=True)}

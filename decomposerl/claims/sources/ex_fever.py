@@ -9,10 +9,10 @@ import ast
 from collections.abc import Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, read_each
+from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.fields import NativeRow, read_each
 from decomposerl.claims.passages import page_passages, page_titles
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Pages, Source
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
 
 PAGES = "ex_fever/pages.db"
 _MAX_PRINTED_CHARS = 10_000
@@ -28,49 +28,25 @@ def _draft(pages: Pages | None, row: NativeRow) -> Draft:
     # The corpus has no id. The file's stem keeps mini_test from taking the ids of test.
     stem = row.file.path.rsplit("/", 1)[-1].split(".", 1)[0]
     return row.draft(
+        page_passages(pages, dict.fromkeys(names)),
         native_id=f"{stem}-{row.record.row}",
-        claim=row.text("claim"),
-        passages=page_passages(pages, dict.fromkeys(names)),
-        native_label=row.text("label"),
         documents=page_titles(names),
     )
 
 
 def _golden(row: NativeRow) -> tuple[str, ...]:
     """The page names of ``golden entity``, a printed Python list of strings."""
-    printed = row.text("golden entity").strip()
+    field, printed = "golden entity", row.text("golden entity").strip()
     if len(printed) > _MAX_PRINTED_CHARS:
         detail = f"{len(printed)} characters, at most {_MAX_PRINTED_CHARS}"
-        raise FieldError("golden entity", "field_too_large", detail)
+        raise FieldError(field, "field_too_large", detail)
     try:
         names = ast.literal_eval(printed)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as fault:
-        raise FieldError("golden entity", "missing_field", "not a printed list") from fault
+        raise FieldError(field, "missing_field", "not a printed list") from fault
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FieldError("golden entity", "missing_field", "not a list of page names")
+        raise FieldError(field, "missing_field", "not a list of page names")
     return tuple(names)
 
 
-SOURCE = Source(
-    name="ex_fever",
-    title="Ex-FEVER",
-    domain="Wiki",
-    homepage="https://github.com/dependentsign/EX-FEVER",
-    license="MIT (repository); Wikipedia text CC BY-SA",
-    terms="Open.",
-    labels=LabelMap.of(supported="SUPPORT", refuted="REFUTE", middle="NOT ENOUGH INFO"),
-    files=(
-        NativeFile("ex_fever/train.csv", "csv", "train"),
-        NativeFile("ex_fever/dev.csv", "csv", "dev"),
-    ),
-    forms=(
-        Form.of(
-            "native",
-            "claim, label, golden entity",
-            "dependentsign/EX-FEVER@ec059bf32ce981aa66830083c34377ad44346b4d:data/mini_test.csv",
-        ),
-    ),
-    read=read,
-    beside=(PAGES,),
-    paper_raw=36_841,
-)
+READERS = {"default": read}

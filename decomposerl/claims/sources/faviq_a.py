@@ -9,16 +9,13 @@ train split and its positive passages.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from decomposerl.claims.claim import Draft, LabelMap
-from decomposerl.claims.fields import FieldError, JsonObject, NativeRow, each_row
-from decomposerl.claims.source import NOT_CHECKED, Form, NativeFile, Reading, Source, with_hub
+from decomposerl.claims.claim import Draft
+from decomposerl.claims.fields import JsonObject, NativeRow, each_row
+from decomposerl.claims.source import FieldError
 
 _EVIDENCE = ("positive_evidence", "negative_evidence")
 _NOT_FOUND = "n/a"
-_README = "faviq/faviq@0c134063247fa146748ce1bdc29c09053d2cfede:README.md"
-DEV = with_hub(NativeFile("faviq/dev.jsonl", "jsonl", "dev"))
 
 
 def _draft(row: NativeRow, evidence: Sequence[str] = _EVIDENCE) -> Draft:
@@ -27,18 +24,12 @@ def _draft(row: NativeRow, evidence: Sequence[str] = _EVIDENCE) -> Draft:
         raise FieldError(_EVIDENCE[0], "missing_field", "neither evidence field is there")
     found = {name: _passages(row, name) for name in evidence}
     passages = [passage for name in evidence for passage in found[name]]
-    titles = (passage.optional_text("title") for passage in passages)
-    draft = row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=tuple(passage.text("text") for passage in passages),
-        native_label=row.text("label"),
-        documents=tuple(dict.fromkeys(title for title in titles if title)),
-    )
+    titles = (passage.optional("title", passage.text) for passage in passages)
+    documents = tuple(dict.fromkeys(title for title in titles if title))
     lost = [name for name in evidence if row.raw.get(name) and not found[name]]
     if _EVIDENCE[0] in lost or (lost and not passages):
-        return replace(draft, passages=(), no_evidence="evidence_not_found")
-    return draft
+        return row.draft((), documents=documents, no_evidence="evidence_not_found")
+    return row.draft(tuple(passage.text("text") for passage in passages), documents=documents)
 
 
 def _passages(row: NativeRow, name: str) -> tuple[JsonObject, ...]:
@@ -50,30 +41,7 @@ def _passages(row: NativeRow, name: str) -> tuple[JsonObject, ...]:
     return tuple(one for one in passages if one.text("text").strip().casefold() != _NOT_FOUND)
 
 
-SOURCE = Source(
-    name="faviq_a",
-    title="FaviQ-A",
-    domain="Wiki",
-    homepage="https://github.com/faviq/faviq",
-    license="not stated with the files; Wikipedia text CC BY-SA",
-    terms="Downloaded from the authors' server; see the homepage before redistribution.",
-    labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES"),
-    files=(
-        with_hub(NativeFile("faviq/train.jsonl", "jsonl", "train")),
-        DEV,
-    ),
-    forms=tuple(
-        Form.of("native or hub", f"id, claim, label, {name}", _README, NOT_CHECKED)
-        for name in _EVIDENCE
-    ),
-    read=each_row(_draft),
-    paper_raw=10_924,
-    readings=(
-        Reading(
-            name="positive",
-            description="the train split with its positive passages",
-            read=each_row(lambda row: _draft(row, _EVIDENCE[:1])),
-            without=(DEV,),
-        ),
-    ),
-)
+READERS = {
+    "default": each_row(_draft),
+    "positive": each_row(lambda row: _draft(row, _EVIDENCE[:1])),
+}

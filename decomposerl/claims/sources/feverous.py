@@ -11,28 +11,15 @@ The hub's form numbers the labels and has no header record.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
-from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.claim import Draft, EvidenceKind, Reject
+from decomposerl.claims.fields import NativeRow, non_blank, read_each
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
-from decomposerl.claims.source import (
-    CorpusFiles,
-    Form,
-    NativeFile,
-    Pages,
-    Reading,
-    Source,
-    with_hub,
-)
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
 
 PAGES = "feverous/feverous_wikiv1.db"
 _CLASSES = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
-_SENTENCES = NativeFile(
-    "feverous_s/train.json", "json_array", "train", subset="feverous_s", selection=True
-)
-SENTENCE_DEV = replace(_SENTENCES, path="feverous_s/dev.json", split="dev")
 
 # The shortest page name that leaves a well-formed element, so that "A_title_sentence_0"
 # is sentence 0 of "A_title" and "A_header_cell_0_0_1" a header cell of "A".
@@ -43,66 +30,55 @@ _ELEMENT = re.compile(
 )
 
 
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft per claim; native files need the page database for their passages."""
+def read(
+    files: CorpusFiles, file: NativeFile, *, sentences_only: bool = False
+) -> Iterator[Draft | Reject]:
+    """One draft per claim; native files need the page database for their passages.
+
+    With ``sentences_only`` a claim with a title, cell, list or table element is left out.
+    """
     if file.format == "json_array":
         return read_each(files, file, _sentence_draft)
-    return read_each(files, file, partial(_native_draft, files.pages(PAGES)))
-
-
-def read_sentences(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """As ``read``; a claim with a title, cell, list or table element is left out."""
-    if file.format == "json_array":
-        return read(files, file)
-    return read_each(files, file, partial(_of_sentences, files.pages(PAGES)))
-
-
-def _of_sentences(pages: Pages | None, row: NativeRow) -> Draft | None:
-    draft = _native_draft(pages, row)
-    if draft is None or all(one["element"].startswith("sentence_") for one in _evidence(row)):
-        return draft
-    return replace(draft, left_out="not_sentences_only")
+    pages = files.pages(PAGES)
+    return read_each(files, file, lambda row: _native_draft(pages, row, sentences_only))
 
 
 def _sentence_draft(row: NativeRow) -> Draft:
     """A row of ``feverous_s``: one ``title<TAB>sentence`` a line of ``evidence``."""
     lines = non_blank(row.text("evidence").split("\n"), "evidence")
     return row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=tuple(without_links(line).replace("\t", ": ") for line in lines),
-        native_label=row.text("label"),
+        tuple(without_links(line).replace("\t", ": ") for line in lines),
         documents=page_titles(line.split("\t", 1)[0] for line in lines if "\t" in line),
     )
 
 
-def _native_draft(pages: Pages | None, row: NativeRow) -> Draft | None:
+def _native_draft(
+    pages: Pages | None,
+    row: NativeRow,
+    sentences_only: bool,  # noqa: FBT001
+) -> Draft | None:
     if row.record.row == 1 and row.raw.get("id") in (None, ""):
         return None  # the header record that opens the published files
-    elements = _evidence(row)
+    elements = _elements(row)
+    other = not all(match["element"].startswith("sentence_") for match in elements)
     return row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=_passages(pages, elements),
+        _passages(pages, elements),
         native_label=row.class_label("label", _CLASSES),
         documents=page_titles(match["page"] for match in elements),
         evidence_kind=_kind(elements),
+        left_out="not_sentences_only" if sentences_only and other else None,
     )
 
 
-def _evidence(row: NativeRow) -> tuple[re.Match[str], ...]:
+def _elements(row: NativeRow) -> list[re.Match[str]]:
     """The elements of all evidence sets, each once."""
-    return _elements([name for one in row.objects("evidence") for name in one.strings("content")])
-
-
-def _elements(names: Sequence[str]) -> tuple[re.Match[str], ...]:
     elements = []
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(n for one in row.objects("evidence") for n in one.strings("content")):
         match = _ELEMENT.fullmatch(name)
         if match is None:
             raise FieldError("evidence", "dangling_reference", f"no element id: {name[:60]}")
         elements.append(match)
-    return tuple(elements)
+    return elements
 
 
 def _passages(pages: Pages | None, elements: Sequence[re.Match[str]]) -> tuple[str, ...]:
@@ -132,39 +108,4 @@ def _kind(elements: Sequence[re.Match[str]]) -> EvidenceKind:
     return "table" if names and tabular == names else "text"
 
 
-SOURCE = Source(
-    name="feverous",
-    title="FEVEROUS",
-    domain="Wiki",
-    homepage="https://fever.ai/dataset/feverous.html",
-    license="CC BY-SA 3.0 (annotations and Wikipedia text)",
-    terms="Open. The reduced sentence files come from a repository under MIT.",
-    labels=LabelMap.of(supported="SUPPORTS", refuted="REFUTES", middle="NOT ENOUGH INFO"),
-    files=(
-        with_hub(NativeFile("feverous/feverous_train_challenges.jsonl", "jsonl", "train")),
-        _SENTENCES,
-        SENTENCE_DEV,
-    ),
-    forms=(
-        Form.of(
-            "native, hub or feverous_s",
-            "id, claim, evidence, label",
-            "cdel1/graphrag-core@c7d96a4cbcae95c782458612912794dec688cc2f:"
-            "eval/fixtures/feverous/sample.jsonl",
-            "https://huggingface.co/datasets/fever/feverous/commit/"
-            "14110dd742e3872249073e33b8dc1f02f2c3b0a6",
-            "teacherpeterpan/ProgramFC@5957016c1556dc5a2a6ea92c7b1ab68d289f8911:"
-            "datasets/FEVEROUS/claims/dev.json",
-        ),
-    ),
-    read=read,
-    beside=(PAGES,),
-    paper_raw=26_928,
-    readings=(
-        Reading(
-            name="sentences",
-            description="only claims whose gold evidence is sentences",
-            read=read_sentences,
-        ),
-    ),
-)
+READERS = {"default": read, "sentences": partial(read, sentences_only=True)}

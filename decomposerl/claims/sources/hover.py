@@ -10,24 +10,14 @@ every claim with the same set of titles. The native middle class is already fold
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
-from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.fields import NativeRow, non_blank, read_each
 from decomposerl.claims.passages import page_passages
-from decomposerl.claims.source import (
-    CorpusFiles,
-    Form,
-    NativeFile,
-    Pages,
-    Source,
-    in_form,
-    with_hub,
-)
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, in_form, with_hub
 
 PAGES = "hover/wiki_wo_links.db"
 PARAGRAPHS = NativeFile("hover/hover_dev_gold_paragraphs.jsonl", "jsonl", "dev")
-TRAIN = with_hub(NativeFile("hover/hover_train_release_v1.1.json", "json_array", "train"))
 DEV = with_hub(NativeFile("hover/hover_dev_release_v1.1.json", "json_array", "dev"))
-TEST = with_hub(NativeFile("hover/hover_test_release_v1.1.json", "json_array", "test"))
 _CLASSES = ("NOT_SUPPORTED", "SUPPORTED")
 
 Passages = tuple[str, ...]
@@ -40,29 +30,30 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         yield from read_each(files, file, _claim_only)
         return
     joined, faults = _paragraphs(files)
-    if (
-        file.split == DEV.split
-    ):  # the paragraphs are the dev file's companion: its faults once, here
+    if file.split == DEV.split:  # the paragraphs are this file's companion: their faults once
         yield from faults
-    passages_of = partial(_passages, files.pages(PAGES), joined)
+    pages = files.pages(PAGES)
+
+    def passages_of(titles: Titles) -> Passages:
+        """The page texts if every page is in the database, else the joined paragraphs, else ()."""
+        return page_passages(pages, titles) or joined.get(frozenset(titles), ())
+
     yield from read_each(files, file, partial(_draft, passages_of))
-
-
-def _claim_only(row: NativeRow) -> Draft:
-    claim = row.text("claim")
-    return row.draft(native_id=row.identifier("uid"), claim=claim, passages=(), native_label=None)
 
 
 def _draft(passages_of: Callable[[Titles], Passages], row: NativeRow) -> Draft:
     titles = _titles(row)
     return row.draft(
+        passages_of(titles),
         native_id=row.identifier("uid"),
-        claim=row.text("claim"),
-        passages=passages_of(titles),
         native_label=row.class_label("label", _CLASSES),
         documents=titles,
-        num_hops=row.optional_integer("num_hops"),
+        num_hops=row.optional("num_hops", row.integer),
     )
+
+
+def _claim_only(row: NativeRow) -> Draft:
+    return row.draft((), native_id=row.identifier("uid"), native_label=None)
 
 
 def _titles(row: NativeRow) -> Titles:
@@ -80,19 +71,12 @@ def _titles(row: NativeRow) -> Titles:
     return tuple(dict.fromkeys(names))
 
 
-def _passages(
-    pages: Pages | None, joined: dict[frozenset[str], Passages], titles: Titles
-) -> Passages:
-    """The page texts if every page is in the database, else the joined paragraphs, else ()."""
-    return page_passages(pages, titles) or joined.get(frozenset(titles), ())
-
-
-def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], tuple[Reject, ...]]:
+def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], list[Reject]]:
     """Paragraphs of each title set, first line in file order, and the unusable lines."""
     joined: dict[frozenset[str], Passages] = {}
     faults: list[Reject] = []
     if not files.exists(PARAGRAPHS.path):
-        return joined, ()
+        return joined, faults
     # Only supported claims key a line: one of their texts is also an unsupported claim with
     # other titles.
     titles = {
@@ -108,39 +92,12 @@ def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], tup
         else:
             detail = f"no supported dev claim: {line.claim[:60]}"
             faults.append(Reject(line.file, line.row, "claim", "dangling_reference", detail))
-    return joined, tuple(faults)
+    return joined, faults
 
 
 def _paragraph_line(row: NativeRow) -> Draft:
     passages = non_blank(row.text("gold_evidence").split("\n"), "gold_evidence")
-    return row.draft(native_id="", claim=row.text("claim"), passages=passages, native_label=None)
+    return row.draft(passages, native_id="", native_label=None)
 
 
-SOURCE = Source(
-    name="hover",
-    title="HoVer",
-    domain="Wiki",
-    homepage="https://hover-nlp.github.io",
-    license="CC BY-SA 4.0 (dataset card); MIT (repository); Wikipedia text CC BY-SA",
-    terms="Open. Paragraph text joined from a third repository, Wikipedia text only.",
-    labels=LabelMap.of(supported="SUPPORTED", refuted="NOT_SUPPORTED"),
-    files=(TRAIN, DEV),
-    forms=(
-        Form.of(
-            "native or hub",
-            "uid, claim, supporting_facts, label",
-            "hover-nlp/hover@39b84697f196308f398a251a7aea9b82ae0f0562:"
-            "data/hover/hover_dev_release_v1.1.json",
-            "huggingface/datasets@0572c51329d066b3eaedc9a796f2b09eef331e1e:datasets/hover/hover.py",
-        ),
-        Form.of(
-            "claims only",
-            "uid, claim",
-            "hover-nlp/hover@39b84697f196308f398a251a7aea9b82ae0f0562:"
-            "data/hover/hover_test_release_v1.1.json",
-        ),
-    ),
-    read=read,
-    beside=(PAGES, PARAGRAPHS.path),
-    paper_raw=18_171,
-)
+READERS = {"default": read}

@@ -11,14 +11,11 @@ the native file it holds the rows of both halves.
 from collections.abc import Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.fields import NativeRow, non_blank, read_each
-from decomposerl.claims.source import CorpusFiles, Form, NativeFile, Source, with_hub
+from decomposerl.claims.source import CorpusFiles, NativeFile
 
-ALL_ROWS = with_hub(
-    NativeFile("pubmedqa/ori_pqal.json", "json_object", "train"), "pqa_labeled", "train"
-)
-TRAIN_HALF = NativeFile("pubmedqa/pqal_train_dev.json", "json_object", "train")
+_TRAIN_HALF = "pubmedqa/pqal_train_dev.json"
 GROUND_TRUTH = NativeFile("pubmedqa/test_ground_truth.json", "json_object", "test")
 
 
@@ -29,17 +26,12 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     apart. Without those ids the file gives one reject and no rows, because training would
     leak the test.
     """
-    if file.path == TRAIN_HALF.path:
-        yield from read_each(files, file, _draft)
-        return
-    if not files.exists(file.path):
-        return
-    test_ids = _test_ids(files)
-    if not test_ids:
+    test_ids = None if file.path == _TRAIN_HALF else _test_ids(files)
+    if test_ids is not None and not test_ids and files.exists(file.path):
         detail = f"{GROUND_TRUTH.path}, which names the test rows, is absent, empty or damaged"
         yield Reject(file.path, 0, "", "dangling_reference", detail)
         return
-    yield from read_each(files, file, partial(_draft_of_split, test_ids))
+    yield from read_each(files, file, partial(_draft, test_ids))
 
 
 def _test_ids(files: CorpusFiles) -> frozenset[str]:
@@ -49,54 +41,20 @@ def _test_ids(files: CorpusFiles) -> frozenset[str]:
     return frozenset(map(str, keys)) if len(keys) == len(records) else frozenset()
 
 
-def _draft_of_split(test_ids: frozenset[str], row: NativeRow) -> Draft | None:
-    in_test = row.identifier(_id_column(row)) in test_ids
-    return _draft(row) if in_test == (row.file.split == "test") else None
-
-
-def _id_column(row: NativeRow) -> str:
-    return "pubid" if "pubid" in row.raw else "_key"
-
-
-def _draft(row: NativeRow) -> Draft:
-    pmid = row.identifier(_id_column(row))
+def _draft(test_ids: frozenset[str] | None, row: NativeRow) -> Draft | None:
+    """The draft of a row; None where it is of the other half than the file's split says."""
     hub = "pubid" in row.raw
+    pmid = row.identifier("pubid" if hub else "_key")
+    if test_ids is not None and (pmid in test_ids) != (row.file.split == "test"):
+        return None
     contexts = "context.contexts" if hub else "CONTEXTS"
     return row.draft(
+        non_blank(row.strings(contexts), contexts),
         native_id=pmid,
         claim=row.text("question" if hub else "QUESTION"),
-        passages=non_blank(row.strings(contexts), contexts),
         native_label=row.text("final_decision"),
         documents=(pmid,),
     )
 
 
-SOURCE = Source(
-    name="pubmedclaim",
-    title="PubMedClaim",
-    domain="Biomedical",
-    homepage="https://github.com/pubmedqa/pubmedqa",
-    license="MIT (repository); abstracts belong to their publishers",
-    terms="Open.",
-    labels=LabelMap.of(supported="yes", refuted="no", middle="maybe"),
-    files=(
-        ALL_ROWS,
-        TRAIN_HALF,
-    ),
-    forms=(
-        Form.of(
-            "native",
-            "QUESTION, CONTEXTS, final_decision",
-            "pubmedqa/pubmedqa@1cbae8e92f72f20c8d3747cbb3bf5bc53554d997:data/ori_pqal.json",
-        ),
-        Form.of(
-            "hub",
-            "pubid, question, context, final_decision",
-            "huggingface/datasets@048f1b7162305ef2a2cb6020d23df3a8a3f66f02:"
-            "datasets/pubmed_qa/pubmed_qa.py",
-        ),
-    ),
-    read=read,
-    beside=(GROUND_TRUTH.path,),
-    paper_raw=445,
-)
+READERS = {"default": read}

@@ -11,38 +11,28 @@ The hub's form has one row a rationale; its rows of one claim are joined before 
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from decomposerl.claims.claim import Draft, LabelMap, Reject
+from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import (
-    FieldError,
     JsonObject,
     NativeRow,
+    agreed,
+    each,
+    has_columns,
     non_blank,
     read_each,
+    read_joined,
     read_many,
 )
-from decomposerl.claims.joined_rows import agreed, each, has_form, read_joined
-from decomposerl.claims.source import (
-    CorpusFiles,
-    Form,
-    NativeFile,
-    Reading,
-    Source,
-    in_form,
-    with_hub,
-)
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, in_form, with_hub
 
 CORPUS = with_hub(NativeFile("scifact/corpus.jsonl", "jsonl", "train"), "corpus")
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")
 NO_EVIDENCE = "NO EVIDENCE"
-HUB = Form.of(
-    "hub",
-    "id, claim, evidence_doc_id, evidence_label, evidence_sentences",
-    "huggingface/datasets@02bb18c7f9899b206983480b14bc1accf69714a5:datasets/scifact/scifact.py",
-)
+_HUB_COLUMNS = frozenset({"evidence_doc_id", "evidence_label", "evidence_sentences"})
 
 # A string that is not closed runs to the end and is refused there, in linear time.
 _PRINTED_STRING = re.compile(
@@ -50,34 +40,26 @@ _PRINTED_STRING = re.compile(
 )
 
 Abstracts = Mapping[str, tuple[str, ...]]
-Drafts = Callable[[Abstracts, NativeRow], Sequence[Draft | Reject]]
+Outcomes = Sequence[Draft | Reject]
 
 
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+def read(
+    files: CorpusFiles, file: NativeFile, *, by_rationale: bool = False
+) -> Iterator[Draft | Reject]:
     """Drafts of each claim line; an unknown document or sentence number rejects its pair."""
-    return _read(files, file, _drafts)
-
-
-def read_rationales(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """As ``read``, but a draft for each rationale of a claim and document."""
-    return _read(files, file, _rationale_drafts)
-
-
-def _read(files: CorpusFiles, file: NativeFile, drafts: "Drafts") -> Iterator[Draft | Reject]:
     abstracts, faults = _abstracts(files)
     if file.split == "train":  # one corpus serves all files: its faults once
         yield from faults
-    if has_form(files, file, HUB):
-        join = partial(_joined, abstracts, drafts)
-        yield from read_joined(files, file, lambda row: row.identifier("id"), join)
+    drafts = partial(_drafts, abstracts, by_rationale)
+    if has_columns(files, file, _HUB_COLUMNS):
+        key = lambda row: row.identifier("id")  # noqa: E731
+        yield from read_joined(files, file, key, lambda rows: drafts(_joined(rows)))
     else:
-        yield from read_many(files, file, partial(drafts, abstracts))
+        yield from read_many(files, file, drafts)
 
 
-def _joined(
-    abstracts: Abstracts, drafts: "Drafts", rows: Sequence[NativeRow]
-) -> Sequence[Draft | Reject]:
-    """The drafts of a claim of the hub's form, whose document id is blank without evidence."""
+def _joined(rows: Sequence[NativeRow]) -> NativeRow:
+    """A claim of the hub's form as one native row; without evidence its document id is blank."""
     agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
     evidence: dict[str, list[object]] = {}
     for row in rows:
@@ -85,64 +67,43 @@ def _joined(
         if document.strip():
             sentences, label = row.items("evidence_sentences"), row.text("evidence_label")
             evidence.setdefault(document, []).append({"sentences": sentences, "label": label})
-    first = rows[0]
-    return drafts(
-        abstracts, NativeRow({**first.raw, "evidence": evidence}, first.record, first.file)
-    )
+    return replace(rows[0], raw={**rows[0].raw, "evidence": evidence})
 
 
-def _drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
-    evidence = row.mapping("evidence").raw
-    if not evidence:
-        return (_without_evidence(abstracts, row),)
-    return [_pair(abstracts, row, document) for document in evidence]
-
-
-def _rationale_drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
-    evidence, drafts = row.mapping("evidence"), _drafts(abstracts, row)
-    if not evidence.raw:
-        return drafts
-    pairs = zip(evidence.raw, drafts, strict=True)
-    return [one for document, pair in pairs for one in _of_rationales(pair, evidence, document)]
-
-
-def _of_rationales(
-    pair: Draft | Reject, evidence: JsonObject, document: str
-) -> Sequence[Draft | Reject]:
-    if isinstance(pair, Reject):
-        return (pair,)
-    rationales = range(len(evidence.objects(document)))
-    return [replace(pair, native_id=f"{pair.native_id}:{number}") for number in rationales]
-
-
-def _without_evidence(abstracts: Abstracts, row: NativeRow) -> Draft:
+def _drafts(abstracts: Abstracts, by_rationale: bool, row: NativeRow) -> Outcomes:  # noqa: FBT001
+    documents = row.mapping("evidence").raw
+    if documents:
+        return [
+            outcome
+            for document in documents
+            for outcome in _of_document(abstracts, by_rationale, row, document)
+        ]
     cited = [str(document) for document in row.items("cited_doc_ids")]
-    return row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=_cited(abstracts, cited),
-        native_label=NO_EVIDENCE,
-        documents=tuple(dict.fromkeys(cited)),
-    )
+    lines = (line for document in cited for line in abstracts.get(document, ()))
+    passages = tuple(line for line in lines if line.strip())
+    names = tuple(dict.fromkeys(cited))
+    return (row.draft(passages, native_label=NO_EVIDENCE, documents=names),)
 
 
-def _cited(abstracts: Abstracts, documents: Sequence[str]) -> tuple[str, ...]:
-    lines = (line for document in documents for line in abstracts.get(document, ()))
-    return tuple(line for line in lines if line.strip())
-
-
-def _pair(abstracts: Abstracts, row: NativeRow, document: str) -> Draft | Reject:
+def _of_document(
+    abstracts: Abstracts,
+    by_rationale: bool,  # noqa: FBT001
+    row: NativeRow,
+    document: str,
+) -> Outcomes:
     try:
         rationales = row.mapping("evidence").objects(document)
-        return row.draft(
+        draft = row.draft(
+            _abstract(abstracts, document, rationales),
             native_id=f"{row.identifier('id')}:{document}",
-            claim=row.text("claim"),
-            passages=_abstract(abstracts, document, rationales),
             native_label=_label(rationales),
             documents=(document,),
         )
     except FieldError as fault:
-        return fault.reject(row.record)
+        return (fault.reject(row.record),)
+    numbers = range(len(rationales))
+    named = (replace(draft, native_id=f"{draft.native_id}:{number}") for number in numbers)
+    return tuple(named) if by_rationale else (draft,)
 
 
 def _abstract(
@@ -180,8 +141,7 @@ def _abstracts(files: CorpusFiles) -> tuple[Abstracts, tuple[Reject, ...]]:
 def _entry(row: NativeRow) -> Draft:
     sentences = _printed(row) if row.file is PRINTED_CORPUS else row.strings("abstract")
     non_blank(sentences, "abstract")  # blank sentences stay: rationales count them
-    document = row.identifier("doc_id")
-    return row.draft(native_id=document, claim="", passages=sentences, native_label=None)
+    return row.draft(sentences, native_id=row.identifier("doc_id"), claim="", native_label=None)
 
 
 def _printed(row: NativeRow) -> tuple[str, ...]:
@@ -205,34 +165,4 @@ def _unescaped(literal: str) -> str:
         raise FieldError("abstract", "missing_field", detail) from fault
 
 
-SOURCE = Source(
-    name="scifact",
-    title="SciFact",
-    domain="Biomedical",
-    homepage="https://github.com/allenai/scifact",
-    license="CC BY 4.0 (claims); ODC-By 1.0 (abstracts)",
-    terms="Open.",
-    labels=LabelMap.of(supported="SUPPORT", refuted="CONTRADICT", middle=NO_EVIDENCE),
-    files=(
-        with_hub(NativeFile("scifact/claims_train.jsonl", "jsonl", "train"), "claims"),
-        with_hub(NativeFile("scifact/claims_dev.jsonl", "jsonl", "dev"), "claims"),
-    ),
-    forms=(
-        Form.of(
-            "native",
-            "id, claim, evidence",
-            "allenai/scifact@68b98a56d93e0f9da0d2aab4e6c3294699a0f72e:doc/data.md",
-        ),
-        HUB,
-    ),
-    read=read,
-    beside=(CORPUS.path, PRINTED_CORPUS.path),
-    paper_raw=1_295,
-    readings=(
-        Reading(
-            name="rationales",
-            description="a row for each rationale of a claim and abstract",
-            read=read_rationales,
-        ),
-    ),
-)
+READERS = {"default": read, "rationales": partial(read, by_rationale=True)}

@@ -31,7 +31,6 @@ from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, row_of, title_key
 from decomposerl.claims.passages import with_entities, without_entities
 from decomposerl.claims.source import (
     FORMAT_OF_ENDING,
-    NOT_CHECKED,
     Benchmark,
     Source,
     in_form,
@@ -41,7 +40,7 @@ from decomposerl.claims.sources import scifact
 from decomposerl.errors import SourceFileError
 from fakes import MemoryCorpora
 from made_dumps import FEVER_PAGES, FEVEROUS_PAGES, hotpot_line
-from native_rows import BENCHMARK, MEMBERS, SOURCE, Member, all_files, named
+from native_rows import BENCHMARK, MEMBERS, SOURCE, Member, named
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.pages import spellings
@@ -92,7 +91,7 @@ def test_files_are_distinct_plain_and_of_one_form_each():
     """Relative paths without .gz, the forms of one file alone (never two splits), known endings."""
     nowhere = MemoryCorpora({})
     for one in MEMBERS:
-        files = all_files(one)
+        files = one.native_files
         assert files
         assert len(files) == len(set(files)), one.name
         places = [path for file in files for path in (file.path, *file.also)]
@@ -125,7 +124,7 @@ def test_no_source_lists_test_files():
 def test_the_page_on_curation_lays_out_every_native_file():
     """In its folder's row, by its path in there; the thirteen forms that it names are forms."""
     rows = {line.split("`")[1]: line for line in CURATE.splitlines() if line.startswith("| `")}
-    paths = [file.path.partition("/") for one in MEMBERS for file in all_files(one)]
+    paths = [file.path.partition("/") for one in MEMBERS for file in one.native_files]
     assert [] == [path for folder, _, path in paths if f"`{path}`" not in rows[folder]]
     section = CURATE.split("### Files of the Hugging Face hub")[1].split("\n## ")[0]
     named = re.findall(r"`(\w+/\S+\.(?:parquet|tsv|jsonl))`", section)
@@ -139,7 +138,7 @@ def test_every_corpus_says_where_its_files_are():
     for corpus in MEMBERS:
         access = ACCESS[corpus.name]
         obtained = {*access.files(), *(path for path, reason in access.other if reason)}
-        native = {one.path for one in all_files(corpus)}
+        native = {one.path for one in corpus.native_files}
         assert native | set(corpus.beside) <= obtained, corpus.name
         assert set() == native & set(access.page_files)
         assert (access.how == "manual") == bool(access.placed)
@@ -150,7 +149,7 @@ def test_every_corpus_says_where_its_files_are():
 def test_the_table_names_nothing_that_no_reader_takes():
     """Names, paths and addresses are those of the catalogue, each once."""
     assert {one.name for one in MEMBERS} == set(ACCESS)
-    read = {file.path for one in MEMBERS for file in all_files(one)}
+    read = {file.path for one in MEMBERS for file in one.native_files}
     read |= {path for one in MEMBERS for path in one.beside}
     paths = [path for one in ACCESS.values() for path in one.files()]
     assert read == {*paths, *(path for one in ACCESS.values() for path, _ in one.other)}
@@ -176,14 +175,14 @@ def test_every_layout_says_where_its_columns_were_read():
     """A page for each layout of each form, or that none was found; a native one always has one."""
     hosts = ("https://huggingface.co/", "https://fever.ai")
     for corpus in MEMBERS:
-        for name, page in (one for form in corpus.forms for one in form.layouts):
+        for name, page in page_of_files.layouts(corpus):
             read = PINNED.match(page) or page.startswith(hosts)
-            assert read or (name, page) == ("hub", NOT_CHECKED), (corpus.name, name)
+            assert read or (name, page) == ("hub", page_of_files.NOT_CHECKED), (corpus.name, name)
 
 
 def test_the_page_of_checked_files_names_files_of_the_catalogue():
     """Each once, with the split that reads it, and got as many rows as expected."""
-    known = {(file.path, file.split) for one in MEMBERS for file in all_files(one)}
+    known = {(file.path, file.split) for one in MEMBERS for file in one.native_files}
     shown = [(one.path, one.split) for one in page_of_files.REAL_FILES]
     assert set(shown) <= known
     assert len(shown) == len(set(shown))

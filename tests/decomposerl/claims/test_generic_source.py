@@ -1,6 +1,7 @@
 """A user's own corpus from one TOML file, whose first form is guessed from the columns."""
 
 import json
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from decomposerl.claims.catalogue import (
     BENCHMARKS,
     SOURCES,
     benchmark_of,
+    source_from,
     source_of,
     with_own_benchmarks,
     with_own_sources,
@@ -100,14 +102,17 @@ def test_the_example_of_the_page_runs(tmp_path: Path):
 
 
 def test_the_adapter_of_the_page_runs(tmp_path: Path):
-    """The documented code is a working adapter."""
+    """The documented code is a working adapter of the documented table."""
     module = ModuleType("bridge_notes")
     exec(block("python"), module.__dict__)  # noqa: S102 - the page's own example
+    about = dict.fromkeys(("title", "domain", "homepage", "license", "terms"), "said")
+    table = tomllib.loads(block("toml", 1))["sources"]["bridge_notes"]
+    source = source_from("bridge_notes", about | table, module.READERS)
     folder = tmp_path / "bridge_notes"
     folder.mkdir()
     row = {"note_id": 1, "statement": "S.", "report": "A.\nB.", "verdict": True, "bridge": "N"}
     write_jsonl(folder / "train.jsonl", [row, {**row, "note_id": 2, "report": None}])
-    loaded = load_source(module.SOURCE, None, FolderCorpora(tmp_path), LENIENT)
+    loaded = load_source(source, None, FolderCorpora(tmp_path), LENIENT)
     assert [("1", "A.\nB.", "Supported")] == claimed(loaded, "native_id", "evidence", "label")
     assert [("report", "missing_field")] == rejected(loaded, "field", "reason")
 

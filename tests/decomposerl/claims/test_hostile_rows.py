@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora_parts import assert_conserved, rejected
-from decomposerl.claims.checks import MAX_BYTES, MAX_ITEMS
+from decomposerl.claims.claim_collector import MAX_BYTES, MAX_ITEMS
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.passages import sentence_passages, without_links
 from decomposerl.claims.source import DamagedPage, Source
 from fakes import MemoryCorpora
-from native_rows import BENCHMARK, MEMBERS, SOUND, SOURCE, Member, all_files, named, only, read
+from native_rows import BENCHMARK, MEMBERS, SOUND, SOURCE, Member, named, only, read
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.pages import MAX_PAGE_BYTES, SqlitePages
@@ -127,7 +127,7 @@ def paths(value: object) -> list[tuple[str | int, ...]]:
 
 def loaded(member: Member, rows: list[Mapping[str, object]]) -> LoadedClaims:
     """What loading gives where every file of the member holds the rows."""
-    files = MemoryCorpora({file.path: rows for file in all_files(member)})
+    files = MemoryCorpora({file.path: rows for file in member.native_files})
     load = load_source if isinstance(member, Source) else load_benchmark
     return load(member, None, files, LENIENT)  # type: ignore[arg-type]
 

@@ -23,14 +23,13 @@ from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.fields import NativeRow, each_row, leave_out
 from decomposerl.claims.load import LoadSettings, load_source
 from decomposerl.claims.records import (
-    array_records,
     delimited_records,
+    json_records,
     jsonl_records,
-    object_records,
 )
 from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile
-from decomposerl.claims.sources import ambifc, feverous, pubmedclaim
 from decomposerl.errors import ConfigError, ConservationError, SourceFileError, TooManyRejects
+from native_rows import SOURCE
 from resources.corpora import folder as corpora
 from resources.corpora.folder import FolderCorpora
 from strategies import law
@@ -58,11 +57,11 @@ def csv(data: bytes) -> list[Outcome]:
 
 
 def array(data: bytes) -> list[Outcome]:
-    return outcomes_of(array_records(PATH, data))
+    return outcomes_of(json_records(PATH, data))
 
 
 def keyed(data: bytes) -> list[Outcome]:
-    return outcomes_of(object_records(PATH, data))
+    return outcomes_of(json_records(PATH, data, keyed=True))
 
 
 LINES: dict[str, tuple[bytes, list[Outcome]]] = {
@@ -192,10 +191,10 @@ def test_corrupting_one_line_loses_no_other(victim: int, noise: bytes, data: st.
 
 def test_a_cut_array_is_refused_with_the_place():
     """Wherever an array or object is cut: what is behind the cut cannot be told."""
-    for reader, whole in ((array_records, ROWS), (object_records, {"a": ROWS[0], "b": ROWS[1]})):
+    for keyed, whole in ((False, ROWS), (True, {"a": ROWS[0], "b": ROWS[1]})):
         data = json.dumps(whole).encode()
         for length in range(len(data)):
-            (reject,) = reader(PATH, data[:length])
+            (reject,) = json_records(PATH, data[:length], keyed=keyed)
             assert isinstance(reject, Reject)
             assert (0, "unreadable_file") == (reject.row, reject.reason)
             assert not length or "(char " in reject.detail
@@ -490,8 +489,8 @@ def test_the_catalogue_leaves_out_and_joins_rows_on_purpose(tmp_path: Path):
     for name, lines in native.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
-    for source in (feverous.SOURCE, ambifc.SOURCE, pubmedclaim.SOURCE):
-        loaded = load_source(source, None, FolderCorpora(tmp_path), LoadSettings())
+    for name in ("feverous", "ambifc", "pubmedclaim"):
+        loaded = load_source(SOURCE[name], None, FolderCorpora(tmp_path), LoadSettings())
         assert ("ok", 1, 0) == (loaded.status, loaded.rows_read, loaded.rejects.height)
 
 

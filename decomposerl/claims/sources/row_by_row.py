@@ -1,0 +1,135 @@
+"""The corpora whose every row is one draft, with its evidence in the row: a function each.
+
+What gives a verdict away (explanations, long answers, rationales) is never evidence.
+"""
+
+from collections.abc import Mapping
+
+from decomposerl.claims.claim import Draft, short_digest
+from decomposerl.claims.fields import NativeRow, each_row, non_blank
+from decomposerl.claims.passages import sentence_passages
+from decomposerl.claims.source import Reader
+
+_HEALTH_CLASSES = ("false", "mixture", "true", "unproven")
+
+
+def claimdecomp(row: NativeRow) -> Draft:
+    """Evidence is the justification and the full article where the download has them.
+
+    It may state the rating in words: evaluation reports with and without those sentences. The
+    document is the article's address, else the example's id.
+    """
+    paragraphs = row.optional("justification", row.strings) or ()
+    paragraphs += row.optional("full_article", row.strings) or ()
+    native_id = row.identifier("example_id")
+    return row.draft(
+        # The justification is often a part of the article: a paragraph counts once.
+        tuple(text for text in dict.fromkeys(paragraphs) if text.strip()),
+        native_id=native_id,
+        documents=(row.optional("url", row.text) or native_id,),
+    )
+
+
+def coverbench(row: NativeRow) -> Draft:
+    """Passages are the lines of the context, cut into sentences."""
+    return row.draft(
+        non_blank(sentence_passages(row.text("context")), "context"),
+        native_id=f"{row.file.split}-{row.record.row}",  # not every form may have an id
+        native_label="true" if row.boolean("label") else "false",
+    )
+
+
+def foolmetwice(row: NativeRow) -> Draft:
+    """Passages are the retrieved sentences, which contain every gold one.
+
+    With ``gold_evidence`` alone, one or two sentences, no row could reach the funnel's least
+    number of passages.
+    """
+    retrieved = [sentence.text("text") for sentence in row.objects("retrieved_evidence")]
+    return row.draft(
+        non_blank(retrieved, "retrieved_evidence"),
+        claim=row.text("text"),
+        documents=(row.text("wikipedia_page"),),
+    )
+
+
+def llm_aggrefact(row: NativeRow) -> Draft:
+    """``subset`` is the part's name; the corpus has no id.
+
+    The contamination identifier on every row is cut out of the texts: it marks leaked test data
+    and is no evidence.
+    """
+    mark = (row.optional("contamination_identifier", row.text) or "").strip()
+    texts = [row.text("doc"), row.text("claim")]
+    document, claim = (text.replace(mark, "").strip() if mark else text for text in texts)
+    return row.draft(
+        non_blank(sentence_passages(document), "doc"),
+        native_id=f"{row.file.split}-{row.record.row}",
+        claim=claim,
+        native_label=str(row.integer("label")),
+        subset=row.text("dataset"),
+    )
+
+
+def pubhealth(row: NativeRow) -> Draft:
+    """Passages are the sentences of ``main_text``; the hub's form numbers the labels.
+
+    Labels come in any letter case; an empty one and the hub loader's ``-1`` are unknown labels.
+    """
+    article = row.text("main_text")
+    return row.draft(
+        non_blank(sentence_passages(article), "main_text"),
+        native_id=row.identifier("claim_id"),
+        native_label=row.class_label("label", _HEALTH_CLASSES),
+        # Claims about one article belong together, and the excerpt carries no address.
+        documents=(f"article:{short_digest(article.strip())}",),
+    )
+
+
+def pubhealthtab(row: NativeRow) -> Draft:
+    """Passages are the caption, the horizontal header and the rows of the table.
+
+    ``header_vertical`` repeats the first cells and ``html_code`` is damaged in places.
+    """
+    return row.table_draft(
+        native_id="_id",
+        document="table.website",
+        table="table",
+        caption="table.caption",
+        header="table.header_horizontal",
+        rows="table.rows",
+    )
+
+
+def scitab(row: NativeRow) -> Draft:
+    """Passages are the caption, the column names and the rows; the document is the paper.
+
+    Cell marks such as ``[BOLD]`` are kept: they say which result a paper stresses.
+    """
+    return row.table_draft(
+        native_id="id",
+        document="paper_id",
+        table="table_content_values",
+        caption="table_caption",
+        header="table_column_names",
+        rows="table_content_values",
+    )
+
+
+def wice(row: NativeRow) -> Draft:
+    """Passages are the sentences of the web page; ``subset`` tells claims and sub-claims apart."""
+    native_id = row.identifier("meta.id")
+    return row.draft(
+        non_blank(row.strings("evidence"), "evidence"),
+        native_id=native_id,
+        # The id before its sub-claim suffix: a claim and its sub-claims cite the same page.
+        documents=(native_id.split("-", 1)[0],),
+    )
+
+
+_CORPORA = (
+    *(claimdecomp, coverbench, foolmetwice, llm_aggrefact),
+    *(pubhealth, pubhealthtab, scitab, wice),
+)
+READERS: Mapping[str, Reader] = {draft.__name__: each_row(draft) for draft in _CORPORA}
+"""By the corpus's name."""
