@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.downloads import ACCESS
 from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import NOT_CHECKED, Benchmark, NativeFile, Source
 from decomposerl.reports.tables import count

@@ -11,14 +11,14 @@ from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
 from dagster_project.profiles import Profile, benchmarks_for
-from decomposerl.claims.addresses import ACCESS
+from decomposerl.claims.downloads import ACCESS
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, megabytes
 from environment import lacking
 from file_server import Fault, FileServer
 from made_dumps import made_dump, rows_in, write_claims
 from page_commands import blocks, project_in
 from project import ROOT
-from resources.hub.download import LOCK_FILE
+from resources.corpora.lock_file import LOCK_FILE
 
 SCITAB = ACCESS["scitab"].downloads[0]
 CONTENT = b"[]"

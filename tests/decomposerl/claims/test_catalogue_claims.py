@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from corpora_parts import LENIENT, assert_conserved, claimed, rejected
-from decomposerl.claims.addresses import ACCESS, corpus_named
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
 from decomposerl.claims.claim import Draft, LabelRule, apply_rule
-from decomposerl.claims.downloads import listed, size_text
+from decomposerl.claims.downloads import ACCESS, corpus_named, listed, size_text
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, row_of, title_key
 from decomposerl.claims.passages import with_entities, without_entities
