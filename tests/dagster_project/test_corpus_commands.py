@@ -297,19 +297,18 @@ def test_the_dump_is_found_in_its_place(tmp_path: Path, pages: PageSet):
     """Without --from; a second call refuses; --replace --only-needed makes the small one."""
     place, target = tmp_path / pages.places[-1], tmp_path / pages.target
     place.mkdir()
-    first = pages.dumps[0]
 
     def refuses(word: str, *more: str) -> None:
         done = build(tmp_path, pages.name, *more)
         assert (2, True) == (done.exit_code, word in done.output), done.output
 
-    for word in (first.file, first.license, first.address):
+    for word in (pages.file, pages.license, pages.address):
         refuses(word)
     made_dump(pages.name, place)
     done = build(tmp_path, pages.name)
     assert 0 == done.exit_code, done.output
     count = len(rows_in(target))
-    assert f"{target}: {count} pages, 0.0 MB, from {first.file}" in done.output
+    assert f"{target}: {count} pages, 0.0 MB, from {pages.file}" in done.output
     refuses("--replace")
     refuses("no claim", "--replace", "--only-needed")
     write_claims(pages.name, tmp_path)
@@ -341,7 +340,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path):
     for pages in PAGE_SETS:
         write_claims(pages.name, corpora)
         made_dump(pages.name, corpora / pages.places[0])
-    (corpora / "ex_fever" / PAGE_SETS[0].dumps[0].file).unlink()
+    (corpora / "ex_fever" / PAGE_SETS[0].file).unlink()
     commands = page.replace("/path/to/corpora", str(corpora))
     status, printed = project_in(tmp_path, "").run(commands, blocks(commands))
     assert 0 == status, printed
@@ -352,8 +351,7 @@ def test_the_page_names_every_dump_with_its_size():
     """The address, the published size and the size of all pages, as the table in the code."""
     page = (ROOT / "docs/how-to/page-databases.md").read_text("utf-8")
     for pages in PAGE_SETS:
-        first = pages.dumps[0]
-        row = next(line for line in page.splitlines() if f"]({first.address})" in line)
-        assert f"| {megabytes(first.size)} | {megabytes(first.database)} |" in row
-        assert first.file.split("pages-meta")[0] in row
+        row = next(line for line in page.splitlines() if f"]({pages.address})" in line)
+        assert f"| {megabytes(pages.size)} | {megabytes(pages.database)} |" in row
+        assert pages.file.split("pages-meta")[0] in row
         assert any(f"(`{place}`)" in row for place in pages.places)
