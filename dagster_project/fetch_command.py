@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dagster_project.init_command import CorporaOption, corpora_folder
 from dagster_project.profiles import profile_from_environment
 from dagster_project.terminal import (
     JsonOption,
@@ -35,6 +34,9 @@ _STATES = {
     "kept": " (as fetched before)",
     "found": " (was there; not from a fetch)",
 }
+CorporaOption = Annotated[
+    Path | None, typer.Option(help="Folder of the corpora; default: DECOMPOSERL_CORPORA.")
+]
 _Names = Annotated[
     list[str] | None, typer.Argument(help="Corpora, as --list names them.", show_default=False)
 ]
@@ -110,6 +112,21 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
     if as_json:
         print_json(rows)
     raise typer.Exit(max(codes))
+
+
+def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
+    """The folder that is named, else the environment's; it is made where it is not there.
+
+    Raises:
+        ConfigError: neither is set.
+    """
+    folder = corpora or profile_from_environment().corpora
+    if folder is None:
+        raise ConfigError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
+    folder = folder.resolve()
+    if make:
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _chosen(names: Sequence[str], *, every: bool) -> "Chosen":

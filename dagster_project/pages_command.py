@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dagster_project.init_command import CorporaOption, corpora_folder
+from dagster_project.fetch_command import CorporaOption, corpora_folder
 from dagster_project.profiles import benchmarks_for, profile_from_environment, sources_for
 from dagster_project.progress_display import shown_progress
 from dagster_project.terminal import JsonOption, print_json, print_text, report_errors

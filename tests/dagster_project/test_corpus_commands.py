@@ -1,7 +1,6 @@
 """``fetch``, ``init corpus`` and ``build-pages``: corpora from elsewhere and of one's own."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,47 +111,11 @@ def test_the_list_has_every_corpus_with_what_a_user_needs(tmp_path: Path):
     assert "hover" not in shown.stdout
 
 
-def local_hub(root: Path) -> str:
-    """A hub in a folder that holds LLM-AggreFact at revision ``r1``."""
-    location = ACCESS["llm_aggrefact"].hub
-    assert location is not None
-    folder = root / location.repo_id
-    for name, _ in location.files:
-        (folder / "r1" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "r1" / name).write_bytes(name.encode())
-    (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text("r1", "utf-8")
-    return root.as_uri()
-
-
-def test_a_corpus_of_the_hub_is_pinned(tmp_path: Path):
-    """Files land in the corpora folder, the revision in the lock; both entries stay."""
-    corpora, endpoint = tmp_path / "corpora", local_hub(tmp_path / "hub")
-    words = ("llm_aggrefact", "--corpora", str(corpora), "--endpoint", endpoint)
-    result = run(*words, "--accept-terms", "--json")
-    assert 0 == result.exit_code, result.stderr
-    rows = json.loads(result.stdout)
-    paths = [row["path"] for row in rows]
-    assert ["llm_aggrefact/dev.parquet", "llm_aggrefact/test.parquet"] == paths
-    assert (corpora / "llm_aggrefact" / "dev.parquet").is_file()
-    lock = (corpora / LOCK_FILE).read_text("utf-8")
-    assert [] == lacking(lock, 'revision = "r1"', "accepted = ")
-    refused(run(*words, "--revision", "r9"), "no revision 'r9'")
-
-
-def test_the_doctor_names_the_command_for_what_is_not_there(tmp_path: Path):
-    """A note for each corpus of the folder that is not complete; none stops a run."""
-    file = tmp_path / "scitab/sci_tab.json"
-    file.parent.mkdir()
-    env = {"DECOMPOSERL_CORPORA": str(tmp_path), "DECOMPOSERL_PROFILE": "embedded"}
-    fetch = "decomposerl fetch scitab"
-    for size, words in ((SCITAB.size, ("1 of 16", "fetch hover")), (9, ("move it away", fetch))):
-        file.touch()
-        os.truncate(file, size)
-        done = command("doctor", "--data", tmp_path / "data", **env)
-        assert 0 == done.exit_code, done.output
-        assert [] == [word for word in words if word not in done.stdout]
-        assert (size == 9) == (fetch in done.stdout)
+def test_a_corpus_of_the_hub_is_at_the_revision_of_the_option(tmp_path: Path):
+    """An empty hub has neither the branch by default nor the commit that is named."""
+    words = ("llm_aggrefact", "--corpora", str(tmp_path / "corpora"), "--accept-terms")
+    refused(run(*words, "--endpoint", tmp_path.as_uri()), "no revision 'main'")
+    refused(run(*words, "--endpoint", tmp_path.as_uri(), "--revision", "r9"), "no revision 'r9'")
 
 
 def test_a_cut_file_of_a_person_counts_as_damaged_until_it_is_dealt_with(

@@ -44,3 +44,6 @@ def test_what_is_there_is_not_missing(tmp_path: Path):
     place(tmp_path, "hover/wiki_wo_links.db", "scifact/corpus/train.parquet")
     assert () == missing_files(tmp_path, ACCESS["hover"], pages=True)
     assert "3 of 16 have all their files" == next(corpora_checks(tmp_path)).said
+    (tmp_path / ACCESS["hover"].downloads[0].name).write_bytes(b"cut")
+    damaged = {note.what: note for note in corpora_checks(tmp_path)}["hover"]
+    assert ("note", "move it away, then decomposerl fetch hover") == (damaged.state, damaged.fix)
