@@ -10,9 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import benchmark_of, source_of
-from decomposerl.claims.downloads import how_to_obtain
+from decomposerl.claims.downloads import ACCESS, how_to_obtain
 from decomposerl.claims.load import LoadedClaims, load_benchmark, load_source
 from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Benchmark, Corpus, Source, ignored_reading

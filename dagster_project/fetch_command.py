@@ -1,14 +1,13 @@
 """``decomposerl fetch``: the public files of training corpora and test sets."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dagster_project.init_command import CorporaOption, corpora_folder
 from dagster_project.profiles import profile_from_environment
 from dagster_project.terminal import (
     JsonOption,
@@ -27,13 +26,17 @@ if TYPE_CHECKING:
     from decomposerl.claims.source import Corpus
     from resources.corpora.fetching import Fetcher
 
+    Chosen = Sequence[tuple[Access, Corpus]]
+
 _ADDRESS = re.compile(r"https?://[\w.-]+(:\d+)?(/[\w./~%-]*)?", re.ASCII)
 _STATES = {
     "fetched": "",
     "kept": " (as fetched before)",
     "found": " (was there; not from a fetch)",
-    "linked": " (the same download as another corpus's file)",
 }
+CorporaOption = Annotated[
+    Path | None, typer.Option(help="Folder of the corpora; default: DECOMPOSERL_CORPORA.")
+]
 _Names = Annotated[
     list[str] | None, typer.Argument(help="Corpora, as --list names them.", show_default=False)
 ]
@@ -76,7 +79,6 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
 
     Continues broken downloads. Exits with 1 where files are missing that you must get.
     """
-    from decomposerl.claims.addresses import ACCESS
     from resources.corpora.fetching import Fetcher
 
     if mirror and not _ADDRESS.fullmatch(mirror):
@@ -91,27 +93,44 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
         accept_changed=accept_changed,
         endpoint=endpoint,
         revision=revision,
-        known=ACCESS,
     )
-    said = print_note if as_json else print_text
+    show = print_note if as_json else print_text
     new = [(access, corpus) for access, corpus in chosen if not fetcher.accepted(corpus)]
     for access, corpus in new:
-        said("\n".join(_terms_lines(access, corpus)))
+        show(_terms(access, corpus))
+        if accept_terms:
+            fetcher.accept(corpus)
     if new and not accept_terms:
         raise ConfigError(
             "nothing was fetched: read the terms above, then run the command with --accept-terms"
         )
-    for _, corpus in new:
-        fetcher.accept(corpus)
     rows: list[dict[str, Any]] = []
-    codes = [_fetched(fetcher, access, rows, pages, len(chosen), as_json) for access, _ in chosen]
+    codes = [
+        _fetched(fetcher, access, rows, pages=pages, only=len(chosen) == 1, quiet=as_json)
+        for access, _ in chosen
+    ]
     if as_json:
         print_json(rows)
     raise typer.Exit(max(codes))
 
 
-def _chosen(names: Sequence[str], *, every: bool) -> "list[tuple[Access, Corpus]]":
-    from decomposerl.claims.addresses import ACCESS, corpus_named
+def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
+    """The folder that is named, else the environment's; it is made where it is not there.
+
+    Raises:
+        ConfigError: neither is set.
+    """
+    folder = corpora or profile_from_environment().corpora
+    if folder is None:
+        raise ConfigError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
+    folder = folder.resolve()
+    if make:
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _chosen(names: Sequence[str], *, every: bool) -> "Chosen":
+    from decomposerl.claims.downloads import ACCESS, corpus_named
 
     unknown = [name for name in names if name not in ACCESS]
     if unknown:
@@ -119,12 +138,11 @@ def _chosen(names: Sequence[str], *, every: bool) -> "list[tuple[Access, Corpus]
         raise ConfigError(f"there is no corpus '{unknown[0]}'; there are {known}")
     if not names and not every:
         raise ConfigError("name a corpus, or give --all; --list shows what there is")
-    return [
-        (ACCESS[name], corpus_named(name)) for name in (ACCESS if every else dict.fromkeys(names))
-    ]
+    chosen = ACCESS if every else dict.fromkeys(names)
+    return [(ACCESS[name], corpus_named(name)) for name in chosen]
 
 
-def _list(chosen: "Sequence[tuple[Access, Corpus]]", folder: Path | None, *, as_json: bool) -> None:
+def _list(chosen: "Chosen", folder: Path | None, *, as_json: bool) -> None:
     from decomposerl.claims.downloads import fetch_command, listed, size_text
     from resources.corpora.status import differing_files, missing_files
 
@@ -149,31 +167,34 @@ def _list(chosen: "Sequence[tuple[Access, Corpus]]", folder: Path | None, *, as_
         print_note(note)
 
 
-def _terms_lines(access: "Access", corpus: "Corpus") -> Iterator[str]:
+def _terms(access: "Access", corpus: "Corpus") -> str:
     from decomposerl.claims.downloads import size_text
 
-    yield f"{corpus.title} ({access.name}): {access.obtained}, {size_text(access)}"
-    yield f"  licence   {corpus.license}"
-    yield f"  terms     {corpus.terms}"
-    yield f"  homepage  {corpus.homepage}"
+    return (
+        f"{corpus.title} ({access.name}): {access.obtained}, {size_text(access)}\n"
+        f"  licence   {corpus.license}\n"
+        f"  terms     {corpus.terms}\n"
+        f"  homepage  {corpus.homepage}"
+    )
 
 
 def _fetched(
     fetcher: "Fetcher",
     access: "Access",
     rows: list[dict[str, Any]],
-    pages: bool,  # noqa: FBT001
-    count: int,
-    quiet: bool,  # noqa: FBT001
+    *,
+    pages: bool,
+    only: bool,
+    quiet: bool,
 ) -> int:
     """The exit code of a corpus: 0, 2 for a failure, 1 for a step that a person has to do.
 
-    A failure ends one corpus, not the others of ``count``.
+    A failure ends one corpus, not the others.
     """
     from dagster_project.progress_display import ProgressDisplay
     from resources.corpora.status import missing_files
 
-    said = print_note if quiet else print_text
+    show = print_note if quiet else print_text
     try:
         with ProgressDisplay(Terminal(stderr=True)):
             for file in fetcher.fetch(access, pages=pages):
@@ -183,11 +204,11 @@ def _fetched(
                 if file.replaced:
                     print_note(f"what was at {file.path} is {file.replaced} beside it now")
     except DecomposeRLError as error:
-        if count == 1 and not isinstance(error, SourceError):
+        if only and not isinstance(error, SourceError):
             raise
         print_failure(f"{access.name}: {error}")
         return 2
     lacks = missing_files(fetcher.root, access)
-    if access.step and (lacks or access.how != "manual"):
-        said(f"{access.name}: {access.step} (in {fetcher.root})")
+    if access.step and (lacks or access.obtained != "manual"):
+        show(f"{access.name}: {access.step} (in {fetcher.root})")
     return int(bool(lacks))

@@ -3,7 +3,8 @@
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from glob import escape
@@ -13,24 +14,23 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.prompt import IntPrompt
 
+from dagster_project.fetch_command import CorporaOption, corpora_folder
 from dagster_project.profiles import (
     SYSTEMS_FILE,
     benchmarks_for,
     profile_from_environment,
     sources_for,
 )
-from dagster_project.terminal import Commands, print_text, report_errors
+from dagster_project.terminal import Commands, Terminal, print_text, report_errors
 from decomposerl.errors import ConfigError
 from resources.store.paths import text_of
 
 if TYPE_CHECKING:
-    from decomposerl.claims.column_guess import Role, Side
-    from decomposerl.claims.source import NativeFile
+    from decomposerl.claims.column_guess import Role, Side, UnclearPolarity
+    from resources.corpora.layouts import Files
 
-CorporaOption = Annotated[
-    Path | None, typer.Option(help="Folder of the corpora; default: DECOMPOSERL_CORPORA.")
-]
 _Column = Annotated[str, typer.Option(metavar="COLUMN", help="Instead of the guess.")]
 _Labels = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Repeatable.")]
 
@@ -51,7 +51,7 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     label: Annotated[str, typer.Option(metavar="COLUMN", help="Or =WORD, of all rows.")] = "",
     supported: _Labels = None,
     refuted: _Labels = None,
-    records: Annotated[str, typer.Option(metavar="KEY", help="Of rows in a JSON object.")] = "",
+    records: Annotated[str, typer.Option(metavar="KEY", help="Of rows within JSON.")] = "",
     preview: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Show the first N claims; write nothing."),
@@ -61,23 +61,29 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
 
     A file that is not in the corpora folder is copied there. Nothing is overwritten.
     """
+    from dagster_project.own_corpus import guessed, preview_text
+    from decomposerl.claims.column_guess import UnclearPolarity
+    from resources.corpora.layouts import lay_out
+
     folder = corpora_folder(corpora, make=False)
     target = folder / name / "source.toml"
     if file is None:
         if preview is None or not os.path.lexists(target):
             raise ConfigError(f"name the file of its rows with --from, or --preview a {target}")
-        print_text(_preview(text_of(target), target, folder, preview))
+        print_text(preview_text(text_of(target), target, folder, preview))
         return
-    from dagster_project.own_corpus import guessed, lay_out
-
     _refuse_taken(name, target, folder)
     columns: Mapping[Role, str] = {"claim": claim, "evidence": evidence, "label": label}
     sides: Mapping[Side, list[str]] = {"supported": supported or [], "refuted": refuted or []}
     with TemporaryDirectory() as made:
         aside = Path(made).resolve()
         files = lay_out(file, name, folder, records, aside)
-        text = guessed(name, files, aside, columns, sides)
-        shown = _preview(text, target, aside, preview or 1)
+        try:
+            text = guessed(name, files, aside, columns, sides)
+        except UnclearPolarity as unclear:
+            chosen = _chosen_reading(unclear)
+            text = guessed(name, files, aside, columns, {**sides, **chosen})
+        shown = preview_text(text, target, aside, preview or 1)
         print_text(f"{text[text.index('[columns]') :]}\n{shown}")
         if preview is not None:
             return
@@ -120,26 +126,19 @@ def systems(
     print_text(f"{named}decomposerl doctor && {named}decomposerl evaluate --list")
 
 
-def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
-    """The folder that is named, else the environment's; it is made where it is not there.
+def _chosen_reading(unclear: "UnclearPolarity") -> "dict[Side, list[str]]":
+    """The reading that a person at the terminal chooses.
 
     Raises:
-        ConfigError: neither is set.
+        UnclearPolarity: there is no terminal.
     """
-    folder = corpora or profile_from_environment().corpora
-    if folder is None:
-        raise ConfigError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
-    folder = folder.resolve()
-    if make:
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _preview(text: str, target: Path, corpora: Path, most: int) -> str:
-    from dagster_project.own_corpus import preview_text
-    from resources.corpora.folder import FolderCorpora
-
-    return preview_text(text, str(target), FolderCorpora(corpora), most)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise unclear
+    terminal = Terminal(stderr=True)
+    terminal.print(str(unclear))
+    numbers = [str(number) for number, _ in enumerate(unclear.readings, start=1)]
+    number = IntPrompt.ask("reading", console=terminal, choices=numbers)
+    return {side: [label] for side, label in unclear.readings[number - 1].items()}
 
 
 def _refuse_taken(name: str, target: Path, folder: Path) -> None:
@@ -150,7 +149,7 @@ def _refuse_taken(name: str, target: Path, folder: Path) -> None:
         raise ConfigError(f"the corpus name '{name}' is taken; choose another")
 
 
-def _write(text: str, target: Path, aside: Path, files: "Sequence[NativeFile]") -> None:
+def _write(text: str, target: Path, aside: Path, files: "Files") -> None:
     """Write the file and copy the rows that are elsewhere."""
     from resources.store.temporary import replace_file
 

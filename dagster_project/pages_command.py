@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dagster_project.init_command import CorporaOption, corpora_folder
+from dagster_project.fetch_command import CorporaOption, corpora_folder
 from dagster_project.profiles import benchmarks_for, profile_from_environment, sources_for
 from dagster_project.progress_display import shown_progress
 from dagster_project.terminal import JsonOption, print_json, print_text, report_errors
@@ -52,7 +52,14 @@ def build_pages(
     if dump is not None and not dump.exists():
         raise ConfigError(f"--from: there is no {dump}")
     folder, pages = corpora_folder(corpora), sets[corpus]
-    dump = dump or _placed(pages, folder)
+    places = [folder / place / pages.file for place in pages.places]
+    dump = dump or next((place for place in places if place.exists()), None)
+    if dump is None:
+        raise ConfigError(
+            f"no dump for {pages.name}: get {pages.file} ({megabytes(pages.size)}, "
+            f"{pages.license}) from {pages.address} and put it at {places[0]}, or name it "
+            "with --from"
+        )
     with shown_progress() as say:
         needed = _needed(pages, folder) if only_needed else None
         if needed is None:
@@ -66,25 +73,6 @@ def build_pages(
         print_json({**asdict(built), "target": str(built.target)})
     else:
         print_text("\n".join(_summary(built)))
-
-
-def _placed(pages: "PageSet", folder: Path) -> Path:
-    """The dump where it is looked for.
-
-    Raises:
-        ConfigError: it is not there; the message says where to get it.
-    """
-    from decomposerl.claims.page_dumps import megabytes
-
-    places = [folder / place / each.file for place in pages.places for each in pages.dumps]
-    for path in places:
-        if path.exists():
-            return path
-    first = pages.dumps[0]
-    raise ConfigError(
-        f"no dump for {pages.name}: get {first.file} ({megabytes(first.size)}, {first.license}) "
-        f"from {first.address} and put it at {places[0]}, or name it with --from"
-    )
 
 
 def _needed(pages: "PageSet", folder: Path) -> dict[str, str]:

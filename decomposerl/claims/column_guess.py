@@ -4,15 +4,17 @@ From names and a few rows; whatever is guessed can be named instead. Polarity is
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, islice, permutations
+from importlib.resources import files
+from itertools import combinations, islice, permutations, product
 from shlex import quote
 from statistics import mean, median
 from typing import Literal
 
 from decomposerl.claims.claim import EvidenceKind
-from decomposerl.claims.generic_rows import Columns, is_label, is_url, listed, native_text, snake
+from decomposerl.claims.generic import Columns, is_label, is_url, listed, native_text, snake
 from decomposerl.claims.records import excerpt
 from decomposerl.errors import ConfigError
 
@@ -22,32 +24,10 @@ Role = Literal["claim", "evidence", "label", "id", "document"]
 Side = Literal["supported", "refuted", "middle", "drop"]
 Split = Literal["train", "dev", "test"]
 
-_NAMES: Mapping[Role, str] = {
-    "label": "label verdict gold_label gold veracity rating truth_rating truth is_supported "
-    "supported support entailment class annotation answer stance hallucination is_fake",
-    "claim": "claim statement hypothesis claim_text claim_string sentence summary assertion "
-    "response output generation query headline title text",
-    "evidence": "evidence evidences evidence_list evidence_text context passages passage premise "
-    "knowledge document doc article report source_text source grounding abstract main_text content "
-    "body page_text text",
-    "id": "id claim_id uid guid uuid unique_id example_id sample_id row_id index key",
-    "document": "document_id doc_id docid page_id article_id page title wikipedia_page url",
-}
-_SIDES: Mapping[Side, str] = {
-    "supported": "supported, supports, support, supporting, true, yes, 1, entailment, entailed, "
-    "entails, correct, accurate, consistent, faithful, attributable, fully attributable, holds, "
-    "verified, fact, complete",
-    "refuted": "refuted, refutes, refute, refuting, false, no, 0, contradiction, contradicted, "
-    "contradicts, contradict, not supported, unsupported, incorrect, inaccurate, inconsistent, "
-    "unfaithful, not attributable, not entailment, not entailed, fails, barely true, "
-    "mostly false, pants fire, pants on fire",
-    "middle": "not enough info, not enough information, not enough evidence, nei, neutral, "
-    "mixture, mixed, maybe, unclear, unknown, unproven, no evidence, partially supported, "
-    "partly supported, partially true, half true, mostly true, conflicting evidence, "
-    "conflicting evidence/cherrypicking, conflicting, disputed, unverifiable, generic, other",
-}
+_WORDS = tomllib.loads(files(__package__).joinpath("column_words.toml").read_text("utf-8"))
+_NAMES: Mapping[Role, list[str]] = _WORDS["columns"]
 _SIDE_OF: Mapping[str, Side] = {
-    label: side for side, labels in _SIDES.items() for label in labels.split(", ")
+    label: side for side, labels in _WORDS["labels"].items() for label in labels
 }
 _BAD = re.compile(
     r"hallucinat|fake|false|error|contradict|refut|wrong|mislead|fabricat|rumou?r|hoax|violat"
@@ -62,6 +42,34 @@ _DEPTH, _MOST_LABELS, _LABEL_CHARS, _NAMED, _UNNAMED = 3, 50, 60, 20, 1_000
 _LEAST_CLAIM, _LEAST_EVIDENCE = 8, 20  # characters, where a column's name says nothing
 _MOST, _SHOWN_ROWS = 0.5, 2
 _REQUIRED: tuple[Role, ...] = ("label", "claim", "evidence")
+
+
+class UnclearPolarity(ConfigError):  # noqa: N818 - a question, asked where there is a terminal
+    """Nothing says which label means what; ``readings`` are those to choose from.
+
+    The message shows two ``claims`` a side of each, and the options that choose it.
+    """
+
+    def __init__(
+        self,
+        column: str,
+        counts: str,
+        labels: "Sequence[str]",
+        missing: "Sequence[Side]",
+        claims: "Mapping[str, Sequence[str]]",
+    ) -> None:
+        count = min(len(missing), len(labels))
+        pairs = product(permutations(missing, count), combinations(labels, count))
+        self.readings = [dict(zip(order, words, strict=True)) for order, words in pairs]
+        lines, options = [f"of {counts}"], list[str]()
+        for number, reading in enumerate(self.readings, start=1):
+            lines.append(f"reading {number}:")
+            for side, label in reading.items():
+                lines += [f"  {side:<9}  {excerpt(t)}" for t in claims.get(label, ())[:_SHOWN_ROWS]]
+            options.append(" ".join(f"--{side} {quote(word)}" for side, word in reading.items()))
+        text = "\n".join([*lines, "choose one of", *options])
+        which = " and which ".join(missing)
+        super().__init__(f"'{column}' does not say which label is {which} {text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +111,23 @@ def guess_columns(
         free = {name: cells for name, cells in values.items() if name not in chosen.values()}
         best, other, *_ = (*_ranked(role, free, len(rows)), "", "")
         if not best and role in _REQUIRED:
-            hint = ", or --label =WORD where all rows have one label" if role == "label" else ""
             raise ConfigError(
-                f"no column looks like the {role}: name it with --{role}{hint}; {known}"
+                f"no column looks like the {role}: name it with --{role}"
+                f"{_hint(role, free)}; {known}"
             )
         chosen |= {role: best} if best else {}
         others |= {role: other} if other and role in _REQUIRED else {}
     examples = {name: cells[0] for name, cells in values.items()}
     return Guess(chosen, *_shape(values[chosen["evidence"]]), examples, others)
+
+
+def _hint(role: Role, values: Mapping[str, Sequence[object]]) -> str:
+    """What else may be done where no column has a role."""
+    if role == "label":
+        return ", or --label =WORD where all rows have one label"
+    lists = {name: cell for name, (cell, *_) in values.items() if isinstance(cell, list) and cell}
+    rows = [name for name, cell in lists.items() if isinstance(cell[0], dict)]
+    return f", or --records {rows[0]} if each entry of it has a {role}" if rows else ""
 
 
 def says_polarity(column: str, labels: Iterable[str]) -> bool:
@@ -154,25 +171,14 @@ def guess_sides(
     clear = says_polarity(column, names.values())
     known = {label: side for label, side in _SIDE_OF.items() if clear or side == "middle"}
     sides: dict[Side, list[str]] = {"supported": [], "refuted": [], "middle": [], "drop": []}
-    for label in sorted(counts, key=lambda one: -counts[one]):
+    for label in sorted(counts, key=lambda label: -counts[label]):
         side = given.get(_plain(label)) or given.get(names[label]) or known.get(names[label])
         sides[side or "drop"].append(label)
     missing: list[Side] = [side for side in ("supported", "refuted") if not sides[side]]
     if len(missing) == 1 and len(sides["drop"]) == 1 and len(given) == 1:
         sides[missing[0]], sides["drop"] = sides["drop"], []  # of two labels one was named
     elif missing and (sides["drop"] or len(missing) > 1):
-        labels = sides["drop"][:2]
-        lines = [f"'{column}' does not say which label is {' and which '.join(missing)} of {shown}"]
-        options = []
-        for order in permutations(missing, min(len(missing), len(labels))):
-            for pair in combinations(labels, len(order)):
-                meant = dict(zip(order, pair, strict=True))
-                options.append(" ".join(f"--{side} {quote(word)}" for side, word in meant.items()))
-                lines.append(f"reading {len(options)}:")
-                for side, word in meant.items():
-                    texts = (claims or {}).get(word, ())[:_SHOWN_ROWS]
-                    lines += [f"  {side:<9}  {excerpt(text)}" for text in texts]
-        raise ConfigError("\n".join([*lines, "choose one of", *options]))
+        raise UnclearPolarity(column, shown, sides["drop"][:2], missing, claims or {})
     return sides
 
 
@@ -218,14 +224,14 @@ def _fits(role: Role, name: str, cells: Sequence[object], rows: int) -> bool:
     if None in texts:
         return False
     if role == "label":
-        most = _MOST_LABELS if _rank(name, "label") == 0 else max(min(_MOST_LABELS, rows // 2), 2)
+        most = _MOST_LABELS if _rank(name, ["label"]) == 0 else max(min(_MOST_LABELS, rows // 2), 2)
         return len(set(texts)) <= most and all(len(text or "") <= _LABEL_CHARS for text in texts)
     return role != "id" or len(set(texts)) == len(texts) == rows
 
 
-def _rank(column: str, known: str) -> int | None:
+def _rank(column: str, names: Sequence[str]) -> int | None:
     """How well a column's name fits, 0 is best; its last part counts, and words within it."""
-    names, parts = known.split(), [snake(part) for part in (column, *column.split(".")[::-1])]
+    parts = [snake(part) for part in (column, *column.split(".")[::-1])]
     for part in parts:
         if part in names:
             return names.index(part) + (0 if part == parts[0] else len(names))

@@ -8,7 +8,7 @@ published rows of ClearFacts and GrayFacts (Seo et al., 2025, "Verifying the Ver
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,14 +18,8 @@ from decomposerl.claims.claim import LabelMap, Record, Reject
 from decomposerl.claims.source import Benchmark, CorpusFiles, FileFormat, NativeFile
 from decomposerl.schemas import DOUBTFUL
 
-LISTS: Mapping[str, FileFormat] = {"doubtful.jsonl": "jsonl", "doubtful.csv": "csv"}
-DOUBTED = "doubtful"
-"""The state of a row that doubts one claim's label; rows of every other state change nothing."""
-_EMPTY = (None, "")
-_UNMATCHED = ("unreadable", "no_claim", "several_claims")
-_ID, _TEXT = ("native_id", "id"), ("claim", "statement")
-_EVIDENCE = ("evidence", "reference_documents")
 _SIDES = {"s": "Supported", "ns": "Refuted", "supported": "Supported", "refuted": "Refuted"}
+_NAMES = (("native_id", "id"), ("claim", "statement"), ("evidence", "reference_documents"))
 
 
 def list_folders(benchmark: Benchmark) -> tuple[str, ...]:
@@ -43,59 +37,57 @@ def doubtful_claims(
     ``claims`` are its ``BENCHMARK_CLAIMS``, ``labels`` the spellings of its labels. Every row of
     a list is there at least once: a native row that gave several claims doubts all of them.
     """
-    paths = {f"{name}/{file}": kind for name in folders for file, kind in LISTS.items()}
-    lists = [NativeFile(path, kind, "") for path, kind in paths.items() if files.exists(path)]
+    kinds: tuple[FileFormat, ...] = ("jsonl", "csv")
+    paths = [(f"{folder}/doubtful.{kind}", kind) for folder in folders for kind in kinds]
+    lists = [NativeFile(path, kind, "") for path, kind in paths if files.exists(path)]
     if not lists:
         return None
     known: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for claim in claims.select("claim_id", "native_id", "claim", "evidence", "label").to_dicts():
         known[f"id {claim['native_id']}"].append(claim)
         known[_letters(claim["claim"])].append(claim)
-    taken, rows = set[str | None](), []
+    doubted, rows = set[str | None](), []
     for record in (record for file in lists for record in files.records(file)):
         for claim_id, state in _named(record, labels, known):
-            said = "repeated" if state == DOUBTED and claim_id in taken else state
-            taken |= {claim_id} if state == DOUBTED else set()
-            rows.append((record.file, record.row, claim_id, said))
+            again = state == "doubtful" and claim_id in doubted
+            rows.append((record.file, record.row, claim_id, "repeated" if again else state))
+            doubted |= {claim_id} if state == "doubtful" else set()
     return DOUBTFUL.conform(pl.DataFrame(rows, DOUBTFUL.schema, orient="row"))
 
 
 def doubted_ids(rows: pl.DataFrame) -> frozenset[str]:
     """The claims whose label ``DOUBTFUL`` doubts."""
-    return frozenset(rows.filter(state=DOUBTED)["claim_id"])
+    return frozenset(rows.filter(state="doubtful")["claim_id"])
 
 
-def without_effect(rows: pl.DataFrame, most: int = 3) -> str:
+def without_effect(rows: pl.DataFrame) -> str:
     """How many rows of ``DOUBTFUL`` name no claim, or not one, by state, with the first of them."""
-    lost = rows.filter(pl.col("state").is_in(_UNMATCHED))
+    lost = rows.filter(pl.col("claim_id").is_null())
     counts = lost["state"].value_counts(sort=True).rows()
-    said = ", ".join(f"{state.replace('_', ' ')} {count:,}" for state, count in counts)
-    first = "; ".join(f"{file}:{row}" for file, row in lost.select("file", "row").head(most).rows())
-    return f"doubtful labels without effect: {said}, e.g. {first}" if said else ""
+    states = ", ".join(f"{state.replace('_', ' ')} {count:,}" for state, count in counts)
+    first = "; ".join(f"{file}:{row}" for file, row in lost.select("file", "row").head(3).rows())
+    return f"doubtful labels without effect: {states}, e.g. {first}" if states else ""
 
 
 def _named(
     record: Record | Reject, labels: LabelMap, known: Mapping[str, list[dict[str, Any]]]
-) -> Iterator[tuple[str | None, str]]:
+) -> list[tuple[str | None, str]]:
     """Each claim that a row names, with what the row says of it; or why it names none."""
-    if isinstance(record, Reject):
-        yield None, "unreadable"
-        return
-    native_id, text, evidence, label, kind = (
-        next((str(cell) for name in names if (cell := record.fields.get(name)) not in _EMPTY), "")
-        for names in (_ID, _TEXT, _EVIDENCE, ("label",), ("kind",))
-    )
+    fields = {} if isinstance(record, Reject) else record.fields
+    cells = {name: str(cell) for name, cell in fields.items() if cell not in (None, "")}
+    native_id, text, evidence = (cells.get(a) or cells.get(b, "") for a, b in _NAMES)
+    if not native_id and not text:
+        return [(None, "unreadable")]
     claims = known.get(f"id {native_id}" if native_id else _letters(text), [])
-    if len(claims) > 1 and evidence and not native_id:
+    if not native_id and evidence and len(claims) > 1:
         claims = [claim for claim in claims if _letters(claim["evidence"]) == _letters(evidence)]
-    if not (native_id or text):
-        yield None, "unreadable"
-    elif not claims or (len(claims) > 1 and not native_id):
-        yield None, "several_claims" if claims else "no_claim"
-    else:
-        side = labels.side(label) or _SIDES.get(label.casefold())
-        for claim in claims:
-            yield claim["claim_id"], DOUBTED if kind or side != claim["label"] else "confirmed"
+    if not claims or (len(claims) > 1 and not native_id):
+        return [(None, "several_claims" if claims else "no_claim")]
+    label = cells.get("label", "")
+    side = labels.side(label) or _SIDES.get(label.casefold())
+    sides = {claim["claim_id"]: claim["label"] for claim in claims}
+    confirmed = {own for own, label in sides.items() if label == side and "kind" not in cells}
+    return [(own, "confirmed" if own in confirmed else "doubtful") for own in sides]
 
 
 def _letters(text: str | None) -> str:

@@ -1,20 +1,266 @@
-"""A user's own corpus from one TOML file: its files, columns and labels.
+"""A user's own corpus from one TOML file: its files, columns and labels, and how rows are read.
 
 ``docs/how-to/add-a-corpus.md`` shows a full example. The caller checks whether the name is free.
+Columns may be dotted paths into nested objects, also through lists; evidence may be text or any
+nesting of lists and objects. Every value of it becomes part of a passage, except URLs and keys that
+tell the label. With ``group_by`` each row is one line of evidence: the rows of a claim are joined.
 """
 
+import ast
+import json
+import re
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from decomposerl.claims.claim import LabelMap
-from decomposerl.claims.generic_rows import ColumnMap, EvidenceShape, Labels, RowReader, Section
-from decomposerl.claims.source import FORMAT_OF_ENDING, Benchmark, NativeFile, Source
+from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
+from decomposerl.claims.fields import JsonObject, NativeRow, agreed, each, read_each, read_joined
+from decomposerl.claims.passages import CELL_BAR
+from decomposerl.claims.records import MAX_INTEGER_BITS
+from decomposerl.claims.source import (
+    FORMAT_OF_ENDING,
+    Benchmark,
+    CorpusFiles,
+    FieldError,
+    NativeFile,
+    Source,
+)
 from decomposerl.errors import ConfigError
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+_URL = re.compile(r"\s*(?:https?://|www\.)\S+\s*", re.IGNORECASE)
+_LABEL = re.compile(
+    r"(?:^|_)(?:labels?|stances?|votes?|scores?|verdicts?|ratings?|veracity|entropy|probs?"
+    r"|probability|confidence|logits?|ids?|types?)(?:_|$)"
+)
+_INT64_DIGITS = 19
+Name = Annotated[str, Field(min_length=1)]
+Names = Annotated[
+    tuple[Name, ...],
+    BeforeValidator(lambda v: (v,) if isinstance(v, str) else v),
+    Field(strict=False),
+]
+
+
+class Section(BaseModel):
+    """One table of the TOML file: frozen, unknown keys are errors, no silent conversions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ColumnMap(Section):
+    """Table ``[columns]``: which native column holds what."""
+
+    claim: Name
+    evidence: Annotated[Names, Field(min_length=1)]
+    label: Name | None = None
+    id: Name | None = None
+    document: Name | None = None
+    subset: Name | None = None
+    num_hops: Name | None = None
+
+
+class EvidenceShape(Section):
+    """Table ``[evidence]``: text or table, how a text is cut, and which rows are one claim."""
+
+    kind: EvidenceKind = "text"
+    split: Annotated[str, Field(pattern=r"(?s)^(none|lines|sentences|separator:.+)$")] = "none"
+    group_by: Name | None = None
+
+
+def snake(name: str) -> str:
+    """A column's name in lower case, its words joined by underscores."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return re.sub(r"[\W_]+", "_", words).strip("_")
+
+
+def is_label(key: str) -> bool:
+    """Whether a key is of a label, stance, vote, score, id or type, which are no evidence."""
+    return _LABEL.search(snake(key)) is not None
+
+
+def is_url(value: object) -> bool:
+    """Whether a value is the address of a page alone, which is no evidence."""
+    return isinstance(value, str) and _URL.fullmatch(value) is not None
+
+
+def native_text(value: object) -> str | None:
+    """A scalar as the label and id columns compare it: ``true``, ``1``, ``text``; else None.
+
+    ``1`` and ``1.0`` are the same, since Parquet and CSV writers turn one into the other.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        return None  # Python refuses to print such a number
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def listed(value: object) -> object:
+    """The list that a cell's text spells, as in a CSV (``"['a', 'b']"``); else the value."""
+    if not isinstance(value, str) or not (value.startswith("[") and value.endswith("]")):
+        return value
+    for read in (json.loads, ast.literal_eval):
+        try:
+            spelt = read(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(spelt, list) and all(isinstance(item, str | list | dict) for item in spelt):
+            return spelt
+    return value
+
+
+Label = Annotated[
+    str,
+    BeforeValidator(lambda value: native_text(value) or value),
+    AfterValidator(lambda text: text.strip().casefold()),
+]
+Labels = Annotated[frozenset[Label], Field(strict=False)]
+
+
+class Columns(JsonObject):
+    """A row whose columns may be dotted paths, also through lists: their values are one list."""
+
+    __slots__ = ()
+
+    def find(self, path: str) -> object:
+        """The value of a column, else of the path that its dots are; None if absent."""
+        return self.raw[path] if path in self.raw else _within(self.raw, path.split("."))
+
+    def scalar(self, path: str) -> str:
+        """A label or id as it is compared."""
+        text = native_text(self.value(path))
+        if text is None:
+            raise FieldError(path, "missing_field", "is neither text nor a number")
+        return text
+
+    def label(self, path: str) -> str:
+        """A label as it is compared; of a list of texts, such as votes, that of the majority."""
+        votes = self.find(path)
+        counts = Counter(v for v in votes if isinstance(v, str)) if isinstance(votes, list) else {}
+        if not counts:
+            return self.scalar(path)
+        label = max(counts, key=lambda vote: counts[vote])
+        if list(counts.values()).count(counts[label]) > 1:
+            raise FieldError(path, "missing_field", "has no majority")
+        return label
+
+    def optional_scalar(self, path: str | None) -> str | None:
+        """A column that the TOML file need not name and a row need not fill."""
+        return self.scalar(path) or None if path and self.find(path) is not None else None
+
+
+def _within(value: object, path: Sequence[str]) -> object:
+    if not path:
+        return value
+    value = listed(value)
+    if isinstance(value, list):
+        entries = [inner for entry in value if (inner := _within(entry, path)) is not None]
+        return [item for inner in entries for item in _items(inner)] or None
+    return _within(value.get(path[0]), path[1:]) if isinstance(value, Mapping) else None
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """The ``read`` function of a generic corpus.
+
+    ``labels`` are those of files whose rows have none. ``left_out`` counts, by key, the values
+    within the evidence that were no part of a passage.
+    """
+
+    columns: ColumnMap
+    evidence: EvidenceShape
+    labels: Mapping[str, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter, compare=False)
+
+    def __call__(self, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+        """Every row (every group of rows) of ``file`` as a draft or a reject."""
+        column = self.evidence.group_by
+        if column is None:
+            return read_each(files, file, self._draft)
+        return read_joined(files, file, lambda row: Columns(row.raw).scalar(column), self._joined)
+
+    def _joined(self, rows: Sequence[NativeRow]) -> tuple[Draft]:
+        """One claim: its rows agree on claim and label, its passages follow each other."""
+        drafts = each(rows, self._draft)
+        agreed(rows, self.columns.claim, [draft.claim for draft in drafts])
+        agreed(rows, self.columns.label or "label", [draft.native_label or "" for draft in drafts])
+        passages = dict.fromkeys(text for draft in drafts for text in draft.passages)
+        documents = dict.fromkeys(name for draft in drafts for name in draft.documents)
+        whole = replace(drafts[0], passages=tuple(passages), documents=tuple(documents))
+        group = Columns(rows[0].raw).scalar(self.evidence.group_by or "")
+        return (replace(whole, native_id=group),)
+
+    def _draft(self, row: NativeRow) -> Draft:
+        columns, fields, file = self.columns, Columns(row.raw), row.record.file
+        document = fields.optional_scalar(columns.document)
+        # Without an id column the row's position is the id, unique over all files.
+        return row.draft(
+            tuple(self._passages(fields)) or ("",),
+            native_id=fields.scalar(columns.id) if columns.id else f"{file}:{row.record.row}",
+            claim=fields.text(columns.claim),
+            native_label=self.labels.get(file) or fields.label(columns.label or "label"),
+            documents=(document,) if document else (),
+            evidence_kind=self.evidence.kind,
+            subset=fields.optional_scalar(columns.subset),
+            num_hops=_number(fields.optional_scalar(columns.num_hops), columns.num_hops or ""),
+        )
+
+    def _passages(self, fields: Columns) -> Iterator[str]:
+        for column in self.columns.evidence:
+            value = listed(fields.value(column))
+            items = [item for item in _items(value) if item is not None]
+            if items and not any(isinstance(item, str | list | dict) for item in items):
+                detail = "holds a value that is neither text, a list nor an object"
+                raise FieldError(column, "missing_field", detail)
+            for item in items:
+                yield from self._texts(item, column)
+
+    def _texts(self, value: object, key: str) -> Iterator[str]:
+        """The passages of one entry of the evidence; values of an object or a row are its cells."""
+        if isinstance(value, list) and self.evidence.kind == "text":
+            yield from (text for item in value for text in self._texts(item, key))
+            return
+        pairs = value.items() if isinstance(value, dict) else ((key, v) for v in _items(value))
+        cells: list[str] = []
+        for at, inner in pairs:
+            if isinstance(value, dict) and self.evidence.kind == "text" and is_label(at):
+                self.left_out[at] += 1
+            elif is_url(inner):
+                self.left_out[f"{at} (a URL)"] += 1
+            elif isinstance(cell := listed(inner), list | dict):
+                yield from self._cut(cells)
+                cells = []
+                yield from self._texts(cell, at)
+            else:
+                cells.append(native_text(cell) or "")
+        yield from self._cut(cells)
+
+    def _cut(self, cells: Sequence[str]) -> list[str]:
+        text, how = CELL_BAR.join(cells), self.evidence.split if cells else "lines"
+        if how == "lines":
+            return text.splitlines()
+        if how == "sentences":
+            return [part for part in _SENTENCE_END.split(text) if part]
+        return [text] if how == "none" else text.split(how.removeprefix("separator:"))
+
+
+def _number(text: str | None, column: str) -> int | None:
+    if text is None or (text.strip().isdecimal() and len(text) <= _INT64_DIGITS):
+        return None if text is None else int(text)
+    raise FieldError(column, "missing_field", "is not a whole number of 64 bits")
 
 
 def _file(value: str) -> str:
@@ -64,8 +310,8 @@ class _FileLists(Section):
 class _LabelSides(Section):
     supported: Labels
     refuted: Labels
-    middle: Labels = ()
-    drop: Labels = ()
+    middle: Labels = frozenset()
+    drop: Labels = frozenset()
 
 
 class _Spec(Section):
@@ -76,11 +322,11 @@ class _Spec(Section):
     evidence: EvidenceShape = EvidenceShape()
 
 
-_KEYS = {name: name for name in _Spec.model_fields} | {
-    f"{table}.{key}": key
+_KEYS = [
+    f"{table}.{key}".removesuffix(".")
     for table, section in _Spec.model_fields.items()
-    for key in getattr(section.annotation, "model_fields", ())
-}
+    for key in ("", *getattr(section.annotation, "model_fields", ()))
+]
 
 
 def parse_source_toml(text: str, where: str) -> Source:
@@ -94,7 +340,7 @@ def parse_source_toml(text: str, where: str) -> Source:
     spec = _parsed(text, where)
     return Source(
         **spec.source.model_dump(),
-        labels=_label_map(spec.labels),
+        labels=LabelMap(**spec.labels.model_dump()),
         files=_native_files(spec, "train", "dev"),
         read=RowReader(spec.columns, spec.evidence, spec.files.labels),
     )
@@ -114,11 +360,6 @@ def _native_files(spec: _Spec, *splits: str) -> tuple[NativeFile, ...]:
     return tuple(native_file(file, one) for one in splits for file in getattr(spec.files, one))
 
 
-def _label_map(labels: _LabelSides) -> LabelMap:
-    sides = (labels.supported, labels.refuted, labels.middle, labels.drop)
-    return LabelMap(*(frozenset(text.strip().casefold() for text in side) for side in sides))
-
-
 def _parsed(text: str, where: str) -> _Spec:
     try:
         spec = _Spec.model_validate(tomllib.loads(text))
@@ -126,7 +367,7 @@ def _parsed(text: str, where: str) -> _Spec:
         raise ConfigError("\n".join(f"{where}: {line}" for line in _mistakes(error))) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: not TOML: {error}") from error
-    sides, files, columns = _label_map(spec.labels), spec.files, spec.columns
+    sides, files, columns = spec.labels, spec.files, spec.columns
     trained = {*files.train, *files.dev}
     every = trained | {*files.test}
     problems = list(_repeated(sides))
@@ -146,7 +387,7 @@ def _parsed(text: str, where: str) -> _Spec:
     return spec
 
 
-def _repeated(labels: LabelMap) -> Iterator[str]:
+def _repeated(labels: _LabelSides) -> Iterator[str]:
     """Labels in more than one list, each with the keys of its lists."""
     lists = {name: getattr(labels, name) for name in _LabelSides.model_fields}
     for label in sorted(frozenset[str]().union(*lists.values())):
@@ -160,9 +401,8 @@ def _mistakes(error: ValidationError) -> Iterator[str]:
         key = ".".join(str(part) for part in mistake["loc"])
         message = mistake["msg"].removeprefix("Value error, ")
         if mistake["type"] == "extra_forbidden":
-            near = get_close_matches(str(mistake["loc"][-1]), _KEYS.values(), n=1)
-            meant = next((f"; did you mean {key}?" for key in _KEYS if _KEYS[key] in near), "")
-            message = f"is no key of this file{meant}"
+            near = get_close_matches(key, _KEYS, n=1, cutoff=0.8)
+            message = "is no key of this file" + "".join(f"; did you mean {key}?" for key in near)
         elif mistake["type"] == "missing":
             message = "is missing"
         yield f"{key}: {message}"

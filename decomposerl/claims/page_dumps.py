@@ -6,7 +6,6 @@ writes them.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,37 +18,29 @@ from decomposerl.claims.sources import ex_fever, feverous, hover
 from decomposerl.normal_form import normalised
 
 Row = tuple[str, ...]
-_STRING = rb'("(?:[^"\\]++|\\.)*+")'
 _GB = 1_000_000_000
 _BARE_PAGE = 2  # keys of a FEVEROUS page without content: title and order
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
-    """A published archive: ``size`` is its bytes, ``database`` about those of all its pages."""
-
-    file: str
-    address: str
-    size: int
-    database: int
-    license: str
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PageSet:
-    """One page database: ``target`` and ``places`` (of a dump) are below the corpora folder.
+    """One page database, and the published dump that it can be made from.
 
-    ``table`` creates it; ``row`` makes a row of a line's JSON object, None for a page without
-    content, and raises ``ValueError`` for anything else; ``title`` finds the page's name at the
-    beginning of a line, so that a page that is not needed is not parsed.
+    ``target`` and ``places`` (of the dump) are below the corpora folder. ``table`` creates the
+    table; ``row`` makes a row of a line's JSON object, None for a page without content, and raises
+    ``ValueError`` for anything else. ``size`` is that of the dump, ``database`` about that of all
+    its pages, in bytes.
     """
 
     name: str
     target: str
     table: str
     row: Callable[[dict[str, Any]], Row | None]
-    title: re.Pattern[bytes]
-    dumps: tuple[Dump, ...]
+    file: str
+    address: str
+    size: int
+    database: int
+    license: str
     places: tuple[str, ...]
 
     @property
@@ -66,7 +57,7 @@ class PageSet:
 
 def needed_bytes(pages: PageSet, dump_bytes: int) -> int:
     """About the size of all pages of a dump, from the published sizes."""
-    return dump_bytes * pages.dumps[0].database // pages.dumps[0].size
+    return dump_bytes * pages.database // pages.size
 
 
 def megabytes(size: int) -> str:
@@ -87,8 +78,6 @@ def row_of(pages: PageSet, line: bytes, needed: Mapping[str, str] | None) -> Row
     Raises:
         ValueError: the line is no page of this dump.
     """
-    if needed is not None and not _may_be_needed(pages, line, needed):
-        return None
     try:
         page = json.loads(line)
     except RecursionError as error:
@@ -103,20 +92,15 @@ def row_of(pages: PageSet, line: bytes, needed: Mapping[str, str] | None) -> Row
 
 def named_pages(corpora: Iterable[Source | Benchmark], files: CorpusFiles) -> dict[str, str]:
     """The pages that the claims of these corpora name, of every label: key to title."""
-    claims = _WithoutPages(files)
     named: dict[str, str] = {}
     for corpus in corpora:
-        for file in dict.fromkeys(_claim_files(corpus)):
-            for draft in corpus.read(claims, in_form(files, file)):
+        more = ("extra",) if isinstance(corpus, Source) else ("shared", "claim_lists")
+        native = (file for each in ("files", *more) for file in getattr(corpus, each))
+        for file in dict.fromkeys(native):
+            for draft in corpus.read(_WithoutPages(files), in_form(files, file)):
                 titles = draft.documents if isinstance(draft, Draft) else ()
                 named.update((title_key(title), title) for title in titles)
     return named
-
-
-def _claim_files(corpus: Source | Benchmark) -> tuple[NativeFile, ...]:
-    if isinstance(corpus, Source):
-        return (*corpus.files, *corpus.extra)
-    return (*corpus.files, *corpus.shared, *corpus.claim_lists)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +117,6 @@ class _WithoutPages:
 
     def pages(self, path: str) -> None:  # noqa: ARG002 - of the protocol
         return None
-
-
-def _may_be_needed(pages: PageSet, line: bytes, needed: Mapping[str, str]) -> bool:
-    found = pages.title.match(line)
-    try:
-        return found is None or title_key(json.loads(found[1])) in needed
-    except ValueError:
-        return True  # parsed whole, and rejected there
 
 
 def _storable(text: str) -> str:
@@ -178,28 +154,16 @@ def _feverous_page(page: dict[str, Any]) -> Row | None:
     return normalised("NFD", title), normalised("NFD", json.dumps(page, ensure_ascii=False))
 
 
-def _first(*before: bytes, key: bytes) -> re.Pattern[bytes]:
-    """A string under ``key`` at the beginning of an object, after plain values of ``before``."""
-    other = b"|".join(before)
-    plain = rb'(?:"(?:' + other + rb')":\s*(?:\d++|"[^"\\]*+"),\s*)*+' if before else b""
-    return re.compile(rb"\s*\{" + plain + rb'"' + key + rb'":\s*' + _STRING)
-
-
 _HOVER = PageSet(
     name="hover",
     target=hover.PAGES,
     table="documents(id PRIMARY KEY, text)",
     row=_introduction,
-    title=_first(b"id", b"url", key=b"title"),
-    dumps=(
-        Dump(
-            "enwiki-20171001-pages-meta-current-withlinks-abstracts.tar.bz2",
-            "https://hotpotqa.github.io/wiki-readme.html",
-            size=1_553_565_403,
-            database=2_200_000_000,
-            license="CC BY-SA 4.0",
-        ),
-    ),
+    file="enwiki-20171001-pages-meta-current-withlinks-abstracts.tar.bz2",
+    address="https://hotpotqa.github.io/wiki-readme.html",
+    size=1_553_565_403,
+    database=2_200_000_000,
+    license="CC BY-SA 4.0",
     places=("hover", "ex_fever"),
 )
 PAGE_SETS: tuple[PageSet, ...] = (
@@ -210,16 +174,11 @@ PAGE_SETS: tuple[PageSet, ...] = (
         target=fever.PAGES,
         table="documents(id PRIMARY KEY, text, lines)",
         row=_fever_page,
-        title=_first(key=b"id"),
-        dumps=(
-            Dump(
-                "wiki-pages.zip",
-                "https://fever.ai/dataset/fever.html",
-                size=1_713_485_474,
-                database=7_700_000_000,
-                license="CC BY-SA 3.0 / Wikipedia terms",
-            ),
-        ),
+        file="wiki-pages.zip",
+        address="https://fever.ai/dataset/fever.html",
+        size=1_713_485_474,
+        database=7_700_000_000,
+        license="CC BY-SA 3.0 / Wikipedia terms",
         places=("fever",),
     ),
     PageSet(
@@ -227,20 +186,11 @@ PAGE_SETS: tuple[PageSet, ...] = (
         target=feverous.PAGES,
         table="wiki(id PRIMARY KEY, data json)",
         row=_feverous_page,
-        title=_first(key=b"title"),
-        dumps=tuple(
-            Dump(
-                name,
-                "https://fever.ai/dataset/feverous.html",
-                size=size,
-                database=53_500_000_000,
-                license="CC BY-SA 3.0",
-            )
-            for name, size in (
-                ("feverous-wiki-pages.zip", 9_906_569_155),
-                ("feverous-wiki-pages-db.zip", 10_400_000_000),  # the database itself
-            )
-        ),
+        file="feverous-wiki-pages.zip",
+        address="https://fever.ai/dataset/feverous.html",
+        size=9_906_569_155,
+        database=53_500_000_000,
+        license="CC BY-SA 3.0",
         places=("feverous",),
     ),
 )

@@ -5,41 +5,45 @@ file that was fetched is recorded in ``corpora.lock.toml`` and decides from then
 downloads are in ``.downloads`` of the folder, where the next fetch continues them.
 """
 
+import fnmatch
+import gzip
 import hashlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, Literal
 
 from decomposerl.claims.downloads import Access, Download
-from decomposerl.claims.source import Corpus
+from decomposerl.claims.source import Corpus, HubLocation
 from decomposerl.errors import SourceFileError
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.status import difference, missing_files
-from resources.corpora.transfer import Downloader, Transfer, remove_part, room_said
-from resources.corpora.unpacking import unpack
-from resources.hub.download import (
+from resources.corpora.lock_file import (
     LOCK_FILE,
     Lock,
-    fetch,
     read_lock,
     set_aside,
     sha256_of,
-    write_lock,
+    update_lock,
 )
+from resources.corpora.status import difference, missing_files
+from resources.corpora.transfer import Downloader, explained_full_disk, remove_part
+from resources.hub.download import hub_snapshot
 from resources.store.run_lock import file_lock
-from resources.store.temporary import aside
+from resources.store.temporary import aside, put_in_place
 
-State = Literal["fetched", "kept", "found", "linked"]
-"""``kept``: as it was fetched before; ``found``: put there by a person; ``linked``: see below.
-
-``linked``: the same download is another corpus's file, so nothing was fetched.
-"""
+State = Literal["fetched", "kept", "found"]
+"""``kept``: as it was fetched before; ``found``: put there by a person."""
 _PARTS = ".downloads"
+_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,8 @@ class Fetcher:
 
     ``mirror`` is a server that has the files of ``https://host/path`` as ``/host/path``.
     ``accept_changed`` takes content that differs from the recorded or published checksum, and
-    records its own. ``endpoint`` and ``revision`` are for the hub. ``known`` are the corpora among
-    whose files the same download may be found.
+    records its own. ``endpoint`` and ``revision`` are for the hub: another server or a folder, and
+    a branch or commit to pin in place of the locked one.
     """
 
     root: Path
@@ -70,30 +74,23 @@ class Fetcher:
     accept_changed: bool = False
     endpoint: str | None = None
     revision: str | None = None
-    known: Mapping[str, Access] = field(default_factory=dict)
     downloader: Downloader = field(default_factory=Downloader)
 
     @property
-    def lock_file(self) -> Path:
-        """The file of the recorded checksums and accepted terms."""
+    def _lock_file(self) -> Path:
         return self.root / LOCK_FILE
 
-    def lock(self, name: str) -> Lock:
-        """What is recorded of a corpus.
-
-        Raises:
-            SourceFileError: the lock file is damaged.
-        """
-        return read_lock(self.lock_file).get(name, Lock())
+    def _lock(self, name: str) -> Lock:
+        return read_lock(self._lock_file).get(name, Lock())
 
     def accepted(self, corpus: Corpus) -> bool:
         """Whether a person accepted these terms of the corpus before."""
-        return self.lock(corpus.name).accepted.split(" ")[0] == _terms(corpus)
+        return self._lock(corpus.name).accepted.split(" ")[0] == _terms(corpus)
 
     def accept(self, corpus: Corpus) -> None:
         """Record that a person accepted the terms of the corpus today."""
         today = datetime.now().astimezone().date().isoformat()
-        self._record(corpus.name, accepted=f"{_terms(corpus)} on {today}")
+        update_lock(self._lock_file, corpus.name, {}, accepted=f"{_terms(corpus)} on {today}")
 
     def fetch(self, access: Access, *, pages: bool) -> Iterator[Fetched]:
         """Bring the files of a corpus, with or without page databases; each as it is there.
@@ -105,63 +102,86 @@ class Fetcher:
                 archive is damaged.
             EngineMissing: a corpus of the hub, and ``huggingface_hub`` is not installed.
         """
-        parts = self.root / _PARTS
-        with file_lock(parts / "fetch.lock", str(self.root)):
-            yield from self._from_hub(access)
-            for one in access.wanted(pages=pages):
-                yield from self._bring(access.name, one)
+        with file_lock(self.root / _PARTS / "fetch.lock", str(self.root)):
+            if access.hub is not None:
+                yield from self._from_hub(access, access.hub)
+            for download in access.wanted(pages=pages):
+                yield from self._bring(access.name, download)
 
-    def _from_hub(self, access: Access) -> Iterator[Fetched]:
-        """The hub's client resumes and retries by itself; a person's own files stay."""
-        hub = access.hub
-        if hub is None:
-            return
-        asked = self.revision is not None or hub.repo_id in read_lock(self.lock_file)
-        if not asked and not missing_files(self.root, access):
+    def _from_hub(self, access: Access, hub: HubLocation) -> Iterator[Fetched]:
+        """The files at the locked commit, else at the newest, which is locked; a person's stay."""
+        lock = self._lock(hub.repo_id) if self.revision is None else Lock()
+        if not lock.revision and self.revision is None and not missing_files(self.root, access):
             yield from (Fetched(path, "found") for path in access.files())
             return
-        lock = self.lock_file
-        for path in fetch(hub, self.root, lock, revision=self.revision, endpoint=self.endpoint):
-            yield Fetched(str(path.relative_to(self.root)), "fetched", sha256_of(path))
+        there = {path: self._digest(path) for _, path in hub.files}
+        if lock.revision and set(there.values()) == set(lock.sha256.values()):
+            yield from (Fetched(path, "kept", digest) for path, digest in there.items())
+            return
+        snapshot = hub_snapshot(hub, lock.revision or self.revision, self.endpoint)
+        names = {path: _file_of(snapshot, wanted, lock) for wanted, path in hub.files}
+        digests = {
+            path: self._held(name, sha256_of(snapshot / name), lock.sha256)
+            for path, name in names.items()
+        }
+        # All are pinned before one is copied: a fetch that broke off continues at the same commit.
+        locked = {name: digests[path] for path, name in names.items()}
+        update_lock(self._lock_file, hub.repo_id, locked, revision=snapshot.name)
+        for path, name in names.items():
+            if there[path] == digests[path]:
+                yield Fetched(path, "kept", digests[path])
+                continue
+            with aside(self._target(path)) as copy:
+                shutil.copyfile(snapshot / name, copy)
+                yield self._placed(path, copy, digests[path])
 
     def _bring(self, name: str, download: Download) -> Iterator[Fetched]:
-        recorded = self.lock(name).sha256
-        paths = [path for _, path in download.files]
-        there = [one for path in paths if (one := self._there(name, download, path, recorded))]
-        yield from there
-        done = {one.path for one in there}
-        wanted = [pair for pair in download.files if pair[1] not in done]
+        recorded = self._lock(name).sha256
+        found = [self._there(name, download, path, recorded) for _, path in download.files]
+        there = {file.path: file for file in found if file is not None}
+        yield from there.values()
+        wanted = {path: member for member, path in download.files if path not in there}
         if not wanted:
             return
-        twin = self._twin(download)
-        if twin is not None:
-            path = wanted[0][1]
-            with aside(self._folder_of(path)) as second:
-                _link_or_copy(self.root / twin.path, second)
-                yield from self._placed(name, {path: second}, {path: twin.sha256}, "linked")
-            return
         part = self.root / _PARTS / hashlib.sha256(download.url.encode()).hexdigest()[:16]
-        part.parent.mkdir(parents=True, exist_ok=True)
-        self.downloader.bring(self._transfer(download, wanted), part)
-        self._verify_download(download, part)
-        yield from self._unpacked(name, download, part, wanted)
+        self.downloader.bring(self._mirrored(download), part)
+        wrong = difference(download, part)
+        if wrong and not self.accept_changed:
+            remove_part(part)
+            raise SourceFileError(
+                f"{download.name}: {wrong} (read in {download.checked_in}); nothing was kept. If "
+                "the publisher has changed it, --accept-changed takes it as it is"
+            )
+        with ExitStack() as stack, explained_full_disk(download.name, self.root):
+            made = {path: stack.enter_context(aside(self._target(path))) for path in wanted}
+            if download.archive:
+                members = {member: made[path] for path, member in wanted.items()}
+                unpack(part, members, download.most_bytes)
+            else:
+                shutil.move(part, made[download.name])
+            digests = {
+                path: self._held(path, sha256_of(file), recorded) for path, file in made.items()
+            }
+            # Recorded first: a fetch that is killed among the renames knows its files afterwards.
+            update_lock(self._lock_file, name, digests)
+            placed = [self._placed(path, file, digests[path]) for path, file in made.items()]
+        remove_part(part)
+        yield from placed
 
     def _there(
         self, name: str, download: Download, path: str, recorded: Mapping[str, str]
     ) -> Fetched | None:
-        """The file if it is there and is not a damaged copy of the recorded one."""
+        """The file if it is there and is not a damaged copy of the recorded one.
+
+        A person's file, perhaps a ``.gz``, has to be the published one, or is recorded as it is
+        with ``accept_changed``.
+        """
+        target, digest = self.root / path, recorded.get(path)
         if not FolderCorpora(self.root).exists(path):
             return None
-        target, digest = self.root / path, recorded.get(path)
-        if digest is None or not target.is_file():  # placed by a person, perhaps as .gz
-            return self._found(name, download, path)
-        return Fetched(path, "kept", digest) if sha256_of(target) == digest else None
-
-    def _found(self, name: str, download: Download, path: str) -> Fetched:
-        """A person's file: the published one, or recorded as it is with ``accept_changed``."""
-        target = self.root / path
-        plain = target.is_file() and not download.archive
-        wrong = difference(download, target) if plain else ""
+        if digest is not None and target.is_file():
+            return Fetched(path, "kept", digest) if sha256_of(target) == digest else None
+        wrong = difference(download, target) if target.is_file() and not download.archive else ""
         if not wrong:
             return Fetched(path, "found")
         if not self.accept_changed:
@@ -171,102 +191,105 @@ class Fetcher:
                 "published one, or keep it with --accept-changed"
             )
         digest = sha256_of(target)
-        self._record(name, sha256={path: digest})
+        update_lock(self._lock_file, name, {path: digest})
         return Fetched(path, "found", digest)
 
-    def _twin(self, download: Download) -> Fetched | None:
-        """A file that an earlier fetch got from the same address, unchanged since."""
-        for access in self.known.values() if not download.archive else ():
-            recorded = self.lock(access.name).sha256
-            paths = [one.files[0][1] for one in access.downloads if one.url == download.url]
-            for path in paths:
-                target = self.root / path
-                if path in recorded and target.is_file() and sha256_of(target) == recorded[path]:
-                    return Fetched(path, "kept", recorded[path])
-        return None
+    def _mirrored(self, download: Download) -> Download:
+        if not self.mirror:
+            return download
+        address = f"{self.mirror.rstrip('/')}/{download.url.partition('://')[2]}"
+        return replace(download, url=address, redirects=())
 
-    def _transfer(self, download: Download, wanted: Sequence[tuple[str, str]]) -> Transfer:
-        address, hosts = download.url, download.hosts
-        if self.mirror:
-            address = f"{self.mirror.rstrip('/')}/{download.url.partition('://')[2]}"
-            hosts = frozenset({urlsplit(address).hostname or ""})
-        return Transfer(address, wanted[0][1], hosts, download.most_bytes, download.unpacked)
-
-    def _verify_download(self, download: Download, part: Path) -> None:
-        wrong = difference(download, part)
-        if wrong and not self.accept_changed:
-            remove_part(part)
+    def _held(self, name: str, digest: str, recorded: Mapping[str, str]) -> str:
+        """The digest of new content, which has to be the recorded one."""
+        if recorded.get(name, digest) != digest and not self.accept_changed:
             raise SourceFileError(
-                f"{download.files[0][1]}: {wrong} (read in {download.checked_in}); nothing was "
-                "kept. If the publisher has changed it, --accept-changed takes it as it is"
-            )
-
-    def _unpacked(
-        self, name: str, download: Download, part: Path, wanted: Sequence[tuple[str, str]]
-    ) -> list[Fetched]:
-        """Unpack beside the targets, check, then put each in its place."""
-        with ExitStack() as stack, room_said(download.files[0][1], self.root):
-            made = {path: stack.enter_context(aside(self._folder_of(path))) for _, path in wanted}
-            if download.archive:
-                members = {member: made[path] for member, path in wanted}
-                unpack(part, members, download.most_bytes)
-            else:
-                shutil.move(part, made[wanted[0][1]])
-            recorded = self.lock(name).sha256
-            digests = {path: self._digest(path, file, recorded) for path, file in made.items()}
-            placed = self._placed(name, made, digests, "fetched")
-        remove_part(part)
-        return placed
-
-    def _digest(self, path: str, file: Path, recorded: Mapping[str, str]) -> str:
-        digest = sha256_of(file)
-        if recorded.get(path, digest) != digest and not self.accept_changed:
-            raise SourceFileError(
-                f"{path} has SHA-256 {digest}, the first fetch recorded {recorded[path]} in "
-                f"{self.lock_file}; nothing was kept. --accept-changed takes the new content"
+                f"{name} has SHA-256 {digest}, the first fetch recorded {recorded[name]} in "
+                f"{self._lock_file}; nothing was kept. --accept-changed takes the new content"
             )
         return digest
 
-    def _placed(
-        self, name: str, made: Mapping[str, Path], digests: Mapping[str, str], state: State
-    ) -> list[Fetched]:
-        """Rename each new file to its path, and what is there before it."""
-        # Recorded first: a fetch that is killed among the renames knows its files afterwards.
-        self._record(name, sha256=digests)
-        placed = []
-        for path, file in made.items():
-            replaced = set_aside(self.root / path)
-            file.replace(self.root / path)
-            placed.append(Fetched(path, state, digests[path], replaced))
-        return placed
+    def _placed(self, path: str, new: Path, digest: str) -> Fetched:
+        """Rename a new file to its path, and what is there before it."""
+        replaced = set_aside(self.root / path)
+        put_in_place(new, self.root / path)
+        return Fetched(path, "fetched", digest, replaced)
 
-    def _folder_of(self, path: str) -> Path:
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return target
+    def _target(self, path: str) -> Path:
+        """Where a file comes to be, in a folder that is there."""
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        return self.root / path
 
-    def _record(
-        self, name: str, *, sha256: Mapping[str, str] | None = None, accepted: str = ""
-    ) -> None:
-        """Add checksums, or accepted terms, to what is recorded of a corpus."""
-        locks = read_lock(self.lock_file)
-        before = locks.get(name, Lock())
-        now = replace(
-            before,
-            sha256={**before.sha256, **(sha256 or {})},
-            accepted=accepted or before.accepted,
+    def _digest(self, path: str) -> str:
+        return sha256_of(self.root / path) if (self.root / path).is_file() else ""
+
+
+def _file_of(snapshot: Path, wanted: str, lock: Lock) -> str:
+    """The file of a repository that a name or pattern means; the locked one comes first."""
+    here = (str(path.relative_to(snapshot)) for path in snapshot.rglob("*") if path.is_file())
+    matches = fnmatch.filter(lock.sha256, wanted) or sorted(fnmatch.filter(here, wanted))
+    if len(matches) != 1 or not (snapshot / matches[0]).is_file():
+        raise SourceFileError(
+            f"{len(matches)} files match '{wanted}' at revision {snapshot.name}: "
+            f"{', '.join(matches) or 'none'}"
         )
-        write_lock(self.lock_file, {**locks, name: now})
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    """The same content under a second name, without its space where the disk can link."""
-    try:
-        target.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)
+    return matches[0]
 
 
 def _terms(corpus: Corpus) -> str:
     """A short hash of licence and terms: other terms are shown again."""
     return hashlib.sha256(f"{corpus.license}\n{corpus.terms}".encode()).hexdigest()[:12]
+
+
+def unpack(archive: Path, wanted: Mapping[str, Path], most: int) -> None:
+    """Write the members of a zip or tar archive to the paths of ``wanted``; at most ``most`` bytes.
+
+    A member is found by its name without folders and must be the only one of that name. Its own
+    path decides nothing but a refusal: an absolute one, or one with ``..``, is no archive of a
+    corpus. Links and other special members are refused.
+
+    Raises:
+        SourceFileError: the archive is damaged, or a member is missing, doubled, unsafe or large.
+        OSError: the disk is full, or a path cannot be written.
+    """
+    taken = Counter[str]()
+    try:
+        for path, regular, size, opened in _members(archive):
+            most -= size  # of every member: a tar is unpacked from its start
+            if path.name not in wanted or "__MACOSX" in path.parts:
+                continue
+            taken[path.name] += 1
+            if path.is_absolute() or ".." in path.parts:
+                raise SourceFileError(f"{archive.name}: the member {path} leaves its folder")
+            if most < 0:
+                raise SourceFileError(f"{archive.name}: {path} unpacks to more than is expected")
+            source = opened() if regular else None
+            if source is None or taken[path.name] > 1:
+                why = (
+                    f"has several members {path.name}" if regular else f"{path} is no regular file"
+                )
+                raise SourceFileError(f"{archive.name}: {why}")
+            with source, wanted[path.name].open("wb") as file:
+                shutil.copyfileobj(source, file)
+    except (*_DAMAGED, NotImplementedError, RuntimeError) as error:  # a method, a password
+        raise SourceFileError(f"{archive.name} is damaged or cannot be read: {error}") from error
+    if missing := wanted.keys() - taken.keys():
+        raise SourceFileError(f"{archive.name} has no member {', '.join(sorted(missing))}")
+
+
+_Member = tuple[PurePosixPath, bool, int, Callable[[], IO[bytes] | None]]
+
+
+def _members(archive: Path) -> Iterator[_Member]:
+    """Path, whether it is a regular file, its size, and how it is opened; no folders."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            for info in (info for info in packed.infolist() if not info.is_dir()):
+                regular = stat.S_IFMT(info.external_attr >> 16) in {0, stat.S_IFREG}
+                path = PurePosixPath(info.filename.replace("\\", "/"))
+                yield path, regular, info.file_size, partial(packed.open, info)
+        return
+    with tarfile.open(archive) as unpacked:
+        for entry in (entry for entry in unpacked if not entry.isdir()):
+            opened = partial(unpacked.extractfile, entry)
+            yield PurePosixPath(entry.name), entry.isreg(), entry.size, opened

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import other_forms
-from decomposerl.claims.downloads import Access, Download, fetch_command
+from decomposerl.claims.downloads import ACCESS, Access, Download, fetch_command
 from decomposerl.claims.source import Benchmark, Corpus, FileNames, Source, in_form
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.readiness import ReadinessCheck
 from resources.corpora.folder import FolderCorpora
-from resources.hub.download import LOCK_FILE, Lock, read_lock, sha256_of
+from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock, sha256_of
 
 _SHOWN = 2
 

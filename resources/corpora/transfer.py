@@ -2,40 +2,31 @@
 
 What arrived is in a part file, the validator (ETag or date) that the server sent beside it. A
 broken transfer, also of an earlier process, continues with a range request if the server still has
-that content, and begins anew if not. pooch can neither continue nor bound redirects, so httpx is
-used directly, with the proxies of the environment.
+that content, and begins anew if not. The proxies of the environment are used.
 """
 
 import errno
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import httpx
 
+from decomposerl.claims.downloads import Download
 from decomposerl.errors import SourceError
 from decomposerl.progress import bar
 
 TRIES = 5
 """Attempts in a row that bring nothing, after which a transfer is given up."""
-_REDIRECTS, _KB = 5, 1_000
-_UNREACHABLE, _CONNECTS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError), 2
-_TIMEOUT = httpx.Timeout(60.0, connect=20.0)
-_LONGEST_WAIT_S = 60.0
-_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-_FINAL = {
-    401: "refuses access (401) to",
-    403: "refuses access (403) to",
-    404: "no longer (404) has",
-    410: "no longer (410) has",
-}
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a full disk, of a quota and of a limit of file sizes."""
+_REDIRECTS, _KB = 5, 1_000
+_UNREACHABLE, _CONNECTS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError), 2
+_TIMEOUT, _LONGEST_WAIT_S = httpx.Timeout(60.0, connect=20.0), 60.0
+_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SPARE = 50_000_000
 """Bytes that stay free on the disk."""
 
@@ -49,27 +40,12 @@ class _Broken(Exception):  # noqa: N818 - caught here
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
-    """What to bring: ``hosts`` may send it, ``most`` bytes at most; ``what`` names it in messages.
-
-    ``room`` are the bytes that its content will need on the disk besides the download.
-    """
-
-    url: str
-    what: str
-    hosts: frozenset[str]
-    most: int
-    room: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Downloader:
-    """Brings files; ``wait`` sleeps between attempts, ``free`` gives the free bytes of a folder."""
+    """Brings files; ``wait`` sleeps between attempts."""
 
     wait: Callable[[float], object] = time.sleep
-    free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
 
-    def bring(self, transfer: Transfer, part: Path) -> None:
+    def bring(self, download: Download, part: Path) -> None:
         """Fill ``part`` with the content; on an error what arrived stays there.
 
         Raises:
@@ -77,107 +53,105 @@ class Downloader:
                 sends a web page or too much, the disk is full, or a proxy variable is wrong.
         """
         failed = 0
-        with _client(transfer) as client, room_said(transfer.what, part.parent.parent):
+        with _client(download) as client, explained_full_disk(download.name, part.parent.parent):
             while True:
                 before = _size(part)
                 try:
-                    return self._attempt(client, transfer, part)
+                    return self._attempt(client, download, part)
                 except httpx.TooManyRedirects as error:
-                    said = f"more than {_REDIRECTS} redirects from {transfer.url}"
-                    raise SourceError(f"{transfer.what}: {said}") from error
+                    raise _error(download, f"sends more than {_REDIRECTS} redirects") from error
                 except (httpx.TransportError, _Broken) as error:
                     failed = failed + 1 if _size(part) <= before else 1
                     if failed >= (_CONNECTS if isinstance(error, _UNREACHABLE) else TRIES):
-                        why = str(error) or type(error).__name__
-                        raise SourceError(
-                            f"{transfer.what}: {_host(transfer)} gave nothing more in {failed} "
-                            f"attempts ({why}); {_size(part):,} bytes are kept, run the same "
-                            "command again to continue"
+                        raise _error(
+                            download,
+                            f"gave nothing more in {failed} attempts "
+                            f"({str(error) or type(error).__name__}); {_size(part):,} bytes are "
+                            "kept, run the same command again to continue",
                         ) from error
                     wait_s = getattr(error, "wait_s", None)
                     self.wait(min(2.0**failed if wait_s is None else wait_s, _LONGEST_WAIT_S))
 
-    def _attempt(self, client: httpx.Client, transfer: Transfer, part: Path) -> None:
+    def _attempt(self, client: httpx.Client, download: Download, part: Path) -> None:
         version = _version_file(part)
         known = version.read_text("utf-8") if version.is_file() else ""
         start = _size(part) if known else 0
         headers = {"Range": f"bytes={start}-"} if start else {}
-        with client.stream("GET", transfer.url, headers=headers) as answer:
-            sent, span = _validator(answer), answer.headers.get("Content-Range", "")
-            if answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                if span == f"bytes */{start}" and sent in {"", known}:
-                    return  # the part is all there is
-                _restart(part)
-            _refuse_status(answer, transfer)
-            if answer.status_code != httpx.codes.PARTIAL_CONTENT:
-                start = 0
-            elif not start or sent != known or f"bytes {start}-" not in span:
-                _restart(part)
+        with client.stream("GET", download.url, headers=headers) as answer:
+            code, span = answer.status_code, answer.headers.get("Content-Range", "")
+            sent = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+            no_more = code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE
+            if no_more and span == f"bytes */{start}" and sent in {"", known}:
+                return  # the part is all there is
+            partial = code == httpx.codes.PARTIAL_CONTENT
+            continues = start and sent == known and f"bytes {start}-" in span
+            if no_more or (partial and not continues):
+                remove_part(part)
+                raise _Broken("the server sent another range or another version than asked for")
+            _refuse(answer, download)
+            start = start if partial else 0
             length = answer.headers.get("Content-Length", "")
             total = start + int(length) if length.isdecimal() else None
-            self._refuse_size(transfer, part, start, total)
+            if total is not None and total > download.most_bytes:
+                most = f"at most {download.most_bytes:,} are expected"
+                raise _error(download, f"sends {total:,} bytes; {most}")
+            _require_space(download, part, (total or 0) - start + download.unpacked + _SPARE)
             version.write_text(sent, "utf-8")
-            _receive(answer, transfer, part, start, total)
-
-    def _refuse_size(self, transfer: Transfer, part: Path, start: int, total: int | None) -> None:
-        if total is not None and total > transfer.most:
-            raise SourceError(
-                f"{transfer.what}: {_host(transfer)} sends {total:,} bytes; at most "
-                f"{transfer.most:,} are expected"
-            )
-        needed = (total or 0) - start + transfer.room + _SPARE
-        free = self.free(part.parent)
-        if free < needed:
-            raise SourceError(
-                f"{transfer.what} needs {needed / 1e6:,.0f} MB on the disk of "
-                f"{part.parent.parent}, which has {free / 1e6:,.0f} MB free"
-            )
+            _receive(answer, download, part, start, total)
 
 
-def _refuse_status(answer: httpx.Response, transfer: Transfer) -> None:
-    code, url, headers = answer.status_code, transfer.url, answer.headers
+def _require_space(download: Download, part: Path, needed: int) -> None:
+    free = shutil.disk_usage(part.parent).free
+    if free < needed:
+        raise SourceError(
+            f"{download.name} needs {needed / 1e6:,.0f} MB on the disk of {part.parent.parent}, "
+            f"which has {free / 1e6:,.0f} MB free"
+        )
+
+
+def _error(download: Download, why: str) -> SourceError:
+    return SourceError(f"{download.name}: {httpx.URL(download.url).host} {why}")
+
+
+def _refuse(answer: httpx.Response, download: Download) -> None:
+    """Whatever is not the content: to be tried again, or an error."""
+    code, headers = answer.status_code, answer.headers
     if code in _AGAIN:
         wait_s = headers.get("Retry-After", "")
-        why = f"{_host(transfer)} answered {code}"
-        raise _Broken(why, float(wait_s) if wait_s.isdecimal() else None)
-    said = _FINAL.get(code, f"answered {code} for")
-    if code in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
-        said = ""
-        if headers.get("Content-Type", "").startswith("text/html"):
-            said = (
-                "sent a web page in place of the file; open it in a browser and put the file there "
-                "yourself, unpacked:"
-            )
-        elif headers.get("Content-Encoding", "identity") != "identity":
-            said = "sent an encoding that was not requested for"
-    if said:
-        raise SourceError(f"{transfer.what}: {_host(transfer)} {said} {url}")
+        raise _Broken(f"it answered {code}", float(wait_s) if wait_s.isdecimal() else None)
+    if code not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
+        raise _error(download, f"answered {code} for {download.url}")
+    if headers.get("Content-Type", "").startswith("text/html"):
+        raise _error(
+            download,
+            "sent a web page in place of the file; open it in a browser and put the file there "
+            f"yourself, unpacked: {download.url}",
+        )
+    if headers.get("Content-Encoding", "identity") != "identity":
+        raise _error(download, f"sent an encoding that was not requested for {download.url}")
 
 
 def _receive(
-    answer: httpx.Response, transfer: Transfer, part: Path, start: int, total: int | None
+    answer: httpx.Response, download: Download, part: Path, start: int, total: int | None
 ) -> None:
     size = start
     with (
-        part.open("ab" if start else "wb", buffering=0) as file,
-        bar(transfer.what, -(-(total or 0) // _KB), "kB", start // _KB) as shown,
+        part.open("ab" if start else "wb") as file,
+        bar(download.name, -(-(total or 0) // _KB), "kB", start // _KB) as shown,
     ):
         for chunk in answer.iter_raw():
             size += len(chunk)
-            if size > transfer.most:
-                raise SourceError(f"{transfer.what}: more than {transfer.most:,} bytes arrived")
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[file.write(rest) :]
+            if size > download.most_bytes:
+                raise _error(download, f"sent more than the {download.most_bytes:,} bytes expected")
+            file.write(chunk)
+            file.flush()  # what arrived outlives a process that is killed
             shown.move(size // _KB)
-        if part.is_file():
-            os.fsync(file.fileno())
     if total is not None and size < total:
         raise _Broken(f"{size:,} of {total:,} bytes arrived")
 
 
 @contextmanager
-def room_said(what: str, folder: Path) -> Iterator[None]:
+def explained_full_disk(what: str, folder: Path) -> Iterator[None]:
     """A full disk or quota in the block as an error that says what to do."""
     try:
         yield
@@ -190,19 +164,10 @@ def room_said(what: str, folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _restart(part: Path) -> NoReturn:
-    remove_part(part)
-    raise _Broken("the server sent another range or another version than was asked for")
-
-
 def remove_part(part: Path) -> None:
     """Remove what arrived and its validator."""
     part.unlink(missing_ok=True)
     _version_file(part).unlink(missing_ok=True)
-
-
-def _validator(answer: httpx.Response) -> str:
-    return answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
 
 
 def _version_file(part: Path) -> Path:
@@ -213,19 +178,16 @@ def _size(part: Path) -> int:
     return part.stat().st_size if part.is_file() else 0
 
 
-def _host(transfer: Transfer) -> str:
-    return httpx.URL(transfer.url).host
-
-
-def _client(transfer: Transfer) -> httpx.Client:
+def _client(download: Download) -> httpx.Client:
     """A client that follows redirects to the hosts of a transfer alone."""
 
     def refuse_host(request: httpx.Request) -> None:
-        url, schemes = request.url, {"https", httpx.URL(transfer.url).scheme}
-        if url.host not in transfer.hosts or url.scheme not in schemes:
-            raise SourceError(
-                f"{transfer.what}: redirected to {url.scheme}://{url.host}, which is none of its "
-                f"hosts ({', '.join(sorted(transfer.hosts))}); nothing was fetched from there"
+        url, schemes = request.url, {"https", httpx.URL(download.url).scheme}
+        if url.host not in download.hosts or url.scheme not in schemes:
+            raise _error(
+                download,
+                f"redirected to {url.scheme}://{url.host}, which is none of the file's hosts "
+                f"({', '.join(sorted(download.hosts))}); nothing was fetched from there",
             )
 
     try:

@@ -9,9 +9,8 @@ from dagster_project.jobs import EXAMPLES, JOB_NAMES
 from dagster_project.profiles import Profile
 from dagster_project.stages import Stage, stages_of
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
-from decomposerl.claims.addresses import ACCESS, corpus_named
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.downloads import Access, size_text
+from decomposerl.claims.downloads import ACCESS, Access, corpus_named, size_text
 from decomposerl.claims.source import Benchmark, Corpus, NativeFile, Source
 from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.published import MEANS

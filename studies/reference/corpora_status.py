@@ -7,8 +7,8 @@ compare those of ``kept`` with it wherever the files are there.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, TABLES
+from decomposerl.claims.downloads import ACCESS
 from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.reports.tables import count

@@ -1,7 +1,6 @@
 """``fetch``, ``init corpus`` and ``build-pages``: corpora from elsewhere and of one's own."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +10,14 @@ from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
 from dagster_project.profiles import Profile, benchmarks_for
-from decomposerl.claims.addresses import ACCESS
+from decomposerl.claims.downloads import ACCESS
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, megabytes
 from environment import lacking
 from file_server import Fault, FileServer
 from made_dumps import made_dump, rows_in, write_claims
 from page_commands import blocks, project_in
 from project import ROOT
-from resources.hub.download import LOCK_FILE
+from resources.corpora.lock_file import LOCK_FILE
 
 SCITAB = ACCESS["scitab"].downloads[0]
 CONTENT = b"[]"
@@ -112,47 +111,11 @@ def test_the_list_has_every_corpus_with_what_a_user_needs(tmp_path: Path):
     assert "hover" not in shown.stdout
 
 
-def local_hub(root: Path) -> str:
-    """A hub in a folder that holds LLM-AggreFact at revision ``r1``."""
-    location = ACCESS["llm_aggrefact"].hub
-    assert location is not None
-    folder = root / location.repo_id
-    for name, _ in location.files:
-        (folder / "r1" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "r1" / name).write_bytes(name.encode())
-    (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text("r1", "utf-8")
-    return root.as_uri()
-
-
-def test_a_corpus_of_the_hub_is_pinned(tmp_path: Path):
-    """Files land in the corpora folder, the revision in the lock; both entries stay."""
-    corpora, endpoint = tmp_path / "corpora", local_hub(tmp_path / "hub")
-    words = ("llm_aggrefact", "--corpora", str(corpora), "--endpoint", endpoint)
-    result = run(*words, "--accept-terms", "--json")
-    assert 0 == result.exit_code, result.stderr
-    rows = json.loads(result.stdout)
-    paths = [row["path"] for row in rows]
-    assert ["llm_aggrefact/dev.parquet", "llm_aggrefact/test.parquet"] == paths
-    assert (corpora / "llm_aggrefact" / "dev.parquet").is_file()
-    lock = (corpora / LOCK_FILE).read_text("utf-8")
-    assert [] == lacking(lock, 'revision = "r1"', "accepted = ")
-    refused(run(*words, "--revision", "r9"), "no revision 'r9'")
-
-
-def test_the_doctor_names_the_command_for_what_is_not_there(tmp_path: Path):
-    """A note for each corpus of the folder that is not complete; none stops a run."""
-    file = tmp_path / "scitab/sci_tab.json"
-    file.parent.mkdir()
-    env = {"DECOMPOSERL_CORPORA": str(tmp_path), "DECOMPOSERL_PROFILE": "embedded"}
-    fetch = "decomposerl fetch scitab"
-    for size, words in ((SCITAB.size, ("1 of 16", "fetch hover")), (9, ("move it away", fetch))):
-        file.touch()
-        os.truncate(file, size)
-        done = command("doctor", "--data", tmp_path / "data", **env)
-        assert 0 == done.exit_code, done.output
-        assert [] == [word for word in words if word not in done.stdout]
-        assert (size == 9) == (fetch in done.stdout)
+def test_a_corpus_of_the_hub_is_at_the_revision_of_the_option(tmp_path: Path):
+    """An empty hub has neither the branch by default nor the commit that is named."""
+    words = ("llm_aggrefact", "--corpora", str(tmp_path / "corpora"), "--accept-terms")
+    refused(run(*words, "--endpoint", tmp_path.as_uri()), "no revision 'main'")
+    refused(run(*words, "--endpoint", tmp_path.as_uri(), "--revision", "r9"), "no revision 'r9'")
 
 
 def test_a_cut_file_of_a_person_counts_as_damaged_until_it_is_dealt_with(
@@ -297,19 +260,18 @@ def test_the_dump_is_found_in_its_place(tmp_path: Path, pages: PageSet):
     """Without --from; a second call refuses; --replace --only-needed makes the small one."""
     place, target = tmp_path / pages.places[-1], tmp_path / pages.target
     place.mkdir()
-    first = pages.dumps[0]
 
     def refuses(word: str, *more: str) -> None:
         done = build(tmp_path, pages.name, *more)
         assert (2, True) == (done.exit_code, word in done.output), done.output
 
-    for word in (first.file, first.license, first.address):
+    for word in (pages.file, pages.license, pages.address):
         refuses(word)
     made_dump(pages.name, place)
     done = build(tmp_path, pages.name)
     assert 0 == done.exit_code, done.output
     count = len(rows_in(target))
-    assert f"{target}: {count} pages, 0.0 MB, from {first.file}" in done.output
+    assert f"{target}: {count} pages, 0.0 MB, from {pages.file}" in done.output
     refuses("--replace")
     refuses("no claim", "--replace", "--only-needed")
     write_claims(pages.name, tmp_path)
@@ -341,7 +303,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path):
     for pages in PAGE_SETS:
         write_claims(pages.name, corpora)
         made_dump(pages.name, corpora / pages.places[0])
-    (corpora / "ex_fever" / PAGE_SETS[0].dumps[0].file).unlink()
+    (corpora / "ex_fever" / PAGE_SETS[0].file).unlink()
     commands = page.replace("/path/to/corpora", str(corpora))
     status, printed = project_in(tmp_path, "").run(commands, blocks(commands))
     assert 0 == status, printed
@@ -352,8 +314,7 @@ def test_the_page_names_every_dump_with_its_size():
     """The address, the published size and the size of all pages, as the table in the code."""
     page = (ROOT / "docs/how-to/page-databases.md").read_text("utf-8")
     for pages in PAGE_SETS:
-        first = pages.dumps[0]
-        row = next(line for line in page.splitlines() if f"]({first.address})" in line)
-        assert f"| {megabytes(first.size)} | {megabytes(first.database)} |" in row
-        assert first.file.split("pages-meta")[0] in row
+        row = next(line for line in page.splitlines() if f"]({pages.address})" in line)
+        assert f"| {megabytes(pages.size)} | {megabytes(pages.database)} |" in row
+        assert pages.file.split("pages-meta")[0] in row
         assert any(f"(`{place}`)" in row for place in pages.places)

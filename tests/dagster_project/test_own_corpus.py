@@ -2,7 +2,12 @@
 
 import csv
 import json
+import os
+import pty
+import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,12 +24,12 @@ from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
 from dagster_project.own_corpus import guessed
-from decomposerl.claims.claim import Draft, Record
+from decomposerl.claims.claim import EvidenceKind, Record, Reject
 from decomposerl.claims.column_guess import Role, Side
-from decomposerl.claims.generic import parse_source_toml
-from decomposerl.claims.generic_rows import ColumnMap, EvidenceShape, RowReader
+from decomposerl.claims.generic import ColumnMap, EvidenceShape, RowReader, parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_source
 from decomposerl.claims.source import CorpusFiles, NativeFile
+from project import PYTHONPATH
 from resources.corpora.folder import FolderCorpora
 from strategies import LAW
 
@@ -80,7 +85,13 @@ def write(path: Path, how: str, rows: list[Row]) -> None:
         parquet.write_table(pa.Table.from_pylist(rows).replace_schema_metadata(told), path)
     else:
         by_column = {name: {str(n): row[name] for n, row in enumerate(rows)} for name in rows[0]}
-        whole = {"array": rows, "wrapped": {"version": "1", "samples": rows}, "columns": by_column}
+        keyed = {f"c{number}": row for number, row in enumerate(rows)}
+        whole = {
+            "array": rows,
+            "keyed": keyed,
+            "wrapped": {"version": "1", "samples": rows},
+            "columns": by_column,
+        }
         text = (
             json.dumps(whole[how], indent=1) if how in whole else "\n".join(map(json.dumps, rows))
         )
@@ -92,9 +103,10 @@ def init(name: str, file: Path, corpora: Path, *words: str) -> Result:
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, told)
 
 
-def read(corpora: Path, name: str) -> LoadedClaims:
+def read(corpora: Path, name: str, **changes: float) -> LoadedClaims:
     text = (corpora / name / "source.toml").read_text("utf-8")
-    return load_source(parse_source_toml(text, "f"), None, FolderCorpora(corpora), LoadSettings())
+    source, settings = parse_source_toml(text, "f"), LoadSettings(**changes)
+    return load_source(source, None, FolderCorpora(corpora), settings)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -142,18 +154,43 @@ def leaves(value: object) -> Iterator[str]:
         yield from (text for inner in value for text in leaves(inner))
 
 
-@given(st.lists(st.text("abc 大桥", min_size=1) | st.dictionaries(KEYS, NESTED) | st.lists(NESTED)))
+def at(value: object, path: list[str]) -> Iterator[str]:
+    """The strings at a path through objects and lists that are evidence."""
+    if not path:
+        yield from leaves(value)
+    elif isinstance(value, list):
+        yield from (text for inner in value for text in at(inner, path))
+    elif isinstance(value, dict):
+        yield from at(value.get(path[0]), path[1:])
+
+
+ROWS = st.lists(st.text("abc 大桥", min_size=1) | st.dictionaries(KEYS, NESTED) | st.lists(NESTED))
+
+
+@given(
+    ROWS,
+    st.lists(KEYS, max_size=3),
+    st.sampled_from(["list", "text"]),
+    st.sampled_from(["text", "table"]),
+)
 @LAW
-def test_every_text_of_the_evidence_stands_in_the_passages(evidence: list[object]):
-    """Of any nesting, by the whole column and by a path through its lists; the rest is counted."""
-    columns = ColumnMap(claim="claim", evidence=("facts",), label="label")
-    reader = RowReader(columns, EvidenceShape())
-    row: Row = {"claim": "C.", "label": "yes", "facts": evidence}
+def test_every_text_of_the_evidence_stands_in_the_passages(
+    evidence: list[object], path: list[str], cell: str, kind: EvidenceKind
+):
+    """Of any nesting, by the whole column and by a path through its lists, also in a text cell."""
+    column = ".".join(["facts", *path])
+    columns = ColumnMap(claim="claim", evidence=(column,), label="label")
+    reader = RowReader(columns, EvidenceShape(kind=kind))
+    facts = json.dumps(evidence) if cell == "text" else evidence
+    row: Row = {"claim": "C.", "label": "yes", "facts": facts}
     files = cast("CorpusFiles", SimpleNamespace(records=lambda file: [Record(file.path, 1, row)]))
     (draft,) = reader(files, NativeFile("a.jsonl", "jsonl", "train"))
-    assert isinstance(draft, Draft)
+    texts = list(at(evidence, path))
+    if isinstance(draft, Reject):
+        assert (column, "missing_field", []) == (draft.field, draft.reason, texts)
+        return
     shown = "\n".join(draft.passages)
-    assert all(text in shown for text in leaves(evidence))
+    assert all(text in shown for text in texts)
     assert "http" not in shown
 
 
@@ -171,33 +208,101 @@ def test_whatever_is_in_the_file_the_toml_loads(value: str, column: str, label: 
     with TemporaryDirectory() as folder:
         write(Path(folder, "a.jsonl"), "lines", rows)
         file = NativeFile("a.jsonl", "jsonl", "train")
-        text = guessed("own", [file], Path(folder), named, sides)
+        text = guessed("own", {file: Path(folder, "a.jsonl")}, Path(folder), named, sides)
     read = tomllib.loads(text)
     assert evidence == read["columns"]["evidence"]
     assert [f"{label}1"] == read["labels"]["supported"]
     assert "own" == parse_source_toml(text, "source.toml").name
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("a.xlsx", b"PK", "CSV UTF-8"),
-        ("a.csv", "claim;evidence;label\nA.;Grün.;yes\n".encode("cp1252"), "iconv"),
-        ("a.json", b'{"train": [{"a": 1}], "test": [{"a": 1}]}', "--records"),
-        (
-            "a.jsonl",
-            b'{"claim": "A claim.", "evidence": "A long line of evidence."}',
-            "--label =WORD",
-        ),
-    ],
-)
+TEXT = "claim;evidence;label\nA.;Grün.;yes\n"
+QAGS = {"article": "A long line of evidence.", "summary_sentences": [{"sentence": "A claim."}]}
+REFUSED: list[tuple[str, bytes | None, str]] = [
+    ("a.xlsx", b"PK", "CSV UTF-8"),
+    ("a.csv", TEXT.encode("cp1252"), "iconv -f CP1252 "),
+    ("a.csv", TEXT.encode("utf-16"), "iconv -f UTF-16 "),
+    ("a.csv", TEXT.encode("utf-16-le"), "iconv -f UTF-16LE "),
+    ("a.jsonl", TEXT.encode("utf-16-be"), "iconv -f UTF-16BE "),
+    ("a.tsv", "claim\tevidence\n橋。\t長い。\n".encode("shift-jis"), "iconv -f ANOTHER_ENCODING "),
+    ("a.csv", None, "there is no {path}"),
+    ("a.jsonl", b"{", "{path} has no row that can be read: malformed_line"),
+    ("a.json", b'{"train": [{"a": 1}], "test": [{"a": 1}]}', "--records"),
+    ("a.json", b'{"train": {"a": 1}, "test": {"b": 1}}', "--records; of train, test"),
+    ("a.jsonl", b'{"claim": "A claim.", "evidence": "A line of evidence."}', "--label =WORD"),
+    ("a.jsonl", json.dumps({**QAGS, "label": "yes"}).encode(), "--records summary_sentences"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "says"), REFUSED)
 def test_what_cannot_be_read_is_refused_with_the_way_out(
-    name: str, content: bytes, says: str, tmp_path: Path
+    name: str, content: bytes | None, says: str, tmp_path: Path
 ):
-    """A spreadsheet, another encoding, several lists of rows, rows without a label."""
-    (tmp_path / name).write_bytes(content)
-    done = init("own", tmp_path / name, tmp_path / "corpora")
-    assert (2, True) == (done.exit_code, says in done.stderr), done.output
+    """Spreadsheets, encodings, lists of rows, rows without a label; the file as it was named."""
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    done = init("own", path, tmp_path / "corpora")
+    assert (2, True) == (done.exit_code, says.format(path=path) in done.stderr), done.output
+    assert not (tmp_path / "corpora").exists()
+
+
+def test_rows_within_rows_are_claims_whose_label_is_that_of_the_majority(tmp_path: Path):
+    """The layout of QAGS: sentences of a summary, each with three answers, beside the article."""
+    votes = [["yes", "no", "yes"], ["no", "no", "yes"], ["yes", "no"]]
+    row = {
+        "article": "The mill is of grey stone. It was built in 1801.",
+        "summary_sentences": [
+            {"sentence": f"The mill has {n} floors.", "responses": [{"response": v} for v in three]}
+            for n, three in enumerate(votes)
+        ],
+    }
+    write(tmp_path / "a.jsonl", "lines", [row, row | {"summary_sentences": None}])
+    words = "--records summary_sentences --label responses.response --supported yes --refuted no"
+    done = init("qags", tmp_path / "a.jsonl", tmp_path / "corpora", *words.split())
+    assert 0 == done.exit_code, done.output
+    loaded = read(tmp_path / "corpora", "qags", max_reject_share=1.0)
+    assert ["Supported", "Refuted"] == loaded.claims["label"].to_list()
+    assert {row["article"]} == set(loaded.claims["evidence"].str.replace("\n", " "))
+    assert [("label", "has no majority")] == [
+        (field.replace("responses.response", "label"), detail)
+        for field, detail in loaded.rejects.select("field", "detail").rows()
+    ]
+
+
+TERMINAL = """
+import sys
+from dagster_project.cli import app
+sys.argv[0] = "decomposerl"
+app()
+"""
+
+
+def test_on_a_terminal_the_reading_is_asked(tmp_path: Path):
+    """Two claims of each reading, then the number of one; an answer that is none is asked again."""
+    rows = [{**fact.of(CASES["numbers"]["row"])} for fact in FACTS]  # type: ignore[dict-item]
+    write(tmp_path / "a.csv", "table", rows)
+    words = ("init", "corpus", "own", "--from", "a.csv", "--corpora", "corpora")
+    here, there = pty.openpty()
+    os.write(here, b"7\n2\n")
+    done = subprocess.run(
+        [sys.executable, "-c", TERMINAL, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        stdin=there,
+        stdout=subprocess.PIPE,
+        stderr=there,
+        check=False,
+        timeout=120,
+    )
+    os.close(there)
+    shown = os.read(here, 1 << 16).decode()
+    os.close(here)
+    assert 0 == done.returncode, shown
+    assert (2, 2) == (shown.count(FACTS[0].claim), shown.count(FACTS[1].claim))
+    options = re.findall(r"^--\S+ (\S+) --\S+ (\S+)\r?$", shown, re.MULTILINE)
+    sides = tomllib.loads((tmp_path / "corpora/own/source.toml").read_text("utf-8"))["labels"]
+    chosen = {sides["supported"][0], sides["refuted"][0]}
+    assert (2, chosen) == (len(options), set(options[1]))
 
 
 def test_rows_may_lie_in_an_entry_and_have_one_label(tmp_path: Path):

@@ -25,8 +25,8 @@ from dagster_project.jobs import JOB_NAMES
 from dagster_project.named_graph import named_graph
 from dagster_project.profiles import known_variables
 from dagster_project.stages import groups_of
-from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import BENCHMARKS
+from decomposerl.claims.downloads import ACCESS
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.systems import CHAT_MODELS, VERIFIERS
 from decomposerl.extras import EXTRA_OF

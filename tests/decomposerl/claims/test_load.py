@@ -456,6 +456,7 @@ DOUBTED = BENCHMARK_CLAIMS.conform(
             claim_row(3, claim_id="d", native_id="13", claim="It rained.", evidence="A dry day."),
             claim_row(4, claim_id="e", native_id="14", claim="Part one."),
             claim_row(5, claim_id="f", native_id="14", claim="Part two."),
+            claim_row(6, claim_id="g", native_id="15", claim="No label.", label=None),
         ],
         schema=BENCHMARK_CLAIMS.schema,
     )
@@ -522,6 +523,7 @@ ROWS: list[tuple[object, str]] = [
     ({"native_id": "10", "label": "maybe"}, "a doubtful"),
     ({"native_id": "10", "label": "Supported"}, "a confirmed"),
     ({"native_id": "10", "label": "S", "kind": "ambiguous"}, "a doubtful"),
+    ({"native_id": "15", "kind": "wrong"}, "g doubtful"),
     ({"id": "99"}, "None no_claim"),
     ({"kind": "wrong"}, "None unreadable"),
     ("{not json", "None unreadable"),

@@ -1,36 +1,37 @@
 """The corpora folder after a fetch: laid out as the adapters read it, held to its checksums.
 
-What it lacks, with the command that gets it, and named files out of made archives.
+Also from the hub; and named files out of made archives.
 """
 
 import hashlib
 import io
+import json
 import pickle
 import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from decomposerl.claims.addresses import ACCESS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.downloads import Access, Download
-from decomposerl.claims.source import Benchmark, NativeFile, Source
+from decomposerl.claims.downloads import ACCESS, Access, Download
+from decomposerl.claims.source import Benchmark, HubLocation, NativeFile, Source
 from decomposerl.errors import DecomposeRLError, SourceError, SourceFileError
 from file_server import Fault, FileServer
-from resources.corpora.fetching import Fetched, Fetcher
+from resources.corpora.fetching import Fetched, Fetcher, unpack
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.status import corpora_checks, differing_files, missing_files
+from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock, sha256_of
+from resources.corpora.status import differing_files, missing_files
 from resources.corpora.transfer import Downloader
-from resources.corpora.unpacking import unpack
-from resources.hub.download import read_lock, sha256_of
 from resources.store.temporary import aside
 from sample import Sample
 
@@ -54,7 +55,9 @@ def made(sample: Sample) -> Mapping[str, bytes]:
 
 def unchecked(access: Access) -> Access:
     """The same addresses without checksums, which made content cannot have."""
-    plain = [replace(one, size=None, sha256="", git_blob="") for one in access.downloads]
+    plain = [
+        replace(one, size=None, sha256="", git_blob="", unpacked=0) for one in access.downloads
+    ]
     kept = [one for one in plain if not one.files[0][1].startswith(NOT_IN_SAMPLE)]
     return replace(access, downloads=tuple(kept))
 
@@ -103,9 +106,11 @@ def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
             (folder / path).write_bytes(made[path])
     with FileServer(served(access, made)) as server:
         hub = local_hub(tmp_path / "hub", access, made)
-        roomy = Downloader(free=lambda _: 10**12)
-        fetcher = Fetcher(root=root, mirror=server.url(), endpoint=hub, downloader=roomy)
-        got = list(fetcher.fetch(access, pages=True))
+        fetcher = Fetcher(root=root, mirror=server.url(), endpoint=hub)
+        got = list(fetcher.fetch(access, pages=False))
+        claims = {f"/{one.url.partition('://')[2]}" for one in access.wanted(pages=False)}
+        assert claims == {one.path for one in server.seen}
+        got += [one for one in fetcher.fetch(access, pages=True) if one.state == "fetched"]
         assert set(access.files()) - set(access.placed) == {one.path for one in got}
         assert {"fetched"} >= {one.state for one in got}
         again = list(fetcher.fetch(access, pages=True))
@@ -128,16 +133,16 @@ def toy() -> Iterator[tuple[FileServer, Access]]:
         yield server, Access(name="toy", downloads=tuple(every))
 
 
-def one(server: FileServer, url: str, *files: tuple[str, str], unpacked: int = 0) -> Download:
-    return Download(url=server.url(url), files=files, checked_in="a page", unpacked=unpacked)
+def one(server: FileServer, url: str, *files: tuple[str, str]) -> Download:
+    return Download(url=server.url(url), files=files, checked_in="a page")
 
 
 MEMBERS = (("first.jsonl", FIRST), ("second.jsonl", SECOND))
 
 
-def packed(server: FileServer, *files: tuple[str, str], unpacked: int = 0) -> Access:
+def packed(server: FileServer, *files: tuple[str, str]) -> Access:
     """The corpus whose files are members of the archive ``/set.zip``."""
-    return Access(name="toy", downloads=(one(server, "/set.zip", *files, unpacked=unpacked),))
+    return Access(name="toy", downloads=(one(server, "/set.zip", *files),))
 
 
 def fetched(root: Path, access: Access, *, changed: bool = False) -> list[Fetched]:
@@ -218,16 +223,11 @@ def test_a_found_file_that_is_not_the_published_one_is_named_and_stays(
 
 
 def test_the_right_published_facts_are_accepted(tmp_path: Path, toy: Toy):
-    """``git hash-object`` gives this id; a person's file is checked, and not recorded."""
+    """``git hash-object`` gives this id."""
     toy[0].files["/a.jsonl"] = b"hello\n"
     right = only(toy[1], size=6, git_blob="ce013625030ba8dba906f756967f9e9ca394464a")
     assert "fetched" == fetched(tmp_path, right)[0].state
-    own = tmp_path / "own"
-    (own / "toy").mkdir(parents=True)
-    (own / FIRST).write_bytes(WHOLE)
-    access = only(toy[1], size=len(WHOLE), sha256=WHOLE_SHA)
-    assert [Fetched(FIRST, "found")] == fetched(own, access)
-    assert {} == differing_files(own, access)
+    assert {} == differing_files(tmp_path, right)
 
 
 @pytest.mark.parametrize("name", [FIRST, f"{FIRST}.gz"])
@@ -317,37 +317,6 @@ def test_members_that_are_there_stay_and_a_bad_archive_leaves_nothing(tmp_path: 
     assert b"mine" == (tmp_path / FIRST).read_bytes()
 
 
-def test_the_same_database_is_fetched_once(tmp_path: Path):
-    """Ex-FEVER uses HoVer's pages: the second corpus gets a link; a damaged twin is not used."""
-    hover, ex_fever = unchecked(ACCESS["hover"]), unchecked(ACCESS["ex_fever"])
-    with FileServer({f"/{hover.downloads[-1].url.partition('://')[2]}": b"pages" * 99}) as server:
-        fetcher = Fetcher(root=tmp_path, mirror=server.url(), known=ACCESS)
-        pages = [replace(one, downloads=one.downloads[-1:]) for one in (hover, ex_fever)]
-        states = [one.state for access in pages for one in fetcher.fetch(access, pages=True)]
-        assert ["fetched", "linked"] == states
-        first, second = tmp_path / "hover/wiki_wo_links.db", tmp_path / "ex_fever/pages.db"
-        assert first.stat().st_ino == second.stat().st_ino
-        second.unlink()
-        second.write_bytes(b"edited")
-        (linked,) = fetcher.fetch(pages[1], pages=True)
-        assert ("linked", "pages.db.replaced-1") == (linked.state, linked.replaced)
-        assert b"edited" == second.with_name(linked.replaced).read_bytes()
-        first.unlink()
-        first.write_bytes(b"damaged")
-        second.unlink()
-        assert ["fetched"] == [one.state for one in fetcher.fetch(pages[1], pages=True)]
-
-
-def test_pages_are_fetched_only_on_request(tmp_path: Path, made: Mapping[str, bytes]):
-    """Without ``pages`` no request goes to a page database."""
-    access = unchecked(ACCESS["hover"])
-    with FileServer(served(access, made)) as server:
-        list(Fetcher(root=tmp_path, mirror=server.url()).fetch(access, pages=False))
-        assert not [one for one in server.seen if one.path.endswith(".db")]
-    assert () == missing_files(tmp_path, access)
-    assert ("hover/wiki_wo_links.db",) == missing_files(tmp_path, access, pages=True)
-
-
 def test_two_fetches_into_one_folder_do_not_mix(tmp_path: Path, toy: Toy):
     """The second is refused while the first runs, and runs when it has ended."""
     fetching = Fetcher(root=tmp_path).fetch(toy[1], pages=True)
@@ -358,13 +327,10 @@ def test_two_fetches_into_one_folder_do_not_mix(tmp_path: Path, toy: Toy):
     assert ["kept", "kept"] == [one.state for one in fetched(tmp_path, toy[1])]
 
 
-def test_a_full_disk_is_said_before_the_download_and_while_unpacking(tmp_path: Path):
-    """Before: with the unpacked size. While unpacking: the real error of a full device."""
+def test_a_disk_that_is_full_while_unpacking_is_said(tmp_path: Path):
+    """The real error of a full device; what was downloaded is kept."""
     with FileServer({"/set.zip": zipped({"first.jsonl": b"1" * 90_000})}) as server:
-        access = packed(server, MEMBERS[0], unpacked=7_000_000)
-        little = Downloader(free=lambda _: 55_000_000)
-        with pytest.raises(SourceError, match=r"57 MB .*55 MB"):
-            list(Fetcher(root=tmp_path, downloader=little).fetch(access, pages=True))
+        access = packed(server, MEMBERS[0])
         (tmp_path / "toy").mkdir()
         with aside(tmp_path / FIRST) as written:
             written.symlink_to("/dev/full")
@@ -376,48 +342,204 @@ def test_a_full_disk_is_said_before_the_download_and_while_unpacking(tmp_path: P
         ]
 
 
-# What is missing
+# The hub
 
 
-SIZES = {path: one.size for it in ACCESS.values() for one in it.downloads for _, path in one.files}
+FIRST_TEXTS = ["first data/a.jsonl", "first b.csv"]
+LOCATION = HubLocation("org/toy", (("data/a.jsonl", "toy/a.jsonl"), ("b.csv", "toy/b.csv")))
 
 
-def place(root: Path, *paths: str) -> None:
-    """Files of their published sizes that take no space."""
-    for path in paths:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        with (root / path).open("wb") as file:
-            file.truncate(SIZES.get(path) or 0)
+def publish(hub: Path, revision: str, text: str, *, main: bool = True) -> None:
+    folder = hub / "org" / "toy"
+    for file, _ in LOCATION.files:
+        path = folder / revision / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text} {file}")
+    if main:
+        (folder / "refs").mkdir(exist_ok=True)
+        (folder / "refs" / "main").write_text(revision + "\n")
 
 
-def test_an_empty_folder_names_the_command_of_every_corpus(tmp_path: Path):
-    """One note each, none of which stops a run; the bundled sample needs none."""
-    assert [] == list(corpora_checks(None))
-    summary, *notes = corpora_checks(tmp_path)
-    assert "0 of 16 have all their files" == summary.said
-    assert {f"decomposerl fetch {name}" for name in ACCESS} == {note.fix for note in notes}
-    assert {"note"} == {note.state for note in notes}
+def get(tmp_path: Path, revision: str | None = None, *, location: HubLocation = LOCATION):
+    endpoint = (tmp_path / "hub with space").resolve().as_uri()
+    fetcher = Fetcher(root=tmp_path / "corpora", endpoint=endpoint, revision=revision)
+    return list(fetcher.fetch(Access(name="toy", hub=location), pages=False))
 
 
-def test_what_is_there_is_not_missing(tmp_path: Path):
-    """Packed files count; page databases are asked for once the claims are there."""
-    place(tmp_path, "scitab/sci_tab.json.gz", *ACCESS["hover"].files(pages=False))
-    place(tmp_path, "wice/claim/train.jsonl", "pubmedqa/pqal_train_dev.json")
-    found = {note.what: note for note in corpora_checks(tmp_path)}
-    assert "scitab" not in found
-    assert "decomposerl fetch hover --pages" == found["hover"].fix
-    assert "hover/wiki_wo_links.db" in found["hover"].said
-    assert "4 of 5 files are missing: wice/claim/dev.jsonl, wice/claim/test.jsonl, …" == (
-        found["wice"].said
-    )
-    assert found["pubmedclaim"].said.endswith("; pubmedqa/pqal_train_dev.json is read")
-    # A file that is there in the hub's form is not missing.
-    place(tmp_path, "scifact/claims/train.parquet", "scifact/claims/validation/0000.parquet")
-    lacking = {note.what: note for note in corpora_checks(tmp_path)}["scifact"]
-    assert "1 of 3 files are missing: scifact/corpus.jsonl; " in f"{lacking.said}; "
-    place(tmp_path, "hover/wiki_wo_links.db", "scifact/corpus/train.parquet")
-    assert () == missing_files(tmp_path, ACCESS["hover"], pages=True)
-    assert "3 of 16 have all their files" == next(corpora_checks(tmp_path)).said
+def texts(tmp_path: Path) -> list[str]:
+    return [(tmp_path / "corpora" / path).read_text() for _, path in LOCATION.files]
+
+
+def locked(tmp_path: Path) -> Lock:
+    return read_lock(tmp_path / "corpora" / LOCK_FILE)["org/toy"]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Path:
+    folder = tmp_path / "hub with space"
+    publish(folder, "c0ffee", "first")
+    return folder
+
+
+def test_the_first_fetch_pins_the_commit_and_the_hashes(tmp_path: Path, hub: Path):
+    """A branch that moves changes nothing; a damaged file is fetched again, the other is kept."""
+    assert ["fetched", "fetched"] == [file.state for file in get(tmp_path)]
+    assert FIRST_TEXTS == texts(tmp_path)
+    paths = [tmp_path / "corpora" / path for _, path in LOCATION.files]
+    hashes = dict(zip(("data/a.jsonl", "b.csv"), map(sha256_of, paths), strict=True))
+    assert Lock("c0ffee", hashes) == locked(tmp_path)
+    publish(hub, "beef", "second")
+    paths[0].write_text("damaged")
+    for states in (["fetched", "kept"], ["kept", "kept"]):
+        assert states == [file.state for file in get(tmp_path)]
+        assert FIRST_TEXTS == texts(tmp_path)
+        assert Lock("c0ffee", hashes) == locked(tmp_path)
+    kept = list(paths[0].parent.glob("*.replaced-*"))
+    assert ["damaged"] == [file.read_text() for file in kept]  # perhaps a person's own
+
+
+def test_a_fetch_that_broke_off_while_it_copied_continues_at_its_commit(tmp_path: Path, hub: Path):
+    """What it copied is neither renamed nor of another commit than the rest."""
+    blocking = tmp_path / "corpora" / LOCATION.files[1][1]
+    blocking.mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        get(tmp_path)
+    publish(hub, "beef", "second")
+    blocking.rmdir()
+    get(tmp_path)
+    assert FIRST_TEXTS == texts(tmp_path)
+    assert "c0ffee" == locked(tmp_path).revision
+    assert [] == list(blocking.parent.glob("*.replaced-*"))
+
+
+def test_an_explicit_revision_pins_anew(tmp_path: Path, hub: Path):
+    """Asking for another commit replaces the entry; other entries of the lock stay."""
+    get(tmp_path)
+    lock = tmp_path / "corpora" / LOCK_FILE
+    lock.write_text(lock.read_text() + '\n["org/other"]\nrevision = "x"\n["org/other".sha256]\n')
+    publish(hub, "beef", "second", main=False)
+    get(tmp_path, "beef")
+    assert "second b.csv" == texts(tmp_path)[1]
+    revisions = {repo: entry.revision for repo, entry in read_lock(lock).items()}
+    assert {"org/toy": "beef", "org/other": "x"} == revisions
+
+
+def test_a_pattern_takes_the_one_file_that_matches_and_pins_its_name(tmp_path: Path, hub: Path):
+    """A file whose exact name is unknown is found by pattern; two matches are refused."""
+    location = HubLocation("org/toy", (("*.jsonl", "toy/a.jsonl"),))
+    get(tmp_path, location=location)
+    assert {"data/a.jsonl"} == set(locked(tmp_path).sha256)
+    (hub / "org" / "toy" / "c0ffee" / "z.jsonl").write_text("a later neighbour")
+    path = tmp_path / "corpora/toy/a.jsonl"
+    path.unlink()
+    assert ["fetched"] == [file.state for file in get(tmp_path, location=location)]
+    assert "first data/a.jsonl" == path.read_text()
+    with pytest.raises(SourceFileError, match=r"'\*\.jsonl'.*data/a\.jsonl, z\.jsonl"):
+        get(tmp_path, "c0ffee", location=location)
+
+
+def test_changed_content_absent_revisions_and_broken_locks_are_named(tmp_path: Path, hub: Path):
+    """Each is an error of the corpus; the folder keeps its copies."""
+    with pytest.raises(SourceError, match="'dead'"):
+        get(tmp_path, "dead")
+    get(tmp_path)
+    publish(hub, "c0ffee", "forged")
+    (tmp_path / "corpora/toy/b.csv").unlink()
+    with pytest.raises(SourceFileError, match="SHA-256"):
+        get(tmp_path)
+    assert "first data/a.jsonl" == (tmp_path / "corpora/toy/a.jsonl").read_text()
+    assert not (tmp_path / "corpora/toy/b.csv").exists()
+    (hub / "org" / "toy" / "c0ffee" / "b.csv").unlink()
+    with pytest.raises(SourceFileError, match=r"b\.csv"):
+        get(tmp_path, "c0ffee")
+    (tmp_path / "corpora" / LOCK_FILE).write_text("[broken")
+    with pytest.raises(SourceFileError, match="lock"):
+        get(tmp_path)
+
+
+FILES = [{"type": "file", "path": "d/a.jsonl", "size": 12, "oid": "0" * 40}]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class LoopbackHub(BaseHTTPRequestHandler):
+    """The few answers of the hub's protocol that a fetch asks for; ``org/gated`` is gated."""
+
+    def do_GET(self) -> None:
+        """Answer by path alone."""
+        content, headers, status = b"from the hub", {"ETag": '"e1"', "X-Repo-Commit": COMMIT}, 200
+        if "/org/gated" in self.path:
+            content, headers, status = b"", {"X-Error-Code": "GatedRepo"}, 403
+        elif self.path.startswith("/api/datasets/org/toy"):
+            tree = "/tree/" in self.path
+            content = json.dumps(FILES if tree else {"id": "org/toy", "sha": COMMIT}).encode()
+        elif f"/datasets/org/toy/resolve/{COMMIT}/" not in self.path:
+            content, headers, status = b"", {"X-Error-Code": "EntryNotFound"}, 404
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    do_HEAD = do_GET  # noqa: N815 - the base's name
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        """Say nothing."""
+
+
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from decomposerl.claims.downloads import Access
+from decomposerl.claims.source import HubLocation
+from decomposerl.errors import DecomposeRLError
+from resources.corpora.fetching import Fetcher
+def said(repo, endpoint):
+    where = HubLocation(repo, (("d/a.jsonl", "toy/a.jsonl"),), gated=True)
+    try:
+        fetcher = Fetcher(root=Path("c"), endpoint=endpoint)
+        (file,) = fetcher.fetch(Access(name="toy", hub=where), pages=False)
+        print((fetcher.root / file.path).read_text())
+    except DecomposeRLError as error:
+        print(type(error).__name__, error)
+endpoint, nobody = sys.argv[1:]
+sys.modules["huggingface_hub"] = None
+said("org/toy", nobody)
+del sys.modules["huggingface_hub"]
+said("org/dead", nobody)
+said("org/gated", endpoint)
+said("org/toy", endpoint)
+"""
+
+
+def test_the_network_path_fetches_and_pins(tmp_path: Path):
+    """The client takes the branch's commit; terms, a missing package, a dead host are named."""
+    home = {"HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    with ThreadingHTTPServer(("127.0.0.1", 0), LoopbackHub) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, args=[0.02])
+        thread.start()
+        done = subprocess.run(
+            [sys.executable, "-c", ELSEWHERE]
+            + [f"http://127.0.0.1:{port}" for port in (httpd.server_address[1], 9)],
+            cwd=tmp_path,
+            env={"PATH": "/usr/bin:/bin", **home},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        httpd.shutdown()
+        thread.join()
+    missing, dead, gated, content = done.stdout.splitlines()
+    assert missing.startswith("EngineMissing")
+    assert "pip install 'decomposerl[hub]'" in missing
+    assert dead.startswith("SourceError org/dead ")
+    assert gated.startswith("SourceError org/gated ")
+    assert "https://" in gated
+    assert "token" in gated
+    assert "from the hub" == content
+    lock = read_lock(tmp_path / "c" / LOCK_FILE)["org/toy"]
+    assert (COMMIT, ["d/a.jsonl"]) == (lock.revision, list(lock.sha256))
 
 
 # Archives
@@ -429,9 +551,7 @@ Make = Callable[[Path, Mapping[str, bytes]], Path]
 
 
 def made_zip(path: Path, members: Mapping[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+    path.write_bytes(zipped(members))
     return path
 
 
@@ -471,10 +591,10 @@ def linked_zip(path: Path, _: Mapping[str, bytes]) -> Path:
 
 
 def linked_tar(path: Path, _: Mapping[str, bytes]) -> Path:
-    info = tarfile.TarInfo("set/train.tsv")
-    info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    link = tarfile.TarInfo("set/train.tsv")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
     with tarfile.open(path, "w") as archive:
-        archive.addfile(info)
+        archive.addfile(link)
     return path
 
 
@@ -493,8 +613,8 @@ def flipped(data: bytearray) -> bytes:
     return bytes(data)
 
 
-def locked(data: bytearray) -> bytes:
-    """With the marks of a password."""
+def with_password(data: bytearray) -> bytes:
+    """The marks of one."""
     central = b"PK\x01\x02\x14\x03\x14\x00\x00"
     plain = bytes(data).replace(central, central[:-1] + b"\x01")
     return plain.replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01")
@@ -513,8 +633,12 @@ HOSTILE: list[tuple[tuple[Make, ...], dict[str, bytes], str]] = [
     ((made_tar,), {"huge": b"0" * 5_000_000, "train.tsv": b"x"}, "unpacks to more"),
     ((changed(made_tar, lambda data: bytes(data[:-120])),), SOUND, "archive is damaged"),
     ((changed(made_zip, flipped),), SOUND, "archive is damaged"),
-    ((changed(made_zip, lambda _: b"<html>no archive</html>" * 40),), SOUND, "archive is damaged"),
-    ((changed(made_zip, locked),), SOUND, "archive cannot be read"),
+    (
+        (changed(made_zip, lambda _: b"<html>no archive</html>" * 40),),
+        SOUND,
+        "archive is damaged",
+    ),
+    ((changed(made_zip, with_password),), SOUND, "archive is damaged"),
 ]
 
 
