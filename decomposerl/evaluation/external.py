@@ -1,9 +1,10 @@
 """Scores of given predictions: this project's metrics over the claims of any project's files."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, get_args
+from typing import Self, get_args
 
 import numpy as np
 import polars as pl
@@ -44,29 +45,21 @@ _USUAL, _PERCENT, _MOST_SHOWN, _SEED = 0.5, 100, 5, 42
 Measure = tuple[float, float, float]
 """A score with its bounds, 0..1 or NaN."""
 Rows = Sequence[Record]
+_METRICS: Mapping[str, ThresholdMetric] = {name: name for name in get_args(ThresholdMetric)}
+_KINDS: Mapping[str, Candidates] = {
+    "": "midpoints",
+    **{kind: kind for kind in get_args(Candidates)},
+}
+_TEXT, _NUMBER, _COUNT = pl.String(), pl.Float64(), pl.Int64()
 CLAIMS = pl.Schema(
-    {
-        "label": pl.Int64(),
-        "verdict": pl.Int64(),
-        "score": pl.Float64(),
-        "group": pl.String(),
-        "document": pl.String(),
-    }
+    {"label": _COUNT, "verdict": _COUNT, "score": _NUMBER, "group": _TEXT, "document": _TEXT}
 )
 """A row per claim. Labels and verdicts are numbers of classes, no verdict is one more; a score is
 NaN where there is none, and a claim without a document shares its evidence with none."""
 COLUMNS = pl.Schema(
-    {
-        "kind": pl.String(),
-        "group": pl.String(),
-        "metric": pl.String(),
-        "score": pl.Float64(),
-        "low": pl.Float64(),
-        "high": pl.Float64(),
-        "claims": pl.Int64(),
-        "supported": pl.Int64(),
-        "without_verdict": pl.Int64(),
-    }
+    {"kind": _TEXT, "group": _TEXT, "metric": _TEXT}
+    | {"score": _NUMBER, "low": _NUMBER, "high": _NUMBER}
+    | {"claims": _COUNT, "supported": _COUNT, "without_verdict": _COUNT}
 )
 """Scores are percent, null where the metric is undefined. ``kind`` distinguishes the total, groups
 and the mean over groups, whatever a group is called; ``supported`` is null for other classes."""
@@ -88,17 +81,14 @@ class Cut:
         Raises:
             EvaluationError: it is none of them.
         """
-        word, _, candidates = text.removeprefix(">=").strip().partition(":")
-        inclusive, value = text.startswith(">="), finite_number(word)
-        for by in get_args(ThresholdMetric):
-            if by == word and (candidates or "midpoints") in get_args(Candidates):
-                kind: Any = candidates or "midpoints"
-                return cls(None, by, kind, inclusive)
-        if value is None or candidates:
+        word, _, kind = text.removeprefix(">=").strip().partition(":")
+        inclusive, by, candidates = text.startswith(">="), _METRICS.get(word), _KINDS.get(kind)
+        value = None if kind else finite_number(word)
+        if value is None and (by is None or candidates is None):
             raise EvaluationError(
                 f"--threshold is '{text}': neither a finite number nor f1 or balanced_accuracy"
             )
-        return cls(value, inclusive=inclusive)
+        return cls(value, by, candidates or "midpoints", inclusive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +132,20 @@ def measure(
         EvaluationError: options contradict each other, rows do not match, or a word's or score's
             meaning is not said.
     """
-    _check(columns, given, cut, dev, unread)
+    _check(columns, given, unread)
+    if columns.verdict and cut is not None:
+        raise EvaluationError("a threshold needs --score; --verdict already has verdicts")
+    if (dev is None) != (cut is None or cut.by is None):
+        raise EvaluationError("--dev chooses --threshold f1 or balanced_accuracy: give both")
     claims, left_out = match_predictions(*files, columns)
     names, frame = _frame(claims, columns, given)
     threshold, chosen = None, ""
-    if not columns.verdict and dev is not None and cut is not None and cut.by is not None:
+    if dev is not None and cut is not None and cut.by is not None:
         # Conditions on the label are of the dev files, too; others tell the claims to score.
         own = (
-            word for word in columns.where if word.partition("=")[0].rstrip("! ") == columns.label
+            word for word in columns.where if re.match(rf"{re.escape(columns.label)}\s*!?=", word)
         )
-        of_dev = replace(columns, where=tuple(own))
-        others, dev_left_out = match_predictions(*dev, of_dev)
+        others, dev_left_out = match_predictions(*dev, replace(columns, where=tuple(own)))
         rows = _frame(others, columns, given)[1]
         scores, labels = rows["score"].to_numpy(), rows["label"].to_numpy()
         threshold, value = choose_threshold(
@@ -165,34 +158,22 @@ def measure(
         threshold = _given_threshold(frame["score"], columns.score, cut)
     if threshold is not None:
         frame = frame.with_columns(verdict=threshold.verdicts(frame["score"].to_numpy()))
+    none = zip(claims, frame["verdict"] == len(names), strict=True)
+    unread_words = Counter(claim.verdict or "nothing" for claim, is_none in none if is_none)
     return Measurement(
         score_claims(frame, names, unread),
         {} if names == TWO_WAY else dict(Counter(claim.label for claim in claims)),
         threshold,
         chosen,
         left_out,
-        Counter(
-            claim.verdict or "nothing"
-            for claim, verdict in zip(claims, frame["verdict"], strict=True)
-            if columns.verdict and verdict == len(names)
-        ),
+        unread_words if columns.verdict else {},
     )
 
 
-def _check(
-    columns: Declared,
-    given: Spellings | None,
-    cut: Cut | None,
-    dev: tuple[Rows, Rows] | None,
-    unread: Unread,
-) -> None:
+def _check(columns: Declared, given: Spellings | None, unread: Unread) -> None:
     """Refuse options that contradict each other, and a score whose direction is not said."""
-    if columns.verdict and cut is not None:
-        raise EvaluationError("a threshold needs --score; --verdict already has verdicts")
     if not columns.verdict and not columns.score:
         raise EvaluationError("name the column of the prediction: --verdict or --score")
-    if (dev is None) != (cut is None or cut.by is None):
-        raise EvaluationError("--dev chooses --threshold f1 or balanced_accuracy: give both")
     if unread == "leave-out" and columns.missing == "wrong":
         raise EvaluationError(
             "--missing wrong counts the claims that --unread leave-out skips: use --missing skip"

@@ -8,11 +8,11 @@ options leave out is counted. Which word means Supported is asked where nothing 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from shlex import quote
-from typing import Literal
+from typing import Literal, TypeVar
 
 from decomposerl.claims.claim import Record
 from decomposerl.claims.column_guess import says_polarity
@@ -36,6 +36,8 @@ TWO_WAY: tuple[str, ...] = ("supported", "refuted")
 _USUAL = Spellings.of()
 _PLACES = {"Supported": 0, "Refuted": 1}
 _SHOWN = 10
+_Read = TypeVar("_Read")
+_DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +80,6 @@ class Claim:
     document: str | None
 
 
-@dataclass(slots=True)
-class _Prediction:
-    """What the rows of one id predict; ``row`` is the first of them."""
-
-    row: Record
-    verdict: str = ""
-    scores: list[float] = field(default_factory=list)
-
-
 def match_predictions(
     predictions: Sequence[Record], labels: Sequence[Record], columns: Declared
 ) -> tuple[list[Claim], Counter[str]]:
@@ -103,26 +96,37 @@ def match_predictions(
     own, others = [tuple(pair[side] for pair in columns.ids) for side in (0, 1)]
     counted, passed = rows_that_count(labels, columns.where)
     every = counted if predictions is labels else list(enumerate(predictions, start=1))
-    errors: list[CellError] = []
-    said = _predictions(every, own, columns, errors)
-    gold = _labels(counted, others, columns, errors)
+    several, errors = columns.several is not None, list[CellError]()
+    chunks = several and not columns.verdict
+    said = _by_id(every, own, partial(_prediction, columns), errors, repeats=chunks)
+    gold = _by_id(counted, others, partial(_label, columns), errors, repeats=several)
     left_out = Counter({"labels that --where leaves out": len(passed)})
     claims: list[Claim] = []
-    for name, (row, label) in gold.items():
-        with _collected(errors):
-            if name not in said:
-                counts = ", counted as wrong" if columns.missing == "wrong" else ""
-                left_out[f"labels without a prediction{counts}"] += 1
-                if columns.missing == "error":
-                    raise _unfit(row, others, f"{_shown(name)} has no prediction")
-            if name in said or columns.missing == "wrong":
-                claims.append(_claim(row, label, said.get(name) or _Prediction(row), columns))
-    # A prediction of a label that does not count, or that is wrong itself, is no further error.
-    known = set(_ids(enumerate(labels, start=1), others))
-    extra = {name: said[name].row for name in said if name not in known}
+    for name, rows in ((name, rows) for name, rows in gold.items() if rows):
+        row, (label, group, document) = rows[0]
+        errors += [
+            _unfit(
+                other, others, f"the same id stands in row {row.row} already, with another label"
+            )
+            for other, (word, *_) in rows
+            if word != label
+        ]
+        if name not in said:
+            counts = ", counted as wrong" if columns.missing == "wrong" else ""
+            left_out[f"labels without a prediction{counts}"] += 1
+            if columns.missing == "error":
+                errors.append(_unfit(row, others, f"{_shown(name)} has no prediction"))
+        if name in said or columns.missing == "wrong":
+            words = [word for _, (word, _) in said.get(name, ())]
+            scores = [score for _, (_, some) in said.get(name, ()) for score in some]
+            score = combined(scores, columns.several or "max") if scores else math.nan
+            claims.append(Claim(row, label, words[0] if words else "", score, group, document))
+    # A prediction of a label that does not count is left out with it.
+    known = gold.keys() | _by_id(passed, others, lambda row: row, [], repeats=True).keys()
+    extra = {name: rows[0][0] for name, rows in said.items() if rows and name not in known}
     left_out["predictions without a label"] = len(extra)
     if columns.missing == "error":
-        errors += [_unfit(row, own, f"{_shown(n)} has no label") for n, row in extra.items()]
+        errors += [_unfit(row, own, f"{_shown(name)} has no label") for name, row in extra.items()]
     if errors:
         raise EvaluationError("\n".join(format_errors(errors)))
     if not claims:
@@ -240,68 +244,56 @@ def _cells(records: Sequence[Record], column: str) -> list[str]:
 
 
 def _plain(value: object) -> str:
-    """A cell, or the value of a condition: 1.0 is 1, TRUE is true, and nothing is null."""
+    """A cell, or the value of a condition: 1.0 is 1, 0.50 is 0.5, TRUE is true, nothing is null."""
     text = "" if value is None else str(value).strip()
-    text = text.lower() if text.lower() in {"true", "false"} else text
-    return re.sub(r"(?<=^\d)(\d*)\.0*$", r"\1", text) or "null"
+    if _DECIMAL.fullmatch(text):
+        text = repr(float(text)).removesuffix(".0")
+    return text.lower() if text.lower() in {"true", "false"} else text or "null"
 
 
-def _predictions(
-    rows: Sequence[tuple[int, Record]], ids: Id, columns: Declared, errors: list[CellError]
-) -> dict[Id, _Prediction]:
-    said: dict[Id, _Prediction] = {}
+def _by_id(
+    rows: Iterable[tuple[int, Record]],
+    ids: Id,
+    read: Callable[[Record], _Read],
+    errors: list[CellError],
+    *,
+    repeats: bool,
+) -> dict[Id, list[tuple[Record, _Read]]]:
+    """The rows of each id with what they hold; one that cannot be read is an error."""
+    by_id: dict[Id, list[tuple[Record, _Read]]] = {}
     for number, row in rows:
-        with _collected(errors):
-            one = said.setdefault(_id(row, ids, number), _Prediction(row))
-            if one.row is not row and (columns.several is None or columns.verdict):
-                raise _unfit(row, ids, f"the same id stands in row {one.row.row} already")
-            if columns.verdict:
-                one.verdict = normal(cell_of(row, columns.verdict))
-            if columns.score:
-                one.scores += _scores(row, columns)
-    return said
+        try:
+            name = tuple(identifier_of(row, column) for column in ids) or (str(number),)
+            held = by_id.setdefault(name, [])
+            if held and not repeats:
+                raise _unfit(row, ids, f"the same id stands in row {held[0][0].row} already")
+            held.append((row, read(row)))
+        except CellError as error:
+            errors.append(error)
+    return by_id
 
 
-def _labels(
-    rows: Sequence[tuple[int, Record]], ids: Id, columns: Declared, errors: list[CellError]
-) -> dict[Id, tuple[Record, str]]:
-    """Each label with its row; a claim with several scores may repeat its label."""
-    gold: dict[Id, tuple[Record, str]] = {}
-    for number, row in rows:
-        with _collected(errors):
-            label = normal(cell_of(row, columns.label))
-            if not label:
-                raise CellError(row, columns.label, "holds no label")
-            first, earlier = gold.setdefault(_id(row, ids, number), (row, label))
-            reason = f"the same id stands in row {first.row} already"
-            if first is not row and columns.several is None:
-                raise _unfit(row, ids, reason)
-            if label != earlier:
-                raise _unfit(row, ids, f"{reason}, with another label")
-    return gold
-
-
-def _claim(row: Record, label: str, said: _Prediction, columns: Declared) -> Claim:
-    score = math.nan
-    if said.scores:
-        score = combined(said.scores, columns.several or "max")
-    words = [_name(row, column) for column in columns.group]
+def _label(columns: Declared, row: Record) -> tuple[str, str, str | None]:
+    """A row's label, group and document."""
+    label = normal(cell_of(row, columns.label))
+    if not label:
+        raise CellError(row, columns.label, "holds no label")
+    cells = [(column, cell_of(row, column)) for column in columns.group]
+    words = [
+        str(cell).lower() if isinstance(cell, bool) else identifier_of(row, column)
+        for column, cell in cells
+    ]
     if len(words) > 1:  # a slash within a value is no border between two
         words = [word.replace("\\", "\\\\").replace("/", "\\/") for word in words]
     cell = cell_of(row, columns.document) if columns.document else None
     blank = cell is None or not str(cell).strip()  # its evidence is shared with no other claim
-    document = None if blank else identifier_of(row, columns.document)
-    return Claim(row, label, said.verdict, score, " / ".join(words), document)
+    return label, " / ".join(words), None if blank else identifier_of(row, columns.document)
 
 
-def _name(row: Record, column: str) -> str:
-    cell = cell_of(row, column)
-    return str(cell).lower() if isinstance(cell, bool) else identifier_of(row, column)
-
-
-def _scores(row: Record, columns: Declared) -> list[float]:
-    """The scores of a row, higher for Supported."""
-    cell = cell_of(row, columns.score)
+def _prediction(columns: Declared, row: Record) -> tuple[str, list[float]]:
+    """A row's verdict, and its scores, higher for Supported."""
+    word = normal(cell_of(row, columns.verdict)) if columns.verdict else ""
+    cell = cell_of(row, columns.score) if columns.score else []
     cells = cell if isinstance(cell, list) else [cell]
     if len(cells) > 1 and columns.several is None:
         reason = f"holds {len(cells)} scores; say --score {columns.score}:max, :mean or :min"
@@ -312,18 +304,7 @@ def _scores(row: Record, columns: Declared) -> list[float]:
         if score is None and value not in (None, ""):
             raise CellError(row, columns.score, f"{excerpt(repr(value))} is no number")
         scores += [] if score is None else [1 - score if columns.complement else score]
-    return scores
-
-
-def _id(row: Record, names: Id, number: int) -> Id:
-    return tuple(identifier_of(row, name) for name in names) if names else (str(number),)
-
-
-def _ids(rows: Iterable[tuple[int, Record]], names: Id) -> Iterator[Id]:
-    """The ids of rows; one without an id has no prediction either."""
-    for number, row in rows:
-        with suppress(CellError):
-            yield _id(row, names, number)
+    return word, scores
 
 
 def _unfit(row: Record, ids: Id, reason: str) -> CellError:
@@ -332,12 +313,3 @@ def _unfit(row: Record, ids: Id, reason: str) -> CellError:
 
 def _shown(name: Id) -> str:
     return f"'{excerpt(' / '.join(name))}'"
-
-
-@contextmanager
-def _collected(errors: list[CellError]) -> Iterator[None]:
-    """Keep the error of a row, so that all of them are named at once."""
-    try:
-        yield
-    except CellError as error:
-        errors.append(error)

@@ -402,7 +402,7 @@ def test_files_of_many_shapes_have_exact_figures(case: dict[str, Any], tmp_path:
     words = [
         tmp_path / word if word in case["files"] else word for word in shlex.split(case["run"])
     ]
-    found = scores_of(*words)
+    found = scores_of(*words, group=case.get("group", "all"))
     assert case["scores"] == pytest.approx({name: found[name] for name in case["scores"]})
     done = metrics(*words)
     assert [] == [text for text in case.get("says", ()) if text not in done.stderr + done.stdout]
