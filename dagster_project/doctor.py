@@ -28,7 +28,7 @@ from decomposerl.reports.cost import (
 )
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
 from resources.corpora.status import corpora_checks
-from resources.hub.locks import MAIN, ModelLocks, locked_models, models_lock, read_model_lock
+from resources.hub.locks import MAIN, ModelLocks, models_lock, read_model_lock
 from resources.preflight import probes, servers
 from resources.preflight.workload import measured_workload
 from resources.verifier.minicheck_local import MODELS
@@ -130,7 +130,8 @@ def _commits(engines: EngineChoices, locks: ModelLocks) -> Iterator[ReadinessChe
     served = {server.model: server for server in engines.servers if not server.needs_key}
     loaded = [engines.tokenizer, engines.sentence_model]
     loaded += [MINICHECK] if engines.verifier == "minicheck_local" else []
-    every = dict.fromkeys([*filter(None, loaded), *served, *locked_models(locks.file)])
+    locked = [key for key in read_model_lock(locks.file) if "@" not in key]  # of main branches
+    every = dict.fromkeys([*filter(None, loaded), *served, *locked])
     for model in every:
         if not Path(model).is_dir():
             urls = served[model].urls if model in served and model not in loaded else ()

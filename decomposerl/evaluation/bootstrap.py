@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.evaluation.metrics import Codes, Counts, Numbers
-from decomposerl.schemas import VERDICTS
 
 DRAWS = 10_000
 LEVEL = 0.95
@@ -74,10 +73,11 @@ def clusters_of(labels: Codes, documents: Sequence[Hashable | None] | None = Non
             for row, document in enumerate(documents)
         )
         first = np.fromiter((numbers.setdefault(name, len(numbers)) for name in named), np.int64)
-    has_label = np.zeros((int(first.max(initial=-1)) + 1, len(VERDICTS)), dtype=np.bool_)
+    classes = int(labels.max(initial=0)) + 1
+    has_label = np.zeros((int(first.max(initial=-1)) + 1, classes), dtype=np.bool_)
     has_label[first, labels] = True
-    # 1: Supported only, 2: Refuted only, 3: both; three-way 4 to 7 with the third label
-    strata = has_label @ np.array([1, 2, 4])
+    # 1: Supported only, 2: Refuted only, 3: both; three-way 4 to 7 with the third label, and so on
+    strata = has_label @ (1 << np.arange(classes))
     order = np.argsort(strata, kind="stable")
     renumbered = np.empty(len(order), dtype=np.int64)
     renumbered[order] = np.arange(len(order))

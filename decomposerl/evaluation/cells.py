@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal, Self
+from typing import Self
 
 from decomposerl.claims.claim import Record
 from decomposerl.claims.records import excerpt
@@ -76,7 +76,7 @@ def cell_of(record: Record, name: str) -> object:
     raise CellError(record, name, f"there is no such field; there are {known}{hint}")
 
 
-def format_errors(errors: Sequence[CellError], most: int = 20) -> Iterator[str]:
+def format_errors(errors: Sequence[object], most: int = 20) -> Iterator[str]:
     """The first errors, a line each, and how many more there are."""
     yield from map(str, errors[:most])
     if len(errors) > most:
@@ -94,48 +94,37 @@ _JOINT = re.compile(rf"(?<={_LETTER})[-_]+(?={_LETTER})")  # elsewhere a hyphen 
 _WHOLE = re.compile(r"(-?\d+)\.0*")
 
 
+_AROUND = re.compile(r"^[\s*_`\"'(\[]+|[\s*_`\"')\].,;:!]+$")
+"""Marks around a word, as in ``**Supported**`` or ``Supported.``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spellings:
-    """Spellings of the two labels and of rows to leave out, each normalised by ``normal``.
+    """Spellings of the two labels, each normalised by ``normal``.
 
-    ``*`` in ``refuted`` stands for every spelling that is in no other list and not empty.
+    ``*`` in ``refuted`` stands for every spelling that is not in ``supported`` and not empty.
     """
 
     supported: frozenset[str]
     refuted: frozenset[str]
-    left_out: frozenset[str]
 
     @classmethod
-    def of(
-        cls,
-        supported: Iterable[str] = (),
-        refuted: Iterable[str] = (),
-        left_out: Iterable[str] = (),
-    ) -> Self:
+    def of(cls, supported: Iterable[str] = (), refuted: Iterable[str] = ()) -> Self:
         """Spellings from user input; an empty list means the default ones.
 
-        A default spelling that the user gave to another side is removed.
+        A default spelling that the user gave to the other side is removed.
 
         Raises:
-            EvaluationError: a spelling is given to two sides.
+            EvaluationError: a spelling is given to both sides.
         """
-        sides = [frozenset(map(normal, side)) for side in (supported, refuted, left_out)]
-        for one, other in ((0, 1), (0, 2), (1, 2)):
-            both = sorted(sides[one] & sides[other])
-            if both:
-                raise EvaluationError(f"the spelling '{both[0]}' is given two meanings")
-        given = frozenset().union(*sides)
-        return cls(
-            sides[0] or frozenset(SUPPORTED) - given,
-            sides[1] or frozenset(REFUTED) - given,
-            sides[2],
-        )
+        one, other = frozenset(map(normal, supported)), frozenset(map(normal, refuted))
+        if both := sorted(one & other):
+            raise EvaluationError(f"the spelling '{both[0]}' is given two meanings")
+        return cls(one or frozenset(SUPPORTED) - other, other or frozenset(REFUTED) - one)
 
-    def read(self, cell: object) -> Verdict | Literal["left_out"] | None:
-        """The label that a cell spells, ``left_out``, or None for an unknown spelling."""
+    def read(self, cell: object) -> Verdict | None:
+        """The label that a cell spells, None for an unknown spelling."""
         spelt = normal(cell)
-        if spelt in self.left_out:
-            return "left_out"
         if spelt in self.supported:
             return "Supported"
         other = EVERYTHING_ELSE in self.refuted and spelt != ""
@@ -145,11 +134,12 @@ class Spellings:
 def normal(cell: object) -> str:
     """A cell in lower case with single spaces; '' for an empty one.
 
-    Underscores and hyphens between letters become spaces, and a whole number loses its decimals:
-    ``1``, ``1.0`` and ``"1"`` are equal, ``-1`` is another.
+    Marks around it are removed, underscores and hyphens between letters become spaces, and a whole
+    number loses its decimals: ``1``, ``1.0`` and ``"1"`` are equal, ``-1`` is another.
     """
     if isinstance(cell, list | dict) or cell is None:
         return ""
-    words = " ".join(_JOINT.sub(" ", str(cell).casefold()).split())
+    text = " ".join(str(cell).casefold().split())
+    words = _JOINT.sub(" ", _AROUND.sub("", text) or text)
     whole = _WHOLE.fullmatch(words)
     return whole[1] if whole else words

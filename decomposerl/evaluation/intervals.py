@@ -34,13 +34,13 @@ from decomposerl.evaluation.metrics import (
     Codes,
     Counts,
     Numbers,
+    class_name,
     count_metrics,
     indicators,
 )
 
 Bounds = tuple[float, float]
 _Cells = tuple[int, ...]
-_NAMES = ("supported", "refuted", "not_enough_info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def shares_of(metric: str, classes: int = 2) -> tuple[Share, ...]:
     means[AS_REFUTED] = [lenient if label == 1 else kinds["recall"][label] for label in labels]
     means["accuracy"] = [Share(tuple(chain(*hits)), tuple(chain(*rows)))]
     for kind, shares in kinds.items():
-        means |= {f"{kind}_{_NAMES[label]}": [share] for label, share in enumerate(shares)}
+        means |= {f"{kind}_{class_name(label)}": [share] for label, share in enumerate(shares)}
     return tuple(means[metric])
 
 

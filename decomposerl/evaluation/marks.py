@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
+
+import pydantic
+from pydantic import Field, StringConstraints
 
 from decomposerl.errors import EvaluationError
 
@@ -16,23 +19,36 @@ MarkWord = Literal["agree", "disagree", "unclear"]
 MARK_WORDS: tuple[MarkWord, ...] = get_args(MarkWord)
 MOST_NOTE, MOST_NAME = 10_000, 200
 """Characters of a note or a marked text, and of a name."""
-_WHERE = ("evidence", "answer")
 TraceKey = tuple[str, str, int | None, int | None]
 """Claim, system, step and rollout."""
+_Word = Annotated[str, StringConstraints(strict=True, max_length=MOST_NAME)]
+_Name = Annotated[_Word, StringConstraints(min_length=1)]
+_Person = Annotated[_Name, StringConstraints(strip_whitespace=True)]
+_Note = Annotated[str, StringConstraints(strict=True, max_length=MOST_NOTE)]
+_Place = Annotated[int, Field(strict=True, ge=0)]
+_ABSENT = {"step": None, "rollout": None, "note": "", "span": None}
 
 
-@dataclass(frozen=True, slots=True)
+@pydantic.dataclasses.dataclass(frozen=True, slots=True)
 class MarkedSpan:
     """A stretch of the evidence, or of the answer of a cycle, in UTF-16 code units."""
 
-    where: str
-    cycle: int | None
-    start: int
-    end: int
-    text: str
+    where: Literal["evidence", "answer"]
+    cycle: _Place | None
+    start: _Place
+    end: _Place
+    text: _Note
+
+    @pydantic.model_validator(mode="after")
+    def _is_a_stretch(self) -> Self:
+        if self.where == "answer" and self.cycle is None:
+            raise ValueError("an answer is named with its 'cycle'")
+        if self.start >= self.end:
+            raise ValueError("'start' must be below 'end'")
+        return self
 
 
-@dataclass(frozen=True, slots=True)
+@pydantic.dataclasses.dataclass(frozen=True, slots=True)
 class Mark:
     """One reviewer's mark on one trace; ``mark`` is empty where an earlier one is withdrawn.
 
@@ -40,16 +56,16 @@ class Mark:
     (``TraceItem.digest``), empty in marks of earlier versions.
     """
 
-    claim_id: str
-    system: str
-    step: int | None
-    rollout: int | None
-    reviewer: str
-    mark: str
-    note: str
+    claim_id: _Name
+    system: _Name
+    step: _Place | None
+    rollout: _Place | None
+    reviewer: _Person
+    mark: Literal["agree", "disagree", "unclear", ""]
+    note: _Note
     span: MarkedSpan | None
-    at: str
-    of: str = ""
+    at: _Word
+    of: _Word = ""
 
     @property
     def trace(self) -> TraceKey:
@@ -58,8 +74,10 @@ class Mark:
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON values, without an empty ``of``."""
-        values = asdict(self)
-        return values if self.of else {name: one for name, one in values.items() if name != "of"}
+        return {name: value for name, value in asdict(self).items() if name != "of" or value}
+
+
+_MARK = pydantic.TypeAdapter(Mark)
 
 
 def mark_from(values: Mapping[str, Any], at: str | None = None) -> Mark:
@@ -68,24 +86,11 @@ def mark_from(values: Mapping[str, Any], at: str | None = None) -> Mark:
     Raises:
         EvaluationError: a field is missing or not of its form; names it.
     """
-    word = _text(values, "mark", MOST_NAME)
-    if word not in {*MARK_WORDS, ""}:
-        raise EvaluationError(f"field 'mark': '{word}' is none of {', '.join(MARK_WORDS)}")
-    reviewer = _text(values, "reviewer", MOST_NAME).strip()
-    if not reviewer:
-        raise EvaluationError("field 'reviewer': a mark needs the reviewer's name")
-    return Mark(
-        claim_id=_named(values, "claim_id"),
-        system=_named(values, "system"),
-        step=_number(values, "step"),
-        rollout=_number(values, "rollout"),
-        reviewer=reviewer,
-        mark=word,
-        note=_text(values, "note", MOST_NOTE, ""),
-        span=_span(values.get("span")),
-        at=_text(values, "at", MOST_NAME) if at is None else at,
-        of=_text(values, "of", MOST_NAME, ""),
-    )
+    try:
+        return _MARK.validate_python({**_ABSENT, **values} | ({} if at is None else {"at": at}))
+    except pydantic.ValidationError as error:
+        fault = error.errors()[0]
+        raise EvaluationError(f"field '{fault['loc'][0]}': {fault['msg']}") from error
 
 
 def holding(marks: Iterable[Mark]) -> list[Mark]:
@@ -207,44 +212,3 @@ def _agreement(first: list[str], second: list[str]) -> tuple[float | None, float
     from sklearn.metrics import cohen_kappa_score
 
     return share, float(cohen_kappa_score(first, second))
-
-
-def _named(values: Mapping[str, Any], name: str) -> str:
-    text = _text(values, name, MOST_NAME)
-    if not text:
-        raise EvaluationError(f"field '{name}': is empty")
-    return text
-
-
-def _text(values: Mapping[str, Any], name: str, most: int, otherwise: str | None = None) -> str:
-    value = values.get(name, otherwise)
-    if not isinstance(value, str):
-        raise EvaluationError(f"field '{name}': {'is missing' if value is None else 'is no text'}")
-    if len(value) > most:
-        raise EvaluationError(f"field '{name}': is longer than {most:,} characters")
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise EvaluationError(f"field '{name}': holds half of a surrogate pair") from error
-    return value
-
-
-def _number(values: Mapping[str, Any], name: str) -> int | None:
-    value = values.get(name)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise EvaluationError(f"field '{name}': is neither null nor a whole number from 0")
-    return value
-
-
-def _span(value: object) -> MarkedSpan | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise EvaluationError("field 'span': is no object")
-    where, cycle = value.get("where"), _number(value, "cycle")
-    start, end = _number(value, "start"), _number(value, "end")
-    if where not in _WHERE or (where == "answer" and cycle is None):
-        raise EvaluationError("field 'span': 'where' is evidence, or answer with its 'cycle'")
-    if start is None or end is None or start >= end:
-        raise EvaluationError("field 'span': 'start' must be below 'end'")
-    return MarkedSpan(str(where), cycle, start, end, _text(value, "text", MOST_NOTE))

@@ -1,294 +1,314 @@
-"""Matching predictions with labels, from files of any project.
+"""Predictions and labels of any project: declared columns, rows that count, what words mean.
 
-Takes the rows of two files and which of their fields mean what, gives one ``Example`` per label and
-every row that does not fit, named by file, row and field. No row is dropped silently: what the
-options leave out is counted.
+Takes the rows of two files and which of their columns mean what, gives one claim per label. No row
+is dropped silently: one that does not fit is an error, named by file, row and column, and what the
+options leave out is counted. Which word means Supported is asked where nothing says so.
 """
 
 import math
+import re
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from shlex import quote
+from typing import Literal, TypeVar
 
 from decomposerl.claims.claim import Record
+from decomposerl.claims.column_guess import says_polarity
 from decomposerl.claims.records import excerpt
+from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.cells import (
     CellError,
     Spellings,
     cell_of,
     finite_number,
+    format_errors,
     identifier_of,
+    normal,
 )
-from decomposerl.evaluation.conditions import EVERY_ROW, Conditions, rows_that_count
-from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.threshold import Several, combined
 from decomposerl.traces.trace import Verdict
 
 Id = tuple[str, ...]
+MOST_CLASSES = 10
+TWO_WAY: tuple[str, ...] = ("supported", "refuted")
+_USUAL = Spellings.of()
+_PLACES = {"Supported": 0, "Refuted": 1}
+_SHOWN = 10
+_Read = TypeVar("_Read")
+_DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class FieldNames:
-    """Which field means what; a dotted name leads into nested objects.
+class Declared:
+    """Which column means what; a dotted name leads into nested objects, "" means there is none.
 
-    With empty ``prediction_id`` and ``label_id`` row n of one file belongs to row n of the other.
-    An empty ``verdict``, ``score``, ``group`` or ``document`` means that there is none; the last
-    two are fields of the labels. Several fields of ``group`` make a group of each combination.
+    ``ids`` are pairs of a column of the predictions and one of the labels; without any, row n
+    belongs to row n. ``several`` combines a claim's scores; without it a second one is an error.
+    ``complement``: the score is that of Refuted. ``group`` (of several columns each combination),
+    ``document`` and ``where`` are of the labels. Conditions are ``COLUMN=VALUE`` or
+    ``COLUMN!=VALUE``: several values of a column are alternatives, conditions on several columns
+    must all hold. ``missing`` is what becomes of rows without a partner; ``wrong`` is of labels,
+    predictions without a label are left out then.
     """
 
-    prediction_id: tuple[str, ...] = ("id",)
-    label_id: tuple[str, ...] = ("id",)
+    ids: tuple[tuple[str, str], ...] = (("id", "id"),)
     label: str = "label"
     verdict: str = ""
     score: str = ""
+    several: Several | None = None
+    complement: bool = False
     group: tuple[str, ...] = ()
     document: str = ""
+    where: tuple[str, ...] = ()
+    missing: Literal["error", "wrong", "skip"] = "error"
 
 
 @dataclass(frozen=True, slots=True)
-class MatchingRules:
-    """How cells are read, and what happens to rows without a partner.
+class Claim:
+    """A label's row with its prediction, in words as ``cells.normal`` spells them.
 
-    ``several`` reduces a claim's scores to one; without it a second score is an error. A label
-    without a prediction is an ``error``, counts as ``wrong``, or is left out (``skip``); a
-    prediction without a label is an ``error`` or left out. Only labels that fulfil ``where``
-    count, and their predictions with them. ``unread`` is what an unreadable prediction counts as.
+    ``verdict`` is "" and ``score`` NaN where there is none.
     """
 
-    spellings: Spellings
-    several: Several | None = None
-    missing: Literal["error", "wrong", "skip"] = "error"
-    extra: Literal["error", "skip"] = "error"
-    where: Conditions = EVERY_ROW
-    unread: Unread = "opposite"
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A claim with its label and prediction; ``score`` is NaN where there is none."""
-
-    id: Id
-    label: Verdict
-    verdict: Verdict | None
+    row: Record
+    label: str
+    verdict: str
     score: float
     group: str
     document: str | None
 
 
-@dataclass(slots=True)
-class Matched:
-    """The examples in the order of the labels, the errors, and what was left out."""
-
-    examples: list[Example] = field(default_factory=list)
-    errors: list[CellError] = field(default_factory=list)
-    left_out: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(slots=True)
-class _Predicted:
-    """The prediction of one claim, and its first row."""
-
-    record: Record
-    verdict: Verdict | None = None
-    scores: list[float] = field(default_factory=list)
-
-
 def match_predictions(
-    predictions: Sequence[Record],
-    labels: Sequence[Record],
-    columns: FieldNames,
-    rules: MatchingRules,
-) -> Matched:
-    """Match predictions with labels; ``errors`` is empty where every row fits.
+    predictions: Sequence[Record], labels: Sequence[Record], columns: Declared
+) -> tuple[list[Claim], Counter[str]]:
+    """The claims in the order of the labels, and how many rows of each kind were left out.
 
     Raises:
-        EvaluationError: as ``conditions.rows_that_count``.
+        EvaluationError: a row does not fit, a condition is none, or no label is left.
     """
-    matched = Matched()
-    counted, others = rows_that_count(labels, rules.where)
-    one_file = predictions is labels
-    said = counted if one_file else list(enumerate(predictions, start=1))
-    predicted = _predicted(said, columns, rules, matched.errors)
-    labelled: dict[Id, tuple[Record, Verdict | None]] = {}
-    for number, record in counted:
-        try:
-            name = _id(record, columns.label_id, number)
-            first = labelled.setdefault(name, (record, None))
-            label = _label(record, columns, rules)
-            if first[0] is not record:
-                _check_repeated(first, label, record, columns, rules)
-                continue
-            labelled[name] = (record, label)
-            if label is None:
-                matched.left_out["labels that were to be left out"] += 1
-            elif name in predicted or _counts_unpredicted(
-                name, record, columns, rules, matched.left_out
-            ):
-                one = predicted.get(name) or _Predicted(record)
-                matched.examples.append(_example(name, label, record, columns, one))
-        except CellError as error:
-            matched.errors.append(error)
-    if others:
-        matched.left_out["labels that --where leaves out"] = len(others)
-    passed = set() if one_file else _ids_of(others, columns.label_id)
-    _unlabelled(predicted, labelled.keys() | passed, columns, rules, matched)
-    return matched
+    if not columns.ids and len(predictions) != len(labels):
+        raise EvaluationError(
+            f"rows cannot be matched by position: {predictions[0].file} has {len(predictions):,}, "
+            f"{labels[0].file} has {len(labels):,}"
+        )
+    own, others = [tuple(pair[side] for pair in columns.ids) for side in (0, 1)]
+    counted, passed = rows_that_count(labels, columns.where)
+    every = counted if predictions is labels else list(enumerate(predictions, start=1))
+    several, errors = columns.several is not None, list[CellError]()
+    chunks = several and not columns.verdict
+    said = _by_id(every, own, partial(_prediction, columns), errors, repeats=chunks)
+    gold = _by_id(counted, others, partial(_label, columns), errors, repeats=several)
+    left_out = Counter({"labels that --where leaves out": len(passed)})
+    claims: list[Claim] = []
+    for name, rows in ((name, rows) for name, rows in gold.items() if rows):
+        row, (label, group, document) = rows[0]
+        errors += [
+            _unfit(
+                other, others, f"the same id stands in row {row.row} already, with another label"
+            )
+            for other, (word, *_) in rows
+            if word != label
+        ]
+        if name not in said:
+            counts = ", counted as wrong" if columns.missing == "wrong" else ""
+            left_out[f"labels without a prediction{counts}"] += 1
+            if columns.missing == "error":
+                errors.append(_unfit(row, others, f"{_shown(name)} has no prediction"))
+        if name in said or columns.missing == "wrong":
+            words = [word for _, (word, _) in said.get(name, ())]
+            scores = [score for _, (_, some) in said.get(name, ()) for score in some]
+            score = combined(scores, columns.several or "max") if scores else math.nan
+            claims.append(Claim(row, label, words[0] if words else "", score, group, document))
+    # A prediction of a label that does not count is left out with it.
+    known = gold.keys() | _by_id(passed, others, lambda row: row, [], repeats=True).keys()
+    extra = {name: rows[0][0] for name, rows in said.items() if rows and name not in known}
+    left_out["predictions without a label"] = len(extra)
+    if columns.missing == "error":
+        errors += [_unfit(row, own, f"{_shown(name)} has no label") for name, row in extra.items()]
+    if errors:
+        raise EvaluationError("\n".join(format_errors(errors)))
+    if not claims:
+        raise EvaluationError(f"{labels[0].file}: no label is left to score predictions against")
+    return claims, +left_out
 
 
-def _ids_of(rows: Sequence[tuple[int, Record]], names: tuple[str, ...]) -> set[Id]:
-    """The ids of rows that do not count; a row without an id has no prediction either."""
-    ids = set()
-    for number, record in rows:
-        with suppress(CellError):
-            ids.add(_id(record, names, number))
-    return ids
+def meanings(
+    claims: Sequence[Claim], columns: Declared, given: Spellings | None
+) -> tuple[tuple[str, ...], list[int], list[int]]:
+    """The classes, and each claim's label and verdict as numbers of them.
+
+    The classes are ``TWO_WAY``, or the labels' words where these are more than two and not all
+    known. A verdict of no class has the number of classes. ``given`` are the user's spellings.
+
+    Raises:
+        EvaluationError: a label has no known meaning, or nothing says which word means Supported.
+    """
+    labels, said = Counter(c.label for c in claims), Counter(c.verdict for c in claims)
+    sides = {word: (given or _USUAL).read(word) for word in (*labels, *said)}
+    odd = [word for word in labels if sides[word] is None]
+    names, place = TWO_WAY, {word: _PLACES[side] for word, side in sides.items() if side}
+    if odd and not given and columns.verdict and len(TWO_WAY) < len(labels) <= MOST_CLASSES:
+        names = tuple(labels)
+        place = {word: number for number, word in enumerate(names)}
+    elif odd and (given or len(labels) != len(TWO_WAY)):
+        hint = f"say which with --supported, --refuted, or --where '{columns.label}!=…'"
+        rows = [(c.row, cell_of(c.row, columns.label)) for c in claims if sides[c.label] is None]
+        errors = [
+            CellError(row, columns.label, f"{excerpt(repr(cell))} spells no label; {hint}")
+            for row, cell in rows
+        ]
+        raise EvaluationError("\n".join(format_errors(errors)))
+    elif not given:
+        _check_polarity(columns, labels, said, sides)
+    return (
+        names,
+        [place[c.label] for c in claims],
+        [place.get(c.verdict, len(names)) for c in claims],
+    )
 
 
-def _counts_unpredicted(
-    name: Id, record: Record, columns: FieldNames, rules: MatchingRules, left_out: Counter[str]
-) -> bool:
-    """Whether a label without a prediction counts."""
-    if rules.missing == "error":
-        raise CellError(record, _names(columns.label_id), f"{_shown(name)} has no prediction")
-    counted = ", counted as wrong" if rules.missing == "wrong" else ""
-    left_out[f"labels without a prediction{counted}"] += 1
-    return rules.missing == "wrong"
-
-
-def _example(
-    name: Id, label: Verdict, record: Record, columns: FieldNames, predicted: _Predicted
-) -> Example:
-    group = _group(record, columns.group)
-    document = _document(record, columns.document) if columns.document else None
-    score = predicted.scores[0] if predicted.scores else math.nan
-    return Example(name, label, predicted.verdict, score, group, document)
-
-
-def _group(record: Record, names: tuple[str, ...]) -> str:
-    r"""The value of one field; of several their values, ``a / b``, a slash in one as ``\/``."""
-    cells = ((name, cell_of(record, name)) for name in names)
-    words = [
-        str(cell).lower() if isinstance(cell, bool) else identifier_of(record, name)
-        for name, cell in cells
-    ]
-    if len(words) <= 1:
-        return "".join(words)
-    return " / ".join(word.replace("\\", "\\\\").replace("/", "\\/") for word in words)
-
-
-def _document(record: Record, name: str) -> str | None:
-    """The document's name; None for an empty cell: the claim shares its evidence with none."""
-    cell = cell_of(record, name)
-    blank = cell is None or (isinstance(cell, str) and not cell.strip())
-    return None if blank else identifier_of(record, name)
-
-
-def _unlabelled(
-    predicted: Mapping[Id, _Predicted],
-    seen: Container[Id],
-    columns: FieldNames,
-    rules: MatchingRules,
-    matched: Matched,
+def _check_polarity(
+    columns: Declared,
+    labels: Mapping[str, int],
+    said: Mapping[str, int],
+    sides: Mapping[str, Verdict | None],
 ) -> None:
-    for name, prediction in predicted.items():
-        if name in seen:
-            continue
-        if rules.extra == "skip":
-            matched.left_out["predictions without a label"] += 1
-        else:
-            fields = _names(columns.prediction_id)
-            error = CellError(prediction.record, fields, f"{_shown(name)} has no label")
-            matched.errors.append(error)
+    """Refuse where neither a column nor its words say which of them means Supported."""
+    clear = says_polarity(columns.label, labels) and None not in map(sides.get, labels)
+    unclear = {} if clear else dict(labels)
+    known = {word: rows for word, rows in said.items() if sides[word]}
+    # Words that a clear column of labels explains mean the same in that of predictions.
+    unexplained = [word for word in known if not (clear and word in labels)]
+    if columns.verdict and not says_polarity(columns.verdict, unexplained):
+        unclear |= known
+    if not unclear:
+        return
+    first = [word for word in unclear if sides[word] == "Supported"] or [*unclear][:1]
+    second = [word for word in unclear if word not in first]
+    plain = {side: [word for word in sides if sides[word] == side and word not in unclear]
+             for side in _PLACES}  # fmt: skip
+    shown = ", ".join(f"'{excerpt(word)}' ({rows:,})" for word, rows in unclear.items())
+    names = " and ".join(filter(None, (columns.label, columns.verdict)))
+    lines = [f"{names}: nothing says which of {shown} means supported; choose one of"]
+    for one, other in ((first, second), (second, first)):
+        words = [("supported", plain["Supported"] + one), ("refuted", plain["Refuted"] + other)]
+        lines.append(" ".join(f"--{side} {quote(word)}" for side, some in words for word in some))
+    raise EvaluationError("\n".join(lines))
 
 
-def _predicted(
-    rows: Sequence[tuple[int, Record]],
-    columns: FieldNames,
-    rules: MatchingRules,
-    errors: list[CellError],
-) -> dict[Id, _Predicted]:
-    predicted: dict[Id, _Predicted] = {}
-    for number, record in rows:
+def rows_that_count(
+    records: Sequence[Record], where: Iterable[str]
+) -> tuple[list[tuple[int, Record]], list[tuple[int, Record]]]:
+    """The rows for which ``Declared.where`` holds and the others, each with its number from 1.
+
+    Raises:
+        EvaluationError: a condition has another form, no row has its column, or no row is left.
+    """
+    wanted: dict[tuple[str, bool], set[str]] = {}
+    for condition in where:
+        name, equals, value = condition.partition("=")
+        column = name.removesuffix("!").strip()
+        if not equals or not column:
+            raise EvaluationError(
+                f"--where is '{condition}'; it must be COLUMN=VALUE or COLUMN!=VALUE"
+            )
+        wanted.setdefault((column, name.endswith("!")), set()).add(_plain(value))
+    cells = {column: _cells(records, column) for column, _ in wanted}
+    sides: tuple[list[tuple[int, Record]], list[tuple[int, Record]]] = ([], [])
+    for at, row in enumerate(records):
+        holds = [
+            (cells[name][at] in values) != unequal for (name, unequal), values in wanted.items()
+        ]
+        sides[not all(holds)].append((at + 1, row))
+    if records and not sides[0]:
+        kinds = {column: [*dict.fromkeys(words)][:_SHOWN] for column, words in cells.items()}
+        shown = (f"{column} holds {', '.join(map(excerpt, kinds[column]))}" for column in kinds)
+        raise EvaluationError(f"{records[0].file}: --where leaves no row; {'; '.join(shown)}")
+    return sides
+
+
+def _cells(records: Sequence[Record], column: str) -> list[str]:
+    """The words of a column that may be absent from some rows, but not from all."""
+    words, absent = list[str](), list[CellError]()
+    for row in records:
         try:
-            name = _id(record, columns.prediction_id, number)
-            one = predicted.setdefault(name, _Predicted(record))
-            _read_prediction(one, record, columns, rules)
+            words.append(_plain(cell_of(row, column)))
+        except CellError as error:
+            absent.append(error)
+            words.append(_plain(None))
+    if absent and len(absent) == len(records):
+        raise EvaluationError(str(absent[0]))
+    return words
+
+
+def _plain(value: object) -> str:
+    """A cell, or the value of a condition: 1.0 is 1, 0.50 is 0.5, TRUE is true, nothing is null."""
+    text = "" if value is None else str(value).strip()
+    if _DECIMAL.fullmatch(text):
+        text = repr(float(text)).removesuffix(".0")
+    return text.lower() if text.lower() in {"true", "false"} else text or "null"
+
+
+def _by_id(
+    rows: Iterable[tuple[int, Record]],
+    ids: Id,
+    read: Callable[[Record], _Read],
+    errors: list[CellError],
+    *,
+    repeats: bool,
+) -> dict[Id, list[tuple[Record, _Read]]]:
+    """The rows of each id with what they hold; one that cannot be read is an error."""
+    by_id: dict[Id, list[tuple[Record, _Read]]] = {}
+    for number, row in rows:
+        try:
+            name = tuple(identifier_of(row, column) for column in ids) or (str(number),)
+            held = by_id.setdefault(name, [])
+            if held and not repeats:
+                raise _unfit(row, ids, f"the same id stands in row {held[0][0].row} already")
+            held.append((row, read(row)))
         except CellError as error:
             errors.append(error)
-    for one in predicted.values():
-        if one.scores and rules.several is not None:
-            one.scores = [combined(one.scores, rules.several)]
-    return predicted
+    return by_id
 
 
-def _read_prediction(
-    one: _Predicted, record: Record, columns: FieldNames, rules: MatchingRules
-) -> None:
-    if one.record is not record and (rules.several is None or columns.verdict):
-        reason = f"the same id stands in row {one.record.row} already"
-        raise CellError(record, _names(columns.prediction_id), reason)
-    if columns.verdict:
-        one.verdict = _verdict(record, columns, rules)
-    if columns.score:
-        one.scores += _scores(record, columns.score, rules)
+def _label(columns: Declared, row: Record) -> tuple[str, str, str | None]:
+    """A row's label, group and document."""
+    label = normal(cell_of(row, columns.label))
+    if not label:
+        raise CellError(row, columns.label, "holds no label")
+    cells = [(column, cell_of(row, column)) for column in columns.group]
+    words = [
+        str(cell).lower() if isinstance(cell, bool) else identifier_of(row, column)
+        for column, cell in cells
+    ]
+    if len(words) > 1:  # a slash within a value is no border between two
+        words = [word.replace("\\", "\\\\").replace("/", "\\/") for word in words]
+    cell = cell_of(row, columns.document) if columns.document else None
+    blank = cell is None or not str(cell).strip()  # its evidence is shared with no other claim
+    return label, " / ".join(words), None if blank else identifier_of(row, columns.document)
 
 
-def _check_repeated(
-    first: tuple[Record, Verdict | None],
-    label: Verdict | None,
-    record: Record,
-    columns: FieldNames,
-    rules: MatchingRules,
-) -> None:
-    """A claim with several scores may repeat its label, if it is the same."""
-    fields, reason = _names(columns.label_id), f"the same id stands in row {first[0].row} already"
-    if rules.several is None:
-        raise CellError(record, fields, reason)
-    if first[1] != label:
-        raise CellError(record, fields, f"{reason}, with another label")
-
-
-def _id(record: Record, names: tuple[str, ...], number: int) -> Id:
-    return tuple(identifier_of(record, name) for name in names) if names else (str(number),)
-
-
-def _label(record: Record, columns: FieldNames, rules: MatchingRules) -> Verdict | None:
-    """The label, None where it is to be left out."""
-    cell = cell_of(record, columns.label)
-    read = rules.spellings.read(cell)
-    if read is None:
-        reason = (
-            f"{excerpt(repr(cell))} spells no label; say which with --positive, --negative, --drop"
-        )
-        raise CellError(record, columns.label, reason)
-    return None if read == "left_out" else read
-
-
-def _verdict(record: Record, columns: FieldNames, rules: MatchingRules) -> Verdict | None:
-    read = rules.spellings.read(cell_of(record, columns.verdict))
-    return None if read == "left_out" else read
-
-
-def _scores(record: Record, name: str, rules: MatchingRules) -> list[float]:
-    cell = cell_of(record, name)
+def _prediction(columns: Declared, row: Record) -> tuple[str, list[float]]:
+    """A row's verdict, and its scores, higher for Supported."""
+    word = normal(cell_of(row, columns.verdict)) if columns.verdict else ""
+    cell = cell_of(row, columns.score) if columns.score else []
     cells = cell if isinstance(cell, list) else [cell]
-    if len(cells) > 1 and rules.several is None:
-        reason = f"holds {len(cells)} scores; say --several max, mean or min"
-        raise CellError(record, name, reason)
-    return [_score(record, name, one) for one in cells if one is not None and one != ""]
+    if len(cells) > 1 and columns.several is None:
+        reason = f"holds {len(cells)} scores; say --score {columns.score}:max, :mean or :min"
+        raise CellError(row, columns.score, reason)
+    scores = []
+    for value in cells:
+        score = finite_number(value)
+        if score is None and value not in (None, ""):
+            raise CellError(row, columns.score, f"{excerpt(repr(value))} is no number")
+        scores += [] if score is None else [1 - score if columns.complement else score]
+    return word, scores
 
 
-def _score(record: Record, name: str, cell: object) -> float:
-    score = finite_number(cell)
-    if score is None:
-        raise CellError(record, name, f"{excerpt(repr(cell))} is no number")
-    return score
-
-
-def _names(columns: tuple[str, ...]) -> str:
-    return ", ".join(columns)
+def _unfit(row: Record, ids: Id, reason: str) -> CellError:
+    return CellError(row, ", ".join(ids), reason)
 
 
 def _shown(name: Id) -> str:

@@ -8,6 +8,7 @@ An undefined metric (a label without claims) is NaN, never 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -122,16 +123,23 @@ COUNT_METRICS: Mapping[str, CountMetric] = {
     "accuracy": accuracy,
 }
 """Name in ``SCORES`` to metric; ``balanced_accuracy`` is the paper's."""
-_THIRD_METRICS: Mapping[str, CountMetric] = {
-    "recall_not_enough_info": lambda table: recall(table, 2),
-    "precision_not_enough_info": lambda table: precision(table, 2),
-    "f1_not_enough_info": lambda table: f1(table, 2),
-}
 
 
 def count_metrics(classes: int = 2) -> Mapping[str, CountMetric]:
-    """``COUNT_METRICS``, three-way with those of the third label."""
-    return COUNT_METRICS if classes == len(LABELS) else {**COUNT_METRICS, **_THIRD_METRICS}
+    """``COUNT_METRICS``, of more classes with those of each further one."""
+    kinds = {"recall": recall, "precision": precision, "f1": f1}
+    further = {
+        f"{kind}_{class_name(label)}": partial(metric, label=label)
+        for label in range(len(LABELS), classes)
+        for kind, metric in kinds.items()
+    }
+    return {**COUNT_METRICS, **further}
+
+
+def class_name(label: int) -> str:
+    """How the names of metrics call a label; those beyond the third are numbered."""
+    names = ("supported", "refuted", "not_enough_info")
+    return names[label] if label < len(names) else str(label)
 
 
 def auroc(scores: Numbers, positive: NDArray[np.bool_]) -> float:

@@ -254,14 +254,19 @@ def _number(column: str) -> pl.Expr:
     return decimals.str.pad_start(6)
 
 
-def sizes_sentence(frame: pl.DataFrame, unread: Unread = "opposite") -> str:
-    """Number of claims by label, of those without a verdict, and what these count as."""
+def sizes_sentence(
+    frame: pl.DataFrame, unread: Unread = "opposite", classes: Mapping[str, int] | None = None
+) -> str:
+    """Number of claims by label, of those without a verdict, and what these count as.
+
+    ``classes`` are the claims of each class where there are more than Supported and Refuted.
+    """
     row = frame.filter(kind="total").row(0, named=True)
-    refuted = row["claims"] - row["supported"]
-    return (
-        f"{row['claims']:,} claims: {row['supported']:,} supported, {refuted:,} not; "
-        f"{row['without_verdict']:,} without a verdict, {_UNREAD[unread]}"
-    )
+    sizes = classes or {"supported": row["supported"], "not": row["claims"] - row["supported"]}
+    shown = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
+    counts = _UNREAD["class" if classes and unread == "opposite" else unread]
+    without = f"{row['without_verdict']:,} without a verdict, {counts}"
+    return f"{row['claims']:,} claims: {shown}; {without}"
 
 
 def marks_text(systems: Sequence[SystemMarks], pairs: Sequence[ReviewerPair]) -> str:

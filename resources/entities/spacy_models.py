@@ -20,7 +20,7 @@ from typing import Any
 
 from decomposerl.errors import EngineMissing
 from decomposerl.extras import install_command, require
-from resources.hub.fingerprint import digest_of
+from resources.hub.access import digest_of
 
 TRANSFORMERS = install_command("spacy-curated-transformers")
 _SCISPACY = re.compile(r"en_(core_sci|ner)_(\w+)")

@@ -40,7 +40,7 @@ from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.offered import unavailable
 from resources.evaluation.opened_system import OpenedSystem
-from resources.evaluation.rule_chat.chat import RuleChat
+from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.rule_systems import (
     answers_third,
     method_task,

@@ -2,20 +2,22 @@
 
 The suffix decides the format: ``.jsonl`` (or ``.ndjson``), ``.csv``, ``.tsv``, ``.parquet`` and
 ``.json``, each also with ``.gz``. A JSON file is a list of objects or values, an object from ids to
-objects or values, or JSON lines. The key of an entry becomes the fields ``key`` and, unless the
-object has one, ``id``; a bare value becomes the field ``value``.
+objects or values, an object with one list of objects, which are the rows, or JSON lines. The key of
+an entry becomes the fields ``key`` and, unless the object has one, ``id``; a bare value becomes the
+field ``value``.
 """
 
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.records import jsonl_records
 from decomposerl.claims.source import FileFormat, NativeFile
 from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.cells import format_errors
 from resources.corpora.folder import records_of
 
 FORMATS: dict[str, FileFormat] = {
@@ -26,11 +28,10 @@ FORMATS: dict[str, FileFormat] = {
     ".parquet": "parquet",
 }
 JSON = ".json"
-_SHOWN = 20
 
 
-def read_result_rows(path: Path, within: str = "") -> list[Record]:
-    """All rows of a file; ``within`` names the entry of a JSON object that has them.
+def read_result_rows(path: Path) -> list[Record]:
+    """All rows of a file.
 
     Raises:
         EvaluationError: the file cannot be read, has a broken row (named by file and number), or
@@ -38,30 +39,30 @@ def read_result_rows(path: Path, within: str = "") -> list[Record]:
     """
     ending = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     if ending.lower() == JSON:
-        rows: list[Record | Reject] = list(_json_rows(path, within))
+        rows: list[Record | Reject] = list(_json_rows(path))
     elif ending.lower() in FORMATS:
         file = NativeFile(str(path), FORMATS[ending.lower()], "")
-        rows = list(records_of(path, file)) if path.is_file() else [_absent(path)]
+        absent = Reject(str(path), 0, "", "unreadable_file", "there is no such file")
+        rows = list(records_of(path, file)) if path.is_file() else [absent]
     else:
         known = ", ".join((*FORMATS, JSON))
         raise EvaluationError(f"{path}: its ending is none of {known} (or those with .gz)")
-    broken = [row for row in rows if isinstance(row, Reject)]
+    broken = [_sentence(row) for row in rows if isinstance(row, Reject)]
     if broken:
-        lines = [_sentence(row) for row in broken[:_SHOWN]]
-        more = len(broken) - _SHOWN
-        raise EvaluationError("\n".join([*lines, *([f"and {more:,} further rows"] * (more > 0))]))
+        raise EvaluationError("\n".join(format_errors(broken)))
     if not rows:
         raise EvaluationError(f"{path} has no row")
     return [row for row in rows if isinstance(row, Record)]
 
 
-def _json_rows(path: Path, within: str) -> Iterator[Record | Reject]:
+def _json_rows(path: Path) -> Iterator[Record | Reject]:
     name, data = str(path), _content(path)
     try:
         text = data.decode("utf-8-sig")
         whole = json.loads(text, object_pairs_hook=_unrepeated)
-    except _RepeatedKeyError as error:
-        raise EvaluationError(f"{path}: the key {error} appears twice in one object") from error
+    except KeyError as error:
+        repeated = f"the key {error.args[0]} appears twice in one object"
+        raise EvaluationError(f"{path}: {repeated}") from error
     except UnicodeDecodeError as error:
         raise EvaluationError(f"{path}: not UTF-8 text") from error
     except (ValueError, RecursionError) as error:
@@ -70,10 +71,9 @@ def _json_rows(path: Path, within: str) -> Iterator[Record | Reject]:
             yield from jsonl_records(name, lines)
             return
         raise EvaluationError(f"{path}: not JSON: {error}") from error
-    if within:
-        if not isinstance(whole, Mapping) or within not in whole:
-            raise EvaluationError(f"{path}: there is no entry '{within}'")
-        whole = whole[within]
+    if isinstance(whole, dict):
+        tables = [value for value in whole.values() if _is_table(value)]
+        whole = tables[0] if len(tables) == 1 else whole
     if not isinstance(whole, list | dict):
         raise EvaluationError(f"{path}: neither a list nor an object")
     entries = whole.items() if isinstance(whole, dict) else ((None, value) for value in whole)
@@ -81,6 +81,10 @@ def _json_rows(path: Path, within: str) -> Iterator[Record | Reject]:
         named = {} if key is None else {"key": key, "id": key}
         fields = value if isinstance(value, dict) else {"value": value}
         yield Record(name, row, named | fields)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, list) and value != [] and all(isinstance(row, dict) for row in value)
 
 
 def _content(path: Path) -> bytes:
@@ -94,21 +98,14 @@ def _content(path: Path) -> bytes:
         raise EvaluationError(f"{path} cannot be read: {why}") from error
 
 
-class _RepeatedKeyError(ValueError):
-    """A key appears twice in an object, so one of its values would be lost."""
-
-
 def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object; KeyError where a key appears twice, so that one of its values would be lost."""
     fields: dict[str, object] = {}
     for key, value in pairs:
         if key in fields:
-            raise _RepeatedKeyError(repr(key))
+            raise KeyError(repr(key))
         fields[key] = value
     return fields
-
-
-def _absent(path: Path) -> Reject:
-    return Reject(str(path), 0, "", "unreadable_file", "there is no such file")
 
 
 def _sentence(row: Reject) -> str:

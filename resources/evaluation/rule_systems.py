@@ -19,7 +19,7 @@ from resources.evaluation.caller import MethodCaller
 from resources.evaluation.generation import Task
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.opened_system import OpenedSystem
-from resources.evaluation.rule_chat.chat import RuleChat
+from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.store.result_store import ResultStores
 from resources.verifier.lexical import LexicalVerifier

@@ -1,10 +1,11 @@
-"""The one module that imports ``huggingface_hub``: the package, and commits of models.
+"""The one module that imports ``huggingface_hub``: the local cache, commits of models, folders.
 
 An endpoint that begins with ``file://`` is a local folder laid out as
 ``<repo_id>/<revision>/<file>`` with ``<repo_id>/refs/main`` naming the revision. Models are only
 looked up here, never downloaded.
 """
 
+import hashlib
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -12,7 +13,6 @@ from urllib.parse import unquote, urlsplit
 from decomposerl.errors import EngineMissing, SourceError
 from decomposerl.extras import require
 
-_LOCAL = "file://"
 _ASK_S = 10.0
 
 
@@ -25,14 +25,11 @@ def cached_model(repo_id: str, revision: str, cache: Path | None = None) -> Path
     Raises:
         EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
     """
-    hub = hub_package()
+    hub, where = hub_package(), {"local_files_only": True, "cache_dir": cache}
     try:
-        folder = hub.snapshot_download(
-            repo_id, revision=revision, local_files_only=True, cache_dir=cache
-        )
+        return Path(hub.snapshot_download(repo_id, revision=revision, **where))
     except hub.errors.LocalEntryNotFoundError:
         return None
-    return Path(folder)
 
 
 def model_commit(repo_id: str, revision: str, endpoint: str | None = None) -> str:
@@ -47,21 +44,20 @@ def model_commit(repo_id: str, revision: str, endpoint: str | None = None) -> st
     try:
         if folder is not None:
             return folder_commit(folder, repo_id, revision)
-        info = hub.HfApi(endpoint=endpoint).model_info(repo_id, revision=revision, timeout=_ASK_S)
+        api = hub.HfApi(endpoint=endpoint)
+        return str(api.model_info(repo_id, revision=revision, timeout=_ASK_S).sha)
     except failures as error:
         said = " ".join(str(error).split())
         raise EngineMissing(
             f"the commit of {repo_id} is not known: it is neither locked nor in the hub's local "
             f"cache, and the hub did not give it ({said}). With network: hf download {repo_id}"
         ) from error
-    return str(info.sha)
 
 
 def hub_folder(endpoint: str | None) -> Path | None:
     """The folder that a ``file://`` endpoint names; None for a server."""
-    if endpoint is None or not endpoint.startswith(_LOCAL):
-        return None
-    return Path(unquote(urlsplit(endpoint).path))
+    is_folder = endpoint is not None and endpoint.startswith("file://")
+    return Path(unquote(urlsplit(endpoint).path)) if is_folder else None
 
 
 def folder_commit(root: Path, repo_id: str, revision: str | None) -> str:
@@ -70,13 +66,26 @@ def folder_commit(root: Path, repo_id: str, revision: str | None) -> str:
     Raises:
         SourceError: there is none.
     """
-    folder = root / repo_id
-    ref = folder / "refs" / (revision or "main")
+    ref = root / repo_id / "refs" / (revision or "main")
     if ref.is_file():
         return ref.read_text(encoding="utf-8").strip()
-    if revision is not None and (folder / revision).is_dir():
+    if revision is not None and (root / repo_id / revision).is_dir():
         return revision
     raise SourceError(f"{repo_id}: no revision '{revision or 'main'}' at {root}")
+
+
+def digest_of(folder: Path) -> str:
+    """8 hex digits over a model folder's file names and contents.
+
+    A part of the engine's name, so that results of two folders of one name never mix.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.name.startswith("."):
+            with path.open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256").hexdigest()
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()[:8]
 
 
 def hub_failures(hub: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401 - a module
@@ -89,7 +98,7 @@ def hub_package() -> Any:  # noqa: ANN401 - a module, imported on first use
     """The package.
 
     Raises:
-        EngineMissing: it is not installed (message gives the command).
+        EngineMissing: it is not installed.
     """
     require("huggingface_hub")
     import huggingface_hub

@@ -1,35 +1,38 @@
 """The commit of each hub model that a data folder's results were made with.
 
-``models.lock.toml`` in the data folder has one line per model. The first use writes it: the
-commit of the table (``resources.hub.models``) if there is one, else of the hub's local cache,
-else, where a server is about to download the model, of the hub. Later uses load that commit; a
-machine that has only another one is refused.
+``models.lock.toml`` in the data folder has one line per model. The first use writes it: the commit
+of the hub's local cache or, where a server is about to download the model, of the hub. Later uses
+load that commit; a machine that has only another one is refused. ``models.toml`` is the table of
+the models that profiles, recipes and baselines name; its licences are those of the model cards.
 """
 
 import json
 import logging
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from decomposerl.errors import ConfigError, EngineMissing
 from resources.hub.access import cached_model, model_commit
-from resources.hub.models import HUB_MODELS, HubModel
 from resources.store.run_lock import file_lock, lock_path
 from resources.store.temporary import replace_file
 
-LOCK_FILE = "models.lock.toml"
+LOCK_FILE, MAIN = "models.lock.toml", "main"
 COMMIT = re.compile(r"[0-9a-f]{40}")
-MAIN = "main"
 MODELS_LOCK = "file of the locked commits of hub models; empty: none is locked"
 """The description of a resource's field ``models_lock``."""
+HUB_MODELS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    files(__package__).joinpath("models.toml").read_text("utf-8")
+)
+"""By name: ``used_for``, ``licence``, and ``remote_code`` where loading runs the model's code."""
 Pin = Callable[[str, str], str]
 """Of a model and the branch, tag or commit in the settings (may be empty): what to load."""
 _HEADER = "# Written at the first use of each model; delete a line to accept a newer commit.\n"
 _WAIT_S = 30.0
-_LOG = logging.getLogger(__name__)
 
 
 def as_named(model: str, revision: str) -> str:  # noqa: ARG001 - a ``Pin``
@@ -37,12 +40,8 @@ def as_named(model: str, revision: str) -> str:  # noqa: ARG001 - a ``Pin``
     return revision
 
 
-@dataclass(frozen=True, slots=True)
-class LockState:
-    """``locked`` is the commit that must be loaded, ``cached`` the one on this machine.
-
-    Both are empty where there is none.
-    """
+class LockState(NamedTuple):
+    """The commit that must be loaded, and the one on this machine; empty where there is none."""
 
     locked: str
     cached: str
@@ -53,86 +52,61 @@ class ModelLocks:
     """The locked commits in ``file`` (empty: nothing is locked, revisions are as named).
 
     ``endpoint`` is the hub to ask (None: the public one; ``file://`` a folder, as for corpora),
-    ``cache`` its local cache (None: the default one), ``table`` has the pins of the project.
+    ``cache`` its local cache (None: the default one). Folders and full commits are returned as
+    they are named. Each method raises ConfigError where this machine has another commit than the
+    locked one, or the lock file is damaged.
     """
 
     file: str = ""
     endpoint: str | None = None
     cache: Path | None = None
-    table: Sequence[HubModel] = HUB_MODELS
 
     def cached(self, model: str, revision: str = "") -> str:
-        """The commit to load from the local cache; ``revision`` itself where none is known.
-
-        Contacts no server. Folders and full commits are returned as they are named.
-
-        Raises:
-            ConfigError: this machine has another commit than the locked one, or the lock file is
-                damaged.
-        """
-        return self._pinned(model, revision, lambda: "") or revision
+        """The locked or cached commit, else ``revision`` itself; contacts no server."""
+        return self._pinned(model, revision, may_ask=False)
 
     def fetched(self, model: str, revision: str = "") -> str:
-        """The same for a model that may be downloaded: the hub is asked where nothing is known.
-
-        Raises:
-            ConfigError: as ``cached``.
-        """
+        """The same for a model that may be downloaded: the hub is asked where nothing is known."""
         try:
             return self.required(model, revision)
         except EngineMissing as error:
-            _LOG.warning("%s; it is loaded without a locked commit", error)
+            logging.getLogger(__name__).warning("%s; it is loaded without a locked commit", error)
             return revision
 
     def required(self, model: str, revision: str = "") -> str:
         """The same for a model whose repository's code runs: without a commit it is refused.
 
         Raises:
-            ConfigError: as ``cached``.
             EngineMissing: no commit is locked or cached, and the hub does not give one.
         """
-        return self._pinned(model, revision, lambda: self._asked(model, revision)) or revision
+        return self._pinned(model, revision, may_ask=True)
 
     def state(self, model: str) -> LockState:
-        """What is locked and cached; writes nothing.
-
-        Raises:
-            ConfigError: as ``cached``.
-        """
+        """What is locked and cached; writes nothing."""
         locked = self._locked(model, MAIN)
-        self._refuse_move(model, MAIN, locked)
         return LockState(locked, self._in_cache(model, locked or MAIN))
 
-    def _pinned(self, model: str, revision: str, ask: Callable[[], str]) -> str:
+    def _pinned(self, model: str, revision: str, *, may_ask: bool) -> str:
         if not self.file or Path(model).is_dir() or COMMIT.fullmatch(revision):
             return revision
         branch = revision or MAIN
-        locked = self._locked(model, branch)
-        self._refuse_move(model, branch, locked)
-        found = locked or self._in_cache(model, branch) or ask()
-        return self._written(_key(model, branch), found) if found else ""
+        commit = self._locked(model, branch) or self._in_cache(model, branch)
+        if may_ask and not commit:
+            commit = model_commit(model, branch, self.endpoint)
+        return self._written(_key(model, branch), commit) if commit else revision
 
     def _locked(self, model: str, branch: str) -> str:
-        """The commit of the lock file or of the table; empty where neither has one."""
-        pins = {row.name: row.commit for row in self.table} if branch == MAIN else {}
-        table, file = pins.get(model, ""), read_model_lock(self.file).get(_key(model, branch))
-        if table and file and table != file:
-            raise ConfigError(
-                f"{model} is pinned to commit {table} by this version of the project, but "
-                f"{self.file} has {file}: delete its line there to accept the pinned one"
-            )
-        return file or table
-
-    def _refuse_move(self, model: str, branch: str, locked: str) -> None:
-        if not locked or self._in_cache(model, locked):
-            return
-        other = self._in_cache(model, branch)
+        """The commit of the lock file, empty where it has none."""
+        locked, other = read_model_lock(self.file).get(_key(model, branch), ""), ""
+        if locked and not self._in_cache(model, locked):
+            other = self._in_cache(model, branch)
         if other:
             raise ConfigError(
                 f"{model} is locked to commit {locked}, but this machine has {other}: hf download "
                 f"{model} --revision {locked}, or delete its line from {self.file} to accept "
                 f"{other} (results of the two are stored apart)"
             )
+        return locked
 
     def _in_cache(self, model: str, revision: str) -> str:
         try:
@@ -140,9 +114,6 @@ class ModelLocks:
         except (EngineMissing, ValueError):  # no package to look with, or no name of the hub
             return ""
         return folder.name if folder and COMMIT.fullmatch(folder.name) else ""
-
-    def _asked(self, model: str, revision: str) -> str:
-        return model_commit(model, revision or MAIN, self.endpoint)
 
     def _written(self, key: str, commit: str) -> str:
         """The commit that the file has once ``key`` is locked: another process may be first."""
@@ -152,7 +123,7 @@ class ModelLocks:
         with file_lock(lock_path(file.parent, file.name), str(file), wait_s=_WAIT_S):
             locks = read_model_lock(self.file)
             commit = locks.setdefault(key, commit)
-            lines = [f"{json.dumps(one)} = {json.dumps(locks[one])}\n" for one in sorted(locks)]
+            lines = (f"{json.dumps(name)} = {json.dumps(locks[name])}\n" for name in sorted(locks))
             text = _HEADER + "".join(lines)
             replace_file(file, lambda aside: aside.write_text(text, encoding="utf-8"))
         return commit
@@ -168,26 +139,15 @@ def at_commit(model: str, commit: str) -> str:
     return f"{model}@{commit}" if commit else model
 
 
-def locked_models(file: str) -> list[str]:
-    """The models that the lock file names, without entries of other branches than the main one.
-
-    Raises:
-        ConfigError: the file is damaged.
-    """
-    return [key for key in read_model_lock(file) if "@" not in key]
-
-
 def read_model_lock(file: str) -> dict[str, str]:
     """The locked commits by model, or by ``model@branch``; empty where there is no file.
 
     Raises:
         ConfigError: the file is damaged.
     """
-    path = Path(file)
-    if not file or not path.is_file():
-        return {}
     try:
-        locks = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = Path(file).read_text(encoding="utf-8") if file and Path(file).is_file() else ""
+        locks = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"lock file {file}: {error}; delete it to lock anew") from error
     wrong = [key for key, value in locks.items() if not COMMIT.fullmatch(str(value))]
@@ -197,4 +157,4 @@ def read_model_lock(file: str) -> dict[str, str]:
 
 
 def _key(model: str, branch: str) -> str:
-    return model if branch == MAIN else f"{model}@{branch}"
+    return at_commit(model, "" if branch == MAIN else branch)

@@ -19,7 +19,7 @@ from decomposerl.judge.heads import MOST_CLASSES
 from decomposerl.training.evidence_view import best_sentences
 from resources.embedder.minilm import wheel_folder, wheel_version
 from resources.embedder.resource import NumberType
-from resources.hub.fingerprint import digest_of
+from resources.hub.access import digest_of
 from resources.hub.locks import at_commit
 
 MINILM = "minilm"

@@ -21,8 +21,7 @@ from decomposerl.prompts.minicheck import Use, check_form
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.entities.spacy_models import SpacyModel, install_hint
 from resources.hub.access import cached_model
-from resources.hub.locks import MAIN, ModelLocks
-from resources.hub.models import hub_model as hub_row
+from resources.hub.locks import HUB_MODELS, MAIN, ModelLocks
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunks import BYTES
 from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form
@@ -90,9 +89,9 @@ def hub_model(
 
 def locked_commit(name: str, locks: ModelLocks, url: str = "") -> ReadinessCheck:
     """Which commit of a hub model is loaded; ``url`` is where it is served, if by others."""
-    row = hub_row(name)
-    facts = [row.licence, *["runs its repository's code"] * row.remote_code] if row else []
-    what = f"{name} ({', '.join(facts)})" if facts else name
+    row = HUB_MODELS.get(name, {})
+    code = ["runs its repository's code"] if row.get("remote_code") else []
+    what = f"{name} ({', '.join([row['licence'], *code])})" if row else name
     try:
         state = locks.state(name)
     except ConfigError as error:

@@ -18,8 +18,7 @@ from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.extras import require
 from decomposerl.prompts.template import PromptFile
 from resources.embedder.resource import NumberType
-from resources.hub.access import cached_model
-from resources.hub.fingerprint import digest_of
+from resources.hub.access import cached_model, digest_of
 from resources.hub.locks import Pin, as_named
 from resources.verifier.batches import batches
 from resources.verifier.questions import ClaimSplit, Pair, combined, questions

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from decomposerl.errors import EngineMissing
 from decomposerl.extras import require
 from decomposerl.prompts.minicheck import MiniCheckForm
-from resources.hub.access import cached_model
-from resources.hub.fingerprint import digest_of
+from resources.hub.access import cached_model, digest_of
 from resources.hub.locks import Pin, as_named
 from resources.verifier.batches import Batch, batches
 from resources.verifier.chunks import words

@@ -161,6 +161,8 @@ def _kind(hint: object) -> tuple[str, list[str]]:
         return "WORD", list(get_args(hint))
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return "WORD", [one.value for one in hint]
+    if get_origin(hint) is tuple:
+        return " ".join(_KINDS[part] for part in get_args(hint)), []
     return _KINDS[hint], []
 
 

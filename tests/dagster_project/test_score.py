@@ -18,7 +18,7 @@ from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import JUDGE_CALLS
 from decomposerl.schemas import REWARDS as REWARDS_TABLE
 from environment import lacking
-from metrics_parts import QUICK, metrics, sample, scores_of, write
+from metrics_parts import ONES, metrics, sample, scores_of, write
 from planted_traces.planting import PlantedTrace, planted_traces
 from tables import cases_beside
 
@@ -262,7 +262,7 @@ def test_every_format_gives_the_same_figures(tmp_path: Path, ending: str):
     """Scikit-learn's, to the last digit, whatever the format and the order of rows."""
     said, gold = sample()
     files = write(tmp_path / f"said{ending}", said), write(tmp_path / f"gold{ending}", gold)
-    found = scores_of(*files, "--score", "probability")
+    found = scores_of(*files, "--score", "probability", *ONES)
     labels = [row["label"] for row in sorted(gold, key=lambda row: row["id"])]
     scores = [row["probability"] for row in said]
     verdicts = [int(score > 0.5) for score in scores]
@@ -280,7 +280,7 @@ def test_every_format_gives_the_same_figures(tmp_path: Path, ending: str):
 def test_parts_are_scored_apart_and_their_mean_is_uniform(pair: tuple[Path, Path]):
     """Balanced accuracy per subset, then the unweighted mean, as LLM-AggreFact is reported."""
     said, gold = sample()
-    words = (*pair, "--score", "probability", "--group", "dataset")
+    words = (*pair, "--score", "probability", "--group", "dataset", *ONES)
     by_id = {row["id"]: row["probability"] for row in said}
     means = []
     for part in ("first", "second"):
@@ -310,9 +310,18 @@ def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: boo
 
     tried = np.arange(0, 1, 0.01)
     best = max(tried, key=lambda value: (metric(labels[:40], verdicts(value)[:40]), -value))
-    words = ["--score", "probability", "--choose", by, "--candidates", "hundredths"]
-    words += ["--dev-predictions", dev[0], "--dev-labels", dev[1], "--missing", "skip"]
-    words += ["--inclusive"] * inclusive
+    cut = f"{'>=' * inclusive}{by}:hundredths"
+    words = [
+        "--score",
+        "probability",
+        "--threshold",
+        cut,
+        "--dev",
+        *dev,
+        "--missing",
+        "skip",
+        *ONES,
+    ]
     found = scores_of(test, dev[1], *words)
     expected = reference.f1_score(labels[40:], verdicts(best)[40:])
     assert found["f1_supported"] == pytest.approx(100 * expected)
@@ -322,7 +331,7 @@ def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: boo
 
 
 def test_shared_documents_widen_the_interval(tmp_path: Path):
-    """Those of one ``--document`` are drawn together, without one alone; no draws, no bounds."""
+    """Those of one ``--document`` are drawn together, without one alone."""
     rng = np.random.default_rng(1)
     rows = [
         {"id": n, "label": n // 10 % 2, "doc": f"d{n // 10}", "right": right, "alone": n}
@@ -334,20 +343,18 @@ def test_shared_documents_widen_the_interval(tmp_path: Path):
     file = write(tmp_path / "rows.jsonl", rows)
 
     def bounds(*words: str) -> tuple[float | None, float | None]:
-        page = [*map(str, (file, file)), "--score", "p", "--json", *words]
-        shown = json.loads(CliRunner().invoke(app, ["metrics", *page]).stdout)["metrics"]
-        (row,) = [one for one in shown if one["metric"] == "balanced_accuracy"]
-        assert row["score"] is not None
+        page = metrics(file, "--score", "p", "--json", *ONES, *words).stdout
+        (row,) = [
+            one for one in json.loads(page)["metrics"] if one["metric"] == "balanced_accuracy"
+        ]
         return row["low"], row["high"]
 
     widths = []
     for words in ((), ("--document", "doc")):
-        low, high = bounds(*words, *QUICK)
+        low, high = bounds(*words)
         widths.append((high or 0.0) - (low or 0.0))
     assert widths[1] > 2 * widths[0]
-    each = [bounds("--document", name, *QUICK) for name in ("blank", "alone")]
-    assert each[0] == each[1]
-    assert (None, None) == bounds("--draws", "0")
+    assert bounds("--document", "blank") == bounds("--document", "alone")
 
 
 def test_a_group_may_be_called_all(tmp_path: Path):
@@ -357,7 +364,7 @@ def test_a_group_may_be_called_all(tmp_path: Path):
         for n, part in enumerate(["all"] * 20 + ["mean of groups"] * 20)
     ]
     file = write(tmp_path / "rows.jsonl", rows)
-    words = (file, file, "--score", "p", "--group", "part")
+    words = (file, "--score", "p", "--group", "part", *ONES)
     page = json.loads(metrics(*words, "--json").stdout)["metrics"]
     claims = {(row["kind"], row["group"]): row["claims"] for row in page}
     named = {("group", "all"): 20, ("group", "mean of groups"): 20}
@@ -375,10 +382,10 @@ def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
     odd = [*gold, {"id": 98, "label": "odd", "dataset": "first"}]
     dev = write(tmp_path / "dev.csv", said[:40]), write(tmp_path / "dev_gold.jsonl", odd)
     test = write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
-    words = (*test, "--score", "probability", "--choose", "f1", "--missing", "skip")
-    words += ("--drop", "odd", "--dev-predictions", str(dev[0]), "--dev-labels", str(dev[1]))
+    words = (*test, "--score", "probability", "--threshold", "f1", "--missing", "skip", *ONES)
+    words += ("--where", "label!=odd", "--dev", *dev)
     notes = metrics(*words).stderr
-    assert "1 labels that were to be left out (dev files)" in notes
+    assert "1 labels that --where leaves out (dev files)" in notes
     assert "20 labels without a prediction (dev files)" in notes
     page = json.loads(metrics(*words, "--json").stdout)["left_out"]
     assert {1, 20} == set(page.values())
@@ -392,10 +399,12 @@ def test_files_of_many_shapes_have_exact_figures(case: dict[str, Any], tmp_path:
     """Ids, labels and scores as other projects write them; what is left out is counted."""
     for name, text in case["files"].items():
         (tmp_path / name).write_text(text, "utf-8")
-    said, gold, *words = shlex.split(case["run"])
-    found = scores_of(tmp_path / said, tmp_path / gold, *words)
-    assert case["scores"] == {name: found[name] for name in case["scores"]}
-    done = metrics(tmp_path / said, tmp_path / gold, *words)
+    words = [
+        tmp_path / word if word in case["files"] else word for word in shlex.split(case["run"])
+    ]
+    found = scores_of(*words, group=case.get("group", "all"))
+    assert case["scores"] == pytest.approx({name: found[name] for name in case["scores"]})
+    done = metrics(*words)
     assert [] == [text for text in case.get("says", ()) if text not in done.stderr + done.stdout]
 
 

@@ -43,7 +43,7 @@ SEEDS = {
         CYCLE,
     ),
     "a folder that knows what imports it": (
-        "resources/evaluation/rule_chat/chat.py",
+        "resources/evaluation/rule_chat.py",
         late("resources.evaluation.model"),
         CYCLE,
     ),

@@ -221,7 +221,7 @@ def _write_results(folder: Path) -> None:
 
 def _measured(words: str) -> Any:  # noqa: ANN401 - JSON
     """The page of the command as JSON; of each metric one list of its numbers."""
-    done = call(f"metrics {words} --draws 200 --json")
+    done = call(f"metrics {words} --json")
     page, rows = json.loads(done.stdout), {}
     for row in page.pop("metrics"):
         texts = [value for value in row.values() if isinstance(value, str)]

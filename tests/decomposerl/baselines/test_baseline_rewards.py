@@ -13,7 +13,7 @@ from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
 from evaluation_parts import shelf
 from fakes import BagOfWordsEmbedder, ScriptedVerifier
-from resources.evaluation.rule_chat.chat import RuleChat
+from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import ClaimToVerify, run_claims
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.scoring import reward_rollouts

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -19,9 +18,8 @@ from sklearn import metrics as reference
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import clusters_of
 from decomposerl.evaluation.cells import Spellings, normal
-from decomposerl.evaluation.external import DrawSettings, labels_of, score_examples
+from decomposerl.evaluation.external import CLAIMS, Cut, score_claims
 from decomposerl.evaluation.intervals import metric_interval
-from decomposerl.evaluation.matching import Example
 from decomposerl.evaluation.metrics import COUNT_METRICS, Unread, codes_of, outcome_table
 from decomposerl.evaluation.threshold import (
     Candidates,
@@ -31,7 +29,7 @@ from decomposerl.evaluation.threshold import (
     combined,
 )
 from decomposerl.traces.trace import Verdict
-from metrics_parts import metrics, refused, scores_of, write
+from metrics_parts import ONES, metrics, write
 from strategies import LAW
 
 chance = st.sampled_from([0.0, 0.3, 0.5, 1.0]) | st.floats(0, 1) | st.just(math.nan)
@@ -39,14 +37,13 @@ scored = st.lists(st.tuples(chance, st.integers(0, 1)), min_size=1, max_size=30)
 
 
 def test_cells_spell_labels():
-    """Case, space, and joints between letters do not matter; what is in no list is none."""
+    """Case, space, joints between letters and marks around a word do not matter."""
     spelled: dict[str | None, list[object]] = {
-        "Supported": ["SUPPORTS", True, 1, "1.0"],
-        "Refuted": [" Not_Supported ", "not-supported", False, 0.0],
-        "left_out": ["NOT ENOUGH INFO"],
-        None: ["1.5", 0.5, None, "", [1], "unsure", "-1", -1, -1.0, "1_0", "1-0", "NOT - ENOUGH"],
+        "Supported": ["SUPPORTS", True, 1, "1.0", "Supported.", "**Supported**", '"yes"', "(true)"],
+        "Refuted": [" Not_Supported ", "not-supported", False, 0.0, "`refuted`", "_no_!"],
+        None: ["1.5", 0.5, None, "", [1], {}, "unsure", "-1", -1, -1.0, "1_0", "1-0", "**", "."],
     }
-    read = Spellings.of(left_out=["not_enough_info"]).read
+    read = Spellings.of().read
     for expected, cells in spelled.items():
         assert [] == [cell for cell in cells if read(cell) != expected]
     signed = Spellings.of(["1"], ["-1"])  # a negative number is what it is said to be
@@ -54,11 +51,16 @@ def test_cells_spell_labels():
     assert "Supported" == signed.read("1")
 
 
+@given(st.text())
+def test_a_word_is_spelled_in_one_way(text: str):
+    """Spelling it again changes nothing, so that what is listed can be given as an option."""
+    assert normal(text) == normal(normal(text))
+
+
 def test_everything_else_is_not_nothing():
     """'*' takes any other word and still no empty cell."""
     rest = Spellings.of(["supported"], ["*"])
     assert ["Refuted", None, None] == [rest.read(cell) for cell in ("half", "", None)]
-    assert "" == normal({})
 
 
 def test_a_spelling_has_one_meaning():
@@ -67,6 +69,17 @@ def test_a_spelling_has_one_meaning():
     assert ["Supported", None, "Refuted"] == [turned.read(cell) for cell in ("false", "yes", "no")]
     with pytest.raises(EvaluationError, match="true"):
         Spellings.of(["True"], ["true"])
+
+
+def test_a_threshold_is_a_number_or_what_chooses_it():
+    """The way that it is written says whether scores at it count."""
+    assert [Cut(0.5), Cut(-2.0, inclusive=True)] == [Cut.of("0.5"), Cut.of(">= -2")]
+    assert Cut(by="f1") == Cut.of("f1") == Cut.of("f1:midpoints")
+    hundredths = Cut(by="balanced_accuracy", candidates="hundredths", inclusive=True)
+    assert hundredths == Cut.of(">=balanced_accuracy:hundredths")
+    for text in ("", "nan", "inf", "f2", "f1:tenths", "0.5:scores", ">", "<0.5"):
+        with pytest.raises(EvaluationError, match="--threshold"):
+            Cut.of(text)
 
 
 @given(scored, st.sampled_from(["f1", "balanced_accuracy"]), st.booleans())
@@ -138,19 +151,17 @@ def test_the_ends_lie_beyond_every_score():
     assert (2 / 3, [0, 0]) == (value, found.verdicts(np.array([1e300, 2e300])).tolist())
 
 
-NO_DRAWS, ONE_DRAW = DrawSettings(0, 0), DrawSettings(1, 1)
-OTHER: dict[Verdict, Verdict] = {"Supported": "Refuted", "Refuted": "Supported"}
+OTHER: dict[Verdict | None, Verdict] = {"Supported": "Refuted", "Refuted": "Supported"}
 LABELS = ["Supported", "Refuted"]
 Pairs = list[tuple[Verdict, Verdict | None]]
 verdicts: st.SearchStrategy[Verdict] = st.sampled_from(("Supported", "Refuted"))
 pairs = st.lists(st.tuples(verdicts, st.none() | verdicts), min_size=2, max_size=30)
 
 
-def examples_of(pairs: Pairs, documents: Sequence[str | None] = (None,) * 30) -> list[Example]:
-    return [
-        Example((str(n),), label, said, float("nan"), "", documents[n])
-        for n, (label, said) in enumerate(pairs)
-    ]
+def claims_of(pairs: Pairs, documents: Sequence[str | None] = (None,) * 30) -> pl.DataFrame:
+    codes = [codes_of(side) for side in zip(*pairs, strict=True)]
+    size = len(pairs)
+    return pl.DataFrame([*codes, [math.nan] * size, [""] * size, documents[:size]], CLAIMS)
 
 
 def by_reference(gold: list[str], said: list[str]) -> dict[str, float]:
@@ -180,7 +191,7 @@ def test_each_treatment_is_scikit_learns(pairs: Pairs):
         if set(LABELS) != {label for label, _ in read}:
             continue  # metrics that nobody can earn are undefined here, 0 there
         expected = by_reference([label for label, _ in read], [said for _, said in read])
-        frame = score_examples(examples_of(pairs), None, NO_DRAWS, unread)
+        frame = score_claims(claims_of(pairs), unread=unread)
         ours = dict(zip(frame["metric"], frame["score"], strict=True))
         assert expected == pytest.approx({name: (ours[name] or 0) / 100 for name in expected})
 
@@ -189,150 +200,61 @@ def test_each_treatment_is_scikit_learns(pairs: Pairs):
 @LAW
 def test_intervals_are_of_the_treated_verdicts(pairs: Pairs, documents: list[str | None]):
     """Those of the same file with the treatment written into it; each holds its score."""
-    every = examples_of(pairs, documents)
-    by_hand = {
-        "opposite": [replace(one, verdict=one.verdict or OTHER[one.label]) for one in every],
-        "class": every,
-        "leave-out": [one for one in every if one.verdict],
+    by_hand: dict[Unread, Pairs] = {
+        "opposite": [(label, said or OTHER[label]) for label, said in pairs],
+        "leave-out": [(label, said) for label, said in pairs if said],
     }
+    kept = [document for document, (_, said) in zip(documents, pairs, strict=False) if said]
     shared = pl.col("metric") != "balanced_accuracy_as_refuted"  # reads what is missing itself
     for unread in get_args(Unread):
-        frame = score_examples(every, None, ONE_DRAW, unread)
+        frame = score_claims(claims_of(pairs, documents), unread=unread)
         sums = frame.drop_nulls("score").filter(pl.col("low") < pl.col("high"))
         assert sums.height == frame["score"].count()
         assert sums.filter(pl.col("score").is_between("low", "high").not_()).is_empty()
-        if unread != "class":
-            kept = ["metric", "score", "low", "high"]
-            plain = score_examples(by_hand[unread], None, ONE_DRAW, "class")
-            assert_frame_equal(frame.filter(shared)[kept], plain.filter(shared)[kept])
-            continue
-        labels = labels_of(every)
-        codes = codes_of([one.verdict for one in every])
-        clusters = clusters_of(labels, documents[: len(every)])
-        for row in frame.iter_rows(named=True):
-            bounds = metric_interval(row["metric"], labels, codes, clusters)
-            percent = [0 if np.isnan(bound) else 100 * bound for bound in bounds]
-            assert [row["low"] or 0, row["high"] or 0] == pytest.approx(percent)
+        if treated := by_hand.get(unread):
+            own = kept if unread == "leave-out" else documents
+            plain = score_claims(claims_of(treated, own), unread="class")
+            names = ["metric", "score", "low", "high"]
+            assert_frame_equal(frame.filter(shared)[names], plain.filter(shared)[names])
+    labels, codes = (codes_of(side) for side in zip(*pairs, strict=True))
+    clusters = clusters_of(labels, documents[: len(pairs)])
+    for row in score_claims(claims_of(pairs, documents), unread="class").iter_rows(named=True):
+        bounds = metric_interval(row["metric"], labels, codes, clusters)
+        percent = [0 if np.isnan(bound) else 100 * bound for bound in bounds]
+        assert [row["low"] or 0, row["high"] or 0] == pytest.approx(percent)
 
 
-def test_the_published_macro_f1_is_the_default_and_the_treatment_is_said(tmp_path: Path):
-    """Three of four right and one unread: 73.3, where a verdict of its own gives 83.3."""
-    rows = [{"id": n, "label": n % 2, "v": v} for n, v in enumerate(("0", "1", "0", "dunno"))]
-    file = write(tmp_path / "rows.csv", rows)
-    words = (file, file, "--verdict", "v")
-    assert scores_of(*words)["macro_f1"] == pytest.approx(100 * (4 / 5 + 2 / 3) / 2)
-    for unread, macro_f1, said in (
-        ("opposite", 100 * (4 / 5 + 2 / 3) / 2, "4 claims: 2 supported, 2 not; 1 without"),
-        ("class", 100 * (1 + 2 / 3) / 2, "4 claims: 2 supported, 2 not; 1 without"),
-        ("leave-out", 100, "3 claims: 1 supported, 2 not; 1 without"),
-    ):
-        asked = (*words, "--unread", unread)
-        assert said in metrics(*asked).stdout
-        assert unread == json.loads(metrics(*asked, "--json").stdout)["unread"]
-        assert scores_of(*asked)["macro_f1"] == pytest.approx(macro_f1)
+rows_of_classes = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30
+).map(lambda rows: [*((n, n) for n in range(4)), *rows])
 
 
-def test_a_missing_score_ranks_last_where_it_counts_as_the_opposite(tmp_path: Path):
-    """AUROC follows the treatment too; a group without any verdict has no score to leave out."""
-    chances, parts = (0.1, 0.9, None, None), "aaab"
-    rows = [{"id": n, "label": n % 2, "p": p, "part": parts[n]} for n, p in enumerate(chances)]
-    file = write(tmp_path / "rows.jsonl", rows)
-    for unread, auroc in (("opposite", 25), ("class", 100), ("leave-out", 100)):
-        words = (file, file, "--score", "p", "--unread", unread)
-        assert scores_of(*words)["auroc"] == auroc
-        alone = scores_of(*words, "--group", "part", group="b")["accuracy"]
-        assert (0.0 if unread != "leave-out" else None) == alone
-
-
-def test_labels_without_a_prediction_cannot_be_wrong_and_left_out(tmp_path: Path):
-    """The two options contradict each other."""
-    file = write(tmp_path / "rows.csv", [{"id": 1, "label": 1, "v": 1}])
-    words = ("--missing wrong", "--unread leave-out")
-    said = refused(file, file, "--verdict", "v", *" ".join(words).split())
-    assert [] == [option for option in words if option not in said]
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> Path:
-    rows = [
-        {"id": n, "label": n % 2, "v": (n // 4) % 2, "set": "xy"[n % 3 == 0], "hops": n % 2 + 1,
-         "model": None if n < 4 else "a/b", "ok": n % 2 == 0}
-        for n in range(24)
-    ]  # fmt: skip
-    return write(tmp_path / "rows.jsonl", rows)
-
-
-def groups_of(file: Path, *words: str) -> dict[str, int]:
-    """The claims of each group that was asked for."""
-    page = json.loads(metrics(file, file, "--verdict", "v", *words, "--json").stdout)["metrics"]
-    return {row["group"]: row["claims"] for row in page if row["kind"] == "group"}
-
-
-def test_groups_of_several_fields(parts: Path):
-    """One group for each combination that there is, in either way of asking, booleans too."""
-    sizes = {"x / 1": 8, "x / 2": 8, "y / 1": 4, "y / 2": 4}
-    assert sizes == groups_of(parts, "--group", "set,hops")
-    assert sizes == groups_of(parts, "--group", "set", "--group", "hops")
-    named = {"x / true", "x / false", "y / true", "y / false"}
-    assert named == set(groups_of(parts, "--group", "set,ok"))
+@given(rows_of_classes)
+@LAW
+def test_several_classes_are_scikit_learns(rows: list[tuple[int, int]]):
+    """Accuracy, macro-F1 and the recall of each class; a verdict of no class is wrong."""
+    gold, said = (list(side) for side in zip(*rows, strict=True))
+    size, names = len(rows), ("a", "b", "c d", "e")
+    claims = pl.DataFrame([gold, said, [math.nan] * size, [""] * size, [None] * size], CLAIMS)
+    frame = score_claims(claims, names)
+    ours = dict(zip(frame["metric"], frame["score"] / 100, strict=True))
+    every = {"labels": [0, 1, 2, 3], "zero_division": 0.0}
+    recalls = reference.recall_score(gold, said, average=None, **every).tolist()
+    expected = dict(zip(("recall_a", "recall_b", "recall_c_d", "recall_e"), recalls, strict=True))
+    expected["accuracy"] = reference.accuracy_score(gold, said)
+    expected["macro_f1"] = reference.f1_score(gold, said, average="macro", **every)
+    assert expected == pytest.approx(ours)
+    assert frame.filter(pl.col("score").is_between("low", "high").not_()).is_empty()
+    assert (said.count(4), None) == (frame["without_verdict"][0], frame["supported"][0])
 
 
 def test_combinations_are_never_confused(tmp_path: Path):
-    """Values with slashes make different names."""
-    values = [("a / b", "c"), ("a", "b / c"), ("a/", "b"), ("a", "/ b"), ("a\\", "b"), ("a", "b")]
+    """One group for each combination that there is; values with slashes make different names."""
+    values = [("a / b", "c"), ("a", "b / c"), ("a/", "b"), ("a", "/ b"), ("a\\", "b"), ("a", True)]
     pairs = product(enumerate(values), (0, 1))
     rows = [{"id": f"{n}-{k}", "label": k, "v": k, "p": p, "q": q} for (n, (p, q)), k in pairs]
-    assert 6 == len(groups_of(write(tmp_path / "rows.jsonl", rows), "--group", "p,q"))
-
-
-def test_rows_are_filtered_by_fields(parts: Path, tmp_path: Path):
-    """Values of a field are alternatives, fields go together, values have types; by order too."""
-    records = [json.loads(line) for line in parts.read_text().splitlines()]
-    said = write(tmp_path / "said.jsonl", [{"id": r["id"], "v": r["v"]} for r in records])
-    for words, claims in (
-        (["set=y"], 8),
-        (["set=y", "set=x"], 24),
-        (["set=y", "hops=1"], 4),
-        (["hops=1.0"], 12),
-        (["set!=y"], 16),
-        (["model=null"], 4),
-        (["model="], 4),
-        (["model!=null", "set=y"], 6),
-        (["ok=TRUE"], 12),
-        (["id=7"], 1),
-    ):
-        asked = [word for one in words for word in ("--where", one)]
-        ways = [(parts,), (said,), (said, "--by-order"), (parts, "--by-order")]
-        pages = []
-        for file, *more in ways if len(words) > 1 else ways[:1]:
-            result = metrics(file, parts, "--verdict", "v", *more, *asked, "--json")
-            pages.append(json.loads(result.stdout)["metrics"])
-        assert {claims} == {row["claims"] for page in pages for row in page}, words
-        assert all(page == pages[0] for page in pages), words
-
-
-def test_a_filter_tells_runs_of_one_file_apart(tmp_path: Path):
-    """The same id may stand once a run: no file has to be cut by hand."""
-    rows = [{"id": n, "label": n % 2, "v": n % 2, "run": "good"} for n in range(4)]
-    rows += [row | {"v": 0, "run": "bad"} for row in rows]
-    file = write(tmp_path / "runs.csv", rows)
-    words = (file, file, "--verdict", "v")
-    assert "stands in row" in refused(*words)
-    assert 100 == scores_of(*words, "--where", "run=good")["accuracy"]
-    assert 50 == scores_of(*words, "--where", "run=bad")["accuracy"]
-    assert "4 labels that --where leaves out" in metrics(*words, "--where", "run=bad").stderr
-
-
-def test_wrong_fields_are_named_with_the_nearest(parts: Path):
-    """The file and what would be right stand in the sentence."""
-    for words, named in (
-        (("--where", "sett=y"), ("rows.jsonl", "field sett", " set?")),
-        (("--where", "set"), ("FIELD=VALUE", "FIELD!=VALUE")),
-        (("--where", "=y"), ("FIELD=VALUE",)),
-        (("--where", "set=z"), ("--where", "set", "y, x")),
-        (("--group", "sett"), (" set?",)),
-        (("--group", ","), ("field",)),
-        (("--unread", "none"), ("'opposite', 'class', 'leave-out'",)),
-    ):
-        output = refused(parts, parts, "--verdict", "v", *words).replace("│", " ")
-        assert [] == [one for one in named if one not in " ".join(output.split())], words
+    file = write(tmp_path / "rows.jsonl", rows)
+    page = json.loads(metrics(file, "--verdict", "v", "--group", "p,q", *ONES, "--json").stdout)
+    groups = {row["group"]: row["claims"] for row in page["metrics"] if row["kind"] == "group"}
+    assert (6, {2}) == (len(groups), set(groups.values()))
+    assert "a / true" in groups

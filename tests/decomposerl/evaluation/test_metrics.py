@@ -5,6 +5,7 @@ import warnings
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from decomposerl.evaluation.bootstrap import (
     resampled_sums,
     safe_interval,
 )
-from decomposerl.evaluation.external import score_examples
+from decomposerl.evaluation.external import CLAIMS, score_claims
 from decomposerl.evaluation.intervals import (
     difference_interval,
     mean_interval,
@@ -29,7 +30,6 @@ from decomposerl.evaluation.intervals import (
     share_interval,
     shares_of,
 )
-from decomposerl.evaluation.matching import Example
 from decomposerl.evaluation.metrics import (
     COUNT_METRICS,
     NONE,
@@ -407,15 +407,15 @@ def test_the_bootstrap_gives_no_interval_that_it_does_not_know():
 
 def test_four_right_of_four_have_an_interval_that_the_command_shows():
     """Two of either label: the lower bound is what two recalls of 34 to 100 % leave."""
-    words = ["Supported", "Refuted"] * 2
-    examples = [Example((str(n),), word, word, math.nan, "", None) for n, word in enumerate(words)]
-    row = score_examples(examples, None).filter(metric="balanced_accuracy").row(0, named=True)
     labels = np.array([0, 1, 0, 1])
+    claims = pl.DataFrame([labels, labels, [math.nan] * 4, [""] * 4, [None] * 4], CLAIMS)
+    frame = score_claims(claims)
+    row = frame.filter(metric="balanced_accuracy").row(0, named=True)
     found = metric_interval("balanced_accuracy", labels, labels, clusters_of(labels))
     wilson = 2 / (2 + stats.norm.ppf(0.975) ** 2)
     assert (1 - (1 - wilson) / math.sqrt(2), 1) == pytest.approx(found)
     assert (row["low"], row["high"]) == pytest.approx([100 * bound for bound in found])
-    shown = [line.split() for line in metrics_text(score_examples(examples, None)).splitlines()]
+    shown = [line.split() for line in metrics_text(frame).splitlines()]
     assert ["balanced_accuracy", "100.00", "53.50", "–", "100.00"] in shown
 
 

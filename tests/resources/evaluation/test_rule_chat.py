@@ -36,7 +36,7 @@ from resources.evaluation.caller import Reply
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
 from resources.evaluation.prediction_store import Prediction
-from resources.evaluation.rule_chat.chat import RuleChat
+from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.verifier.lexical import LexicalVerifier
@@ -75,6 +75,7 @@ Split {claim}.
 <!-- section: statement -->
 {qa}
 """
+CASES_OF_RULES = json.loads(Path(__file__).with_name("rule_chat_cases.json").read_text("utf-8"))
 CLAIM = "Marta Oller directed Glass Harbour and was born in 1921."
 GRAZ = "Marta Oller was born in Graz."
 
@@ -102,57 +103,26 @@ def test_a_claim_is_cut_into_what_the_template_asks_for(chat: RuleChat):
     assert parts
     assert {"?"} == {one[-1] for one in questions}
     assert ["Marta Oller directed Glass Harbour.", "Marta Oller was born in 1921."] == list(parts)
-    assert "NONE" == said(chat, "decompose", "questions", claim="…")
     first = said(chat, "next_question", "planned", claim=CLAIM, qa="none")
     qa = f"Q1: {first}\nA1: Yes."
     second = said(chat, "next_question", "planned", claim=CLAIM, qa=qa)
     assert first != second
     qa += f"\nQ2: {second}\nA2: unknown"
     assert "NONE" == said(chat, "next_question", "planned", claim=CLAIM, qa=qa)
-    planned = "Who?\nWhen?"
-    assert "When?" == said(
-        chat, "next_question", "from_list", questions=planned, qa="Q1: who?\nA1: x"
-    )
 
 
-KNOWN = "1. Marta Oller directed Glass Harbour.\n2. Marta Oller was born in 1921."
-DIRECTED = "Q1: Who directed it?\nA1: Marta Oller directed Glass Harbour."
-BORN = "\nQ2: When was she born?\nA2: Marta Oller was born in 1921."
-IS_B = "Q1: Is it true that a is b?\nA1: Yes, a is b."
-LISTED = "1. Rain fell.\n2. Marta Oller was born in Vienna.\n3. Oller directed it."
-REPLIES: list[tuple[Operation, str, dict[str, str], str]] = [
-    ("answer", "answer", {"question": "Where was Marta Oller born?"}, PASSAGES[0]),
-    ("answer", "answer", {"question": "What is the depth of the Baltic?"}, "unknown"),
-    ("answer", "answer", {"question": f"Is it true that {GRAZ[:-1]}?"}, f"No, {PASSAGES[0]}"),
-    ("verify", "check", {"statement": GRAZ}, "Refuted"),
-    ("verify", "check", {"statement": "Tungsten melts at 3422 degrees."}, "Unknown"),
-    ("verify", "verdict", {"claim": CLAIM}, "Supported"),
-    ("verify", "closed", {"claim": CLAIM, "known": "none"}, "Unknown"),
-    ("verify", "closed", {"claim": CLAIM, "known": KNOWN}, "Supported"),
-    ("verify", "closed", {"claim": CLAIM, "known": KNOWN.replace("was", "was not")}, "Refuted"),
-    (
-        *("verify", "predicates"),
-        {"claim": "x", "predicates": "1. a\n2. b", "qa": f"{IS_B}\nQ2: Is c d?\nA2: unknown"},
-        "1: True\n2: Unknown\n[Refuted]",
-    ),
-    ("judge_sufficient", "planned", {"claim": CLAIM, "qa": DIRECTED}, "No"),
-    ("judge_sufficient", "planned", {"claim": CLAIM, "qa": DIRECTED + BORN}, "Yes"),
-    ("select", "select", {"question": "Where was Marta Oller born?", "passages": LISTED}, "2, 3"),
-    ("select", "select", {"question": "Why?", "passages": LISTED}, "NONE"),
-]
-
-
-def test_replies_come_from_the_evidence(chat: RuleChat):
+@pytest.mark.parametrize("case", CASES_OF_RULES["replies"], ids=lambda case: case["reply"][:30])
+def test_replies_come_from_the_evidence(chat: RuleChat, case: dict[str, Any]):
     """In the words that the template offers; unknown where the evidence says nothing."""
-    shown = {"answer", "check", "verdict"}
-    for operation, template, variables, expected in REPLIES:
-        given = variables | ({"evidence": EVIDENCE} if template in shown else {})
-        assert expected == said(chat, operation, template, **given), variables
-    one = said(chat, "verify", "predicates", claim="x", predicates="1. a", qa=IS_B)
-    assert "true" == read_truth(ModelReply(one))
+    assert case["reply"] == said(chat, case["operation"], case["template"], **case["variables"])
+
+
+def test_a_summary_is_one_line_and_a_conjunction_is_read(chat: RuleChat):
+    """The sentence about the claim is in it; all predicates true make the whole true."""
     short = said(chat, "summarise", "about", claim="Oller won the Orion Prize", evidence=EVIDENCE)
     assert PASSAGES[2] in short
     assert "\n" not in short
+    assert "true" == read_truth(ModelReply("1: True\n[Supported]"))
 
 
 def test_a_program_parses_and_checks_every_part(chat: RuleChat):
@@ -165,32 +135,6 @@ def test_a_program_parses_and_checks_every_part(chat: RuleChat):
     assert ["Q1", "A1", "Q2", "A2"] == [line[:2] for line in whole[:-1]]
     step = said(chat, "procedure", "about", claim=CLAIM, evidence=EVIDENCE)
     assert "Verdict" not in step
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "expected"),
-    [
-        (
-            "Is it true that Oller was born in Graz?",
-            "No, Oller was born in Vienna.",
-            "It is not true that Oller was born in Graz: Oller was born in Vienna.",
-        ),
-        (
-            "Is it true that she made a film?",
-            "Yes, She directed Glass Harbour.",
-            "She made a film: She directed Glass Harbour.",
-        ),
-        ("Is it true that Oller was born in Graz?", "No.", "It is not true that Oller was born in"),
-        ("Where was Oller born?", "In Vienna.", "In Vienna."),
-    ],
-)
-def test_a_pair_is_stated_with_all_that_was_answered(
-    chat: RuleChat, question: str, answer: str, expected: str
-):
-    """Whoever has the statement alone knows what whoever has the pair does."""
-    found = said(chat, "state", "statement", qa=f"Q1: {question}\nA1: {answer}")
-    assert found.startswith(expected)
-    assert set(answer.split()[1:]) <= set(found.split())
 
 
 def test_a_batch_is_weighed_at_once(chat: RuleChat):
@@ -217,16 +161,6 @@ SWIMMER = (
     "Ada Brown was a Danish swimmer from Odense. She won the national championship in 1937. Ada "
     "Brown won the Nordic Cup from 1930 to 1934. She retired in 1940."
 )
-MORE = (
-    "Ada Brown won the national championship in 1937 and 1936.",
-    "Ada Brown won the national championship in 1936 and 1937.",
-    "Ada Brown, a Danish swimmer from Odense, won the national championship in both 1937 and 1936.",
-    "The 1936 and 1937 national championships were won by Ada Brown.",
-    "Ada Brown won the national championship from 1937 to 1939.",
-    "Ada Brown won the national championship in 1937, 1938 and 1939.",
-    "Ada Brown won the national championship in 1937 as well as in 1936.",
-    "Ada Brown won the national championship in the years 1936 & 1937.",
-)
 COUNTS_HALVES = "claimdecomp"
 """By its publication it takes a claim for supported of which half the parts are."""
 RULES = [
@@ -242,37 +176,13 @@ def test_one_year_of_two_supports_no_claim(procedure: Procedure, prompt: str, tm
     """Whichever method asks the rules, in any wording of the list."""
     asked = [
         ClaimToVerify(claim, ClaimInput(claim, SWIMMER, tuple(SWIMMER.split(". "))))
-        for claim in MORE
+        for claim in CASES_OF_RULES["partly_stated"]
     ]
     found = run_claims(procedure, prompt, asked, RuleChat(LexicalVerifier()), shelf(tmp_path))
     assert [] == [one.claim_id for one in found if one.verification.verdict == "Supported"]
 
 
-@pytest.mark.parametrize(
-    ("statement", "text", "more"),
-    [
-        ("from 1930 to 1934", SWIMMER, False),
-        ("in 1931 and 1932", SWIMMER, False),
-        ("from 1930-34", SWIMMER, False),
-        ("in 1937 and 1936", "in 1937", True),
-        ("in 1937 and 1936", "in 1936 and later in 1937", False),
-        ("in 1937 and 1936", "in 1938", False),  # nothing of the list: the verifier decides
-        ("in 1937 or 1936", "in 1937", False),
-        ("in 1937. Then 1936", "in 1937", False),
-        ("on May 5, 1936", "in May 1936", False),  # day and year are no list
-        ("in 1936-37", "in 1936", True),
-        ("in 1936–37", "in 1936 and 1937", False),
-        ("1935 and 1936", "in 1935/36", False),
-        ("two and three goals", "3 goals", True),
-        ("12 goals in 1936 and 14 in 1937", "12 goals in 1936, 14 later", True),
-        ("12 goals in 1936 and 14 in 1937", "14 in 1937, and 12 in 1936", False),
-        ("1,200 and 1,300 men", "1300 men and 1200 women", False),
-        ("between 10 and 12 percent", "10 percent", True),
-        ("in 1937", "in 1936", False),
-        ("in 1937 and not in 1936", "in 1937", False),
-        ("", "", False),
-    ],
-)
+@pytest.mark.parametrize(("statement", "text", "more"), CASES_OF_RULES["lists"])
 def test_what_counts_as_a_list(statement: str, text: str, *, more: bool):
     """Years with years, numbers with numbers; a range holds what lies between its ends."""
     assert more == lists_more(statement, text)

@@ -1,1 +1,0 @@
-"""A rule-based chat model, for methods where no model can run."""
