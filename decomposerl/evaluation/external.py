@@ -2,19 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.bootstrap import (
+from decomposerl.evaluation.intervals import (
     DRAWS,
+    Bounds,
     auroc_draws,
     clusters_of,
     generator,
+    mean_interval,
+    metric_interval,
     safe_interval,
 )
-from decomposerl.evaluation.intervals import Bounds, mean_interval, metric_interval
 from decomposerl.evaluation.matching import Example
 from decomposerl.evaluation.metrics import (
     COUNT_METRICS,
@@ -96,7 +98,7 @@ def score_examples(
     ranks last of its label if it counts as the opposite, else it is left out.
     """
     chosen = _Options(threshold, unread, draws or DrawSettings())
-    rows: list[list[object]] = []
+    rows: list[list[Any]] = []
     total = _metrics(ALL, examples, chosen)
     rows += _rows("total", ALL, total, *_sizes(examples, chosen))
     names = list(dict.fromkeys(example.group for example in examples))
@@ -164,9 +166,7 @@ def _mean(parts: Sequence[_Metric]) -> _Metric:
     return _Metric(float(np.mean(scores)), bounds)
 
 
-def _rows(
-    kind: Kind, name: str, metrics: dict[str, _Metric], *sizes: int
-) -> Iterator[list[object]]:
+def _rows(kind: Kind, name: str, metrics: dict[str, _Metric], *sizes: int) -> Iterator[list[Any]]:
     for metric, value in metrics.items():
         numbers = (value.score, *value.bounds)
         yield [kind, name, metric, *(None if np.isnan(x) else 100 * x for x in numbers), *sizes]

@@ -12,8 +12,8 @@ from typing import Literal
 import polars as pl
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.bootstrap import Clusters, clusters_of
 from decomposerl.evaluation.derived import states_rating
+from decomposerl.evaluation.intervals import Clusters, clusters_of
 from decomposerl.evaluation.metrics import Codes, codes_of
 from decomposerl.schemas import VERDICTS
 

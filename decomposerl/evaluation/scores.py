@@ -21,20 +21,18 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from decomposerl.evaluation.bootstrap import (
+from decomposerl.evaluation.intervals import (
     DRAWS,
     LEVEL,
+    Bounds,
     Clusters,
     auroc_draws,
     clusters_of,
     generator,
-    resampled_sums,
-    safe_interval,
-)
-from decomposerl.evaluation.intervals import (
-    Bounds,
     mean_interval,
     metric_interval,
+    resampled_sums,
+    safe_interval,
     share_interval,
 )
 from decomposerl.evaluation.metrics import (

@@ -18,7 +18,7 @@ from sklearn.metrics import (
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.bootstrap import clusters_of, generator, interval, resampled_sums
+from decomposerl.evaluation.intervals import clusters_of, generator, interval, resampled_sums
 from decomposerl.evaluation.leaderboard import mean_scores
 from decomposerl.evaluation.metrics import (
     balanced_accuracy,
