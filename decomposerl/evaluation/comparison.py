@@ -35,8 +35,7 @@ from decomposerl.evaluation.metrics import (
     outcome_table,
 )
 from decomposerl.evaluation.published import MEANS
-from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
-from decomposerl.evaluation.subset import classes_of
+from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE, classes_of
 from decomposerl.schemas import COMPARISON
 
 LIMITED = "limited run"

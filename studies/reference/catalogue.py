@@ -13,8 +13,8 @@ from decomposerl.claims.addresses import ACCESS, corpus_named
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.downloads import Access, size_text
 from decomposerl.claims.source import Benchmark, Corpus, NativeFile, Source
-from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.published import MEANS
+from decomposerl.evaluation.scored_claims import derived_from
 from decomposerl.evaluation.systems import CHAT_MODELS, VERIFIERS, Model, systems
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.training.experiments import RECIPES, SEEDS

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.calibration import dev_split
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.published import IN_DOMAIN
-from decomposerl.evaluation.subset import dev_split, evaluation_subset
+from decomposerl.evaluation.scored_claims import evaluation_subset
 from decomposerl.evaluation.systems import system_named, systems, with_entries
 from decomposerl.evaluation.systems_file import parse_systems_toml
-from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
+from decomposerl.reports.leaderboard_report import comparison_markdown, comparison_unfolded
 from decomposerl.schemas import BENCHMARK_CLAIMS, SILVER_DECOMPOSED
 from plain_rows import plain, table_of
 from resources.evaluation.training_overlap import dev_claims

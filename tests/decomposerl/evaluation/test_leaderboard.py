@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.aggrefact import BENCHMARK, PARTS, aggrefact_rows
 from decomposerl.evaluation.checkpoint import select_checkpoint
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.leaderboard import (
-    RunCoverage,
+    AGGREFACT,
+    AGGREFACT_PARTS,
+    aggrefact_rows,
     leaderboard,
     mean_scores,
     systems_of,
@@ -50,8 +51,9 @@ TINY, OURS = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
 SEEDS = [TINY, f"{TINY}-seed_1", f"{TINY}-seed_2"]
 
 
-def board(*rows: dict[str, object], benchmarks: tuple[str, ...] = (), **runs: object):
-    return leaderboard(scores(rows), SYSTEMS, benchmarks, RunCoverage(**runs))
+def board(*rows: dict[str, object], benchmarks: tuple[str, ...] = (), **runs: set[tuple[str, str]]):
+    statuses = {cell: status for status, cells in runs.items() for cell in cells}
+    return leaderboard(scores(rows), SYSTEMS, benchmarks, statuses)
 
 
 def cell(frame: pl.DataFrame, system: str, benchmark: str, table: int) -> dict[str, object]:
@@ -240,7 +242,7 @@ def test_a_system_is_found_by_its_key_or_refused_with_those_near_it():
 
 QWEN = System("simple", "Simple", CHAT_MODELS[2], "faithful")
 RULES = System("simple", "Simple", CHAT_MODELS[0], "faithful")
-AGGREFACT = (
+PAGE = (
     *("model", "Size", "Average", "CNN", "XSum", "MediaS", "MeetB", "WiCE", "REVEAL"),
     *("ClaimVerify", "FactCheck", "ExpertQA", "LFQA", "RAGTruth"),
 )
@@ -251,15 +253,15 @@ PARTS_OF_ROW = (61.84, 73.6, 71.3, 79.7, 76.3, 85.8, 69.8, 76.0, 58.3, 80.3, 81.
 
 def parts_scored(system: System, values: tuple[float | None, ...] = PARTS_OF_ROW) -> pl.DataFrame:
     """Scores of the eleven parts, and the pooled one."""
-    named = zip(PARTS, values, strict=True)
-    rows = [score(system.key, BENCHMARK, v) | {"slice": "subset", "value": n} for n, v in named]
-    return scores([score(system.key, BENCHMARK, 12.0), *rows])
+    named = zip(AGGREFACT_PARTS, values, strict=True)
+    rows = [score(system.key, AGGREFACT, v) | {"slice": "subset", "value": n} for n, v in named]
+    return scores([score(system.key, AGGREFACT, 12.0), *rows])
 
 
 def test_the_columns_are_those_of_the_page():
     """In its order and with its names, whatever order the scores have."""
     table = aggrefact_rows(parts_scored(QWEN).reverse(), [QWEN])
-    assert list(AGGREFACT) == table.columns
+    assert list(PAGE) == table.columns
     assert ("Simple @ Qwen2.5-7B-Instruct", "7B", 74.0, 61.8) == table.row(0)[:4]
     assert PARTS_OF_ROW[1:] == table.row(0)[4:]
 

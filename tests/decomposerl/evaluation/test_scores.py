@@ -27,8 +27,8 @@ from decomposerl.evaluation.metrics import (
     indicators,
     outcome_table,
 )
+from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
-from decomposerl.evaluation.subset import classes_of, evaluation_subset
 from decomposerl.evaluation.systems import systems
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES, VERDICTS
 from evaluation_graph import claim_row
