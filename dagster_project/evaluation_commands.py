@@ -46,8 +46,6 @@ _PREDICTIONS = "predictions/"
 _Bounds = Annotated[dict[str, Annotated[float, Field(gt=1, le=100)]], Field(min_length=1)]
 _LEAST_SCORES = TypeAdapter(Annotated[dict[str, _Bounds], Field(min_length=1)])
 _AS_LEAST = 'write lines such as fever = 70.0, in percent, below a line ["SYSTEM"]'
-
-
 TestSetsOption = Annotated[str, typer.Option(help="Comma-separated test sets; default: all.")]
 LimitOption = Annotated[
     int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
@@ -104,9 +102,6 @@ def evaluate(
     the others; the exit code is then 1. decomposerl init systems writes a systems.toml for your
     own endpoints, adapters and verifiers.
     """
-    from decomposerl.reports.leaderboard_report import leaderboard_text
-    from resources.evaluation.results_folder import read_leaderboard, with_sample_note
-
     settings = read_config(config)
     graph = named_graph(data, systems_file)
     if list_systems:
@@ -121,6 +116,9 @@ def evaluate(
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
     if done:
+        from decomposerl.reports.leaderboard_report import leaderboard_text
+        from resources.evaluation.results_folder import read_leaderboard, with_sample_note
+
         board = read_leaderboard(graph.folder.path)
         shown = board.filter(board["system"].is_in(done))
         titles = titles_for(graph.profile)
