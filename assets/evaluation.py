@@ -23,7 +23,7 @@ from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.calibration import fit_on_predictions
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
-from decomposerl.evaluation.leaderboard import LIMITED, mean_scores
+from decomposerl.evaluation.leaderboard import LIMITED, RunCoverage, mean_scores
 from decomposerl.evaluation.leaderboard import leaderboard as arranged
 from decomposerl.evaluation.published import MEANS, SHARE_TOLERANCE, TEST_SET_SIZES
 from decomposerl.evaluation.scored_claims import classes_of, derived_from, evaluation_subset
@@ -122,14 +122,8 @@ class ScoreConfig(ScoreSettings, dg.Config):
     """``ScoreSettings`` as Dagster configuration."""
 
 
-class ComparisonConfig(dg.Config):
-    """Which systems are compared, and how."""
-
-    against: list[str] = Field(
-        default=[], description="systems to compare every other one with; empty: all pairs"
-    )
-    draws: int = Field(default=10_000, ge=100, description="of the paired bootstrap")
-    seed: int = Field(default=42, description="of the draws")
+class ComparisonConfig(ComparisonSettings, dg.Config):
+    """``ComparisonSettings`` as Dagster configuration."""
 
 
 def evaluation_assets(
@@ -230,14 +224,16 @@ def _calibrations(
         )
         _refuse_without_confidence(system, predict(claims=split.claims.head(_TRIAL)).predictions)
         result = predict(claims=split.claims)
-        fit = fit_on_predictions(result.predictions, split.claims, config.method, split.name)
-        path = write_calibration(data_folder.path, system.key, fit.calibration)
+        calibration, bins = fit_on_predictions(
+            result.predictions, split.claims, config.method, split.name
+        )
+        path = write_calibration(data_folder.path, system.key, calibration)
         page = {
-            **calibration_facts(fit.calibration),
+            **calibration_facts(calibration),
             "calibration": dg.MetadataValue.path(str(path)),
-            "reliability": dg.MetadataValue.md(reliability_markdown(fit.reliability)),
+            "reliability": dg.MetadataValue.md(reliability_markdown(bins)),
         }
-        return stage.evaluated(fit.reliability, split.claims.height, "ok", page)
+        return stage.evaluated(bins, split.claims.height, "ok", page)
 
     return calibrations
 
@@ -297,17 +293,14 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
     def leaderboard(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
         """All scores so far in the layout of the paper's tables, next to its figures."""
         stage = StageRecorder(context)
-        evaluated = _evaluated(data_folder, names, systems)
-        _warn_of_edited(context, evaluated, SCORES)
+        evaluated, runs = _evaluated(context, data_folder, names, systems, SCORES)
         scores = evaluated.scores()
         means = mean_scores(scores, MEANS)
-        board = arranged(pl.concat([scores, means]), systems, list(names), evaluated.runs())
+        board = arranged(pl.concat([scores, means]), systems, list(names), runs)
         text = leaderboard_markdown(board, names, wide=_WIDE)
+        short = boards_unfolded(board, names)
         metadata = {
-            **{
-                name: dg.MetadataValue.md(text)
-                for name, text in boards_unfolded(board, names).items()
-            },
+            **{name: dg.MetadataValue.md(table) for name, table in short.items()},
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
             "leaderboard": folded(with_sample_note(text, data_folder, board, names)),
@@ -329,14 +322,12 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
     ) -> _Output:
         """Pairwise comparisons of systems on the claims that both predicted."""
         stage = StageRecorder(context, config)
-        evaluated = _evaluated(data_folder, names, systems)
-        _warn_of_edited(context, evaluated, PREDICTIONS)
-        against = tuple(system_named(key, systems).key for key in config.against)
-        settings = ComparisonSettings(against, config.draws, config.seed)
-        runs = evaluated.runs(PREDICTIONS)
+        for key in config.against:
+            system_named(key, systems)
+        evaluated, runs = _evaluated(context, data_folder, names, systems, PREDICTIONS)
         limited = {cell for cell, status in runs.items() if status == LIMITED}
         claims, predictions = evaluated.claims(), evaluated.predictions()
-        frame = compare_systems(claims, predictions, settings, limited, evaluated.doubtful())
+        frame = compare_systems(claims, predictions, config, limited, evaluated.doubtful())
         metadata = {
             "clearest": dg.MetadataValue.md(comparison_unfolded(frame)),
             "comparison": folded(comparison_markdown(frame)),
@@ -347,17 +338,18 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
 
 
 def _evaluated(
-    folder: DataFolder, names: Mapping[str, str], systems: Sequence[System]
-) -> EvaluationFiles:
-    return EvaluationFiles(folder, list(names), {one.key: one.entry_digest for one in systems})
-
-
-def _warn_of_edited(
-    context: dg.AssetExecutionContext, evaluated: EvaluationFiles, kind: str
-) -> None:
-    left = sorted(cell for cell, status in evaluated.runs(kind).items() if status == EDITED_STATUS)
-    if left:
+    context: dg.AssetExecutionContext,
+    folder: DataFolder,
+    names: Mapping[str, str],
+    systems: Sequence[System],
+    kind: str,
+) -> tuple[EvaluationFiles, RunCoverage]:
+    """What was evaluated, and its runs; a warning names those of an earlier form of an entry."""
+    files = EvaluationFiles(folder, list(names), {one.key: one.entry_digest for one in systems})
+    runs = files.runs(kind)
+    if left := sorted(cell for cell, status in runs.items() if status == EDITED_STATUS):
         context.log.warning(f"{EDITED} {'; '.join(f'{one} on {name}' for one, name in left)}")
+    return files, runs
 
 
 def evaluation_checks(

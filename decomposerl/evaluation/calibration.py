@@ -159,21 +159,13 @@ class _Curve(NamedTuple):
         return interpolated
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A calibration, and the reliability of the split's confidences as ``CALIBRATIONS``."""
-
-    calibration: Calibration
-    reliability: pl.DataFrame
-
-
 def fit_on_predictions(
     predictions: pl.DataFrame, claims: pl.DataFrame, method: CalibrationMethod, fitted_on: str
-) -> Fit:
+) -> tuple[Calibration, pl.DataFrame]:
     """Fit a calibration to ``PREDICTIONS`` of labelled ``claims`` that have a confidence.
 
-    The reliability is that of the confidences before, and cross-fitted after; verdicts on the same
-    evidence are in one fold.
+    With it comes the reliability of these confidences as ``CALIBRATIONS``, before and cross-fitted
+    after; verdicts on the same evidence are in one fold.
 
     Raises:
         EvaluationError: too few confidences, or several models or prompts.
@@ -182,32 +174,21 @@ def fit_on_predictions(
     if bound.height != 1:
         raise EvaluationError(f"a calibration is of one model and prompt, not {bound.height}")
     about = claims.select("claim_id", "label", document=pl.coalesce(SHARED_EVIDENCE, "claim_id"))
-    rows = predictions.join(about, on="claim_id", maintain_order="left").drop_nulls(
-        "confidence_normalised"
-    )
+    joined = predictions.join(about, on="claim_id", maintain_order="left")
+    rows = joined.drop_nulls("confidence_normalised")
     ((system, engine, prompt_hash),) = bound.rows()
     confidences = rows["confidence_normalised"].to_numpy()
     right = (rows["verdict"] == rows["label"]).to_numpy()
     evidence = rows["document"].rank("dense").to_numpy().astype(np.int64)
-    calibration = fit_calibration(
-        confidences,
-        right,
-        method,
-        model=engine,
-        prompt_hash=prompt_hash,
-        fitted_on=fitted_on,
-        evidence=evidence,
-    )
-    readings = {
-        "normalised": confidences,
-        "calibrated": cross_fitted(confidences, right, evidence, method),
-    }
+    bound_to = {"model": engine, "prompt_hash": prompt_hash, "fitted_on": fitted_on}
+    calibration = fit_calibration(confidences, right, method, **bound_to, evidence=evidence)
+    after = cross_fitted(confidences, right, evidence, method)
     bins = [
         reliability(values, right).with_columns(reading=pl.lit(name))
-        for name, values in readings.items()
+        for name, values in (("normalised", confidences), ("calibrated", after))
     ]
     table = pl.concat(bins).with_columns(system=pl.lit(system), engine=pl.lit(engine))
-    return Fit(calibration, CALIBRATIONS.conform(table))
+    return calibration, CALIBRATIONS.conform(table)
 
 
 def fit_calibration(

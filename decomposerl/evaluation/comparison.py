@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import Field
 
 from decomposerl.evaluation.doubtful import base_of, claims_without_doubtful
 from decomposerl.evaluation.intervals import (
@@ -37,6 +38,7 @@ from decomposerl.evaluation.metrics import (
 from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE, classes_of
 from decomposerl.schemas import COMPARISON
+from decomposerl.settings import Settings
 
 LIMITED = "limited run"
 LEAST_DIFFERING = 6
@@ -47,13 +49,14 @@ Predictions = Mapping[str, Mapping[str, pl.DataFrame]]
 """Test set to system to its ``PREDICTIONS``."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonSettings:
-    """``against``: systems that every other one is compared with; empty for all pairs."""
+class ComparisonSettings(Settings):
+    """Which systems are compared, and how."""
 
-    against: tuple[str, ...] = ()
-    draws: int = DRAWS
-    seed: int = 42
+    against: list[str] = Field(
+        default=[], description="systems to compare every other one with; empty: all pairs"
+    )
+    draws: int = Field(default=DRAWS, ge=100, description="of the paired bootstrap")
+    seed: int = Field(default=42, description="of the draws")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

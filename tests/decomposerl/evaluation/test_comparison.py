@@ -153,7 +153,9 @@ def test_all_pairs_or_those_with_one():
     found = {"a": RIGHT, "b": HALF, "c": WRONG}
     every = compared(**found).select("system", "other").rows()
     assert [("a", "b"), ("a", "c"), ("b", "c")] == every
-    chosen = compare_systems({"toy": TOY}, {"toy": found}, ComparisonSettings(("b",), 500))
+    chosen = compare_systems(
+        {"toy": TOY}, {"toy": found}, ComparisonSettings(against=["b"], draws=500)
+    )
     assert [("a", "b"), ("c", "b")] == chosen.select("system", "other").rows()
     assert [50.0, -50.0] == chosen["difference"].to_list()
 

@@ -387,7 +387,7 @@ def test_a_baseline_without_decomposition_has_no_trace(tmp_path: Path):
 def test_a_calibration_is_used_where_it_fits_and_refused_elsewhere(tmp_path: Path):
     """It comes from a dev split, is kept by system, and holds for one model and prompt."""
     dev = predict(task(), "dev", claims(40), ScriptedCaller(sure), tmp_path).predictions
-    calibration = fit_on_predictions(dev, claims(40), "temperature", "dev split").calibration
+    calibration, _ = fit_on_predictions(dev, claims(40), "temperature", "dev split")
     write_calibration(tmp_path, "s-m-faithful", calibration)
     bound = {"model": calibration.model, "prompt_hash": calibration.prompt_hash}
     kept = usable_calibration(tmp_path, "s-m-faithful", **bound)
