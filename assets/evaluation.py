@@ -1,11 +1,17 @@
 """The evaluation (paper, section 4): predictions and scores of every system, the leaderboard.
 
 ``predictions/<benchmark>`` and ``scores/<benchmark>`` have one partition per system; scoring again
-makes no model calls. Derived test sets (``evaluation.derived``) have both, and a column of the
-leaderboard. ``leaderboard`` and ``comparison`` use everything on disk, from any run.
+makes no model calls. Derived test sets (``evaluation.scored_claims``) have both, and a column of
+the leaderboard. ``calibrations`` is the reliability of a system's confidence on a dev split: claims
+of the silver-decomposed pool that are in no training set. The fit is stored next to the asset's
+table as ``<system>.json``; later predictions have ``confidence_calibrated``. ``leaderboard`` and
+``comparison`` use everything on disk, from any run.
+
+Checks read the tables on disk, not the metadata of a run. Scores have no lower bound.
 """
 
 from collections.abc import Container, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import dagster as dg
@@ -13,35 +19,41 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.claims.source import Benchmark
+from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.calibration import fit_on_predictions
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
-from decomposerl.evaluation.derived import derived_from
+from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
+from decomposerl.evaluation.leaderboard import LIMITED, RunCoverage, mean_scores
 from decomposerl.evaluation.leaderboard import leaderboard as arranged
-from decomposerl.evaluation.leaderboard import mean_scores
-from decomposerl.evaluation.published import MEANS
+from decomposerl.evaluation.published import MEANS, SHARE_TOLERANCE, TEST_SET_SIZES
+from decomposerl.evaluation.scored_claims import classes_of, derived_from, evaluation_subset
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
-from decomposerl.evaluation.subset import classes_of, evaluation_subset
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
 from decomposerl.reports.leaderboard_report import (
     EDITED,
     boards_unfolded,
+    comparison_markdown,
+    comparison_unfolded,
     leaderboard_markdown,
 )
 from decomposerl.reports.system_report import (
+    calibration_facts,
     calls_markdown,
     example_traces,
     prediction_facts,
+    reliability_markdown,
     score_facts,
     scores_markdown,
     verdicts_markdown,
 )
 from decomposerl.schemas import LABELS
-from resources.evaluation.generation import Generated
+from resources.corpora.resource import CorporaResource
+from resources.embedder.resource import EmbedderResource
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.offered import system_partitions
 from resources.evaluation.policy_edge import policy_dep
+from resources.evaluation.prediction_store import write_calibration
 from resources.evaluation.results_folder import (
-    LIMITED,
     PREDICTIONS,
     SCORES,
     EvaluationFiles,
@@ -52,13 +64,20 @@ from resources.evaluation.results_folder import (
     with_sample_note,
 )
 from resources.evaluation.trained_policy import chosen_facts
+from resources.evaluation.training_overlap import SILVER, dev_claims, leaks
 from resources.store.parquet import DataFolder, StageOutput
-from resources.store.recording import StageRecorder, folded
+from resources.store.partition_checks import partitioned_check
+from resources.store.recording import StageRecorder, folded, rounded
 from resources.store.run_lock import locked_asset
 from resources.verifier.resource import VerifierResource
 
+LEAST_PARSED, LEAST_USEFUL = 0.95, 0.5
+TRAINING_SETS = ("training_claims", "training_claims_random")
 _GROUP = "evaluation"
 _WIDE = 6  # columns of scores that fit into Dagster's dialog
+_TRIAL = 40
+"""Claims predicted first, to see whether the system has any confidence."""
+_WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 _Parts = dg.StaticPartitionsDefinition
 _Output = dg.MaterializeResult[StageOutput]
 
@@ -83,18 +102,28 @@ class PredictionConfig(dg.Config):
     )
 
 
+class CalibrationConfig(dg.Config):
+    """What may differ in one run of a calibration."""
+
+    claims: int = Field(default=1_000, ge=20, description="largest dev split")
+    method: Literal["temperature", "isotonic"] = Field(
+        default="temperature", description="isotonic needs 500 verdicts with a confidence"
+    )
+    seed: int = Field(default=42, description="seed of the dev split's draw")
+    most_failed: float = Field(
+        default=0.02, ge=0, le=1, description="largest share of claims without an answer"
+    )
+    checkpoint: Literal["final", "best_on_dev"] = Field(
+        default="final", description="policies: which weights, as for predictions"
+    )
+
+
 class ScoreConfig(ScoreSettings, dg.Config):
     """``ScoreSettings`` as Dagster configuration."""
 
 
-class ComparisonConfig(dg.Config):
-    """Which systems are compared, and how."""
-
-    against: list[str] = Field(
-        default=[], description="systems to compare every other one with; empty: all pairs"
-    )
-    draws: int = Field(default=10_000, ge=100, description="of the paired bootstrap")
-    seed: int = Field(default=42, description="of the draws")
+class ComparisonConfig(ComparisonSettings, dg.Config):
+    """``ComparisonSettings`` as Dagster configuration."""
 
 
 def evaluation_assets(
@@ -110,11 +139,12 @@ def evaluation_assets(
     names = {one.name: one.title for one in benchmarks}
     parts = system_partitions(systems, last)
     derived = derived_from(names)
-    bases = dict(zip(names, names, strict=True)) | {one.name: one.base for one in derived.values()}
-    titles = names | {one.name: one.title for one in derived.values()}
-    predicted = [_predictions(name, bases[name], systems, parts, pool) for name in bases]
-    scored = [_scores(name, bases[name], parts) for name in bases]
-    return [*predicted, *scored, _leaderboard(titles, systems), _comparison(names, systems)]
+    bases = {name: name for name in names} | {name: one.base for name, one in derived.items()}
+    titles = names | {name: one.title for name, one in derived.items()}
+    predicted = [_predictions(name, base, systems, parts, pool) for name, base in bases.items()]
+    scored = [_scores(name, base, parts) for name, base in bases.items()]
+    boards = [_leaderboard(titles, systems), _comparison(names, systems)]
+    return [*predicted, *scored, *boards, _calibrations(systems, parts, pool)]
 
 
 def _predictions(
@@ -144,10 +174,15 @@ def _predictions(
         opened = (system, data_folder, verifier, config.checkpoint, config.samples)
         engine = evaluation_model.opened(*opened, three_way=third)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
-        asked = (name, subset.claims, config.most_failed, context.log.info)
-        result = engine.predict(*asked, calibrated=not third)
+        log, most_failed = context.log.info, config.most_failed
+        result = engine.predict(name, subset.claims, most_failed, log, calibrated=not third)
+        texts = {
+            "verdicts": verdicts_markdown(result.predictions, subset.claims),
+            **example_traces(result.predictions, subset.claims),
+            "calls by operation": calls_markdown(result.calls),
+        }
         page = {
-            **_shown(result, subset.claims),
+            **{title: dg.MetadataValue.md(text) for title, text in texts.items()},
             **prediction_facts(system, subset, result.predictions, result.calls),
             **chosen_facts(data_folder, system, config.checkpoint),
         }
@@ -157,16 +192,68 @@ def _predictions(
     return predictions
 
 
-def _shown(result: Generated, claims: pl.DataFrame) -> dict[str, object]:
-    shown = {
-        "verdicts": verdicts_markdown(result.predictions, claims),
-        **example_traces(result.predictions, claims),
-        "calls by operation": calls_markdown(result.calls),
-    }
-    return {name: dg.MetadataValue.md(text) for name, text in shown.items()}
+def _calibrations(
+    systems: Sequence[System], parts: _Parts, pool: str | None
+) -> dg.AssetsDefinition:
+    @dg.asset(
+        partitions_def=parts,
+        deps=[dg.AssetKey(SILVER), dg.AssetKey("training_claims"), policy_dep(systems)],
+        group_name=_GROUP,
+        kinds={"parquet"},
+        pool=pool,
+    )
+    @locked_asset
+    def calibrations(
+        context: dg.AssetExecutionContext,
+        config: CalibrationConfig,
+        data_folder: DataFolder,
+        evaluation_model: EvaluationModelResource,
+        verifier: VerifierResource,
+    ) -> _Output:
+        """A calibration of the system's confidence, fitted on claims that nothing else used."""
+        system = system_named(context.partition_key, systems)
+        split = dev_claims(data_folder, system, config.claims, config.seed)
+        engine = evaluation_model.opened(system, data_folder, verifier, config.checkpoint)
+        stage = StageRecorder(context, config, engine, part=system.key)
+        predict = partial(
+            engine.predict,
+            "calibrations",
+            most_failed=config.most_failed,
+            log=context.log.info,
+            calibrated=False,
+        )
+        _refuse_without_confidence(system, predict(claims=split.claims.head(_TRIAL)).predictions)
+        result = predict(claims=split.claims)
+        calibration, bins = fit_on_predictions(
+            result.predictions, split.claims, config.method, split.name
+        )
+        path = write_calibration(data_folder.path, system.key, calibration)
+        page = {
+            **calibration_facts(calibration),
+            "calibration": dg.MetadataValue.path(str(path)),
+            "reliability": dg.MetadataValue.md(reliability_markdown(bins)),
+        }
+        return stage.evaluated(bins, split.claims.height, "ok", page)
+
+    return calibrations
 
 
-def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
+def _refuse_without_confidence(system: System, trial: pl.DataFrame) -> None:
+    """Refuse a system whose verdicts have no confidence; pass where none could be read yet.
+
+    Raises:
+        EvaluationError: verdicts were read, and none has a confidence.
+    """
+    parsed = trial.filter(parse_status="parsed")
+    if parsed.height and not parsed["confidence_normalised"].count():
+        raise EvaluationError(
+            f"system '{system.key}' has no confidence to calibrate: none of {parsed.height} "
+            "verdicts have token probabilities. Rules and verifiers have no tokens; an endpoint "
+            "must return top log-probabilities; and some methods conclude without a model"
+        )
+
+
+def _scores(name: str, base: str, parts: _Parts) -> dg.AssetsDefinition:
     @dg.asset(
         key=["scores", name],
         partitions_def=parts,
@@ -206,17 +293,14 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
     def leaderboard(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
         """All scores so far in the layout of the paper's tables, next to its figures."""
         stage = StageRecorder(context)
-        evaluated = _evaluated(data_folder, names, systems)
-        _warn_of_edited(context, evaluated, SCORES)
+        evaluated, runs = _evaluated(context, data_folder, names, systems, SCORES)
         scores = evaluated.scores()
         means = mean_scores(scores, MEANS)
-        board = arranged(pl.concat([scores, means]), systems, list(names), evaluated.runs())
+        board = arranged(pl.concat([scores, means]), systems, list(names), runs)
         text = leaderboard_markdown(board, names, wide=_WIDE)
+        short = boards_unfolded(board, names)
         metadata = {
-            **{
-                name: dg.MetadataValue.md(text)
-                for name, text in boards_unfolded(board, names).items()
-            },
+            **{name: dg.MetadataValue.md(table) for name, table in short.items()},
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
             "leaderboard": folded(with_sample_note(text, data_folder, board, names)),
@@ -238,17 +322,12 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
     ) -> _Output:
         """Pairwise comparisons of systems on the claims that both predicted."""
         stage = StageRecorder(context, config)
-        evaluated = _evaluated(data_folder, names, systems)
-        _warn_of_edited(context, evaluated, PREDICTIONS)
-        against = tuple(system_named(key, systems).key for key in config.against)
-        settings = ComparisonSettings(against, config.draws, config.seed)
-        frame = compare_systems(
-            evaluated.claims(),
-            evaluated.predictions(),
-            settings,
-            evaluated.limited(),
-            evaluated.doubtful(),
-        )
+        for key in config.against:
+            system_named(key, systems)
+        evaluated, runs = _evaluated(context, data_folder, names, systems, PREDICTIONS)
+        limited = {cell for cell, status in runs.items() if status == LIMITED}
+        claims, predictions = evaluated.claims(), evaluated.predictions()
+        frame = compare_systems(claims, predictions, config, limited, evaluated.doubtful())
         metadata = {
             "clearest": dg.MetadataValue.md(comparison_unfolded(frame)),
             "comparison": folded(comparison_markdown(frame)),
@@ -259,13 +338,137 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
 
 
 def _evaluated(
-    folder: DataFolder, names: Mapping[str, str], systems: Sequence[System]
-) -> EvaluationFiles:
-    return EvaluationFiles(folder, list(names), {one.key: one.entry_digest for one in systems})
-
-
-def _warn_of_edited(
-    context: dg.AssetExecutionContext, evaluated: EvaluationFiles, kind: str
-) -> None:
-    if left := sorted(evaluated.edited(kind)):
+    context: dg.AssetExecutionContext,
+    folder: DataFolder,
+    names: Mapping[str, str],
+    systems: Sequence[System],
+    kind: str,
+) -> tuple[EvaluationFiles, RunCoverage]:
+    """What was evaluated, and its runs; a warning names those of an earlier form of an entry."""
+    files = EvaluationFiles(folder, list(names), {one.key: one.entry_digest for one in systems})
+    runs = files.runs(kind)
+    if left := sorted(cell for cell, status in runs.items() if status == EDITED_STATUS):
         context.log.warning(f"{EDITED} {'; '.join(f'{one} on {name}' for one, name in left)}")
+    return files, runs
+
+
+def evaluation_checks(
+    benchmarks: Sequence[str], systems: Sequence[System], last: Container[str] = frozenset()
+) -> list[dg.AssetChecksDefinition]:
+    """Every check of the evaluation; those of predictions and scores are partitioned by system.
+
+    ``last`` as in ``evaluation_assets``.
+    """
+    parts = system_partitions(systems, last)
+    per_benchmark = [
+        check(name, parts)
+        for name in (*benchmarks, *derived_from(benchmarks))
+        for check in (_parse_rate, _every_claim, _label_balance)
+    ]
+    return [*per_benchmark, _no_leakage(benchmarks)]
+
+
+def _parse_rate(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
+    key = dg.AssetKey(["predictions", name])
+
+    @partitioned_check(parts, asset=key, name="parse_rate")
+    def parse_rate(
+        context: dg.AssetCheckExecutionContext, data_folder: DataFolder
+    ) -> dg.AssetCheckResult:
+        """95 % of the replies have a readable verdict; below half, the check is an error."""
+        path = f"predictions/{name}/{context.partition_key}"
+        status = data_folder.read(path, ["parse_status"])["parse_status"]
+        share = float((status == "parsed").mean() or 0.0) if len(status) else 1.0  # type: ignore[arg-type]
+        return dg.AssetCheckResult(
+            passed=share >= LEAST_PARSED,
+            severity=_ERROR if share < LEAST_USEFUL else _WARN,
+            description=f"{share:.0%} of the replies have a readable verdict",
+            metadata=rounded({"parsed share": share})
+            | dict(status.value_counts(sort=True).iter_rows()),
+        )
+
+    return parse_rate
+
+
+def _every_claim(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
+    key = dg.AssetKey(["predictions", name])
+
+    @partitioned_check(parts, asset=key, name="every_claim_once")
+    def every_claim_once(
+        context: dg.AssetCheckExecutionContext, data_folder: DataFolder
+    ) -> dg.AssetCheckResult:
+        """Each claim with label and evidence has one prediction, except in a limited run."""
+        path = f"predictions/{name}/{context.partition_key}"
+        predicted = data_folder.read(path, ["claim_id"])
+        usable = evaluation_subset(read_test_claims(data_folder, name)).claims
+        missing = usable.join(predicted, on="claim_id", how="anti").height
+        unknown = predicted.join(usable, on="claim_id", how="anti").height
+        limited = data_folder.run(path)["status"] == LIMITED
+        return dg.AssetCheckResult(
+            passed=unknown == 0 and (limited or missing == 0),
+            metadata={"missing": missing, "unknown": unknown, "limited": limited},
+        )
+
+    return every_claim_once
+
+
+def _label_balance(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
+    key, registered = dg.AssetKey(["scores", name]), TEST_SET_SIZES.get(name)
+
+    @partitioned_check(parts, asset=key, name="label_balance")
+    def label_balance(
+        context: dg.AssetCheckExecutionContext, data_folder: DataFolder, corpora: CorporaResource
+    ) -> dg.AssetCheckResult:
+        """The scored claims have the published number and share of Supported (a warning)."""
+        path = f"scores/{name}/{context.partition_key}"
+        whole = data_folder.read(path).filter(slice="all", metric="balanced_accuracy")
+        rows, supported = (int(whole[column].sum()) for column in ("rows", "supported"))
+        facts = {"claims": rows, "supported": supported}
+        if not rows or data_folder.run(path)["status"] == LIMITED:
+            return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": "not at all"})
+        if registered is None or not corpora.root:
+            why = "the bundled sample is not published" if registered else "not registered"
+            return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": why})
+        share = registered.supported_share
+        near = share is None or abs(supported / rows - share) <= SHARE_TOLERANCE
+        return dg.AssetCheckResult(
+            passed=near and rows == registered.rows,
+            severity=_WARN,
+            metadata={
+                **facts,
+                "registered claims": registered.rows,
+                "registered supported": registered.supported or "not known",
+                "source": registered.source,
+            },
+        )
+
+    return label_balance
+
+
+def _no_leakage(benchmarks: Sequence[str]) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=dg.AssetKey("leaderboard"), name="no_leakage")
+    def no_leakage(data_folder: DataFolder, embedder: EmbedderResource) -> dg.AssetCheckResult:
+        """The three decontamination prongs find no test claim in any training set on disk."""
+        read = [name for name in benchmarks if data_folder.exists(f"benchmark/{name}")]
+        leaked = {
+            training: leaks(data_folder, training, read, embedder.open())
+            for training in TRAINING_SETS
+            if read and data_folder.exists(training)
+        }
+        drops = [leak.drops for leak in leaked.values()]
+        by_set = pl.concat(drops)["matched_source"].value_counts(sort=True) if drops else None
+        return dg.AssetCheckResult(
+            passed=all(frame.is_empty() for frame in drops),
+            metadata={
+                "training sets": list(leaked) or "none on disk",
+                "test claims": max((leak.tests for leak in leaked.values()), default=0),
+                **{
+                    f"{name}: {why}": n
+                    for name, leak in leaked.items()
+                    for why, n in leak.reasons.items()
+                },
+                "by test set": {} if by_set is None else dict(by_set.iter_rows()),
+            },
+        )
+
+    return no_leakage

@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from decomposerl.claims.source import Benchmark, Source
-from decomposerl.evaluation.derived import derived_from
+from decomposerl.evaluation.scored_claims import derived_from
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import Experiment
 from resources.store.parquet import DataFolder

@@ -11,10 +11,7 @@ from typing import Annotated
 import typer
 
 from dagster_project.attrition_command import attrition, explain
-from dagster_project.evaluation_commands import (
-    DataOption,
-    evaluate,
-)
+from dagster_project.evaluation_commands import DataOption, evaluate, leaderboard
 from dagster_project.fetch_command import fetch
 from dagster_project.init_command import init
 from dagster_project.metrics_command import metrics
@@ -26,7 +23,6 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
-from dagster_project.results_commands import leaderboard
 from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score, serve_rewards
 from dagster_project.terminal import (

@@ -23,7 +23,7 @@ from resources.store.temporary import replace_file
 ROOT = Path(__file__).resolve().parent.parent
 _FOLLOWED = (
     *("assets", "decomposerl", "resources.catalogue"),
-    *("resources.evaluation.calibrating", "resources.evaluation.training_overlap"),
+    "resources.evaluation.training_overlap",
 )
 _SHOWN = ("decomposerl.reports", "decomposerl.progress", "decomposerl.printable")
 _ATTRITION = "decomposerl.reports.attrition"  # the one report that is an asset's table

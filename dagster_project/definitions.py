@@ -9,12 +9,10 @@ from typing import Any
 
 import dagster as dg
 
-from assets.calibrations import calibrations_asset
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
 from assets.corpora import benchmark_assets, source_assets
-from assets.evaluation import evaluation_assets
-from assets.evaluation_checks import evaluation_checks
+from assets.evaluation import evaluation_assets, evaluation_checks
 from assets.funnel import funnel_assets
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
@@ -121,7 +119,6 @@ def _assets(
         *JUDGE_ASSETS,
         tiny_judge_heads_asset(training),
         *evaluation_assets(benchmarks, evaluated, pool, last),
-        calibrations_asset(evaluated, pool, last),
         attrition_asset(sources),
         chat_replies,
         catalog_asset(sources, benchmarks),

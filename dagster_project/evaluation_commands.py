@@ -1,10 +1,13 @@
-"""``decomposerl evaluate``, and the options of commands that name systems or test sets."""
+"""``decomposerl evaluate`` and ``leaderboard``, and the options of commands that name systems."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field, TypeAdapter, ValidationError
 
 from dagster_project.named_graph import (
     ConfigOption,
@@ -19,20 +22,30 @@ from dagster_project.profiles import (
     profile_from_environment,
     systems_for,
     titles_for,
+    use_data_folder,
 )
 from dagster_project.terminal import (
+    Format,
     print_columns,
+    print_failure,
     print_note,
+    print_rows,
     print_text,
     report_errors,
 )
 from decomposerl.errors import ConfigError, DecomposeRLError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dagster_project.named_graph import NamedGraph
     from decomposerl.evaluation.systems import System
 
 _PREDICTIONS = "predictions/"
+# A bound of at most 1 is a share, which every score in percent would pass.
+_Bounds = Annotated[dict[str, Annotated[float, Field(gt=1, le=100)]], Field(min_length=1)]
+_LEAST_SCORES = TypeAdapter(Annotated[dict[str, _Bounds], Field(min_length=1)])
+_AS_LEAST = 'write lines such as fever = 70.0, in percent, below a line ["SYSTEM"]'
 TestSetsOption = Annotated[str, typer.Option(help="Comma-separated test sets; default: all.")]
 LimitOption = Annotated[
     int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
@@ -44,6 +57,16 @@ DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
 ]
+
+
+class LeaderboardFormat(StrEnum):
+    """The forms of a table, and the layout of LLM-AggreFact's leaderboard."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+    AGGREFACT = "aggrefact"
 
 
 def _systems_like(beginning: str) -> list[str]:
@@ -86,13 +109,20 @@ def evaluate(
         return
     every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
     own = [entry.name for entry in entries_for(graph.profile)]
-    keys = systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
-    sets = test_sets_named(benchmarks, every) or every
+    keys = _systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
+    words = [word.strip() for word in benchmarks.split(",") if word.strip()]
+    sets = _known("test set", words, every) or every
     _require_claims(sets, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
     if done:
-        _print_board(graph, done)
+        from decomposerl.reports.leaderboard_report import leaderboard_text
+        from resources.evaluation.results_folder import read_leaderboard, with_sample_note
+
+        board = read_leaderboard(graph.folder.path)
+        shown = board.filter(board["system"].is_in(done))
+        titles = titles_for(graph.profile)
+        print_text(with_sample_note(leaderboard_text(shown, titles), graph.folder, shown, titles))
     if done != keys:
         raise typer.Exit(1)
 
@@ -132,40 +162,35 @@ def _evaluated(
     return done
 
 
-def systems_named(words: Sequence[str], partitions: Sequence[str], own: Sequence[str]) -> list[str]:
+def _systems_named(
+    words: Sequence[str], partitions: Sequence[str], own: Sequence[str]
+) -> list[str]:
     """The systems, each once; ``own`` are the entries of the user's among the partitions.
 
     Raises:
         ConfigError: there is no word, or one names none; the message has the nearest names.
     """
-    from dagster_project.stages import nearest
-
     if not words:
-        methods = dict.fromkeys(one.partition("-")[0] for one in partitions if one not in own)
+        methods = dict.fromkeys(key.partition("-")[0] for key in partitions if key not in own)
         mine = f"; your own are {', '.join(own)}" if own else ""
         examples = f"{', '.join(methods)} (docs/how-to/evaluate.md){mine}"
         raise ConfigError(f"name a system; the methods are {examples}")
-    for word in words:
-        if word not in partitions:
-            near = " or ".join(nearest(word, partitions))
-            raise ConfigError(f"there is no system '{word}'; the nearest is {near}")
-    return list(dict.fromkeys(words))
+    return _known("system", words, partitions)
 
 
-def test_sets_named(words: str, every: Sequence[str]) -> list[str]:
-    """The test sets that are named, each once.
+def _known(kind: str, words: Sequence[str], every: Sequence[str]) -> list[str]:
+    """The words, each once.
 
     Raises:
         ConfigError: one is unknown; the message has the nearest names.
     """
     from dagster_project.stages import nearest
 
-    chosen = list(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
-    for word in chosen:
+    for word in words:
         if word not in every:
             near = " or ".join(nearest(word, every))
-            raise ConfigError(f"there is no test set '{word}'; the nearest is {near}")
-    return chosen
+            raise ConfigError(f"there is no {kind} '{word}'; the nearest is {near}")
+    return list(dict.fromkeys(words))
 
 
 def _require_claims(sets: Sequence[str], graph: "NamedGraph") -> None:
@@ -181,14 +206,100 @@ def _require_claims(sets: Sequence[str], graph: "NamedGraph") -> None:
         raise ConfigError(f"not on disk: {', '.join(absent)}; first: decomposerl run {first}")
 
 
-def _print_board(graph: "NamedGraph", systems: Sequence[str]) -> None:
-    from decomposerl.reports.leaderboard_report import leaderboard_text
-    from resources.evaluation.results_folder import read_leaderboard, with_sample_note
+@report_errors
+def leaderboard(
+    data: DataOption = None,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Include rows of the paper's tables that were not run.")
+    ] = False,
+    output: Annotated[
+        LeaderboardFormat,
+        typer.Option("--format", help="aggrefact: CSV for LLM-AggreFact's leaderboard."),
+    ] = LeaderboardFormat.TEXT,
+    fail_below: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TOML of the least scores that pass.")
+    ] = None,
+) -> None:
+    """Show the scores in the layout of the paper's tables, next to the paper's figures.
 
-    board = read_leaderboard(graph.folder.path)
-    shown = board.filter(board["system"].is_in(list(systems)))
-    titles = titles_for(graph.profile)
-    print_text(with_sample_note(leaderboard_text(shown, titles), graph.folder, shown, titles))
+    A file of --fail-below has lines such as fever = 70.0, in percent, below ["decomposerl-tiny"];
+    with lower or missing scores, which are listed, the exit code is 1.
+    """
+    from decomposerl.evaluation.leaderboard import wide_leaderboard
+    from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
+    from resources.evaluation.results_folder import read_leaderboard, with_sample_note
+    from resources.store.parquet import DataFolder
+
+    folder = data_folder(data)
+    if output is LeaderboardFormat.AGGREFACT:
+        print_rows(_aggrefact_rows(data), Format.CSV)
+    elif (form := Format(output)).is_data:
+        rows = wide_leaderboard(read_leaderboard(folder))
+        print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), form)
+    else:
+        board, titles = read_leaderboard(folder), titles_for(profile_from_environment())
+        page = leaderboard_text if form is Format.TEXT else leaderboard_markdown
+        text, files = page(board, titles, everything=everything), DataFolder(base_dir=str(folder))
+        print_text(with_sample_note(text, files, board, titles))
+    if fail_below is not None and _lower_scores(read_leaderboard(folder), fail_below):
+        raise typer.Exit(1)
+
+
+def _lower_scores(board: "pl.DataFrame", file: Path) -> bool:
+    """Whether scores of a board are below those of a file, or missing; lists them.
+
+    Raises:
+        ConfigError: it is no file of least scores.
+    """
+    from decomposerl.reports.tables import text_table
+
+    try:
+        least = _LEAST_SCORES.validate_python(tomllib.loads(file.read_text("utf-8")), strict=True)
+    except ValidationError as error:
+        where, says = " ".join(map(str, error.errors()[0]["loc"])), error.errors()[0]["msg"]
+        raise ConfigError(f"{file}: {where or 'content'}: {says}; {_AS_LEAST}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+    whole = board.filter(status="scored").select("system", "benchmark", "score")
+    scored = {(system, name): score for system, name, score in whole.iter_rows()}
+    lower = [
+        [system, name, "–" if score is None else f"{score:.2f}", f"{bound:.2f}"]
+        for system, bounds in least.items()
+        for name, bound in bounds.items()
+        if (score := scored.get((system, name))) is None or score < bound
+    ]
+    if lower:
+        rows = [["System", "Test set", "Score", "Least"], *lower]
+        print_failure(text_table(rows, [False, False, True, True]))
+    return bool(lower)
+
+
+def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":
+    """All whole runs on LLM-AggreFact as rows of its leaderboard; short ones are named.
+
+    Raises:
+        ConfigError: there is no whole run.
+    """
+    from decomposerl.evaluation.leaderboard import AGGREFACT, LIMITED, aggrefact_rows
+    from resources.evaluation.results_folder import EvaluationFiles
+    from resources.store.parquet import DataFolder
+
+    profile = profile_from_environment()
+    profile = profile if data is None else use_data_folder(profile, data.resolve())
+    digests = {system.key: system.entry_digest for system in systems_for(profile)}
+    files = EvaluationFiles(DataFolder(base_dir=str(profile.data)), [AGGREFACT], digests)
+    scores = files.scores()
+    short = {system for (system, _), status in files.runs().items() if status == LIMITED}
+    for key in sorted(short):
+        print_note(f"{key} is left out: a short run is no measurement")
+    whole = scores.filter(~scores["system"].is_in(list(short)))
+    if whole.is_empty():
+        raise ConfigError(
+            "no system was scored on all of LLM-AggreFact; first: decomposerl evaluate SYSTEM "
+            f"--benchmarks {AGGREFACT}"
+        )
+    return aggrefact_rows(whole, systems_for(profile))
 
 
 def data_folder(data: Path | None) -> Path:

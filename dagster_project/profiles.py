@@ -285,7 +285,7 @@ def titles_for(profile: Profile) -> dict[str, str]:
     Raises:
         ConfigError: as for ``benchmarks_for``.
     """
-    from decomposerl.evaluation.derived import derived_from
+    from decomposerl.evaluation.scored_claims import derived_from
 
     titles = {one.name: one.title for one in benchmarks_for(profile)}
     return titles | {one.name: one.title for one in derived_from(titles).values()}

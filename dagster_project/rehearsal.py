@@ -25,7 +25,7 @@ from dagster_project.profiles import Profile, benchmarks_for, sources_for, with_
 from dagster_project.run_errors import failure_of
 from dagster_project.training_estimate import training_amounts, training_estimate
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.subset import evaluation_subset
+from decomposerl.evaluation.scored_claims import evaluation_subset
 from decomposerl.evaluation.systems import POLICY_METHOD, VERIFIERS
 from decomposerl.prompts.judge import TASKS
 from decomposerl.reports.cost import Port

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.evaluation.bootstrap import (
+from decomposerl.evaluation.comparison import compare
+from decomposerl.evaluation.intervals import (
     DRAWS,
     clusters_of,
     generator,
@@ -20,7 +21,6 @@ from decomposerl.evaluation.bootstrap import (
     resampled_sums,
 )
 from decomposerl.evaluation.metrics import Codes, balanced_accuracy, indicators
-from decomposerl.evaluation.paired import compare
 from perf.sizes import Sizes
 from perf.timing import Row, allowed_row, paired, timed
 
@@ -72,7 +72,7 @@ def _ours(labels: Codes, verdicts: Codes, documents: list[int] | None = None) ->
 
 
 def _difference(labels: Codes, verdicts: Codes, others: Codes) -> Bounds:
-    comparison, _ = compare(labels, verdicts, others, clusters_of(labels), generator(SEED))
+    comparison = compare(labels, verdicts, others, clusters_of(labels), generator(SEED))
     return comparison.low, comparison.high
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from decomposerl.evaluation.bootstrap import auroc_draws, clusters_of, generator, interval
 from decomposerl.evaluation.calibration import LEAST_ISOTONIC, CalibrationMethod, fit_calibration
+from decomposerl.evaluation.intervals import auroc_draws, clusters_of, generator, interval
 from decomposerl.evaluation.metrics import auroc, calibration_error
 from decomposerl.reports.tables import markdown_table
 from studies.verifier_data import FOLDS, TRAINED, fold_of

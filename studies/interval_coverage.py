@@ -18,16 +18,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.evaluation.bootstrap import (
+from decomposerl.evaluation.comparison import compare, p_two_sided
+from decomposerl.evaluation.intervals import (
+    Bounds,
     Clusters,
     clusters_of,
     generator,
     interval,
+    metric_interval,
     resampled_sums,
 )
-from decomposerl.evaluation.intervals import Bounds, metric_interval
 from decomposerl.evaluation.metrics import Codes, balanced_accuracy, indicators
-from decomposerl.evaluation.paired import compare, p_two_sided
 from decomposerl.reports.tables import markdown_table
 from perf.pages import write_between_markers
 
@@ -143,10 +144,10 @@ def paired_line(case: SimulatedClaims, replicates: int) -> list[str]:
         uniforms, separate = _uniforms(case, rng), rng.random(case.rows) < 0.5  # noqa: PLR2004 - half of them
         others = np.where(separate, _uniforms(case, rng), uniforms)
         pair = _verdicts(labels, uniforms, case.right), _verdicts(labels, others, other)
-        outcome, draws = compare(labels, *pair, clusters, rng, DRAWS)
-        bounds[0].append(interval(draws))
+        outcome = compare(labels, *pair, clusters, rng, DRAWS)
+        bounds[0].append(interval(outcome.draws))
         bounds[1].append((outcome.low, outcome.high))
-        below[0] += p_two_sided(draws) < ALPHA
+        below[0] += p_two_sided(outcome.draws) < ALPHA
         below[1] += not outcome.too_small and outcome.p < ALPHA
         below[2] += not outcome.too_small
     truth = case.right - other

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.bootstrap import clusters_of, generator, resampled_sums, safe_interval
+from decomposerl.evaluation.intervals import clusters_of, generator, resampled_sums, safe_interval
 from decomposerl.evaluation.metrics import Numbers
 from decomposerl.reports.figure_style import GREY, PALETTE, Drawn, drawn, legend, new_grid
 from decomposerl.reports.tables import markdown_table

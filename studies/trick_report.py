@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.bootstrap import clusters_of, generator, resampled_sums, safe_interval
+from decomposerl.evaluation.intervals import clusters_of, generator, resampled_sums, safe_interval
 from decomposerl.evaluation.metrics import Numbers
 from decomposerl.reports.figure_style import GREY, INK, PALETTE, Drawn, drawn, legend, new_figure
 from decomposerl.reports.tables import markdown_table

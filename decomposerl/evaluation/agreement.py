@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.bootstrap import (
+from decomposerl.evaluation.intervals import (
     DRAWS,
     Clusters,
     clusters_of,

@@ -9,6 +9,9 @@ least squared error, interpolated between steps, and needs ``LEAST_ISOTONIC`` ve
 errors are cross-fitted.
 """
 
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -25,6 +28,8 @@ from decomposerl.evaluation.metrics import (
     brier,
     calibration_error,
 )
+from decomposerl.evaluation.scored_claims import HAS_EVIDENCE, SHARED_EVIDENCE, in_turns
+from decomposerl.schemas import CALIBRATIONS
 from decomposerl.settings import Settings
 
 LEAST_ISOTONIC = 500
@@ -36,6 +41,47 @@ _SHARPEST, _FLATTEST = 100.0, 1e-3  # bounds of 1 / temperature
 _STEPS = 200
 
 CalibrationMethod = Literal["temperature", "isotonic"]
+
+
+@dataclass(frozen=True, slots=True)
+class DevSplit:
+    """Labelled claims to fit a calibration on, in the order of the draw, with the pool's columns.
+
+    ``free`` is how many could have been drawn, ``pool`` how many there are.
+    """
+
+    claims: pl.DataFrame
+    free: int
+    pool: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Recorded with the calibration: sizes, seed, and 16 hex digits over the claims' ids."""
+        ids = "".join(self.claims["claim_id"].sort())
+        digest = hashlib.sha256(ids.encode()).hexdigest()[:16]
+        return (
+            f"{self.claims.height:,} of {self.free:,} unused claims of silver_decomposed "
+            f"({self.pool:,}), seed {self.seed}, claims {digest}"
+        )
+
+
+def dev_split(pool: pl.DataFrame, used: Iterable[pl.Series], count: int, seed: int) -> DevSplit:
+    """At most ``count`` claims of ``pool`` (``SILVER_DECOMPOSED``) with evidence, none in ``used``.
+
+    Each label gets half, the first one more where ``count`` is odd; where one label has too few
+    the other fills up. The order is that of a hash over seed and id, so a larger split begins with
+    the smaller one. The funnel removed every test claim from the pool before.
+    """
+    taken = pl.concat([pool["claim_id"].clear(), *used]).unique()
+    free = pool.filter(HAS_EVIDENCE, ~pl.col("claim_id").is_in(taken.implode()))
+    hashes = [
+        hashlib.sha256(f"calibration:{seed}:{claim_id}".encode()).hexdigest()
+        for claim_id in free["claim_id"]
+    ]
+    ordered = free.with_columns(_hash=pl.Series(hashes, dtype=pl.String)).sort("_hash")
+    drawn = in_turns(ordered.drop("_hash"), count)
+    return DevSplit(drawn, free.height, pool.height, seed)
 
 
 class Calibration(Settings):
@@ -62,17 +108,15 @@ class Calibration(Settings):
 
     @model_validator(mode="after")
     def _is_a_curve(self) -> Self:
-        corners = np.array([self.confidences, self.shares]) if self._paired() else None
-        if corners is None or not ((corners >= 0) & (corners <= 1)).all():
+        confidences, shares = np.array(self.confidences), np.array(self.shares)
+        corners = np.concatenate([confidences, shares])
+        if len(confidences) != len(shares) or not ((corners >= 0) & (corners <= 1)).all():
             raise ValueError("confidences and shares must be as many, each 0..1")
-        if (np.diff(corners[0]) <= 0).any() or (np.diff(corners[1]) < 0).any():
+        if (np.diff(confidences) <= 0).any() or (np.diff(shares) < 0).any():
             raise ValueError("confidences must rise and shares must not fall")
-        if (self.method == "isotonic") != (len(self.shares) > 0):
+        if (self.method == "isotonic") != (len(shares) > 0):
             raise ValueError("an isotonic curve has corners, a temperature none")
         return self
-
-    def _paired(self) -> bool:
-        return len(self.confidences) == len(self.shares)
 
     def refuse_others(self, *, model: str, prompt_hash: str) -> None:
         """Check that the calibration was fitted to this model and prompt.
@@ -115,6 +159,38 @@ class _Curve(NamedTuple):
         return interpolated
 
 
+def fit_on_predictions(
+    predictions: pl.DataFrame, claims: pl.DataFrame, method: CalibrationMethod, fitted_on: str
+) -> tuple[Calibration, pl.DataFrame]:
+    """Fit a calibration to ``PREDICTIONS`` of labelled ``claims`` that have a confidence.
+
+    With it comes the reliability of these confidences as ``CALIBRATIONS``, before and cross-fitted
+    after; verdicts on the same evidence are in one fold.
+
+    Raises:
+        EvaluationError: too few confidences, or several models or prompts.
+    """
+    bound = predictions.select("system", "engine", "prompt_hash").unique()
+    if bound.height != 1:
+        raise EvaluationError(f"a calibration is of one model and prompt, not {bound.height}")
+    about = claims.select("claim_id", "label", document=pl.coalesce(SHARED_EVIDENCE, "claim_id"))
+    joined = predictions.join(about, on="claim_id", maintain_order="left")
+    rows = joined.drop_nulls("confidence_normalised")
+    ((system, engine, prompt_hash),) = bound.rows()
+    confidences = rows["confidence_normalised"].to_numpy()
+    right = (rows["verdict"] == rows["label"]).to_numpy()
+    evidence = rows["document"].rank("dense").to_numpy().astype(np.int64)
+    bound_to = {"model": engine, "prompt_hash": prompt_hash, "fitted_on": fitted_on}
+    calibration = fit_calibration(confidences, right, method, **bound_to, evidence=evidence)
+    after = cross_fitted(confidences, right, evidence, method)
+    bins = [
+        reliability(values, right).with_columns(reading=pl.lit(name))
+        for name, values in (("normalised", confidences), ("calibrated", after))
+    ]
+    table = pl.concat(bins).with_columns(system=pl.lit(system), engine=pl.lit(engine))
+    return calibration, CALIBRATIONS.conform(table)
+
+
 def fit_calibration(
     confidences: Numbers,
     right: NDArray[np.bool_],
@@ -133,7 +209,13 @@ def fit_calibration(
         EvaluationError: too few verdicts for the method, all on the same evidence, or a
             confidence outside 0..1.
     """
-    _check(confidences, method)
+    least = LEAST_ISOTONIC if method == "isotonic" else LEAST_TEMPERATURE
+    if len(confidences) < least:
+        raise EvaluationError(
+            f"{len(confidences):,} verdicts are too few to fit {method} calibration: {least:,}"
+        )
+    if not ((confidences >= 0) & (confidences <= 1)).all():
+        raise EvaluationError("a confidence to calibrate lies outside 0..1")
     pieces = np.arange(len(confidences)) if evidence is None else evidence
     after = cross_fitted(confidences, right, pieces, method)
     curve = _fitted(confidences, right, method)
@@ -187,16 +269,6 @@ def _fitted(confidences: Numbers, right: NDArray[np.bool_], method: CalibrationM
     if method == "isotonic":
         return _Curve(1.0, *isotonic_curve(confidences, right))
     return _Curve(_sharpness(confidences, right), np.empty(0), np.empty(0))
-
-
-def _check(confidences: Numbers, method: CalibrationMethod) -> None:
-    least = LEAST_ISOTONIC if method == "isotonic" else LEAST_TEMPERATURE
-    if len(confidences) < least:
-        raise EvaluationError(
-            f"{len(confidences):,} verdicts are too few to fit {method} calibration: {least:,}"
-        )
-    if not ((confidences >= 0) & (confidences <= 1)).all():
-        raise EvaluationError("a confidence to calibrate lies outside 0..1")
 
 
 def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:

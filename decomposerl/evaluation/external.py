@@ -12,9 +12,15 @@ import polars as pl
 from decomposerl.claims.claim import Record
 from decomposerl.claims.column_guess import says_polarity
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.bootstrap import auroc_draws, clusters_of, generator, safe_interval
 from decomposerl.evaluation.cells import Spellings, finite_number
-from decomposerl.evaluation.intervals import mean_interval, metric_interval
+from decomposerl.evaluation.intervals import (
+    auroc_draws,
+    clusters_of,
+    generator,
+    mean_interval,
+    metric_interval,
+    safe_interval,
+)
 from decomposerl.evaluation.matching import (
     TWO_WAY,
     Claim,

@@ -1,7 +1,10 @@
-"""Confidence intervals in closed form for shares of claims and differences of shares.
+"""Confidence intervals: in closed form for shares of claims, by bootstrap for other metrics.
 
-Takes outcomes by claim with their clusters (``bootstrap.Clusters``), gives bounds 0..1 (differences
--1..1). They do not collapse: a percentile bootstrap of four right verdicts of four is [1, 1].
+Outcomes are by claim, with the clusters of claims that share evidence (``Clusters``). Bounds are
+0..1, of differences -1..1.
+
+In closed form (these do not collapse: a percentile bootstrap of four right verdicts of four is
+[1, 1]):
 
 * A share: Wilson's score interval (Wilson, 1927; Brown, Cai and DasGupta, 2001).
 * F1 = 2J / (1 + J), with J the share TP / (TP + FP + FN): the interval of J, transformed
@@ -15,69 +18,180 @@ Takes outcomes by claim with their clusters (``bootstrap.Clusters``), gives boun
   Student's t for few documents. Where nothing varies (0 or 1) all claims of a document are taken
   to have the same outcome.
 
-``studies/interval_coverage.py`` measures their coverage (table in
-``docs/results/intervals.md``). Metrics that are no shares of claims (AUROC, calibration,
-counts) have bootstrap intervals.
+By bootstrap (AUROC, calibration, counts): sums of columns over resampled claims, shape (draws,
+columns), seeded, exact, and without a Python loop over draws. A cluster is a document with all its
+claims. Clusters with only Supported claims, with only Refuted ones, and with both (and so on for
+three labels) are drawn separately, each as often as there are of them, which keeps the labels'
+shares. With one claim a document this is the bootstrap within labels. Intervals are percentiles
+without a bias correction.
+
+``studies/interval_coverage.py`` measures their coverage (``docs/results/intervals.md``).
 """
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, combinations
+from itertools import combinations, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decomposerl.evaluation.bootstrap import LEVEL, Clusters
-from decomposerl.evaluation.metrics import (
-    AS_REFUTED,
-    Codes,
-    Counts,
-    Numbers,
-    class_name,
-    count_metrics,
-    indicators,
-)
+from decomposerl.evaluation.metrics import Codes, Counts, Numbers, count_metrics, indicators
 
 Bounds = tuple[float, float]
-_Cells = tuple[int, ...]
+DRAWS = 10_000
+LEVEL = 0.95
+LEAST_UNITS = 30
+"""Least number of clusters for an interval of percentiles."""
+_BLOCK = 1 << 17
+"""Numbers in memory at once: what fits a core's cache."""
+_FEW = 8
+"""Least clusters per kind on average: below it drawing clusters one by one is faster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Claims in the cells ``hits`` among those in ``of``; ``f1``: transformed to 2J / (1 + J)."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Clusters:
+    """Which claims are drawn together. The clusters of a stratum are numbered consecutively.
 
-    hits: _Cells
-    of: _Cells
-    f1: bool = False
-
-
-@lru_cache(maxsize=64)
-def shares_of(metric: str, classes: int = 2) -> tuple[Share, ...]:
-    """A metric of ``metrics.COUNT_METRICS``, or of the third label's, as the mean of shares.
-
-    One share, or one a label: cells are numbered by label and verdict as in ``indicators``.
+    ``of_row`` (n,) is the cluster of each claim, ``starts`` (strata + 1,) the first cluster of
+    each stratum, and the number of clusters at the end.
     """
-    labels = range(classes)
-    rows = [tuple(label * (classes + 1) + verdict for verdict in (*labels, classes))
-            for label in labels]  # fmt: skip
-    columns = [tuple(row[label] for row in rows) for label in labels]
-    hits = [(rows[label][label],) for label in labels]
-    kinds = {
-        "recall": [Share(hit, row) for hit, row in zip(hits, rows, strict=True)],
-        "precision": [Share(hit, column) for hit, column in zip(hits, columns, strict=True)],
-        "f1": [
-            Share(hit, tuple({*row, *column}), f1=True)
-            for hit, row, column in zip(hits, rows, columns, strict=True)
-        ],
-    }
-    means = {"balanced_accuracy": kinds["recall"], "macro_f1": kinds["f1"]}
-    lenient = Share((*hits[1], rows[1][-1]), rows[1])
-    means[AS_REFUTED] = [lenient if label == 1 else kinds["recall"][label] for label in labels]
-    means["accuracy"] = [Share(tuple(chain(*hits)), tuple(chain(*rows)))]
-    for kind, shares in kinds.items():
-        means |= {f"{kind}_{class_name(label)}": [share] for label, share in enumerate(shares)}
-    return tuple(means[metric])
+
+    of_row: Codes
+    starts: Codes
+
+    @property
+    def count(self) -> int:
+        """Number of clusters."""
+        return int(self.starts[-1])
+
+    def sums(self, columns: Counts) -> Numbers:
+        """Sums of columns (n, k) over the claims of each cluster, shape (clusters, k)."""
+        rows = [np.bincount(self.of_row, column, self.count) for column in columns.T]
+        return np.stack(rows, axis=1)
+
+    def fewest(self, sides: NDArray[np.bool_]) -> int:
+        """Number of clusters with a claim of the rarer side of the mask (n,)."""
+        both = self.sums(np.stack([sides, ~sides], axis=1)) > 0
+        return int(both.sum(axis=0).min())
+
+
+def generator(seed: int, *names: str) -> np.random.Generator:
+    """The generator for these names: the same each time, independent of those of other names."""
+    digest = hashlib.sha256("\x1f".join(names).encode()).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest[:16], "big")])
+
+
+def clusters_of(labels: Codes, documents: Sequence[Hashable | None] | None = None) -> Clusters:
+    """Clusters of claims by document; a claim without one is a separate cluster."""
+    if documents is None:
+        first = np.arange(len(labels))
+    else:
+        numbers: dict[Hashable, int] = {}
+        named = (
+            ("row", row) if document is None else ("document", document)
+            for row, document in enumerate(documents)
+        )
+        first = np.fromiter((numbers.setdefault(name, len(numbers)) for name in named), np.int64)
+    classes = int(labels.max(initial=0)) + 1
+    has_label = np.zeros((int(first.max(initial=-1)) + 1, classes), dtype=np.bool_)
+    has_label[first, labels] = True
+    # 1: Supported only, 2: Refuted only, 3: both; three-way 4 to 7 with the third label, and so on
+    strata = has_label @ (1 << np.arange(classes))
+    order = np.argsort(strata, kind="stable")
+    renumbered = np.empty(len(order), dtype=np.int64)
+    renumbered[order] = np.arange(len(order))
+    sizes = np.bincount(strata)
+    return Clusters(renumbered[first], np.concatenate([[0], np.cumsum(sizes[sizes > 0])]))
+
+
+def resampled_sums(
+    columns: Counts, clusters: Clusters, rng: np.random.Generator, draws: int = DRAWS
+) -> Numbers:
+    """Sums of ``columns`` (n, k) over the claims of each draw, shape (draws, k)."""
+    total = np.zeros((draws, columns.shape[1]))
+    sums = clusters.sums(columns)
+    for start, stop in pairwise(clusters.starts):
+        total += _stratum_sums(sums[start:stop], rng, draws)
+    return total
+
+
+def interval(values: Numbers, level: float = LEVEL) -> Bounds:
+    """The central ``level`` of the draws, without those that are NaN."""
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        return np.nan, np.nan
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def safe_interval(values: Numbers, units: int, level: float = LEVEL) -> Bounds:
+    """``interval`` of draws over ``units`` clusters; NaN below ``LEAST_UNITS`` or without spread.
+
+    Percentiles of few clusters, or of equal draws, are narrower than the data justify.
+    """
+    low, high = interval(values, level)
+    return (low, high) if units >= LEAST_UNITS and low < high else (np.nan, np.nan)
+
+
+def auroc_draws(
+    scores: Numbers,
+    positive: NDArray[np.bool_],
+    clusters: Clusters,
+    rng: np.random.Generator,
+    draws: int = DRAWS,
+) -> Numbers:
+    """AUROC of each draw, shape (draws,); NaN where a draw lacks one side."""
+    above, below = np.flatnonzero(positive), np.flatnonzero(~positive)
+    below = below[np.argsort(scores[below], kind="stable")]
+    beaten = [np.searchsorted(scores[below], scores[above], side) for side in ("left", "right")]
+    above_cluster, below_cluster = clusters.of_row[above], clusters.of_row[below]
+    blocks = [np.empty(0)]
+    for picks in _all_picks(clusters, rng, draws):
+        # Column j: how many drawn negatives are among the j lowest, counted with their picks.
+        lowest = np.zeros((len(picks), len(below) + 1))
+        np.cumsum(picks[:, below_cluster], axis=1, out=lowest[:, 1:])
+        weights = picks[:, above_cluster]
+        wins = np.einsum("dn,dn->d", weights, lowest[:, beaten[0]] + lowest[:, beaten[1]]) / 2
+        pairs = weights.sum(axis=1) * lowest[:, -1]
+        blocks.append(np.divide(wins, pairs, out=np.full(len(wins), np.nan), where=pairs > 0))
+    return np.concatenate(blocks)
+
+
+def _all_picks(
+    clusters: Clusters, rng: np.random.Generator, draws: int
+) -> Iterator[NDArray[np.float64]]:
+    """How often each cluster is picked, in blocks of draws, shape (some draws, clusters)."""
+    size = max(1, _BLOCK // max(clusters.count, 1))
+    for start in range(0, draws, size):
+        some = min(size, draws - start)
+        parts = [_picks(int(stop - first), rng, some) for first, stop in pairwise(clusters.starts)]
+        yield np.concatenate([np.empty((some, 0)), *parts], axis=1)
+
+
+def _stratum_sums(sums: Numbers, rng: np.random.Generator, draws: int) -> Numbers:
+    # Clusters with equal sums are exchangeable, so the number of picks of each kind is multinomial.
+    kinds, counts = np.unique(sums, axis=0, return_counts=True)
+    one_by_one = len(kinds) * _FEW > len(sums)
+    size = max(1, _BLOCK // (len(sums) if one_by_one else len(kinds)))
+    blocks = [np.empty((0, sums.shape[1]))]
+    for start in range(0, draws, size):
+        some = min(size, draws - start)
+        if one_by_one:
+            blocks.append(_picks(len(sums), rng, some) @ sums)
+        else:
+            blocks.append(rng.multinomial(len(sums), counts / len(sums), size=some) @ kinds)
+    return np.concatenate(blocks)
+
+
+def _picks(count: int, rng: np.random.Generator, draws: int) -> NDArray[np.int64]:
+    """How often each of ``count`` is picked in ``count`` picks, shape (draws, count)."""
+    picks = rng.integers(0, count, size=(draws, count), dtype=np.int32).astype(np.int64)
+    # One bincount for all draws: each draw counts in a separate range.
+    picks += np.arange(draws)[:, None] * count
+    return np.bincount(picks.ravel(), minlength=draws * count).reshape(draws, count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,19 +216,17 @@ def metric_interval(
     level: float = LEVEL,
     classes: int = 2,
 ) -> Bounds:
-    """The interval of a metric that ``shares_of`` has; NaN where the metric is not defined."""
+    """The interval of a metric of ``count_metrics``; NaN where the metric is not defined."""
     sums = clusters.sums(indicators(labels, verdicts, classes))
-    table = sums.sum(axis=0).reshape(classes, classes + 1)
-    if np.isnan(count_metrics(classes)[metric](table)):
+    measure = count_metrics(classes)[metric]
+    if np.isnan(measure(sums.sum(axis=0).reshape(classes, classes + 1))):
         return math.nan, math.nan
-    shares = shares_of(metric, classes)
-    parts = [
-        _share(sums[:, list(one.hits)].sum(axis=1), sums[:, list(one.of)].sum(axis=1), level)
-        for one in shares
-    ]
-    return _mean(
-        [_as_f1(part) if one.f1 else part for part, one in zip(parts, shares, strict=True)]
-    )
+    parts = []
+    for share in measure.shares:
+        hits, of = (sums[:, list(cells)].sum(axis=1) for cells in (share.hits, share.of))
+        part = _share(hits, of, level)
+        parts.append(_as_f1(part) if share.f1 else part)
+    return _mean(parts)
 
 
 def share_interval(hits: Counts, of: Counts, clusters: Clusters, level: float = LEVEL) -> Bounds:

@@ -1,10 +1,11 @@
-"""The leaderboard: scores in the layout of the paper's Tables 1 and 2.
+"""The leaderboard: scores in the layout of the paper's Tables 1 and 2, or of LLM-AggreFact's page.
 
 Published scores are in separate columns and never replace ours; each row names the engine that
 answered. A recipe that was trained with several seeds has a row for each seed that was evaluated,
 and behind them the mean over them.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -15,12 +16,7 @@ import polars as pl
 
 from decomposerl.evaluation.doubtful import base_of, column_of, parts_of, scores_without_doubtful
 from decomposerl.evaluation.intervals import mean_interval
-from decomposerl.evaluation.published import (
-    COLUMNS,
-    MEANS,
-    PUBLISHED,
-    PublishedRow,
-)
+from decomposerl.evaluation.published import COLUMNS, MEANS, PUBLISHED, PublishedRow
 from decomposerl.evaluation.scores import BEYOND_RATE
 from decomposerl.evaluation.systems import System
 from decomposerl.schemas import LEADERBOARD, SCORES
@@ -28,26 +24,31 @@ from decomposerl.schemas import LEADERBOARD, SCORES
 METRIC = "balanced_accuracy"
 PARTS = ("score", "low", "high", "paper")
 OTHERS, FURTHER = 0, "Further systems"
+LIMITED, EDITED, NOT_AVAILABLE = "limited", "edited", "not_available"
+_SCORED, _NOT_RUN = "scored", "not_run"
 _MEAN = "-mean"
-_SCORED, _NOT_AVAILABLE, _NOT_RUN = "scored", "not_available", "not_run"
-LIMITED, EDITED = "limited", "edited"
 _OURS = ("engine", "score", "low", "high", "rows")
+AGGREFACT = "llm_aggrefact"
+AGGREFACT_PARTS: Mapping[str, str] = {
+    "AggreFact-CNN": "CNN",
+    "AggreFact-XSum": "XSum",
+    "TofuEval-MediaS": "MediaS",
+    "TofuEval-MeetB": "MeetB",
+    "Wice": "WiCE",
+    "Reveal": "REVEAL",
+    "ClaimVerify": "ClaimVerify",
+    "FactCheck-GPT": "FactCheck",
+    "ExpertQA": "ExpertQA",
+    "Lfqa": "LFQA",
+    "RAGTruth": "RAGTruth",
+}
+"""The column of LLM-AggreFact's leaderboard of each part of the data set, in its order."""
+_SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)[ _]?b(?![a-z\d])", re.IGNORECASE)
 _Cell = tuple[str, str]
-_Scores = Mapping[_Cell, Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class RunCoverage:
-    """Runs without a full score, as (system, benchmark).
-
-    ``limited`` runs predicted some of the claims only; ``not_available`` ones had none to predict,
-    because the test set's files are missing. ``edited`` ones are of an earlier form of an entry,
-    and count as not run.
-    """
-
-    limited: Collection[_Cell] = frozenset()
-    not_available: Collection[_Cell] = frozenset()
-    edited: Collection[_Cell] = frozenset()
+RunCoverage = Mapping[_Cell, str]
+"""Runs without a full score, by system and test set. ``LIMITED`` ones predicted some of the claims
+only; ``NOT_AVAILABLE`` ones had none to predict, because the test set's files are missing.
+``EDITED`` ones are of an earlier form of an entry, and count as not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class _TableRow:
     title: str
     system: System
     paper: Mapping[str, float]
-    runs: tuple[System, ...]
+    runs: tuple[str, ...]
 
 
 def leaderboard(
@@ -81,16 +82,40 @@ def leaderboard(
     further = scores_without_doubtful(scores)
     counted = pl.concat([scores, further]).filter(metric=METRIC, slice="all")
     scored = {(row["system"], row["benchmark"]): row for row in counted.iter_rows(named=True)}
-    names = list(benchmarks)
-    own = [name for name in names if name not in COLUMNS]
-    own += [one for one in map(column_of, names) if one in set(further["benchmark"])]
     beyond = _beyond(scores)
+    names = list(benchmarks)
+    columns = [*COLUMNS, *(name for name in names if name not in COLUMNS)]
+    columns += [name for name in map(column_of, names) if name in set(further["benchmark"])]
+    edited = {system for (system, _), status in runs.items() if status == EDITED}
     lines: list[dict[str, object]] = []
-    present = {system for system, _ in (*scored, *runs.edited)}
-    for _, rows in groupby(_rows(systems, present), key=lambda row: row.table):
-        for position, row in enumerate(rows):
-            cells = _cells(row, position, [*COLUMNS, *own], scored, runs)
-            lines += [one | {"beyond_context": _most_beyond(row, one, beyond)} for one in cells]
+    for _, rows in groupby(
+        _rows(systems, edited | {system for system, _ in scored}), key=lambda row: row.table
+    ):
+        for place, row in enumerate(rows):
+            head = {
+                "table": row.table,
+                "place": place,
+                "family": row.family,
+                "title": row.title,
+                "system": row.system.key,
+                "method": row.system.method,
+                "model": row.system.model.key,
+                "protocol": row.system.protocol,
+                "seeds": len(row.runs),
+            }
+            for column in columns:
+                parts = parts_of(column)
+                status = _status({runs.get((run, part)) for run in row.runs for part in parts})
+                longer = [sum(beyond.get((run, part), 0) for part in parts) for run in row.runs]
+                lines.append(
+                    {
+                        **head,
+                        "benchmark": column,
+                        **_score([scored.get((run, column)) for run in row.runs], status),
+                        "beyond_context": 0 if base_of(column) else max(longer),
+                        "paper": row.paper.get(column),
+                    }
+                )
     return LEADERBOARD.conform(pl.DataFrame(lines, schema=LEADERBOARD.schema))
 
 
@@ -100,62 +125,58 @@ def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.
     One row per system and mean, where every benchmark of the mean has a score; the row names each
     engine once. The interval follows from those of the independent parts (``mean_interval``).
     """
-    whole = scores.filter(slice="all", metric="balanced_accuracy").drop_nulls("score")
+    whole = scores.filter(slice="all", metric=METRIC).drop_nulls("score")
     lines = []
     for (system,), rows in whole.group_by("system", maintain_order=True):
         for name, parts in means.items():
             scored = rows.filter(pl.col("benchmark").is_in(list(parts)))
             if scored.height == len(parts):
                 engine = " / ".join(scored["engine"].unique(maintain_order=True))
-                lines.append([name, system, engine, *_mean_of(scored)])
+                score, low, high = (scored[part].to_list() for part in PARTS[:3])
+                mean = [float(np.mean(score)), *mean_interval(score, low, high)]
+                sizes = [scored["rows"].sum(), scored["supported"].sum()]
+                lines.append([name, system, engine, METRIC, "all", "", *mean, *sizes])
     return SCORES.conform(pl.DataFrame(lines, SCORES.schema, orient="row"))
-
-
-def _mean_of(rows: pl.DataFrame) -> list[object]:
-    score, low, high = (rows[column].to_list() for column in ("score", "low", "high"))
-    mean = [float(np.mean(score)), *mean_interval(score, low, high)]
-    return ["balanced_accuracy", "all", "", *mean, rows["rows"].sum(), rows["supported"].sum()]
 
 
 def _rows(systems: Sequence[System], ran: Collection[str]) -> list[_TableRow]:
     """The paper's rows, then the other systems that ran; each with its recipe's other seeds."""
     first = [
-        _TableRow(paper.table, paper.family, paper.title, system, paper.scores, (system,))
+        _TableRow(paper.table, paper.family, paper.title, system, paper.scores, (system.key,))
         for paper in PUBLISHED
         for system in systems_of(paper, systems)
     ]
     listed = {row.system.key for row in first}
     first += [
-        _TableRow(OTHERS, FURTHER, system.reader_title, system, {}, (system,))
+        _TableRow(OTHERS, FURTHER, system.reader_title, system, {}, (system.key,))
         for system in systems
         if not (system.model.seed or system.key in listed)
     ]
     rows = [row for each in first for row in _with_seeds(each, systems, ran)]
-    return [row for row in rows if row.table != OTHERS or row.runs[0].key in ran]
-
-
-def _runs_of(system: System, systems: Iterable[System]) -> list[System]:
-    """The system, and where it is a policy the same recipe's with other seeds."""
-    if system.model.port != "policy":
-        return [system]
-    recipe = system.model.recipe
-    return [one for one in systems if one.model.port == "policy" and one.model.recipe == recipe]
+    return [row for row in rows if row.table != OTHERS or row.runs[0] in ran]
 
 
 def _with_seeds(
     first: _TableRow, systems: Iterable[System], ran: Collection[str]
 ) -> list[_TableRow]:
     """The row, those of its recipe's other seeds that ran, and the mean of two or more."""
-    runs = tuple(one for one in _runs_of(first.system, systems) if one.key in ran)
-    rows = [first] + [
-        replace(first, title=f"{first.title}, {one.model.seed}", system=one, runs=(one,))
-        for one in runs
-        if one.key != first.system.key
+    own = first.system
+    seeds = [
+        system
+        for system in systems
+        if own.model.port == system.model.port == "policy"
+        and system.model.recipe == own.model.recipe
+        and system.key in ran
     ]
-    if len(runs) > 1:
-        title = f"{first.title}, mean of {len(runs)} seeds"
-        model = first.system.model
-        mean = replace(first.system, model=replace(model, key=f"{model.recipe}{_MEAN}"))
+    rows = [first] + [
+        replace(first, title=f"{first.title}, {one.model.seed}", system=one, runs=(one.key,))
+        for one in seeds
+        if one.key != own.key
+    ]
+    if len(seeds) > 1:
+        title = f"{first.title}, mean of {len(seeds)} seeds"
+        mean = replace(own, model=replace(own.model, key=f"{own.model.recipe}{_MEAN}"))
+        runs = tuple(one.key for one in seeds)
         rows.append(replace(first, title=title, system=mean, runs=runs))
     return rows
 
@@ -177,51 +198,11 @@ def _beyond(scores: pl.DataFrame) -> dict[_Cell, int]:
     return {(one, name): n for one, name, n in rates.select("system", "benchmark", counts).rows()}
 
 
-def _most_beyond(row: _TableRow, line: Mapping[str, object], beyond: Mapping[_Cell, int]) -> int:
-    """Claims beyond the context of a cell; of a mean over seeds, the most of one run."""
-    column = str(line["benchmark"])
-    parts = () if base_of(column) else parts_of(column)
-    return max(sum(beyond.get((one.key, part), 0) for part in parts) for one in row.runs)
-
-
-def _cells(
-    row: _TableRow,
-    position: int,
-    columns: Sequence[str],
-    scored: _Scores,
-    runs: RunCoverage,
-) -> list[dict[str, object]]:
-    system = row.system
-    head = {
-        "table": row.table,
-        "place": position,
-        "family": row.family,
-        "title": row.title,
-        "system": system.key,
-        "method": system.method,
-        "model": system.model.key,
-        "protocol": system.protocol,
-        "seeds": len(row.runs),
-    }
-    return [
-        {
-            **head,
-            "benchmark": column,
-            **_score(
-                [scored.get((one.key, column)) for one in row.runs],
-                _status([one.key for one in row.runs], column, runs),
-            ),
-            "paper": row.paper.get(column),
-        }
-        for column in columns
-    ]
-
-
 def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, object]:
     """Our part of a cell, from the one run of its row or from those it is the mean of."""
     present = [cell for cell in cells if cell is not None and cell["score"] is not None]
     if len(present) < len(cells):
-        empty = status if status in {_NOT_AVAILABLE, EDITED} else _NOT_RUN
+        empty = status if status in {NOT_AVAILABLE, EDITED} else _NOT_RUN
         return dict.fromkeys(_OURS) | {"rows": 0, "status": empty}
     if len(present) == 1:
         return {name: present[0][name] for name in _OURS} | {"status": status}
@@ -236,13 +217,10 @@ def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, 
     }
 
 
-def _status(systems: Sequence[str], column: str, runs: RunCoverage) -> str:
-    cells = {(system, part) for system in systems for part in parts_of(column)}
-    if cells & set(runs.edited):
-        return EDITED
-    if cells & set(runs.limited):
-        return LIMITED
-    return _NOT_AVAILABLE if cells & set(runs.not_available) else _SCORED
+def _status(statuses: Collection[str | None]) -> str:
+    """The status of a cell from those of its runs and parts: the worst of them."""
+    worst = (status for status in (EDITED, LIMITED, NOT_AVAILABLE) if status in statuses)
+    return next(worst, _SCORED)
 
 
 def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
@@ -278,3 +256,37 @@ def columns_of(board: pl.DataFrame) -> list[str]:
     """The columns of the wide form: those of the paper, then other test sets."""
     seen = board["benchmark"].unique(maintain_order=True).to_list()
     return [*COLUMNS, *(name for name in seen if name not in COLUMNS)]
+
+
+def aggrefact_rows(scores: pl.DataFrame, systems: Sequence[System]) -> pl.DataFrame:
+    """``SCORES`` of LLM-AggreFact in the layout of llm-aggrefact.github.io, best average first.
+
+    One row for each system: ``model``, ``Size`` (``-`` where the model's name has none),
+    ``Average``, then the balanced accuracy of the eleven parts, all in percent with one decimal as
+    there. The average is the mean of the rounded parts, as that page computes it. A part without a
+    score is null, and so is the average then.
+    """
+    known = scores.filter(benchmark=AGGREFACT)
+    of_parts = known.filter(slice="subset", metric=METRIC).select("system", "value", "score")
+    by_part = {(system, part): score for system, part, score in of_parts.iter_rows()}
+    rows: list[tuple[object, ...]] = []
+    for system in systems:
+        if system.key in known["system"]:
+            parts = [by_part.get((system.key, part)) for part in AGGREFACT_PARTS]
+            shown = [None if part is None else round(part, 1) for part in parts]
+            present = [part for part in shown if part is not None]
+            whole = len(present) == len(parts)
+            average = round(sum(present) / len(parts), 1) if whole else None
+            rows.append((system.reader_title, _size(system), average, *shown))
+    columns = {"model": pl.String(), "Size": pl.String(), "Average": pl.Float64()}
+    columns |= dict.fromkeys(AGGREFACT_PARTS.values(), pl.Float64())
+    table = pl.DataFrame(rows, schema=columns, orient="row")
+    return table.sort("Average", "model", descending=[True, False], nulls_last=True)
+
+
+def _size(system: System) -> str:
+    entry = system.entry
+    names = (entry.model, entry.title) if entry else (system.model.title, system.model.key)
+    sizes = (match[1] for name in names if (match := _SIZE.search(name)))
+    size = next(sizes, None)
+    return f"{size}B" if size else "-"

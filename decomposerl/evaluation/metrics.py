@@ -3,12 +3,14 @@
 Metrics of verdicts take tables of counts, shape (..., k, k + 1): the k labels by those verdicts and
 none. The paper's k is 2, Supported and Refuted; a three-way test set has Not Enough Information,
 too, which two-way is no verdict. They give an array of shape (...), so thousands of resampled
-tables cost one call. A missing verdict counts as wrong; ``as_refuted`` gives the lenient reading.
-An undefined metric (a label without claims) is NaN, never 0.
+tables cost one call. Each is a share of claims or a mean of shares, which ``intervals`` relies on.
+A missing verdict counts as wrong. An undefined metric (a label without claims) is NaN, never 0.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -25,8 +27,45 @@ Counts = NDArray[Any]
 Unread = Literal["opposite", "class", "leave-out"]
 """What a missing verdict counts as: the opposite of the claim's label, a third verdict (means stay
 over the two labels), or a claim to leave out."""
-CountMetric = Callable[[Counts], Numbers]
+AS_REFUTED = "balanced_accuracy_as_refuted"
+"""The lenient reading: a missing verdict counts as Refuted."""
 _CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, "NotEnoughInfo": 2, None: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Claims in the cells ``hits`` among those in ``of``, numbered as in ``indicators``.
+
+    With ``f1`` it is 2J / (1 + J) of that share J. ``empty`` is its value where ``of`` has no
+    claim.
+    """
+
+    hits: frozenset[int]
+    of: frozenset[int]
+    f1: bool = False
+    empty: float = math.nan
+
+    def value(self, cells: Counts) -> Numbers:
+        """The share in flattened tables, shape (..., k (k + 1))."""
+        hits, of = (cells[..., list(part)].sum(axis=-1) for part in (self.hits, self.of))
+        if self.f1:
+            hits, of = 2 * hits, of + hits
+        value: Numbers = np.full(np.shape(of), self.empty)
+        np.divide(hits, of, out=value, where=np.asarray(of) != 0)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class CountMetric:
+    """A metric of verdicts: the mean of ``shares``, one or one a label."""
+
+    shares: tuple[Share, ...]
+
+    def __call__(self, table: Counts) -> Numbers:
+        """The metric of each table, shape (...)."""
+        cells = table.reshape(*table.shape[:-2], -1)
+        mean: Numbers = np.mean([share.value(cells) for share in self.shares], axis=0)
+        return mean
 
 
 def codes_of(verdicts: Sequence[str | None], classes: int = 2) -> Codes:
@@ -52,14 +91,6 @@ def outcome_table(labels: Codes, verdicts: Codes, classes: int = 2) -> Codes:
     return cells.reshape(classes, classes + 1)
 
 
-def as_refuted(table: Counts) -> Counts:
-    """The same outcomes with every missing verdict read as Refuted."""
-    lenient = table.copy()
-    lenient[..., REFUTED] += table[..., -1]
-    lenient[..., -1] = 0
-    return lenient
-
-
 def treated(labels: Codes, verdicts: Codes, unread: Unread) -> Codes:
     """The verdicts with missing ones as ``unread`` says; claims to leave out keep ``NONE``."""
     if unread != "opposite":
@@ -67,79 +98,75 @@ def treated(labels: Codes, verdicts: Codes, unread: Unread) -> Codes:
     return np.where(verdicts == NONE, 1 - labels, verdicts)
 
 
-def recall(table: Counts, label: int) -> Numbers:
-    """Share of a label's claims that got it as verdict."""
-    return _ratio(table[..., label, label], table[..., label, :].sum(axis=-1))
-
-
-def precision(table: Counts, label: int) -> Numbers:
-    """Share of a verdict's claims that have it as label; 0 where no claim got the verdict."""
-    given = table[..., :, label].sum(axis=-1)
-    return np.where(given == 0, 0.0, _ratio(table[..., label, label], given))
-
-
-def f1(table: Counts, label: int) -> Numbers:
-    """Harmonic mean of a label's precision and recall."""
-    has, given = table[..., label, :].sum(axis=-1), table[..., :, label].sum(axis=-1)
-    return _ratio(2 * table[..., label, label], has + given)
-
-
 def balanced_accuracy(table: Counts) -> Numbers:
     """Mean of the labels' recalls."""
-    return _mean_over_labels(recall, table)
+    return count_metrics(table.shape[-2])["balanced_accuracy"](table)
 
 
 def macro_f1(table: Counts) -> Numbers:
     """Mean of the labels' F1."""
-    return _mean_over_labels(f1, table)
+    return count_metrics(table.shape[-2])["macro_f1"](table)
 
 
 def accuracy(table: Counts) -> Numbers:
     """Share of the claims whose verdict is their label."""
-    right = np.trace(table, axis1=-2, axis2=-1)
-    return _ratio(right, table.sum(axis=(-1, -2)))
+    return count_metrics(table.shape[-2])["accuracy"](table)
 
 
-def _mean_over_labels(metric: Callable[[Counts, int], Numbers], table: Counts) -> Numbers:
-    labels = table.shape[-2]
-    total: Numbers = metric(table, 0)
-    for label in range(1, labels):
-        total = total + metric(table, label)
-    mean: Numbers = total / labels
-    return mean
+def f1(table: Counts, label: int) -> Numbers:
+    """Harmonic mean of a label's precision and recall."""
+    return count_metrics(table.shape[-2])[f"f1_{class_name(label)}"](table)
 
 
-AS_REFUTED = "balanced_accuracy_as_refuted"
-COUNT_METRICS: Mapping[str, CountMetric] = {
-    "balanced_accuracy": balanced_accuracy,
-    AS_REFUTED: lambda table: balanced_accuracy(as_refuted(table)),
-    "recall_supported": lambda table: recall(table, SUPPORTED),
-    "recall_refuted": lambda table: recall(table, REFUTED),
-    "precision_supported": lambda table: precision(table, SUPPORTED),
-    "precision_refuted": lambda table: precision(table, REFUTED),
-    "f1_supported": lambda table: f1(table, SUPPORTED),
-    "f1_refuted": lambda table: f1(table, REFUTED),
-    "macro_f1": macro_f1,
-    "accuracy": accuracy,
-}
-"""Name in ``SCORES`` to metric; ``balanced_accuracy`` is the paper's."""
-
-
+@lru_cache
 def count_metrics(classes: int = 2) -> Mapping[str, CountMetric]:
-    """``COUNT_METRICS``, of more classes with those of each further one."""
-    kinds = {"recall": recall, "precision": precision, "f1": f1}
-    further = {
-        f"{kind}_{class_name(label)}": partial(metric, label=label)
-        for label in range(len(LABELS), classes)
-        for kind, metric in kinds.items()
+    """The metrics of verdicts by their names in ``SCORES``; ``balanced_accuracy`` is the paper's.
+
+    Those of more classes end with those of each further label.
+    """
+    cells = np.arange(classes * (classes + 1)).reshape(classes, -1)
+    shares = [_shares_of(cells, label) for label in range(classes)]
+    recalls = [of_label["recall"] for of_label in shares]
+    hit, row = recalls[REFUTED].hits, recalls[REFUTED].of
+    lenient = [recalls[SUPPORTED], Share(hit | {int(cells[REFUTED, -1])}, row), *recalls[2:]]
+
+    def single(labels: Iterable[int]) -> dict[str, list[Share]]:
+        return {
+            f"{kind}_{class_name(label)}": [shares[label][kind]]
+            for kind in ("recall", "precision", "f1")
+            for label in labels
+        }
+
+    metrics = {
+        "balanced_accuracy": recalls,
+        AS_REFUTED: lenient,
+        **single((SUPPORTED, REFUTED)),
+        "macro_f1": [of_label["f1"] for of_label in shares],
+        "accuracy": [Share(frozenset(cells.diagonal().tolist()), frozenset(range(cells.size)))],
+        **single(range(len(LABELS), classes)),
     }
-    return {**COUNT_METRICS, **further}
+    return {name: CountMetric(tuple(parts)) for name, parts in metrics.items()}
 
 
 def class_name(label: int) -> str:
     """How the names of metrics call a label; those beyond the third are numbered."""
     names = ("supported", "refuted", "not_enough_info")
     return names[label] if label < len(names) else str(label)
+
+
+def _shares_of(cells: Codes, label: int) -> Mapping[str, Share]:
+    """The shares of one label; a precision is 0 where no claim got the verdict."""
+    hit, row = frozenset([int(cells[label, label])]), frozenset(cells[label].tolist())
+    column = frozenset(cells[:, label].tolist())
+    return {
+        "recall": Share(hit, row),
+        "precision": Share(hit, column, empty=0.0),
+        "f1": Share(hit, row | column, f1=True),
+    }
+
+
+COUNT_METRICS = count_metrics()
+"""Those of the paper's two labels."""
 
 
 def auroc(scores: Numbers, positive: NDArray[np.bool_]) -> float:
@@ -182,9 +209,3 @@ def calibration_error(
         return np.nan
     gaps = np.bincount(bin_numbers(chances, kind, bins), weights=chances - happened)
     return float(np.abs(gaps).sum() / len(chances))
-
-
-def _ratio(above: Counts, below: Counts) -> Numbers:
-    """Division that gives NaN where the denominator is 0."""
-    ratio: Numbers = np.full(np.shape(below), np.nan)
-    return np.divide(above, below, out=ratio, where=np.asarray(below) != 0)

@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from decomposerl.evaluation.bootstrap import LEVEL, clusters_of
-from decomposerl.evaluation.intervals import Bounds
+from decomposerl.evaluation.comparison import compare
+from decomposerl.evaluation.intervals import LEVEL, Bounds, clusters_of
 from decomposerl.evaluation.metrics import (
     SUPPORTED,
     Codes,
@@ -22,7 +22,6 @@ from decomposerl.evaluation.metrics import (
     balanced_accuracy,
     outcome_table,
 )
-from decomposerl.evaluation.paired import compare
 
 _DRAWS = 2_000
 _NO_BOUNDS = (math.nan, math.nan)
@@ -81,14 +80,14 @@ def compare_accuracy(
 ) -> SeedDifference:
     """The difference in balanced accuracy; ``verdicts`` and ``others`` (seeds, claims).
 
-    Over claims as ``evaluation.paired`` compares two systems; all runs of a claim are in the
+    Over claims as ``evaluation.comparison`` compares two systems; all runs of a claim are in the
     cluster of its document.
     """
     seeds = len(verdicts)
     by_run = np.tile(labels, seeds)
     clusters = clusters_of(by_run, [*documents] * seeds)
     flat = verdicts.ravel(), others.ravel()
-    found, _ = compare(by_run, *flat, clusters, rng, _DRAWS)
+    found = compare(by_run, *flat, clusters, rng, _DRAWS)
     by_seed = accuracies(labels, verdicts) - accuracies(labels, others)
     bounds, p = _student(found.difference, _standard_error(by_seed), seeds - 1)
     larger = float(np.maximum(found.p_bootstrap, p))

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from decomposerl.evaluation.bootstrap import LEVEL
-from decomposerl.evaluation.intervals import Bounds
+from decomposerl.evaluation.intervals import LEVEL, Bounds
 from decomposerl.evaluation.metrics import Numbers
 
 LEAST_VARIANTS = 4

@@ -1,22 +1,31 @@
-"""Claims joined with a system's predictions, and the slices they are scored by.
+"""Which claims of a test set are asked and scored, with which predictions, and in which slices.
 
-Claims with the same evidence are resampled together: those of one document, or of the same text
-where no document is named. A slice (``SLICES``) exists where claims differ in it. ``states_rating``
-is for ClaimDecomp: whether the evidence states the rating in words.
+``evaluation_subset`` has the claims to predict, ``scored_claims`` those with a prediction. Claims
+with the same evidence are resampled together: those of one document, or of the same text where no
+document is named. A slice (``SLICES``) exists where claims differ in it.
+
+Test sets may be derived from another one: today ClaimDecomp without the sentences that state a
+rating. Fact-checkers' articles end with their verdict, and a system that reads "We rate this claim
+False." verifies nothing. A derived test set is predicted and scored under its own name and enters
+no mean. Headlines and pictures of the rating scale are not in the files, and a sentence that gives
+the verdict away in other words is not recognised.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 import polars as pl
 
+from decomposerl.claims.claim import claim_id
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.bootstrap import Clusters, clusters_of
-from decomposerl.evaluation.derived import states_rating
-from decomposerl.evaluation.metrics import Codes, codes_of
-from decomposerl.schemas import VERDICTS
+from decomposerl.kernels.text_scan import sentences
+from decomposerl.schemas import BENCHMARK_CLAIMS, LABELS, VERDICTS
 
+NO_LABEL, NO_EVIDENCE = "no_label", "no_evidence"
+HAS_EVIDENCE = pl.col("evidence").fill_null("").str.strip_chars() != ""
 SLICES = ("subset", "hops", "evidence_words", "source", "states_rating")
 WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)
 """Lower ends of the bands of evidence length, in white-space separated words."""
@@ -32,6 +41,71 @@ MOST_WORDS = 16_000
 DROPPED: BeyondContext = "drop"
 _RATED = "claimdecomp"
 _SHOWN = 5
+_GRADE = (
+    r"(?:(?:mostly|barely|half|partly)[\s-]+(?:true|false)|pants[\s-]+on[\s-]+fire|pants[\s-]fire"
+    r"|true|false|full[\s-]flop|half[\s-]flip|no[\s-]flip)"
+)
+_RATES = r"(?:rate|rates|rated|rating|ruling|rule|ruled|rules)"
+# "false" alone is an ordinary word: a rating needs a verb of rating, or the name of the scale.
+# A full stop within a sentence is an abbreviation or a number: "We rate Sen. Cruz's claim False."
+_RATING = re.compile(
+    rf"\b{_RATES}\b.{{0,160}}?\b{_GRADE}\b|\btruth[\s-]?o[\s-]?meter\b"
+    rf"|\b{_GRADE}\s+(?:rating|ruling)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSubset:
+    """The claims of a test set to predict, in the test set's order.
+
+    ``usable`` counts the claims that can be predicted, ``left_out`` those that cannot, by reason.
+    """
+
+    claims: pl.DataFrame
+    usable: int
+    left_out: dict[str, int]
+
+    @property
+    def limited(self) -> bool:
+        """Whether the limit left out usable claims."""
+        return self.claims.height < self.usable
+
+
+def classes_of(labels: pl.Series) -> int:
+    """How many of ``VERDICTS`` a test set has as labels: 3 with Not Enough Information, else 2.
+
+    A corpus that was read with ``label_rule = keep_middle`` has its middle class as that label.
+    """
+    return len(VERDICTS) if (labels == VERDICTS[-1]).any() else len(LABELS)
+
+
+def evaluation_subset(claims: pl.DataFrame, limit: int | None = None) -> EvaluationSubset:
+    """The claims of ``BENCHMARK_CLAIMS`` with a label and evidence, at most ``limit`` of them.
+
+    A limited run takes as many of each label, ordered by id. Ids are hashes, so this is a random
+    draw that every run repeats, and a larger limit keeps the claims of a smaller one.
+    A claim without a label and without evidence counts as without a label.
+    """
+    labelled = claims.filter(pl.col("label").is_not_null())
+    usable = labelled.filter(HAS_EVIDENCE)
+    counts = {
+        NO_LABEL: claims.height - labelled.height,
+        NO_EVIDENCE: labelled.height - usable.height,
+    }
+    left_out = {reason: count for reason, count in counts.items() if count}
+    if limit is None:
+        return EvaluationSubset(usable, usable.height, left_out)
+    first = in_turns(usable.sort("claim_id"), limit).select("claim_id")
+    chosen = usable.join(first, on="claim_id", how="semi", maintain_order="left")
+    return EvaluationSubset(chosen, usable.height, left_out)
+
+
+def in_turns(claims: pl.DataFrame, count: int) -> pl.DataFrame:
+    """The first ``count``, of each label in turn; where one has too few, more of the others."""
+    numbered = claims.with_columns(_turn=pl.int_range(pl.len()).over("label"))
+    label = pl.col("label").cast(pl.Enum(VERDICTS))
+    return numbered.sort("_turn", label).head(count).drop("_turn")
 
 
 def beyond_context() -> pl.Expr:
@@ -76,22 +150,6 @@ def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFra
     return about.join(predictions, on="claim_id", how="left", maintain_order="left")
 
 
-def codes_and_clusters(frame: pl.DataFrame, classes: int = 2) -> tuple[Codes, Codes, Clusters]:
-    """Labels, verdicts and clusters of ``scored_claims``, as ``paired.compare`` takes them.
-
-    Raises:
-        EvaluationError: a claim has a label beyond the first ``classes`` of ``VERDICTS``.
-    """
-    labels = codes_of(frame["label"].to_list(), classes)
-    verdicts = codes_of(frame["verdict"].to_list(), classes)
-    if beyond := int((labels >= classes).sum()):
-        known = ", ".join(VERDICTS[:classes])
-        raise EvaluationError(
-            f"{beyond:,} claims have a label that this test set does not have: it has {known}"
-        )
-    return labels, verdicts, clusters_of(labels, frame["document"].to_list())
-
-
 def slices(frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
     """Name, value and claims of each slice; a claim without a value is in no slice of that name."""
     for name in SLICES:
@@ -112,3 +170,74 @@ def _states_rating() -> pl.Expr:
     """``yes`` or ``no`` for ClaimDecomp, null for other sources."""
     rated = pl.when(pl.col("source") == _RATED).then("evidence")
     return rated.map_elements(lambda text: "yes" if states_rating(text) else "no", pl.String)
+
+
+def states_rating(evidence: str) -> bool:
+    """Whether a sentence of the evidence states a rating."""
+    return any(_RATING.search(sentence) for sentence in sentences(evidence))
+
+
+def without_ratings(claims: pl.DataFrame) -> pl.DataFrame:
+    """``BENCHMARK_CLAIMS`` without the sentences that state a rating, in the same order.
+
+    Passages that consist of such sentences alone are removed. A claim whose evidence changed gets
+    another id, so that predictions of the one never count for the other.
+    """
+    rows = []
+    for row in claims.iter_rows(named=True):
+        passages = [kept for passage in row["passages"] if (kept := _without_ratings(passage))]
+        if passages != row["passages"]:
+            evidence = "\n".join(passages)
+            parts = (row["source"], row["native_id"], row["claim"], evidence)
+            row |= {
+                "claim_id": claim_id(*parts),
+                "passages": passages,
+                "evidence": evidence or None,
+            }
+        rows.append(row)
+    return BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, BENCHMARK_CLAIMS.schema))
+
+
+def _without_ratings(passage: str) -> str:
+    """The passage without sentences that state a rating; unchanged where there is none."""
+    every = sentences(passage)
+    kept = [sentence for sentence in every if not _RATING.search(sentence)]
+    return passage if len(kept) == len(every) else " ".join(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedTestSet:
+    """A derived test set: its name, display title, base test set, and how claims are derived.
+
+    ``claims`` may change evidence and claim ids; native ids and the texts of claims stay.
+    """
+
+    name: str
+    title: str
+    base: str
+    claims: Callable[[pl.DataFrame], pl.DataFrame]
+
+
+DERIVED: Mapping[str, DerivedTestSet] = {
+    "claimdecomp_without_ratings": DerivedTestSet(
+        "claimdecomp_without_ratings", "ClaimDecomp without ratings", "claimdecomp", without_ratings
+    )
+}
+
+
+def derived_ids(
+    derived: DerivedTestSet, base: pl.DataFrame, chosen: Collection[str]
+) -> frozenset[str]:
+    """The claim ids that ``chosen`` claims of the base test set have in the derived one."""
+    same = base.filter(pl.col("claim_id").is_in(list(chosen))).select("native_id", "claim")
+    return frozenset(derived.claims(base).join(same, on=same.columns, how="semi")["claim_id"])
+
+
+def derived_from(benchmarks: Iterable[str]) -> dict[str, DerivedTestSet]:
+    """By name, the derived sets whose base is in ``benchmarks`` and whose own name is not."""
+    names = set(benchmarks)
+    return {
+        name: derived
+        for name, derived in DERIVED.items()
+        if derived.base in names and name not in names
+    }

@@ -94,7 +94,7 @@ def _reason(source: str, name: str, read: int, unused: Mapping[str, str]) -> str
 def against_paper_text(compared: pl.DataFrame) -> str:
     """``against_paper`` as aligned text, a line per source; the reasons are below."""
     head, rows = _side_by_side(compared)
-    shown = [[title, *(count(one) for one in numbers)] for title, *numbers in rows]
+    shown = [[title, *map(count, numbers)] for title, *numbers in rows]
     table = text_table([head, *shown], [False] + [True] * (len(head) - 1), (1, -1))
     reasons = [f"{name}: {one_line(reason)}" for name, reason in _reasons(compared)]
     return "\n".join([table, "", *reasons, "", _NOTE])
@@ -102,22 +102,20 @@ def against_paper_text(compared: pl.DataFrame) -> str:
 
 def against_paper_markdown(compared: pl.DataFrame) -> str:
     """``against_paper`` as a Markdown table, a line per source; the reasons are below."""
-    head, rows = _side_by_side(compared)
     reasons = [f"- {name}: {markdown_text(reason)}" for name, reason in _reasons(compared)]
-    return "\n".join([markdown_table(head, rows), "", *reasons, "", _NOTE])
+    return "\n".join([markdown_table(*_side_by_side(compared)), "", *reasons, "", _NOTE])
 
 
-def _side_by_side(compared: pl.DataFrame) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _side_by_side(compared: pl.DataFrame) -> tuple[list[str], list[list[Any]]]:
     """Heads, and per source its title and each column's number, the paper's and the difference."""
-    heads = [head for _, head in _COLUMNS.values()]
+    head = ["Source"]
+    for _, name in _COLUMNS.values():
+        head += [name, "paper", "diff."]
     rows = [
-        (
-            one_line(part["title"][0]),
-            *chain(*part.select("ours", "paper", "difference").iter_rows()),
-        )
-        for part in compared.partition_by("source", maintain_order=True)
+        [one_line(title), *chain(*part.select("ours", "paper", "difference").iter_rows())]
+        for (_, title), part in compared.group_by("source", "title", maintain_order=True)
     ]
-    return ["Source", *(cell for head in heads for cell in (head, "paper", "diff."))], rows
+    return head, rows
 
 
 def _reasons(compared: pl.DataFrame) -> Iterator[tuple[str, str]]:

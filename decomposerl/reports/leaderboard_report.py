@@ -1,10 +1,12 @@
-"""The leaderboard for a reader: aligned text, and Markdown.
+"""Leaderboard and comparison for a reader: aligned text, Markdown, and what fits a Dagster page.
 
-Every row names its engine by a number with the name below. The paper's scores are always marked as
-such and apart from ours. An empty cell is a dash.
+Every row of the leaderboard names its engine by a number with the name below. The paper's scores
+are always marked as such and apart from ours. An empty cell is a dash.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from textwrap import fill
 from typing import Any
 
@@ -16,6 +18,7 @@ from decomposerl.evaluation.leaderboard import (
     FURTHER,
     LIMITED,
     OTHERS,
+    PARTS,
     column_name,
     columns_of,
     wide_leaderboard,
@@ -41,10 +44,28 @@ EDITED = "Not run with the present entry of systems.toml, which was edited since
 _NOTHING = "nothing was scored yet"
 _PROTOCOLS = {"single_call": ", single call"}
 """What a short row says of a protocol; the others are what a method or policy has by itself."""
+_NONE = "–"
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
-_HEAD = ["system", "protocol", "engine"]
-_Row = Mapping[str, object]
-_Shown = tuple[int, list[dict[str, Any]]]
+_HEAD = ["System", "Protocol", "Engine"]
+_CLEAREST = 12
+_DIFFERENCES = (
+    "Balanced accuracy of the system minus the other's, points of percent, with its 95 % interval. "
+    "Holm's correction is over the larger of the two p. * a short run is in it: no p-value."
+)
+_Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of the board as text; ``number`` is the paper's, 0 for further systems.
+
+    A row has its head, our scores by column, and the paper's.
+    """
+
+    number: int
+    title: str
+    columns: list[str]
+    rows: list[tuple[list[str], list[str], list[str]]]
 
 
 def leaderboard_text(
@@ -61,25 +82,21 @@ def leaderboard_text(
     The paper's scores are on a separate line below ours. Columns that do not fit into ``width``
     characters follow in a further block of the same rows.
     """
-    shown = list(_tables(board, everything=everything))
-    if not shown:
-        return "\n\n".join(filter(None, [_NOTHING, _edited_note(board, titles)]))
-    engines = _numbered(row["engine"] for _, rows in shown for row in rows)
-    parts = []
-    for table, rows in shown:
-        columns = [name for name in _filled(rows, board) if not only or name in only]
-        lines = [line for row in rows for line in _text_lines(row, columns, engines)]
-        headers = [header.capitalize() for header in _HEAD]
-        cells = [[*headers, *(_title(name, titles) for name in columns)], *lines]
-        parts.append("\n\n".join([_table_title(table), *_blocks(cells, width)]))
-    marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
-    return "\n\n".join(
-        [
-            *parts,
-            *(["\n".join(["engines", *marks])] if marks else []),
-            fill(_note(engines, shown, _cells_note(board, titles)), width),
-        ]
-    )
+    tables, engines, note = _shown(board, titles, everything=everything, only=only)
+    if not tables:
+        return note
+    pages = []
+    for table in tables:
+        cells = [[*_HEAD, *table.columns]]
+        for head, ours, paper in table.rows:
+            cells.append([*head, *ours])
+            if any(figure != _NONE for figure in paper):
+                cells.append(["↳ paper", "", "the paper's", *paper])
+        pages += [table.title, *_blocks(cells, _that_fit(cells, width), _aligned)]
+    if engines:
+        marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
+        pages.append("\n".join(["engines", *marks]))
+    return "\n\n".join([*pages, fill(note, width)])
 
 
 def leaderboard_markdown(
@@ -90,22 +107,23 @@ def leaderboard_markdown(
     ``wide`` is the most columns with scores; further ones follow in a block of the same rows. 0:
     one block.
     """
-    shown = list(_tables(board, everything=everything))
-    if not shown:
-        return "\n\n".join(filter(None, [_NOTHING, _edited_note(board, titles)]))
-    engines = _numbered(row["engine"] for _, rows in shown for row in rows)
-    parts = []
-    for table, rows in shown:
-        columns = _filled(rows, board)
-        headers = [header.capitalize() for header in _HEAD]
-        for name in columns:
-            headers += [_title(name, titles)] + [f"{_title(name, titles)} (paper)"] * bool(table)
-        lines = [_markdown_line(row, columns, engines, paper=bool(table)) for row in rows]
-        blocks = _markdown_blocks(headers, lines, wide or len(headers))
-        parts.append(f"**{_table_title(table)}**\n\n{blocks}")
+    tables, engines, note = _shown(board, titles, everything=everything)
+    if not tables:
+        return note
+    pages = []
+    for table in tables:
+        of_paper = [f"{name} (paper)" for name in table.columns]
+        rows = [(_HEAD, table.columns, of_paper), *table.rows]
+        cells = [
+            [*head, *(ours if table.number == OTHERS else chain(*zip(ours, paper, strict=True)))]
+            for head, ours, paper in rows
+        ]
+        columns = range(len(_HEAD), len(cells[0]))
+        step = wide or len(columns) or 1
+        groups = [columns[at : at + step] for at in range(0, len(columns) or 1, step)]
+        pages += [f"**{table.title}**", *_blocks(cells, groups, markdown_table)]
     legend = [[mark, name] for name, mark in engines.items()]
-    note = _note(engines, shown, _cells_note(board, titles))
-    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), note])
+    return "\n\n".join([*pages, markdown_table(["", "Engine"], legend), note])
 
 
 def boards_unfolded(board: pl.DataFrame, titles: Mapping[str, str]) -> dict[str, str]:
@@ -131,156 +149,175 @@ def _unfolded(rows: Sequence[dict[str, Any]]) -> str:
     lines = [
         [
             row["title"] + _PROTOCOLS.get(row["protocol"], "") + " *" * (row["status"] == LIMITED),
-            _ours(row, ""),
-            *([f"{row['paper']:.1f}" if row["paper"] is not None else "–"] if paper else []),
+            _ours(row["seeds"], *(row[part] for part in PARTS[:3])),
+            *([_figure(row["paper"])] if paper else []),
         ]
         for row in rows
     ]
     return rows_markdown(["system", "score", *(["paper"] if paper else [])], lines)
 
 
-def _numbered(names: Iterable[str | None]) -> dict[str, str]:
-    """A mark for each engine, whose names are too long for a row: [1], [2], ..."""
-    distinct = dict.fromkeys(name for name in names if name is not None)
-    return {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
+def _shown(
+    board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool, only: Collection[str] = ()
+) -> tuple[list[_Table], dict[str, str], str]:
+    """The tables with a row to show, the marks of engines by name, and the note below."""
+    wide = wide_leaderboard(board)
+    wide = wide if everything else wide.filter(pl.col("engine").is_not_null())
+    cells = _cells_note(board, titles)
+    if wide.is_empty():
+        return [], {}, "\n\n".join(filter(None, [_NOTHING, cells]))
+    # Engines' names are too long for a row.
+    distinct = wide["engine"].drop_nulls().unique(maintain_order=True)
+    engines = {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
+    tables = []
+    for (key,), part in wide.group_by("table", maintain_order=True):
+        number = int(str(key))
+        columns = [
+            name
+            for name in columns_of(board)
+            if (name in only or not only)
+            and any(part[column_name(name, of)].count() for of in ("score", "paper"))
+        ]
+        names = [_title(name, titles) for name in columns]
+        rows = [_row(row, columns, engines) for row in part.iter_rows(named=True)]
+        title = FURTHER if number == OTHERS else TABLE_TITLES[number]
+        tables.append(_Table(number, title, names, rows))
+    seeds = SEEDS_NOTE if (wide["seeds"] > 1).any() else ""
+    notes = [NOTE, seeds, own_prompt_note(" ".join(engines)), cells]
+    return tables, engines, " ".join(filter(None, notes))
 
 
-def _note(engines: Iterable[str], shown: Iterable[_Shown], cells: str) -> str:
-    """What the reader of the tables must know, the engines' prompts included."""
-    means = any(row["seeds"] > 1 for _, rows in shown for row in rows)
-    notes = [NOTE, SEEDS_NOTE * means, own_prompt_note(" ".join(engines)), cells]
-    return " ".join(filter(None, notes))
-
-
-def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
-    """The cells with claims beyond the model's context, and how many; and those not run again."""
-    named = [
-        f"{_cell(row, titles)} {row['beyond_context']:,}"
-        for row in _cells(board, pl.col("beyond_context") > 0)
-    ]
-    beyond = f"{BEYOND} {'; '.join(named)}." if named else ""
-    return " ".join(
-        filter(None, [beyond, _doubtful_note(board, titles), _edited_note(board, titles)])
+def _row(
+    row: _Row, columns: Sequence[str], engines: Mapping[str, str]
+) -> tuple[list[str], list[str], list[str]]:
+    scores = [[row[column_name(name, part)] for part in PARTS] for name in columns]
+    title = f"{row['title']}{' *' * row['limited']}"
+    return (
+        [title, row["protocol"], engines.get(row["engine"], _NONE)],
+        [_ours(row["seeds"], *ours) for *ours, _ in scores],
+        [_figure(paper) for *_, paper in scores],
     )
 
 
-def _doubtful_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
-    """The claims that are left in each column without doubtful claims, of how many."""
-    most = dict(board.group_by("benchmark").agg(pl.col("rows").max()).iter_rows())
-    left = [
-        f"{_title(base, titles)} {most[name]:,} of {most[base]:,}"
-        for name in columns_of(board)
-        if (base := base_of(name)) and most[name]
-    ]
-    return f"{DOUBTFUL} {'; '.join(left)}." if left else ""
-
-
-def _edited_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
-    """The cells of an earlier form of an entry."""
-    named = [_cell(row, titles) for row in _cells(board, pl.col("status") == EDITED_STATUS)]
-    return f"{EDITED} {'; '.join(named)}." if named else ""
-
-
-def _cells(board: pl.DataFrame, which: pl.Expr) -> list[dict[str, Any]]:
-    of_all = [name for name in columns_of(board) if not (name in MEANS or base_of(name))]
-    cells = board.filter(which, pl.col("benchmark").is_in(of_all))
-    return cells.unique(["system", "benchmark"], maintain_order=True).to_dicts()
-
-
-def _cell(row: _Row, titles: Mapping[str, str]) -> str:
-    return f"{row['system']} on {_title(str(row['benchmark']), titles)}"
-
-
-def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """The table in as many blocks as its columns need, each with the head of the rows."""
-    widths = [2 + max(map(len, column)) for column in zip(*cells, strict=True)]
-    fixed = len(_HEAD)
-    block: list[int] = []
-    for column in range(fixed, len(widths)):
-        if (
-            block
-            and sum(widths[:fixed]) + sum(widths[index] for index in [*block, column]) > width + 2
-        ):
-            yield _block(cells, block)
-            block = []
-        block.append(column)
-    yield _block(cells, block)
-
-
-def _block(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
-    kept = [*range(len(_HEAD)), *columns]
-    header, *lines = [[row[index] for index in kept] for row in cells]
-    return frame_text(pl.DataFrame(lines, schema=header, orient="row"))
-
-
-def _markdown_blocks(headers: Sequence[str], lines: Sequence[Sequence[str]], wide: int) -> str:
-    fixed = len(_HEAD)
-    blocks = []
-    for start in range(fixed, len(headers), wide) or [fixed]:
-        chosen = [*range(fixed), *range(start, min(start + wide, len(headers)))]
-        rows = [[line[index] for index in chosen] for line in lines]
-        blocks.append(markdown_table([headers[index] for index in chosen], rows))
-    return "\n\n".join(blocks)
-
-
-def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[_Shown]:
-    rows = wide_leaderboard(board)
-    shown = rows if everything else rows.filter(pl.col("engine").is_not_null())
-    for (table,), part in shown.group_by("table", maintain_order=True):
-        yield int(str(table)), part.to_dicts()
-
-
-def _filled(rows: Sequence[_Row], board: pl.DataFrame) -> list[str]:
-    """The columns in which a row of the table has a score of ours or of the paper's."""
-    return [
-        name
-        for name in columns_of(board)
-        if any(row[name] is not None or row[column_name(name, "paper")] is not None for row in rows)
-    ]
-
-
-def _text_lines(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -> list[list[str]]:
-    title = f"{row['title']}{' *' * bool(row['limited'])}"
-    lines = [[title, str(row["protocol"]), engines.get(str(row["engine"]), "–")]]
-    lines[0] += [_ours(row, name) for name in columns]
-    if any(row[column_name(name, "paper")] is not None for name in columns):
-        lines.append(["↳ paper", "", "the paper's"] + [_paper(row, name) for name in columns])
-    return lines
-
-
-def _markdown_line(
-    row: _Row, columns: Sequence[str], engines: Mapping[str, str], *, paper: bool
-) -> list[str]:
-    cells = [f"{row['title']}{' *' * bool(row['limited'])}", str(row["protocol"])]
-    cells.append(engines.get(str(row["engine"]), "–"))
-    for name in columns:
-        cells += [_ours(row, name)] + [_paper(row, name)] * paper
-    return cells
-
-
-def _ours(row: _Row, name: str) -> str:
-    """The score of a column of the wide form; without a name, of a row of the long one."""
-    parts = ("score", "low", "high")
-    score, low, high = (row[column_name(name, part) if name else part] for part in parts)
-    if not isinstance(score, float):
-        return "–"
-    if not isinstance(low, float) or not isinstance(high, float):
-        return f"{score:.1f}"
-    if row["seeds"] != 1:
+def _ours(seeds: int, score: float | None, low: float | None, high: float | None) -> str:
+    if score is None or low is None or high is None:
+        return _figure(score)
+    if seeds != 1:
         return f"{score:.1f} ({low:.1f} to {high:.1f})"
     if abs((high - score) - (score - low)) > _EVEN:
         return f"{score:.1f} [{low:.1f}, {high:.1f}]"
     return f"{score:.1f}±{(high - low) / 2:.1f}"
 
 
-def _paper(row: _Row, name: str) -> str:
-    figure = row[column_name(name, "paper")]
-    return f"{figure:.1f}" if isinstance(figure, float) else "–"
+def _figure(score: float | None) -> str:
+    return _NONE if score is None else f"{score:.1f}"
 
 
 def _title(name: str, titles: Mapping[str, str]) -> str:
     return MEAN_TITLES.get(name) or title_of(name, titles)
 
 
-def _table_title(table: int) -> str:
-    return FURTHER if table == OTHERS else TABLE_TITLES[table]
+def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
+    """Cells beyond the model's context, columns without doubtful claims, cells not run again."""
+    columns = columns_of(board)
+    of_all = [name for name in columns if not (name in MEANS or base_of(name))]
+    cells = board.filter(pl.col("benchmark").is_in(of_all))
+    named = {
+        f"{row['system']} on {_title(row['benchmark'], titles)}": row
+        for row in cells.iter_rows(named=True)
+    }
+    most = dict(board.group_by("benchmark").agg(pl.col("rows").max()).iter_rows())
+    notes = {
+        BEYOND: [
+            f"{name} {row['beyond_context']:,}"
+            for name, row in named.items()
+            if row["beyond_context"]
+        ],
+        DOUBTFUL: [
+            f"{_title(base, titles)} {most[name]:,} of {most[base]:,}"
+            for name in columns
+            if (base := base_of(name)) and most[name]
+        ],
+        EDITED: [name for name, row in named.items() if row["status"] == EDITED_STATUS],
+    }
+    return " ".join(f"{note} {'; '.join(cells)}." for note, cells in notes.items() if cells)
+
+
+def _that_fit(cells: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
+    """The columns of scores in groups that fit into the width beside the head."""
+    widths = [2 + max(map(len, column)) for column in zip(*cells, strict=True)]
+    room = width + 2 - sum(widths[: len(_HEAD)])
+    group: list[int] = []
+    for column in range(len(_HEAD), len(widths)):
+        if group and sum(widths[index] for index in [*group, column]) > room:
+            yield group
+            group = []
+        group.append(column)
+    yield group
+
+
+def _blocks(
+    cells: Sequence[Sequence[str]],
+    groups: Iterable[Sequence[int]],
+    show: Callable[[list[str], list[list[str]]], str],
+) -> Iterator[str]:
+    """The table in a block for each group of columns, each with the head of the rows."""
+    for group in groups:
+        header, *rows = [[row[index] for index in (*range(len(_HEAD)), *group)] for row in cells]
+        yield show(header, rows)
+
+
+def _aligned(header: list[str], rows: list[list[str]]) -> str:
+    return frame_text(pl.DataFrame(rows, schema=header, orient="row"))
+
+
+def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
+    """The clearest differences first: smallest corrected p, then the largest difference.
+
+    Rows without a p-value come last and show the reason instead.
+    """
+    rows = [
+        (
+            row["benchmark"],
+            row["system"],
+            row["other"],
+            _difference(row),
+            _p_text(row["p_bootstrap"]),
+            _p_text(row["p_mcnemar"]),
+            f"– ({row['no_p']})" if row["no_p"] else _p_text(row["p_holm"]),
+            f"{row['rows']} *" if row["limited"] else row["rows"],
+        )
+        for row in _clearest(comparison).head(most).iter_rows(named=True)
+    ]
+    headers = ["test set", "system", "other", "difference"]
+    headers += ["p", "p (McNemar)", "p (Holm)", "claims"]
+    counted = f"{comparison.height:,} comparisons; the {len(rows)} clearest:"
+    return f"{_DIFFERENCES} {counted}\n\n{markdown_table(headers, rows)}"
+
+
+def comparison_unfolded(comparison: pl.DataFrame) -> str:
+    """The clearest differences in a table that fits on a page of Dagster's; * as in the whole."""
+    rows = [
+        (
+            f"{row['system']} over {row['other']} on {row['benchmark']}{' *' * row['limited']}",
+            _difference(row),
+            _p_text(row["p_holm"]),
+        )
+        for row in _clearest(comparison).head(_CLEAREST).iter_rows(named=True)
+    ]
+    return rows_markdown(["systems, test set", "points", "p (Holm)"], rows)
+
+
+def _clearest(comparison: pl.DataFrame) -> pl.DataFrame:
+    by = pl.col("p_holm"), pl.col("difference").abs()
+    return comparison.sort(*by, descending=[False, True], nulls_last=[True, False])
+
+
+def _difference(row: dict[str, Any]) -> str:
+    return f"{row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]"
+
+
+def _p_text(p: float | None) -> str:
+    if p is None:
+        return _NONE
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"  # noqa: PLR2004 - as a reader expects it

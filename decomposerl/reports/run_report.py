@@ -19,10 +19,9 @@ from decomposerl.reports.attrition import (
     attrition_wide,
     drops_by_reason,
 )
-from decomposerl.reports.comparison_report import comparison_markdown
 from decomposerl.reports.figures import selection_figure
 from decomposerl.reports.funnel_figure import STAGE_TITLES, funnel_figure
-from decomposerl.reports.leaderboard_report import leaderboard_markdown
+from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
 from decomposerl.reports.report_data import (
     KEPT,
     SIGNIFICANT,

@@ -11,8 +11,7 @@ import polars as pl
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.marks import ReviewerPair, SystemMarks
 from decomposerl.evaluation.metrics import Unread
-from decomposerl.evaluation.scored_claims import beyond_context
-from decomposerl.evaluation.subset import EvaluationSubset
+from decomposerl.evaluation.scored_claims import EvaluationSubset, beyond_context
 from decomposerl.evaluation.systems import System
 from decomposerl.reports.small_figures import UNFOLDED
 from decomposerl.reports.tables import (

@@ -1,10 +1,13 @@
 """Tables of the evaluation: predictions and their calls, scores, leaderboard, comparison."""
 
+from functools import partial
+
 import polars as pl
 
 from decomposerl.table import Column, Table
 
 _S, _I, _F = pl.String(), pl.Int64(), pl.Float64()
+_optional = partial(Column, nullable=True)
 
 TRACE = pl.Struct(
     {
@@ -23,47 +26,22 @@ PREDICTIONS = Table(
         Column("model", _S, "key of the model, or the experiment whose policy it is"),
         Column("protocol", _S, "faithful, single_call or trace"),
         Column("engine", _S, "program and model that answered"),
-        Column(
+        _optional(
             "verdict",
             _S,
             "Supported, Refuted, NotEnoughInfo where it is offered; null: none was read",
-            nullable=True,
         ),
         Column("parse_status", _S, "parsed, unparsed, truncated or failed"),
-        Column("support_score", _F, "P(Supported) where the method gives one, 0..1", nullable=True),
-        Column(
-            "confidence_raw",
-            _F,
-            "probability of the verdict's token; null: unavailable",
-            nullable=True,
-        ),
-        Column(
-            "confidence_normalised",
-            _F,
-            "probability of the verdict among the two labels",
-            nullable=True,
-        ),
-        Column(
-            "confidence_bound",
-            pl.Boolean(),
-            "confidence_normalised is only a lower bound",
-            nullable=True,
-        ),
-        Column(
-            "confidence_calibrated",
-            _F,
-            "after the calibration of this model and prompt",
-            nullable=True,
-        ),
-        Column(
-            "agreement", _F, "share of k samples with the verdict; null: none drawn", nullable=True
-        ),
+        _optional("support_score", _F, "P(Supported) where the method gives one, 0..1"),
+        _optional("confidence_raw", _F, "probability of the verdict's token; null: unavailable"),
+        _optional("confidence_normalised", _F, "probability of the verdict among the two labels"),
+        _optional("confidence_bound", pl.Boolean(), "confidence_normalised is only a lower bound"),
+        _optional("confidence_calibrated", _F, "after the calibration of this model and prompt"),
+        _optional("agreement", _F, "share of k samples with the verdict; null: none drawn"),
         Column("questions", _I, "question-answer pairs of the trace"),
         Column("abstentions", _I, "of those pairs, the ones whose answer is not known"),
         Column("calls", _I, "calls to the model for this claim"),
-        Column(
-            "trace", TRACE, "what was asked and answered; null: no decomposition", nullable=True
-        ),
+        _optional("trace", TRACE, "what was asked and answered; null: no decomposition"),
         Column("notes", _S, "the method's own findings, as JSON"),
         Column("reply", _S, "the output that holds the verdict, raw"),
         Column("prompt_hash", _S, "64 hex digits of SHA-256 over prompt files and settings"),
@@ -83,8 +61,8 @@ CALLS = Table(
         Column("completion_tokens", _I, "as the engine counted; 0: it does not"),
         Column("latency_s", _F, "seconds from request to reply, when it was asked"),
         Column("cached", pl.Boolean(), "answered from the store of replies"),
-        Column("dollars", _F, "at the profile's price; null: none is known", nullable=True),
-        Column("failure", _S, "why there is no answer, null where there is one", nullable=True),
+        _optional("dollars", _F, "at the profile's price; null: none is known"),
+        _optional("failure", _S, "why there is no answer, null where there is one"),
     ),
     unique=("claim_id", "call"),
     row="a call to a model for a prediction",
@@ -114,9 +92,9 @@ SCORES = Table(
         Column("metric", _S, "name in evaluation/metrics.py"),
         Column("slice", _S, "all, or what the rows share: subset, hops, evidence length, source"),
         Column("value", _S, "value of the slice; empty for all"),
-        Column("score", _F, "percent or a count's mean; null: not defined here", nullable=True),
-        Column("low", _F, "lower bound of its 95 % interval; null: none", nullable=True),
-        Column("high", _F, "upper bound", nullable=True),
+        _optional("score", _F, "percent or a count's mean; null: not defined here"),
+        _optional("low", _F, "lower bound of its 95 % interval; null: none"),
+        _optional("high", _F, "upper bound"),
         Column("rows", _I, "claims it is computed from"),
         Column("supported", _I, "claims among them labelled Supported"),
     ),
@@ -137,13 +115,11 @@ LEADERBOARD = Table(
         Column("model", _S, "key of the model, or the policy's run; a mean's ends with -mean"),
         Column("protocol", _S, "faithful, single_call or trace"),
         Column("seeds", _I, "runs of one recipe that the row is the mean of; 1: it is one run"),
-        Column("engine", _S, "program and model that answered; null: no score", nullable=True),
+        _optional("engine", _S, "program and model that answered; null: no score"),
         Column("benchmark", _S, "test set, or mean_in_domain, mean_out_of_domain"),
-        Column("score", _F, "balanced accuracy in percent, ours; null: none", nullable=True),
-        Column(
-            "low", _F, "lower bound of its 95 % interval; of a mean the least score", nullable=True
-        ),
-        Column("high", _F, "upper bound; of a mean the greatest score", nullable=True),
+        _optional("score", _F, "balanced accuracy in percent, ours; null: none"),
+        _optional("low", _F, "lower bound of its 95 % interval; of a mean the least score"),
+        _optional("high", _F, "upper bound; of a mean the greatest score"),
         Column("rows", _I, "claims it is computed from; of a mean the fewest of a run"),
         Column(
             "beyond_context",
@@ -156,7 +132,7 @@ LEADERBOARD = Table(
             "scored, limited (a short run), not_available, edited (not run with the present entry "
             "of systems.toml) or not_run",
         ),
-        Column("paper", _F, "the paper's figure for this row and test set", nullable=True),
+        _optional("paper", _F, "the paper's figure for this row and test set"),
     ),
     unique=("table", "place", "benchmark"),
     row="a system's score on a test set, or its place in the paper's table",
@@ -174,10 +150,10 @@ COMPARISON = Table(
         Column("difference", _F, "balanced accuracy of system minus other, points of percent"),
         Column("low", _F, "lower bound of its 95 % interval"),
         Column("high", _F, "upper bound"),
-        Column("p_bootstrap", _F, "two-sided, paired bootstrap; null: see no_p", nullable=True),
-        Column("p_mcnemar", _F, "two-sided, exact; null for a mean, or see no_p", nullable=True),
-        Column("p_holm", _F, "the larger p after Holm's correction; null: no_p", nullable=True),
-        Column("no_p", _S, "why there is no p-value: limited run, or n < N", nullable=True),
+        _optional("p_bootstrap", _F, "two-sided, paired bootstrap; null: see no_p"),
+        _optional("p_mcnemar", _F, "two-sided, exact; null for a mean, or see no_p"),
+        _optional("p_holm", _F, "the larger p after Holm's correction; null: no_p"),
+        _optional("no_p", _S, "why there is no p-value: limited run, or n < N"),
     ),
     unique=("benchmark", "system", "other"),
     row="two systems on a test set",

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.bootstrap import generator
-from decomposerl.evaluation.intervals import Bounds
+from decomposerl.evaluation.comparison import holm
+from decomposerl.evaluation.intervals import Bounds, generator
 from decomposerl.evaluation.metrics import Codes, Numbers, codes_of
-from decomposerl.evaluation.paired import holm
 from decomposerl.evaluation.paired_seeds import (
     SeedDifference,
     accuracies,

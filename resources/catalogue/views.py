@@ -17,7 +17,7 @@ from typing import cast
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.evaluation.derived import derived_from
+from decomposerl.evaluation.scored_claims import derived_from
 from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.reports.attrition import STAGES
 from decomposerl.table import Column, Table

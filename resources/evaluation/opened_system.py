@@ -9,10 +9,10 @@ import polars as pl
 
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.progress import Bar, bar
-from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.context_guard import ContextGuard
 from resources.evaluation.generation import Generated, Task, answer_claims, predict
+from resources.evaluation.prediction_store import usable_calibration
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, Finished
 
 SHARDS = "prediction_shards"

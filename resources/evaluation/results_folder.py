@@ -1,4 +1,4 @@
-"""The evaluation's files in the data folder; writing them is the IO manager's task."""
+"""The evaluation's files in the data folder; writing its tables is the IO manager's task."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,21 +12,26 @@ from decomposerl import schemas
 from decomposerl.claims.doubtful import doubted_ids
 from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
-from decomposerl.evaluation.derived import DERIVED, derived_ids
-from decomposerl.evaluation.leaderboard import RunCoverage
-from decomposerl.evaluation.scored_claims import without_dropped
-from decomposerl.evaluation.subset import EvaluationSubset, classes_of, evaluation_subset
+from decomposerl.evaluation.leaderboard import EDITED, LIMITED, NOT_AVAILABLE, RunCoverage
+from decomposerl.evaluation.scored_claims import (
+    DERIVED,
+    EvaluationSubset,
+    classes_of,
+    derived_ids,
+    evaluation_subset,
+    without_dropped,
+)
 from resources.corpora.bundled_sample import BUNDLED
 from resources.store.parquet import DataFolder
 
-PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
-LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"
-DOUBTFUL = "doubtful"
+PREDICTIONS, SCORES = "predictions", "scores"
+NOTHING_TO_ASK = "nothing_to_ask"
 _WIDTH = 100
 _SAMPLE = "Scored on invented claims (the bundled sample), so not comparable with the paper:"
 _THREE = "Scored over three labels (keep_middle), so not comparable with the paper:"
 _BUILD = "Build it with: decomposerl run leaderboard comparison"
 _COMPARED = ["claim_id", "verdict", "engine"]
+_MATERIALIZE = "dagster asset materialize -m dagster_project.definitions --select"
 
 
 def read_required(folder: DataFolder, key: str) -> pl.DataFrame:
@@ -36,9 +41,13 @@ def read_required(folder: DataFolder, key: str) -> pl.DataFrame:
         ConfigError: it was not materialized yet; the message names the command.
     """
     if not folder.exists(key):
+        selection = f"'key:\"{key}\"'"
+        table, *names = key.split("/")
+        if table in {PREDICTIONS, SCORES}:  # of these a file is a partition
+            selection = f"'key:\"{table}/{names[0]}\"' --partition {names[1]}"
         raise ConfigError(
-            f"{folder.path / key}.parquet is not there. Materialize it first: dagster asset "
-            f"materialize -m dagster_project.definitions --select {_selection(key)}"
+            f"{folder.path / key}.parquet is not there. Materialize it first: "
+            f"{_MATERIALIZE} {selection}"
         )
     return folder.read(key)
 
@@ -49,10 +58,10 @@ def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
     Raises:
         ConfigError: it was not materialized yet.
     """
-    for one in DERIVED:
-        if one.name == name and not folder.exists(f"benchmark/{name}"):
-            return one.claims(read_required(folder, f"benchmark/{one.base}"))
-    return read_required(folder, f"benchmark/{name}")
+    derived = DERIVED.get(name)
+    if derived is None or folder.exists(f"benchmark/{name}"):
+        return read_required(folder, f"benchmark/{name}")
+    return derived.claims(read_required(folder, f"benchmark/{derived.base}"))
 
 
 def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
@@ -60,12 +69,12 @@ def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
 
     A derived test set has the list of its base.
     """
-    for one in DERIVED:
-        if one.name == name and not folder.exists(f"benchmark/{name}"):
-            doubted = read_doubtful(folder, one.base)
-            base = f"benchmark/{one.base}"
-            return derived_ids(one, folder.read(base), doubted) if doubted else doubted
-    key = f"{DOUBTFUL}/{name}"
+    derived = DERIVED.get(name)
+    if derived is not None and not folder.exists(f"benchmark/{name}"):
+        doubted = read_doubtful(folder, derived.base)
+        base = f"benchmark/{derived.base}"
+        return derived_ids(derived, folder.read(base), doubted) if doubted else doubted
+    key = f"doubtful/{name}"
     if not folder.exists(key):
         return frozenset()
     return doubted_ids(schemas.DOUBTFUL.conform(folder.read(key)))
@@ -79,24 +88,21 @@ def with_sample_note(
     These are the test sets of the bundled sample with scores, and those with three labels.
     """
     scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
-    bases = {one.name: one.base for one in DERIVED}
+    keys = {name: f"benchmark/{DERIVED[name].base if name in DERIVED else name}" for name in scored}
     for why, holds in ((_SAMPLE, _of_the_sample), (_THREE, _has_three_labels)):
-        names = [name for name in scored if holds(folder, bases.get(name, name))]
-        listed = ", ".join(titles.get(name, name) for name in names)
-        page += f"\n\n{fill(f'{why} {listed}.', _WIDTH)}" if names else ""
+        names = [titles.get(name, name) for name, key in keys.items() if holds(folder, key)]
+        page += "\n\n" + fill(f"{why} {', '.join(names)}.", _WIDTH) if names else ""
     return page
 
 
-def _of_the_sample(folder: DataFolder, name: str) -> bool:
+def _of_the_sample(folder: DataFolder, key: str) -> bool:
     try:
-        record = folder.run(f"benchmark/{name}")
+        return bool(json.loads(folder.run(key)["config"]).get("corpora") == BUNDLED)
     except FileNotFoundError:  # a mean
         return False
-    return bool(json.loads(record["config"]).get("corpora") == BUNDLED)
 
 
-def _has_three_labels(folder: DataFolder, name: str) -> bool:
-    key = f"benchmark/{name}"
+def _has_three_labels(folder: DataFolder, key: str) -> bool:
     if not folder.exists(key):  # a mean
         return False
     usable = evaluation_subset(folder.read(key, ["claim_id", "label", "evidence"])).claims
@@ -110,12 +116,15 @@ def subset_status(subset: EvaluationSubset) -> str:
     return LIMITED if subset.limited else "ok"
 
 
-def _selection(key: str) -> str:
-    """The selection of an asset by its file; predictions and scores are partitions of one asset."""
-    parts = key.split("/")
-    if parts[0] in {PREDICTIONS, SCORES}:
-        return f"'key:\"{parts[0]}/{parts[1]}\"' --partition {parts[2]}"
-    return f"'key:\"{key}\"'"
+@dataclass(frozen=True, slots=True)
+class _File:
+    """Predictions or scores; ``current``: of the present form of the system's entry."""
+
+    key: str
+    benchmark: str
+    system: str
+    status: str
+    current: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,59 +152,36 @@ class EvaluationFiles:
 
     def scores(self) -> pl.DataFrame:
         """All scores of current systems and test sets, as ``SCORES``."""
-        frames = [self.folder.read(key) for key, _, _ in self._files(SCORES)]
+        frames = [self.folder.read(file.key) for file in self._files(SCORES) if file.current]
         return schemas.SCORES.conform(pl.concat([schemas.SCORES.empty(), *frames]))
 
     def predictions(self) -> Predictions:
         """Claim, verdict and engine of all predictions that count, by test set and system."""
         frames: dict[str, dict[str, pl.DataFrame]] = {}
-        for key, benchmark, system in self._files(PREDICTIONS):
-            read = without_dropped(self.folder.read(key, [*_COMPARED, "notes"]))
-            frames.setdefault(benchmark, {})[system] = read.select(_COMPARED)
+        for file in self._files(PREDICTIONS):
+            if file.current:
+                read = without_dropped(self.folder.read(file.key, [*_COMPARED, "notes"]))
+                frames.setdefault(file.benchmark, {})[file.system] = read.select(_COMPARED)
         return frames
 
-    def runs(self) -> RunCoverage:
+    def runs(self, kind: str = SCORES) -> RunCoverage:
         """The limited runs, those without a claim to predict, and those of an earlier entry."""
-        return RunCoverage(
-            self._with_status(SCORES, LIMITED),
-            self._with_status(SCORES, NOT_AVAILABLE, NOTHING_TO_ASK),
-            self.edited(SCORES),
-        )
+        statuses = {LIMITED: LIMITED, NOT_AVAILABLE: NOT_AVAILABLE, NOTHING_TO_ASK: NOT_AVAILABLE}
+        return {
+            (file.system, file.benchmark): statuses[file.status] if file.current else EDITED
+            for file in self._files(kind)
+            if file.status in statuses or not file.current
+        }
 
-    def edited(self, kind: str) -> frozenset[tuple[str, str]]:
-        """The scores or predictions of an earlier form of an entry, as (system, test set)."""
-        return frozenset(
-            (system, benchmark)
-            for key, benchmark, system in self._written(kind)
-            if not self._current(key, system)
-        )
-
-    def limited(self) -> frozenset[tuple[str, str]]:
-        """The predictions of limited runs, as (system, test set)."""
-        return self._with_status(PREDICTIONS, LIMITED)
-
-    def _with_status(self, kind: str, *statuses: str) -> frozenset[tuple[str, str]]:
-        return frozenset(
-            (system, benchmark)
-            for key, benchmark, system in self._files(kind)
-            if self.folder.run(key)["status"] in statuses
-        )
-
-    def _files(self, kind: str) -> Iterator[tuple[str, str, str]]:
-        """Key, test set and system of each file that counts, in the order of the lists."""
-        return (one for one in self._written(kind) if self._current(one[0], one[2]))
-
-    def _current(self, key: str, system: str) -> bool:
-        """Whether a file is of the present entry; every one is where the system has none."""
-        digest = self.systems[system]
-        return not digest or self.folder.run(key).get("entry") == digest
-
-    def _written(self, kind: str) -> Iterator[tuple[str, str, str]]:
+    def _files(self, kind: str) -> Iterator[_File]:
+        """The files that exist, in the order of the lists."""
         for benchmark in self.benchmarks:
-            for system in self.systems:
+            for system, digest in self.systems.items():
                 key = f"{kind}/{benchmark}/{system}"
                 if self.folder.exists(key):
-                    yield key, benchmark, system
+                    run = self.folder.run(key)
+                    current = not digest or run.get("entry") == digest
+                    yield _File(key, benchmark, system, run["status"], current)
 
 
 def read_leaderboard(data: Path) -> pl.DataFrame:
@@ -204,7 +190,7 @@ def read_leaderboard(data: Path) -> pl.DataFrame:
     Raises:
         ConfigError: it is missing or damaged; the message names the command that builds it.
     """
-    path = data / f"{LEADERBOARD}.parquet"
+    path = data / "leaderboard.parquet"
     if not path.is_file():
         raise ConfigError(f"there is no leaderboard in {data}. {_BUILD}")
     try:

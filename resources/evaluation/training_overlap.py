@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.subset import DevSplit, dev_split
+from decomposerl.evaluation.calibration import DevSplit, dev_split
 from decomposerl.evaluation.systems import System
 from decomposerl.funnel.catalogue import COMPARED, decontaminate
 from decomposerl.funnel.settings import DecontaminationSettings

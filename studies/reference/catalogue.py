@@ -12,8 +12,8 @@ from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.downloads import ACCESS, Access, corpus_named, size_text
 from decomposerl.claims.source import Benchmark, Corpus, NativeFile, Source
-from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.published import MEANS
+from decomposerl.evaluation.scored_claims import derived_from
 from decomposerl.evaluation.systems import CHAT_MODELS, VERIFIERS, Model, systems
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.training.experiments import RECIPES, SEEDS

@@ -19,8 +19,8 @@ from studies.reference.markdown import MADE, code, paragraphs, table
 
 _INTRODUCTION = """\
 Balanced accuracy in percent, as printed; none of these figures was measured by this project.
-`decomposerl/evaluation/published.py` has them as data. The leaderboard shows Tables 1 and 2 beside
-your rows, the [studies](../how-to/studies.md) the others; those of G.1 are in the table of
+`decomposerl/evaluation/published.toml` has them as data. The leaderboard shows Tables 1 and 2
+beside your rows, the [studies](../how-to/studies.md) the others; those of G.1 are in the table of
 [the selectors](../results/studies.md#selectors). A test checks every mean against its row.
 """
 _HEADS = {one.name: one.title for one in BENCHMARKS} | {MEAN_IN: "Mean in", MEAN_OUT: "Mean out"}

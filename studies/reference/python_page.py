@@ -13,7 +13,6 @@ from types import FunctionType
 
 from decomposerl import api
 from decomposerl.evaluation import intervals, metrics
-from decomposerl.evaluation.bootstrap import clusters_of
 from decomposerl.traces import grammar, trace
 from resources.catalogue import database
 from studies.reference.markdown import MADE, code, paragraphs, plain, table
@@ -86,8 +85,7 @@ print(trace.cycles, trace.verdict)
 print([fault.kind for fault in trace.faults])
 """
 _METRICS = """\
-from decomposerl.evaluation.bootstrap import clusters_of
-from decomposerl.evaluation.intervals import metric_interval
+from decomposerl.evaluation.intervals import clusters_of, metric_interval
 from decomposerl.evaluation.metrics import balanced_accuracy, codes_of, outcome_table
 
 labels = codes_of(["Supported", "Refuted"] * 50)
@@ -167,7 +165,7 @@ SUBJECTS = (
             metrics.balanced_accuracy,
             metrics.macro_f1,
             metrics.accuracy,
-            clusters_of,
+            intervals.clusters_of,
             intervals.metric_interval,
             intervals.difference_interval,
         ),

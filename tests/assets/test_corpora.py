@@ -13,18 +13,17 @@ import pytest
 
 from assets.checks import guard_checks
 from assets.corpora import benchmark_assets, source_assets
-from assets.evaluation import evaluation_assets
-from assets.evaluation_checks import evaluation_checks
+from assets.evaluation import evaluation_assets, evaluation_checks
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, with_own_sources
 from decomposerl.claims.claim import LabelMap
 from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Source
-from decomposerl.evaluation.derived import DERIVED, derived_from, states_rating
 from decomposerl.evaluation.doubtful import column_of
 from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.evaluation.published import COLUMNS, MEANS
+from decomposerl.evaluation.scored_claims import DERIVED, derived_from, states_rating
 from decomposerl.funnel.catalogue import STAGES
 from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
 from decomposerl.schemas import BENCHMARK_CLAIMS, DROPS
@@ -227,7 +226,7 @@ def test_no_claim_of_it_states_a_rating_and_the_others_are_the_same(rated: Path)
         doubted = pl.col("claim_id").is_in(list(read_doubtful(folder, name)))
         assert list(DOUBTED) == frame.filter(doubted)["native_id"].to_list()
     assert 1 == len(read_doubtful(folder, UNRATED) - read_doubtful(folder, RATED_SET))
-    names = {one.name for one in DERIVED}
+    names = set(DERIVED)
     assert not names & {part for parts in MEANS.values() for part in parts}
     assert not names & set(COLUMNS)
     assert {UNRATED} == set(derived_from([RATED_SET, "fever"]))

@@ -12,15 +12,13 @@ import pytest
 from dagster._core.definitions.data_version import StaleStatus
 from dagster._utils.test.data_versions import get_stale_status_resolver
 
-from assets.calibrations import calibrations_asset
-from assets.evaluation import evaluation_assets
-from assets.evaluation_checks import evaluation_checks
+from assets.evaluation import evaluation_assets, evaluation_checks
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import profile_from_environment
 from decomposerl import schemas
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.calibration import Calibration
-from decomposerl.evaluation.subset import evaluation_subset
+from decomposerl.evaluation.scored_claims import evaluation_subset
 from decomposerl.evaluation.systems import systems
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.schemas import CALIBRATIONS, SILVER_DECOMPOSED, TRAINING_CLAIMS
@@ -384,7 +382,7 @@ def calibrate(
     served = ServedModels(endpoints=[url], model=MODEL) if url else ServedModels()
     model = EvaluationModelResource(results_dir=str(pooled / "engine_results"), endpoint=served)
     result = dg.materialize(
-        [calibrations_asset(SYSTEMS, None), *evaluation_assets(TEST_SETS, SYSTEMS, None)],
+        evaluation_assets(TEST_SETS, SYSTEMS, None),
         selection=dg.AssetSelection.assets(dg.AssetKey(key.split("/"))),
         partition_key=system,
         resources=resources(pooled) | {"evaluation_model": model},
@@ -484,8 +482,7 @@ def stand_in(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
 
 @pytest.fixture(scope="module")
 def graph() -> list[dg.AssetsDefinition]:
-    made = [calibrations_asset(EDGE_SYSTEMS, None)]
-    made += evaluation_assets(TEST_SETS, EDGE_SYSTEMS, None)
+    made = evaluation_assets(TEST_SETS, EDGE_SYSTEMS, None)
     return [policy, *(stand_in(asset) for asset in made)]
 
 

@@ -25,8 +25,7 @@ from dagster_project.engine_resources import engine_resources
 from dagster_project.profiles import profile_from_environment, resources_for
 from dagster_project.public_figures import PRICES
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.evaluation.aggrefact import PARTS
-from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
+from decomposerl.evaluation.leaderboard import AGGREFACT_PARTS, LIMITED, leaderboard
 from decomposerl.evaluation.published import TABLE_TITLES, TEST_SET_SIZES
 from decomposerl.evaluation.systems import System, system_named, systems
 from decomposerl.reports import cost
@@ -50,8 +49,8 @@ TINY, BASE = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
 RAN = (score(TINY, "fever", 70.0, engine="tiny"), score(BASE, "fever", 71.0, engine="qwen"))
 
 
-def board(*rows: dict[str, object], runs: RunCoverage = RunCoverage()) -> pl.DataFrame:  # noqa: B008 - frozen
-    return leaderboard(scores(rows or RAN), SYSTEMS, ["fever"], runs)
+def board(*rows: dict[str, object], limited: str = "") -> pl.DataFrame:
+    return leaderboard(scores(rows or RAN), SYSTEMS, ["fever"], {(limited, "fever"): LIMITED})
 
 
 def output(data: Path, *words: str, code: int = 0) -> str:
@@ -82,7 +81,7 @@ def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     assert {"[1] qwen", "[2] tiny"} < set(alone.splitlines())
     assert "Self-Ask" in leaderboard_text(board(), {}, everything=True)
     assert "nothing was scored yet" == leaderboard_text(board().clear(), {})
-    short = leaderboard_text(board(runs=RunCoverage(limited={(TINY, "fever")})), {})
+    short = leaderboard_text(board(limited=TINY), {})
     assert ("DecomposeRL @ tiny *" in short, "Simple *" in short) == (True, False)
 
 
@@ -210,7 +209,7 @@ def test_scores_below_their_least_end_the_command_with_1(data: Path):
         file.write_text(f"[{key}]\n{name} = 50.0\n")
         shown = output(data, "leaderboard", "--fail-below", str(file), code=1)
         assert [key, name, "–", "50.00"] == shown.splitlines()[-1].split()
-    short = board(runs=RunCoverage(limited={(TINY, "fever")}))
+    short = board(limited=TINY)
     write_parquet(short, data / "leaderboard.parquet")
     file.write_text(f"[{TINY}]\nfever = 50.0\n")
     shown = output(data, "leaderboard", "--fail-below", str(file), code=1)
@@ -256,7 +255,7 @@ def record(parts: Path, system: System | str, status: str = "ok") -> None:
 @pytest.fixture
 def parts(tmp_path: Path) -> Path:
     """Two systems on four claims of each part, one of them in a short run."""
-    parts = [part for part in PARTS for _ in range(4)]
+    parts = [part for part in AGGREFACT_PARTS for _ in range(4)]
     rows = [claim_row(number, subset=part) for number, part in enumerate(parts)]
     claims = BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, BENCHMARK_CLAIMS.schema))
     write_parquet(claims, tmp_path / f"benchmark/{NAME}.parquet")
@@ -270,7 +269,7 @@ def test_the_leaderboard_of_llm_aggrefact_is_a_csv_of_whole_runs(parts: Path):
     """One row for each system, with the page's columns; a short run is named, not shown."""
     note, header, *rows = output(parts, "leaderboard", "--format", "aggrefact").splitlines()
     assert f"{SHORT} is left out: a short run is no measurement" == note
-    assert ["model", "Size", "Average", *PARTS.values()] == header.split(",")
+    assert ["model", "Size", "Average", *AGGREFACT_PARTS.values()] == header.split(",")
     assert ["Simple @ rules,-,100.0" + ",100.0" * 11] == rows
 
 

@@ -31,7 +31,7 @@ from dagster_project.cli import app
 from dagster_project.definitions import defs
 from dagster_project.stages import stages_named, stages_of
 from dagster_project.terminal import Terminal, print_columns, print_json, print_marked, print_note
-from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
+from decomposerl.evaluation.leaderboard import leaderboard
 from decomposerl.printable import printable, printable_json
 from documents import configurations, decomposerl_lines
 from environment import lacking
@@ -428,7 +428,7 @@ def prepared(command: str, folder: Path) -> list[str]:
     if command == "leaderboard":
         home = folder
         row = score("simple-qwen2.5-7b-faithful", "fever", 71.0, engine=f"qwen{EVIL}")
-        board = leaderboard(scores((row,)), SYSTEMS, ["fever"], RunCoverage())
+        board = leaderboard(scores((row,)), SYSTEMS, ["fever"], {})
         write_parquet(board, home / "leaderboard.parquet")
     if command == "view":
         write_policy(folder)

@@ -18,7 +18,7 @@ from click import Context
 from click.testing import CliRunner
 from dagster._cli import create_dagster_cli
 
-from assets.evaluation_checks import evaluation_checks
+from assets.evaluation import evaluation_checks
 from dagster_project.cli import app
 from dagster_project.definitions import defs
 from dagster_project.jobs import JOB_NAMES

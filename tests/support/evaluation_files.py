@@ -6,7 +6,7 @@ import polars as pl
 
 from decomposerl import schemas
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
-from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
+from decomposerl.evaluation.leaderboard import leaderboard
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.evaluation.systems import CHAT_MODELS, Model, System
 from plain_rows import plain, table_of
@@ -62,7 +62,7 @@ def write_evaluation(data: Path, benchmark: str, claims: pl.DataFrame) -> None:
         write_parquet(frame, data / "predictions" / name)
         write_parquet(scored, data / "scores" / name)
         write_parquet(calls(frame["claim_id"]), data / "calls" / name)
-    board = leaderboard(pl.concat(scores), SYSTEMS, [benchmark], RunCoverage())
+    board = leaderboard(pl.concat(scores), SYSTEMS, [benchmark], {})
     write_parquet(board, data / "leaderboard.parquet")
     by_system = {system.key: frame for system, frame in made.items()}
     pairs = compare_systems(

@@ -13,8 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.evaluation import evaluation_assets
-from assets.evaluation_checks import evaluation_checks
+from assets.evaluation import evaluation_assets, evaluation_checks
 from dagster_project.engine_choices import EngineChoices
 from dagster_project.engine_resources import engine_resources
 from decomposerl.baselines.catalogue import METHODS

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from decomposerl.evaluation.bootstrap import safe_interval
 from decomposerl.evaluation.calibration import fit_calibration, reliability
-from decomposerl.evaluation.paired import holm, mcnemar
+from decomposerl.evaluation.comparison import holm, mcnemar
+from decomposerl.evaluation.intervals import safe_interval
 from decomposerl.evaluation.paired_seeds import mean_over_seeds
 from decomposerl.kernels.cosine_filter import best_cross_cosine, cosine_pairs, keep_first_cosine
 from decomposerl.kernels.cosine_parts import VectorBlocks, keep_first_in_blocks

@@ -16,10 +16,9 @@ from polars.testing import assert_frame_equal
 from sklearn import metrics as reference
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.bootstrap import clusters_of
 from decomposerl.evaluation.cells import Spellings, normal
 from decomposerl.evaluation.external import CLAIMS, Cut, score_claims
-from decomposerl.evaluation.intervals import metric_interval
+from decomposerl.evaluation.intervals import clusters_of, metric_interval
 from decomposerl.evaluation.metrics import COUNT_METRICS, Unread, codes_of, outcome_table
 from decomposerl.evaluation.threshold import (
     Candidates,

@@ -1,4 +1,4 @@
-"""Metrics, their draws and intervals, and paired tests, held against scikit-learn and SciPy."""
+"""Metrics, their draws and intervals, held against scikit-learn and SciPy."""
 
 import math
 import warnings
@@ -13,28 +13,24 @@ from scipy import stats
 from sklearn import metrics as reference
 from sklearn.calibration import calibration_curve
 
-from decomposerl.evaluation.bootstrap import (
+from decomposerl.evaluation.external import CLAIMS, score_claims
+from decomposerl.evaluation.intervals import (
     Clusters,
     auroc_draws,
     clusters_of,
+    difference_interval,
     generator,
     interval,
-    resampled_sums,
-    safe_interval,
-)
-from decomposerl.evaluation.external import CLAIMS, score_claims
-from decomposerl.evaluation.intervals import (
-    difference_interval,
     mean_interval,
     metric_interval,
+    resampled_sums,
+    safe_interval,
     share_interval,
-    shares_of,
 )
 from decomposerl.evaluation.metrics import (
     COUNT_METRICS,
     NONE,
     Codes,
-    as_refuted,
     auroc,
     balanced_accuracy,
     bin_numbers,
@@ -44,9 +40,7 @@ from decomposerl.evaluation.metrics import (
     count_metrics,
     indicators,
     outcome_table,
-    recall,
 )
-from decomposerl.evaluation.paired import compare, holm, mcnemar, mean_difference, p_two_sided
 from decomposerl.reports.system_report import metrics_text
 from strategies import LAW
 
@@ -134,8 +128,7 @@ def test_calibration_error_of_known_cases():
 def test_what_is_not_defined_is_nan():
     """No claims of a label, no rows, no questions: NaN and never 0."""
     one_label = outcome_table(np.array([0, 0]), np.array([0, 2]))
-    assert recall(one_label, 0) == pytest.approx(0.5)
-    assert math.isnan(float(recall(one_label, 1)))
+    assert math.isnan(float(COUNT_METRICS["recall_refuted"](one_label)))
     assert math.isnan(float(balanced_accuracy(one_label)))
     none = np.array([])
     assert math.isnan(brier(none, none.astype(bool)))
@@ -149,9 +142,9 @@ def test_tables_are_sums_of_indicators(rows: Codes):
     labels, verdicts = rows.T
     table = outcome_table(labels, verdicts)
     assert (indicators(labels, verdicts).sum(axis=0).reshape(2, 3) == table).all()
-    both = np.stack([table, as_refuted(table)])
+    both = np.stack([table, 2 * table[:, ::-1]])
     for metric in COUNT_METRICS.values():
-        expected = [float(metric(table)), float(metric(as_refuted(table)))]
+        expected = [float(metric(one)) for one in both]
         assert expected == pytest.approx(metric(both).tolist(), nan_ok=True)
 
 
@@ -245,19 +238,6 @@ def test_without_documents_the_labels_keep_their_numbers(rows: int, seed: int):
     assert (found == outcome_table(labels, verdicts).sum(axis=1)).all()
 
 
-def test_shared_evidence_widens_the_interval():
-    """Claims of one document that stand and fall together are worth one claim."""
-    labels = np.repeat(np.arange(40) % 2, 10)
-    right = np.repeat(np.random.default_rng(0).random(40) < 0.7, 10)
-    cells = indicators(labels, np.where(right, labels, 1 - labels))
-    widths = []
-    for documents in (None, np.repeat(np.arange(40), 10).tolist()):
-        draws = resampled_sums(cells, clusters_of(labels, documents), generator(0), DRAWS)
-        low, high = interval(balanced_accuracy(draws.reshape(-1, 2, 3)))
-        widths.append(high - low)
-    assert widths[1] == pytest.approx(widths[0] * math.sqrt(10), rel=0.15)
-
-
 def test_the_same_seed_and_names_give_the_same_draws():
     """Figures are reproducible, and those of other names are drawn independently."""
     labels, verdicts = outcomes(1, 50)
@@ -309,19 +289,6 @@ def parts(rows: list[Row]):
     """Labels, verdicts and clusters."""
     labels, verdicts = (np.array([row[index] for row in rows], dtype=np.int64) for index in (0, 1))
     return labels, verdicts, clusters_of(labels, [row[2] for row in rows])
-
-
-def test_every_metric_of_counts_is_a_mean_of_shares():
-    """One more metric needs its shares, or it would have no interval; two-way and three-way."""
-    rng = np.random.default_rng(7)
-    for classes in (2, 3):
-        table = rng.integers(1, 9, size=(classes, classes + 1))
-        cells = table.ravel()
-        for name, metric in count_metrics(classes).items():
-            shares = shares_of(name, classes)
-            parts = [cells[list(one.hits)].sum() / cells[list(one.of)].sum() for one in shares]
-            found = [2 * j / (1 + j) if s.f1 else j for j, s in zip(parts, shares, strict=True)]
-            assert float(metric(table)) == pytest.approx(float(np.mean(found))), name
 
 
 @LAW
@@ -377,17 +344,6 @@ def test_one_document_is_one_claim():
         assert np.diff(bounds[1]) > 2 * np.diff(bounds[0])
 
 
-def test_a_hundred_times_the_claims_a_tenth_of_the_width():
-    """As for any share, away from its ends."""
-    widths = []
-    for rows in (100, 10_000):
-        labels = np.arange(rows) % 2
-        verdicts = np.where(np.arange(rows) // 2 % 10 < 7, labels, 1 - labels)
-        low, high = metric_interval("balanced_accuracy", labels, verdicts, clusters_of(labels))
-        widths.append(high - low)
-    assert 0.1 * widths[0] == pytest.approx(widths[1], rel=0.05)
-
-
 def test_shares_and_means():
     """A rate is Wilson's over its claims; a mean of independent figures narrows by their root."""
     hits, of = np.array([1, 0, 1, 0]), np.ones(4)
@@ -417,130 +373,3 @@ def test_four_right_of_four_have_an_interval_that_the_command_shows():
     assert (row["low"], row["high"]) == pytest.approx([100 * bound for bound in found])
     shown = [line.split() for line in metrics_text(frame).splitlines()]
     assert ["balanced_accuracy", "100.00", "53.50", "–", "100.00"] in shown
-
-
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=80))
-def test_mcnemar_is_the_exact_binomial_test(rows: list[tuple[bool, bool]]):
-    """Of the claims that only one got right, each side is as likely; scipy gives the same."""
-    right, other = np.array(rows, dtype=bool).reshape(-1, 2).T
-    better, worse = int((right & ~other).sum()), int((other & ~right).sum())
-    expected = stats.binomtest(better, better + worse).pvalue if better + worse else 1.0
-    assert expected == pytest.approx(mcnemar(right, other), abs=1e-12)
-    assert mcnemar(right, other) == mcnemar(other, right)
-
-
-def test_mcnemar_of_many_claims():
-    """Thirty thousand claims: still exact, far below what floats of each term could add up."""
-    right = np.arange(30_000) < 14_000
-    expected = stats.binomtest(14_000, 30_000).pvalue
-    assert expected == pytest.approx(mcnemar(right, ~right), rel=1e-6)
-
-
-def test_a_difference_is_found_with_its_interval():
-    """The better system has a positive difference; swapping the two turns every sign."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 800)
-    good = np.where(rng.random(800) < 0.85, labels, 1 - labels)
-    poor = np.where(rng.random(800) < 0.70, labels, 2)
-    clusters = clusters_of(labels)
-    outcome, draws = compare(labels, good, poor, clusters, generator(1), 2_000)
-    back, _ = compare(labels, poor, good, clusters, generator(1), 2_000)
-    assert (2_000,) == draws.shape
-    assert 0.05 < outcome.low < outcome.difference < outcome.high < 0.25
-    assert outcome.p_bootstrap == pytest.approx(2 / 2_001)
-    assert outcome.p_mcnemar is not None
-    assert outcome.p_mcnemar < 1e-6
-    assert (-outcome.high, -outcome.low) == pytest.approx((back.low, back.high), abs=0.006)
-    assert -outcome.difference == pytest.approx(back.difference)
-
-
-def test_a_system_is_not_better_than_itself():
-    """No difference, p-values of 1, and the interval says how few claims that rests on."""
-    labels = np.array([0, 1] * 20)
-    verdicts = np.array([0, 1, 1, 1] * 10)
-    outcome, _ = compare(labels, verdicts, verdicts, clusters_of(labels), generator(0), 100)
-    assert -0.1 < outcome.low < 0 == outcome.difference < outcome.high < 0.1
-    assert (outcome.p_bootstrap, outcome.p_mcnemar) == (1, 1)
-
-
-def test_under_no_difference_p_values_are_spread_out():
-    """Two systems that are equally good: about one test in ten falls below 0.1."""
-    rng = np.random.default_rng(7)
-    labels = np.arange(200) % 2
-    clusters = clusters_of(labels)
-    below = 0
-    for number in range(200):
-        sides = [np.where(rng.random(200) < 0.7, labels, 1 - labels) for _ in range(2)]
-        outcome, _ = compare(labels, *sides, clusters, generator(number), 400)
-        below += outcome.p_bootstrap < 0.1
-    assert 8 <= below <= 36
-
-
-def test_means_of_benchmarks():
-    """The mean of differences, narrower than its parts; McNemar has no say, nor has nothing."""
-    rng = np.random.default_rng(3)
-    labels = np.arange(300) % 2
-    parts = []
-    for number in range(4):
-        sides = [np.where(rng.random(300) < right, labels, 1 - labels) for right in (0.8, 0.75)]
-        parts.append(compare(labels, *sides, clusters_of(labels), generator(number), 1_000))
-    mean = mean_difference(parts)
-    assert mean.difference == pytest.approx(np.mean([outcome.difference for outcome, _ in parts]))
-    assert mean.high - mean.low < min(outcome.high - outcome.low for outcome, _ in parts)
-    assert (mean.rows, mean.p_mcnemar) == (1_200, None)
-    with pytest.raises(ValueError, match="no benchmark"):
-        mean_difference([])
-
-
-def test_four_claims_prove_nothing():
-    """All right against all wrong of four: no narrow interval, McNemar's p, and none is shown."""
-    labels = np.array([0, 1, 0, 1])
-    outcome, _ = compare(labels, labels, 1 - labels, clusters_of(labels), generator(0), 1_000)
-    assert 0 < outcome.low < 0.1
-    assert (1, 1) == (outcome.difference, outcome.high)
-    assert (0.125,) * 3 == (outcome.p_bootstrap, outcome.p_mcnemar, outcome.p)
-    assert "n = 2 of a label < 10" == outcome.too_small
-
-
-both_said = st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2))
-
-
-@LAW
-@given(st.lists(both_said, min_size=4), st.integers(1, 6))
-def test_no_p_value_is_below_what_differing_documents_allow(rows: list[Row], size: int):
-    """2 ** (1 - m) for m documents, in a test set and in a mean; shown only from six on."""
-    labels, ours, theirs = np.array([*rows, (0, 0, 0), (1, 1, 1)]).T
-    clusters = clusters_of(labels, (np.arange(len(labels)) // size).tolist())
-    outcome, draws = compare(labels, ours, theirs, clusters, generator(0), 200)
-    mean = mean_difference([(outcome, draws)] * 3)
-    for one in (outcome, mean):
-        assert one.p_bootstrap >= min(1, 2.0 ** (1 - one.differing))
-        assert one.too_small or one.differing >= 6
-        assert -1 <= one.low <= one.difference <= one.high <= 1
-        assert one.low < one.high
-    assert mean.differing == 3 * outcome.differing
-
-
-def test_holm_by_hand():
-    """Sorted p-values times 4, 3, 2, 1, never falling, at most 1, in the order given."""
-    assert [0.9, 0.06, 0.04, 0.06] == pytest.approx(holm([0.9, 0.02, 0.01, 0.03]))
-    assert [1.0, 0.03] == pytest.approx(holm([1.0, 0.015]))
-    assert [] == holm([])
-
-
-@given(st.lists(st.floats(0, 1), max_size=12), st.randoms(use_true_random=False))
-def test_holm_only_raises_and_keeps_the_order(values: list[float], shuffler: object):
-    """Corrected values are at least the given ones, at most 1, and go with them when moved."""
-    found = holm(values)
-    assert all(p <= corrected <= 1 for p, corrected in zip(values, found, strict=True))
-    moved = list(range(len(values)))
-    shuffler.shuffle(moved)
-    again = holm([values[index] for index in moved])
-    assert [found[index] for index in moved] == pytest.approx(again)
-
-
-def test_p_of_draws_is_never_zero():
-    """A hundred draws on one side say 2 / 101; none at all say nothing."""
-    assert p_two_sided(np.full(100, 0.3)) == pytest.approx(2 / 101)
-    assert p_two_sided(np.array([-1.0, 1.0, np.nan])) == 1
-    assert np.isnan(p_two_sided(np.array([np.nan])))

@@ -24,6 +24,7 @@ from decomposerl.baselines import method
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
 from decomposerl.chat import Token
 from decomposerl.errors import EngineError, EvaluationError
+from decomposerl.evaluation.calibration import fit_on_predictions
 from decomposerl.evaluation.confidence import READING
 from decomposerl.schemas import BENCHMARK_CLAIMS, CALLS, PREDICTIONS
 from decomposerl.traces.trace import Cycle
@@ -34,11 +35,15 @@ from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
-from resources.evaluation.calibrating import fit_on_predictions, read_calibration, write_calibration
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.generation import Generated, Task, predict
 from resources.evaluation.opened_system import SHARDS
-from resources.evaluation.prediction_store import Prediction, PredictionStore
+from resources.evaluation.prediction_store import (
+    Prediction,
+    PredictionStore,
+    usable_calibration,
+    write_calibration,
+)
 from resources.evaluation.runner import FailureLimit, run_claims
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.store.parquet import DataFolder
@@ -382,11 +387,12 @@ def test_a_baseline_without_decomposition_has_no_trace(tmp_path: Path):
 def test_a_calibration_is_used_where_it_fits_and_refused_elsewhere(tmp_path: Path):
     """It comes from a dev split, is kept by system, and holds for one model and prompt."""
     dev = predict(task(), "dev", claims(40), ScriptedCaller(sure), tmp_path).predictions
-    calibration = fit_on_predictions(dev, claims(40), "temperature", "dev split").calibration
+    calibration, _ = fit_on_predictions(dev, claims(40), "temperature", "dev split")
     write_calibration(tmp_path, "s-m-faithful", calibration)
-    kept = read_calibration(tmp_path, "s-m-faithful")
+    bound = {"model": calibration.model, "prompt_hash": calibration.prompt_hash}
+    kept = usable_calibration(tmp_path, "s-m-faithful", **bound)
     assert calibration == kept
-    assert read_calibration(tmp_path, "another") is None
+    assert usable_calibration(tmp_path, "another", **bound) is None
     same, other = ScriptedCaller(sure), ScriptedCaller(sure, engine="another")
     found = predict(task(), "hover", claims(4), same, tmp_path, calibration=kept).predictions
     assert 0 == found["confidence_calibrated"].null_count()
