@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -14,13 +14,14 @@ from polars.testing import assert_frame_equal
 import corpora_parts
 from corpora_parts import LENIENT, rejected
 from decomposerl.claims.catalogue import BENCHMARKS, source_of
-from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.claim_collector import HANDED_ON
 from decomposerl.claims.doubtful import doubted_ids, doubtful_claims, list_folders, without_effect
+from decomposerl.claims.fields import NativeRow, each_row
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.holdout import components, documents_of, hash_fraction, split_by_document
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import Benchmark, NativeFile, Source
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
 from evaluation_graph import claim_row
@@ -38,29 +39,20 @@ REJECT_KEY = ["file", "row", "field", "reason"]
 Row = dict[str, object]
 
 
-def read_toy(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+def toy_draft(row: NativeRow) -> Draft:
     """The in-test adapter: id, claim, evidence list, label, docs."""
-    for item in files.records(file):
-        yield item if isinstance(item, Reject) else toy_draft(item, file)
-
-
-def toy_draft(record: Record, file: NativeFile) -> Draft | Reject:
-    fields = record.fields
-    missing = next((name for name in ("id", "claim") if name not in fields), None)
-    if missing is not None:
-        return Reject(record.file, record.row, missing, "missing_field")
-    label, evidence, docs = fields.get("label"), fields.get("evidence", []), fields.get("docs", [])
-    assert isinstance(evidence, list)
-    assert isinstance(docs, list)
-    place = (record.file, record.row, str(fields["id"]), file.split, str(fields["claim"]))
-    return Draft(*place, tuple(evidence), label if isinstance(label, str) else None, tuple(docs))
+    return row.draft(
+        row.optional("evidence", row.strings) or (),
+        native_label=row.optional("label", row.text),
+        documents=row.optional("docs", row.strings) or (),
+    )
 
 
 def toy_source(
     *files: NativeFile, extra: tuple[NativeFile, ...] = (), off: str | None = None
 ) -> Source:
     unread = dict.fromkeys(("title", "domain", "homepage", "license", "terms"), "")
-    own = {"labels": LABELS, "files": files, "read": read_toy, "extra": extra}
+    own = {"labels": LABELS, "files": files, "read": each_row(toy_draft), "extra": extra}
     return Source(name="toy", training_off=off, **unread, **own)  # type: ignore[arg-type]
 
 
