@@ -19,8 +19,16 @@ from decomposerl.claims.claim_collector import HANDED_ON
 from decomposerl.claims.doubtful import doubted_ids, doubtful_claims, list_folders, without_effect
 from decomposerl.claims.fields import NativeRow, each_row
 from decomposerl.claims.generic import parse_source_toml
-from decomposerl.claims.holdout import components, documents_of, hash_fraction, split_by_document
-from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.load import (
+    LoadedClaims,
+    LoadSettings,
+    components,
+    documents_of,
+    hash_fraction,
+    load_benchmark,
+    load_source,
+    split_by_document,
+)
 from decomposerl.claims.source import Benchmark, NativeFile, Source
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
