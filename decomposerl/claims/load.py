@@ -18,6 +18,7 @@ Some files may train and test. ``plan_split`` gives every file on disk its role:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -144,26 +145,14 @@ def _can_test(benchmark: Benchmark, files: CorpusFiles, file: NativeFile) -> boo
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Holdout:
-    """A split by connected components of documents that rows share.
-
-    ``roots`` maps a document to the smallest document of its component; ``held_out`` has the
-    roots of the components on the benchmark's side.
-    """
-
-    roots: Mapping[str, str]
-    held_out: frozenset[str]
-
-    def is_held_out(self, draft: Draft) -> bool:
-        """Whether the row belongs to the benchmark."""
-        first = documents_of(draft)[0]
-        return self.roots.get(first, first) in self.held_out
-
-
 def documents_of(draft: Draft) -> tuple[str, ...]:
     """The row's documents; a row without any counts as a separate document."""
     return draft.documents or (f"row:{draft.native_id.strip()}",)
+
+
+def is_held_out(draft: Draft, held_out: AbstractSet[str]) -> bool:
+    """Whether a row belongs to the benchmark; its documents are all of one component."""
+    return documents_of(draft)[0] in held_out
 
 
 def components(rows: Iterable[Sequence[str]]) -> dict[str, str]:
@@ -191,18 +180,19 @@ def hash_fraction(document: str) -> float:
 
 def split_by_document(
     shared: Iterable[Draft], extra: Iterable[Draft], share: float | None
-) -> Holdout:
-    """Split the components of ``shared`` rows; ``extra`` rows only join components.
+) -> frozenset[str]:
+    """The documents on the benchmark's side of a split by connected components.
 
-    A component is held out where the hash of its smallest document is below ``share`` (0..1),
-    or always where ``share`` is None because the benchmark takes the shared files whole.
+    ``shared`` rows connect documents and ``extra`` rows only join components. A component is held
+    out where the hash of its smallest document is below ``share`` (0..1), or always where ``share``
+    is None because the benchmark takes the shared files whole.
     """
     tested = [documents_of(draft) for draft in shared]
     roots = components((*tested, *(documents_of(draft) for draft in extra)))
     # Only components with a shared row: the benchmark would gain nothing from the others.
     candidates = {roots[documents[0]] for documents in tested}
     held_out = {root for root in candidates if share is None or hash_fraction(root) < share}
-    return Holdout(roots, frozenset(held_out))
+    return frozenset(document for document, root in roots.items() if root in held_out)
 
 
 def load_source(
@@ -237,7 +227,7 @@ def load_source(
             return Drop("readings", row.left_out)
         if not row.passages:
             return Drop("evidence", row.no_evidence)
-        held_out = holdout is not None and file in split and holdout.is_held_out(row)
+        held_out = file in split and is_held_out(row, holdout)
         return Drop("holdout", "held_out_document") if held_out else None
 
     return _collected(collector, source, files, (*plan.training, *plan.extra), drop, settings)
@@ -266,13 +256,14 @@ def load_benchmark(
     collector = ClaimCollector(benchmark.name, key, settings.label_rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
-    split = plan.mode == "split" and source is not None
-    holdout = _holdout(plan, source, benchmark, files, settings) if split and source else None
+    held_out = frozenset[str]()
+    if split := plan.mode == "split" and source is not None:
+        held_out = _holdout(plan, source, benchmark, files, settings)
 
     def drop(file: NativeFile, row: Draft, _: Side | None) -> Drop | None:
         if row.left_out is not None:
             return Drop("readings", row.left_out)
-        trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row)
+        trained = split and file in plan.shared and not is_held_out(row, held_out)
         return Drop("holdout", "training_document") if trained else None
 
     tested = (*plan.evaluation, *plan.shared, *plan.claim_lists)
@@ -304,10 +295,10 @@ def _holdout(
     benchmark: Benchmark | None,
     files: CorpusFiles,
     settings: LoadSettings,
-) -> Holdout | None:
-    """The split that source and benchmark agree on; None where no file is divided."""
+) -> frozenset[str]:
+    """The test documents that source and benchmark agree on; none where no file is shared."""
     if benchmark is None or not plan.shared:
-        return None
+        return frozenset()
 
     def drafts(corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
         rows = (row for file in wanted for row in _rows(corpus, files, file))
