@@ -62,7 +62,7 @@ def _files(table: Table, role: str, listed: Sequence[NativeFile] = ()) -> tuple[
 
 def _readers(folder: str, name: str) -> Mapping[str, Reader]:
     if name in row_by_row.READERS:
-        return {"default": row_by_row.READERS[name]}
+        return row_by_row.READERS[name]
     readers: Mapping[str, Reader] = import_module(f"{__package__}.{folder}.{name}").READERS
     return readers
 

@@ -5,21 +5,40 @@ and ``LoadSettings`` (paper, "Source Aggregation" and "Evaluation Benchmarks").
 
 Law: ``rows_read == claims.height + drops.height + rejects with row > 0``, and every row that a
 reader took from a claim file is among them or left out on purpose (``CountedFiles``).
+
+Some files may train and test. ``plan_split`` gives every file on disk its role:
+
+- *native*: an evaluation file with labels and evidence is on disk; the benchmark uses those
+  files whole and the source everything else but the files with the same rows;
+- *whole*: there is none, but the source has other training files beside the shared ones; the
+  benchmark takes the shared files whole;
+- *split*: there is nothing but the shared files; both read them, split by the documents behind
+  each row and a fixed hash. Nothing depends on the order of rows, so that a source and its
+  benchmark compute the same split independently.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
 import polars as pl
 from pydantic import Field
 
-from decomposerl.claims.claim import Draft, LabelRule, Reject, Side, apply_rule
+from decomposerl.claims.claim import Draft, LabelRule, Reject, Side, apply_rule, short_digest
 from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink, check_draft
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.fields import CountedFiles
-from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
-from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, NativeFile, Source, read_as
+from decomposerl.claims.source import (
+    Benchmark,
+    Corpus,
+    CorpusFiles,
+    NativeFile,
+    Source,
+    in_form,
+    read_as,
+)
 from decomposerl.settings import Settings
 
 
@@ -71,6 +90,111 @@ class LoadedClaims:
     doubtful: pl.DataFrame | None = None
 
 
+Mode = Literal["native", "whole", "split"]
+Files = tuple[NativeFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """Existing files by role, each in the form that is read.
+
+    ``training`` and ``extra`` are read by the source, ``evaluation``, ``shared`` and
+    ``claim_lists`` by the benchmark; in mode ``split`` the shared files are in ``training`` too.
+    """
+
+    mode: Mode
+    training: Files = ()
+    extra: Files = ()
+    evaluation: Files = ()
+    shared: Files = ()
+    claim_lists: Files = ()
+
+
+def plan_split(
+    source: Source | None, benchmark: Benchmark | None, files: CorpusFiles, *, training_on: bool
+) -> SplitPlan:
+    """Give every file on disk its role; ``training_on`` says whether the source is used."""
+
+    def present(corpus: Source | Benchmark | None, role: str) -> Files:
+        forms = (in_form(files, file) for file in getattr(corpus, role, ()))
+        return tuple(file for file in forms if files.exists(file.path))
+
+    training = present(source if training_on else None, "files")
+    extra = present(source if training_on else None, "extra")
+    if benchmark is None:
+        return SplitPlan("native", training, extra)
+    evaluation, shared = present(benchmark, "files"), present(benchmark, "shared")
+    lists = present(benchmark, "claim_lists")
+    # A path may hold several splits, so an evaluation file is known by path and split.
+    tested = {(file.path, file.split) for file in evaluation}
+    tested |= {(file.path, file.split) for file in benchmark.same_rows if evaluation}
+    training = tuple(file for file in training if (file.path, file.split) not in tested)
+    if not shared or any(_can_test(benchmark, files, file) for file in evaluation):
+        return SplitPlan("native", training, extra, evaluation, (), lists)
+    own = tuple(file for file in training if file.path not in {one.path for one in shared})
+    if own or not training:
+        return SplitPlan("whole", own, extra, evaluation, shared, lists)
+    return SplitPlan("split", training, extra, evaluation, shared, lists)
+
+
+def _can_test(benchmark: Benchmark, files: CorpusFiles, file: NativeFile) -> bool:
+    """Whether a row of the file has a label and evidence."""
+    return any(
+        isinstance(draft, Draft) and draft.native_label is not None and bool(draft.passages)
+        for draft in benchmark.read(files, file)
+    )
+
+
+def documents_of(draft: Draft) -> tuple[str, ...]:
+    """The row's documents; a row without any counts as a separate document."""
+    return draft.documents or (f"row:{draft.native_id.strip()}",)
+
+
+def is_held_out(draft: Draft, held_out: AbstractSet[str]) -> bool:
+    """Whether a row belongs to the benchmark; its documents are all of one component."""
+    return documents_of(draft)[0] in held_out
+
+
+def components(rows: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Map every document to the smallest document it is connected to through rows (union-find)."""
+    parent: dict[str, str] = {}
+
+    def root(document: str) -> str:
+        parent.setdefault(document, document)
+        while parent[document] != document:
+            parent[document] = parent[parent[document]]  # path halving
+            document = parent[document]
+        return document
+
+    for row in rows:
+        for document in row:
+            one, other = root(row[0]), root(document)
+            parent[max(one, other)] = min(one, other)
+    return {document: root(document) for document in parent}
+
+
+def hash_fraction(document: str) -> float:
+    """A number in 0..1 that depends only on the document's name."""
+    return int(short_digest(document), 16) / 2**64
+
+
+def split_by_document(
+    shared: Iterable[Draft], extra: Iterable[Draft], share: float | None
+) -> frozenset[str]:
+    """The documents on the benchmark's side of a split by connected components.
+
+    ``shared`` rows connect documents and ``extra`` rows only join components. A component is held
+    out where the hash of its smallest document is below ``share`` (0..1), or always where ``share``
+    is None because the benchmark takes the shared files whole.
+    """
+    tested = [documents_of(draft) for draft in shared]
+    roots = components((*tested, *(documents_of(draft) for draft in extra)))
+    # Only components with a shared row: the benchmark would gain nothing from the others.
+    candidates = {roots[documents[0]] for documents in tested}
+    held_out = {root for root in candidates if share is None or hash_fraction(root) < share}
+    return frozenset(document for document, root in roots.items() if root in held_out)
+
+
 def load_source(
     source: Source,
     benchmark: Benchmark | None,
@@ -103,7 +227,7 @@ def load_source(
             return Drop("readings", row.left_out)
         if not row.passages:
             return Drop("evidence", row.no_evidence)
-        held_out = holdout is not None and file in split and holdout.is_held_out(row)
+        held_out = file in split and is_held_out(row, holdout)
         return Drop("holdout", "held_out_document") if held_out else None
 
     return _collected(collector, source, files, (*plan.training, *plan.extra), drop, settings)
@@ -132,13 +256,14 @@ def load_benchmark(
     collector = ClaimCollector(benchmark.name, key, settings.label_rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
-    split = plan.mode == "split" and source is not None
-    holdout = _holdout(plan, source, benchmark, files, settings) if split and source else None
+    held_out = frozenset[str]()
+    if split := plan.mode == "split" and source is not None:
+        held_out = _holdout(plan, source, benchmark, files, settings)
 
     def drop(file: NativeFile, row: Draft, _: Side | None) -> Drop | None:
         if row.left_out is not None:
             return Drop("readings", row.left_out)
-        trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row)
+        trained = split and file in plan.shared and not is_held_out(row, held_out)
         return Drop("holdout", "training_document") if trained else None
 
     tested = (*plan.evaluation, *plan.shared, *plan.claim_lists)
@@ -170,10 +295,10 @@ def _holdout(
     benchmark: Benchmark | None,
     files: CorpusFiles,
     settings: LoadSettings,
-) -> Holdout | None:
-    """The split that source and benchmark agree on; None where no file is divided."""
+) -> frozenset[str]:
+    """The test documents that source and benchmark agree on; none where no file is shared."""
     if benchmark is None or not plan.shared:
-        return None
+        return frozenset()
 
     def drafts(corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
         rows = (row for file in wanted for row in _rows(corpus, files, file))

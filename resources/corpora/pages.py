@@ -20,7 +20,6 @@ rejects the row that needs it. A null page is empty. Views are refused: their ro
 """
 
 import json
-import re
 import sqlite3
 import threading
 import weakref
@@ -29,7 +28,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from decomposerl.claims.passages import TREEBANK, with_entities, without_entities
+from decomposerl.claims.passages import TREEBANK, with_entities, without_entities, without_links
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import SourceFileError
 from decomposerl.normal_form import normalised
@@ -43,8 +42,6 @@ _COLUMNS: Mapping[Layout, tuple[str, str]] = {
     "text": ("documents", "text"),
 }
 """Table and column of the pages, in the order in which a layout is looked for."""
-# An opening without its end is matched as far as it was read, and kept: linear time.
-_LINK = re.compile(r"\[\[[^\]|]*+(?:\|([^\]]*+)(\]\])?)?")
 _FORMS: tuple[Literal["NFD", "NFC"], ...] = ("NFD", "NFC")
 CACHED_PAGES = 8
 """As many as a claim names, and few enough that the longest ones fit into memory."""
@@ -187,7 +184,7 @@ def _parsed(data: str) -> dict[str, Any]:
 
 
 def _clean(value: object) -> str:
-    text = _LINK.sub(lambda m: m[1] if m[2] else m[0], value) if isinstance(value, str) else ""
+    text = without_links(value) if isinstance(value, str) else ""
     return text.encode("utf-8", "replace").decode("utf-8").strip()
 
 

@@ -96,7 +96,7 @@ def _passages(pages: Pages | None, elements: Sequence[re.Match[str]]) -> tuple[s
         if content is None or not content.strip():
             return ()
         key = (match["page"], f"row {match['line']}" if match["line"] else match["element"])
-        lines.setdefault(key, []).append(without_links(content.strip()))
+        lines.setdefault(key, []).append(content.strip())
     return tuple(
         f"{page_title(page)}: {CELL_BAR.join(cells)}" for (page, _), cells in lines.items()
     )

@@ -3,13 +3,16 @@
 What gives a verdict away (explanations, long answers, rationales) is never evidence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from decomposerl.claims.claim import Draft, short_digest
-from decomposerl.claims.fields import NativeRow, each_row, non_blank
+from decomposerl.claims.fields import JsonObject, NativeRow, each_row, non_blank
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import Reader
+from decomposerl.claims.source import FieldError, Reader
 
+_FAVIQ_EVIDENCE = ("positive_evidence", "negative_evidence")
+_NOT_FOUND = "n/a"
 _HEALTH_CLASSES = ("false", "mixture", "true", "unproven")
 
 
@@ -37,6 +40,35 @@ def coverbench(row: NativeRow) -> Draft:
         native_id=f"{row.file.split}-{row.record.row}",  # not every form may have an id
         native_label="true" if row.boolean("label") else "false",
     )
+
+
+def faviq_a(row: NativeRow, evidence: Sequence[str] = _FAVIQ_EVIDENCE) -> Draft:
+    """Passages are the positive one, then the negative one, which lacks the answer.
+
+    A verifier meets both as it would after retrieval. The authors write ``N/A`` for a passage that
+    their search did not find: it is none, and a row whose positive one is such is dropped as
+    ``evidence_not_found``, since no passage of it holds the answer. Documents are their titles.
+    """
+    if not any(name in row.raw for name in _FAVIQ_EVIDENCE):
+        raise FieldError(_FAVIQ_EVIDENCE[0], "missing_field", "neither evidence field is there")
+    given = {name: _faviq_passages(row, name) for name in evidence if row.raw.get(name)}
+    found = {
+        name: [one for one in passages if one.text("text").strip().casefold() != _NOT_FOUND]
+        for name, passages in given.items()
+    }
+    passages = [passage for name in found for passage in found[name]]
+    titles = (passage.optional("title", passage.text) for passage in passages)
+    documents = tuple(dict.fromkeys(title for title in titles if title))
+    lost = [name for name in found if not found[name]]
+    if _FAVIQ_EVIDENCE[0] in lost or (lost and not passages):
+        return row.draft((), documents=documents, no_evidence="evidence_not_found")
+    return row.draft(tuple(passage.text("text") for passage in passages), documents=documents)
+
+
+def _faviq_passages(row: NativeRow, name: str) -> tuple[JsonObject, ...]:
+    """One passage object or a list of them."""
+    single = isinstance(row.raw[name], Mapping)
+    return (row.mapping(name),) if single else row.objects(name)
 
 
 def foolmetwice(row: NativeRow) -> Draft:
@@ -131,5 +163,11 @@ _CORPORA = (
     *(claimdecomp, coverbench, foolmetwice, llm_aggrefact),
     *(pubhealth, pubhealthtab, scitab, wice),
 )
-READERS: Mapping[str, Reader] = {draft.__name__: each_row(draft) for draft in _CORPORA}
-"""By the corpus's name."""
+READERS: Mapping[str, Mapping[str, Reader]] = {
+    "faviq_a": {
+        "default": each_row(faviq_a),
+        "positive": each_row(partial(faviq_a, evidence=_FAVIQ_EVIDENCE[:1])),
+    },
+    **{draft.__name__: {"default": each_row(draft)} for draft in _CORPORA},
+}
+"""By the corpus's name, then by its reading."""

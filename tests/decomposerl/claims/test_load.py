@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -14,13 +14,23 @@ from polars.testing import assert_frame_equal
 import corpora_parts
 from corpora_parts import LENIENT, rejected
 from decomposerl.claims.catalogue import BENCHMARKS, source_of
-from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.claim_collector import HANDED_ON
 from decomposerl.claims.doubtful import doubted_ids, doubtful_claims, list_folders, without_effect
+from decomposerl.claims.fields import NativeRow, each_row
 from decomposerl.claims.generic import parse_source_toml
-from decomposerl.claims.holdout import components, documents_of, hash_fraction, split_by_document
-from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.claims.load import (
+    LoadedClaims,
+    LoadSettings,
+    components,
+    documents_of,
+    hash_fraction,
+    is_held_out,
+    load_benchmark,
+    load_source,
+    split_by_document,
+)
+from decomposerl.claims.source import Benchmark, NativeFile, Source
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
 from evaluation_graph import claim_row
@@ -38,29 +48,20 @@ REJECT_KEY = ["file", "row", "field", "reason"]
 Row = dict[str, object]
 
 
-def read_toy(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+def toy_draft(row: NativeRow) -> Draft:
     """The in-test adapter: id, claim, evidence list, label, docs."""
-    for item in files.records(file):
-        yield item if isinstance(item, Reject) else toy_draft(item, file)
-
-
-def toy_draft(record: Record, file: NativeFile) -> Draft | Reject:
-    fields = record.fields
-    missing = next((name for name in ("id", "claim") if name not in fields), None)
-    if missing is not None:
-        return Reject(record.file, record.row, missing, "missing_field")
-    label, evidence, docs = fields.get("label"), fields.get("evidence", []), fields.get("docs", [])
-    assert isinstance(evidence, list)
-    assert isinstance(docs, list)
-    place = (record.file, record.row, str(fields["id"]), file.split, str(fields["claim"]))
-    return Draft(*place, tuple(evidence), label if isinstance(label, str) else None, tuple(docs))
+    return row.draft(
+        row.optional("evidence", row.strings) or (),
+        native_label=row.optional("label", row.text),
+        documents=row.optional("docs", row.strings) or (),
+    )
 
 
 def toy_source(
     *files: NativeFile, extra: tuple[NativeFile, ...] = (), off: str | None = None
 ) -> Source:
     unread = dict.fromkeys(("title", "domain", "homepage", "license", "terms"), "")
-    own = {"labels": LABELS, "files": files, "read": read_toy, "extra": extra}
+    own = {"labels": LABELS, "files": files, "read": each_row(toy_draft), "extra": extra}
     return Source(name="toy", training_off=off, **unread, **own)  # type: ignore[arg-type]
 
 
@@ -412,7 +413,7 @@ def test_the_split_does_not_depend_on_order(rows: list[list[str]], data: st.Data
     drafts = [draft(i, docs) for i, docs in enumerate(rows)]
     mixed = data.draw(st.permutations(drafts))
     one, other = (split_by_document(order, (), 0.5) for order in (drafts, mixed))
-    assert [one.is_held_out(d) for d in drafts] == [other.is_held_out(d) for d in drafts]
+    assert [is_held_out(d, one) for d in drafts] == [is_held_out(d, other) for d in drafts]
 
 
 @given(ROWS, ROWS, st.floats(0, 1))
@@ -426,17 +427,17 @@ def test_rows_that_share_a_document_share_a_side(
     for one in (*mine, *more):
         for other in (*mine, *more):
             if set(one.documents) & set(other.documents):
-                assert split.is_held_out(one) == split.is_held_out(other)
+                assert is_held_out(one, split) == is_held_out(other, split)
 
 
 def test_without_a_share_all_shared_rows_are_held():
     """And what touches them, but no component of extra rows alone, which are not read."""
     split = split_by_document([draft(1, ["a"])], [draft(2, ["a", "b"]), draft(3, ["c"])], None)
     assert [True, True, True, False] == [
-        split.is_held_out(d)
+        is_held_out(d, split)
         for d in (draft(1, ["a"]), draft(2, ["a", "b"]), draft(4, ["b"]), draft(3, ["c"]))
     ]
-    assert not split_by_document([], [draft(1, ["a"])], 1.0).is_held_out(draft(1, ["a"]))
+    assert frozenset() == split_by_document([], [draft(1, ["a"])], 1.0)
     assert ("row:r7",) == documents_of(draft(7))
 
 

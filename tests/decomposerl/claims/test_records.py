@@ -21,7 +21,7 @@ from dagster_project.profiles import Profile, sources_for
 from decomposerl.claims import passages, records
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.fields import NativeRow, each_row, leave_out
-from decomposerl.claims.load import LoadSettings, load_source
+from decomposerl.claims.load import LoadSettings
 from decomposerl.claims.records import (
     delimited_records,
     json_records,
@@ -29,7 +29,6 @@ from decomposerl.claims.records import (
 )
 from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile
 from decomposerl.errors import ConfigError, ConservationError, SourceFileError, TooManyRejects
-from native_rows import SOURCE
 from resources.corpora import folder as corpora
 from resources.corpora.folder import FolderCorpora
 from strategies import law
@@ -472,26 +471,6 @@ def test_rows_may_be_left_out_or_joined_on_purpose(tmp_path: Path):
     write_jsonl(tmp_path, 3)
     assert 2 == load(tmp_path, "a.jsonl", "jsonl", skips).rows_read
     assert 1 == load(tmp_path, "a.jsonl", "jsonl", joins).rows_read
-
-
-def test_the_catalogue_leaves_out_and_joins_rows_on_purpose(tmp_path: Path):
-    """FEVEROUS's header, PubMedQA's other half and AmbiFC's joined passages are no losses."""
-    content: dict[str, object] = {"content": ["A_sentence_0"]}
-    fact = {"id": 1, "claim": "C.", "label": "SUPPORTS", "evidence": [content]}
-    passage = {"claim_id": 1, "claim": "C.", "wiki_page": "P", "labels": {"passage": "supporting"}}
-    question = {"QUESTION": "Q?", "CONTEXTS": ["One."], "final_decision": "yes"}
-    native: dict[str, list[object]] = {
-        "feverous/feverous_train_challenges.jsonl": [{"id": "", "claim": ""}, fact],
-        "ambifc/train.certain.jsonl": [{**passage, "wiki_passage": f"Text {i}."} for i in "ab"],
-        "pubmedqa/ori_pqal.json": [{"1": question, "2": question}],
-        "pubmedqa/test_ground_truth.json": [{"2": {"answer": "yes"}}],
-    }
-    for name, lines in native.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
-    for name in ("feverous", "ambifc", "pubmedclaim"):
-        loaded = load_source(SOURCE[name], None, FolderCorpora(tmp_path), LoadSettings())
-        assert ("ok", 1, 0) == (loaded.status, loaded.rows_read, loaded.rejects.height)
 
 
 ODD_FILES: dict[str, Callable[[Path], object]] = {

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from corpora_parts import assert_conserved, claimed
+from corpora_parts import assert_conserved, claimed, rejected
 from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.errors import ConfigError
@@ -142,13 +142,15 @@ def test_files_become_these_claims_and_drops(case: Case):
 
 
 def shown(loaded: LoadedClaims) -> dict[str, Any]:
-    """Id, part and evidence of claims; step, reason and repeated id of drops; rejected rows."""
+    """Claims, drops with the id that they repeat, and rejects, each as a list."""
     known = dict(loaded.claims.select("claim_id", "native_id").rows())
     drops = loaded.drops.select("step", "reason", "matched_claim_id").rows()
     return {
-        "claims": [list(row) for row in claimed(loaded, "native_id", "subset", "evidence")],
+        "claims": [
+            list(row) for row in claimed(loaded, "native_id", "subset", "label", "evidence")
+        ],
         "drops": [[step, reason, known.get(matched)] for step, reason, matched in drops],
-        "rejects": loaded.rejects.height,
+        "rejects": [list(row) for row in rejected(loaded)],
     }
 
 
