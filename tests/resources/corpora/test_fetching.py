@@ -180,54 +180,47 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     assert "kept" == fetched(tmp_path, access)[0].state
 
 
-DIFFERENT: list[tuple[dict[str, object], str]] = [
-    ({"size": 5_401}, "5,400 bytes .*5,401"),
-    ({"sha256": "0" * 64}, "SHA-256 .* 0000"),
-    ({"git_blob": "0" * 40}, "Git object .* 0000"),
+RIGHT: list[dict[str, object]] = [
+    {"size": len(WHOLE)},
+    {"sha256": WHOLE_SHA},
+    {"git_blob": hashlib.sha1(b"blob 5400\0" + WHOLE, usedforsecurity=False).hexdigest()},
 ]
+WRONG: list[dict[str, object]] = [{"size": 5_401}, {"sha256": "0" * 64}, {"git_blob": "0" * 40}]
 
 
-@pytest.mark.parametrize(("published", "said"), DIFFERENT)
-def test_what_differs_from_the_published_facts_is_not_kept(
-    tmp_path: Path, toy: Toy, published: dict[str, object], said: str
-):
-    """The error says what differs, where it was read, and the way to take it nevertheless."""
-    access = only(toy[1], **published)
-    with pytest.raises(SourceFileError, match=rf"{said}.*a page.*--accept-changed"):
-        fetched(tmp_path, access)
-    assert not (tmp_path / FIRST).exists()
-    assert [] == [path for path in (tmp_path / ".downloads").iterdir() if path.suffix != ".lock"]
-    assert "fetched" == fetched(tmp_path, access, changed=True)[0].state
-    assert {} == differing_files(tmp_path, access)  # the record decides
-    assert "kept" == fetched(tmp_path, access)[0].state
-
-
-@pytest.mark.parametrize(
-    "published", [{"size": 5_400}, {"sha256": WHOLE_SHA}, {"git_blob": "0" * 40}], ids=str
-)
-def test_a_found_file_that_is_not_the_published_one_is_named_and_stays(
+@pytest.mark.parametrize("published", RIGHT)
+def test_the_right_published_facts_are_accepted(
     tmp_path: Path, toy: Toy, published: dict[str, object]
 ):
-    """A download of a person that broke off is not taken for the file, nor written over."""
+    """Of a person's file too, which is neither fetched nor recorded."""
     server, access = toy[0], only(toy[1], **published)
-    cut = WHOLE[:-5]
+    assert ["fetched"] == [one.state for one in fetched(tmp_path / "new", access)]
     (tmp_path / "toy").mkdir()
-    (tmp_path / FIRST).write_bytes(cut)
-    with pytest.raises(SourceFileError, match=FIRST):
+    (tmp_path / FIRST).write_bytes(WHOLE)
+    assert [Fetched(FIRST, "found")] == fetched(tmp_path, access)
+    assert ({}, 1) == (differing_files(tmp_path, access), len(server.seen))
+
+
+@pytest.mark.parametrize("published", WRONG)
+@pytest.mark.parametrize("own", [False, True])
+def test_what_differs_from_the_published_facts_is_not_taken(
+    tmp_path: Path, toy: Toy, published: dict[str, object], *, own: bool
+):
+    """A download is not kept, a person's file stays; each is named with the way to take it."""
+    server, access = toy[0], only(toy[1], **published)
+    (tmp_path / "toy").mkdir()
+    if own:
+        (tmp_path / FIRST).write_bytes(WHOLE)
+    with pytest.raises(SourceFileError, match=rf"{FIRST}.*a page.*--accept-changed"):
         fetched(tmp_path, access)
-    assert (cut, []) == ((tmp_path / FIRST).read_bytes(), server.seen)
-    assert ("size" in published) == bool(differing_files(tmp_path, access))
-    assert ["found"] == [one.state for one in fetched(tmp_path, access, changed=True)]
+    assert (own, 0 if own else 1) == ((tmp_path / FIRST).exists(), len(server.seen))
+    assert [] == [path for path in (tmp_path / ".downloads").iterdir() if path.suffix != ".lock"]
+    assert (own and "size" in published) == bool(differing_files(tmp_path, access))
+    taken = [one.state for one in fetched(tmp_path, access, changed=True)]
+    assert ["found" if own else "fetched"] == taken
+    assert {} == differing_files(tmp_path, access)  # the record decides
     assert ["kept"] == [one.state for one in fetched(tmp_path, access)]
-    assert (cut, []) == ((tmp_path / FIRST).read_bytes(), server.seen)
-
-
-def test_the_right_published_facts_are_accepted(tmp_path: Path, toy: Toy):
-    """``git hash-object`` gives this id."""
-    toy[0].files["/a.jsonl"] = b"hello\n"
-    right = only(toy[1], size=6, git_blob="ce013625030ba8dba906f756967f9e9ca394464a")
-    assert "fetched" == fetched(tmp_path, right)[0].state
-    assert {} == differing_files(tmp_path, right)
+    assert WHOLE == (tmp_path / FIRST).read_bytes()
 
 
 @pytest.mark.parametrize("name", [FIRST, f"{FIRST}.gz"])
