@@ -31,7 +31,6 @@ from resources.corpora.fetching import Fetched, Fetcher, unpack
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock, sha256_of
 from resources.corpora.status import differing_files, missing_files
-from resources.corpora.transfer import Downloader
 from resources.store.temporary import aside
 from sample import Sample
 
@@ -80,17 +79,15 @@ def zipped(members: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def local_hub(root: Path, access: Access, made: Mapping[str, bytes]) -> str:
-    """A hub laid out as folders with the files of a corpus; an address for ``endpoint``."""
-    if access.hub is not None:
-        folder = root / access.hub.repo_id
-        (folder / "refs").mkdir(parents=True)
-        (folder / "refs" / "main").write_text("r1", "utf-8")
-        for name, path in access.hub.files:
-            target = folder / "r1" / name.replace("*", "")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(made[path])
-    return root.as_uri()
+def publish(hub: Path, location: HubLocation, commit: str, contents: Mapping[str, bytes]) -> None:
+    """Files of a repository at a commit, by their paths in the corpora folder; its main branch."""
+    folder = hub / location.repo_id
+    for name, path in location.files:
+        target = folder / commit / name.replace("*", "")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(contents[path])
+    (folder / "refs").mkdir(exist_ok=True)
+    (folder / "refs" / "main").write_text(f"{commit}\n")
 
 
 @pytest.mark.parametrize("name", ACCESS)
@@ -105,8 +102,9 @@ def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(made[path])
     with FileServer(served(access, made)) as server:
-        hub = local_hub(tmp_path / "hub", access, made)
-        fetcher = Fetcher(root=root, mirror=server.url(), endpoint=hub)
+        if access.hub is not None:
+            publish(tmp_path, access.hub, "r1", made)
+        fetcher = Fetcher(root=root, mirror=server.url(), endpoint=tmp_path.as_uri())
         got = list(fetcher.fetch(access, pages=False))
         claims = {f"/{one.url.partition('://')[2]}" for one in access.wanted(pages=False)}
         assert claims == {one.path for one in server.seen}
@@ -146,7 +144,7 @@ def packed(server: FileServer, *files: tuple[str, str]) -> Access:
 
 
 def fetched(root: Path, access: Access, *, changed: bool = False) -> list[Fetched]:
-    fetcher = Fetcher(root=root, accept_changed=changed, downloader=Downloader(wait=lambda _: None))
+    fetcher = Fetcher(root=root, accept_changed=changed, wait=lambda _: None)
     return list(fetcher.fetch(access, pages=True))
 
 
@@ -342,15 +340,9 @@ FIRST_TEXTS = ["first data/a.jsonl", "first b.csv"]
 LOCATION = HubLocation("org/toy", (("data/a.jsonl", "toy/a.jsonl"), ("b.csv", "toy/b.csv")))
 
 
-def publish(hub: Path, revision: str, text: str, *, main: bool = True) -> None:
-    folder = hub / "org" / "toy"
-    for file, _ in LOCATION.files:
-        path = folder / revision / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text} {file}")
-    if main:
-        (folder / "refs").mkdir(exist_ok=True)
-        (folder / "refs" / "main").write_text(revision + "\n")
+def publish_toy(hub: Path, commit: str, word: str) -> None:
+    texts = {path: f"{word} {name}".encode() for name, path in LOCATION.files}
+    publish(hub, LOCATION, commit, texts)
 
 
 def get(tmp_path: Path, revision: str | None = None, *, location: HubLocation = LOCATION):
@@ -370,7 +362,7 @@ def locked(tmp_path: Path) -> Lock:
 @pytest.fixture
 def hub(tmp_path: Path) -> Path:
     folder = tmp_path / "hub with space"
-    publish(folder, "c0ffee", "first")
+    publish_toy(folder, "c0ffee", "first")
     return folder
 
 
@@ -381,7 +373,7 @@ def test_the_first_fetch_pins_the_commit_and_the_hashes(tmp_path: Path, hub: Pat
     paths = [tmp_path / "corpora" / path for _, path in LOCATION.files]
     hashes = dict(zip(("data/a.jsonl", "b.csv"), map(sha256_of, paths), strict=True))
     assert Lock("c0ffee", hashes) == locked(tmp_path)
-    publish(hub, "beef", "second")
+    publish_toy(hub, "beef", "second")
     paths[0].write_text("damaged")
     for states in (["fetched", "kept"], ["kept", "kept"]):
         assert states == [file.state for file in get(tmp_path)]
@@ -397,7 +389,7 @@ def test_a_fetch_that_broke_off_while_it_copied_continues_at_its_commit(tmp_path
     blocking.mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
         get(tmp_path)
-    publish(hub, "beef", "second")
+    publish_toy(hub, "beef", "second")
     blocking.rmdir()
     get(tmp_path)
     assert FIRST_TEXTS == texts(tmp_path)
@@ -410,7 +402,7 @@ def test_an_explicit_revision_pins_anew(tmp_path: Path, hub: Path):
     get(tmp_path)
     lock = tmp_path / "corpora" / LOCK_FILE
     lock.write_text(lock.read_text() + '\n["org/other"]\nrevision = "x"\n["org/other".sha256]\n')
-    publish(hub, "beef", "second", main=False)
+    publish_toy(hub, "beef", "second")
     get(tmp_path, "beef")
     assert "second b.csv" == texts(tmp_path)[1]
     revisions = {repo: entry.revision for repo, entry in read_lock(lock).items()}
@@ -436,7 +428,7 @@ def test_changed_content_absent_revisions_and_broken_locks_are_named(tmp_path: P
     with pytest.raises(SourceError, match="'dead'"):
         get(tmp_path, "dead")
     get(tmp_path)
-    publish(hub, "c0ffee", "forged")
+    publish_toy(hub, "c0ffee", "forged")
     (tmp_path / "corpora/toy/b.csv").unlink()
     with pytest.raises(SourceFileError, match="SHA-256"):
         get(tmp_path)
