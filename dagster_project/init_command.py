@@ -137,7 +137,10 @@ def _chosen_reading(unclear: "UnclearPolarity") -> "dict[Side, list[str]]":
     terminal = Terminal(stderr=True)
     terminal.print(str(unclear))
     numbers = [str(number) for number, _ in enumerate(unclear.readings, start=1)]
-    number = IntPrompt.ask("reading", console=terminal, choices=numbers)
+    try:
+        number = IntPrompt.ask("reading", console=terminal, choices=numbers)
+    except EOFError:
+        raise unclear from None
     return {side: [label] for side, label in unclear.readings[number - 1].items()}
 
 

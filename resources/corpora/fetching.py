@@ -11,12 +11,13 @@ import hashlib
 import shutil
 import stat
 import tarfile
+import time
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -35,7 +36,7 @@ from resources.corpora.lock_file import (
     update_lock,
 )
 from resources.corpora.status import difference, missing_files
-from resources.corpora.transfer import Downloader, explained_full_disk, remove_part
+from resources.corpora.transfer import bring, explained_full_disk, remove_part
 from resources.hub.download import hub_snapshot
 from resources.store.run_lock import file_lock
 from resources.store.temporary import aside, put_in_place
@@ -66,7 +67,7 @@ class Fetcher:
     ``mirror`` is a server that has the files of ``https://host/path`` as ``/host/path``.
     ``accept_changed`` takes content that differs from the recorded or published checksum, and
     records its own. ``endpoint`` and ``revision`` are for the hub: another server or a folder, and
-    a branch or commit to pin in place of the locked one.
+    a branch or commit to pin in place of the locked one. ``wait`` sleeps between attempts.
     """
 
     root: Path
@@ -74,7 +75,7 @@ class Fetcher:
     accept_changed: bool = False
     endpoint: str | None = None
     revision: str | None = None
-    downloader: Downloader = field(default_factory=Downloader)
+    wait: Callable[[float], object] = time.sleep
 
     @property
     def _lock_file(self) -> Path:
@@ -144,7 +145,7 @@ class Fetcher:
         if not wanted:
             return
         part = self.root / _PARTS / hashlib.sha256(download.url.encode()).hexdigest()[:16]
-        self.downloader.bring(self._mirrored(download), part)
+        bring(self._mirrored(download), part, self.wait)
         wrong = difference(download, part)
         if wrong and not self.accept_changed:
             remove_part(part)

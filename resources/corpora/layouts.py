@@ -6,6 +6,7 @@ rows, are rewritten.
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -76,7 +77,7 @@ def _in_rows(path: Path, records: str, aside: Path) -> Path:
         data = gzip.decompress(data) if path.suffix == ".gz" else data
         lines = [line for line in data.splitlines() if line.strip()]
         whole = json.loads(data) if ending == ".json" else [json.loads(line) for line in lines]
-    except (ValueError, OSError, EOFError, RecursionError):
+    except (ValueError, OSError, EOFError, zlib.error, RecursionError):
         return path  # JSON lines, or damaged: its reader names the place
     if not isinstance(whole, dict) and not records:
         return path
@@ -126,8 +127,11 @@ def _rows_in(whole: Mapping[str, Any]) -> list[Any]:
 
 def encoding_of(path: Path, *, broken: bool) -> str:
     """The encoding of a text file, some of whose rows may be ``broken``; empty for UTF-8."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-        data = stream.read(-1 if broken else 1_000)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            data = stream.read(-1 if broken else 1_000)
+    except (OSError, EOFError, zlib.error):
+        return ""  # its reader says what is damaged
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "UTF-16"
     if data[:1_000].count(0) > len(data[:1_000]) // 4:  # every other byte of Latin letters

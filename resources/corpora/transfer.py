@@ -10,7 +10,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -39,65 +38,62 @@ class _Broken(Exception):  # noqa: N818 - caught here
         self.wait_s = wait_s
 
 
-@dataclass(frozen=True, slots=True)
-class Downloader:
-    """Brings files; ``wait`` sleeps between attempts."""
+def bring(download: Download, part: Path, wait: Callable[[float], object] = time.sleep) -> None:
+    """Fill ``part`` with the content; on an error what arrived stays there.
 
-    wait: Callable[[float], object] = time.sleep
+    ``wait`` sleeps between attempts.
 
-    def bring(self, download: Download, part: Path) -> None:
-        """Fill ``part`` with the content; on an error what arrived stays there.
+    Raises:
+        SourceError: the server refuses, lacks or cuts the file, redirects to another host,
+            sends a web page or too much, the disk is full, or a proxy variable is wrong.
+    """
+    failed = 0
+    with _client(download) as client, explained_full_disk(download.name, part.parent.parent):
+        while True:
+            before = _size(part)
+            try:
+                return _attempt(client, download, part)
+            except httpx.TooManyRedirects as error:
+                raise _error(download, f"sends more than {_REDIRECTS} redirects") from error
+            except (httpx.TransportError, _Broken) as error:
+                failed = failed + 1 if _size(part) <= before else 1
+                if failed >= (_CONNECTS if isinstance(error, _UNREACHABLE) else TRIES):
+                    raise _error(
+                        download,
+                        f"gave nothing more in {failed} attempts "
+                        f"({str(error) or type(error).__name__}); {_size(part):,} bytes are "
+                        "kept, run the same command again to continue",
+                    ) from error
+                wait_s = getattr(error, "wait_s", None)
+                wait(min(2.0**failed if wait_s is None else wait_s, _LONGEST_WAIT_S))
 
-        Raises:
-            SourceError: the server refuses, lacks or cuts the file, redirects to another host,
-                sends a web page or too much, the disk is full, or a proxy variable is wrong.
-        """
-        failed = 0
-        with _client(download) as client, explained_full_disk(download.name, part.parent.parent):
-            while True:
-                before = _size(part)
-                try:
-                    return self._attempt(client, download, part)
-                except httpx.TooManyRedirects as error:
-                    raise _error(download, f"sends more than {_REDIRECTS} redirects") from error
-                except (httpx.TransportError, _Broken) as error:
-                    failed = failed + 1 if _size(part) <= before else 1
-                    if failed >= (_CONNECTS if isinstance(error, _UNREACHABLE) else TRIES):
-                        raise _error(
-                            download,
-                            f"gave nothing more in {failed} attempts "
-                            f"({str(error) or type(error).__name__}); {_size(part):,} bytes are "
-                            "kept, run the same command again to continue",
-                        ) from error
-                    wait_s = getattr(error, "wait_s", None)
-                    self.wait(min(2.0**failed if wait_s is None else wait_s, _LONGEST_WAIT_S))
 
-    def _attempt(self, client: httpx.Client, download: Download, part: Path) -> None:
-        version = _version_file(part)
-        known = version.read_text("utf-8") if version.is_file() else ""
-        start = _size(part) if known else 0
-        headers = {"Range": f"bytes={start}-"} if start else {}
-        with client.stream("GET", download.url, headers=headers) as answer:
-            code, span = answer.status_code, answer.headers.get("Content-Range", "")
-            sent = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
-            no_more = code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE
-            if no_more and span == f"bytes */{start}" and sent in {"", known}:
-                return  # the part is all there is
-            partial = code == httpx.codes.PARTIAL_CONTENT
-            continues = start and sent == known and f"bytes {start}-" in span
-            if no_more or (partial and not continues):
-                remove_part(part)
-                raise _Broken("the server sent another range or another version than asked for")
-            _refuse(answer, download)
-            start = start if partial else 0
-            length = answer.headers.get("Content-Length", "")
-            total = start + int(length) if length.isdecimal() else None
-            if total is not None and total > download.most_bytes:
-                most = f"at most {download.most_bytes:,} are expected"
-                raise _error(download, f"sends {total:,} bytes; {most}")
-            _require_space(download, part, (total or 0) - start + download.unpacked + _SPARE)
-            version.write_text(sent, "utf-8")
-            _receive(answer, download, part, start, total)
+def _attempt(client: httpx.Client, download: Download, part: Path) -> None:
+    version = _version_file(part)
+    known = version.read_text("utf-8") if version.is_file() else ""
+    start = _size(part) if known else 0
+    headers = {"Range": f"bytes={start}-"} if start else {}
+    with client.stream("GET", download.url, headers=headers) as answer:
+        code, span = answer.status_code, answer.headers.get("Content-Range", "")
+        sent = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+        no_more = code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE
+        if no_more and span == f"bytes */{start}" and sent in {"", known}:
+            return  # the part is all there is
+        partial = code == httpx.codes.PARTIAL_CONTENT
+        continues = start and sent == known and f"bytes {start}-" in span
+        if no_more or (partial and not continues):
+            remove_part(part)
+            raise _Broken("the server sent another range or another version than asked for")
+        _refuse(answer, download)
+        start = start if partial else 0
+        length = answer.headers.get("Content-Length", "")
+        total = start + int(length) if length.isdecimal() else None
+        if total is not None and total > download.most_bytes:
+            most = f"at most {download.most_bytes:,} are expected"
+            raise _error(download, f"sends {total:,} bytes; {most}")
+        _require_space(download, part, (total or 0) - start + download.unpacked + _SPARE)
+        version.write_text(sent, "utf-8")
+        _receive(answer, download, part, start, total)
 
 
 def _require_space(download: Download, part: Path, needed: int) -> None:

@@ -1,6 +1,7 @@
 """``init corpus`` on invented files in the forms of public data sets: read right, or asked."""
 
 import csv
+import gzip
 import json
 import os
 import pty
@@ -225,6 +226,12 @@ REFUSED: list[tuple[str, bytes | None, str]] = [
     ("a.jsonl", TEXT.encode("utf-16-be"), "iconv -f UTF-16BE "),
     ("a.tsv", "claim\tevidence\n橋。\t長い。\n".encode("shift-jis"), "iconv -f ANOTHER_ENCODING "),
     ("a.csv", None, "there is no {path}"),
+    ("a.csv.gz", gzip.compress(b"claim" * 900, mtime=0)[:-9], "{path} has no row that can be read"),
+    (
+        "a.json.gz",
+        gzip.compress(b"claim" * 900, mtime=0)[:-9],
+        "{path} has no row that can be read",
+    ),
     ("a.jsonl", b"{", "{path} has no row that can be read: malformed_line"),
     ("a.json", b'{"train": [{"a": 1}], "test": [{"a": 1}]}', "--records"),
     ("a.json", b'{"train": {"a": 1}, "test": {"b": 1}}', "--records; of train, test"),

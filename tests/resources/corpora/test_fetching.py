@@ -31,7 +31,6 @@ from resources.corpora.fetching import Fetched, Fetcher, unpack
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock, sha256_of
 from resources.corpora.status import differing_files, missing_files
-from resources.corpora.transfer import Downloader
 from resources.store.temporary import aside
 from sample import Sample
 
@@ -80,17 +79,15 @@ def zipped(members: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def local_hub(root: Path, access: Access, made: Mapping[str, bytes]) -> str:
-    """A hub laid out as folders with the files of a corpus; an address for ``endpoint``."""
-    if access.hub is not None:
-        folder = root / access.hub.repo_id
-        (folder / "refs").mkdir(parents=True)
-        (folder / "refs" / "main").write_text("r1", "utf-8")
-        for name, path in access.hub.files:
-            target = folder / "r1" / name.replace("*", "")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(made[path])
-    return root.as_uri()
+def publish(hub: Path, location: HubLocation, commit: str, contents: Mapping[str, bytes]) -> None:
+    """Files of a repository at a commit, by their paths in the corpora folder; its main branch."""
+    folder = hub / location.repo_id
+    for name, path in location.files:
+        target = folder / commit / name.replace("*", "")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(contents[path])
+    (folder / "refs").mkdir(exist_ok=True)
+    (folder / "refs" / "main").write_text(f"{commit}\n")
 
 
 @pytest.mark.parametrize("name", ACCESS)
@@ -105,8 +102,9 @@ def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(made[path])
     with FileServer(served(access, made)) as server:
-        hub = local_hub(tmp_path / "hub", access, made)
-        fetcher = Fetcher(root=root, mirror=server.url(), endpoint=hub)
+        if access.hub is not None:
+            publish(tmp_path, access.hub, "r1", made)
+        fetcher = Fetcher(root=root, mirror=server.url(), endpoint=tmp_path.as_uri())
         got = list(fetcher.fetch(access, pages=False))
         claims = {f"/{one.url.partition('://')[2]}" for one in access.wanted(pages=False)}
         assert claims == {one.path for one in server.seen}
@@ -146,7 +144,7 @@ def packed(server: FileServer, *files: tuple[str, str]) -> Access:
 
 
 def fetched(root: Path, access: Access, *, changed: bool = False) -> list[Fetched]:
-    fetcher = Fetcher(root=root, accept_changed=changed, downloader=Downloader(wait=lambda _: None))
+    fetcher = Fetcher(root=root, accept_changed=changed, wait=lambda _: None)
     return list(fetcher.fetch(access, pages=True))
 
 
@@ -180,54 +178,47 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     assert "kept" == fetched(tmp_path, access)[0].state
 
 
-DIFFERENT: list[tuple[dict[str, object], str]] = [
-    ({"size": 5_401}, "5,400 bytes .*5,401"),
-    ({"sha256": "0" * 64}, "SHA-256 .* 0000"),
-    ({"git_blob": "0" * 40}, "Git object .* 0000"),
+RIGHT: list[dict[str, object]] = [
+    {"size": len(WHOLE)},
+    {"sha256": WHOLE_SHA},
+    {"git_blob": hashlib.sha1(b"blob 5400\0" + WHOLE, usedforsecurity=False).hexdigest()},
 ]
+WRONG: list[dict[str, object]] = [{"size": 5_401}, {"sha256": "0" * 64}, {"git_blob": "0" * 40}]
 
 
-@pytest.mark.parametrize(("published", "said"), DIFFERENT)
-def test_what_differs_from_the_published_facts_is_not_kept(
-    tmp_path: Path, toy: Toy, published: dict[str, object], said: str
-):
-    """The error says what differs, where it was read, and the way to take it nevertheless."""
-    access = only(toy[1], **published)
-    with pytest.raises(SourceFileError, match=rf"{said}.*a page.*--accept-changed"):
-        fetched(tmp_path, access)
-    assert not (tmp_path / FIRST).exists()
-    assert [] == [path for path in (tmp_path / ".downloads").iterdir() if path.suffix != ".lock"]
-    assert "fetched" == fetched(tmp_path, access, changed=True)[0].state
-    assert {} == differing_files(tmp_path, access)  # the record decides
-    assert "kept" == fetched(tmp_path, access)[0].state
-
-
-@pytest.mark.parametrize(
-    "published", [{"size": 5_400}, {"sha256": WHOLE_SHA}, {"git_blob": "0" * 40}], ids=str
-)
-def test_a_found_file_that_is_not_the_published_one_is_named_and_stays(
+@pytest.mark.parametrize("published", RIGHT)
+def test_the_right_published_facts_are_accepted(
     tmp_path: Path, toy: Toy, published: dict[str, object]
 ):
-    """A download of a person that broke off is not taken for the file, nor written over."""
+    """Of a person's file too, which is neither fetched nor recorded."""
     server, access = toy[0], only(toy[1], **published)
-    cut = WHOLE[:-5]
+    assert ["fetched"] == [one.state for one in fetched(tmp_path / "new", access)]
     (tmp_path / "toy").mkdir()
-    (tmp_path / FIRST).write_bytes(cut)
-    with pytest.raises(SourceFileError, match=FIRST):
+    (tmp_path / FIRST).write_bytes(WHOLE)
+    assert [Fetched(FIRST, "found")] == fetched(tmp_path, access)
+    assert ({}, 1) == (differing_files(tmp_path, access), len(server.seen))
+
+
+@pytest.mark.parametrize("published", WRONG)
+@pytest.mark.parametrize("own", [False, True])
+def test_what_differs_from_the_published_facts_is_not_taken(
+    tmp_path: Path, toy: Toy, published: dict[str, object], *, own: bool
+):
+    """A download is not kept, a person's file stays; each is named with the way to take it."""
+    server, access = toy[0], only(toy[1], **published)
+    (tmp_path / "toy").mkdir()
+    if own:
+        (tmp_path / FIRST).write_bytes(WHOLE)
+    with pytest.raises(SourceFileError, match=rf"{FIRST}.*a page.*--accept-changed"):
         fetched(tmp_path, access)
-    assert (cut, []) == ((tmp_path / FIRST).read_bytes(), server.seen)
-    assert ("size" in published) == bool(differing_files(tmp_path, access))
-    assert ["found"] == [one.state for one in fetched(tmp_path, access, changed=True)]
+    assert (own, 0 if own else 1) == ((tmp_path / FIRST).exists(), len(server.seen))
+    assert [] == [path for path in (tmp_path / ".downloads").iterdir() if path.suffix != ".lock"]
+    assert (own and "size" in published) == bool(differing_files(tmp_path, access))
+    taken = [one.state for one in fetched(tmp_path, access, changed=True)]
+    assert ["found" if own else "fetched"] == taken
+    assert {} == differing_files(tmp_path, access)  # the record decides
     assert ["kept"] == [one.state for one in fetched(tmp_path, access)]
-    assert (cut, []) == ((tmp_path / FIRST).read_bytes(), server.seen)
-
-
-def test_the_right_published_facts_are_accepted(tmp_path: Path, toy: Toy):
-    """``git hash-object`` gives this id."""
-    toy[0].files["/a.jsonl"] = b"hello\n"
-    right = only(toy[1], size=6, git_blob="ce013625030ba8dba906f756967f9e9ca394464a")
-    assert "fetched" == fetched(tmp_path, right)[0].state
-    assert {} == differing_files(tmp_path, right)
+    assert WHOLE == (tmp_path / FIRST).read_bytes()
 
 
 @pytest.mark.parametrize("name", [FIRST, f"{FIRST}.gz"])
@@ -349,15 +340,9 @@ FIRST_TEXTS = ["first data/a.jsonl", "first b.csv"]
 LOCATION = HubLocation("org/toy", (("data/a.jsonl", "toy/a.jsonl"), ("b.csv", "toy/b.csv")))
 
 
-def publish(hub: Path, revision: str, text: str, *, main: bool = True) -> None:
-    folder = hub / "org" / "toy"
-    for file, _ in LOCATION.files:
-        path = folder / revision / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text} {file}")
-    if main:
-        (folder / "refs").mkdir(exist_ok=True)
-        (folder / "refs" / "main").write_text(revision + "\n")
+def publish_toy(hub: Path, commit: str, word: str) -> None:
+    texts = {path: f"{word} {name}".encode() for name, path in LOCATION.files}
+    publish(hub, LOCATION, commit, texts)
 
 
 def get(tmp_path: Path, revision: str | None = None, *, location: HubLocation = LOCATION):
@@ -377,7 +362,7 @@ def locked(tmp_path: Path) -> Lock:
 @pytest.fixture
 def hub(tmp_path: Path) -> Path:
     folder = tmp_path / "hub with space"
-    publish(folder, "c0ffee", "first")
+    publish_toy(folder, "c0ffee", "first")
     return folder
 
 
@@ -388,7 +373,7 @@ def test_the_first_fetch_pins_the_commit_and_the_hashes(tmp_path: Path, hub: Pat
     paths = [tmp_path / "corpora" / path for _, path in LOCATION.files]
     hashes = dict(zip(("data/a.jsonl", "b.csv"), map(sha256_of, paths), strict=True))
     assert Lock("c0ffee", hashes) == locked(tmp_path)
-    publish(hub, "beef", "second")
+    publish_toy(hub, "beef", "second")
     paths[0].write_text("damaged")
     for states in (["fetched", "kept"], ["kept", "kept"]):
         assert states == [file.state for file in get(tmp_path)]
@@ -404,7 +389,7 @@ def test_a_fetch_that_broke_off_while_it_copied_continues_at_its_commit(tmp_path
     blocking.mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
         get(tmp_path)
-    publish(hub, "beef", "second")
+    publish_toy(hub, "beef", "second")
     blocking.rmdir()
     get(tmp_path)
     assert FIRST_TEXTS == texts(tmp_path)
@@ -417,7 +402,7 @@ def test_an_explicit_revision_pins_anew(tmp_path: Path, hub: Path):
     get(tmp_path)
     lock = tmp_path / "corpora" / LOCK_FILE
     lock.write_text(lock.read_text() + '\n["org/other"]\nrevision = "x"\n["org/other".sha256]\n')
-    publish(hub, "beef", "second", main=False)
+    publish_toy(hub, "beef", "second")
     get(tmp_path, "beef")
     assert "second b.csv" == texts(tmp_path)[1]
     revisions = {repo: entry.revision for repo, entry in read_lock(lock).items()}
@@ -443,7 +428,7 @@ def test_changed_content_absent_revisions_and_broken_locks_are_named(tmp_path: P
     with pytest.raises(SourceError, match="'dead'"):
         get(tmp_path, "dead")
     get(tmp_path)
-    publish(hub, "c0ffee", "forged")
+    publish_toy(hub, "c0ffee", "forged")
     (tmp_path / "corpora/toy/b.csv").unlink()
     with pytest.raises(SourceFileError, match="SHA-256"):
         get(tmp_path)

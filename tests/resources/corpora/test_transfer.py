@@ -11,7 +11,7 @@ import pytest
 from decomposerl.claims.downloads import Download
 from decomposerl.errors import SourceError
 from file_server import Fault, FileServer
-from resources.corpora.transfer import TRIES, Downloader
+from resources.corpora.transfer import TRIES, bring
 
 CONTENT = bytes(range(256)) * 4_000
 BIG = 10_000_000
@@ -30,23 +30,23 @@ def download(url: str, *hosts: str, most: int = BIG, unpacked: int = 0) -> Downl
     )
 
 
-def bring(server: FileServer, part: Path, waits: list[float] | None = None, most: int = BIG):
+def take(server: FileServer, part: Path, waits: list[float] | None = None, most: int = BIG):
     waited = waits if waits is not None else []
-    Downloader(wait=waited.append).bring(download(server.url("/rows.jsonl"), most=most), part)
+    bring(download(server.url("/rows.jsonl"), most=most), part, waited.append)
 
 
 def break_off(server: FileServer, part: Path) -> None:
     """Leave the first 400,000 bytes."""
     server.faults["/rows.jsonl"] = [Fault(cut=400_000)] + [Fault(status=503)] * TRIES
     with pytest.raises(SourceError, match="400,000 bytes"):
-        bring(server, part)
+        take(server, part)
 
 
 def test_a_broken_transfer_continues_where_it_stopped(tmp_path: Path, server: FileServer):
     """Each byte is sent once: the next request asks for the rest of the same content."""
     server.faults["/rows.jsonl"] = [Fault(cut=300_000), Fault(cut=200_000)]
     waits: list[float] = []
-    bring(server, tmp_path / "part", waits)
+    take(server, tmp_path / "part", waits)
     assert CONTENT == (tmp_path / "part").read_bytes()
     assert ["", "bytes=300000-", "bytes=500000-"] == [one.range for one in server.seen]
     assert len(CONTENT) == sum(one.sent for one in server.seen)
@@ -60,11 +60,11 @@ def test_what_an_earlier_process_left_is_continued(
 ):
     """Nothing is fetched twice, and two versions are never joined."""
     if whole:
-        bring(server, tmp_path / "part")
+        take(server, tmp_path / "part")
     else:
         break_off(server, tmp_path / "part")
     server.files["/rows.jsonl"] = content
-    bring(server, tmp_path / "part")
+    take(server, tmp_path / "part")
     assert content == (tmp_path / "part").read_bytes()
     if content == CONTENT:
         rest = 0 if whole else len(CONTENT) - 400_000
@@ -77,7 +77,7 @@ def test_servers_without_ranges_or_validators_send_all_again(tmp_path: Path, kno
     ranges, etag = "ranges" in knows, "etag" in knows
     with FileServer({"/rows.jsonl": CONTENT}, ranges=ranges, etag=etag) as server:
         server.faults["/rows.jsonl"] = [Fault(cut=300_000)]
-        bring(server, tmp_path / "part")
+        take(server, tmp_path / "part")
         assert CONTENT == (tmp_path / "part").read_bytes()
 
 
@@ -88,14 +88,14 @@ def test_redirects_are_followed_to_named_hosts_alone(tmp_path: Path, server: Fil
         server.faults["/rows.jsonl"] = [away, away]
         url = server.url("/rows.jsonl")
         with pytest.raises(SourceError, match="http://localhost"):
-            Downloader().bring(download(url), tmp_path / "part")
+            bring(download(url), tmp_path / "part")
         assert [] == other.seen
-        Downloader().bring(download(url, "127.0.0.1", "localhost"), tmp_path / "part")
+        bring(download(url, "127.0.0.1", "localhost"), tmp_path / "part")
         assert b"elsewhere" == (tmp_path / "part").read_bytes()
     server.seen.clear()
     server.faults["/rows.jsonl"] = [Fault(302, headers={"Location": url})] * 50
     with pytest.raises(SourceError, match="5 redirects"):
-        bring(server, tmp_path / "circle")
+        take(server, tmp_path / "circle")
     assert 6 == len(server.seen)
 
 
@@ -114,7 +114,7 @@ def test_what_cannot_succeed_is_not_tried_again(tmp_path: Path, server: FileServ
         server.seen.clear()
         server.faults["/rows.jsonl"] = [fault] * TRIES
         with pytest.raises(SourceError, match=f"toy/rows.jsonl: 127.0.0.1.*{said}"):
-            bring(server, tmp_path / "part")
+            take(server, tmp_path / "part")
         assert 1 == len(server.seen)
 
 
@@ -123,14 +123,14 @@ def test_a_busy_server_is_tried_again_after_its_own_time(tmp_path: Path, server:
     busy = Fault(503, headers={"Retry-After": "7"})
     server.faults["/rows.jsonl"] = [busy, Fault(429, headers={"Retry-After": "900"}), Fault(500)]
     waits: list[float] = []
-    bring(server, tmp_path / "part", waits)
+    take(server, tmp_path / "part", waits)
     assert [7.0, 60.0, 8.0] == waits
     server.faults["/rows.jsonl"] = [Fault(503)] * TRIES
     with pytest.raises(SourceError, match=f"{TRIES} .*503"):
-        bring(server, tmp_path / "other")
+        take(server, tmp_path / "other")
     gone = download("http://127.0.0.1:9/rows.jsonl")
     with pytest.raises(SourceError, match=r"127\.0\.0\.1"):
-        Downloader(wait=lambda _: None).bring(gone, tmp_path / "part")
+        bring(gone, tmp_path / "part", lambda _: None)
 
 
 @pytest.mark.parametrize("fault", [Fault(), Fault(lengthless=True)])
@@ -138,7 +138,7 @@ def test_more_than_expected_is_refused(tmp_path: Path, server: FileServer, fault
     """By the announced length, and by the bytes that arrive where none is announced."""
     server.faults["/rows.jsonl"] = [fault]
     with pytest.raises(SourceError, match=r"5,000"):
-        bring(server, tmp_path / "part", most=5_000)
+        take(server, tmp_path / "part", most=5_000)
     assert not (tmp_path / "part").is_file() or (tmp_path / "part").stat().st_size <= 5_000
 
 
@@ -150,10 +150,10 @@ def test_a_disk_without_room_is_said_before_and_during_the_download(
     parts.mkdir(parents=True)
     large = download(server.url("/rows.jsonl"), unpacked=10**15)
     with pytest.raises(SourceError, match=r"1,000,000,051 MB .*corpora, .* MB free"):
-        Downloader().bring(large, parts / "part")
+        bring(large, parts / "part")
     (parts / "full").symlink_to("/dev/full")
     with pytest.raises(SourceError, match=r"no space left on device .*corpora"):
-        bring(server, parts / "full")
+        take(server, parts / "full")
 
 
 PROXIED = """
@@ -162,16 +162,16 @@ from pathlib import Path
 from decomposerl.claims.downloads import Download
 from decomposerl.errors import SourceError
 from decomposerl.claims.downloads import Download
-from resources.corpora.transfer import Downloader
+from resources.corpora.transfer import bring
 part, good, *bad = sys.argv[1:]
 one = Download(url="http://files.example/rows.jsonl", files=(("", "rows"),), checked_in="")
 os.environ |= {"HTTP_PROXY": good, "http_proxy": good}
-Downloader().bring(one, Path(part))
+bring(one, Path(part))
 del os.environ["HTTP_PROXY"], os.environ["http_proxy"]
 for proxy in bad:
     os.environ["ALL_PROXY"] = proxy
     try:
-        Downloader(wait=lambda _: None).bring(one, Path(part + "2"))
+        bring(one, Path(part + "2"), lambda _: None)
     except SourceError as error:
         print(error)
 """
