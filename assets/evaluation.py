@@ -424,10 +424,10 @@ def _label_balance(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
         whole = data_folder.read(path).filter(slice="all", metric="balanced_accuracy")
         rows, supported = (int(whole[column].sum()) for column in ("rows", "supported"))
         facts = {"claims": rows, "supported": supported}
-        if not rows or data_folder.run(path)["status"] == LIMITED:
-            return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": "not at all"})
-        if registered is None or not corpora.root:
+        limited = data_folder.run(path)["status"] == LIMITED
+        if not rows or limited or registered is None or not corpora.root:
             why = "the bundled sample is not published" if registered else "not registered"
+            why = "not at all" if not rows or limited else why
             return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": why})
         share = registered.supported_share
         near = share is None or abs(supported / rows - share) <= SHARE_TOLERANCE

@@ -3,7 +3,7 @@
 Rulings of a head: agreement, macro-F1 and Cohen's kappa over the table of counts (class of the
 teacher by that of the student). Rewards: rank correlation, mean shift, and how often two rollouts
 of a group change places, since GRPO only compares the rollouts of a group. Intervals are
-percentiles of a bootstrap over documents or groups (``bootstrap``), null for fewer than 30.
+percentiles of a bootstrap over documents or groups (``intervals``), null for fewer than 30.
 """
 
 from collections.abc import Callable, Mapping, Sequence

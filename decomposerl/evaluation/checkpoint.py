@@ -58,9 +58,5 @@ def select_checkpoint(
 
 def dev_scores(curves: pl.DataFrame) -> dict[int, float]:
     """Balanced accuracy on held-out claims by step, 0..1; steps without one are missing."""
-    rows = curves.filter(
-        pl.col("split") == DEV_SPLIT,
-        pl.col("measure") == DEV_MEASURE,
-        pl.col("mean").is_not_null(),
-    )
+    rows = curves.drop_nulls("mean").filter(split=DEV_SPLIT, measure=DEV_MEASURE)
     return dict(rows.sort("step").select("step", "mean").iter_rows())

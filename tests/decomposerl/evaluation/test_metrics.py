@@ -44,37 +44,37 @@ from decomposerl.evaluation.metrics import (
 from decomposerl.reports.system_report import metrics_text
 from strategies import LAW
 
-drawn_rows = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=60)
-outcome_rows = drawn_rows.map(
-    lambda rows: np.array([(0, 0), (1, 1), *rows]) if rows[0][1] == 0 else np.array(rows)
-)
+verdict_rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=60)
 chance = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]) | st.floats(0, 1)
 scored = st.lists(st.tuples(chance, st.booleans()), min_size=1, max_size=80)
 
 
-@given(outcome_rows)
-def test_metrics_of_verdicts_equal_the_reference(rows: Codes):
-    """A missing verdict is a third class that no label has, and so always wrong."""
-    labels, verdicts = rows.T
-    if set(labels.tolist()) != {0, 1}:
-        return
-    table = outcome_table(labels, verdicts)
-    found = {name: float(metric(table)) for name, metric in COUNT_METRICS.items()}
+@LAW
+@given(st.sampled_from((2, 3)), verdict_rows)
+def test_metrics_of_verdicts_equal_the_reference(classes: int, rows: list[tuple[int, int]]):
+    """Two-way and three-way; a missing verdict is a class that no label has: always wrong."""
+    labels, verdicts = np.minimum(np.array(rows), (classes - 1, classes)).T
+    table = outcome_table(labels, verdicts, classes)
+    found = {name: float(metric(table)) for name, metric in count_metrics(classes).items()}
+    every = {"labels": list(range(classes)), "average": None}
+    lenient = np.where(verdicts == classes, 1, verdicts)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reference warns of a class without labels
-        every = {"labels": [0, 1], "average": None, "zero_division": 0.0}
-        recalls = reference.recall_score(labels, verdicts, **every)
-        precisions = reference.precision_score(labels, verdicts, **every)
-        f1s = reference.f1_score(labels, verdicts, **every)
-        lenient = np.where(verdicts == 2, 1, verdicts)
-        expected = {
-            "balanced_accuracy": reference.balanced_accuracy_score(labels, verdicts),
-            "balanced_accuracy_as_refuted": reference.balanced_accuracy_score(labels, lenient),
-            "macro_f1": f1s.mean(),
-            "accuracy": reference.accuracy_score(labels, verdicts),
+        kinds = {
+            "recall": reference.recall_score(labels, verdicts, **every, zero_division=np.nan),
+            "precision": reference.precision_score(labels, verdicts, **every, zero_division=0.0),
+            "f1": reference.f1_score(labels, verdicts, **every, zero_division=np.nan),
         }
-        for name, both in (("recall", recalls), ("precision", precisions), ("f1", f1s)):
-            expected |= {f"{name}_supported": both[0], f"{name}_refuted": both[1]}
+        as_refuted = reference.recall_score(labels, lenient, **every, zero_division=np.nan)
+    names = ("supported", "refuted", "not_enough_info")[:classes]
+    expected = {
+        "balanced_accuracy": kinds["recall"].mean(),
+        "balanced_accuracy_as_refuted": as_refuted.mean(),
+        "macro_f1": kinds["f1"].mean(),
+        "accuracy": np.mean(labels == verdicts),
+    }
+    for kind, values in kinds.items():
+        expected |= {f"{kind}_{n}": value for n, value in zip(names, values, strict=True)}
     assert expected == pytest.approx(found, nan_ok=True, abs=1e-12)
 
 
@@ -136,10 +136,10 @@ def test_what_is_not_defined_is_nan():
     assert math.isnan(auroc(np.array([0.1]), np.array([True])))
 
 
-@given(outcome_rows)
-def test_tables_are_sums_of_indicators(rows: Codes):
+@given(verdict_rows)
+def test_tables_are_sums_of_indicators(rows: list[tuple[int, int]]):
     """Resampled sums of indicator rows are tables, and metrics take many tables at once."""
-    labels, verdicts = rows.T
+    labels, verdicts = np.minimum(np.array(rows), (1, 2)).T
     table = outcome_table(labels, verdicts)
     assert (indicators(labels, verdicts).sum(axis=0).reshape(2, 3) == table).all()
     both = np.stack([table, 2 * table[:, ::-1]])

@@ -6,13 +6,10 @@ from fnmatch import fnmatch
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.metrics import (
     balanced_accuracy_score,
     f1_score,
     precision_score,
-    recall_score,
     roc_auc_score,
 )
 
@@ -25,7 +22,6 @@ from decomposerl.evaluation.metrics import (
     codes_of,
     count_metrics,
     indicators,
-    outcome_table,
 )
 from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
@@ -34,7 +30,6 @@ from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES, VERDICTS
 from evaluation_graph import claim_row
 from plain_rows import plain, table_of
 from project import ROOT
-from strategies import LAW
 
 TRACE = PREDICTIONS.schema["trace"]
 QUICK = ScoreSettings(draws=400)
@@ -293,23 +288,6 @@ def said(claims: pl.DataFrame, system: str, verdicts: list[str | None]) -> pl.Da
         for claim, verdict in zip(claims["claim_id"], verdicts, strict=True)
     ]
     return table_of(PREDICTIONS, rows)
-
-
-@LAW
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=60))
-def test_the_metrics_of_three_labels_are_those_of_scikit_learn(rows: list[tuple[int, int]]):
-    """Balanced accuracy, macro-F1, recalls; a missing verdict is wrong for its label alone."""
-    truth, found = (np.array(column) for column in zip(*rows, strict=True))
-    table, metrics = outcome_table(truth, found, 3), count_metrics(3)
-    names = ("recall_supported", "recall_refuted", "recall_not_enough_info")
-    recalls = recall_score(truth, found, labels=[0, 1, 2], average=None, zero_division=np.nan)
-    assert np.allclose([metrics[name](table) for name in names], recalls, equal_nan=True)
-    if len(set(truth)) == 3:
-        seen = f1_score(truth, found, labels=[0, 1, 2], average="macro", zero_division=0.0)
-        assert float(metrics["macro_f1"](table)) == pytest.approx(seen)
-        if (found < 3).all():
-            balanced = balanced_accuracy_score(truth, found)
-            assert float(metrics["balanced_accuracy"](table)) == pytest.approx(balanced)
 
 
 def test_two_way_the_third_verdict_is_none_and_the_third_label_is_refused():
