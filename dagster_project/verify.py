@@ -15,8 +15,8 @@ from typing import Any
 from dagster_project.profiles import Profile, load_env_file, resources_for, systems_for
 from dagster_project.training_estimate import default_recipe
 from decomposerl.baselines.method import ClaimInput, Verification
+from decomposerl.endpoint import is_path
 from decomposerl.errors import ConfigError, EvaluationError
-from decomposerl.evaluation.entries import is_path
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.claim_records import ClaimRecord

@@ -13,32 +13,19 @@ hub, or at an endpoint. ``docs/how-to/evaluate.md`` documents the fields.
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from decomposerl.baselines.method import Protocol
+from decomposerl.endpoint import Count, Endpoint, is_path
 from decomposerl.prompts.template import VerdictRule, placeholders_of
 
 TRACE, VERIFIER = "trace", "verifier"
-Runs = Literal["endpoint", "in_process", "server"]
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
 a sequence-classification head; MiniCheck's own messages."""
-_HOST = r"(\[[0-9a-fA-F:.]+\]|[^\s/?#@:\[\]]+)"
-_URL = re.compile(rf"https?://{_HOST}(:(?P<port>[0-9]+))?(/[^\s?#@]*)?")
-_PORTS = range(1, 2**16)
-_VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*_)?(KEY|TOKEN)")
 _WORDS = ({"document", "claim"}, set[str]())  # placeholders of `user` and `pair`, and of `system`
 _OF_METHOD = frozenset({"protocol", "demonstrations"})
 _OF_TRACE = frozenset({"recipe"})
@@ -56,46 +43,22 @@ _UNUSED: dict[Form, frozenset[str]] = {
     "classifier": _OF_REPLY | {"tokenizer"},  # it writes nothing
 }
 _OF_PROMPT = frozenset({"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"})
-_OF_ENDPOINT = frozenset({"key", "prompt_price", "completion_price", "dollars"})
-_NO_RESULT = frozenset(
-    {"name", "title", "key", "prompt_price", "completion_price", "dollars"}
-    | {"concurrency", "deadline_s", "device"}
+_PRICED = frozenset({"prompt_price", "completion_price", "dollars"})
+_OF_ENDPOINT = _PRICED | {"key", "served_as"}
+_LIMITS = frozenset(
+    {"concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes", "calls", "tokens"}
+    | {"requests_per_minute", "tokens_per_minute"}
 )
+_NO_RESULT = _OF_ENDPOINT | _LIMITS | {"name", "title", "device"}
 """Fields that change no verdict."""
 _SHOWN = 12
-_OF_CHAT = frozenset({"thinking", "thinking_style", "thinking_tokens", "concurrency", "deadline_s"})
+_OF_CHAT = _LIMITS | {"thinking", "thinking_style", "thinking_tokens", "structured"}
 
 
 def _listed(value: object) -> object:
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list) else value
-
-
-def _urls(value: object) -> object:
-    listed = _listed(value)
-    if not isinstance(listed, tuple):
-        return listed
-    return tuple(url.rstrip("/") if isinstance(url, str) else url for url in listed)
-
-
-def _plain(urls: tuple[str, ...]) -> tuple[str, ...]:
-    # No message repeats a URL or a key's value: either may hold a secret.
-    matches = [_URL.fullmatch(url) for url in urls]
-    if not all(one and int(one["port"] or 1) in _PORTS for one in matches):
-        raise ValueError(
-            "must be a plain URL such as http://127.0.0.1:8000/v1, without user, password, query "
-            "or fragment, its port 1 to 65535; the field key names the key's variable"
-        )
-    return urls
-
-
-def _variable(key: str) -> str:
-    if key and not _VARIABLE.fullmatch(key):
-        raise ValueError(
-            "must be the NAME of a variable that ends in KEY or TOKEN, never the key itself"
-        )
-    return key
 
 
 def _as_json(value: object) -> object:
@@ -108,51 +71,29 @@ def _as_json(value: object) -> object:
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Urls = Annotated[tuple[str, ...], BeforeValidator(_urls), AfterValidator(_plain)]
-Variable = Annotated[str, AfterValidator(_variable)]
 Json = Annotated[str, BeforeValidator(_as_json)]
 
 
-def is_path(name: str) -> bool:
-    """Whether a model or adapter is named by a path."""
-    return name.startswith(("/", "./", "../"))
+class SystemEntry(Endpoint):
+    """One entry: an endpoint, and how its model is asked.
 
+    Empty, 0 and None are the default of the method, model or profile.
+    """
 
-class SystemEntry(BaseModel):
-    """One entry. Empty, 0 and None are the default of the method, model or profile."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     name: str
     method: str
     protocol: Protocol = "faithful"
     title: str = ""
     model: Annotated[str, Field(min_length=1)]
-    revision: str = ""
-    base_url: Urls = ()
-    key: Variable = ""
-    runs: Runs | None = None
-    adapter: str = ""
-    adapter_revision: str = ""
     recipe: str = ""
-    prompt_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    completion_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    dollars: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 42
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    context: Annotated[int, Field(ge=0)] = 0
     prompts: str = ""
     verdict_rule: VerdictRule = "evidence"
-    demonstrations: Annotated[int, Field(ge=0)] | None = None
-    continues: bool | None = None
-    thinking: Literal["default", "on", "off"] = "default"
-    thinking_style: Literal["none", "qwen", "openai"] | None = None
-    thinking_tokens: Annotated[int, Field(ge=0)] = 4_096
-    concurrency: Annotated[int, Field(ge=1, le=4_096)] = 256
-    deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 300.0
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    device: Annotated[str, Field(pattern=r"^(|cpu|mps|cuda(:[0-9]+)?)$")] = ""
+    demonstrations: Count | None = None
     form: Form = "chat"
     system: str = ""
     user: str = ""
@@ -162,9 +103,9 @@ class SystemEntry(BaseModel):
     read: Literal["logprobs", "text"] = "logprobs"
     score: Literal["raw", "normalised"] = "normalised"
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    chunk: Annotated[int, Field(ge=0)] = 0
+    chunk: Count = 0
     claim_split: Literal["whole", "min_over_sentences"] = "whole"
-    supported_class: Annotated[int, Field(ge=0)] = 1
+    supported_class: Count = 1
     template: Json = ""
     tokenizer: str = ""
 
@@ -186,20 +127,10 @@ class SystemEntry(BaseModel):
         return self._digest
 
     @property
-    def place(self) -> Runs:
-        """Where it runs; without ``runs`` at its endpoint, else in this process."""
-        return self.runs or ("endpoint" if self.base_url else "in_process")
-
-    @property
-    def uses_gpu(self) -> bool:
-        """Whether it needs a GPU of this machine, as far as the entry says."""
-        return self.place == "server" or self.device.startswith("cuda")
-
-    @property
-    def where(self) -> str:
-        """Where it runs, in words."""
-        places = {"in_process": "in this process", "server": "on a server that is started"}
-        return places.get(self.place) or f"at {', '.join(self.base_url)}"
+    def identity(self) -> str:
+        """The revision; without one the addresses, so that two entries never share replies."""
+        hosts = ",".join(url.partition("://")[2] for url in self.base_url)
+        return self.revision or hosts
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:

@@ -9,8 +9,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from decomposerl.baselines.method import Protocol
+from decomposerl.endpoint import is_path
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry, is_path
+from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _RESERVED = re.compile(r"-seed_|-mean$")  # a further seed of a recipe, a mean over seeds

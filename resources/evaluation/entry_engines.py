@@ -19,8 +19,9 @@ from decomposerl.baselines.method import (
     Verification,
     offering,
 )
+from decomposerl.endpoint import is_path
 from decomposerl.errors import ConfigError, EngineMissing
-from decomposerl.evaluation.entries import TRACE, SystemEntry, is_path
+from decomposerl.evaluation.entries import TRACE, SystemEntry
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import PromptSettings, labels_of

@@ -83,7 +83,7 @@ def test_paths_are_those_of_the_file():
         (CHAT.replace("[mine]", f"[{'a' * 81}]"), "a{81}"),
         (CHAT.replace("[mine]", "[paper_7b-seed_1]"), "-seed_"),
         (CHAT.replace("[mine]", "[a-mean]"), "-mean"),
-        ("[mine]\n", r"\[mine\] method: .*\nmy.toml: \[mine\] model: "),
+        ("[mine]\n", r"\[mine\] model: .*\nmy.toml: \[mine\] method: "),
         (CHAT + 'name = "x"\n', r"\[mine\] name: "),
         (CHAT + "temprature = 1\n", r"\[mine\] temprature: .*temperature"),
         (CHAT + "api_key = 'x'\n", r"api_key: .* key\?"),
