@@ -96,14 +96,16 @@ class Endpoint(BaseModel):
     revision: str = Field("", description="of the weights, or the snapshot")
     base_url: Urls = Field((), description="URLs that end in /v1; the least loaded one is used")
     key: Variable = Field("", description="NAME of the variable that holds the key")
-    runs: Runs | None = Field(None, description="where; by default at base_url, else in process")
+    runs: Literal["", Runs] = Field(
+        "", description="where; by default at base_url, else in process"
+    )
     served_as: Names = Field((), description="further names by which a server may report the model")
     adapter: str = Field("", description="LoRA: a folder, or a name on the hub")
     adapter_revision: str = Field("", description="its commit on the hub")
     context: Count = Field(0, description="tokens of prompt and reply together that it reads")
     thinking: Thinking = Field("default", description="of a reasoning model")
-    thinking_style: ThinkingStyle | None = Field(
-        None, description="how thinking is switched; by default known from the model's name"
+    thinking_style: Literal["", ThinkingStyle] = Field(
+        "", description="how thinking is switched; by default known from the model's name"
     )
     thinking_tokens: Count = Field(4_096, description="room for a thought, beside the reply's")
     structured: bool | None = Field(
