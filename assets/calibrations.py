@@ -18,8 +18,7 @@ from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.system_report import calibration_facts, reliability_markdown
 from resources.evaluation.calibrating import Fit, fit_on_predictions, write_calibration
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.offered import system_partitions
-from resources.evaluation.policy_edge import policy_dep
+from resources.evaluation.partitions import policy_dep, system_partitions
 from resources.evaluation.training_overlap import SILVER, dev_claims
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder

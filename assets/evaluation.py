@@ -38,8 +38,7 @@ from decomposerl.reports.system_report import (
 from decomposerl.schemas import LABELS
 from resources.evaluation.generation import Generated
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.offered import system_partitions
-from resources.evaluation.policy_edge import policy_dep
+from resources.evaluation.partitions import policy_dep, system_partitions
 from resources.evaluation.results_folder import (
     LIMITED,
     PREDICTIONS,

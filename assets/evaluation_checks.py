@@ -14,7 +14,7 @@ from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System
 from resources.corpora.resource import CorporaResource
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.offered import system_partitions
+from resources.evaluation.partitions import system_partitions
 from resources.evaluation.results_folder import LIMITED, read_test_claims
 from resources.evaluation.training_overlap import leaks
 from resources.store.parquet import DataFolder

@@ -18,11 +18,18 @@ class EndpointConfig(Endpoint, dg.Config):
     """The fields of an ``Endpoint``, for the configuration of a run; Dagster has no tuples."""
 
     base_url: list[str] = Field(  # type: ignore[assignment]
-        [], description=Endpoint.model_fields["base_url"].description
+        default=[], description=Endpoint.model_fields["base_url"].description
     )
     served_as: list[str] = Field(  # type: ignore[assignment]
-        [], description=Endpoint.model_fields["served_as"].description
+        default=[], description=Endpoint.model_fields["served_as"].description
     )
+
+
+def config_of(endpoint: Endpoint) -> EndpointConfig:
+    """The endpoint as part of a resource."""
+    values = {name: getattr(endpoint, name) for name in Endpoint.model_fields}
+    listed = {name: list(values[name]) for name in ("base_url", "served_as")}
+    return EndpointConfig(**(values | listed))
 
 
 def key_of(endpoint: Endpoint, environment: Mapping[str, str] | None = None) -> SecretStr:
