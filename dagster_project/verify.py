@@ -23,10 +23,9 @@ from decomposerl.traces.claim_records import ClaimRecord
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
 from resources.corpora.text_search import TextSearch
-from resources.evaluation.opened_system import OpenedSystem
-from resources.evaluation.prediction_store import Prediction
+from resources.evaluation.generation import OpenedSystem
 from resources.evaluation.rule_systems import needs_no_model, opened_without_model
-from resources.evaluation.runner import ClaimToVerify
+from resources.evaluation.runner import ClaimToVerify, Prediction
 
 EMBEDDED_SYSTEM = "self_ask-rules-faithful"
 """The default of the embedded profile; it works after any installation."""

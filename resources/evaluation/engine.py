@@ -30,10 +30,9 @@ from resources.chat.endpoint import key_of
 from resources.chat.settings import Ceilings, ChatSettings
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
-from resources.evaluation.context_guard import ContextGuard, Room, counter_of
+from resources.evaluation.generation import ContextGuard, Details, Room, counter_of
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.opened_system import Details
 from resources.evaluation.verifier_caller import HostedVerifierCaller, VerifierCaller
 from resources.evaluation.weights import Weights, context_of, weights_digest
 from resources.hub.access import cached_model

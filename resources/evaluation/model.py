@@ -42,11 +42,9 @@ from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule,
 from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.context_guard import ROOMS, ContextGuard, Room
 from resources.evaluation.engine import EntryEngine, Run
-from resources.evaluation.generation import Task
+from resources.evaluation.generation import ROOMS, ContextGuard, Details, OpenedSystem, Room, Task
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.opened_system import Details, OpenedSystem
 from resources.evaluation.rule_chat.chat import RuleChat
 from resources.evaluation.rule_systems import (
     answers_third,

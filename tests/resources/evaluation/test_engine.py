@@ -29,11 +29,9 @@ from evaluation_parts import ScriptedCaller, two_steps
 from evaluation_runs import frame_of_claims, predicted
 from fault_server import MODEL, Answer, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
-from resources.evaluation.context_guard import ContextGuard, Room
-from resources.evaluation.generation import Generated, Task, answer_claims
+from resources.evaluation.generation import ContextGuard, Generated, Room, Task, answer_claims
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.prediction_store import Prediction
-from resources.evaluation.runner import ClaimToVerify
+from resources.evaluation.runner import ClaimToVerify, Prediction
 from resources.evaluation.weights import Weights, context_of
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet

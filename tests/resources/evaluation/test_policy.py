@@ -26,8 +26,7 @@ from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.prediction_store import Prediction
-from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, Prediction, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.evaluation.weights import SMALL, Weights, weights_digest
 from resources.policy_tiny.folder import CHECKPOINT, VIEW

@@ -36,10 +36,8 @@ from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
 from resources.evaluation.calibrating import fit_on_predictions, read_calibration, write_calibration
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
-from resources.evaluation.generation import Generated, Task, predict
-from resources.evaluation.opened_system import SHARDS
-from resources.evaluation.prediction_store import Prediction, PredictionStore
-from resources.evaluation.runner import FailureLimit, run_claims
+from resources.evaluation.generation import SHARDS, Generated, Task, predict
+from resources.evaluation.runner import FailureLimit, Prediction, PredictionStore, run_claims
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.store.parquet import DataFolder
 
