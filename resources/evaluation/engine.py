@@ -39,6 +39,7 @@ from resources.hub.access import cached_model
 from resources.hub.locks import MAIN, ModelLocks
 from resources.store.result_store import ResultStores
 from resources.tokens.word_tokens import CautiousTokens
+from resources.training.adapters import ADAPTER_FILE
 from resources.verifier.chunks import ChunkTokens
 from resources.verifier.classifier import ClassifierVerifier
 from resources.verifier.minicheck_form import minicheck_form
@@ -51,7 +52,7 @@ from resources.vllm.shared import SharedServer
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
 
-ADAPTER_FILE, _ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+_ADAPTER_CONFIG = "adapter_config.json"
 _RANKS = (64, 128, 256, 320, 512)  # that vLLM allows as the highest, from the default here
 _CONTEXT, _MARGIN = 32_768, 1_024  # tokens of a verifier by default, and kept for claim and prompt
 _CLASSIFIER_CONTEXT, _CLASSIFIER_CHUNK = 512, 400
