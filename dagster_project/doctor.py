@@ -33,7 +33,7 @@ from resources.hub.locks import MAIN, ModelLocks, locked_models, models_lock, re
 from resources.preflight import probes, servers
 from resources.preflight.workload import measured_workload
 from resources.verifier.minicheck_local import MODELS
-from resources.vllm.command import program_of
+from resources.vllm.process import program_of
 
 _DATA_GIB, _SAMPLE_GIB = 20.0, 1.0
 """Disk for claims, stages and stored results of the paper's pool and of the sample, rounded up."""

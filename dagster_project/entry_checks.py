@@ -16,7 +16,7 @@ from decomposerl.reports.readiness import ReadinessCheck
 from resources.evaluation.engine import adapter_folder
 from resources.hub.locks import MAIN
 from resources.preflight import probes, servers
-from resources.vllm.command import program_of
+from resources.vllm.process import program_of
 
 
 def entry_checks(

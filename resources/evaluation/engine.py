@@ -6,7 +6,6 @@ recorded revision are the same: an entry without a revision has the addresses of
 its place. Making a caller loads no weights, starts no server and makes no call.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,24 +35,27 @@ from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.verifier_caller import HostedVerifierCaller, VerifierCaller
 from resources.evaluation.weights import Weights, context_of, weights_digest
 from resources.hub.access import cached_model
+from resources.hub.adapters import ADAPTER_FILE
 from resources.hub.locks import MAIN, ModelLocks
 from resources.store.result_store import ResultStores
 from resources.tokens.word_tokens import CautiousTokens
-from resources.training.adapters import ADAPTER_FILE
 from resources.verifier.chunks import ChunkTokens
 from resources.verifier.classifier import ClassifierVerifier
 from resources.verifier.minicheck_form import minicheck_form
 from resources.verifier.own_chat import OwnChatVerifier
 from resources.verifier.stored import StoredVerifier
-from resources.vllm.adapters import PolicyAdapter, refuse_short_context, serve_adapter
-from resources.vllm.server import ServerFields, VllmServer
-from resources.vllm.shared import SharedServer
+from resources.vllm.process import VllmServer
+from resources.vllm.server import (
+    PolicyAdapter,
+    ServerFields,
+    SharedServer,
+    refuse_short_context,
+    serve_adapter,
+)
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
 
-_ADAPTER_CONFIG = "adapter_config.json"
-_RANKS = (64, 128, 256, 320, 512)  # that vLLM allows as the highest, from the default here
 _CONTEXT, _MARGIN = 32_768, 1_024  # tokens of a verifier by default, and kept for claim and prompt
 _CLASSIFIER_CONTEXT, _CLASSIFIER_CHUNK = 512, 400
 _WRITTEN = 1_024  # tokens of a verifier's reply whose text is read
@@ -220,8 +222,7 @@ class EntryEngine:
     def server(self, revision: str, adapter: PolicyAdapter | None = None) -> VllmServer:
         """The server to start for its model, with its adapter where it has one."""
         fields = self.run.server.model_copy(update={"context": self.entry.context})
-        words = adapter.words(_highest_rank(adapter)) if adapter else []
-        return fields.vllm_server(self.entry.model, revision, extra_arguments=words)
+        return fields.vllm_server(self.entry.model, revision, adapter.words if adapter else ())
 
     def _urls(
         self,
@@ -235,11 +236,11 @@ class EntryEngine:
         for url in urls:
             context = needed_context or self.entry.context
             if not context and self.whole_context:
-                context = self._context(server.revision or MAIN)
-            refuse_short_context(url, server.model, context, key, self.context_setting)
+                context = self._context(server.command.revision or MAIN)
+            refuse_short_context(url, self.entry.model, context, key, self.context_setting)
         if adapter:
             for url in urls:
-                serve_adapter(url, adapter, key, _highest_rank(adapter))
+                serve_adapter(url, adapter, key)
             if weights_digest(adapter.folder) != adapter.digest:
                 raise EngineError(f"{adapter.folder} was replaced while it was read: start again")
         return urls
@@ -303,14 +304,6 @@ def _recorded(entry: SystemEntry, adapter: PolicyAdapter | None, revision: str) 
     local = bool(adapter or not entry.base_url) and Path(entry.model).is_dir()
     base = weights_digest(Path(entry.model)) if local else revision
     return "+".join(part for part in (base, adapter.digest if adapter else "") if part)
-
-
-def _highest_rank(adapter: PolicyAdapter) -> int:
-    """The highest rank that a server must allow to serve it, as vLLM counts."""
-    file = adapter.folder / _ADAPTER_CONFIG
-    config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    rank = max([config.get("r") or 0, *(config.get("rank_pattern") or {}).values()])
-    return next((allowed for allowed in _RANKS if allowed >= rank), rank)
 
 
 def _verifier_form(

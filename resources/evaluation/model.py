@@ -69,8 +69,7 @@ from resources.store.resource import StoredResource
 from resources.training.run_inputs import base_of
 from resources.training.run_store import RunFolder, recorded_in_config
 from resources.verifier.resource import VerifierResource
-from resources.vllm.server import ServerFields
-from resources.vllm.shared import SharedServer
+from resources.vllm.server import ServerFields, SharedServer
 
 _URLS = {
     "open": "DECOMPOSERL_EVALUATION_URL",

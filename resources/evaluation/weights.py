@@ -16,7 +16,7 @@ from typing import Any, Literal
 from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.extras import require
 from resources.hub.access import cached_model
-from resources.training.adapters import ADAPTER_FILE, adapter_problem
+from resources.hub.adapters import ADAPTER_FILE, adapter_problem
 from resources.training.growing_cache import grow_in_place
 
 DataType = Literal["float32", "bfloat16", "float16"]

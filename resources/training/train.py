@@ -20,7 +20,7 @@ from decomposerl.progress import bar
 from decomposerl.prompts.template import labels_of
 from decomposerl.rewards.composite import active_rewards, weights_of
 from decomposerl.training.experiment import Grpo, plain_values
-from resources.training.adapters import adapter_problem
+from resources.hub.adapters import adapter_problem
 from resources.training.data import (
     CompletionReader,
     Prompts,

@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.baselines.method import ClaimInput
@@ -170,8 +172,23 @@ def test_an_adapter_is_loaded_at_the_entrys_endpoint(tmp_path: Path):
     assert made["engine"][0].startswith("chat:mine@")
     asked = requests_of(tmp_path)
     assert 1 == sum(one["path"] == "/v1/load_lora_adapter" for one in asked)
-    (name,) = {one["model"] for one in asked}
+    base, name = sorted({one["model"] for one in asked}, key=len)
     assert re.fullmatch(r"mine-[0-9a-f]{12}", name)
+    assert [1] == [one["max_tokens"] for one in asked if one["model"] == base]
+
+
+def test_an_adapter_that_a_server_does_not_apply_is_refused(tmp_path: Path):
+    """Loaded, or listed since its start: one prompt has the log probabilities of the base."""
+    folder = adapter(tmp_path / "lora", rank=2)
+    tensors = {f"layers.{n}.lora_A.weight": np.zeros((2, 4), "f4") for n in range(4)}
+    save_file(tensors, folder / "adapter_model.safetensors", {"note": "unapplied"})
+    words = ("--enable-lora", "--max-lora-rank", "64", "--says", TRACE)
+    with serving(tmp_path, *words, model="org/base", **ALLOWED) as url:
+        text = entry("mine", "trace", f"{url}/v1", model="org/base", adapter="./lora")
+        system = own(tmp_path, text)["mine"]
+        for _ in range(2):
+            with pytest.raises(EngineError, match=r"log probabilities .*: layers\.0.*layers\.2"):
+                predicted(tmp_path, system)
 
 
 def test_a_server_is_started_for_an_entry(tmp_path: Path):

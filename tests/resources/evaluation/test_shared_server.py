@@ -17,8 +17,8 @@ from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.model import EvaluationModelResource
 from resources.store.parquet import DataFolder, write_parquet
 from resources.verifier.resource import VerifierResource
-from resources.vllm.server import ServerFields, VllmServer
-from resources.vllm.shared import SharedServer
+from resources.vllm.process import VllmServer
+from resources.vllm.server import ServerFields, SharedServer
 
 OPEN, MINICHECK = "simple-qwen2.5-7b-faithful", "minicheck-7b"
 NAMES = ("fever", "wice")
@@ -77,7 +77,8 @@ def runs(folder: Path) -> bool:
 
 
 def server(folder: Path, model: str = "org/tiny") -> VllmServer:
-    return VllmServer(model=model, executable=words(folder), log_dir=str(folder / "logs"))
+    fields = ServerFields(vllm=words(folder), log_dir=str(folder / "logs"))
+    return fields.vllm_server(model, "")
 
 
 @pytest.mark.parametrize("system", [OPEN, MINICHECK])
@@ -139,7 +140,7 @@ def test_another_model_takes_the_place_of_the_first(tmp_path: Path):
         assert first != shared.url(other)
         assert 2 == starts(tmp_path)
         assert not shared.death()
-        other._process._watchdog.terminate()
+        other._watchdog.terminate()
         assert "has died" in shared.death()
         assert shared.url(server(tmp_path, "org/other"))
         assert not shared.death()

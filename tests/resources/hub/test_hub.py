@@ -464,7 +464,7 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
         entry = SystemEntry(name="a", method="simple", model=NAME, **fields)  # type: ignore[arg-type]
         locks = ModelLocks(lock(tmp_path, A, NAME))
         engine = EntryEngine(entry, Run(tmp_path, [], ServerFields(vllm=["vllm"]), locks=locks))
-        words = engine.server(A).command().words(1)
+        words = engine.server(A).command.words(1)
         return engine.client().engine, words[words.index("--revision") + 1]
 
     assert (f"chat:{NAME}@{A}", A) == parts(runs="server")
