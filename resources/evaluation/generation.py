@@ -226,101 +226,6 @@ class Generated:
     stored: int
 
 
-def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
-    task: Task,
-    benchmark: str,
-    claims: pl.DataFrame,
-    caller: MethodCaller,
-    shards: Path,
-    *,
-    limits: FailureLimit | None = None,
-    progress: Progress | None = None,
-    calibration: Calibration | None = None,
-    guard: ContextGuard | None = None,
-) -> Generated:
-    """Predict ``claims`` (``BENCHMARK_CLAIMS``); those finished in ``shards`` cost no call.
-
-    ``guard`` decides what is read of claims beyond the model's context; those without a call get
-    no verdict.
-
-    Raises:
-        EngineError: more claims failed than the limit allows, or no call can be answered; finished
-            claims are kept in ``shards``.
-        EvaluationError: the calibration was fitted to another model or prompt.
-    """
-    prompt_hash = task.prompt_hash(caller)
-    if calibration is not None:  # refuse a wrong one before any call is paid
-        calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
-    answered = answer_claims(
-        task,
-        _claims(claims),
-        caller,
-        shards / benchmark,
-        limits=limits,
-        progress=progress,
-        guard=guard,
-    )
-    asked = {"benchmark": benchmark, "engine": caller.engine, "prompt_hash": prompt_hash}
-    predictions = _predictions(answered.predictions, task, asked)
-    if calibration is not None:
-        predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)
-    return Generated(predictions, _calls(answered.predictions), answered.asked, answered.stored)
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The result of each claim, in the order of the claims.
-
-    ``asked`` counts new claims, ``stored`` those that were known; others were not asked at all.
-    """
-
-    predictions: list[Prediction]
-    asked: int
-    stored: int
-
-
-def answer_claims(  # noqa: PLR0913 - as predict
-    task: Task,
-    claims: Sequence[ClaimToVerify],
-    caller: MethodCaller,
-    folder: Path,
-    *,
-    limits: FailureLimit | None = None,
-    progress: Progress | None = None,
-    guard: ContextGuard | None = None,
-    finished: Finished = lambda _: None,
-    at_once: int = 0,
-) -> Answered:
-    """Answer ``claims`` with distinct ids; what is stored below ``folder`` is reused.
-
-    ``finished`` receives each result as soon as it is there; those without a call come last.
-    ``at_once`` is as for ``run_claims``.
-
-    Raises:
-        EngineError: as ``predict``.
-    """
-    guarded = _guarded(claims, guard)
-    questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
-    names = (caller.engine, task.store_name, task.prompt_hash(caller))
-    store = PredictionStore(folder, *names, questions)
-    known = len(store.read(list(questions)))
-    answered = run_claims(
-        task.procedure,
-        task.prompt,
-        guarded.asked,
-        caller,
-        store,
-        limits=limits,
-        progress=progress,
-        finished=lambda one: finished(guarded.noted(one.claim_id, one)),
-        at_once=at_once,
-    )
-    every = guarded.all_noted(answered, [one.claim_id for one in claims])
-    for one in (one for one in every if one.claim_id not in questions):
-        finished(one)
-    return Answered(every, len(questions) - known, known)
-
-
 @dataclass(frozen=True, slots=True)
 class _Guarded:
     """The claims to ask, as they are read, and what was done with those beyond the context."""
@@ -418,9 +323,10 @@ def _calibrated(
 
 @dataclass
 class OpenedSystem:
-    """A system ready to predict test sets.
+    """A system ready to predict test sets; what is stored below ``folder`` is reused.
 
-    ``calls`` counts claims that were predicted, ``hits`` claims that were stored already.
+    ``calls`` counts claims that were predicted, ``hits`` claims that were stored already; others
+    were not asked at all.
     """
 
     task: Task
@@ -445,55 +351,82 @@ class OpenedSystem:
         *,
         calibrated: bool = True,
     ) -> Generated:
-        """Predictions of ``claims``; ``log`` receives progress messages.
+        """Predictions of ``claims`` (``BENCHMARK_CLAIMS``); ``log`` receives progress messages.
 
         ``calibrated``: apply the system's calibration, if one was fitted.
 
         Raises:
-            EngineError: too many claims failed, or no call can be answered.
+            EngineError: too many claims failed, or no call can be answered; finished claims are
+                kept.
             EvaluationError: the calibration was fitted to another model or prompt.
         """
-        with bar(f"{self.task.system}, {benchmark}", claims.height, "claims") as shown:
-            made = predict(
-                self.task,
-                benchmark,
-                claims,
-                self.caller,
-                self.folder / SHARDS,
-                limits=FailureLimit(most_failed),
-                progress=_reported(_moves(shown), f"{self.task.system}, {benchmark}", log),
-                calibration=self.calibration() if calibrated else None,
-                guard=self.guard,
-            )
-        self.calls += made.asked
-        self.hits += made.stored
-        return made
+        prompt_hash = self.task.prompt_hash(self.caller)
+        # A wrong calibration is refused before any call is paid.
+        calibration = self.calibration() if calibrated else None
+        title, before = f"{self.task.system}, {benchmark}", (self.calls, self.hits)
+        with bar(title, claims.height, "claims") as shown:
+            progress, limits = _reported(_moves(shown), title, log), FailureLimit(most_failed)
+            answered = self._answered(_claims(claims), benchmark, limits, progress)
+        same = {"benchmark": benchmark, "engine": self.engine, "prompt_hash": prompt_hash}
+        predictions = _predictions(answered, self.task, same)
+        if calibration is not None:
+            predictions = _calibrated(predictions, calibration, self.engine, prompt_hash)
+        counts = (self.calls - before[0], self.hits - before[1])
+        return Generated(predictions, _calls(answered), *counts)
 
     def verify(self, claims: Sequence[ClaimToVerify], finished: Finished) -> None:
         """Answer claims with distinct ids that belong to no test set.
 
-        ``finished`` receives each claim's result as soon as it is there, in any order. A claim
-        whose call got no answer has none, and is asked again by the next call; the others are
-        stored.
+        ``finished`` receives each claim's result as soon as it is there, in any order; those
+        without a call come last. A claim whose call got no answer has none, and is asked again by
+        the next call; the others are stored.
 
         Raises:
             EngineError: no call can be answered.
         """
         with bar(self.task.system, len(claims), "claims") as shown:
             moved = _moves(shown)
-            made = answer_claims(
-                self.task,
+            self._answered(
                 claims,
-                self.caller,
-                self.folder / SHARDS / VERIFIED,
-                limits=FailureLimit(1.0),
-                progress=lambda done, _: moved(done),
-                guard=self.guard,
-                finished=finished,
+                VERIFIED,
+                FailureLimit(1.0),
+                lambda done, _: moved(done),
+                finished,
                 at_once=_AT_ONCE,
             )
-        self.calls += made.asked
-        self.hits += made.stored
+
+    def _answered(
+        self,
+        claims: Sequence[ClaimToVerify],
+        name: str,
+        limits: FailureLimit,
+        progress: Progress,
+        finished: Finished = lambda _: None,
+        at_once: int = 0,
+    ) -> list[Prediction]:
+        """The result of each claim, in order; they are stored in the folder ``name``."""
+        task, guarded = self.task, _guarded(claims, self.guard)
+        questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
+        names = (self.engine, task.store_name, task.prompt_hash(self.caller))
+        store = PredictionStore(self.folder / SHARDS / name, *names, questions)
+        known = len(store.read(list(questions)))
+        answered = run_claims(
+            task.procedure,
+            task.prompt,
+            guarded.asked,
+            self.caller,
+            store,
+            limits=limits,
+            progress=progress,
+            finished=lambda one: finished(guarded.noted(one.claim_id, one)),
+            at_once=at_once,
+        )
+        every = guarded.all_noted(answered, [one.claim_id for one in claims])
+        for one in (one for one in every if one.claim_id not in questions):
+            finished(one)
+        self.calls += len(questions) - known
+        self.hits += known
+        return every
 
     def calibration(self) -> Calibration | None:
         """The system's calibration, None where none was fitted.

@@ -31,7 +31,7 @@ from evaluation_parts import ScriptedCaller, two_steps
 from evaluation_runs import frame_of_claims, predicted
 from fault_server import MODEL, Answer, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
-from resources.evaluation.generation import ContextGuard, Generated, Room, Task, answer_claims
+from resources.evaluation.generation import ContextGuard, Generated, OpenedSystem, Room, Task
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.runner import ClaimToVerify, Prediction
 from resources.evaluation.weights import Weights, context_of
@@ -472,14 +472,14 @@ def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     task = Task("two-steps", "two-steps", "scripted", "faithful", two_steps, "simple")
     seen: list[Prediction] = []
     caller = ScriptedCaller()
-    made = answer_claims(task, claims, caller, tmp_path, guard=guard, finished=seen.append)
-    assert made.predictions == seen[::-1]
+    system = OpenedSystem(task, caller, tmp_path, guard=guard)
+    system.verify(claims, seen.append)
     notes = [one.verification.notes.get("beyond_context") for one in seen]
     assert [("b", None), ("a", "wrong")] == [
         *zip([one.claim_id for one in seen], notes, strict=True)
     ]
     assert ["Supported", None] == [one.verification.verdict for one in seen]
-    assert 1 == made.asked
+    assert (1, 0) == (system.calls, system.hits)
 
 
 @LAW
