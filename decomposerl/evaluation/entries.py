@@ -1,4 +1,4 @@
-"""A user's own systems: what an entry of ``systems.toml`` may say.
+"""A user's own systems: what an entry of ``systems.toml`` may say, and every mistake in the file.
 
 Each table of the file is one system; its name is the system's key and partition::
 
@@ -13,46 +13,62 @@ hub, or at an endpoint. ``docs/how-to/evaluate.md`` documents the fields.
 
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
 from decomposerl.baselines.method import Protocol
 from decomposerl.endpoint import Count, Endpoint, is_path
+from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import VerdictRule, placeholders_of
 
 TRACE, VERIFIER = "trace", "verifier"
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
-a sequence-classification head; MiniCheck's own messages."""
-_WORDS = ({"document", "claim"}, set[str]())  # placeholders of `user` and `pair`, and of `system`
-_OF_METHOD = frozenset({"protocol", "demonstrations"})
-_OF_TRACE = frozenset({"recipe"})
-_OF_VERIFIER = frozenset(
-    {"form", "system", "user", "pair", "supported", "refuted", "read", "score", "threshold"}
-    | {"chunk", "claim_split", "supported_class", "template", "tokenizer"}
-)
-_OF_REPLY = frozenset(
-    {"temperature", "max_tokens", "seed", "read", "score", "supported", "refuted"}
-)
-_UNUSED: dict[Form, frozenset[str]] = {
-    "chat": frozenset({"supported_class"}),
-    "documents": frozenset({"supported_class"}),
-    "minicheck": _OF_REPLY | {"supported_class"},  # as it was published
-    "classifier": _OF_REPLY | {"tokenizer"},  # it writes nothing
+a sequence-classification head; MiniCheck's own messages, as they were published."""
+_READ = ("temperature", "max_tokens", "seed", "read", "score", "supported", "refuted")
+_FORMS: dict[str, tuple[Form, ...]] = dict.fromkeys(_READ, ("chat", "documents")) | {
+    "user": ("chat",),
+    "system": ("chat",),
+    "pair": ("classifier",),
+    "template": ("documents",),
+    "supported_class": ("classifier",),
+    "tokenizer": ("chat", "documents", "minicheck"),  # a classifier measures with its own
 }
-_OF_PROMPT = frozenset({"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"})
-_PRICED = frozenset({"prompt_price", "completion_price", "dollars"})
-_OF_ENDPOINT = _PRICED | {"key", "served_as"}
-_LIMITS = frozenset(
-    {"concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes", "calls", "tokens"}
-    | {"requests_per_minute", "tokens_per_minute"}
-)
+"""The forms that use a field, of fields that not every form uses."""
+_PLACEHOLDERS = {"user": {"document", "claim"}, "pair": {"document", "claim"}, "system": set[str]()}
+_OF_METHOD = {"protocol", "demonstrations"}
+_OF_VERIFIER = {
+    *_FORMS.keys() - {"temperature", "max_tokens", "seed"},
+    *("form", "threshold", "chunk", "claim_split"),
+}
+_OF_PROMPT = {"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"}
+_OF_ENDPOINT = {"prompt_price", "completion_price", "dollars", "key", "served_as"}
+_LIMITS = {
+    *("concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes", "calls", "tokens"),
+    *("requests_per_minute", "tokens_per_minute"),
+}
+_OF_CHAT = _LIMITS | {"thinking", "thinking_style", "thinking_tokens", "structured"}
 _NO_RESULT = _OF_ENDPOINT | _LIMITS | {"name", "title", "device"}
 """Fields that change no verdict."""
 _SHOWN = 12
-_OF_CHAT = _LIMITS | {"thinking", "thinking_style", "thinking_tokens", "structured"}
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+_RESERVED = re.compile(r"-seed_|-mean$")  # a further seed of a recipe, a mean over seeds
+_RANGE = "..."  # of partitions, for Dagster
+_ALIKE = 0.5
+_OURS = "DECOMPOSE"  # variables that begin so are ours, and unknown ones are refused
 
 
 def _listed(value: object) -> object:
@@ -132,20 +148,27 @@ class SystemEntry(Endpoint):
         hosts = ",".join(url.partition("://")[2] for url in self.base_url)
         return self.revision or hosts
 
+    @property
+    def overrides(self) -> dict[str, float | None]:
+        """What replaces the sampling of its method's calls; None where nothing does."""
+        return {"temperature": self.temperature, "max_tokens": self.max_tokens}
+
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
-        problems = [*_misplaced(self), *_wrong_values(self), *_contradictions(self)]
+        problems = [*_misplaced(self), *_contradictions(self)]
+        if self.method == VERIFIER:
+            problems += _of_a_verifier(self)
         if problems:
             raise ValueError("\n".join(problems))
         return self
 
 
 def _misplaced(entry: SystemEntry) -> Iterator[str]:
-    """Fields that its method, its form or its place does not use."""
+    """Fields that its method or its place does not use."""
     of_chat = entry.method != VERIFIER or entry.form != "classifier"
     unused = {
         "a baseline": _OF_METHOD if entry.method in {TRACE, VERIFIER} else set(),
-        "method trace": _OF_TRACE if entry.method != TRACE else set(),
+        "method trace": {"recipe"} if entry.method != TRACE else set(),
         "method verifier": _OF_VERIFIER if entry.method != VERIFIER else set(),
         "a baseline or trace": _OF_PROMPT if entry.method == VERIFIER else set(),
         "an endpoint (base_url)": _OF_ENDPOINT if entry.place != "endpoint" else set(),
@@ -157,48 +180,155 @@ def _misplaced(entry: SystemEntry) -> Iterator[str]:
             yield f"{field}: belongs to {where}"
 
 
-def _wrong_values(entry: SystemEntry) -> Iterator[str]:
-    for field, wanted in (("user", _WORDS[0]), ("pair", _WORDS[0]), ("system", _WORDS[1])):
-        text = getattr(entry, field)
-        if text and placeholders_of(text) != wanted:
-            names = " and ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
-            yield f"{field}: its placeholders must be {names}"
-    words = {word.strip().casefold() for word in (*entry.supported, *entry.refuted)}
-    if "" in words or len(words) < len(entry.supported) + len(entry.refuted):
-        yield "supported: it and refuted are lists of different words, none of them empty"
-    if not entry.supported or not entry.refuted:
-        yield "supported: it and refuted have at least one word each"
-
-
 def _contradictions(entry: SystemEntry) -> Iterator[str]:
     if (entry.place == "endpoint") != bool(entry.base_url):
         yield f"base_url: runs = '{entry.place}' {'has no' if entry.base_url else 'needs a'} URL"
-    if entry.adapter and is_path(entry.adapter) == bool(entry.adapter_revision):
+    if entry.adapter and is_path(entry.adapter) and entry.adapter_revision:
+        yield "adapter_revision: a folder has none"
+    if entry.adapter and not is_path(entry.adapter) and not entry.adapter_revision:
         yield (
-            "adapter_revision: a folder has none"
-            if entry.adapter_revision
-            else "adapter_revision: an adapter of the hub needs its commit (a folder begins "
-            "with /, ./ or ../)"
+            "adapter_revision: an adapter of the hub needs its commit (a folder begins with /, ./ "
+            "or ../)"
         )
     if entry.adapter_revision and not entry.adapter:
         yield "adapter: is missing"
     if entry.dollars and not (entry.prompt_price or entry.completion_price):
         yield "dollars: a ceiling needs prompt_price and completion_price"
-    if entry.method == VERIFIER:
-        yield from _of_a_verifier(entry)
 
 
 def _of_a_verifier(entry: SystemEntry) -> Iterator[str]:
-    given = entry.model_fields_set
     in_process = entry.form == "classifier"
     if in_process != (entry.place == "in_process"):
         yield f"form: '{entry.form}' runs {'in this process' if in_process else 'on a server'}"
     if entry.form == "chat" and not entry.user:
         yield "user: is missing: the text around {document} and {claim}"
-    for field, form in (("user", "chat"), ("system", "chat"), ("pair", "classifier")):
-        if field in given and entry.form != form:
-            yield f"{field}: belongs to form '{form}'"
-    if "template" in given and entry.form != "documents":
-        yield "template: belongs to form 'documents'"
-    for field in sorted(given & _UNUSED[entry.form]):
-        yield f"{field}: form '{entry.form}' does not use it"
+    for field in sorted(_FORMS.keys() & entry.model_fields_set):
+        if entry.form not in _FORMS[field]:
+            forms = " or ".join(f"'{form}'" for form in _FORMS[field])
+            yield f"{field}: form '{entry.form}' does not use it, but {forms}"
+    for field, wanted in _PLACEHOLDERS.items():
+        text = getattr(entry, field)
+        if text and placeholders_of(text) != wanted:
+            names = " and ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
+            yield f"{field}: its placeholders must be {names}"
+    words = [word.strip().casefold() for word in (*entry.supported, *entry.refuted)]
+    if "" in words or len(set(words)) < len(words):
+        yield "supported: it and refuted are lists of different words, none of them empty"
+    if not entry.supported or not entry.refuted:
+        yield "supported: it and refuted have at least one word each"
+
+
+def parse_systems_toml(
+    text: str,
+    where: str,
+    folder: Path,
+    methods: Mapping[str, Collection[Protocol]],
+    recipes: Collection[str] = (),
+    variables: Collection[str] = (),
+) -> tuple[SystemEntry, ...]:
+    """The entries of a file, in its order; paths are made absolute below ``folder``.
+
+    ``where`` names the file in messages, ``methods`` are the baselines with a chat model and their
+    protocols, ``recipes`` the names that ``recipe`` may have, ``variables`` those that this
+    program reads.
+
+    Raises:
+        ConfigError: the file is wrong; the message lists every mistake with its entry and field.
+    """
+    try:
+        tables = tomllib.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not TOML: {error}") from error
+    entries, problems = list[SystemEntry](), list[str]()
+    for name, table in tables.items():
+        try:
+            entry = _entry(name, table)
+            entries.append(entry)
+            mistakes = _unknown(entry, methods, recipes, variables)
+            problems += [f"[{name}] {mistake}" for mistake in mistakes]
+        except ValidationError as error:
+            problems += [f"[{name}] {mistake}" for mistake in _mistakes(error)]
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
+    return tuple(_located(entry, folder) for entry in entries)
+
+
+def _entry(name: str, table: object) -> SystemEntry:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{name}: stands outside of an entry; write it below a line [NAME]")
+    if inner := _inner(table):
+        whole = f"{name}.{inner}"
+        raise ConfigError(
+            f'[{whole}]: is no part of an entry; a name with a dot needs quotes: ["{whole}"]'
+        )
+    if not _NAME.fullmatch(name) or _RESERVED.search(name) or _RANGE in name:
+        raise ConfigError(
+            f"[{name}]: a name has lower-case letters, digits, '.', '_' and '-', begins with a "
+            f"letter or digit, and has neither '-seed_' inside nor '-mean' at its end, nor "
+            f"'{_RANGE}'"
+        )
+    if "name" in table:
+        raise ConfigError(f"[{name}] name: the name is the line [{name}]")
+    return SystemEntry(name=name, **{str(field): value for field, value in table.items()})
+
+
+def _inner(table: Mapping[object, object]) -> str:
+    """The dotted path to the first table in it that is no field; empty where there is none."""
+    for name, value in table.items():
+        if isinstance(value, dict) and name not in SystemEntry.model_fields:
+            deeper = _inner(value)
+            return f"{name}.{deeper}" if deeper else str(name)
+    return ""
+
+
+def _unknown(
+    entry: SystemEntry,
+    methods: Mapping[str, Collection[Protocol]],
+    recipes: Collection[str],
+    variables: Collection[str],
+) -> Iterator[str]:
+    names = [*methods, TRACE, VERIFIER]
+    if entry.method not in names:
+        yield f"method: there is no '{entry.method}'{_near(entry.method, names)}"
+    elif entry.method in methods and entry.protocol not in methods[entry.method]:
+        yield f"protocol: {entry.method} has {', '.join(methods[entry.method])}"
+    if entry.recipe and entry.recipe not in recipes:
+        yield f"recipe: there is no '{entry.recipe}'{_near(entry.recipe, recipes)}"
+    if entry.key.startswith(_OURS) and entry.key not in variables:
+        yield (
+            f"key: names that begin with {_OURS} are those of this program, and it has no such "
+            "variable; choose another name"
+        )
+
+
+def _mistakes(error: ValidationError) -> Iterator[str]:
+    for mistake in error.errors(include_url=False, include_input=False):
+        field = ".".join(str(part) for part in mistake["loc"])
+        message = mistake["msg"].removeprefix("Value error, ")
+        if mistake["type"] == "extra_forbidden":
+            yield f"{field}: is no field of an entry{_near(field, SystemEntry.model_fields)}"
+        elif mistake["type"] == "missing":
+            yield f"{field}: is missing"
+        elif not mistake["loc"]:
+            yield from message.split("\n")
+        else:
+            yield f"{field}: {message}"
+
+
+def _near(word: str, names: Collection[str]) -> str:
+    near = get_close_matches(word, [name for name in names if name != "name"], 1, _ALIKE)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(names))}"
+
+
+def _located(entry: SystemEntry, folder: Path) -> SystemEntry:
+    paths = {
+        field: str(folder / value)
+        for field in ("model", "adapter", "tokenizer")
+        if is_path(value := getattr(entry, field))
+        and (field != "model" or entry.place != "endpoint")  # its path is one over there
+    }
+    if entry.prompts:
+        paths["prompts"] = str(folder / entry.prompts)
+    return entry.model_copy(update=paths)

@@ -190,7 +190,7 @@ class EvaluationModelResource(StoredResource):
     def _baseline(self, system: System, engine: EntryEngine) -> Opened:
         entry = engine.entry
         task = method_task(system, entry.seed, labels_of(entry.verdict_rule))
-        settings = {name: value for name, value in _overrides(entry).items() if value is not None}
+        settings = {name: value for name, value in entry.overrides.items() if value is not None}
         if settings:
             written = json.dumps(settings, sort_keys=True)
             task = replace(task, procedure=resampled(task.procedure, entry), settings=written)
@@ -213,7 +213,7 @@ class EvaluationModelResource(StoredResource):
         file = load_policy_prompt(entry.model, prompts_dir, PromptSettings(rule))
         caller, details = engine.caller(MethodPrompts(given={PROMPT: file}))
         # A policy's own name says which weights answer; its engine's name is of the recipe's step.
-        decides = _overrides(entry) if system.entry is not None else engine.weights.name
+        decides = entry.overrides if system.entry is not None else engine.weights.name
         task = task_of(
             system,
             offering(labels_of(rule), resampled(policy_procedure(decoding), entry)),
@@ -340,7 +340,7 @@ def resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
 
     Further samples of a call keep their own temperature.
     """
-    if all(value is None for value in _overrides(entry).values()):
+    if all(value is None for value in entry.overrides.values()):
         return procedure
 
     def changed(call: ModelCall) -> ModelCall:
@@ -360,7 +360,3 @@ def resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
                 return ended
 
     return steps
-
-
-def _overrides(entry: SystemEntry) -> dict[str, float | None]:
-    return {"temperature": entry.temperature, "max_tokens": entry.max_tokens}

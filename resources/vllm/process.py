@@ -32,7 +32,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 
-import dagster as dg
 from packaging.version import InvalidVersion, Version
 
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
@@ -213,8 +212,6 @@ class VllmServer:
         port = port or free_port()
         self._root = f"http://{HOST}:{port}"
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        model = self.command.model
-        dg.get_dagster_logger().info(f"starting a server of {model}; its log is {self.log}")
         with self.log.open("wb") as log:
             command = self.command.words_without_keys(port)
             watchdog = self._watchdog = start_watched(command, log, self.grace_s)

@@ -104,6 +104,9 @@ class SharedServer:
             if held is None or held.command != wanted.command or not held.running:
                 self.stop()
                 held = self._server = wanted
+                if not wanted.attach_to:
+                    started = f"{wanted.command.model}; its log is {wanted.log}"
+                    dg.get_dagster_logger().info(f"starting a server of {started}")
         try:
             return held.base_url()
         except EngineError as error:

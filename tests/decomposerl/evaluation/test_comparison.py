@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
+from decomposerl.evaluation.entries import parse_systems_toml
 from decomposerl.evaluation.published import IN_DOMAIN
 from decomposerl.evaluation.subset import dev_split, evaluation_subset
 from decomposerl.evaluation.systems import system_named, systems, with_entries
-from decomposerl.evaluation.systems_file import parse_systems_toml
 from decomposerl.reports.comparison_report import comparison_markdown, comparison_unfolded
 from decomposerl.schemas import BENCHMARK_CLAIMS, SILVER_DECOMPOSED
 from plain_rows import plain, table_of

@@ -6,11 +6,10 @@ import pytest
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.entries import SystemEntry
+from decomposerl.evaluation.entries import SystemEntry, parse_systems_toml
 from decomposerl.evaluation.leaderboard import systems_of
 from decomposerl.evaluation.published import PUBLISHED
 from decomposerl.evaluation.systems import System, system_named, systems, with_entries
-from decomposerl.evaluation.systems_file import parse_systems_toml
 
 PROTOCOLS = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
 HOME = Path("/home/me")

@@ -18,9 +18,9 @@ from safetensors.numpy import save_file
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.baselines.method import ClaimInput
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from decomposerl.evaluation.entries import parse_systems_toml
 from decomposerl.evaluation.scored_claims import MOST_WORDS
 from decomposerl.evaluation.systems import System, systems, with_entries
-from decomposerl.evaluation.systems_file import parse_systems_toml
 from decomposerl.reports.leaderboard_report import leaderboard_text
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from decomposerl.training.evidence_view import best_sentences
