@@ -49,10 +49,9 @@ from decomposerl.reports.system_report import (
 from decomposerl.schemas import LABELS
 from resources.corpora.resource import CorporaResource
 from resources.embedder.resource import EmbedderResource
+from resources.evaluation.calibrating import write_calibration
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.offered import system_partitions
-from resources.evaluation.policy_edge import policy_dep
-from resources.evaluation.prediction_store import write_calibration
+from resources.evaluation.partitions import policy_dep, system_partitions
 from resources.evaluation.results_folder import (
     PREDICTIONS,
     SCORES,

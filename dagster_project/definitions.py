@@ -38,7 +38,7 @@ from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.studies import STUDIES
-from resources.evaluation.offered import unavailable
+from resources.evaluation.model import unavailable
 
 
 def build_definitions(

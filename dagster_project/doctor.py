@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from dagster_project import public_figures as figures
 from dagster_project.engine_choices import EngineChoices
-from dagster_project.engine_resources import served_models
+from dagster_project.engine_resources import evaluated_at
 from dagster_project.entry_checks import entry_checks
 from dagster_project.model_server import Server
 from dagster_project.profiles import Profile, entries_for
@@ -28,11 +28,12 @@ from decomposerl.reports.cost import (
 )
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
 from resources.corpora.status import corpora_checks
+from resources.evaluation.chat_caller import CallSettings
 from resources.hub.locks import MAIN, ModelLocks, models_lock, read_model_lock
 from resources.preflight import probes, servers
 from resources.preflight.workload import measured_workload
 from resources.verifier.minicheck_local import MODELS
-from resources.vllm.command import program_of
+from resources.vllm.process import program_of
 
 _DATA_GIB, _SAMPLE_GIB = 20.0, 1.0
 """Disk for claims, stages and stored results of the paper's pool and of the sample, rounded up."""
@@ -172,12 +173,11 @@ def _evaluating(engines: EngineChoices, read_key: KeyReader) -> Iterator[Readine
     # OpenAI's own is not checked: few evaluate with it, and it rejects requests without a key.
     server = engines.evaluation_server
     if server is not None:
-        value = read_key(server.key_variable)
-        for url in server.urls:
-            yield servers.endpoint(url, "", value, _endpoint_fix(server), required=False)
+        value, fix = read_key(server.key_variable), _endpoint_fix(server)
+        yield from (servers.endpoint(url, "", value, fix, required=False) for url in server.urls)
     for named in (server, engines.openai_server, engines.endpoint_server):
         if named is not None and named.model:
-            settings = served_models(named).call_settings(0)
+            settings = CallSettings.at(evaluated_at(named))
             yield from probes.verdict_tokens(named.model, settings.room)
 
 

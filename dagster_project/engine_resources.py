@@ -13,11 +13,12 @@ import dagster as dg
 from dagster_project.engine_choices import EngineChoices
 from dagster_project.model_server import Server
 from decomposerl.chat import Price
+from decomposerl.endpoint import Endpoint
+from resources.chat.endpoint import EndpointConfig, config_of
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
-from resources.evaluation.model import EvaluationModelResource, NamedKey
-from resources.evaluation.served_policy import ServedModels
+from resources.evaluation.model import EvaluationModelResource
 from resources.judge.resource import JudgeResource
 from resources.mapper import IN_PROCESS
 from resources.mapper.resource import MapperChoice, MapperResource
@@ -25,10 +26,10 @@ from resources.tokens.resource import TokensResource
 from resources.training.ray_jobs import TrainingJobs
 from resources.training.resource import PolicyTrainerResource
 from resources.verifier.resource import VerifierResource
+from resources.vllm.server import ServerFields
 
 _HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cached as they arrive
 _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # token limits; reasoning counts as reply
-_ENTRY_CONTEXT = "context = {} in an entry of systems.toml, in its place"  # only for messages
 _OF_THE_HUB = {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
 _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
@@ -69,7 +70,7 @@ def engine_resources(
         "judge": _judge(choices, results, heads),
         "question_embedder": _question_embedder(choices, results, locks),
         "policy_trainer": _policy_trainer(choices, job_variables or {}),
-        "evaluation_model": _evaluation_model(choices, results, entry_keys),
+        "evaluation_model": _evaluation_model(choices, results),
         "mapper": MapperResource(choice=_mapper(choices)),
     }
 
@@ -216,45 +217,37 @@ def _policy_trainer(choices: EngineChoices, variables: Mapping[str, str]) -> Pol
     )
 
 
-def _evaluation_model(
-    choices: EngineChoices, results: str, entry_keys: Sequence[str]
-) -> EvaluationModelResource:
+def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelResource:
     """The models that are evaluated; a server is started where no URL names one."""
-    started = choices.evaluation_server is not None and not choices.evaluation_server.urls
     return EvaluationModelResource(
         results_dir=results,
-        open_models=served_models(
-            choices.evaluation_server,
-            vllm=list(choices.vllm) if started else [],
-            cards=choices.cards,
-            context=choices.evaluation_context,
-            withheld=list(choices.withheld),
-        ),
-        openai=served_models(choices.openai_server),
-        endpoint=served_models(choices.endpoint_server, context_setting=_ENTRY_CONTEXT),
-        entries=ServedModels(
+        open_models=evaluated_at(choices.evaluation_server, context=choices.evaluation_context),
+        openai=evaluated_at(choices.openai_server),
+        endpoint=evaluated_at(choices.endpoint_server),
+        server=ServerFields(
             vllm=list(choices.vllm), cards=choices.cards, withheld=list(choices.withheld)
         ),
-        entry_keys=[NamedKey(variable=name, value=dg.EnvVar(name)) for name in entry_keys],
         prompts_dir=choices.prompts,
         policies=choices.policies,
         device=choices.device,
     )
 
 
-def served_models(server: Server | None, **started: Any) -> ServedModels:  # noqa: ANN401 - its fields
-    """The place where a server's models are evaluated; ``started`` are further fields."""
+def evaluated_at(server: Server | None, context: int = 0) -> EndpointConfig:
+    """The endpoint where a server's models are evaluated; one is started where it has no URL."""
     if server is None:
-        return ServedModels()
-    return ServedModels(
-        endpoints=list(server.urls),
+        return EndpointConfig()
+    endpoint = Endpoint(
         model=server.model,
+        base_url=server.urls,
+        runs="endpoint" if server.urls else "server",
+        key=server.key_variable if server.has_key or server.needs_key else "",
+        context=context,
         thinking_style=server.thinking_style,
         continues=server.continues,
         **_prices(server),
-        **_key(server),
-        **started,
     )
+    return config_of(endpoint)
 
 
 def _prices(server: Server) -> dict[str, Any]:

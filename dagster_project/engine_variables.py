@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
-from resources.vllm.command import program_of
+from resources.vllm.process import program_of
 
 Env = Mapping[str, str]
 Thinking = Literal["default", "off", "on"]

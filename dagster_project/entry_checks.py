@@ -13,10 +13,10 @@ from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.extras import install_command
 from decomposerl.reports.readiness import ReadinessCheck
-from resources.evaluation.entry_engines import adapter_folder
+from resources.evaluation.engine import adapter_folder
 from resources.hub.locks import MAIN
 from resources.preflight import probes, servers
-from resources.vllm.command import program_of
+from resources.vllm.process import program_of
 
 
 def entry_checks(

@@ -253,7 +253,7 @@ def entries_for(profile: Profile) -> "tuple[SystemEntry, ...]":
         ConfigError: the file is malformed, or was named and is not there.
     """
     from decomposerl.baselines.catalogue import ENTRY_METHODS
-    from decomposerl.evaluation.systems_file import parse_systems_toml
+    from decomposerl.evaluation.entries import parse_systems_toml
     from decomposerl.training.experiments import EXPERIMENTS
 
     path = profile.systems_file

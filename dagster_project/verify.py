@@ -15,18 +15,17 @@ from typing import Any
 from dagster_project.profiles import Profile, load_env_file, resources_for, systems_for
 from dagster_project.training_estimate import default_recipe
 from decomposerl.baselines.method import ClaimInput, Verification
+from decomposerl.endpoint import is_path
 from decomposerl.errors import ConfigError, EvaluationError
-from decomposerl.evaluation.entries import is_path
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.claim_records import ClaimRecord
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
 from resources.corpora.text_search import TextSearch
-from resources.evaluation.opened_system import OpenedSystem
-from resources.evaluation.prediction_store import Prediction
+from resources.evaluation.generation import OpenedSystem
 from resources.evaluation.rule_systems import needs_no_model, opened_without_model
-from resources.evaluation.runner import ClaimToVerify
+from resources.evaluation.runner import ClaimToVerify, Prediction
 
 EMBEDDED_SYSTEM = "self_ask-rules-faithful"
 """The default of the embedded profile; it works after any installation."""

@@ -21,8 +21,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from resources.vllm.command import ServerCommand
-from resources.vllm.process import VllmProcess
+from resources.vllm.process import ServerCommand, VllmServer
 from studies.real_model import MODEL
 
 _LIBRARIES = ("decomposerl", "dagster", "torch", "transformers", "trl", "peft", "openai", "spacy")
@@ -60,10 +59,10 @@ def main() -> int:
     return status
 
 
-def server(folder: Path, name: str, words: tuple[str, ...]) -> VllmProcess:
+def server(folder: Path, name: str, words: tuple[str, ...]) -> VllmServer:
     """A server of the model; it starts at its first ``base_url``."""
     command = ServerCommand(MODEL, executable=executable(folder), extra=words)
-    return VllmProcess(command, folder / "logs" / f"{name}.log", _SECONDS_OF_A_START)
+    return VllmServer(command, folder / "logs" / f"{name}.log", _SECONDS_OF_A_START)
 
 
 def executable(folder: Path) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A user's own systems: what an entry of ``systems.toml`` may say.
+"""A user's own systems: what an entry of ``systems.toml`` may say, and every mistake in the file.
 
 Each table of the file is one system; its name is the system's key and partition::
 
@@ -14,88 +14,67 @@ hub, or at an endpoint. ``docs/how-to/evaluate.md`` documents the fields.
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
+    ValidationError,
     model_validator,
 )
 
 from decomposerl.baselines.method import Protocol
+from decomposerl.endpoint import Count, Endpoint, is_path
+from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import VerdictRule, placeholders_of
 
 TRACE, VERIFIER = "trace", "verifier"
-Runs = Literal["endpoint", "in_process", "server"]
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
-a sequence-classification head; MiniCheck's own messages."""
-_HOST = r"(\[[0-9a-fA-F:.]+\]|[^\s/?#@:\[\]]+)"
-_URL = re.compile(rf"https?://{_HOST}(:(?P<port>[0-9]+))?(/[^\s?#@]*)?")
-_PORTS = range(1, 2**16)
-_VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*_)?(KEY|TOKEN)")
-_WORDS = ({"document", "claim"}, set[str]())  # placeholders of `user` and `pair`, and of `system`
-_OF_METHOD = frozenset({"protocol", "demonstrations"})
-_OF_TRACE = frozenset({"recipe"})
-_OF_VERIFIER = frozenset(
-    {"form", "system", "user", "pair", "supported", "refuted", "read", "score", "threshold"}
-    | {"chunk", "claim_split", "supported_class", "template", "tokenizer"}
-)
-_OF_REPLY = frozenset(
-    {"temperature", "max_tokens", "seed", "read", "score", "supported", "refuted"}
-)
-_UNUSED: dict[Form, frozenset[str]] = {
-    "chat": frozenset({"supported_class"}),
-    "documents": frozenset({"supported_class"}),
-    "minicheck": _OF_REPLY | {"supported_class"},  # as it was published
-    "classifier": _OF_REPLY | {"tokenizer"},  # it writes nothing
+a sequence-classification head; MiniCheck's own messages, as they were published."""
+_READ = ("temperature", "max_tokens", "seed", "read", "score", "supported", "refuted")
+_FORMS: dict[str, tuple[Form, ...]] = dict.fromkeys(_READ, ("chat", "documents")) | {
+    "user": ("chat",),
+    "system": ("chat",),
+    "pair": ("classifier",),
+    "template": ("documents",),
+    "supported_class": ("classifier",),
+    "tokenizer": ("chat", "documents", "minicheck"),  # a classifier measures with its own
 }
-_OF_PROMPT = frozenset({"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"})
-_OF_ENDPOINT = frozenset({"key", "prompt_price", "completion_price", "dollars"})
-_NO_RESULT = frozenset(
-    {"name", "title", "key", "prompt_price", "completion_price", "dollars"}
-    | {"concurrency", "deadline_s", "device"}
-)
+"""The forms that use a field, of fields that not every form uses."""
+_PLACEHOLDERS = {"user": {"document", "claim"}, "pair": {"document", "claim"}, "system": set[str]()}
+_OF_METHOD = {"protocol", "demonstrations"}
+_OF_VERIFIER = {
+    *_FORMS.keys() - {"temperature", "max_tokens", "seed"},
+    *("form", "threshold", "chunk", "claim_split"),
+}
+_OF_PROMPT = {"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"}
+_OF_ENDPOINT = {"prompt_price", "completion_price", "dollars", "key", "served_as"}
+_LIMITS = {
+    *("concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes", "calls", "tokens"),
+    *("requests_per_minute", "tokens_per_minute"),
+}
+_OF_CHAT = _LIMITS | {"thinking", "thinking_style", "thinking_tokens", "structured"}
+_NO_RESULT = _OF_ENDPOINT | _LIMITS | {"name", "title", "device"}
 """Fields that change no verdict."""
 _SHOWN = 12
-_OF_CHAT = frozenset({"thinking", "thinking_style", "thinking_tokens", "concurrency", "deadline_s"})
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+_RESERVED = re.compile(r"-seed_|-mean$")  # a further seed of a recipe, a mean over seeds
+_RANGE = "..."  # of partitions, for Dagster
+_ALIKE = 0.5
+_OURS = "DECOMPOSE"  # variables that begin so are ours, and unknown ones are refused
 
 
 def _listed(value: object) -> object:
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list) else value
-
-
-def _urls(value: object) -> object:
-    listed = _listed(value)
-    if not isinstance(listed, tuple):
-        return listed
-    return tuple(url.rstrip("/") if isinstance(url, str) else url for url in listed)
-
-
-def _plain(urls: tuple[str, ...]) -> tuple[str, ...]:
-    # No message repeats a URL or a key's value: either may hold a secret.
-    matches = [_URL.fullmatch(url) for url in urls]
-    if not all(one and int(one["port"] or 1) in _PORTS for one in matches):
-        raise ValueError(
-            "must be a plain URL such as http://127.0.0.1:8000/v1, without user, password, query "
-            "or fragment, its port 1 to 65535; the field key names the key's variable"
-        )
-    return urls
-
-
-def _variable(key: str) -> str:
-    if key and not _VARIABLE.fullmatch(key):
-        raise ValueError(
-            "must be the NAME of a variable that ends in KEY or TOKEN, never the key itself"
-        )
-    return key
 
 
 def _as_json(value: object) -> object:
@@ -108,51 +87,29 @@ def _as_json(value: object) -> object:
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Urls = Annotated[tuple[str, ...], BeforeValidator(_urls), AfterValidator(_plain)]
-Variable = Annotated[str, AfterValidator(_variable)]
 Json = Annotated[str, BeforeValidator(_as_json)]
 
 
-def is_path(name: str) -> bool:
-    """Whether a model or adapter is named by a path."""
-    return name.startswith(("/", "./", "../"))
+class SystemEntry(Endpoint):
+    """One entry: an endpoint, and how its model is asked.
 
+    Empty, 0 and None are the default of the method, model or profile.
+    """
 
-class SystemEntry(BaseModel):
-    """One entry. Empty, 0 and None are the default of the method, model or profile."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     name: str
     method: str
     protocol: Protocol = "faithful"
     title: str = ""
     model: Annotated[str, Field(min_length=1)]
-    revision: str = ""
-    base_url: Urls = ()
-    key: Variable = ""
-    runs: Runs | None = None
-    adapter: str = ""
-    adapter_revision: str = ""
     recipe: str = ""
-    prompt_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    completion_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    dollars: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 42
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    context: Annotated[int, Field(ge=0)] = 0
     prompts: str = ""
     verdict_rule: VerdictRule = "evidence"
-    demonstrations: Annotated[int, Field(ge=0)] | None = None
-    continues: bool | None = None
-    thinking: Literal["default", "on", "off"] = "default"
-    thinking_style: Literal["none", "qwen", "openai"] | None = None
-    thinking_tokens: Annotated[int, Field(ge=0)] = 4_096
-    concurrency: Annotated[int, Field(ge=1, le=4_096)] = 256
-    deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 300.0
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    device: Annotated[str, Field(pattern=r"^(|cpu|mps|cuda(:[0-9]+)?)$")] = ""
+    demonstrations: Count | None = None
     form: Form = "chat"
     system: str = ""
     user: str = ""
@@ -162,9 +119,9 @@ class SystemEntry(BaseModel):
     read: Literal["logprobs", "text"] = "logprobs"
     score: Literal["raw", "normalised"] = "normalised"
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    chunk: Annotated[int, Field(ge=0)] = 0
+    chunk: Count = 0
     claim_split: Literal["whole", "min_over_sentences"] = "whole"
-    supported_class: Annotated[int, Field(ge=0)] = 1
+    supported_class: Count = 1
     template: Json = ""
     tokenizer: str = ""
 
@@ -186,35 +143,32 @@ class SystemEntry(BaseModel):
         return self._digest
 
     @property
-    def place(self) -> Runs:
-        """Where it runs; without ``runs`` at its endpoint, else in this process."""
-        return self.runs or ("endpoint" if self.base_url else "in_process")
+    def identity(self) -> str:
+        """The revision; without one the addresses, so that two entries never share replies."""
+        hosts = ",".join(url.partition("://")[2] for url in self.base_url)
+        return self.revision or hosts
 
     @property
-    def uses_gpu(self) -> bool:
-        """Whether it needs a GPU of this machine, as far as the entry says."""
-        return self.place == "server" or self.device.startswith("cuda")
-
-    @property
-    def where(self) -> str:
-        """Where it runs, in words."""
-        places = {"in_process": "in this process", "server": "on a server that is started"}
-        return places.get(self.place) or f"at {', '.join(self.base_url)}"
+    def overrides(self) -> dict[str, float | None]:
+        """What replaces the sampling of its method's calls; None where nothing does."""
+        return {"temperature": self.temperature, "max_tokens": self.max_tokens}
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
-        problems = [*_misplaced(self), *_wrong_values(self), *_contradictions(self)]
+        problems = [*_misplaced(self), *_contradictions(self)]
+        if self.method == VERIFIER:
+            problems += _of_a_verifier(self)
         if problems:
             raise ValueError("\n".join(problems))
         return self
 
 
 def _misplaced(entry: SystemEntry) -> Iterator[str]:
-    """Fields that its method, its form or its place does not use."""
+    """Fields that its method or its place does not use."""
     of_chat = entry.method != VERIFIER or entry.form != "classifier"
     unused = {
         "a baseline": _OF_METHOD if entry.method in {TRACE, VERIFIER} else set(),
-        "method trace": _OF_TRACE if entry.method != TRACE else set(),
+        "method trace": {"recipe"} if entry.method != TRACE else set(),
         "method verifier": _OF_VERIFIER if entry.method != VERIFIER else set(),
         "a baseline or trace": _OF_PROMPT if entry.method == VERIFIER else set(),
         "an endpoint (base_url)": _OF_ENDPOINT if entry.place != "endpoint" else set(),
@@ -226,48 +180,155 @@ def _misplaced(entry: SystemEntry) -> Iterator[str]:
             yield f"{field}: belongs to {where}"
 
 
-def _wrong_values(entry: SystemEntry) -> Iterator[str]:
-    for field, wanted in (("user", _WORDS[0]), ("pair", _WORDS[0]), ("system", _WORDS[1])):
-        text = getattr(entry, field)
-        if text and placeholders_of(text) != wanted:
-            names = " and ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
-            yield f"{field}: its placeholders must be {names}"
-    words = {word.strip().casefold() for word in (*entry.supported, *entry.refuted)}
-    if "" in words or len(words) < len(entry.supported) + len(entry.refuted):
-        yield "supported: it and refuted are lists of different words, none of them empty"
-    if not entry.supported or not entry.refuted:
-        yield "supported: it and refuted have at least one word each"
-
-
 def _contradictions(entry: SystemEntry) -> Iterator[str]:
     if (entry.place == "endpoint") != bool(entry.base_url):
         yield f"base_url: runs = '{entry.place}' {'has no' if entry.base_url else 'needs a'} URL"
-    if entry.adapter and is_path(entry.adapter) == bool(entry.adapter_revision):
+    if entry.adapter and is_path(entry.adapter) and entry.adapter_revision:
+        yield "adapter_revision: a folder has none"
+    if entry.adapter and not is_path(entry.adapter) and not entry.adapter_revision:
         yield (
-            "adapter_revision: a folder has none"
-            if entry.adapter_revision
-            else "adapter_revision: an adapter of the hub needs its commit (a folder begins "
-            "with /, ./ or ../)"
+            "adapter_revision: an adapter of the hub needs its commit (a folder begins with /, ./ "
+            "or ../)"
         )
     if entry.adapter_revision and not entry.adapter:
         yield "adapter: is missing"
     if entry.dollars and not (entry.prompt_price or entry.completion_price):
         yield "dollars: a ceiling needs prompt_price and completion_price"
-    if entry.method == VERIFIER:
-        yield from _of_a_verifier(entry)
 
 
 def _of_a_verifier(entry: SystemEntry) -> Iterator[str]:
-    given = entry.model_fields_set
     in_process = entry.form == "classifier"
     if in_process != (entry.place == "in_process"):
         yield f"form: '{entry.form}' runs {'in this process' if in_process else 'on a server'}"
     if entry.form == "chat" and not entry.user:
         yield "user: is missing: the text around {document} and {claim}"
-    for field, form in (("user", "chat"), ("system", "chat"), ("pair", "classifier")):
-        if field in given and entry.form != form:
-            yield f"{field}: belongs to form '{form}'"
-    if "template" in given and entry.form != "documents":
-        yield "template: belongs to form 'documents'"
-    for field in sorted(given & _UNUSED[entry.form]):
-        yield f"{field}: form '{entry.form}' does not use it"
+    for field in sorted(_FORMS.keys() & entry.model_fields_set):
+        if entry.form not in _FORMS[field]:
+            forms = " or ".join(f"'{form}'" for form in _FORMS[field])
+            yield f"{field}: form '{entry.form}' does not use it, but {forms}"
+    for field, wanted in _PLACEHOLDERS.items():
+        text = getattr(entry, field)
+        if text and placeholders_of(text) != wanted:
+            names = " and ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
+            yield f"{field}: its placeholders must be {names}"
+    words = [word.strip().casefold() for word in (*entry.supported, *entry.refuted)]
+    if "" in words or len(set(words)) < len(words):
+        yield "supported: it and refuted are lists of different words, none of them empty"
+    if not entry.supported or not entry.refuted:
+        yield "supported: it and refuted have at least one word each"
+
+
+def parse_systems_toml(
+    text: str,
+    where: str,
+    folder: Path,
+    methods: Mapping[str, Collection[Protocol]],
+    recipes: Collection[str] = (),
+    variables: Collection[str] = (),
+) -> tuple[SystemEntry, ...]:
+    """The entries of a file, in its order; paths are made absolute below ``folder``.
+
+    ``where`` names the file in messages, ``methods`` are the baselines with a chat model and their
+    protocols, ``recipes`` the names that ``recipe`` may have, ``variables`` those that this
+    program reads.
+
+    Raises:
+        ConfigError: the file is wrong; the message lists every mistake with its entry and field.
+    """
+    try:
+        tables = tomllib.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not TOML: {error}") from error
+    entries, problems = list[SystemEntry](), list[str]()
+    for name, table in tables.items():
+        try:
+            entry = _entry(name, table)
+            entries.append(entry)
+            mistakes = _unknown(entry, methods, recipes, variables)
+            problems += [f"[{name}] {mistake}" for mistake in mistakes]
+        except ValidationError as error:
+            problems += [f"[{name}] {mistake}" for mistake in _mistakes(error)]
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
+    return tuple(_located(entry, folder) for entry in entries)
+
+
+def _entry(name: str, table: object) -> SystemEntry:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{name}: stands outside of an entry; write it below a line [NAME]")
+    if inner := _inner(table):
+        whole = f"{name}.{inner}"
+        raise ConfigError(
+            f'[{whole}]: is no part of an entry; a name with a dot needs quotes: ["{whole}"]'
+        )
+    if not _NAME.fullmatch(name) or _RESERVED.search(name) or _RANGE in name:
+        raise ConfigError(
+            f"[{name}]: a name has lower-case letters, digits, '.', '_' and '-', begins with a "
+            f"letter or digit, and has neither '-seed_' inside nor '-mean' at its end, nor "
+            f"'{_RANGE}'"
+        )
+    if "name" in table:
+        raise ConfigError(f"[{name}] name: the name is the line [{name}]")
+    return SystemEntry(name=name, **{str(field): value for field, value in table.items()})
+
+
+def _inner(table: Mapping[object, object]) -> str:
+    """The dotted path to the first table in it that is no field; empty where there is none."""
+    for name, value in table.items():
+        if isinstance(value, dict) and name not in SystemEntry.model_fields:
+            deeper = _inner(value)
+            return f"{name}.{deeper}" if deeper else str(name)
+    return ""
+
+
+def _unknown(
+    entry: SystemEntry,
+    methods: Mapping[str, Collection[Protocol]],
+    recipes: Collection[str],
+    variables: Collection[str],
+) -> Iterator[str]:
+    names = [*methods, TRACE, VERIFIER]
+    if entry.method not in names:
+        yield f"method: there is no '{entry.method}'{_near(entry.method, names)}"
+    elif entry.method in methods and entry.protocol not in methods[entry.method]:
+        yield f"protocol: {entry.method} has {', '.join(methods[entry.method])}"
+    if entry.recipe and entry.recipe not in recipes:
+        yield f"recipe: there is no '{entry.recipe}'{_near(entry.recipe, recipes)}"
+    if entry.key.startswith(_OURS) and entry.key not in variables:
+        yield (
+            f"key: names that begin with {_OURS} are those of this program, and it has no such "
+            "variable; choose another name"
+        )
+
+
+def _mistakes(error: ValidationError) -> Iterator[str]:
+    for mistake in error.errors(include_url=False, include_input=False):
+        field = ".".join(str(part) for part in mistake["loc"])
+        message = mistake["msg"].removeprefix("Value error, ")
+        if mistake["type"] == "extra_forbidden":
+            yield f"{field}: is no field of an entry{_near(field, SystemEntry.model_fields)}"
+        elif mistake["type"] == "missing":
+            yield f"{field}: is missing"
+        elif not mistake["loc"]:
+            yield from message.split("\n")
+        else:
+            yield f"{field}: {message}"
+
+
+def _near(word: str, names: Collection[str]) -> str:
+    near = get_close_matches(word, [name for name in names if name != "name"], 1, _ALIKE)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(names))}"
+
+
+def _located(entry: SystemEntry, folder: Path) -> SystemEntry:
+    paths = {
+        field: str(folder / value)
+        for field in ("model", "adapter", "tokenizer")
+        if is_path(value := getattr(entry, field))
+        and (field != "model" or entry.place != "endpoint")  # its path is one over there
+    }
+    if entry.prompts:
+        paths["prompts"] = str(folder / entry.prompts)
+    return entry.model_copy(update=paths)

@@ -154,15 +154,19 @@ class Caller:
                 raw = await client.chat.completions.with_raw_response.create(**call.arguments)
                 latency_s = self._timing.clock() - started
                 needs = self._settings.needs_logprobs and call.request.sampling.top_logprobs > 0
-                reply, reasoning, used = read_reply(
+                reply, instead, used = read_reply(
                     raw.content, latency_s, call.request, needs_logprobs=needs
                 )
                 endpoint.answered(call.turn, asyncio.get_running_loop().time())
+                known = self._settings.names_the_model(reply.model)
+                known = known or await endpoint.lists_one_model(client)
             except Exception as error:  # noqa: BLE001 - no request raises; the fault is typed
                 fault = self._note(fault_from(error, call.attempt), endpoint, started)
                 return _Sent(fault, None if fault.charged else Usage(0, 0))
         reply = replace(reply, text=without_key(reply.text, self._key))
-        failure = failure_of(reply, reasoning, call.request, self._settings, call.attempt)
+        failure = failure_of(
+            reply, instead, call.request, self._settings, call.attempt, known=known
+        )
         if failure is None:
             endpoint.served(started)
             return _Sent(reply, used)

@@ -7,6 +7,7 @@ renewed earlier than announced.
 """
 
 import asyncio
+import json
 import math
 import time
 from collections import deque
@@ -185,6 +186,7 @@ class Endpoint:
     _rests_since: float = -math.inf
     _trial_at: float = -math.inf
     _message: str = ""
+    _lone: bool | None = None
     _lanes: list[_Lane] = field(default_factory=list, repr=False)
     _turns: dict[Turn, None] = field(default_factory=dict, repr=False)
 
@@ -242,6 +244,16 @@ class Endpoint:
             del self._turns[turn]
             lane.load -= 1
             self.load -= 1
+
+    async def lists_one_model(self, client: "AsyncOpenAI") -> bool:
+        """Whether it lists a single model, which then answers by whatever name it reports."""
+        if self._lone is None:
+            try:
+                raw = await client.models.with_raw_response.list()
+                self._lone = len(json.loads(raw.content)["data"]) == 1
+            except Exception:  # noqa: BLE001 - without a list nothing is known of its names
+                return False
+        return self._lone
 
     async def close(self) -> None:
         """Close all connections."""

@@ -92,10 +92,10 @@ def _of_template(request: ChatRequest) -> dict[str, Any]:
 def read_reply(
     body: bytes, latency_s: float, request: ChatRequest, *, needs_logprobs: bool
 ) -> tuple[ChatReply[None], str, Usage]:
-    """The reply in a body, its separate reasoning, and its token usage.
+    """The reply in a body, what came in place of its text, and its token usage.
 
-    Text and model are required, and log probabilities where they are needed; an unknown
-    finish reason becomes ``other``, implausible usage is estimated.
+    Text and model are required, and log probabilities where they are needed; a text may come in
+    parts, an unknown finish reason becomes ``other``, implausible usage is estimated.
 
     Raises:
         Garbled: the body is not JSON, or lacks a required field of a chat completion.
@@ -104,7 +104,7 @@ def read_reply(
         data = json.loads(body, parse_int=_whole)
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
-        text = _text(message.get("content"))
+        text = _joined(message.get("content"))
         usage = Usage.of(data.get("usage"), request, text)
         reply: ChatReply[None] = ChatReply(
             text=text,
@@ -115,36 +115,48 @@ def read_reply(
             latency_s=latency_s,
             tokens=_tokens(choice.get("logprobs"), needed=needs_logprobs),
         )
-        reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+        instead = ""
+        if refusal := _text(message.get("refusal")):
+            instead = f"the model refused ({refusal})"
+        elif message.get("reasoning_content") or message.get("reasoning"):
+            instead = "reasoning alone came"
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         shown = body.decode("utf-8", "replace")  # the key is removed before it is cut
         text = f"the reply is not a chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
-    return reply, str(reasoning)[:1], usage
+    return reply, instead, usage
 
 
 def failure_of(
     reply: ChatReply[None],
-    reasoning: str,
+    instead: str,
     request: ChatRequest,
     settings: ChatSettings,
     attempts: int,
+    *,
+    known: bool,
 ) -> ChatFailure | None:
-    """Why a reply cannot be used, None where it can."""
+    """Why a reply cannot be used, None where it can.
+
+    ``instead`` is what came for its text; ``known``: it is of the model that was asked for.
+    """
 
     def failure(reason: FailureReason, detail: str) -> ChatFailure:
         return ChatFailure(reason, detail, attempts, reply.text, lasting=reason in _LASTING)
 
-    if not settings.names_the_model(reply.model):
+    if not known:
+        line = f"served_as = [{json.dumps(reply.model)}]"
         detail = f"asked for {settings.wire_name!r}, the endpoint serves {reply.model!r}"
-        return failure("wrong_model", detail)
+        return failure("wrong_model", f"{detail}; if they are the same model, add {line}")
     if not _is_storable(reply):
         return failure("unparsable", _UNSTORABLE)
     budget = f"the budget of {request.sampling.max_tokens} tokens"
     if not reply.text.strip() and not reply.tokens:
-        ended = f" and {budget} ended" if reply.finish_reason == "length" else ""
-        content = "reasoning alone came" if reasoning else "no text came"
-        return failure("empty", f"{content}{ended}; {reply.completion_tokens} tokens were used")
+        ended = ""
+        if reply.finish_reason == "length":
+            ended = f" and {budget} ended: raise thinking_tokens, or the limit of its replies"
+        content = f"{instead or 'no text came'}{ended}"
+        return failure("empty", f"{content}; {reply.completion_tokens} tokens were used")
     if settings.needs_logprobs and _lacks_logprobs(reply, request):
         return failure("no_logprobs", "the reply carries no log probabilities of its first token")
     # A request for one token with its log probabilities ends at its budget on purpose.
@@ -256,6 +268,14 @@ def _text(value: Any) -> str:  # noqa: ANN401 - JSON
     if not isinstance(value or "", str):
         raise TypeError(f"a text is {type(value).__name__}")
     return value or ""
+
+
+def _joined(content: Any) -> str:  # noqa: ANN401 - JSON
+    """A message's text, also where it comes in parts; parts of thought are none of it."""
+    if not isinstance(content, list):
+        return _text(content)
+    parts = [part if isinstance(part, dict) else {"text": part} for part in content]
+    return "".join(_text(part.get("text")) for part in parts if part.get("type") in {None, "text"})
 
 
 def _whole(digits: str) -> float:

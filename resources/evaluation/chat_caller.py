@@ -15,7 +15,7 @@ A truncated or empty reply is an answer. What kept the model from answering is a
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 from decomposerl.baselines.method import ModelCall, ModelReply, Operation
 from decomposerl.chat import (
@@ -28,10 +28,10 @@ from decomposerl.chat import (
     Price,
     Sampling,
 )
+from decomposerl.endpoint import Endpoint, ThinkingStyle
 from decomposerl.errors import EngineError
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
-from resources.chat.settings import ThinkingStyle
 from resources.evaluation.caller import Reply, call_failure
 from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
 
@@ -59,6 +59,22 @@ class CallSettings:
     thinking: bool | None = None
     thinking_style: ThinkingStyle = "none"
     thinking_tokens: int = 4_096
+
+    @classmethod
+    def at(
+        cls, endpoint: Endpoint, seed: int = 42, top_logprobs: int = 5, *, continues: bool = False
+    ) -> Self:
+        """Those of a model at its endpoint; ``continues`` where the endpoint does not say."""
+        style = endpoint.style
+        thinking = endpoint.thinking if style != "none" else "default"
+        return cls(
+            seed=seed,
+            top_logprobs=0 if style == "openai" else top_logprobs,
+            continues=continues if endpoint.continues is None else endpoint.continues,
+            thinking={"default": None, "on": True, "off": False}[thinking],
+            thinking_style=style,
+            thinking_tokens=endpoint.thinking_tokens,
+        )
 
     @property
     def room(self) -> int:

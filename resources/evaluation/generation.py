@@ -1,38 +1,175 @@
-"""The predictions of one system on one test set, and every call that they took.
+"""A system with its engine: its predictions on test sets, and every call that they took.
 
 Gives the frames ``PREDICTIONS`` and ``CALLS``; a resumed run gives the same frames as a whole one.
 A confidence is null where the verdict's tokens have no top log probabilities; it is calibrated
 where a calibration fits the model and prompt. Labels are never used.
+
+What is read of a claim beyond the model's context is decided before any call. A claim fits where
+the prompt around the evidence, the evidence, what later calls add and the longest reply have room
+in the context. What is not decided here (a later call that became too long after all) ends as wrong
+when the model refuses it, never as a failed call.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from decomposerl.baselines.method import ClaimInput, Procedure, Verification
 from decomposerl.baselines.minicheck import SUPPORT
+from decomposerl.errors import EngineMissing
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import READING
-from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT, BeyondContext
+from decomposerl.evaluation.scored_claims import (
+    BEYOND_CONTEXT,
+    DROPPED,
+    MOST_WORDS,
+    BeyondContext,
+)
+from decomposerl.progress import Bar, bar
+from decomposerl.prompts.template import PromptFile
 from decomposerl.schemas import CALLS, PREDICTIONS
 from decomposerl.traces.abstention import abstains
+from decomposerl.training.evidence_view import best_sentences, evidence_view
+from decomposerl.training.experiment import EvidenceView
+from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.context_guard import ContextGuard
-from resources.evaluation.prediction_store import Prediction, PredictionStore
 from resources.evaluation.runner import (
     ClaimToVerify,
     FailureLimit,
     Finished,
+    Prediction,
+    PredictionStore,
     Progress,
     run_claims,
 )
 from resources.evaluation.trained_policy import AGREEMENT
+from resources.tokens.model_tokens import ModelTokens, tokenizer_file
+from resources.tokens.word_tokens import CautiousTokens
+
+SHARDS = "prediction_shards"
+VERIFIED = "verify"
+"""The folder of shards of claims that belong to no test set."""
+_AT_ONCE = 16  # claims in progress in this process: more would delay the first result
+_REPORTS = 20  # most progress messages of a run
+# Each is an event in Dagster's storage, which costs more than a claim by rules.
+_REPORT_EVERY_S = 5.0
+Details = Callable[[], Mapping[str, int | float | str]]
+_MARGIN = 512  # the chat template, the line of a repeated call, tokens at the joints of texts
+_CLAIMS = 3  # times that a prompt may repeat the claim or parts of it
+_NUMBER = 6  # tokens of a passage's number and line break
+
+
+class Counts(Protocol):
+    """The part of a ``TokenCounter`` that a guard needs."""
+
+    def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Tokens of each text, shape (n,)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Tokens of the longest reply, and of what later calls of a claim add to the prompt."""
+
+    reply: int
+    later: int = 0
+
+
+NO_ROOM = Room(0)
+ROOMS = {"single_call": Room(3_072), "faithful": Room(2_048, later=2_048)}
+"""By the protocol of a baseline."""
+
+
+@dataclass(frozen=True)
+class ContextGuard:
+    """A rule for claims that do not fit ``context`` tokens; 0 is no limit, or none is known.
+
+    Where a policy reads a ``view`` of the evidence, the view has to fit.
+    """
+
+    rule: BeyondContext
+    context: int = 0
+    file: PromptFile | None = None
+    room: Room = NO_ROOM
+    counter: Counts = field(default_factory=CautiousTokens)
+    view: EvidenceView | None = None
+
+    def fitted(self, question: ClaimInput) -> tuple[ClaimInput | None, BeyondContext | None]:
+        """The question to ask, None for no call, and what was done; the same where it fits."""
+        if self.rule == DROPPED and len(question.evidence.split()) > MOST_WORDS:
+            return None, DROPPED
+        whole = question
+        if self.view is not None:
+            question = replace(
+                question, evidence=evidence_view(question.claim, question.evidence, self.view)
+            )
+        left = self._left(question)
+        if left is None:
+            return whole, None
+        if self.rule != "best_sentences":
+            return None, "wrong"
+        each = _NUMBER if self._numbers and question.passages else 1
+
+        def cost(texts: Sequence[str]) -> list[int]:
+            return [int(tokens) + each for tokens in self.counter.count(texts)]
+
+        lines = best_sentences(question.claim, question.evidence, left, cost)
+        if not lines:
+            return None, "wrong"
+        passages = tuple(lines) if question.passages else ()
+        return ClaimInput(question.claim, "\n".join(lines), passages), "best_sentences"
+
+    def _left(self, question: ClaimInput) -> int | None:
+        """Tokens for evidence where the whole of it does not fit; None where it fits."""
+        if not self.context:
+            return None
+        passages = question.passages if self._numbers else ()
+        numbers = _NUMBER * len(passages)
+        # A token has at least one byte, so most claims need not be counted.
+        most = len(question.claim.encode()) * _CLAIMS + numbers
+        whole = max(len(question.evidence.encode()), sum(len(one.encode()) for one in passages))
+        if self._fixed + most + whole <= self.context:
+            return None
+        claim, evidence, apart = self.counter.count(
+            [question.claim, question.evidence, "\n".join(passages)]
+        )
+        left = self.context - self._fixed - _CLAIMS * int(claim)
+        return left if max(int(evidence), int(apart)) + numbers > left else None
+
+    @cached_property
+    def _numbers(self) -> bool:
+        """Whether a prompt shows passages with numbers."""
+        return any("{passages}" in text for text in self._sections)
+
+    @cached_property
+    def _sections(self) -> list[str]:
+        return [] if self.file is None else list(self.file.sections.values())
+
+    @cached_property
+    def _fixed(self) -> int:
+        """Tokens besides claim and evidence."""
+        longest = max((int(one) for one in self.counter.count(self._sections)), default=0)
+        return longest + self.room.reply + self.room.later + _MARGIN
+
+
+def counter_of(model: str, revision: str = "") -> Counts:
+    """The model's own tokenizer where it is on this machine, else a cautious estimate."""
+    wanted = revision or "main"
+    try:
+        found = tokenizer_file(model, wanted)
+    except EngineMissing:
+        found = None
+    return CautiousTokens() if found is None else ModelTokens(model, wanted)
+
 
 _UNASKED = Verification(None, "unparsed", "not asked: its evidence is beyond the model's context")
 
@@ -87,101 +224,6 @@ class Generated:
     calls: pl.DataFrame
     asked: int
     stored: int
-
-
-def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
-    task: Task,
-    benchmark: str,
-    claims: pl.DataFrame,
-    caller: MethodCaller,
-    shards: Path,
-    *,
-    limits: FailureLimit | None = None,
-    progress: Progress | None = None,
-    calibration: Calibration | None = None,
-    guard: ContextGuard | None = None,
-) -> Generated:
-    """Predict ``claims`` (``BENCHMARK_CLAIMS``); those finished in ``shards`` cost no call.
-
-    ``guard`` decides what is read of claims beyond the model's context; those without a call get
-    no verdict.
-
-    Raises:
-        EngineError: more claims failed than the limit allows, or no call can be answered; finished
-            claims are kept in ``shards``.
-        EvaluationError: the calibration was fitted to another model or prompt.
-    """
-    prompt_hash = task.prompt_hash(caller)
-    if calibration is not None:  # refuse a wrong one before any call is paid
-        calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
-    answered = answer_claims(
-        task,
-        _claims(claims),
-        caller,
-        shards / benchmark,
-        limits=limits,
-        progress=progress,
-        guard=guard,
-    )
-    asked = {"benchmark": benchmark, "engine": caller.engine, "prompt_hash": prompt_hash}
-    predictions = _predictions(answered.predictions, task, asked)
-    if calibration is not None:
-        predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)
-    return Generated(predictions, _calls(answered.predictions), answered.asked, answered.stored)
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The result of each claim, in the order of the claims.
-
-    ``asked`` counts new claims, ``stored`` those that were known; others were not asked at all.
-    """
-
-    predictions: list[Prediction]
-    asked: int
-    stored: int
-
-
-def answer_claims(  # noqa: PLR0913 - as predict
-    task: Task,
-    claims: Sequence[ClaimToVerify],
-    caller: MethodCaller,
-    folder: Path,
-    *,
-    limits: FailureLimit | None = None,
-    progress: Progress | None = None,
-    guard: ContextGuard | None = None,
-    finished: Finished = lambda _: None,
-    at_once: int = 0,
-) -> Answered:
-    """Answer ``claims`` with distinct ids; what is stored below ``folder`` is reused.
-
-    ``finished`` receives each result as soon as it is there; those without a call come last.
-    ``at_once`` is as for ``run_claims``.
-
-    Raises:
-        EngineError: as ``predict``.
-    """
-    guarded = _guarded(claims, guard)
-    questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
-    names = (caller.engine, task.store_name, task.prompt_hash(caller))
-    store = PredictionStore(folder, *names, questions)
-    known = len(store.read(list(questions)))
-    answered = run_claims(
-        task.procedure,
-        task.prompt,
-        guarded.asked,
-        caller,
-        store,
-        limits=limits,
-        progress=progress,
-        finished=lambda one: finished(guarded.noted(one.claim_id, one)),
-        at_once=at_once,
-    )
-    every = guarded.all_noted(answered, [one.claim_id for one in claims])
-    for one in (one for one in every if one.claim_id not in questions):
-        finished(one)
-    return Answered(every, len(questions) - known, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,3 +319,152 @@ def _calibrated(
     raw = predictions["confidence_normalised"].fill_null(float("nan")).to_numpy()
     calibrated = calibration.apply(raw, model=model, prompt_hash=prompt_hash)
     return predictions.with_columns(pl.Series("confidence_calibrated", calibrated).fill_nan(None))
+
+
+@dataclass
+class OpenedSystem:
+    """A system ready to predict test sets; what is stored below ``folder`` is reused.
+
+    ``calls`` counts claims that were predicted, ``hits`` claims that were stored already; others
+    were not asked at all.
+    """
+
+    task: Task
+    caller: MethodCaller
+    folder: Path
+    details: Details = dict
+    guard: ContextGuard | None = None
+    calls: int = field(default=0, init=False)
+    hits: int = field(default=0, init=False)
+
+    @property
+    def engine(self) -> str:
+        """Name of the program and model that answer."""
+        return self.caller.engine
+
+    def predict(
+        self,
+        benchmark: str,
+        claims: pl.DataFrame,
+        most_failed: float,
+        log: Callable[[str], None],
+        *,
+        calibrated: bool = True,
+    ) -> Generated:
+        """Predictions of ``claims`` (``BENCHMARK_CLAIMS``); ``log`` receives progress messages.
+
+        ``calibrated``: apply the system's calibration, if one was fitted.
+
+        Raises:
+            EngineError: too many claims failed, or no call can be answered; finished claims are
+                kept.
+            EvaluationError: the calibration was fitted to another model or prompt.
+        """
+        prompt_hash = self.task.prompt_hash(self.caller)
+        # A wrong calibration is refused before any call is paid.
+        calibration = self.calibration() if calibrated else None
+        title, before = f"{self.task.system}, {benchmark}", (self.calls, self.hits)
+        with bar(title, claims.height, "claims") as shown:
+            progress, limits = _reported(_moves(shown), title, log), FailureLimit(most_failed)
+            answered = self._answered(_claims(claims), benchmark, limits, progress)
+        same = {"benchmark": benchmark, "engine": self.engine, "prompt_hash": prompt_hash}
+        predictions = _predictions(answered, self.task, same)
+        if calibration is not None:
+            predictions = _calibrated(predictions, calibration, self.engine, prompt_hash)
+        counts = (self.calls - before[0], self.hits - before[1])
+        return Generated(predictions, _calls(answered), *counts)
+
+    def verify(self, claims: Sequence[ClaimToVerify], finished: Finished) -> None:
+        """Answer claims with distinct ids that belong to no test set.
+
+        ``finished`` receives each claim's result as soon as it is there, in any order; those
+        without a call come last. A claim whose call got no answer has none, and is asked again by
+        the next call; the others are stored.
+
+        Raises:
+            EngineError: no call can be answered.
+        """
+        with bar(self.task.system, len(claims), "claims") as shown:
+            moved = _moves(shown)
+            self._answered(
+                claims,
+                VERIFIED,
+                FailureLimit(1.0),
+                lambda done, _: moved(done),
+                finished,
+                at_once=_AT_ONCE,
+            )
+
+    def _answered(
+        self,
+        claims: Sequence[ClaimToVerify],
+        name: str,
+        limits: FailureLimit,
+        progress: Progress,
+        finished: Finished = lambda _: None,
+        at_once: int = 0,
+    ) -> list[Prediction]:
+        """The result of each claim, in order; they are stored in the folder ``name``."""
+        task, guarded = self.task, _guarded(claims, self.guard)
+        questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
+        names = (self.engine, task.store_name, task.prompt_hash(self.caller))
+        store = PredictionStore(self.folder / SHARDS / name, *names, questions)
+        known = len(store.read(list(questions)))
+        answered = run_claims(
+            task.procedure,
+            task.prompt,
+            guarded.asked,
+            self.caller,
+            store,
+            limits=limits,
+            progress=progress,
+            finished=lambda one: finished(guarded.noted(one.claim_id, one)),
+            at_once=at_once,
+        )
+        every = guarded.all_noted(answered, [one.claim_id for one in claims])
+        for one in (one for one in every if one.claim_id not in questions):
+            finished(one)
+        self.calls += len(questions) - known
+        self.hits += known
+        return every
+
+    def calibration(self) -> Calibration | None:
+        """The system's calibration, None where none was fitted.
+
+        Raises:
+            EvaluationError: it was fitted to another model or prompt.
+        """
+        prompt_hash = self.task.prompt_hash(self.caller)
+        return usable_calibration(
+            self.folder, self.task.system, model=self.engine, prompt_hash=prompt_hash
+        )
+
+
+def _moves(shown: Bar) -> Callable[[int], None]:
+    """Moves the bar; the first report is of what was stored, and says nothing of the rate."""
+    reports = 0
+
+    def moved(done: int) -> None:
+        nonlocal reports
+        shown.known = done if reports == 0 else shown.known
+        reports += 1
+        shown.move(done)
+
+    return moved
+
+
+def _reported(
+    moved: Callable[[int], None], what: str, log: Callable[[str], None]
+) -> Callable[[int, int], None]:
+    """Moves the bar and logs ``what`` at the end, and at each part where that takes long."""
+    said = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        nonlocal said
+        moved(done)
+        part = total and done * _REPORTS // total != (done - 1) * _REPORTS // total
+        if done and (done == total or (part and time.monotonic() - said > _REPORT_EVERY_S)):
+            said = time.monotonic()
+            log(f"{what}: {done:,} of {total:,} claims")
+
+    return progress

@@ -1,95 +1,97 @@
-"""The engines behind the systems of the evaluation, as a Dagster resource.
+"""The systems of the evaluation and their engines, as a Dagster resource.
 
     rules       RuleChat over the profile's verifier
     open        an open model, at an endpoint or on a server that the run starts
     openai      a model of api.openai.com
     endpoint    your own endpoint
     verifier    the profile's verifier, on claims as they are
-    policy      a trained adapter on its base, in this process or on the server of open models
+    policy      a trained adapter on its base, in this process or at the endpoint of open models
     entry       what an entry of systems.toml names
 
-One server runs at a time: the test sets of a run share it, and another model takes its place.
-Opening a system loads no weights, starts no server and makes no call, except that the hub is asked
-for the commit of a model to be loaded that is not locked yet; neither does a run whose claims are
-all stored. A calibration in the data folder is applied where it fits model and prompt;
-one that does not fit is an error.
+Every system with a model of its own is opened as an entry; those of the catalogue and policies are
+entries at an endpoint of the profile. One server runs at a time: the test sets of a run share it,
+and another model takes its place. Opening a system loads no weights, starts no server and makes no
+call, except that the hub is asked for the commit of a model to be loaded that is not locked yet;
+neither does a run whose claims are all stored. A calibration in the data folder is applied where it
+fits model and prompt; one that does not fit is an error.
 """
 
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from decomposerl.baselines.method import offering
+from decomposerl.baselines.method import (
+    ClaimInput,
+    ModelCall,
+    Procedure,
+    Steps,
+    Verification,
+    offering,
+)
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule, labels_of
-from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import experiment
-from resources.evaluation.chat_caller import ChatCaller
-from resources.evaluation.context_guard import ROOMS, ContextGuard, Room, counter_of
-from resources.evaluation.entry_engines import EntryEngines, Opened
-from resources.evaluation.entry_verifiers import opened_verifier
-from resources.evaluation.local_model import Batching, LocalModel
+from resources.chat.endpoint import EndpointConfig
+from resources.evaluation.caller import MethodCaller
+from resources.evaluation.engine import EntryEngine, Run
+from resources.evaluation.generation import ROOMS, ContextGuard, Details, OpenedSystem, Room, Task
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.offered import unavailable
-from resources.evaluation.opened_system import OpenedSystem
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.rule_systems import (
     answers_third,
     method_task,
+    rule_of,
     task_of,
     verifier_task,
 )
-from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.trained_policy import (
     PROMPT,
     REVISION,
-    ChosenPolicy,
+    PolicyDecoding,
     chosen_policy,
     decoding_of,
     policy_procedure,
 )
-from resources.evaluation.verifier_caller import VerifierCaller
-from resources.evaluation.weights import Weights, context_of, weights_digest
-from resources.hub.locks import MAIN, ModelLocks, models_lock
+from resources.evaluation.verifier_caller import VerifierCaller, scored_above
+from resources.hub.locks import ModelLocks, models_lock
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
-from resources.tokens.word_tokens import CautiousTokens
 from resources.training.run_inputs import base_of
 from resources.training.run_store import RunFolder, recorded_in_config
 from resources.verifier.resource import VerifierResource
-from resources.vllm.adapters import PolicyAdapter
-from resources.vllm.shared import SharedServer
+from resources.vllm.server import ServerFields, SharedServer
 
-if TYPE_CHECKING:
-    from resources.chat.client import ChatClient
-
-
-class NamedKey(dg.Config):
-    """A key that an entry of ``systems.toml`` names, by its variable."""
-
-    variable: str = Field(description="the variable that the entry names")
-    value: str = Field(default="", repr=False, description="the key; give a dg.EnvVar")
+_URLS = {
+    "open": "DECOMPOSERL_EVALUATION_URL",
+    "policy": "DECOMPOSERL_EVALUATION_URL",
+    "endpoint": "DECOMPOSERL_ENDPOINT_URL",
+}
+_CONTEXT = "DECOMPOSERL_EVALUATION_CONTEXT={} (the field context)"
+Opened = tuple[Task, MethodCaller, Details, ContextGuard]
 
 
 class EvaluationModelResource(StoredResource):
-    """The engines behind the systems of a profile, except its verifier, a separate resource."""
+    """The systems of a profile; its verifier is a separate resource.
 
-    open_models: ServedModels = Field(default=ServedModels(), description="open models")
-    openai: ServedModels = Field(default=ServedModels(), description="api.openai.com")
-    endpoint: ServedModels = Field(default=ServedModels(), description="your own endpoint")
-    entries: ServedModels = Field(
-        default=ServedModels(), description="what entries of systems.toml share: how one is started"
+    An endpoint without model and URL is none; ``open_models`` with ``runs="server"`` is started.
+    """
+
+    open_models: EndpointConfig = Field(
+        default=EndpointConfig(), description="open models; no model: as the system names it"
     )
-    entry_keys: list[NamedKey] = Field(default=[], description="the keys that entries name")
+    openai: EndpointConfig = Field(default=EndpointConfig(), description="api.openai.com")
+    endpoint: EndpointConfig = Field(default=EndpointConfig(), description="your own endpoint")
+    server: ServerFields = Field(default=ServerFields(), description="how a server is started")
     prompts_dir: str = Field(default="", description="folder of your own prompt files")
     verdict_rule: VerdictRule = Field(
         default="evidence",
@@ -105,12 +107,12 @@ class EvaluationModelResource(StoredResource):
     )
     seed: int = Field(default=42, description="of sampling")
     policies: Literal["in_process", "served"] = Field(
-        default="in_process", description="policies: here, or as adapters on open models' server"
+        default="in_process", description="policies: here, or as adapters where open models run"
     )
-    device: str = Field(default="cpu", description="policies in process: torch's name")
-    batch_size: int = Field(default=16, ge=1, description="policies in process: traces at once")
+    device: str = Field(default="cpu", description="models in process: torch's name")
+    batch_size: int = Field(default=16, ge=1, description="models in process: traces at once")
     likeliest: int = Field(
-        default=5, ge=0, le=20, description="policies in process: top log-probabilities per token"
+        default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
     )
 
     _server: SharedServer = PrivateAttr(default_factory=SharedServer)
@@ -135,21 +137,26 @@ class EvaluationModelResource(StoredResource):
         """
         if why := unavailable(self, verifier.engine, system):
             raise ConfigError(why)
-        port = system.model.port
-        if system.entry is not None:
-            entry = system.entry
-            if three_way and entry.method not in {TRACE, VERIFIER} and answers_third(system):
-                entry = entry.model_copy(update={"verdict_rule": THREE_WAY})
-            task, caller, details, guard = self._entry(system, entry, data, verifier, samples)
-        elif port == "policy":
-            task, caller, details, guard = self._policy(system, data, checkpoint, samples)
-        elif port == "verifier":
-            task, caller, details, guard = self._verifier(system, verifier)
+        if system.model.port == "verifier":
+            stored = verifier.open()
+            opened: Opened = (
+                *(verifier_task(system, self.seed), VerifierCaller(stored)),
+                *(stored.details, ContextGuard(self.beyond_context)),
+            )
+        elif system.model.port == "rules":
+            opened = self._rules(system, verifier, three_way=three_way)
         else:
-            rule = THREE_WAY if three_way else self.verdict_rule
-            rule = "evidence" if rule == THREE_WAY and not answers_third(system) else rule
-            task, caller, details, guard = self._prompted(system, data, verifier, rule)
+            entry = self._as_entry(system, data, checkpoint, three_way=three_way)
+            opened = self._entry(system, entry, data, verifier, samples)
+        task, caller, details, guard = opened
         return OpenedSystem(task, caller, data.path, details, guard)
+
+    def _rules(self, system: System, verifier: VerifierResource, *, three_way: bool) -> Opened:
+        entry = self._catalogue_entry(system, Endpoint(), three_way=three_way)
+        prompts, stored = self._prompts(entry), verifier.open()
+        task = method_task(system, self.seed, labels_of(entry.verdict_rule))
+        guard = ContextGuard(self.beyond_context)
+        return task, RuleChat(stored, prompts), stored.details, guard
 
     def _entry(
         self,
@@ -159,135 +166,197 @@ class EvaluationModelResource(StoredResource):
         verifier: VerifierResource,
         samples: int,
     ) -> Opened:
-        engines = EntryEngines(
-            place=self.entries,
-            keys={one.variable: one.value for one in self.entry_keys},
-            data=data.path,
-            results=Path(self.results_dir),
-            closers=self._closers,
-            shared=self._server,
-            rule=self.beyond_context,
-            prompts_dir=self.prompts_dir,
-            device=self.device,
-            batch_size=self.batch_size,
-            likeliest=self.likeliest,
-            allow_own_prompt=verifier.allow_own_prompt,
+        """A system whose model is its own: an entry of the file, of the catalogue or a policy."""
+        port, own = system.model.port, system.entry is not None
+        setting = f"context = {{}} in [{entry.name}] of systems.toml" if own else _CONTEXT
+        engine = EntryEngine(
+            entry,
+            self._run(data),
+            identity=entry.identity if own else entry.revision,
+            continues=port in {"open", "policy"} and not entry.at_openai,
+            context_setting=setting,
+            whole_context=port != "endpoint",  # a person's server may read less than its model
         )
         if entry.method == VERIFIER:
-            return opened_verifier(engines, system, entry)
-        return engines.opened(system, entry, samples)
+            procedure = scored_above(entry.threshold)
+            task = task_of(system, procedure, VERIFIER, entry.seed, decomposes=False)
+            allow_own = verifier.allow_own_prompt
+            caller, details = engine.verifier(self.prompts_dir, allow_own=allow_own)
+            return task, caller, details, ContextGuard(self.beyond_context)
+        if entry.method == TRACE:
+            return self._trace(system, engine, samples)
+        return self._baseline(system, engine)
 
-    def _prompted(
-        self, system: System, data: DataFolder, verifier: VerifierResource, rule: VerdictRule
-    ) -> Opened:
-        task = method_task(system, self.seed, labels_of(rule))
-        shown = None if self.demonstrations < 0 else self.demonstrations
-        wording = PromptSettings(rule, shown)
-        prompts = MethodPrompts(self.prompts_dir, settings=wording)
-        if system.model.port == "rules":
-            stored = verifier.open()
-            return task, RuleChat(stored, prompts), stored.details, self._guard()
-        served = {"open": self.open_models, "openai": self.openai, "endpoint": self.endpoint}
-        place = served[system.model.port]
-        model, locks = place.model or system.model.requested, ModelLocks(models_lock(data.path))
-        revision = place.revision if place.endpoints else locks.cached(model, place.revision)
+    def _baseline(self, system: System, engine: EntryEngine) -> Opened:
+        entry = engine.entry
+        task = method_task(system, entry.seed, labels_of(entry.verdict_rule))
+        settings = {name: value for name, value in entry.overrides.items() if value is not None}
+        if settings:
+            written = json.dumps(settings, sort_keys=True)
+            task = replace(task, procedure=resampled(task.procedure, entry), settings=written)
+        prompts = self._prompts(entry)
         room = ROOMS[task.protocol]
-        room = replace(room, reply=room.reply + place.call_settings(self.seed).room)
-        file = prompts.file(task.prompt)
-        guard = self._guard(
-            place.context_of(model, revision), model, revision, file=file, room=room
-        )
-        caller, chat = place.caller(
-            system.model.requested,
-            prompts,
-            self.seed,
-            results=Path(self.results_dir),
-            closers=self._closers,
-            shared=self._server,
-            pin=locks.fetched,
-        )
-        return task, caller, chat.details, guard
+        room = replace(room, reply=entry.max_tokens or room.reply)
+        caller, details = engine.caller(prompts)
+        guard = engine.guard(self.beyond_context, prompts.file(task.prompt), room)
+        return task, caller, details, guard
 
-    def _guard(
-        self,
-        context: int = 0,
-        model: str = "",
-        revision: str = "",
-        **asked: Any,  # noqa: ANN401 - of a guard
-    ) -> ContextGuard:
-        """The rule for claims beyond ``context``; 0 where evidence is split, or not known."""
-        counter = counter_of(model, revision) if context else CautiousTokens()
-        return ContextGuard(self.beyond_context, context, counter=counter, **asked)
-
-    def _verifier(self, system: System, verifier: VerifierResource) -> Opened:
-        task, stored = verifier_task(system, self.seed), verifier.open()
-        return task, VerifierCaller(stored), stored.details, self._guard()
-
-    def _policy(
-        self, system: System, data: DataFolder, checkpoint: CheckpointRule, samples: int
-    ) -> Opened:
-        recipe = experiment(system.model.key)
-        chosen = chosen_policy(data, recipe.name, checkpoint)
-        base = base_of(data, recipe)
-        wording = PromptSettings(recipe.verdict_rule)
-        policy_prompt = load_policy_prompt(base, self.prompts_dir, wording)
-        prompts = MethodPrompts(given={PROMPT: policy_prompt})
-        loaded = self._base_revision(data, RunFolder(chosen.folder), base)
-        weights = Weights(base, str(chosen.adapter), loaded or MAIN, self.device, recipe.lora.dtype)
-        procedure = offering(
-            labels_of(recipe.verdict_rule), policy_procedure(decoding_of(recipe, samples))
-        )
+    def _trace(self, system: System, engine: EntryEngine, samples: int) -> Opened:
+        """A policy, or an entry that answers as one; no adapter is needed."""
+        entry = engine.entry
+        decoding = PolicyDecoding(samples=samples)
+        if entry.recipe:
+            decoding = decoding_of(experiment(entry.recipe), samples)
+        decoding = replace(decoding, max_tokens=entry.max_tokens or decoding.max_tokens)
+        rule = rule_of(entry)
+        prompts_dir = entry.prompts or self.prompts_dir
+        file = load_policy_prompt(entry.model, prompts_dir, PromptSettings(rule))
+        caller, details = engine.caller(MethodPrompts(given={PROMPT: file}))
+        # A policy's own name says which weights answer; its engine's name is of the recipe's step.
+        decides = entry.overrides if system.entry is not None else engine.weights.name
         task = task_of(
-            *(system, procedure, PROMPT, self.seed),
-            settings=json.dumps([asdict(decoding_of(recipe)), weights.name], sort_keys=True),
+            system,
+            offering(labels_of(rule), resampled(policy_procedure(decoding), entry)),
+            PROMPT,
+            entry.seed,
+            settings=json.dumps([asdict(replace(decoding, samples=0)), decides], sort_keys=True),
             samples=samples,
             revision=REVISION,
         )
-        served = self.policies == "served"
-        read = self.open_models.context_of if served else context_of
-        guard = self._guard(
-            read(base, weights.revision),
-            base,
-            weights.revision,
-            file=policy_prompt,
-            room=Room(decoding_of(recipe).max_tokens),
-            view=recipe.evidence_view,
-        )
-        if served:
-            caller, chat = self._served_policy(recipe, chosen, prompts, weights, loaded)
-            return task, caller, chat.details, guard
-        batching = Batching(size=self.batch_size, top_logprobs=self.likeliest, seed=self.seed)
-        return task, LocalModel(weights, prompts, batching), dict, guard
+        room = Room(decoding.max_tokens)
+        return task, caller, details, engine.guard(self.beyond_context, file, room, decoding.view)
 
-    def _served_policy(
-        self,
-        recipe: Experiment,
-        chosen: ChosenPolicy,
-        prompts: MethodPrompts,
-        weights: Weights,
-        loaded: str,
-    ) -> tuple[ChatCaller, "ChatClient"]:
-        """A caller of the adapter on its base, at the endpoint or on the server of the run."""
-        name, folder = f"{recipe.name}-{chosen.selected.step}", chosen.adapter.resolve()
-        return self.open_models.caller(
-            weights.base,
-            prompts,
-            self.seed,
+    def _as_entry(
+        self, system: System, data: DataFolder, checkpoint: CheckpointRule, *, three_way: bool
+    ) -> SystemEntry:
+        entry = system.entry
+        if entry is None and system.model.port == "policy":
+            return self._policy_entry(system, data, checkpoint)
+        if entry is None:
+            place = places(self)[system.model.port]
+            return self._catalogue_entry(system, place, three_way=three_way)
+        if three_way and entry.method not in {TRACE, VERIFIER} and answers_third(system):
+            return entry.model_copy(update={"verdict_rule": THREE_WAY})
+        return entry
+
+    def _catalogue_entry(self, system: System, place: Endpoint, *, three_way: bool) -> SystemEntry:
+        rule = THREE_WAY if three_way else self.verdict_rule
+        return self._entry_at(
+            place,
+            name=system.key,
+            method=system.method,
+            protocol=system.protocol,
+            model=place.model or system.model.requested,
+            verdict_rule="evidence" if rule == THREE_WAY and not answers_third(system) else rule,
+            demonstrations=None if self.demonstrations < 0 else self.demonstrations,
+        )
+
+    def _policy_entry(
+        self, system: System, data: DataFolder, checkpoint: CheckpointRule
+    ) -> SystemEntry:
+        """The adapter of a recipe on its base.
+
+        The commit of a hub's base is the one it was trained on, else the locked one; at an endpoint
+        it is what the settings say.
+        """
+        recipe = experiment(system.model.key)
+        chosen, base = chosen_policy(data, recipe.name, checkpoint), base_of(data, recipe)
+        served = self.policies == "served"
+        place: Endpoint = self.open_models if served else Endpoint(runs="in_process")
+        revision = self.open_models.revision
+        if place.place != "endpoint":
+            recorded = recorded_in_config(RunFolder(chosen.folder), "revision")
+            revision = recorded or self._run(data).locks.fetched(base, revision)
+        return self._entry_at(
+            place,
+            name=f"{recipe.name}-{chosen.selected.step}",
+            method=TRACE,
+            model=base,
+            revision=revision,
+            adapter=str(chosen.adapter.resolve()),
+            recipe=recipe.name,
+            dtype=recipe.lora.dtype,
+            verdict_rule=recipe.verdict_rule,
+            thinking_style=place.thinking_style or "none",
+        )
+
+    def _entry_at(self, place: Endpoint, **fields: Any) -> SystemEntry:  # noqa: ANN401 - of an entry
+        """An entry at a place of the profile, whose values were checked as that place's."""
+        of_place = {name: getattr(place, name) for name in Endpoint.model_fields}
+        of_place |= {name: tuple(of_place[name]) for name in ("base_url", "served_as")}
+        return SystemEntry.model_construct(**{**of_place, "seed": self.seed, **fields})
+
+    def _prompts(self, entry: SystemEntry) -> MethodPrompts:
+        wording = PromptSettings(entry.verdict_rule, entry.demonstrations)
+        return MethodPrompts(entry.prompts or self.prompts_dir, settings=wording)
+
+    def _run(self, data: DataFolder) -> Run:
+        return Run(
             results=Path(self.results_dir),
             closers=self._closers,
+            server=self.server,
             shared=self._server,
-            adapter=PolicyAdapter(name, folder, weights.base, weights_digest(folder)),
-            pin=lambda *_: loaded,
+            locks=ModelLocks(models_lock(data.path)),
+            device=self.device,
+            batch_size=self.batch_size,
+            likeliest=self.likeliest,
         )
 
-    def _base_revision(self, data: DataFolder, run: RunFolder, base: str) -> str:
-        """The commit of a hub's base: the one it was trained on, else the locked one.
 
-        At an endpoint it is what the settings say.
-        """
-        named = self.open_models.revision
-        if self.policies == "served" and self.open_models.endpoints:
-            return named
-        return recorded_in_config(run, "revision") or ModelLocks(models_lock(data.path)).fetched(
-            base, named
-        )
+def places(model: EvaluationModelResource) -> dict[str, EndpointConfig]:
+    """The endpoints of a profile by the port of a system."""
+    return {
+        "open": model.open_models,
+        "policy": model.open_models,
+        "openai": model.openai,
+        "endpoint": model.endpoint,
+    }
+
+
+def unavailable(model: EvaluationModelResource, verifier: str, system: System) -> str:
+    """Why a system cannot run; empty where it may, also if its policy was not trained yet.
+
+    ``verifier`` is the engine of the profile's verifier. What an entry names is seen at its run.
+    """
+    port, requested = system.model.port, system.model.requested
+    if port == "verifier" and requested != verifier:
+        return f"system '{system.key}' needs the verifier {requested}; this profile has {verifier}"
+    place = places(model).get(port)
+    if place is None or (port == "policy" and model.policies == "in_process"):
+        return ""
+    named = place.model or requested or "your own model"
+    if not (place.base_url or place.runs or place.model):
+        hint = f": set {_URLS[port]}" if port in _URLS else ""
+        return f"no endpoint serves '{named}', and none is to be started{hint}"
+    if place.place == "server" and not model.server.vllm:
+        return f"no command starts a server of '{named}'"
+    if place.key_variable and not os.environ.get(place.key_variable):
+        return f"{place.key_variable} is not set; it must hold the endpoint's key"
+    return ""
+
+
+def resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
+    """The procedure with the entry's temperature and token limit in its calls.
+
+    Further samples of a call keep their own temperature.
+    """
+    if all(value is None for value in entry.overrides.values()):
+        return procedure
+
+    def changed(call: ModelCall) -> ModelCall:
+        warm = entry.temperature
+        if warm is None or call.sample:
+            warm = call.temperature
+        return replace(call, temperature=warm, max_tokens=entry.max_tokens or call.max_tokens)
+
+    def steps(given: ClaimInput) -> Steps:
+        inner = procedure(given)
+        calls = next(inner)
+        while True:
+            try:
+                calls = inner.send((yield tuple(changed(call) for call in calls)))
+            except StopIteration as end:
+                ended: Verification = end.value
+                return ended
+
+    return steps

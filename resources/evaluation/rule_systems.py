@@ -16,9 +16,8 @@ from decomposerl.prompts.template import THREE_WAY, VerdictRule
 from decomposerl.schemas import LABELS, Verdict
 from decomposerl.training.experiments import experiment
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.generation import Task
+from resources.evaluation.generation import OpenedSystem, Task
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.opened_system import OpenedSystem
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.store.result_store import ResultStores

@@ -1,16 +1,20 @@
-"""Runs many claims through one method: concurrent, resumable, stopped when too many fail.
+"""Runs many claims through one method, and stores what they gave.
 
-Finished claims are stored as they end, so a killed run loses only the claims in progress. Retries
-and request limits are those of the caller.
+Concurrent, resumable, stopped when too many claims fail. Finished claims are stored as they end, so
+a killed run loses only the claims in progress; claims that failed or were too long for the model
+are not stored, so the next run asks again. Retries and request limits are those of the caller.
 """
 
+import json
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from decomposerl.baselines.method import (
     CallFailedError,
@@ -21,15 +25,147 @@ from decomposerl.baselines.method import (
     Verification,
 )
 from decomposerl.errors import EngineError
+from decomposerl.evaluation.confidence import Confidence, read_confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
+from decomposerl.traces.trace import Cycle
 from resources.evaluation.caller import TOO_LONG, MethodCaller, Reply
-from resources.evaluation.prediction_store import (
-    CallRecord,
-    Prediction,
-    PredictionStore,
-    finish,
-    record_of,
-)
+from resources.store.result_store import ResultStore, key_of, slug
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call of a claim: the columns of ``CALLS`` but for the claim and the number."""
+
+    operation: str
+    template: str
+    prompt_tokens: int
+    completion_tokens: int
+    latency_s: float
+    cached: bool
+    dollars: float | None
+    failure: str | None
+
+
+def record_of(call: ModelCall, reply: Reply) -> CallRecord:
+    """The record of a call and its reply."""
+    return CallRecord(
+        call.operation,
+        call.template,
+        reply.prompt_tokens,
+        reply.completion_tokens,
+        reply.latency_s,
+        reply.cached,
+        reply.dollars,
+        reply.answer.failure or None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The result for one claim. ``confidence`` is None where it cannot be read."""
+
+    claim_id: str
+    verification: Verification
+    confidence: Confidence | None
+    calls: tuple[CallRecord, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether a call got no answer."""
+        return self.verification.status == "failed"
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is stored: not where a call failed, or was too long for the model."""
+        return not self.failed and BEYOND_CONTEXT not in self.verification.notes
+
+
+def finish(claim_id: str, verification: Verification, calls: Sequence[CallRecord]) -> Prediction:
+    """A prediction, with confidence where the tokens spell the verdict that was read."""
+    spoken = verification.spoken
+    confidence = read_confidence(spoken.tokens) if spoken is not None and spoken.tokens else None
+    if confidence is not None and confidence.verdict != verification.verdict:
+        confidence = None
+    return Prediction(claim_id, verification, confidence, tuple(calls))
+
+
+class PredictionStore:
+    """The predictions of one engine, system and prompt."""
+
+    def __init__(
+        self,
+        folder: Path,
+        engine: str,
+        system: str,
+        prompt_hash: str,
+        digests: Mapping[str, str] | None = None,
+    ) -> None:
+        """Stores of other engines, systems and prompts may share the folder.
+
+        ``digests``: what the system reads about a claim, by claim id.
+        """
+        name = f"{engine} {system} {prompt_hash}"
+        self._store = ResultStore(folder / slug(name), name)
+        self._system, self._prompt_hash, self._digests = system, prompt_hash, digests or {}
+
+    def read(self, claim_ids: Sequence[str]) -> dict[str, Prediction]:
+        """The stored predictions of these claims, by claim id."""
+        keys = {self._key(claim_id): row for row, claim_id in enumerate(claim_ids)}
+        predictions: dict[str, Prediction] = {}
+        for positions, values in self._store.read(keys):
+            for position, value in zip(positions, values.to_pylist(), strict=True):
+                predictions[claim_ids[position]] = _from_plain(json.loads(value))
+        return predictions
+
+    def add(self, predictions: Sequence[Prediction]) -> None:
+        """Store predictions as one shard; those that are not ``kept`` are left out."""
+        import pyarrow as pa
+
+        kept = [one for one in predictions if one.kept]
+        texts = [json.dumps(_plain(one), ensure_ascii=True) for one in kept]
+        keys = [self._key(one.claim_id) for one in kept]
+        self._store.write(keys, pa.array(texts, pa.large_string()))
+
+    def compact(self) -> None:
+        """Merge small shards where there are many."""
+        self._store.compact()
+
+    def _key(self, claim_id: str) -> str:
+        digest = self._digests.get(claim_id, "")
+        return key_of(claim_id, digest, self._system, self._prompt_hash)
+
+
+def _plain(prediction: Prediction) -> dict[str, Any]:
+    verification = prediction.verification
+    return {
+        "claim_id": prediction.claim_id,
+        "verdict": verification.verdict,
+        "status": verification.status,
+        "reply": verification.reply,
+        "opening": verification.opening,
+        "cycles": [asdict(cycle) for cycle in verification.cycles],
+        "notes": dict(verification.notes),
+        "confidence": None if prediction.confidence is None else asdict(prediction.confidence),
+        "calls": [asdict(call) for call in prediction.calls],
+    }
+
+
+def _from_plain(plain: Mapping[str, Any]) -> Prediction:
+    confidence = plain["confidence"]
+    return Prediction(
+        plain["claim_id"],
+        Verification(
+            verdict=plain["verdict"],
+            status=plain["status"],
+            reply=plain["reply"],
+            opening=plain["opening"],
+            cycles=tuple(Cycle(**cycle) for cycle in plain["cycles"]),
+            notes=plain["notes"],
+        ),
+        None if confidence is None else Confidence(**confidence),
+        tuple(CallRecord(**call) for call in plain["calls"]),
+    )
+
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished claims and the number of all claims."""

@@ -16,10 +16,11 @@ from typing import Any, Literal
 from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.extras import require
 from resources.hub.access import cached_model
+from resources.hub.adapters import ADAPTER_FILE, adapter_problem
 from resources.training.growing_cache import grow_in_place
 
 DataType = Literal["float32", "bfloat16", "float16"]
-_ADAPTER, _ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+_ADAPTER_CONFIG = "adapter_config.json"
 _BASE = "base_model_name_or_path"
 _READ = frozenset({".safetensors", ".json", ".jinja", ".txt", ".model"})
 _SHOWN = 12
@@ -54,8 +55,8 @@ class Weights:
             f"{folder.name}:{weights_digest(folder)}" if local else f"{self.base}@{self.revision}"
         ]
         if self.adapter:
-            if not (Path(self.adapter) / _ADAPTER).is_file():
-                raise EngineError(f"{self.adapter} holds no {_ADAPTER}; train the policy first")
+            if not (Path(self.adapter) / ADAPTER_FILE).is_file():
+                raise EngineError(f"{self.adapter} holds no {ADAPTER_FILE}; train the policy first")
             parts.append(f"adapter:{weights_digest(Path(self.adapter))}")
         return " ".join([*parts, self.dtype])
 
@@ -65,7 +66,8 @@ class Weights:
         Raises:
             OSError: there is no such model.
             EngineMissing: torch, transformers or peft is not installed.
-            EngineError: another run replaced the adapter since ``name`` was read.
+            EngineError: the adapter does not change the model, or not all that it should; or
+                another run replaced it since ``name`` was read.
         """
         require("torch", "transformers", *(["peft"] if self.adapter else []))
         import torch
@@ -88,8 +90,10 @@ class Weights:
         if self.adapter:
             from peft import PeftModel
 
-            with quiet_about_checkpointing():
+            with quiet_peft():
                 model = PeftModel.from_pretrained(model, self.adapter)
+            if problem := adapter_problem(model, Path(self.adapter)):
+                raise EngineError(f"the adapter {self.adapter} is refused: {problem}")
             if self.dtype == "float32":  # in fewer bits the sum would lose some of the adapter
                 model = model.merge_and_unload()
             if f"adapter:{weights_digest(Path(self.adapter))}" not in self.name:
@@ -126,9 +130,13 @@ class LoadedModel:
 
 
 @contextmanager
-def quiet_about_checkpointing() -> Iterator[None]:
-    """Silence a warning of peft, which reads a transformers flag by its former name."""
+def quiet_peft() -> Iterator[None]:
+    """Silence two warnings of peft: of missing keys, which are an error here, and of its own code.
+
+    It reads a transformers flag by its former name.
+    """
     with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Found missing adapter keys", UserWarning)
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         yield
 

@@ -25,7 +25,7 @@ from resources.hub.locks import HUB_MODELS, MAIN, ModelLocks
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunks import BYTES
 from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form
-from resources.vllm.version import (
+from resources.vllm.process import (
     installed_version,
     version_problem,
 )

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from decomposerl.errors import EngineError
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.chat.connection import fetched
-from resources.vllm.version import MINIMUM, server_version_problem
+from resources.vllm.process import MINIMUM, server_version_problem
 
 _TIMEOUT_S = 3.0
 _LISTED = 5

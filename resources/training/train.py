@@ -20,6 +20,7 @@ from decomposerl.progress import bar
 from decomposerl.prompts.template import labels_of
 from decomposerl.rewards.composite import active_rewards, weights_of
 from decomposerl.training.experiment import Grpo, plain_values
+from resources.hub.adapters import adapter_problem
 from resources.training.data import (
     CompletionReader,
     Prompts,
@@ -35,12 +36,7 @@ from resources.training.monitor import TrainingMonitor, step_callback
 from resources.training.process import Report, TrainingOutcome, TrainingRun
 from resources.training.reward_scoring import RewardScorer, SharedRewards, reward_functions
 from resources.training.rollout_log import RolloutLog
-from resources.training.run_store import (
-    begin_attempt,
-    finished_outcome,
-    write_json,
-    write_outcome,
-)
+from resources.training.run_store import begin_attempt, finished_outcome, write_json, write_outcome
 from resources.training.safe_point import Interrupted, signals_interrupt
 from resources.training.sampler import SamplerCheck
 from resources.training.settings import grpo_arguments, lora_arguments
@@ -217,6 +213,8 @@ def _loop(monitor: TrainingMonitor) -> None:
     checkpoint = monitor.attempt.checkpoint
     if checkpoint is None:
         write_adapter(monitor.trainer, monitor.attempt.folder.adapter_at(0))
+    elif problem := adapter_problem(monitor.trainer.model, checkpoint.path, trained=False):
+        raise TrainingError(f"{checkpoint.path} cannot be resumed: {problem}")
     done = monitor.attempt.resumed_from
     with bar("training", monitor.trainer.args.max_steps, "steps", done) as monitor.progress:
         monitor.trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint.path))

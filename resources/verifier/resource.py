@@ -20,9 +20,8 @@ from resources.verifier.minicheck_form import minicheck_form
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.minicheck_local import LocalMiniCheck
 from resources.verifier.stored import StoredVerifier
-from resources.vllm.command import runs_remote_code
-from resources.vllm.server import ServerFields, VllmServer
-from resources.vllm.shared import SharedServer
+from resources.vllm.process import VllmServer, runs_remote_code
+from resources.vllm.server import ServerFields, SharedServer
 
 
 class VerifierResource(ServerFields, ChatResource, MappedResource):
@@ -144,8 +143,8 @@ class VerifierResource(ServerFields, ChatResource, MappedResource):
         return self.vllm_server(
             self.model,
             self.revision if revision is None else revision,
+            [*self.vllm_arguments, caching],
             attach_to=self.base_url,
-            api_key=self.api_key,
+            read_key=lambda: self.api_key,
             key_name=self.key_name,
-            extra_arguments=[*self.vllm_arguments, caching],
         )

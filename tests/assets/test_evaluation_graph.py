@@ -39,9 +39,9 @@ from evaluation_graph import (
 from fault_server import MODEL, Answer, FaultServer, replying
 from leaderboard_parts import score, scores
 from resources.catalogue.database import build_catalogue, engines_of, open_catalogue
+from resources.chat.endpoint import EndpointConfig
 from resources.corpora.resource import CorporaResource
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.served_policy import ServedModels
 from resources.store.parquet import DataFolder, file_sha256, run_path, write_parquet
 from strategies import example_row, frame_of
 from studies.reference.files import unlisted
@@ -379,7 +379,7 @@ def calibrate(
     **config: object,
 ) -> dg.ExecuteInProcessResult:
     """One asset of one system; ``url`` is where a person's own model is served."""
-    served = ServedModels(endpoints=[url], model=MODEL) if url else ServedModels()
+    served = EndpointConfig(base_url=[url], model=MODEL) if url else EndpointConfig()
     model = EvaluationModelResource(results_dir=str(pooled / "engine_results"), endpoint=served)
     result = dg.materialize(
         evaluation_assets(TEST_SETS, SYSTEMS, None),

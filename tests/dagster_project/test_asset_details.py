@@ -44,7 +44,7 @@ MACHINE = set(
     "most_unanswered base_dir root sample_root processes gpu module python launch threads "
     "generation generation_url memory_share sleep_mode liger checkpoint_every "
     "checkpoints_kept most_judge_failures most_wait_s sampler_check_every report_to grace_s "
-    "open_models openai endpoint entries entry_keys policies likeliest heads mapper choice "
+    "open_models openai endpoint server policies likeliest heads mapper choice "
     "jobs".split()
 )
 

@@ -459,5 +459,5 @@ def test_the_table_is_calculated_from_what_the_page_names(tmp_path: Path):
     ):
         openai = found.evaluation_model.openai
     price = PRICES["gpt-4.1-mini"]
-    shown = (openai.dollar_ceiling, openai.prompt_price, openai.completion_price)
+    shown = (openai.dollars, openai.prompt_price, openai.completion_price)
     assert (20.0, price.prompt, price.completion) == shown

@@ -38,8 +38,9 @@ from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
 from environment import variables
 from project import ROOT
+from resources.chat.endpoint import key_of
 from resources.corpora.resource import CorporaResource
-from resources.evaluation.model import EvaluationModelResource, NamedKey
+from resources.evaluation.model import EvaluationModelResource
 from resources.training.resource import PolicyTrainerResource
 from strategies import LAW
 from tables import cases_beside
@@ -216,7 +217,7 @@ def test_two_chat_endpoints_are_two():
     env = {"A_KEY": "1", "PATH": "/bin"}
     assert ("A_KEY",) == engine_choices("paper", env).withheld
     made = engine_resources(EngineChoices(withheld=("A_KEY",)), "r", "", ["HF_TOKEN", "MY_TOKEN"])
-    assert ["A_KEY", "MY_TOKEN"] == made["evaluation_model"].entries.withheld, "an entry's, too"
+    assert ["A_KEY", "MY_TOKEN"] == made["evaluation_model"].server.withheld, "an entry's, too"
 
 
 @LAW
@@ -241,7 +242,7 @@ def asked(name: ProfileName, **named: str) -> EvaluationModelResource:
 def test_policies_are_served_where_open_models_are(name: ProfileName):
     """At the URL that a person names, or on the server that is started; a variable overrules it."""
     assert "served" == asked(name, EVALUATION_URL=URL).policies
-    assert [URL] == asked(name, EVALUATION_URL=URL).open_models.endpoints
+    assert [URL] == asked(name, EVALUATION_URL=URL).open_models.base_url
     assert ("served" if name == "paper" else "in_process") == asked(name).policies
     here = asked(name, EVALUATION_URL=URL, EVALUATION_POLICIES="in_process")
     assert "in_process" == here.policies
@@ -352,10 +353,13 @@ def put(values: dict[str, Any], path: Path_, value: Value) -> None:
     values[last] = value
 
 
-def another(annotation: Value, value: Value) -> Value:
-    """A valid value that is not this one."""
-    if get_args(annotation) == (NamedKey,):
-        return [{"variable": "other", "value": "other"}]
+VALID = {"key": "OTHER_KEY", "device": "mps", "structured": True, "continues": True}
+
+
+def another(name: str, annotation: Value, value: Value) -> Value:
+    """A valid value of a field that is not this one."""
+    if name in VALID:
+        return not value if value is True else VALID[name]
     if isinstance(value, dict):
         return {"scifact": "rationales"}  # of LoadSettings.readings
     if get_args(annotation) and get_origin(annotation) is not list:
@@ -433,7 +437,7 @@ def test_one_field_of_a_run_keeps_all_others_of_the_profile(
     resource, whole = unconfigured(profile, name)
     config, expected = dict[str, Any](), deepcopy(whole)
     for path, kind in chosen:
-        value = another(kind, inside(whole, path))
+        value = another(path[-1], kind, inside(whole, path))
         put(config, path, value)
         put(expected, path, value)
     assert whole != expected
@@ -442,10 +446,12 @@ def test_one_field_of_a_run_keeps_all_others_of_the_profile(
 
 @pytest.mark.usefixtures("keys")
 def test_a_key_is_found_and_never_shown(tmp_path: Path):
-    """A nested key comes from its variable; the schema has the variable's name alone."""
+    """A key comes from its variable at its use; the configuration has the variable's name alone."""
     model = resources("paper", tmp_path)["evaluation_model"]
     some = initialized("evaluation_model", model, {"open_models": {"concurrency": 3}})
-    assert (KEY, 3) == (some["open_models"]["api_key"], some["open_models"]["concurrency"])
+    named = ("DECOMPOSERL_EVALUATION_KEY", 3)
+    assert named == (some["open_models"]["key"], some["open_models"]["concurrency"])
+    assert KEY == key_of(model.open_models).get_secret_value()
     kind = model.get_resource_definition().config_schema.config_type
     shown = repr([field.default_value for field in kind.fields.values()])
     assert "DECOMPOSERL_EVALUATION_KEY" in shown

@@ -382,16 +382,15 @@ def test_endpoint_variables_work_in_every_profile(name: str, tmp_path: Path):
     served = variables(EVALUATION_URL=url, EVALUATION_CONTEXT="4096")
     named = {"OPENAI_API_KEY": KEY, **env, **own, **served}
     model = resources_for(profile_from_environment(named))["evaluation_model"]
-    assert ([url], "mine") == (model.endpoint.endpoints, model.endpoint.model)
-    assert "systems.toml" in model.endpoint.context_setting  # the variable is not for it
-    assert ([url], 4_096) == (model.open_models.endpoints, model.open_models.context)
-    assert ["https://api.openai.com/v1"] == model.openai.endpoints
-    assert ["vllm", "serve"] == model.entries.vllm
+    assert ([url], "mine") == (model.endpoint.base_url, model.endpoint.model)
+    assert ([url], 4_096) == (model.open_models.base_url, model.open_models.context)
+    assert ["https://api.openai.com/v1"] == model.openai.base_url
+    assert ["vllm", "serve"] == model.server.vllm
     plain = profile_from_environment(env)
     usual = resources_for(plain)["evaluation_model"]
-    assert [] == usual.endpoint.endpoints
+    assert [] == usual.endpoint.base_url
     if name == "embedded":
-        assert ("in_process", []) == (usual.policies, usual.open_models.endpoints)
+        assert ("in_process", []) == (usual.policies, usual.open_models.base_url)
         assert ("in_process", {}) == (model.policies, plain.engines.pools)
 
 

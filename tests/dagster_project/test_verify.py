@@ -37,7 +37,7 @@ from environment import variables
 from evaluation_files import SYSTEMS
 from fault_server import MODEL, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT
-from resources.evaluation.prediction_store import write_calibration
+from resources.evaluation.calibrating import write_calibration
 from resources.store.parquet import write_parquet
 from resources.traces.collection import AT_ONCE
 from resources.traces.marks import MARKS, MarksFile

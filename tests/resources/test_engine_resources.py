@@ -132,7 +132,7 @@ def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path)
     ours = {"DECOMPOSERL_VLLM": "env CUDA_VISIBLE_DEVICES=1 vllm serve"}
     choices = engine_choices("paper", ours | {"DECOMPOSERL_VLLM_CARDS": "2"})
     started = engine_resources(choices, str(tmp_path))["verifier"].server()
-    words = started.command().words(8_000)
+    words = started.command.words(8_000)
     assert ["env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve"] == words[:4]
     assert "bespokelabs/Bespoke-MiniCheck-7B" == words[4]
     assert "2" == words[words.index("--tensor-parallel-size") + 1]
@@ -153,7 +153,7 @@ def test_tokenizer_and_entity_models_may_be_your_own(name: ProfileName, tmp_path
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     """``docs/how-to/gpus.md`` has the very words; a revision that is served is recorded."""
     verifier = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"]
-    words = verifier.server("$COMMIT").command().words(8_001)
+    words = verifier.server("$COMMIT").command.words(8_001)
     page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     commands = [
         line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")
@@ -168,7 +168,7 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
         allow_own_prompt=True,
         prefix_caching=False,
     )
-    words = pinned.server().command().words(1)
+    words = pinned.server().command.words(1)
     assert "--no-enable-prefix-caching" in words
     options = ("--revision", "--code-revision", "--tokenizer-revision")
     assert {"abc123"} == {words[words.index(option) + 1] for option in options}
@@ -179,7 +179,7 @@ def test_a_started_server_gets_no_key(tmp_path: Path):
     """Neither the ones the project knows nor any other that its name gives away."""
     env = {"MY_API_KEY": CANARY, "HF_TOKEN": CANARY}
     ours = engine_resources(engine_choices("paper", env), str(tmp_path))["verifier"].server()
-    words = ours.command().words_without_keys(1)
+    words = ours.command.words_without_keys(1)
     taken = {words[i + 1] for i, word in enumerate(words) if word == "-u"}
     assert {"MY_API_KEY", "OPENAI_API_KEY", "VLLM_API_KEY", "DECOMPOSERL_VERIFIER_KEY"} == taken
     assert "DECOMPOSERL_VERIFIER_KEY" == ours.key_name

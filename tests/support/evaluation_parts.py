@@ -15,8 +15,7 @@ from decomposerl.baselines.method import (
 )
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.prediction_store import PredictionStore
-from resources.evaluation.runner import ClaimToVerify
+from resources.evaluation.runner import ClaimToVerify, PredictionStore
 
 PROMPT_HASH = "a" * 64
 FILE = """<!-- section: first -->

@@ -10,9 +10,8 @@ import polars as pl
 from decomposerl.evaluation.systems import System
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import SYSTEMS, claim_row
-from resources.evaluation.generation import Generated
+from resources.evaluation.generation import Generated, OpenedSystem
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.opened_system import OpenedSystem
 from resources.store.parquet import DataFolder
 from resources.verifier.resource import VerifierResource
 

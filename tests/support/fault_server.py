@@ -90,14 +90,18 @@ class FaultServer:
     """A running server; ``asked`` holds the JSON body of every request, in order."""
 
     def __init__(
-        self, script: Sequence[Answer] = (), usual: Answer = WELL, at_once: int = 10_000
+        self,
+        script: Sequence[Answer] = (),
+        usual: Answer = WELL,
+        at_once: int = 10_000,
+        lists: Sequence[str] = (),
     ) -> None:
-        """``usual`` is the answer after the end of the script.
+        """``usual`` is the answer after the end of the script, ``lists`` its list of models.
 
         ``at_once`` requests are worked on at a time, in the order of their arrival; like a busy
         vLLM, the server takes more and lets them wait.
         """
-        self._script, self._usual = list(script), usual
+        self._script, self._usual, self._lists = list(script), usual, lists
         self._room = asyncio.Semaphore(at_once)
         self.asked: list[dict[str, Any]] = []
         self.authorizations: list[str] = []
@@ -159,7 +163,9 @@ class FaultServer:
         headers = {name.lower(): value for name, value in headers.items()}
         asked = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
         if head.startswith("GET ") and self._is_chat:
-            writer.write(_NO_LIST)
+            body = json.dumps({"data": [{"id": name} for name in self._lists]}).encode()
+            listed = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+            writer.write(listed if self._lists else _NO_LIST)
             await writer.drain()
             return True
         answer = self._script.pop(0) if self._script else self._usual

@@ -42,10 +42,14 @@ def not_found() -> Refused:
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """A loaded adapter; ``digest`` is of its weights as they were when they were loaded."""
+    """A loaded adapter; ``digest`` is of its weights as they were when they were loaded.
+
+    ``shift`` is what it adds to log probabilities; weights that contain ``unapplied`` add nothing.
+    """
 
     folder: str
     digest: str
+    shift: float
 
 
 @dataclass
@@ -104,7 +108,8 @@ class Served:
         if not weights.is_file():
             raise _failed(f"{folder} doesn't contain tensors")
         digest = hashlib.sha256(weights.read_bytes() + settings.read_bytes()).hexdigest()
-        return Adapter(str(folder), digest)
+        shift = 0.0 if b"unapplied" in weights.read_bytes() else int(digest[:4], 16) / 2**24
+        return Adapter(str(folder), digest, shift)
 
     def unload(self, body: Json) -> str:
         """Remove an adapter, as ``/v1/unload_lora_adapter`` does."""
@@ -158,13 +163,16 @@ class Served:
         prompt = tokens_of("".join(text_of(one["content"]) for one in body["messages"]))
         most = body.get("max_completion_tokens") or body.get("max_tokens")
         self.check_length(prompt, most or 0)
+        shift = self.adapters[name].shift if name in self.adapters else 0.0
         words = re.findall(r"\s*\S+", self.asked.says)
         kept = words[: most or None]
         choice = {
             "index": 0,
             "finish_reason": "length" if most and most <= len(kept) else "stop",
             "message": {"role": "assistant", "content": "".join(kept)},
-            "logprobs": None if top is None else {"content": [spoken(one, top) for one in kept]},
+            "logprobs": None
+            if top is None
+            else {"content": [spoken(one, top, shift) for one in kept]},
         }
         return {
             "id": "chatcmpl-1",
@@ -210,10 +218,10 @@ def usage(prompt: int, completion: int) -> Json:
     return both | {"total_tokens": prompt + completion}
 
 
-def spoken(token: str, top: int) -> Json:
+def spoken(token: str, top: int, shift: float) -> Json:
     """A token in OpenAI's form, with its ``top`` most likely ones, itself the first."""
-    others = [_token(f" other{place}", -5.0 - place) for place in range(top - 1)]
-    own = _token(token, -0.1)
+    others = [_token(f" other{place}", -5.0 - place - shift) for place in range(top - 1)]
+    own = _token(token, -0.1 - shift)
     return own | {"top_logprobs": [own, *others] if top else []}
 
 

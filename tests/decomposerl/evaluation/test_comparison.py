@@ -21,11 +21,11 @@ from decomposerl.evaluation.comparison import (
     mean_difference,
     p_two_sided,
 )
+from decomposerl.evaluation.entries import parse_systems_toml
 from decomposerl.evaluation.intervals import clusters_of, generator
 from decomposerl.evaluation.published import IN_DOMAIN
 from decomposerl.evaluation.scored_claims import evaluation_subset
 from decomposerl.evaluation.systems import system_named, systems, with_entries
-from decomposerl.evaluation.systems_file import parse_systems_toml
 from decomposerl.reports.leaderboard_report import comparison_markdown, comparison_unfolded
 from decomposerl.schemas import BENCHMARK_CLAIMS, SILVER_DECOMPOSED
 from plain_rows import plain, table_of

@@ -6,11 +6,10 @@ import pytest
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.entries import SystemEntry
+from decomposerl.evaluation.entries import SystemEntry, parse_systems_toml
 from decomposerl.evaluation.leaderboard import systems_of
 from decomposerl.evaluation.published import PUBLISHED
 from decomposerl.evaluation.systems import System, system_named, systems, with_entries
-from decomposerl.evaluation.systems_file import parse_systems_toml
 
 PROTOCOLS = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
 HOME = Path("/home/me")
@@ -83,7 +82,7 @@ def test_paths_are_those_of_the_file():
         (CHAT.replace("[mine]", f"[{'a' * 81}]"), "a{81}"),
         (CHAT.replace("[mine]", "[paper_7b-seed_1]"), "-seed_"),
         (CHAT.replace("[mine]", "[a-mean]"), "-mean"),
-        ("[mine]\n", r"\[mine\] method: .*\nmy.toml: \[mine\] model: "),
+        ("[mine]\n", r"\[mine\] model: .*\nmy.toml: \[mine\] method: "),
         (CHAT + 'name = "x"\n', r"\[mine\] name: "),
         (CHAT + "temprature = 1\n", r"\[mine\] temprature: .*temperature"),
         (CHAT + "api_key = 'x'\n", r"api_key: .* key\?"),

@@ -5,6 +5,7 @@ The second request, where a reply could not be read: another seed, and a line wi
 
 import json
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -379,6 +380,51 @@ def test_which_model_names_are_the_one_asked_for():
     for revision, expected in (("", "chat:tiny"), ("r1", "chat:tiny@r1")):
         with client("http://127.0.0.1:1/v1", revision=revision) as chat:
             assert expected == chat.engine
+
+
+NAMED = [
+    (["/models/tiny.gguf"], {"model": "/models/tiny.gguf"}, ""),
+    (["tiny"], {"model": "Upstream/Tiny-7B"}, ""),
+    (["tiny", "other"], {"model": "other"}, r"add served_as = \[\"other\"\]"),
+    ([], {"model": "other"}, "the endpoint serves 'other'"),
+]
+
+
+@pytest.mark.parametrize(("listed", "change", "said"), NAMED)
+def test_a_single_model_answers_by_any_name(listed: list[str], change: dict[str, str], said: str):
+    """Alias, path or upstream name; with several models the message has the line to add."""
+    served = FaultServer(usual=Answer(change=change), lists=listed)
+    with served, client(served.url, None) as chat:
+        (outcome,) = chat.complete([request(1)])
+    assert bool(said) == isinstance(outcome, ChatFailure)
+    if said:
+        assert "wrong_model" == outcome.reason
+        assert re.search(said, outcome.detail)
+    else:
+        assert change["model"] == outcome.model
+
+
+PARTS = [{"type": "thinking", "thinking": "Hm."}, *({"text": text} for text in ("good ", "reply"))]
+INSTEAD = {
+    "thought": (replying(None, "length", reasoning="Hm."), "tokens ended: raise thinking_tokens"),
+    "silence": (replying(None, "length"), "the budget of 50 tokens ended"),
+    "refusal": (replying(None, refusal="I cannot help."), r"refused \(I cannot help\.\)"),
+}
+
+
+def test_a_text_may_come_in_parts():
+    """Its parts are joined, without thoughts."""
+    with served_chat([replying(PARTS)]) as (_, chat):  # type: ignore[arg-type]
+        assert ["good reply"] == texts(chat.complete([request(1)]))
+
+
+@pytest.mark.parametrize(("answer", "said"), INSTEAD.values(), ids=INSTEAD)
+def test_what_came_in_place_of_a_text_is_named(answer: Answer, said: str):
+    """The limit that ended and the setting that raises it, or the model's refusal."""
+    with served_chat([answer]) as (_, chat):
+        (outcome,) = chat.complete([request(1)])
+    assert "empty" == outcome.reason
+    assert re.search(said, outcome.detail)
 
 
 def test_counts_are_plain_numbers():

@@ -170,7 +170,7 @@ def test_a_good_reply_stays_good_whatever_stands_around_it(tmp_path: Path):
 NOT_A_REPLY = {
     "error object": bodied('{"error": {"message": "no"}}'),
     "list": bodied("[]"),
-    "parts": replying([{"type": "text", "text": "a"}]),  # type: ignore[arg-type]
+    "parts": replying([{"type": "text", "text": 5}]),  # type: ignore[arg-type]
     "nested": bodied('{"choices": ' + "[" * 100_000),
     "chunks": headed("Transfer-Encoding: chunked\r\n\r\nzz\r\n"),
     "length too long": headed("Content-Length: 999\r\n\r\n{}"),

@@ -1,7 +1,6 @@
 """What stands behind each system: which can run, opened without asking, closed with the run."""
 
 import json
-import os
 import re
 import shutil
 from itertools import islice
@@ -16,35 +15,42 @@ from dagster_project.definitions import build_definitions
 from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ModelCall
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
+from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.schemas import CURVES
 from decomposerl.training.curves import CurvePoint, curve_rows
+from environment import having
 from evaluation_graph import write_policy_of
 from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
-from resources.evaluation.chat_caller import ChatCaller
+from resources.chat.endpoint import EndpointConfig
+from resources.evaluation.caller import MethodCaller
+from resources.evaluation.chat_caller import CallSettings
+from resources.evaluation.engine import EntryEngine, Run
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.offered import unavailable
-from resources.evaluation.served_policy import ServedModels
+from resources.evaluation.model import EvaluationModelResource, unavailable
 from resources.evaluation.trained_policy import chosen_facts, chosen_policy
-from resources.evaluation.weights import weights_digest
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 from resources.verifier.resource import VerifierResource
-from resources.vllm.adapters import PolicyAdapter
-from resources.vllm.shared import SharedServer
+from resources.vllm.server import PolicyAdapter, ServerFields
 from sample.policy_lessons import lessons
 from stand_in_server import adapter, requests_of, serving
 
 POLICY, URL = "decomposerl-tiny", "http://127.0.0.1:9/v1"
-UNUSED: dict[str, Any] = {"closers": [], "shared": SharedServer()}
-"""Of callers that are never asked."""
 OWN = '[mine]\nmethod = "simple"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
 NOTHING_SAID = "ignore:`is_gradient_checkpointing` is deprecated"
+
+
+def caller(folder: Path, **fields: Any) -> MethodCaller:  # noqa: ANN401 - of an entry
+    """The caller of an entry, which is never asked."""
+    given = {"name": "a", "method": "simple", "model": "m", "base_url": [URL], **fields}
+    run = Run(folder, [], ServerFields(vllm=["vllm"]), likeliest=0)
+    return EntryEngine(SystemEntry(**given), run).caller(MethodPrompts())[0]
 
 
 def lesson_claims() -> pl.DataFrame:
@@ -113,7 +119,7 @@ def test_a_served_policy_is_told_from_one_on_another_base(trained: Path, tmp_pat
     data = shutil.copytree(trained, tmp_path / "data")
 
     def engine() -> str:
-        served = {"policies": "served", "open_models": ServedModels(endpoints=[URL])}
+        served = {"policies": "served", "open_models": EndpointConfig(base_url=[URL])}
         with opened(data, POLICY, **served) as one:
             return one.engine
 
@@ -123,30 +129,20 @@ def test_a_served_policy_is_told_from_one_on_another_base(trained: Path, tmp_pat
     template.write_text(template.read_text("utf-8") + " ", "utf-8")
     assert before != engine()
     folder = data / "policy" / "tiny" / "adapter"
-    named = PolicyAdapter("tiny-7", folder, "org/m", weights_digest(folder))
-    how = {"results": data, "adapter": named, **UNUSED}
-    names = {
-        ServedModels(endpoints=[URL], revision=one)
-        .caller("org/m", MethodPrompts(), 42, **how)[0]
-        .engine
-        for one in ("", "abc", "def")
-    }
+    lora = {"model": "org/m", "adapter": str(folder), "method": "trace"}
+    names = {caller(tmp_path, revision=one, **lora).engine for one in ("", "abc", "def")}
     assert 3 == len(names)
 
 
 def test_the_hash_is_over_what_is_sent(tmp_path: Path):
     """How thinking is switched, the form of a transcript, the verdict rule, worked examples."""
-
-    def caller(**changes: object) -> ChatCaller:
-        served_models = ServedModels(**{"endpoints": [URL], "likeliest": 0, **changes})
-        return served_models.caller("m", MethodPrompts(), 42, results=tmp_path, **UNUSED)[0]
-
-    plain, started = caller(), caller(endpoints=[], vllm=["vllm"])
-    every = [plain, caller(thinking_style="qwen"), caller(thinking_style="openai")]
+    plain = caller(tmp_path, continues=False)
+    started = caller(tmp_path, base_url=(), runs="server", continues=False)
+    every = [plain, *(caller(tmp_path, thinking_style=one) for one in ("qwen", "openai"))]
     assert 3 == len({one.prompt_hash("simple") for one in every})
     assert plain.engine == started.engine
     assert plain.prompt_hash("simple") == started.prompt_hash("simple")
-    assert f"{plain.engine} continued" == caller(continues=True).engine
+    assert f"{plain.engine} continued" == caller(tmp_path, continues=True).engine
 
     def hashed(key: str, **changes: object) -> str:
         with opened(tmp_path, key, **changes) as one:
@@ -163,7 +159,7 @@ def test_the_hash_is_over_what_is_sent(tmp_path: Path):
 def test_an_endpoint_is_asked_and_paid(tmp_path: Path):
     """The system's model by its name, with alternatives, each call at the endpoint's price."""
     with FaultServer(usual=replying("Supported")) as served:
-        place = ServedModels(endpoints=[served.url], model=MODEL, prompt_price=1.0)
+        place = EndpointConfig(base_url=[served.url], model=MODEL, prompt_price=1.0)
         made = predicted(tmp_path, "simple-endpoint-faithful", endpoint=place)
         assert {5} == {body["top_logprobs"] for body in served.asked}
     assert ["Supported", "Supported"] == made.predictions["verdict"].to_list()
@@ -182,19 +178,15 @@ def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixtur
         made = evaluation_model.opened(system, data, verifier)
         return made.predict("hover", lesson_claims(), 0.0, str).predictions["verdict"].to_list()
 
-    os.environ["TEST_ENDPOINT_KEY"] = "sk-secret"
-    try:
-        with FaultServer(usual=replying("Refuted")) as served:
-            key = dg.EnvVar("TEST_ENDPOINT_KEY")
-            place = ServedModels(endpoints=[served.url], model=MODEL, api_key=key)
-            results = str(tmp_path / "results")
-            known = {
-                "evaluation_model": EvaluationModelResource(results_dir=results, endpoint=place)
-            }
-            found = dg.materialize([answers], resources=known).output_for_node("answers")
-            assert {"Bearer sk-secret"} == set(served.authorizations)
-    finally:
-        del os.environ["TEST_ENDPOINT_KEY"]
+    with (
+        having(TEST_ENDPOINT_KEY="sk-secret"),
+        FaultServer(usual=replying("Refuted")) as served,
+    ):
+        place = EndpointConfig(base_url=[served.url], model=MODEL, key="TEST_ENDPOINT_KEY")
+        results = str(tmp_path / "results")
+        known = {"evaluation_model": EvaluationModelResource(results_dir=results, endpoint=place)}
+        found = dg.materialize([answers], resources=known).output_for_node("answers")
+        assert {"Bearer sk-secret"} == set(served.authorizations)
     assert ["Refuted", "Refuted"] == found
     assert "sk-secret" not in repr(known) + "".join(capfd.readouterr())
 
@@ -203,7 +195,7 @@ def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     ("changes", "limit"),
     [
         ({}, 64),
-        ({"thinking": "on"}, 64 + 4_096),
+        ({"model": "Qwen/Qwen3-8B", "thinking": "on"}, 64 + 4_096),
         ({"thinking_style": "qwen"}, 64 + 4_096),
         ({"thinking_style": "openai", "thinking_tokens": 500}, 64 + 500),
         ({"thinking_style": "qwen", "thinking": "off"}, 64),
@@ -212,7 +204,7 @@ def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixtur
 def test_a_thought_has_tokens_of_its_own(changes: dict[str, object], limit: int):
     """A limit of a few words for the verdict would end inside the thought before it."""
     call = ModelCall("verify", "verdict", {}, max_tokens=64)
-    assert limit == ServedModels(**changes).call_settings(42).sampling(call).max_tokens
+    assert limit == CallSettings.at(Endpoint(**changes)).sampling(call).max_tokens
 
 
 def offered(folder: Path, **environment: str) -> list[str]:
@@ -248,15 +240,14 @@ def test_what_the_profile_can_run_is_offered_first(tmp_path: Path):
     assert served < after.index("qacheck-rules-faithful") < own
     profile = profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path)})
     model = resources_for(profile)["evaluation_model"]
-    missing = ServedModels(
-        endpoints=[URL], key_variable="A", api_key=dg.EnvVar("DECOMPOSERL_NO_SUCH_KEY")
-    )
+    missing = EndpointConfig(base_url=[URL], key="DECOMPOSERL_NO_SUCH_KEY")
     other = model.model_copy(update={"openai": missing})
     assert unavailable(other, "embedded", BY_KEY["cot-gpt-4.1-mini-faithful"])
 
 
-NAMED = ServedModels(endpoints=[URL], key_variable="K")
-AT_URL = {"open_models": ServedModels(endpoints=[URL])}
+NAMED = EndpointConfig(base_url=[URL], key="NO_SUCH_KEY")
+AT_URL = {"open_models": EndpointConfig(base_url=[URL])}
+STARTED = {"open_models": EndpointConfig(runs="server")}
 
 
 @pytest.mark.parametrize(
@@ -266,10 +257,11 @@ AT_URL = {"open_models": ServedModels(endpoints=[URL])}
         ("simple-qwen2.5-7b-faithful", {}, "DECOMPOSERL_EVALUATION_URL"),
         ("cot-qwen2.5-7b-faithful", {}, "'Qwen/Qwen2.5-7B-Instruct'"),
         ("simple-qwen2.5-7b-faithful", AT_URL, ""),
-        ("simple-qwen2.5-7b-faithful", {"open_models": ServedModels(vllm=["vllm"])}, ""),
+        ("simple-qwen2.5-7b-faithful", STARTED | {"server": ServerFields(vllm=["vllm"])}, ""),
+        ("simple-qwen2.5-7b-faithful", STARTED, "no command"),
         ("simple-endpoint-faithful", {}, "DECOMPOSERL_ENDPOINT_URL"),
-        ("simple-gpt-4.1-mini-faithful", {"openai": NAMED}, "K is not set"),
-        ("simple-gpt-4.1-mini-faithful", {"openai": NAMED.model_copy(update={"api_key": "k"})}, ""),
+        ("simple-gpt-4.1-mini-faithful", {"openai": NAMED}, "NO_SUCH_KEY is not set"),
+        ("simple-gpt-4.1-mini-faithful", {"openai": NAMED.model_copy(update={"key": ""})}, ""),
         ("minicheck-7b", {}, "minicheck_hosted"),
         ("minicheck-lexical", {}, ""),
         (POLICY, {}, ""),
@@ -358,7 +350,7 @@ def servable(tmp_path: Path) -> Path:
 
 def predicted_at(folder: Path, url: str, count: int = 2) -> pl.DataFrame:
     """Predictions of claims by the policy at ``url``."""
-    place = ServedModels(endpoints=[f"{url}/v1"])
+    place = EndpointConfig(base_url=[f"{url}/v1"])
     return predicted(folder, POLICY, count, policies="served", open_models=place).predictions
 
 
@@ -372,6 +364,12 @@ def retrain(folder: Path) -> None:
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "lora_alpha": 3}))
 
 
+def claims_of(asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The requests about claims: not those that look whether an adapter is applied."""
+    chats = [one for one in asked if one["path"] == "/v1/chat/completions"]
+    return [one for one in chats if one["max_tokens"] > 1]
+
+
 def test_an_adapter_is_loaded_where_the_server_does_not_list_it(servable: Path):
     """Once, by a name with a digest; other weights are another name, loaded beside the first."""
     with serving(servable, *LORA, *SAYS, model=base(servable), **ALLOWED) as url:
@@ -383,11 +381,10 @@ def test_an_adapter_is_loaded_where_the_server_does_not_list_it(servable: Path):
         predicted_at(servable, url)
     assert made["engine"][0].startswith("chat:tiny-7@")
     assert 1 == sum(one["path"] == "/v1/load_lora_adapter" for one in asked)
-    (name,) = {one["model"] for one in asked}
+    (name,) = {one["model"] for one in claims_of(asked)}
     assert re.fullmatch(r"tiny-7-[0-9a-f]{12}", name)
-    assert 4 == sum(one["path"] == "/v1/chat/completions" for one in asked)
-    every = requests_of(servable)
-    chats = [one for one in every if one["path"] == "/v1/chat/completions"]
+    assert 4 == len(claims_of(asked))
+    chats = claims_of(requests_of(servable))
     assert 2 == len({one["adapter"] for one in chats}) == len({one["model"] for one in chats})
     assert 6 == len(chats)
 
@@ -431,7 +428,8 @@ def test_what_the_server_says_is_in_the_error(servable: Path, words: list[str], 
 def test_a_started_server_is_given_the_adapter():
     """By the name that it is asked by."""
     one = PolicyAdapter("tiny-7", Path("/policy/adapter"), "base", "0a1b2c3d4e5f")
-    words = ServedModels().server("base", one).command().words(8000)
+    entry = SystemEntry(name="a", method="trace", model="base", runs="server")
+    words = EntryEngine(entry, Run(Path(), [])).server("", one).command.words(8000)
     rest = words[words.index("--enable-lora") :]
     assert ["--enable-lora", "--max-lora-rank", "64", "--lora-modules"] == rest[:4]
     assert ["tiny-7-0a1b2c3d4e5f=/policy/adapter"] == rest[4:]

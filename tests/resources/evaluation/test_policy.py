@@ -4,7 +4,7 @@ import json
 import math
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply
@@ -26,8 +27,7 @@ from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.prediction_store import Prediction
-from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, Prediction, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.evaluation.weights import SMALL, Weights, weights_digest
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
@@ -243,6 +243,27 @@ def test_an_adapter_is_part_of_its_model_and_has_one_name(adapter: str):
     (Path(adapter) / "adapter_config.json").write_text("{")
     with pytest.raises(EngineError, match=r"adapter_config\.json is no adapter's configuration"):
         weights_digest(Path(adapter))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda name, tensor: {name.replace("model.layers", "layers"): tensor}, "no place for"),
+        (lambda name, tensor: {} if "layers.1" in name else {name: tensor}, "leaves unset"),
+        (lambda name, tensor: {name: tensor * ("lora_A" in name)}, "zero everywhere"),
+    ],
+)
+def test_an_adapter_that_is_not_applied_is_refused(
+    adapter: str, change: Callable[[str, torch.Tensor], dict[str, torch.Tensor]], said: str
+):
+    """Of another base, of a part of it, or without an effect; the first three tensors are named."""
+    file = Path(adapter) / "adapter_model.safetensors"
+    stored = {k: v for name, one in load_file(file).items() for k, v in change(name, one).items()}
+    save_file(stored, file)
+    with pytest.raises(EngineError, match=said) as refused:
+        Weights(str(CHECKPOINT), adapter).load()
+    assert 3 == str(refused.value).count("lora_")
+    assert "more" in str(refused.value)
 
 
 def configure(adapter: Path, **changes: object) -> None:

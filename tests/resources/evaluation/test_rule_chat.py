@@ -35,9 +35,8 @@ from resources.chat.settings import ChatSettings
 from resources.evaluation.caller import Reply
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
-from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.rule_chat import RuleChat
-from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, Prediction, run_claims
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.verifier.lexical import LexicalVerifier
 from tiny_server import TinyServer

@@ -35,16 +35,11 @@ from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
+from resources.evaluation.calibrating import usable_calibration, write_calibration
+from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
-from resources.evaluation.generation import Generated, Task, predict
-from resources.evaluation.opened_system import SHARDS
-from resources.evaluation.prediction_store import (
-    Prediction,
-    PredictionStore,
-    usable_calibration,
-    write_calibration,
-)
-from resources.evaluation.runner import FailureLimit, run_claims
+from resources.evaluation.generation import SHARDS, Generated, OpenedSystem, Task
+from resources.evaluation.runner import FailureLimit, Prediction, PredictionStore, run_claims
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.store.parquet import DataFolder
 
@@ -290,6 +285,13 @@ def task(**changes: object) -> Task:
     return Task(**{**named, "procedure": traced, "prompt": "simple", **changes})  # type: ignore[arg-type]
 
 
+def predict(
+    asked: Task, name: str, rows: pl.DataFrame, caller: MethodCaller, folder: Path
+) -> Generated:
+    """Predictions of a task; its calibration is read from the folder."""
+    return OpenedSystem(asked, caller, folder).predict(name, rows, 0.02, str)
+
+
 def predicted(
     folder: Path, count: int = 2, caller: ScriptedCaller | None = None, **changes: object
 ) -> Generated:
@@ -394,13 +396,13 @@ def test_a_calibration_is_used_where_it_fits_and_refused_elsewhere(tmp_path: Pat
     assert calibration == kept
     assert usable_calibration(tmp_path, "another", **bound) is None
     same, other = ScriptedCaller(sure), ScriptedCaller(sure, engine="another")
-    found = predict(task(), "hover", claims(4), same, tmp_path, calibration=kept).predictions
+    found = predict(task(), "hover", claims(4), same, tmp_path).predictions
     assert 0 == found["confidence_calibrated"].null_count()
     assert (found["confidence_calibrated"] < found["confidence_normalised"]).all()
     asked = len(same.batches)
     for change, caller, named in (({"seed": 9}, same, "prompt hash"), ({}, other, "model")):
         with pytest.raises(EvaluationError, match=f"fitted to {named}"):
-            predict(task(**change), "hover", claims(4), caller, tmp_path, calibration=kept)
+            predict(task(**change), "hover", claims(4), caller, tmp_path)
     assert (asked, []) == (len(same.batches), other.batches)
 
 

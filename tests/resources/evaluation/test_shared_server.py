@@ -13,12 +13,12 @@ import pytest
 from evaluation_graph import claim_row, materialize
 from evaluation_runs import frame_of_claims
 from project import PYTHONPATH, ROOT, SUPPORT
+from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.served_policy import ServedModels
 from resources.store.parquet import DataFolder, write_parquet
 from resources.verifier.resource import VerifierResource
-from resources.vllm.server import VllmServer
-from resources.vllm.shared import SharedServer
+from resources.vllm.process import VllmServer
+from resources.vllm.server import ServerFields, SharedServer
 
 OPEN, MINICHECK = "simple-qwen2.5-7b-faithful", "minicheck-7b"
 NAMES = ("fever", "wice")
@@ -42,10 +42,12 @@ def words(folder: Path, behaviour: str = "well") -> list[str]:
 def engines(folder: Path, behaviour: str = "well") -> dict[str, object]:
     """Both engines of an evaluation that start servers."""
     results, logs = str(folder / "engine_results"), str(folder / "logs")
-    place = ServedModels(vllm=words(folder, behaviour), log_dir=logs)
+    own = ServerFields(vllm=words(folder, behaviour), log_dir=logs)
     hosted = {"engine": "minicheck_hosted", "allow_own_prompt": True, "vllm_arguments": []}
     return {
-        "evaluation_model": EvaluationModelResource(results_dir=results, open_models=place),
+        "evaluation_model": EvaluationModelResource(
+            results_dir=results, open_models=EndpointConfig(runs="server"), server=own
+        ),
         "verifier": VerifierResource(
             results_dir=results, vllm=words(folder), log_dir=logs, **hosted
         ),
@@ -75,7 +77,8 @@ def runs(folder: Path) -> bool:
 
 
 def server(folder: Path, model: str = "org/tiny") -> VllmServer:
-    return VllmServer(model=model, executable=words(folder), log_dir=str(folder / "logs"))
+    fields = ServerFields(vllm=words(folder), log_dir=str(folder / "logs"))
+    return fields.vllm_server(model, "")
 
 
 @pytest.mark.parametrize("system", [OPEN, MINICHECK])
@@ -137,7 +140,7 @@ def test_another_model_takes_the_place_of_the_first(tmp_path: Path):
         assert first != shared.url(other)
         assert 2 == starts(tmp_path)
         assert not shared.death()
-        other._process._watchdog.terminate()
+        other._watchdog.terminate()
         assert "has died" in shared.death()
         assert shared.url(server(tmp_path, "org/other"))
         assert not shared.death()

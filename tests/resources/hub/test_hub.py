@@ -26,6 +26,7 @@ from dagster_project.engine_choices import (
 from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import ConfigError, EngineMissing
+from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.systems import CHAT_MODELS, system_named, systems
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import HeldOut
@@ -34,8 +35,7 @@ from documents import joined
 from project import PYTHONPATH, ROOT
 from resources.chat.settings import ChatSettings
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.served_policy import ServedModels
+from resources.evaluation.engine import EntryEngine, Run
 from resources.hub.locks import HUB_MODELS, ModelLocks, models_lock, read_model_lock
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
@@ -46,7 +46,7 @@ from resources.training.run_inputs import gather_inputs, restart_notice
 from resources.training.run_store import RunFolder, begin_attempt, recorded_in_config, write_json
 from resources.verifier.minicheck_local import MODELS
 from resources.verifier.resource import VerifierResource
-from resources.vllm.shared import SharedServer
+from resources.vllm.server import ServerFields
 from studies.reference.layouts import LAYOUTS
 from training_graph import claims
 
@@ -231,14 +231,14 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
     """Where one is started; of a running one nothing is known."""
 
     def parts(**fields: object) -> tuple[str, str]:
-        models = ServedModels(**fields)  # type: ignore[arg-type]
-        shared = {"results": tmp_path, "closers": [], "shared": SharedServer()}
-        caller, _ = models.caller(NAME, MethodPrompts(), 42, pin=lambda *_: A, **shared)
-        words = models.server(NAME, revision=A).command().words(1)
-        return caller.engine, words[words.index("--revision") + 1]
+        entry = SystemEntry(name="a", method="simple", model=NAME, **fields)  # type: ignore[arg-type]
+        locks = ModelLocks(lock(tmp_path, A, NAME))
+        engine = EntryEngine(entry, Run(tmp_path, [], ServerFields(vllm=["vllm"]), locks=locks))
+        words = engine.server(A).command.words(1)
+        return engine.client().engine, words[words.index("--revision") + 1]
 
-    assert (f"chat:{NAME}@{A}", A) == parts(vllm=["vllm", "serve"])
-    assert f"chat:{NAME}" == parts(endpoints=["http://127.0.0.1:1/v1"])[0]
+    assert (f"chat:{NAME}@{A}", A) == parts(runs="server")
+    assert f"chat:{NAME}" == parts(base_url="http://127.0.0.1:1/v1")[0]
 
 
 def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_path: Path):

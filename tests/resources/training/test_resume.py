@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from decomposerl.errors import EngineError, TrainingError
 from decomposerl.judge.call import JudgeCall, Ruling
@@ -225,6 +226,16 @@ def test_a_run_that_lost_its_beginning_does_not_go_on(again: TrainingRun):
     for file in again.folder.glob("held_out_*/curves/step-000000.*"):
         file.unlink()
     with pytest.raises(TrainingError, match="held-out measures of step 0"):
+        go_on(again)
+
+
+def test_a_checkpoint_with_a_part_of_its_adapter_is_not_resumed(again: TrainingRun):
+    """The other part would start anew, with a warning of peft alone."""
+    (file,) = again.folder.glob("checkpoints/*/adapter_model.safetensors")
+    stored = load_file(file)
+    lost, _ = stored.popitem()
+    save_file(stored, file, {"format": "pt"})
+    with pytest.raises(TrainingError, match=f"cannot be resumed: .*{lost.removesuffix('.weight')}"):
         go_on(again)
 
 

@@ -12,10 +12,11 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import dagster as dg
 import pytest
 from pydantic import SecretStr
 
@@ -25,10 +26,15 @@ from resources.hub.locks import models_lock
 from resources.preflight.probes import vllm_program
 from resources.preflight.servers import endpoint
 from resources.verifier.resource import VerifierResource
-from resources.vllm.command import ServerCommand, program_of
-from resources.vllm.process import VllmProcess, free_port
-from resources.vllm.server import VllmServer
-from resources.vllm.version import MINIMUM, installed_version, version_problem
+from resources.vllm.process import (
+    MINIMUM,
+    ServerCommand,
+    VllmServer,
+    free_port,
+    installed_version,
+    program_of,
+    version_problem,
+)
 
 STAND_IN = SUPPORT / "vllm_stand_in.py"
 PATIENCE_S = 60.0
@@ -69,21 +75,15 @@ def command(held: Path, behaviour: str = "well", model: str = "org/tiny") -> Ser
     )
 
 
-def process(held: Path, behaviour: str = "well", timeout_s: float = PATIENCE_S) -> VllmProcess:
+def process(
+    held: Path,
+    behaviour: str = "well",
+    timeout_s: float = PATIENCE_S,
+    model: str = "org/tiny",
+    **attaching: Any,  # noqa: ANN401 - of a server
+) -> VllmServer:
     log = held.parent / "logs" / "server.log"
-    return VllmProcess(command(held, behaviour), log, start_timeout_s=timeout_s, grace_s=0.5)
-
-
-def resource(held: Path, **settings: object) -> VllmServer:
-    words = command(held)
-    defaults: dict[str, object] = {
-        "model": "org/tiny",
-        "executable": list(words.executable),
-        "extra_arguments": list(words.extra),
-        "grace_s": 0.5,
-        "log_dir": str(held.parent),
-    }
-    return VllmServer(**{**defaults, **settings})
+    return VllmServer(command(held, behaviour, model), log, timeout_s, 0.5, **attaching)
 
 
 def read(url: str) -> int:
@@ -95,15 +95,14 @@ def test_the_command_line_holds_every_setting():
     """Each setting stands on the line once, in vLLM's spelling; unset ones do not."""
     full = ServerCommand(
         model="org/model",
-        served_name="short",
         revision="abc",
-        tensor_parallel_size=2,
-        max_model_len=4096,
-        gpu_memory_utilization=0.8,
+        cards=2,
+        context=4096,
+        gpu_share=0.8,
         extra=("--dtype", "bfloat16"),
     )
     assert (
-        "vllm serve org/model --served-model-name short --host 127.0.0.1 --port 8001 "
+        "vllm serve org/model --served-model-name org/model --host 127.0.0.1 --port 8001 "
         "--revision abc --code-revision abc --tokenizer-revision abc "
         "--tensor-parallel-size 2 --gpu-memory-utilization 0.8 --max-model-len 4096 "
         "--dtype bfloat16"
@@ -177,8 +176,8 @@ def test_a_port_that_is_taken_is_refused(held: Path):
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(EngineError, match=f"port {port} of 127.0.0.1"):
-            resource(held, port=port).base_url()
-    assert not (held.parent / "org_tiny.log").exists()
+            replace(process(held), command=replace(command(held), port=port)).base_url()
+    assert not (held.parent / "logs").exists()
 
 
 def verifier(held: Path, behaviour: str) -> VerifierResource:
@@ -220,20 +219,16 @@ def test_an_executable_that_is_not_there_is_an_install_command(tmp_path: Path):
     """The error names the program and how to get it."""
     absent = ServerCommand(model="m", executable=("no-such-vllm", "serve"))
     with pytest.raises(EngineMissing, match=r"'no-such-vllm' .*decomposerl\[gpu\]"):
-        VllmProcess(absent, tmp_path / "log").base_url()
+        VllmServer(absent, tmp_path / "log").base_url()
 
-
-# Dagster warns of itself wherever one resource stands in another.
-OWN_WARNING = pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run")
 
 STARTER = """
 import sys, time
 from pathlib import Path
-from resources.vllm.command import ServerCommand
-from resources.vllm.process import VllmProcess
+from resources.vllm.process import ServerCommand, VllmServer
 log, *words = sys.argv[1:]
 command = ServerCommand("org/tiny", executable=words[:3], extra=words[3:], withheld=("MY_OWN_KEY",))
-server = VllmProcess(command, Path(log), start_timeout_s=60, grace_s=0.5)
+server = VllmServer(command, Path(log), start_timeout_s=60, grace_s=0.5)
 print(server.base_url(), server._watchdog.pid, flush=True)
 time.sleep(600)
 """
@@ -279,61 +274,42 @@ def test_keys_in_the_environment_are_not_the_childs(held: Path):
     assert not set(line.split()) & set(keys)
 
 
-def run(server: VllmServer, *, fail: bool) -> list[str]:
-    """One asset run with the server inside another resource; the URLs the asset saw."""
-    seen = []
-
-    class Engine(dg.ConfigurableResource):
-        server: dg.ResourceDependency[VllmServer]
-
-    @dg.asset(pool="gpu")
-    def scores(engine: Engine) -> None:
-        seen.append(engine.server.base_url())
-        assert 200 == read(f"{seen[-1]}/models")
-        if fail:
-            raise RuntimeError("the step fails")
-
-    resources = {"engine": Engine(server=server)}
-    done = dg.materialize([scores], resources=resources, raise_on_error=False)
-    assert done.success is not fail
-    return seen
-
-
-@OWN_WARNING
-def test_a_run_stops_the_server_that_it_started_alone(held: Path):
-    """Up within the step and down after the run, failed or not; one attached to by URL stays."""
-    for fail in (False, True):
-        assert 1 == len(run(resource(held), fail=fail))
-        assert not held_now(held)
-    with process(held) as server:
+@pytest.mark.parametrize("said", ["", "the step fails"])
+def test_leaving_the_block_stops_the_server_that_was_started_alone(held: Path, said: str):
+    """Up within it and down after it, failed or not; one attached to by URL stays."""
+    with pytest.raises(RuntimeError) if said else nullcontext(), process(held) as server:
         url = server.base_url()
         for given in (url, url.removesuffix("/v1")):
-            assert [url] == run(resource(held, attach_to=given), fail=False)
-        assert held_now(held)
+            with process(held, attach_to=given) as attached:
+                assert url == attached.base_url()
+            assert held_now(held)
+        if said:
+            raise RuntimeError(said)
+    assert not held_now(held)
 
 
 def test_attaching_explains_what_is_wrong(held: Path):
     """No server, another model and no URL are three errors; the first says what to start."""
-    nowhere = resource(held, attach_to=f"http://127.0.0.1:{free_port()}", start_timeout_s=0.5)
+    nowhere = process(held, timeout_s=0.5, attach_to=f"http://127.0.0.1:{free_port()}")
     with pytest.raises(EngineError, match=r"0\.5 s .*serve org/tiny"):
         nowhere.base_url()
     with process(held) as server:
-        other = resource(held, attach_to=server.base_url(), model="org/large")
+        other = process(held, attach_to=server.base_url(), model="org/large")
         with pytest.raises(EngineError, match="org/tiny, not 'org/large'"):
             other.base_url()
     with pytest.raises(ConfigError, match="http"):
-        resource(held, attach_to="127.0.0.1:8000").base_url()
+        process(held, attach_to="127.0.0.1:8000").base_url()
 
 
 @pytest.mark.parametrize("key", ["", "sk-hidden-7391"])
 def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key: str):
     """The error names the variable; no error and no text of the resource has the key."""
     port = free_port()
-    keyed = {"api_key": key, "key_name": "DECOMPOSERL_VERIFIER_KEY"}
+    keyed = {"read_key": lambda: key, "key_name": "DECOMPOSERL_VERIFIER_KEY"}
     at = {"attach_to": f"http://127.0.0.1:{port}", **keyed}
     with pytest.raises(EngineError) as absent:
-        resource(held, **at, start_timeout_s=0.1).base_url()
-    attached = resource(held, **at, start_timeout_s=PATIENCE_S)
+        process(held, timeout_s=0.1, **at).base_url()
+    attached = process(held, **at)
     with subprocess.Popen(command(held, "locked").words(port)) as other:
         said = f"401: it {'rejects' if key else 'requires'} .*DECOMPOSERL_VERIFIER_KEY"
         with pytest.raises(EngineError, match=said) as caught:
@@ -351,10 +327,10 @@ CODE = "--trust-remote-code"
 PAIR = ("It rained on Monday.", "It rained.")
 
 
-def versioned(folder: Path, version: str) -> VllmProcess:
+def versioned(folder: Path, version: str) -> VllmServer:
     extra = ("--holds", str(folder / "held"), "--version", version)
     command = ServerCommand("org/tiny", executable=WORDS, extra=extra)
-    return VllmProcess(command, folder / "server.log", start_timeout_s=60, grace_s=0.5)
+    return VllmServer(command, folder / "server.log", start_timeout_s=60, grace_s=0.5)
 
 
 @contextmanager
@@ -396,7 +372,8 @@ def test_a_program_is_asked_before_it_starts_a_server(tmp_path: Path):
     """The version comes from its interpreter; a binary or another script tells none."""
     old = script(tmp_path, "echo 0.20.1")
     assert "0.20.1" == installed_version(old)
-    server = VllmServer(model="org/tiny", executable=[old, "serve"], log_dir=str(tmp_path / "logs"))
+    command = ServerCommand("org/tiny", executable=(old, "serve"))
+    server = VllmServer(command, tmp_path / "logs/server.log")
     with pytest.raises(EngineError, match=r"vllm': vLLM 0\.20\.1"):
         server.base_url()
     assert not (tmp_path / "logs").exists()
@@ -422,7 +399,7 @@ def test_a_started_server_that_is_old_is_stopped(tmp_path: Path):
 def test_a_running_server_that_is_old_is_refused(tmp_path: Path):
     """When it is attached to, and by the doctor at any endpoint."""
     with running(tmp_path, "0.21.0") as url:
-        attached = VllmServer(model="org/tiny", attach_to=url, start_timeout_s=60)
+        attached = VllmServer(ServerCommand("org/tiny"), tmp_path / "log", 60, attach_to=url)
         with pytest.raises(EngineError, match=r"vLLM 0\.21\.0"):
             attached.base_url()
         looked = endpoint(f"{url}/v1", "org/tiny", SecretStr(""), "update it")
@@ -435,7 +412,7 @@ def test_code_of_a_repository_runs_only_at_a_commit(tmp_path: Path, flag: str):
     """Not at a branch or at none; a folder's own code is the person's."""
     for revision in ("", "main", "abc123"):
         command = ServerCommand("org/m", executable=WORDS, revision=revision, extra=(flag,))
-        server = VllmProcess(command, tmp_path / "server.log")
+        server = VllmServer(command, tmp_path / "server.log")
         with pytest.raises(ConfigError, match="models_lock"):
             server.base_url()
         assert not (tmp_path / "server.log").exists()

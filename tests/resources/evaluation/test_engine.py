@@ -8,36 +8,38 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.baselines.method import ClaimInput
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from decomposerl.evaluation.entries import parse_systems_toml
 from decomposerl.evaluation.scored_claims import MOST_WORDS
 from decomposerl.evaluation.systems import System, systems, with_entries
-from decomposerl.evaluation.systems_file import parse_systems_toml
 from decomposerl.reports.leaderboard_report import leaderboard_text
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from decomposerl.training.evidence_view import best_sentences
 from decomposerl.training.experiment import EvidenceView
+from environment import having
 from evaluation_graph import claim_row, materialize, write_policy_of
 from evaluation_parts import ScriptedCaller, two_steps
 from evaluation_runs import frame_of_claims, predicted
 from fault_server import MODEL, Answer, FaultServer, replying
-from resources.evaluation.context_guard import ContextGuard, Room
-from resources.evaluation.generation import Generated, Task, answer_claims
-from resources.evaluation.model import EvaluationModelResource, NamedKey
-from resources.evaluation.prediction_store import Prediction
-from resources.evaluation.runner import ClaimToVerify
-from resources.evaluation.served_policy import ServedModels
+from resources.chat.endpoint import EndpointConfig
+from resources.evaluation.generation import ContextGuard, Generated, OpenedSystem, Room, Task
+from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.runner import ClaimToVerify, Prediction
 from resources.evaluation.weights import Weights, context_of
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt
 from resources.tokens.word_tokens import CautiousTokens
+from resources.vllm.server import ServerFields
 from stand_in_server import WORDS, adapter, requests_of, serving
 from strategies import LAW
 from tiny_models import tiny_roberta
@@ -110,8 +112,8 @@ def test_the_key_the_price_and_the_limits_are_the_entrys(tmp_path: Path):
         dear = {"prompt_price": 1_000.0, "dollars": 0.02, "concurrency": 1}
         text = entry("a", "simple", served.url, **fields) + entry("b", "simple", served.url, **dear)
         every = own(tmp_path, text)
-        held = [NamedKey(variable=name, value=f"sk-{name}") for name in ("MY_KEY", "OTHER_KEY")]
-        made = predicted(tmp_path, every["a"], entry_keys=held)
+        with having(MY_KEY="sk-MY_KEY", OTHER_KEY="sk-OTHER_KEY"):
+            made = predicted(tmp_path, every["a"])
         assert {"Bearer sk-MY_KEY"} == set(served.authorizations)
         assert {9} == {one["max_tokens"] for one in served.asked}
         with pytest.raises(ConfigError, match="MY_KEY is not set"):
@@ -170,8 +172,23 @@ def test_an_adapter_is_loaded_at_the_entrys_endpoint(tmp_path: Path):
     assert made["engine"][0].startswith("chat:mine@")
     asked = requests_of(tmp_path)
     assert 1 == sum(one["path"] == "/v1/load_lora_adapter" for one in asked)
-    (name,) = {one["model"] for one in asked}
+    base, name = sorted({one["model"] for one in asked}, key=len)
     assert re.fullmatch(r"mine-[0-9a-f]{12}", name)
+    assert [1] == [one["max_tokens"] for one in asked if one["model"] == base]
+
+
+def test_an_adapter_that_a_server_does_not_apply_is_refused(tmp_path: Path):
+    """Loaded, or listed since its start: one prompt has the log probabilities of the base."""
+    folder = adapter(tmp_path / "lora", rank=2)
+    tensors = {f"layers.{n}.lora_A.weight": np.zeros((2, 4), "f4") for n in range(4)}
+    save_file(tensors, folder / "adapter_model.safetensors", {"note": "unapplied"})
+    words = ("--enable-lora", "--max-lora-rank", "64", "--says", TRACE)
+    with serving(tmp_path, *words, model="org/base", **ALLOWED) as url:
+        text = entry("mine", "trace", f"{url}/v1", model="org/base", adapter="./lora")
+        system = own(tmp_path, text)["mine"]
+        for _ in range(2):
+            with pytest.raises(EngineError, match=r"log probabilities .*: layers\.0.*layers\.2"):
+                predicted(tmp_path, system)
 
 
 def test_a_server_is_started_for_an_entry(tmp_path: Path):
@@ -179,19 +196,19 @@ def test_a_server_is_started_for_an_entry(tmp_path: Path):
     adapter(tmp_path / "lora", rank=2)
     command = [*WORDS, "--holds", str(tmp_path / "held"), "--says", TRACE]
     # The stand-in's own words come before the model, which the command line then names.
-    place = ServedModels(vllm=command)
+    place = ServerFields(vllm=command)
     text = entry("mine", "trace", model="org/base", runs="server", adapter="./lora", context=8_192)
-    made = predicted(tmp_path, own(tmp_path, text)["mine"], entries=place).predictions
+    made = predicted(tmp_path, own(tmp_path, text)["mine"], server=place).predictions
     assert ["Supported"] * 2 == made["verdict"].to_list()
     with pytest.raises(ConfigError, match="no endpoint serves"):
         predicted(tmp_path / "new", own(tmp_path, text)["mine"])
     (tmp_path / "merged").mkdir()
-    place = ServedModels(vllm=[*WORDS, "--holds", str(tmp_path / "held"), "--says", "Supported"])
+    place = ServerFields(vllm=[*WORDS, "--holds", str(tmp_path / "held"), "--says", "Supported"])
     text = entry("mine", "simple", model="./merged", runs="server", context=8_192)
     system, made = own(tmp_path, text)["mine"], []
     for weights in ("first", "first", "second"):
         (tmp_path / "merged/model.safetensors").write_text(weights)
-        made.append(predicted(tmp_path, system, entries=place))
+        made.append(predicted(tmp_path, system, server=place))
     assert [2, 0, 2] == [one.asked for one in made]
     engines = {one.predictions["engine"][0] for one in made}
     assert 2 == len(engines)
@@ -280,7 +297,7 @@ def test_a_missing_model_folder_is_named_with_its_entry(tmp_path: Path):
     for method, fields in [(name, one) for name, every in cases.items() for one in every]:
         text = entry("mine", method, model="./nowhere", **fields)
         with pytest.raises(ConfigError, match=rf"\[mine\] model: .*{tmp_path}/nowhere"):
-            predicted(tmp_path, own(tmp_path, text)["mine"], entries=ServedModels(vllm=WORDS))
+            predicted(tmp_path, own(tmp_path, text)["mine"], server=ServerFields(vllm=WORDS))
 
 
 OPEN, RULES = "simple-qwen2.5-7b-faithful", "simple-rules-faithful"
@@ -313,7 +330,7 @@ class Server(NamedTuple):
 
     def by(self, rule: str, context: int = CONTEXT) -> dict[str, Any]:
         """Fields of an evaluation of open models there."""
-        place = ServedModels(endpoints=[self.url], context=context, continues=True)
+        place = EndpointConfig(base_url=[self.url], context=context, continues=True)
         return {"beyond_context": rule, "open_models": place}
 
 
@@ -359,7 +376,7 @@ def test_the_best_sentences_are_read_up_to_the_budget(server: Server, tmp_path: 
 
 def test_without_a_guard_the_server_refuses(server: Server, tmp_path: Path):
     """Where the context is not known, a refused claim is wrong and asked again by the next run."""
-    own = ServedModels(endpoints=[server.url], model=QWEN)
+    own = EndpointConfig(base_url=[server.url], model=QWEN)
     made = predicted(tmp_path, "simple-endpoint-faithful", claims(), endpoint=own)
     assert expected("wrong") == beyond(made)
     parsed = made.predictions["parse_status"].to_list()
@@ -455,14 +472,14 @@ def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     task = Task("two-steps", "two-steps", "scripted", "faithful", two_steps, "simple")
     seen: list[Prediction] = []
     caller = ScriptedCaller()
-    made = answer_claims(task, claims, caller, tmp_path, guard=guard, finished=seen.append)
-    assert made.predictions == seen[::-1]
+    system = OpenedSystem(task, caller, tmp_path, guard=guard)
+    system.verify(claims, seen.append)
     notes = [one.verification.notes.get("beyond_context") for one in seen]
     assert [("b", None), ("a", "wrong")] == [
         *zip([one.claim_id for one in seen], notes, strict=True)
     ]
     assert ["Supported", None] == [one.verification.verdict for one in seen]
-    assert 1 == made.asked
+    assert (1, 0) == (system.calls, system.hits)
 
 
 @LAW
