@@ -1,14 +1,13 @@
 """Whether a reply says only that the evidence does not tell.
 
 Doubt goes one way: a clause that may assert something makes it an answer
-(``traces.nothing_said``), so "The evidence does not say so; it opened in 1871." is one.
+(``traces.abstention``), so "The evidence does not say so; it opened in 1871." is one.
 """
 
 import re
 
 from decomposerl.replies.lines import bare, without_marks
-from decomposerl.traces.abstention import abstains
-from decomposerl.traces.reported_facts import DOCUMENT
+from decomposerl.traces.abstention import DOCUMENT, abstains
 
 _UNKNOWN_FIRST = re.compile(
     r"(?:the\sanswer\sis\s)?(?:unknown|n/a|unanswerable)\s?(?:[.,;:(—–-]|\Z)"
