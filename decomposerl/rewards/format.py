@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.traces.structure import FEWEST_CYCLES
 from decomposerl.traces.trace import FaultKind, Trace
 
 
@@ -22,15 +21,23 @@ _asked_well = _without("no_question", "repeated_question")
 _answered = _without("no_question", "unanswered", "answer_without_question")
 _thought_over = _without("no_thought_after_answer")
 _one_verdict = _without("no_verdict", "several_verdicts", "not_last")
-_known_label = _without("unknown_verdict")
+_known_label = _without("unknown_verdict", "no_verdict")
+_two_cycles = _without("too_few_cycles")
+_opens_with_thought = _without("no_opening_thought")
 _well_formed = _without("unclosed", "stray_close", "malformed_tag", "empty", "text_outside")
 
+
+def _has_cycle(trace: Trace) -> bool:
+    return all((fault.kind, fault.detail) != ("too_few_cycles", "0") for fault in trace.faults)
+
+
+# By faults, which are those of the exact tags: what is read in spite of its tags pays nothing here.
 CONDITIONS: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
-    ("opens with a thought", lambda trace: trace.opening is not None),
+    ("opens with a thought", _opens_with_thought),
     ("asks at least one question, none twice", _asked_well),
     ("every question is followed by its answer", _answered),
-    ("a thought follows each cycle", lambda trace: bool(trace.cycles) and _thought_over(trace)),
-    ("two complete cycles or more", lambda trace: len(trace.cycles) >= FEWEST_CYCLES),
+    ("a thought follows each cycle", lambda trace: _has_cycle(trace) and _thought_over(trace)),
+    ("two complete cycles or more", _two_cycles),
     ("exactly one closed verdict, and it is last", _one_verdict),
     ("the verdict is one of the labels", lambda t: t.verdict is not None and _known_label(t)),
     ("well-formed tags, no text outside", lambda trace: bool(trace.blocks) and _well_formed(trace)),
