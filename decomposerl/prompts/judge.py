@@ -6,13 +6,13 @@ instructions come last, after everything that could override them.
 
 A parser takes the text of a reply and returns the value of a ``Ruling``, or raises ``ValueError``:
 the chat client then asks once more, and names the form (``again_section``). A word counts alone or
-before a short remark that does not take it back: "not supported" is no verdict. Each form, tags or
-JSON, is read only where it was requested.
+before a short remark that does not take it back: "not supported" is no verdict.
 
 In a reply in tags all answers must agree; thinking in front is skipped. A reply without tags counts
-if its last line has the answer with its label. A reply in JSON is one object; a remark may stand
-behind its fence. So a judge that repeats forged tags beside its own answer gives no ruling, and the
-forged one is never read. Nothing here detects a judge that was talked into an answer.
+if its last line has the answer with its label. A reply in JSON is one object, also where tags were
+requested; a remark may stand behind its fence. So a judge that repeats forged tags beside its own
+answer gives no ruling, and the forged one is never read. Nothing here detects a judge that was
+talked into an answer.
 """
 
 import json
@@ -97,6 +97,7 @@ _OPENED_BEFORE = re.compile(r"\A(?:(?!</?think>)[^{])*+</think>")
 # One token of a chat template may end a reply.
 _LAST_TOKEN = re.compile(r"(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\Z")
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```([^`{<]*)\Z", re.DOTALL)
+_ANSWER_TAG = re.compile(r"<\s*/?\s*(?:answer|verdict)", re.IGNORECASE)
 _RESULTS = {"result", "answer", "value"}  # of a criterion that is an object
 _REASONS = {"analysis", "reason", "reasoning", "explanation"}
 
@@ -209,21 +210,21 @@ def read_digit(reply: str, *, structured: bool = False) -> bool:
     Raises:
         ValueError: here and below, the reply is not in the requested form.
     """
-    if structured:
+    if structured or _is_object(reply):
         return _field(reply, "answer", _DIGITS, _denies_digit)
     return read_word(_spoken(reply), ("answer",), _DIGITS, _denies_digit)
 
 
 def read_verdict(reply: str, *, structured: bool = False) -> AnswersVerdict:
     """The verdict of coverage."""
-    if structured:
+    if structured or _is_object(reply):
         return _field(reply, "verdict", _VERDICTS, _denies_verdict)
     return read_word(_spoken(reply), _VERDICT_TAGS, _VERDICTS, _denies_verdict)
 
 
 def read_criteria(reply: str, *, structured: bool = False) -> tuple[bool, ...]:
     """The five criteria of atomicity, in the order of ``CRITERIA``; in the reply in any order."""
-    if structured:
+    if structured or _is_object(reply):
         words, remark = _fields(reply, *CRITERIA)
         ruling = tuple(worded(word, YES_NO, denies_yes_no) for word in words)
         check_remark(remark, ruling, lambda _, said: denies_yes_no(value=True, remark=said))
@@ -240,6 +241,18 @@ def _denies_digit(value: bool, remark: str) -> bool:  # noqa: FBT001 - the value
 def _denies_verdict(value: AnswersVerdict, remark: str) -> bool:
     """Whether a remark behind a verdict states another one."""
     return bool(_OTHER[value].search(_BESIDE[value].sub("", remark)))
+
+
+def _is_object(reply: str) -> bool:
+    """Whether a reply is one JSON object, fenced or not, where tags were requested.
+
+    None with a tag in it, also in its thought: the object may be what somebody else wrote.
+    """
+    said = _spoken(reply)
+    if _ANSWER_TAG.search(reply) or "</think>" in said or "<think>" in said:
+        return False
+    fenced = _FENCE.match(said)
+    return (fenced[1] if fenced else said).lstrip().startswith("{")
 
 
 def _spoken(reply: str) -> str:
@@ -263,7 +276,7 @@ def _fields(reply: str, *names: str) -> tuple[list[str], str]:
         value = json.loads(fenced[1] if fenced else text, object_pairs_hook=_distinct)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
-    if not isinstance(value, dict) or set(value) - {"analysis"} != set(names):
+    if not isinstance(value, dict) or set(value) - _REASONS != set(names):
         raise ValueError(f"the JSON is no object with the fields {', '.join(names)}")
     found = [_result(value[name]) for name in names]
     if not all(isinstance(one, str | int) for one in found):

@@ -20,8 +20,8 @@ from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import READING
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT, BeyondContext
+from decomposerl.replies.abstention import abstains
 from decomposerl.schemas import CALLS, PREDICTIONS
-from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.context_guard import ContextGuard
 from resources.evaluation.prediction_store import Prediction, PredictionStore

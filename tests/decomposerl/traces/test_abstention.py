@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.traces.abstention import MOST_WORDS, abstains, asserts_nothing
+from decomposerl.replies.abstention import MOST_WORDS, abstains, asserts_nothing
 from strategies import LAW
 
 WORDINGS: dict[str, list[str]] = json.loads(

@@ -17,14 +17,14 @@ from decomposerl.baselines.method import (
     ClaimInput,
     Method,
     ModelCall,
-    ModelReply,
     Operation,
     Procedure,
     Protocol,
 )
 from decomposerl.baselines.program_parser import parse_program
-from decomposerl.baselines.replies import read_list, read_truth
 from decomposerl.errors import ConfigError
+from decomposerl.replies.answers import read_truth
+from decomposerl.replies.lists import read_list
 from decomposerl.text.numbers import lists_more
 from evaluation_parts import shelf
 from fakes import ScriptedVerifier
@@ -149,7 +149,7 @@ def test_replies_come_from_the_evidence(chat: RuleChat):
         given = variables | ({"evidence": EVIDENCE} if template in shown else {})
         assert expected == said(chat, operation, template, **given), variables
     one = said(chat, "verify", "predicates", claim="x", predicates="1. a", qa=IS_B)
-    assert "true" == read_truth(ModelReply(one))
+    assert "true" == read_truth(one)
     short = said(chat, "summarise", "about", claim="Oller won the Orion Prize", evidence=EVIDENCE)
     assert PASSAGES[2] in short
     assert "\n" not in short

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from decomposerl.normal_form import normalised
+from decomposerl.replies.languages import DONT_KNOW, UNKNOWN
 
 MOST_WORDS = 80
 """An honest abstention is short; a longer text says something."""
@@ -214,6 +215,7 @@ _OPENING = re.compile(
     r"|honestly\b|well\b|but\b|that\b|(?:answer|a)\s?:|[\s,.;:!\"'()\[-]"
     rf"|(?:based\son|from|according\sto|given|going\sby|using)\s{DOCUMENT}\s?,)*+{_KNOW}"
 )
+_ABROAD = re.compile(rf"(?:{DONT_KNOW}|{UNKNOWN})\W*")
 _LATER = re.compile(rf"(?<!\w){_KNOW}")
 # What a clause can begin with: after a comma or "and", only these begin one, so that lists in
 # the thing not known ("the range in Ghana, Togo and Benin") stay whole.
@@ -262,6 +264,8 @@ def abstains(answer: str) -> bool:
         return True
     if len(words.split()) > MOST_WORDS:
         return False
+    if _ABROAD.fullmatch(words):
+        return True
     phrase = _OPENING.match(words) or _LATER.search(words)
     if phrase is None or not _silent(words[: phrase.start()]):
         return False
