@@ -152,13 +152,12 @@ def _concluded(text: str, *, weak: bool) -> tuple[Truth, Literal["final", "label
         kind, rest = _labelled(last, weak=weak)
         read = _word(_unwrapped(rest), weak=weak or bool(kind)) if kind != "part" else None
         return None if read is None else (read[0], "final" if kind == "final" else "label")
-    so = forms.SO.search(text)
-    read = _word(_unwrapped(so["rest"]), weak=weak) if so else None
-    if read is not None and not read[1]:
-        return read[0], "final"
-    chosen = forms.CHOSEN.search(text)
-    read = _word(_unwrapped(chosen["rest"]), weak=weak) if chosen else None
-    return None if read is None else (read[0], "final")
+    for form in (forms.SO, forms.CHOSEN):
+        found = form.search(text)
+        read = _word(_unwrapped(found["rest"]), weak=weak) if found else None
+        if read is not None and (form is forms.CHOSEN or not read[1]):
+            return read[0], "final"
+    return None
 
 
 def _word(text: str, *, weak: bool, step: bool = False) -> tuple[Truth, str] | None:
