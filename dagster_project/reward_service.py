@@ -31,8 +31,7 @@ from decomposerl.rewards.composite import active_rewards
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import reward_objects
 from decomposerl.schemas import WRITTEN, Verdict
-from decomposerl.traces.record_fields import shown_name
-from decomposerl.traces.records import Problem, TraceRecord, json_object, read_trace_rows
+from decomposerl.traces.records import Problem, TraceRecord, json_object, read_trace_rows, safe_name
 from resources.chat.engine import ChatEngine
 from resources.judge.scoring import JudgedBatch, reward_rollouts
 from resources.training.process import RunLimits
@@ -153,7 +152,7 @@ def _groups_of(body: bytes, labels: tuple[Verdict, ...]) -> _Groups | Reply:
     if wrong:
         more = f" (and {len(wrong) - 1:,} further problems)" if len(wrong) > 1 else ""
         return _refusal(f"{wrong[0]}{more}", wrong)
-    unread = [f"'{shown_name(name)}' is not read" for name in values if name not in _FIELDS]
+    unread = [f"'{safe_name(name)}' is not read" for name in values if name not in _FIELDS]
     return _Groups(records, [*unread, *map(str, problems)])
 
 

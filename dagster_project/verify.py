@@ -19,7 +19,7 @@ from decomposerl.endpoint import is_path
 from decomposerl.errors import ConfigError, EvaluationError
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.verified import VerifiedClaim, Verifying
-from decomposerl.traces.claim_records import ClaimRecord
+from decomposerl.traces.records import ClaimRecord
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
 from resources.corpora.text_search import TextSearch

@@ -24,7 +24,7 @@ from decomposerl.errors import ConfigError, SourceFileError
 if TYPE_CHECKING:
     from dagster_project.profiles import Profile
     from decomposerl.reports.verified import VerdictConfidence, VerifiedClaim, VerifiedQuestion
-    from decomposerl.traces.claim_records import ClaimRecord
+    from decomposerl.traces.records import ClaimRecord
 
 STANDARD_INPUT = "-"
 REFUTED, NO_VERDICT, OPEN = 1, 3, 4
@@ -168,7 +168,7 @@ def _records(
         ConfigError: both were given, or neither, or a claim without evidence.
         SourceFileError: a file cannot be read, or a line or field of it.
     """
-    from decomposerl.traces.claim_records import checked_record, read_claim_records
+    from decomposerl.traces.records import checked_record, read_claim_records
 
     if (file is None) == (claim is None):
         raise ConfigError("give either FILE or --claim TEXT with --evidence FILE")

@@ -58,7 +58,7 @@ def verify_claims(
     # Imported upwards, as only the wiring knows the engines of a profile.
     from dagster_project.profiles import profile_from_environment
     from dagster_project.verify import claim_verifier
-    from decomposerl.traces.claim_records import checked_record
+    from decomposerl.traces.records import checked_record
 
     records = [
         checked_record({"claim": claim, "evidence": _plain(evidence)}, f"claim {number}")

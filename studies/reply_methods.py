@@ -8,8 +8,9 @@ import re
 from typing import Any
 
 from decomposerl.baselines.method import ClaimInput, ModelReply
-from decomposerl.baselines.replies import read_items
-from decomposerl.traces.abstention import abstains
+from decomposerl.replies.abstention import abstains
+from decomposerl.replies.lines import plain_text
+from decomposerl.replies.lists import read_items
 from studies.reply_drive import CLAIM, EVIDENCE, PREDICATE, MethodRun, drive
 from studies.reply_rows import Row
 
@@ -96,7 +97,7 @@ def folk_predicates(row: Row) -> list[int]:
 
 def folk_verdict(row: Row) -> list[Any]:
     """The truths that were read, in order, and the verdict."""
-    said = re.findall(r"^\s*(\d{1,2})[.:]\s", row.reply, re.MULTILINE)
+    said = re.findall(r"^\s*(\d{1,2})[.:]\s", plain_text(row.reply), re.MULTILINE)
     count = _numbered(row.prompt) or max(map(int, said), default=1)
     predicates = "\n".join(
         f"{number}. {PREDICATE.replace('mill', f'mill {number}')}" for number in range(1, count + 1)
@@ -119,7 +120,7 @@ def program_check(row: Row) -> str | None:
 
 def chen_questions(row: Row) -> list[int]:
     """Number of items in the list, and of those kept as yes-no questions."""
-    items = read_items(ModelReply(row.reply, truncated=row.truncated))
+    items = read_items(ModelReply(row.reply, truncated=row.truncated).whole) or ()
     return [len(items), len(drive(row).sent("select"))]
 
 

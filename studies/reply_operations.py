@@ -14,7 +14,7 @@ from decomposerl.chat import ChatReply, Token
 from decomposerl.prompts.judge import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.minicheck import yes_and_no
 from decomposerl.prompts.silver import read_questions
-from decomposerl.traces.abstention import abstains
+from decomposerl.replies.abstention import abstains
 from decomposerl.traces.grammar import parse_trace
 from studies import reply_methods as methods
 from studies import reply_shapes as shapes

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from decomposerl.judge.signals import Signals
 from decomposerl.prompts.escape import escaped
+from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.readings import asks_about_part, restates
 from decomposerl.text.words import parse
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.rollout import Rollout
 
 FLOOD = 2

@@ -12,11 +12,11 @@ from decomposerl.judge.call import AnswersVerdict, Judge
 from decomposerl.judge.plan import plan
 from decomposerl.judge.signals import Signals
 from decomposerl.ports import Embedder
+from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.composite import reward_batch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.text.sentences import split_sentences
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import build_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle, Verdict

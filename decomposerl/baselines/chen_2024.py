@@ -13,7 +13,7 @@ than ``ENOUGH`` questions and the last one, if not the first, still added one. Q
 with who, what, when and the like, and repeated ones, are dropped, as in the publication.
 
 Replies. Questions: one a line, numbered. Selection: passage numbers, ``2, 5``, or ``NONE``
-(``passage_numbers``); one that cannot be read, also when repeated, selects nothing, and is noted.
+(``replies.passages``); one that cannot be read, also when repeated, selects nothing, and is noted.
 Summary: text. Verdict: ``Supported`` or ``Refuted``. Where no passage is selected the whole
 evidence is summarised (noted as ``whole``).
 
@@ -23,6 +23,7 @@ not answered: in the trace, the passages selected for a question are its answer.
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from decomposerl.baselines.method import (
     ClaimInput,
@@ -33,17 +34,13 @@ from decomposerl.baselines.method import (
     Verification,
     ask,
     ask_read,
+    ask_verdict,
 )
 from decomposerl.baselines.pairs import ABSTENTION, cycles_of, numbered
-from decomposerl.baselines.passage_numbers import read_numbers
-from decomposerl.baselines.replies import (
-    answer_text,
-    ask_items,
-    ask_verdict,
-    read_question,
-    whole_text,
-)
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.answers import answer_text
+from decomposerl.replies.lists import read_items, read_question
+from decomposerl.replies.passages import read_numbers
 
 MOST_WRITINGS, ENOUGH, TEMPERATURE = 3, 10, 0.7
 OPENING = "Questions about the claim tell which passages of the evidence to read."
@@ -90,10 +87,10 @@ def _questions(claim: str) -> Exchange[tuple[list[ModelReply], tuple[str, ...]]]
         call = ModelCall(
             "decompose", "questions", variables, temperature=temperature, sample=sample
         )
-        reply, items = yield from ask_items(call, "questions")
+        ((reply, items),) = yield from ask_read(read_items, "questions", call)
         written.append(reply)
         before = len(questions)
-        for question in filter(None, map(read_question, items)):
+        for question in filter(None, map(read_question, items or ())):
             if _OPEN_QUESTION.match(question) is None:
                 questions.setdefault(question.casefold(), question)
         if len(questions) >= ENOUGH or (sample and len(questions) == before):
@@ -111,10 +108,7 @@ def _selections(
         for text in questions
     )
 
-    def read(reply: ModelReply) -> tuple[int, ...] | None:
-        return read_numbers(whole_text(reply), len(passages))
-
-    answered = yield from ask_read(read, "numbers", *calls)
+    answered = yield from ask_read(partial(read_numbers, most=len(passages)), "numbers", *calls)
     return [numbers for _, numbers in answered]
 
 

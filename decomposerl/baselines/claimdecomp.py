@@ -25,7 +25,7 @@ take its place), and weights of questions.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from decomposerl.baselines.method import (
@@ -40,9 +40,11 @@ from decomposerl.baselines.method import (
     status_of,
 )
 from decomposerl.baselines.pairs import cycles_of
-from decomposerl.baselines.replies import answer_text, read_items, read_truth
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.replies.lines import without_marks
+from decomposerl.replies.answers import answer_text, read_truth
+from decomposerl.replies.languages import in_english
+from decomposerl.replies.lines import plain_text, without_marks
+from decomposerl.replies.lists import read_items
 from decomposerl.replies.statements import Truth
 from decomposerl.traces.trace import Verdict
 
@@ -131,13 +133,20 @@ def claimdecomp(rule: Rule = "half") -> Procedure:
     return procedure
 
 
-def _read_questions(reply: ModelReply) -> tuple[str, ...] | None:
+def _read_questions(text: str) -> tuple[str, ...] | None:
     """The questions, each with its supporting answer behind it, where that is on the next line."""
-    text = _ROW.sub(lambda row: f"{row[1]}. " if row[1] else "", reply.text.replace("**", ""))
+    plain = plain_text(text).replace("**", "")
+    text = _ROW.sub(lambda row: f"{row[1]}. " if row[1] else "", plain)
     text = _OTHER_FIELDS.sub(lambda row: f"{row[1]}| {row[2]}" if row[2].strip() else "", text)
     text = _NEXT_LINE.sub(r"? | \1", text)
-    items = read_items(replace(reply, text=text))
-    return None if any(map(_is_unclear, items)) else items or None
+    items = [_in_english(item) for item in read_items(text) or ()]
+    return None if any(map(_is_unclear, items)) else tuple(items) or None
+
+
+def _in_english(item: str) -> str:
+    """A question with its field's yes or no in English."""
+    field = _FIELD.fullmatch(item) if len(item) <= _LONGEST else None
+    return f"{field['question']} | {in_english(field['field'].lower())}" if field else item
 
 
 def _is_unclear(item: str) -> bool:

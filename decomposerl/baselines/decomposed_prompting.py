@@ -24,29 +24,22 @@ decomposer for each kind of step.
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from decomposerl.baselines.method import (
     ClaimInput,
     ModelCall,
-    ModelReply,
     Steps,
     Verification,
-    ask_each,
     ask_read,
+    ask_verdict,
 )
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, qa_lines, repeats
-from decomposerl.baselines.replies import (
-    answer_text,
-    ask_verdict,
-    read_question,
-    read_truth,
-    says_no_more,
-    says_none,
-    whole_text,
-)
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.replies.lines import bare, lines_of, one_line, without_marks
+from decomposerl.replies.answers import answer_text, read_truth
+from decomposerl.replies.lines import bare, lines_of, one_line, plain_text, without_marks
+from decomposerl.replies.lists import read_question, says_no_more, says_none
 
 MOST_STEPS = 9
 """With the closing check ten, the public code's cap."""
@@ -74,6 +67,10 @@ _SYNONYMS = {
 _NAMES = "|".join((*_HANDLERS, *_SYNONYMS))
 _MARKED = re.compile(
     rf"(?:<({_NAMES})>|\*{{1,2}}({_NAMES})\s?:?\*{{1,2}})(?=\s*:?\s*\S)", re.IGNORECASE
+)
+_NAMED = re.compile(  # a handler's name on the line before its text
+    rf"^(?:handler|operation|action|tool|type)\s?:\s*\[?({_NAMES})\]?\s*\n(?:[\w ]{{1,20}}:\s*)?",
+    re.IGNORECASE | re.MULTILINE,
 )
 _CLOSING = re.compile(rf"</(?:{_NAMES})>", re.IGNORECASE)
 _ENDS = {"none", "end", "done", "stop", "finish", "finished"}
@@ -135,18 +132,15 @@ def decomposed_prompting(given: ClaimInput) -> Steps:
     steps = _StepTranscript(given)
     stopped: Stop = "cap"
     while len(steps.pairs) < MOST_STEPS:
-
-        def read(reply: ModelReply, expected: int = len(steps.pairs) + 1) -> tuple[str, str] | None:
-            return _read_step(reply, expected)
-
+        read = partial(_read_step, expected=len(steps.pairs) + 1)
         ((_, written),) = yield from ask_read(read, "step", steps.next_step())
         handler, step = written or ("", "")
         step = steps.filled(step)
         stopped = _stop(handler, step, steps.pairs)
         if stopped != "cap":
             break
-        read_answer = _read_check if handler == "check" else _read_found
-        ((found, answer),) = yield from ask_each("truth", (steps.step(handler, step), read_answer))
+        read_answer = read_truth if handler == "check" else answer_text
+        ((found, answer),) = yield from ask_read(read_answer, "truth", steps.step(handler, step))
         steps.add(handler, step, answer_text(found.text) if answer is None else answer)
     reply, verdict = yield from ask_verdict(ModelCall("verify", "verdict", steps.variables))
     return Verification.of_reply(
@@ -163,23 +157,14 @@ def decomposed_prompting(given: ClaimInput) -> Steps:
     )
 
 
-def _read_check(reply: ModelReply) -> str | None:
-    return read_truth(reply)
-
-
-def _read_found(reply: ModelReply) -> str:
-    """The answer of lookup or compare; any text is one."""
-    return answer_text(reply.text)
-
-
-def _read_step(reply: ModelReply, expected: int) -> tuple[str, str] | None:
+def _read_step(text: str, expected: int) -> tuple[str, str] | None:
     """Handler and text of a reply's step; ``end`` without text where there is none left.
 
     One step a call is the publication's rule: of several, the one with the ``expected`` number is
     taken, else the first.
     """
-    marked = _CLOSING.sub("", whole_text(reply))
-    text = _MARKED.sub(lambda name: f"[{name[1] or name[2]}]", marked)
+    named = _NAMED.sub(r"[\1] ", plain_text(text))
+    text = _MARKED.sub(lambda name: f"[{name[1] or name[2]}]", _CLOSING.sub("", named))
     steps: list[tuple[str, str, str]] = []
     for line in lines_of(text):
         step = _labelled_step(line)

@@ -7,7 +7,7 @@ ends with the verdict in brackets.
 Calls per claim: 2 + k for k predicates; 1 where no predicate could be read; and the repeated
 calls. The k answers run concurrently.
 
-Replies (``predicates``). Predicates: one a line, ``1. Form(things) | statement | question?``;
+Replies (``replies.predicates``). Predicates: one a line, ``1. Form(things) | statement | …?``;
 without a question its statement is asked about. Verdict: a line ``1: True - reason`` for each
 predicate, with True, False, or Open (also Unknown), and ``[Supported]`` or ``[Refuted]`` as the
 last line. Where predicates or verdict cannot be read, also when repeated, the claim is unparsed.
@@ -30,13 +30,14 @@ from decomposerl.baselines.method import (
     Steps,
     Verification,
     ask,
+    ask_each,
     ask_read,
     status_of,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, numbered, qa_lines
-from decomposerl.baselines.predicates import Predicate, read_predicates, read_truths
-from decomposerl.baselines.replies import answer_text, read_verdict, whole_text
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.answers import answer_text
+from decomposerl.replies.predicates import Predicate, read_predicates, read_truths
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim holds if all of its predicates hold, and each of them has a question."
@@ -49,7 +50,7 @@ def folk(given: ClaimInput) -> Steps:
         CallFailedError: a call got no reply.
     """
     claim = {"claim": given.claim}
-    writing = ask_read(_read_written, "predicates", ModelCall("decompose", "predicates", claim))
+    writing = ask_read(read_predicates, "predicates", ModelCall("decompose", "predicates", claim))
     ((written, predicates),) = yield from writing
     if not predicates:
         return Verification.unread(written, notes={"predicates": 0})
@@ -61,10 +62,9 @@ def folk(given: ClaimInput) -> Steps:
     texts = [each.text for each in predicates]
     shown = {"predicates": numbered(texts), "qa": qa_lines(pairs)}
     read = partial(_concluded, texts, pairs)
-    concluding = ask_read(
-        lambda reply: ended if (ended := read(reply)).verdict else None,
-        "truths",
-        ModelCall("verify", "verdict", claim | shown),
+    call = ModelCall("verify", "verdict", claim | shown)
+    concluding = ask_each(
+        "truths", (call, lambda reply: ended if (ended := read(reply)).verdict else None)
     )
     ((reasoned, ended),) = yield from concluding
     return ended or read(reasoned)
@@ -77,10 +77,6 @@ def conjunction(truths: Sequence[str | None]) -> Verdict | None:
     return None if None in truths else "Supported"
 
 
-def _read_written(reply: ModelReply) -> tuple[Predicate, ...] | None:
-    return read_predicates(whole_text(reply))
-
-
 def _grounding(evidence: str, predicate: Predicate) -> ModelCall:
     variables = {"evidence": evidence, "question": predicate.question}
     return ModelCall("answer", "answer", variables, max_tokens=256)
@@ -89,8 +85,8 @@ def _grounding(evidence: str, predicate: Predicate) -> ModelCall:
 def _concluded(
     predicates: Sequence[str], pairs: Sequence[Pair], reasoned: ModelReply
 ) -> Verification:
-    truths = read_truths(whole_text(reasoned), predicates)
-    settled, bracket = conjunction(truths), read_verdict(reasoned)
+    truths = read_truths(reasoned.whole, predicates)
+    settled, bracket = conjunction(truths), reasoned.verdict
     verdict = settled or bracket
     return Verification(
         verdict,

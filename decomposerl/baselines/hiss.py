@@ -12,15 +12,15 @@ a note.
 
 Replies: of the split, a list, numbered, in JSON or one sentence a line; NONE on any line, or one
 sentence alone, is a claim that stays whole. Of a sub-claim, lines ``Q1: …``, ``Sure: yes`` or
-``Sure: no``, ``A1: …`` and the other forms of ``written_pairs``; anything else is dropped. Of the
+``Sure: no``, ``A1: …`` and the other forms of ``replies.pairs``; anything else is dropped. Of the
 classification, Supported or Refuted. Repeated sub-claims and those beyond ``MOST`` (counted in a
 note) are dropped, and the publication's six grades are not used.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from decomposerl.baselines.method import (
     ClaimInput,
@@ -29,22 +29,30 @@ from decomposerl.baselines.method import (
     Steps,
     Verification,
     ask_read,
+    ask_verdict,
 )
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, numbered, qa_lines, thought
-from decomposerl.baselines.replies import ask_verdict, read_list, says_none, whole_text
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.baselines.written_pairs import read_pairs
 from decomposerl.replies.lines import bare, lines_of, one_line
+from decomposerl.replies.lists import read_list, says_none
+from decomposerl.replies.pairs import read_pairs
 
 MOST = 10
 OPENING = "The claim is split into sub-claims, and questions are put about each."
 NEXT = "Sub-claim"
 _SURE = re.compile(r"[-*•\s]*sure\s?[:?]\s?(yes|no)\b.*")
 _WHOLE = re.compile(
-    r"\b(?:one|a\ssingle)\s(?:thing|fact|statement|point)\b|\b(?:cannot|need\snot|not)\sbe\ssplit"
-    r"|\bno\s(?:need\sto\s)?split",
+    r"\b(?:one|a\ssingle)\s(?:thing|fact|statement|point|(?:atomic\s)?(?:sub-?)?claim)\b"
+    r"|\b(?:cannot|need\snot|not|n't)\sbe\s(?:\w+\s)?split|\bno\s(?:need\sto\s)?split"
+    r"|\bstays\swhole\b|\b(?:is|already)\satomic\b",
     re.IGNORECASE,
 )
+_REFUSES = re.compile(
+    r"\A\W*(?:i(?:'m|\sam)?\s(?:sorry|afraid|unable|cannot|can't|can\snot|won't|need|do\snot|don't)"
+    r"|sorry\b|(?:my\s)?apologies|unfortunately\b|as\san\sai\b|please\b)",
+    re.IGNORECASE,
+)
+_LEAST_SHARE = 0.7
 _ABOUT_CLAIM = re.compile(r"\b(?:claims?|sub-?claims?|split)\b|[:?]\Z", re.IGNORECASE)
 
 _NUMBER = re.compile(r"\A(\d{1,2})[.)]\s")
@@ -64,7 +72,7 @@ class _SubClaimTranscript(Transcript):
         return ModelCall("procedure", "work_through", variables, self.text, (f"\n{NEXT}",))
 
     def add(self, reply: ModelReply, pairs: Sequence[Pair]) -> None:
-        text = whole_text(reply)
+        text = reply.whole
         sure = (_SURE.fullmatch(bare(line)) for line in lines_of(text))
         self.sure += sum(line is not None and line[1] == "yes" for line in sure)
         self.unread += not pairs
@@ -83,7 +91,8 @@ def hiss(given: ClaimInput) -> Steps:
         CallFailedError: a call got no reply.
     """
     claim = {"claim": given.claim}
-    asking = ask_read(_read_split, "split", ModelCall("decompose", "split", claim, max_tokens=512))
+    read = partial(_read_split, claim=given.claim)
+    asking = ask_read(read, "split", ModelCall("decompose", "split", claim, max_tokens=512))
     ((split, items),) = yield from asking
     if items is None:
         return Verification.unread(split, notes={"sub_claims": 0, "split": False})
@@ -91,7 +100,9 @@ def hiss(given: ClaimInput) -> Steps:
     kept = parts[:MOST]
     transcript = _SubClaimTranscript(given, f"Sub-claims:\n{numbered(kept)}\n")
     for number, part in enumerate(kept, start=1):
-        worked = ask_read(_read_pairs, "pairs", transcript.work_through(number, part))
+        worked = ask_read(
+            lambda text: read_pairs(text) or None, "pairs", transcript.work_through(number, part)
+        )
         ((reply, pairs),) = yield from worked
         transcript.add(reply, pairs or ())
     reply, verdict = yield from ask_verdict(transcript.classify())
@@ -111,12 +122,8 @@ def hiss(given: ClaimInput) -> Steps:
     )
 
 
-def _read_split(reply: ModelReply) -> tuple[str, ...] | None:
-    """The sub-claims; none of them where the claim stays whole."""
-    text = whole_text(reply)
-    listed = _json_list(text)
-    if listed is not None:
-        return listed
+def _read_split(text: str, claim: str) -> tuple[str, ...] | None:
+    """The sub-claims; none of them where the claim stays whole, which the reply says or shows."""
     if [number for line in lines_of(text) for number in _NUMBER.findall(line)] == ["1"]:
         text = _NEXT_NUMBER.sub("\n", text)
     items = read_list(text)
@@ -125,25 +132,18 @@ def _read_split(reply: ModelReply) -> tuple[str, ...] | None:
     if items is not None:
         return items
     lines = [line for line in lines_of(text) if not line.endswith(":")]
-    if len(lines) == 1 or any(map(_WHOLE.search, lines)):
+    if any(map(_REFUSES.search, lines)):
+        return None
+    if any(map(_WHOLE.search, lines)) or (len(lines) == 1 and _repeats(lines[0], claim)):
         return ()
     sentences = [line for line in lines if line.endswith(".") and not _ABOUT_CLAIM.search(line)]
-    return tuple(sentences) if lines and len(sentences) == len(lines) else None
+    return tuple(sentences) if len(lines) > 1 and len(sentences) == len(lines) else None
 
 
-def _json_list(text: str) -> tuple[str, ...] | None:
-    """The strings of a JSON list that is the whole reply; None where it is something else."""
-    try:
-        items = json.loads(" ".join(lines_of(text)))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(items, list) or not all(isinstance(item, str) and item for item in items):
-        return None
-    return tuple(items)
-
-
-def _read_pairs(reply: ModelReply) -> tuple[Pair, ...] | None:
-    return read_pairs(whole_text(reply)) or None
+def _repeats(line: str, claim: str) -> bool:
+    """Whether a line is the claim, give or take a few of its words."""
+    said, words = (set(re.findall(r"\w+", text.casefold())) for text in (line, claim))
+    return len(said & words) >= _LEAST_SHARE * len(said | words)
 
 
 METHOD = decomposing(

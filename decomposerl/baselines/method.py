@@ -5,7 +5,7 @@ concurrently, is sent their ``ModelReply`` values in order, and returns a ``Veri
 
     def steps(given: ClaimInput) -> Steps:
         (reply,) = yield from ask(ModelCall("verify", "verdict", given.variables))
-        return Verification.of_reply(read_verdict(reply), reply)
+        return Verification.of_reply(reply.verdict, reply)
 
 A call names its operation beside the template and its variables, so that a chat model answers
 from the filled template and rules answer from the variables. A failed call ends the claim:
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from decomposerl.chat import Token
+from decomposerl.replies.verdicts import read_verdict
 from decomposerl.schemas import LABELS
 from decomposerl.traces.trace import Cycle, Verdict
 
@@ -96,6 +97,16 @@ class ModelReply:
     failure: str = ""
     tokens: tuple[Token, ...] = ()
     labels: tuple[Verdict, ...] = LABELS
+
+    @property
+    def whole(self) -> str:
+        """The text without the half line that a token limit leaves at its end."""
+        return self.text.rpartition("\n")[0] if self.truncated else self.text
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict, among those that the prompt offered."""
+        return read_verdict(self.text, truncated=self.truncated, labels=self.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,25 +207,39 @@ def ask(*calls: ModelCall) -> Exchange[tuple[ModelReply, ...]]:
 
 
 def ask_read(
-    read: Callable[[ModelReply], Result | None], form: str, *calls: ModelCall
+    read: Callable[[str], Result | None], form: str, *calls: ModelCall
 ) -> Exchange[tuple[tuple[ModelReply, Result | None], ...]]:
     """Send calls concurrently; those whose reply cannot be read are sent once more.
 
     The repeated call has another seed and one more line, the section ``form`` of ``again.md``.
-    Gives each call's last reply with what was read in it, None where that is nothing.
+    Gives each call's last reply with what was read in its text, None where that is nothing.
 
     Raises:
         CallFailedError: one of them got no reply.
     """
-    readers = ((call, read) for call in calls)
+    readers = ((call, lambda reply: read(reply.whole)) for call in calls)
     answered = yield from ask_each(form, *readers)
+    return answered
+
+
+def ask_verdict(
+    call: ModelCall, form: str = "verdict"
+) -> Exchange[tuple[ModelReply, Verdict | None]]:
+    """The reply to a call and its verdict; the call is repeated once where there is none.
+
+    Raises:
+        CallFailedError: it got no reply.
+    """
+    asking: Exchange[tuple[tuple[ModelReply, Verdict | None], ...]]
+    asking = ask_each(form, (call, lambda reply: reply.verdict))
+    (answered,) = yield from asking
     return answered
 
 
 def ask_each(
     form: str, *calls: tuple[ModelCall, Callable[[ModelReply], Result | None]]
 ) -> Exchange[tuple[tuple[ModelReply, Result | None], ...]]:
-    """``ask_read`` for calls that are each read by a reader of their own.
+    """``ask_read`` for calls that are each read by a reader of their own, of the whole reply.
 
     Raises:
         CallFailedError: one of them got no reply.

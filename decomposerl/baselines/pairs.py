@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from decomposerl.baselines.method import ClaimInput
-from decomposerl.baselines.silence import says_unknown
 from decomposerl.prompts.escape import escaped
+from decomposerl.replies.answers import says_unknown
 from decomposerl.replies.lines import one_line
 from decomposerl.traces.trace import Cycle
 

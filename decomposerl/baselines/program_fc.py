@@ -34,7 +34,6 @@ from decomposerl.baselines.method import (
     Steps,
     Verification,
     ask_each,
-    ask_read,
     status_of,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, thought
@@ -50,8 +49,8 @@ from decomposerl.baselines.program import (
 )
 from decomposerl.baselines.program_parser import ProgramRejectedError
 from decomposerl.baselines.program_reply import read_program
-from decomposerl.baselines.replies import answer_text, read_truth
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.answers import answer_text, read_truth
 from decomposerl.replies.lines import one_line
 from decomposerl.traces.trace import Verdict
 
@@ -61,7 +60,7 @@ _LAST_STOP = re.compile(r"(?<=[^.\s])\.\Z(?<!\.\w\.)")
 _TRUTHS: dict[str | None, bool | None] = {"true": True, "false": False}
 _READERS: dict[Function, Callable[[ModelReply], str | None]] = {
     "Question": lambda reply: reply.text,
-    "Verify": read_truth,
+    "Verify": lambda reply: read_truth(reply.whole),
 }
 _SPOKEN: dict[Value, str] = {True: "Yes", False: "No", None: "unknown"}
 
@@ -99,7 +98,7 @@ class _ProgramRun:
             self.values[step.name] = _LAST_STOP.sub("", answer)
             self.pairs[step.name] = (step.text, answer)
             return
-        truth = read_truth(reply)
+        truth = read_truth(reply.whole)
         value = _TRUTHS.get(truth)
         self.values[step.name] = value
         said = _SPOKEN[value] if value is None else f"{_SPOKEN[value]}. {step.text}"
@@ -135,7 +134,7 @@ def _programs(claim: str, sampling: ProgramSampling) -> Exchange[tuple[_ProgramR
         ModelCall("program", "program", variables, temperature=temperature, sample=sample)
         for sample in range(sampling.programs)
     )
-    answered = yield from ask_read(_readable, "program", *calls)
+    answered = yield from ask_each("program", *((call, _readable) for call in calls))
     return tuple(run or _parsed(reply) for reply, run in answered)
 
 

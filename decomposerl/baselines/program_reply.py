@@ -9,7 +9,7 @@ from itertools import chain
 
 from decomposerl.baselines.program import Program
 from decomposerl.baselines.program_parser import ProgramRejectedError, parse_program
-from decomposerl.replies.lines import spoken
+from decomposerl.replies.lines import plain_text
 
 _FENCED = re.compile(r"^[^\S\n]*```[\w-]*[^\S\n]*\n(.*?)^[^\S\n]*```", re.DOTALL | re.MULTILINE)
 _FENCE = re.compile(r"^[^\S\n]*```[\w-]*[^\S\n]*$", re.MULTILINE)
@@ -26,7 +26,7 @@ def read_program(reply: str) -> Program:
     Raises:
         ProgramRejectedError: the first fault of what stands there as a program.
     """
-    text = spoken(reply).replace("**", "")
+    text = plain_text(reply).replace("**", "")
     blocks = _FENCED.findall(text)
     found = [program for block in blocks if (program := _parsed(block)) is not None]
     if found and all(program == found[0] for program in found):

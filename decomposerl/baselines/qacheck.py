@@ -40,19 +40,13 @@ from decomposerl.baselines.method import (
     Verification,
     ask,
     ask_read,
+    ask_verdict,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, numbered, qa_lines, repeats
-from decomposerl.baselines.replies import (
-    answer_text,
-    ask_verdict,
-    read_question,
-    read_truth,
-    says_no_more,
-    whole_text,
-)
-from decomposerl.baselines.silence import says_unknown
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.answers import answer_text, read_truth, says_unknown
 from decomposerl.replies.lines import lines_of
+from decomposerl.replies.lists import read_question, says_no_more
 from decomposerl.replies.statements import Truth
 
 MOST_ROUNDS = 5
@@ -141,17 +135,16 @@ def _rounds(given: ClaimInput, pairs: _AskedPairs) -> Exchange[str]:
     return "rounds"
 
 
-def _read_next(reply: ModelReply) -> str | None:
+def _read_next(text: str) -> str | None:
     """The next question, empty where the reply says that there is none."""
-    text = whole_text(reply)
     question = read_question(text)
     return "" if question is None and says_no_more(text) else question
 
 
-def _read_sufficient(reply: ModelReply) -> Truth | None:
+def _read_sufficient(text: str) -> Truth | None:
     """Whether what is known suffices."""
-    lines = [_LABEL.sub("", line, count=1) for line in lines_of(whole_text(reply))]
-    truth = read_truth(ModelReply("\n".join(lines)))
+    lines = [_LABEL.sub("", line, count=1) for line in lines_of(text)]
+    truth = read_truth("\n".join(lines))
     if truth in {"true", "false"} or not lines:
         return truth
     if any(map(_NOT_ENOUGH.search, lines)):

@@ -28,19 +28,14 @@ from decomposerl.baselines.method import (
     Steps,
     Verification,
     ask,
-    ask_read,
+    ask_each,
+    ask_verdict,
 )
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, repeats
-from decomposerl.baselines.replies import (
-    answer_text,
-    ask_verdict,
-    read_question,
-    read_verdict,
-    says_no_more,
-    whole_text,
-)
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.answers import answer_text
 from decomposerl.replies.lines import bare, lines_of, one_line
+from decomposerl.replies.lists import read_question, says_no_more
 from decomposerl.traces.trace import Verdict
 
 MOST_QUESTIONS = 5
@@ -100,7 +95,7 @@ def self_ask(given: ClaimInput) -> Steps:
     transcript = _FollowUpTranscript(given, NEEDED)
     stopped: Stop = "cap"
     while len(transcript.pairs) < MOST_QUESTIONS:
-        ((reply, turn),) = yield from ask_read(_read_turn, "follow_up", transcript.go_on())
+        ((reply, turn),) = yield from ask_each("follow_up", (transcript.go_on(), _read_turn))
         stopped = _stop(reply, turn, transcript.pairs)
         if turn is None or stopped != "cap":
             break
@@ -135,7 +130,7 @@ def _read_turn(reply: ModelReply) -> _Turn | None:
     lines = _lines(reply)
     final = _final_line(lines)
     last = "\n".join(lines) if final is None else final
-    verdict = read_verdict(ModelReply(last, labels=reply.labels))
+    verdict = ModelReply(last, labels=reply.labels).verdict
     if final is not None:
         return _Turn("final line", verdict=verdict) if verdict else None
     labelled = [line for line in lines if _FOLLOW_UP.fullmatch(line)]
@@ -154,7 +149,7 @@ def _lines(reply: ModelReply) -> list[str]:
     asked = next((number for number, line in enumerate(lines) if line.endswith("?")), len(lines))
     slots = [number for number, line in enumerate(lines) if _SLOT.fullmatch(line)]
     slot = next((number for number in slots if number > asked), None)
-    before = lines_of(whole_text(reply)) if slot is None else lines[:slot]
+    before = lines_of(reply.whole) if slot is None else lines[:slot]
     return [rest for line in before if (rest := _NEEDED.sub("", line, count=1))]
 
 

@@ -15,11 +15,11 @@ from decomposerl.baselines.method import (
     Procedure,
     Steps,
     Verification,
+    ask_verdict,
     noting_repeats,
 )
 from decomposerl.baselines.pairs import cycles_of
-from decomposerl.baselines.replies import ask_verdict, whole_text
-from decomposerl.baselines.written_pairs import read_pairs
+from decomposerl.replies.pairs import read_pairs
 
 MOST_TOKENS = 3_072
 
@@ -44,7 +44,7 @@ def written_out(opening: str) -> Procedure:
     def procedure(given: ClaimInput) -> Steps:
         call = ModelCall("procedure", "single_call", given.variables, max_tokens=MOST_TOKENS)
         reply, verdict = yield from ask_verdict(call, "last_line")
-        cycles = cycles_of(read_pairs(whole_text(reply)))
+        cycles = cycles_of(read_pairs(reply.whole))
         return Verification.of_reply(verdict, reply, cycles, opening)
 
     return noting_repeats(procedure)

@@ -15,8 +15,8 @@ import polars as pl
 from decomposerl.errors import EngineError, SchemaError
 from decomposerl.judge.call import CRITERIA, VERDICTS, AnswersVerdict, JudgeCall, Ruling
 from decomposerl.judge.signals import Signals
+from decomposerl.replies.abstention import abstains
 from decomposerl.schemas import JUDGE_CALLS
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.rollout import Rollout
 
 Role = Literal["full", "leave_one_out", "question"]

@@ -6,13 +6,12 @@ instructions come last, after everything that could override them.
 
 A parser takes the text of a reply and returns the value of a ``Ruling``, or raises ``ValueError``:
 the chat client then asks once more, and names the form (``again_section``). A word counts alone or
-before a short remark that does not take it back: "not supported" is no verdict. Each form, tags or
-JSON, is read only where it was requested.
+before a short remark that does not take it back: "not supported" is no verdict.
 
 In a reply in tags all answers must agree; thinking in front is skipped. A reply without tags counts
-if its last line has the answer with its label. A reply in JSON is one object; a remark may stand
-behind its fence. So a judge that repeats forged tags beside its own answer gives no ruling, and the
-forged one is never read. Nothing here detects a judge that was talked into an answer.
+if its last line has the answer with its label. A reply in JSON is one object, also where tags were
+requested; a remark may stand behind its fence. So a judge that repeats forged tags beside its own
+answer gives no ruling. Nothing here detects a judge that was talked into an answer.
 """
 
 import json
@@ -46,25 +45,14 @@ CRITERIA = ("is_question", "single_focus", "no_conjunctions", "verifiable", "gro
 """The atomicity checklist: the names in the prompt, in the order of a ruling's values."""
 
 _DIGITS = {"0": False, "1": True, **YES_NO}
+_NO = ("not_enough_", "not enough ", "not-enough-", "notenough", "insufficient ")
+_LACKING = tuple(no + thing for no in _NO for thing in ("info", "information", "evidence"))
 _VERDICTS: dict[str, AnswersVerdict] = {
-    "supported": "Supported",
-    "supports": "Supported",
-    "refuted": "Refuted",
-    "refutes": "Refuted",
-    "not_enough_info": "NotEnoughInfo",
-    "not_enough_information": "NotEnoughInfo",
-    "not_enough_evidence": "NotEnoughInfo",
-    "not enough info": "NotEnoughInfo",
-    "not enough information": "NotEnoughInfo",
-    "not enough evidence": "NotEnoughInfo",
-    "not-enough-info": "NotEnoughInfo",
-    "notenoughinfo": "NotEnoughInfo",
-    "insufficient info": "NotEnoughInfo",
-    "insufficient information": "NotEnoughInfo",
-    "insufficient evidence": "NotEnoughInfo",
-    "nei": "NotEnoughInfo",
+    **dict.fromkeys(("supported", "supports"), "Supported"),
+    **dict.fromkeys(("refuted", "refutes"), "Refuted"),
+    **dict.fromkeys(("nei", *_LACKING), "NotEnoughInfo"),
 }
-_VERDICT_TAGS = ("answer", "verdict")  # the second is the paper's
+_TAGS = re.compile(r"<\s*/?\s*(?:answer|verdict)", re.IGNORECASE)
 _AGREEING = r"(?i:not|no|none|nothing|neither|nor|never|without|than)\s(?:[\w']+\s){0,4}?"
 # What a remark may say beside its verdict, and what states another one.
 _BESIDE: dict[AnswersVerdict, re.Pattern[str]] = {
@@ -209,21 +197,17 @@ def read_digit(reply: str, *, structured: bool = False) -> bool:
     Raises:
         ValueError: here and below, the reply is not in the requested form.
     """
-    if structured:
-        return _field(reply, "answer", _DIGITS, _denies_digit)
-    return read_word(_spoken(reply), ("answer",), _DIGITS, _denies_digit)
+    return _ruled(reply, "answer", _DIGITS, _denies_digit, structured=structured)
 
 
 def read_verdict(reply: str, *, structured: bool = False) -> AnswersVerdict:
     """The verdict of coverage."""
-    if structured:
-        return _field(reply, "verdict", _VERDICTS, _denies_verdict)
-    return read_word(_spoken(reply), _VERDICT_TAGS, _VERDICTS, _denies_verdict)
+    return _ruled(reply, "verdict", _VERDICTS, _denies_verdict, structured=structured)
 
 
 def read_criteria(reply: str, *, structured: bool = False) -> tuple[bool, ...]:
     """The five criteria of atomicity, in the order of ``CRITERIA``; in the reply in any order."""
-    if structured:
+    if structured or _is_object(reply):
         words, remark = _fields(reply, *CRITERIA)
         ruling = tuple(worded(word, YES_NO, denies_yes_no) for word in words)
         check_remark(remark, ruling, lambda _, said: denies_yes_no(value=True, remark=said))
@@ -242,13 +226,22 @@ def _denies_verdict(value: AnswersVerdict, remark: str) -> bool:
     return bool(_OTHER[value].search(_BESIDE[value].sub("", remark)))
 
 
+def _is_object(reply: str) -> bool:
+    """Whether a reply is one object, where tags were requested, and has none in its thought."""
+    return not _TAGS.search(reply) and _unfenced(reply)[0].startswith("{")
+
+
 def _spoken(reply: str) -> str:
     """A reply without the thinking at its start and the token at its end."""
     return _LAST_TOKEN.sub("", _THOUGHT.sub("", reply, count=1).strip()).rstrip()
 
 
-def _field(reply: str, name: str, values: Mapping[str, Value], denies: Denies[Value]) -> Value:
-    """The value of the one field of a reply in JSON."""
+def _ruled(
+    reply: str, name: str, values: Mapping[str, Value], denies: Denies[Value], *, structured: bool
+) -> Value:
+    """The value of the one field of a reply in JSON, or in tags, of which the paper's is one."""
+    if not (structured or _is_object(reply)):
+        return read_word(_spoken(reply), ("answer", name), values, denies)
     (word,), remark = _fields(reply, name)
     value = worded(word, values, denies)
     check_remark(remark, value, denies)
@@ -257,18 +250,24 @@ def _field(reply: str, name: str, values: Mapping[str, Value], denies: Denies[Va
 
 def _fields(reply: str, *names: str) -> tuple[list[str], str]:
     """Fields of a reply that is one JSON object, as text, and the remark behind its fence."""
-    text = _OPENED_BEFORE.sub("", _spoken(reply), count=1).strip()
-    fenced = _FENCE.match(text)
+    text, remark = _unfenced(reply)
     try:
-        value = json.loads(fenced[1] if fenced else text, object_pairs_hook=_distinct)
+        value = json.loads(text, object_pairs_hook=_distinct)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
-    if not isinstance(value, dict) or set(value) - {"analysis"} != set(names):
+    if not isinstance(value, dict) or set(value) - _REASONS != set(names):
         raise ValueError(f"the JSON is no object with the fields {', '.join(names)}")
     found = [_result(value[name]) for name in names]
     if not all(isinstance(one, str | int) for one in found):
         raise ValueError("a field of the JSON is neither text nor a whole number nor true or false")
-    return list(map(str, found)), fenced[2].strip() if fenced else ""
+    return list(map(str, found)), remark
+
+
+def _unfenced(reply: str) -> tuple[str, str]:
+    """A reply in JSON without its thinking and fence, and the remark behind that."""
+    text = _OPENED_BEFORE.sub("", _spoken(reply), count=1).strip()
+    fenced = _FENCE.match(text)
+    return (fenced[1].strip(), fenced[2].strip()) if fenced else (text, "")
 
 
 def _result(value: Any) -> Any:  # noqa: ANN401 - any JSON

@@ -146,6 +146,8 @@ def _from_tags(text: str) -> list[str]:
         if not whole or not opening:
             raise ValueError("the list of <question> tags is not closed")
     _, *pieces = inside.split("<question>")
+    if not pieces and not inside.strip() and re.sub("</?questions>", "", text).strip():
+        raise ValueError("the list of questions is empty, and text stands beside it")
     if not pieces:
         return listed_questions(inside) if inside.strip() else []
     questions = [_one_question(piece) for piece in pieces]

@@ -89,13 +89,24 @@ CLAUSE = re.compile(r"[,;:]|\b(?:and|so|therefore|thus|hence|which\smeans(?:\sth
 WHOLE = re.compile(r"\b(?:whole|entire|overall|combined|full|complete|entirety)\b")
 SINCE = re.compile(r"(?:since|because|as)\b[^,]*,\s(?:so\s|then\s)?(?:the|this)\b")
 STOP = re.compile(r"(?<=[.!?])\s+")
-FIELD = re.compile(r'\{?\s*"(\w{1,20})"\s*:\s*"([^"]*)"\s*,?\s*\}?')
 SINGLE = re.compile(r"\[[^\[\]]*\]\W*|\\boxed\{[^{}]*\}\W*")
 # "The year differs, so the claim is …", "true and false = false, so …": the words behind decide.
 SO = re.compile(
     r"(?:[,;.:]|\band)\s(?:so|therefore|thus|hence|and\sso)\s?[,:]?\s?(?:(?:the|my)\s(?:final\s)?"
     r"(?:verdict|answer|label|conclusion)\sis\s|(?:it|this)\s(?:is|must\sbe)\s|"
     rf"{_CLAIM}\s(?:is|must\sbe)\s)?(?P<rest>[^,;.]*(?:[(].*)?)\W*\Z"
+)
+# "Partly supported, but I would say Refuted": what the writer says in the end decides.
+CHOSEN = re.compile(
+    r"(?:\bi(?:\s(?:would|will|must|should|do|have\sto)|'d|'ll)?(?:\s(?:still|therefore|thus|rather))?"
+    r"\s(?:say|conclude|choose|pick|go\swith|answer|judge|rate|rule|call\sit|lean\s(?:towards?|to))"
+    rf"|\b(?:must|have\sto|had\sto)\s(?:choose|pick|decide)\b[^,:.;]{{0,30}})(?:\s?[:,])?\s"
+    rf"(?:that\s|it\s(?:is|as|to\sbe)\s|{_CLAIM}\s(?:is|as|to\sbe)\s|for\s)*[\"'“*]*"
+    r"(?P<rest>(?:not\s)?(?:supported|refuted|unsupported)\b.*)"
+)
+NAMED_TRUTH = re.compile(
+    r"(?:is\s)?(?:the\s)?(?:claim\s)?(?:is\s)?(?:supported|true|(?P<false>refuted|false))"
+    r"(?:\sby\s(?:the\s)?evidence)?\s?[:=?]\s?[\"'*]*(?:yes|true|(?P<no>no|false))\b(?P<rest>.*)"
 )
 ARROW = re.compile(r"\s*(?:[→⇒⟹➜]|[-=]+>)\s*")
 CHOICE = re.compile(

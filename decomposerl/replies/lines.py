@@ -3,10 +3,12 @@
 Thinking up to the last ``</think>`` is skipped; thinking that is not closed leaves nothing.
 Lines of a code fence, a closing token of a chat template, a role before the reply, ``**``, the
 marks of a heading or a quotation before a line, and signs such as a tick around it are dropped.
-Hyphens and full-width punctuation become their plain forms.
+Hyphens and full-width punctuation become their plain forms, and JSON becomes lines.
 """
 
 import re
+
+from decomposerl.replies.json_lines import without_json
 
 _END_TOKEN = re.compile(r"(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\s*\Z")
 _BEFORE_LINE = re.compile(r"\A(?:#{1,6}\s+|>\s?)+")
@@ -42,13 +44,21 @@ def spoken(text: str) -> str:
     return "" if "<think>" in after else _END_TOKEN.sub("", after)
 
 
-def lines_of(text: str) -> list[str]:
-    """The trimmed lines of a reply that are not blank, without markup around them."""
+def plain_text(text: str) -> str:
+    """What a reply says, with JSON as lines and without the next example that a model goes on to.
+
+    Linear in the length; never raises.
+    """
     said = _ROLE.sub("", spoken(text), count=1)
     example = _NEXT_EXAMPLE.search(said)
     if example is not None and said[: example.start()].strip():
         said = said[: example.start()]
-    lines = (line.strip() for line in said.splitlines())
+    return without_json(said)
+
+
+def lines_of(text: str) -> list[str]:
+    """The trimmed lines of a reply that are not blank, without markup around them."""
+    lines = (line.strip() for line in plain_text(text).splitlines())
     kept = (line for line in lines if not line.startswith("```"))
     unsigned = (_unsigned(line.replace("**", "")) for line in kept)
     plain = (_unsigned(_BEFORE_LINE.sub("", line)) for line in unsigned)

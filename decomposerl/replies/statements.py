@@ -13,19 +13,18 @@ Supported") is no statement, nor is the verdict of a part ("Verdict 1: …", "Su
 ``A1: …``). "Cannot be determined" is a statement without a verdict.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from decomposerl.replies import forms
+from decomposerl.replies.languages import in_english
 from decomposerl.replies.lines import bare, one_line
 
 Truth = Literal["true", "false", "unknown"]
 Kind = Literal["final", "label", "sentence", "word"]
 _LONGEST_LINE = 2_000  # of a line that can state a verdict; patterns stay linear below it
 _LONGEST_LABEL = 60
-_JSON_NAMES = ("verdict", "label", "final_verdict", "answer")
 _OWN_NAMES = ("claim", "statement")
 """Labels that the prompts use for the claim itself: only a bare verdict behind them is one."""
 
@@ -62,23 +61,19 @@ def _is_label(line: str) -> bool:
 
 def _plain(line: str) -> str:
     """A line in lower case and single spaces, without bullet, signs, or JSON and math around it."""
-    text = _field(line.strip())
-    text = forms.SIGNS.sub("", text).replace("$", "").replace("\\text{", "{").replace("{{", "{")
+    text = (
+        forms.SIGNS.sub("", line.strip())
+        .replace("$", "")
+        .replace("\\text{", "{")
+        .replace("{{", "{")
+    )
     text = forms.BULLET.sub("", one_line(text)).strip("*_` ").lower().replace("’", "'")
-    return forms.CHOICE.sub("", text.replace("}}", "}"))
-
-
-def _field(line: str) -> str:
-    """``verdict: Refuted`` of a JSON object or of one of its lines; any other line as it is."""
-    field = forms.FIELD.fullmatch(line)
-    if field is None and line.startswith("{") and line.endswith("}"):
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            return line
-        named = [(name, value[name]) for name in _JSON_NAMES if isinstance(value.get(name), str)]
-        return f"{named[0][0]}: {named[0][1]}" if len(named) == 1 else line
-    return f"{field[1]}: {field[2]}" if field else line
+    text = in_english(forms.CHOICE.sub("", text.replace("}}", "}")))
+    named = forms.NAMED_TRUTH.fullmatch(text)  # "supported: false"
+    if named is not None:
+        holds = bool(named["false"]) is bool(named["no"])
+        text = f"verdict: {'supported' if holds else 'refuted'}{named['rest']}"
+    return text
 
 
 def statements(lines: Sequence[str], *, step: bool) -> Iterator[Statement]:
@@ -157,9 +152,12 @@ def _concluded(text: str, *, weak: bool) -> tuple[Truth, Literal["final", "label
         kind, rest = _labelled(last, weak=weak)
         read = _word(_unwrapped(rest), weak=weak or bool(kind)) if kind != "part" else None
         return None if read is None else (read[0], "final" if kind == "final" else "label")
-    so = forms.SO.search(text)
-    read = _word(_unwrapped(so["rest"]), weak=weak) if so else None
-    return None if read is None or read[1] else (read[0], "final")
+    for form in (forms.SO, forms.CHOSEN):
+        found = form.search(text)
+        read = _word(_unwrapped(found["rest"]), weak=weak) if found else None
+        if read is not None and (form is forms.CHOSEN or not read[1]):
+            return read[0], "final"
+    return None
 
 
 def _word(text: str, *, weak: bool, step: bool = False) -> tuple[Truth, str] | None:
@@ -171,7 +169,7 @@ def _word(text: str, *, weak: bool, step: bool = False) -> tuple[Truth, str] | N
     if words["false"] or words["no"]:
         truth = "false"
     rest = words["rest"].lstrip("*_`\"'” <>")
-    reason = rest.strip("*_`\"'”.,;:()–— ")
+    reason = rest.strip("*_`\"'”.,;:()–—- ")
     if reason and not forms.REASON.match(rest):
         return None
     hedged = forms.HEDGED.match if step else forms.TAKEN_BACK.search

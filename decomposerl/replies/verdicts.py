@@ -37,15 +37,13 @@ def read_verdict(
     return verdict if verdict in labels else None
 
 
-def read_step(text: str, *, truncated: bool = False) -> tuple[Truth | None, str]:
+def read_step(text: str) -> tuple[Truth | None, str]:
     """The truth that a reply to a check of its own states, and the reason on its line, if any.
 
-    A yes, no, true or false counts as Supported and Refuted do. Of a truncated reply the last
-    line is not read.
+    A yes, no, true or false counts as Supported and Refuted do.
     """
     lines = joined(lines_of(text))
-    found = [one for one in statements(lines, step=True) if one.line < len(lines) - truncated]
-    statement = _decided(found, last=len(lines) - 1)
+    statement = _decided(list(statements(lines, step=True)), last=len(lines) - 1)
     return (statement.truth, statement.reason) if statement else (None, "")
 
 

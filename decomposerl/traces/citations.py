@@ -2,20 +2,23 @@
 
 Takes an answer and the evidence, gives one ``Citation`` a quotation: found as it is, or in
 normal form (letter case, white space, quote marks, dashes, Unicode), or nearly, or not at
-all. Offsets always point into the original texts.
+all. Offsets always point into the original texts. Below that: the spans between quotation marks,
+the normal form with the way back to the original, and the nearest stretch by edit distance.
 """
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from decomposerl.traces.alignment import edit_distance, nearest_window
-from decomposerl.traces.normal_text import NormalText, normal_text
-from decomposerl.traces.quotations import quotations
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.normal_form import normalised
 
 Match = Literal["exact", "normalised", "fuzzy", "missing"]
 
@@ -30,6 +33,147 @@ _NUMBER = re.compile(r"\d+")
 _LETTERS = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"[.!?]\W*\Z")
 _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|none|nobody|without)\b|n't\b")
+LONGEST_QUOTATION = 2_000
+"""Characters. Marks further apart than this are a stray pair."""
+
+# A mark that can open, by what closes it. A straight mark opens before a letter and not after
+# one (5" is inches, dogs' is a genitive), and closes the other way round.
+# The shortened words that begin with a mark ('tis, '90s) open nothing.
+_OPENING = re.compile(
+    r"(?<!\w)(?:\"|'(?!(?:\d\ds?|tis|twas|em|til|cause|n)\b))(?=\S)|[“„«‘]", re.IGNORECASE
+)
+_CLOSING = {
+    '"': re.compile(r'(?<=\S)"(?!\w)'),
+    "'": re.compile(r"(?<=\S)'(?!\w)"),
+    "“": re.compile("[”“]"),
+    "„": re.compile("[“”]"),
+    "«": re.compile("»"),
+    "‘": re.compile(r"’(?!\w)"),
+}
+# Before the compatibility form, which would make two marks of one, or a space and an accent.
+_MARKS = {ord(mark): "'" for mark in '"“”„‟«»‘’‚‛‹›ʼ`´′″'}
+_DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－"), "-")
+_WORDS = re.compile(r"\S+")
+_EDGES = " '.,;:!?-()[]…*_"
+_COST = np.int64(1) << 32  # an edit outweighs any place: one minimum orders by both
+
+
+@dataclass(frozen=True, slots=True)
+class NormalText:
+    """``text`` is the form; its character i comes from ``[starts[i], ends[i])`` of the original.
+
+    Stretches are in order and either equal (one character became several) or disjoint.
+    """
+
+    text: str
+    starts: list[int]
+    ends: list[int]
+
+    def span(self, start: int, end: int) -> tuple[int, int] | None:
+        """The original's offsets of ``text[start:end]``.
+
+        None where an end would cut a character of the original in two.
+        """
+        inside_first = start > 0 and self.starts[start - 1] == self.starts[start]
+        inside_last = end < len(self.text) and self.starts[end] == self.starts[end - 1]
+        if start >= end or inside_first or inside_last:
+            return None
+        return self.starts[start], self.ends[end - 1]
+
+
+def normal_text(text: str) -> NormalText:
+    """``text`` in normal form with its offsets. Linear; never raises."""
+    if text.isascii():
+        return _trimmed(*_ascii_form(text))
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    spaced = True  # leading white space goes
+    for start, end in _clusters(text):
+        form = _folded(text[start:end])
+        if form == " " and spaced:
+            continue
+        spaced = form == " " or (spaced and not form)
+        parts.append(form)
+        starts += [start] * len(form)
+        ends += [end] * len(form)
+    return _trimmed("".join(parts), starts, ends)
+
+
+def _ascii_form(text: str) -> tuple[str, list[int], list[int]]:
+    """The same for ASCII, where one character stays one and needs no table."""
+    words = list(_WORDS.finditer(text.translate(_MARKS).lower()))
+    starts = [place for word in words for place in range(word.start(), word.end() + 1)]
+    return " ".join(word[0] for word in words), starts[:-1], [place + 1 for place in starts[:-1]]
+
+
+def _trimmed(whole: str, starts: list[int], ends: list[int]) -> NormalText:
+    """The form without white space and punctuation at its ends."""
+    left = len(whole) - len(whole.lstrip(_EDGES))
+    right = len(whole.rstrip(_EDGES)) if left < len(whole) else left
+    return NormalText(whole[left:right], starts[left:right], ends[left:right])
+
+
+def _clusters(text: str) -> list[tuple[int, int]]:
+    """A character with the combining ones after it: the least that can be normalised alone."""
+    starts = [index for index, letter in enumerate(text) if not index or not _combines(letter)]
+    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+
+
+@lru_cache(maxsize=4096)
+def _combines(letter: str) -> bool:
+    """Whether the character can melt into the one before it."""
+    first = unicodedata.normalize("NFKD", letter)[0]
+    jamo = "\u1160" <= first <= "\u11ff"  # Korean vowels and finals
+    return unicodedata.combining(first) != 0 or jamo
+
+
+@lru_cache(maxsize=8192)
+def _folded(cluster: str) -> str:
+    """The normal form of one cluster; a space for white space, nothing for invisible ones."""
+    if cluster.isspace():
+        return " "
+    form = normalised("NFKD", cluster.translate(_MARKS)).casefold()
+    form = normalised("NFKC", form).translate(_DASHES)
+    form = "".join(" " if c.isspace() else c for c in form if unicodedata.category(c) != "Cf")
+    return form.strip() or (" " if form else "")
+
+
+def nearest_window(short: Sequence[int], long: Sequence[int]) -> tuple[int, int, int]:
+    """``(start, end, distance)`` of the window of ``long`` nearest to ``short``.
+
+    Ties go to the first end, then to the shortest window. Lengths are below 2**30.
+    """
+    text = np.asarray(long, dtype=np.int64)
+    indices = np.arange(len(text) + 1, dtype=np.int64)
+    # A cell holds cost and, below it, how far from the end of the text its window begins.
+    row = len(text) - indices
+    for word in short:
+        row = _next_row(row, text, int(word), indices)
+    end = int(np.argmin(row >> 32))
+    return len(text) - int(row[end] & (_COST - 1)), end, int(row[end] >> 32)
+
+
+def edit_distance(first: str, second: str) -> int:
+    """Fewest single-character edits from one string to the other (Levenshtein)."""
+    text = np.fromiter(map(ord, second), dtype=np.int64, count=len(second))
+    indices = np.arange(len(text) + 1, dtype=np.int64)
+    row = indices * _COST
+    for letter in first:
+        row = _next_row(row, text, ord(letter), indices)
+    return int(row[-1] >> 32)
+
+
+def _next_row(
+    row: NDArray[np.int64], text: NDArray[np.int64], word: int, indices: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The table's next row: delete ``word``, match or replace it, or insert from the text."""
+    best = row + _COST
+    np.minimum(best[1:], row[:-1] + (text != word) * _COST, out=best[1:])
+    # Insertions run along the row: taking each place's own cost off makes them one running minimum.
+    drift = indices * _COST
+    nearest: NDArray[np.int64] = np.minimum.accumulate(best - drift) + drift
+    return nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +352,27 @@ def _plain(word: str) -> str:
     """Without accents, which are often lost where a name is written again."""
     letters = unicodedata.normalize("NFKD", word)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+def quotations(text: str) -> list[tuple[int, int]]:
+    """Offsets ``(start, end)`` of each quotation's inside, trimmed, in order.
+
+    They do not overlap, and each holds a letter or a digit. Linear in the text, up to a
+    logarithm; never raises.
+    """
+    if _OPENING.search(text) is None:
+        return []
+    closing = {mark: [m.start() for m in form.finditer(text)] for mark, form in _CLOSING.items()}
+    found: list[tuple[int, int]] = []
+    index = 0
+    while opening := _OPENING.search(text, index):
+        ends = closing[opening[0]]
+        nearest = bisect_left(ends, opening.end())
+        index = opening.end()
+        if nearest < len(ends) and ends[nearest] - index <= LONGEST_QUOTATION:
+            inside = text[index : ends[nearest]]
+            start = index + len(inside) - len(inside.lstrip())
+            if any(map(str.isalnum, inside)):
+                found.append((start, start + len(inside.strip())))
+            index = ends[nearest] + 1
+    return found

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from decomposerl.replies.abstention import abstains
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import Sentence, parse
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.citations import citations
 
 AnswerStatus = Literal["grounded", "abstained", "contradicted", "not_in_evidence", "unknown"]

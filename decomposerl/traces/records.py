@@ -1,14 +1,16 @@
-"""Traces to be scored: what ``decomposerl score`` reads from JSONL lines and the server from JSON.
+"""JSONL lines and JSON rows: traces for ``decomposerl score``, claims for ``decomposerl verify``.
 
-Takes lines or rows, gives ``TraceRecord`` values and what is wrong with the rest. One line is one
-trace of any policy with its claim::
+Takes lines or rows, gives records and what is wrong with the rest. One line is one trace of any
+policy with its claim, or a claim alone::
 
     {"claim": "…", "evidence": "…" or ["…", "…"], "trace": "<think>…",
      "label": "Supported", "n_star": 3, "questions": ["…"], "group": "a17",
      "rollout": 0, "truncated": false}
+    {"claim": "…", "evidence": "…" or ["…", "…"], "claim_id": "…"}
 
 ``claim``, ``evidence`` and ``trace`` must be there; null is the same as absent elsewhere. A
-bad line never stops the lines after it, and none is repaired by a guess: it is left out.
+bad line never stops the lines after it, and none is repaired by a guess: it is left out. Sizes have
+limits far above any rollout (32,000 tokens are some 160 kB), so that no line holds up the rest.
 """
 
 import hashlib
@@ -18,13 +20,37 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
-from decomposerl.schemas import LABELS, Verdict
+from decomposerl.errors import SourceFileError
+from decomposerl.printable import printable
+from decomposerl.schemas import LABELS, WRITTEN, Verdict
 from decomposerl.traces.grammar import parse_trace
-from decomposerl.traces.record_fields import FIELDS, Fields, kind_of, shown_name
 from decomposerl.traces.rollout import Rollout
 
 Unit = Literal["line", "row"]
+FIELDS = (
+    "claim", "evidence", "trace", "label", "n_star", "questions", "group", "rollout", "truncated",
+)  # fmt: skip
+"""Every field of a trace that is read."""
+MOST_BYTES = {"claim": 16_000, "evidence": 2_000_000, "trace": 256_000}
+"""The longest text of a field, in bytes of UTF-8."""
+MOST_QUESTIONS = 1_000
+"""Questions of a trace; n of them take 4n + 1 rulings."""
+MOST_READ = 200_000_000
+"""Questions of a trace times bytes of its evidence, in which each of them is looked up."""
+_QUESTION = "<question>"
+_LARGEST = 1_000_000
+_LONGEST = 80
 _DIGITS = 16
+_SHARED = ("claim", "evidence", "label", "n_star")
+_KINDS = {
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +84,26 @@ class TraceRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """A claim with its evidence. ``passages`` are the parts of the evidence, in order.
+
+    ``claim_id`` is the caller's own, empty where it gave none. ``notes`` say where the evidence
+    comes from, if it was searched for; it may then be empty.
+    """
+
+    claim: str
+    evidence: str
+    passages: tuple[str, ...]
+    claim_id: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """16 hex digits of SHA-256 over claim and evidence: what a result is stored under."""
+        return group_of(self.claim, self.evidence)
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """What is wrong, where. ``field`` is empty where the whole line is.
 
@@ -74,12 +120,8 @@ class Problem:
 
     def __str__(self) -> str:
         """One line for a reader."""
-        where = f"{self.file}, {self.unit} {self.line}"
-        return (
-            f"{where}, field '{self.field}': {self.reason}"
-            if self.field
-            else (f"{where}: {self.reason}")
-        )
+        where = f", field '{self.field}'" if self.field else ""
+        return f"{self.file}, {self.unit} {self.line}{where}: {self.reason}"
 
 
 def read_trace_records(
@@ -99,9 +141,8 @@ def read_trace_records(
     of Python) and make a bad line. Never raises on any content.
     """
     reader = _Reader(file, labels)
-    for number, text in enumerate(lines, start=1):
-        if text.strip():
-            reader.read(number, text.removeprefix("\ufeff") if number == 1 else text)
+    for number, values in _objects(lines):
+        reader.take(number, values)
     return reader.records, reader.problems
 
 
@@ -115,8 +156,66 @@ def read_trace_rows(
     """
     reader = _Reader(place, labels, "row", trace_limits=False)
     for number, values in enumerate(rows):
-        reader.take(number, values)
+        object_ = values if isinstance(values, dict) else _no_object(values)
+        reader.take(number, object_)
     return reader.records, reader.problems
+
+
+def read_claim_records(
+    lines: Iterable[str], file: str, *, evidence: bool = True
+) -> list[ClaimRecord]:
+    """The claims of JSONL lines; blank lines count as lines and hold no claim.
+
+    Raises:
+        SourceFileError: a line cannot be read, or there is no claim; it names the file, the line
+            and the field of the first problem, and how many more there are.
+    """
+    records: list[ClaimRecord] = []
+    problems: list[Problem] = []
+    for number, values in _objects(lines):
+        if isinstance(values, str):
+            problems.append(Problem(file, number, "", values))
+            continue
+        record, wrong = claim_record(values, file, number, evidence=evidence)
+        problems += wrong
+        records += [] if record is None else [record]
+    if problems:
+        more = f" (and {len(problems) - 1:,} further problems)" if len(problems) > 1 else ""
+        raise SourceFileError(f"{problems[0]}{more}")
+    if not records:
+        raise SourceFileError(f"{file} holds no claim")
+    return records
+
+
+def claim_record(
+    values: dict[str, object], file: str, line: int = 1, *, evidence: bool = True
+) -> tuple[ClaimRecord | None, list[Problem]]:
+    """The claim of a JSON object, or what is wrong with its fields.
+
+    A text is one evidence document whose lines are its passages. ``evidence`` says whether it must
+    be there.
+    """
+    fields = _Fields(values)
+    claim, given = fields.text("claim"), values.get("evidence")
+    text = fields.evidence() if evidence or given is not None else ""
+    claim_id = fields.name("claim_id") if values.get("claim_id") is not None else ""
+    if fields.bad:
+        return None, [Problem(file, line, name, reason) for name, reason in fields.bad]
+    parts = map(str, given) if isinstance(given, list) else text.splitlines()
+    passages = tuple(filter(None, map(str.strip, parts)))
+    return ClaimRecord(claim.strip(), "\n".join(passages), passages, claim_id), []
+
+
+def checked_record(values: dict[str, object], file: str, *, evidence: bool = True) -> ClaimRecord:
+    """The claim of values that stand in no line of a file.
+
+    Raises:
+        SourceFileError: a field cannot be read; names it.
+    """
+    record, problems = claim_record(values, file, 0, evidence=evidence)
+    if record is None:
+        raise SourceFileError(f"{file}, field '{problems[0].field}': {problems[0].reason}")
+    return record
 
 
 def json_object(text: str) -> dict[str, object] | str:
@@ -129,13 +228,29 @@ def json_object(text: str) -> dict[str, object] | str:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
         return f"is no JSON: {error}"
-    return values if isinstance(values, dict) else f"is {kind_of(values)} instead of an object"
+    return values if isinstance(values, dict) else _no_object(values)
 
 
 def group_of(claim: str, evidence: str) -> str:
     """The group of a record that names none: 16 hex digits of SHA-256 over both texts."""
     text = json.dumps([claim, evidence], ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def safe_name(text: str) -> str:
+    """A field's name as it may be shown and stored, at most ``_LONGEST`` characters."""
+    return printable(text.encode("utf-8", "replace").decode("utf-8")[:_LONGEST], keep="")
+
+
+def _objects(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, object] | str]]:
+    """The number of each line that is not blank, and its object or what is wrong with it."""
+    for number, text in enumerate(lines, start=1):
+        if text.strip():
+            yield number, json_object(text.removeprefix("\ufeff") if number == 1 else text)
+
+
+def _no_object(value: object) -> str:
+    return f"is {_KINDS[type(value)]} instead of an object"
 
 
 @dataclass(slots=True)
@@ -153,19 +268,18 @@ class _Reader:
     free: dict[str, int] = field(default_factory=dict)
     """A number up to which none of a group is free."""
 
-    def read(self, line: int, text: str) -> None:
-        values = json_object(text)
+    def take(self, line: int, values: dict[str, object] | str) -> None:
+        """Read an object, or note what is wrong with its line."""
         if isinstance(values, str):
             self._drop(line, "", values)
-        else:
-            self.take(line, values)
-
-    def take(self, line: int, values: object) -> None:
-        if not isinstance(values, dict):
-            self._drop(line, "", f"is {kind_of(values)} instead of an object")
             return
-        self._report_unread(line, values)
-        fields = Fields(values, self.trace_limits, self.labels)
+        for name in values:
+            if name not in FIELDS and name not in self.unread:
+                self.unread.add(name)
+                reason = f"is not read, here and in later {self.unit}s"
+                problem = Problem(self.file, line, safe_name(name), reason, False, self.unit)
+                self.problems.append(problem)
+        fields = _Fields(values, self.trace_limits, self.labels)
         record = self._record(line, fields)
         bad = fields.bad or list(self._clashes(record))
         for name, reason in bad:
@@ -174,7 +288,7 @@ class _Reader:
             self.groups.setdefault(record.group, {})[record.number] = record
             self.records.append(record)
 
-    def _record(self, line: int, fields: Fields) -> TraceRecord:
+    def _record(self, line: int, fields: "_Fields") -> TraceRecord:
         claim, evidence = fields.text("claim"), fields.evidence()
         text, label, n_star = fields.trace(evidence), fields.label(), fields.n_star()
         named = fields.values.get("group") is not None
@@ -200,16 +314,136 @@ class _Reader:
             other = f"{self.unit} {members[record.number].line}"
             yield "rollout", f"{record.number} is the number of {other} of the same group"
 
-    def _report_unread(self, line: int, values: Mapping[str, object]) -> None:
-        for name in values:
-            if name not in FIELDS and name not in self.unread:
-                self.unread.add(name)
-                reason = f"is not read, here and in later {self.unit}s"
-                problem = Problem(self.file, line, shown_name(name), reason, False, self.unit)
-                self.problems.append(problem)
-
     def _drop(self, line: int, name: str, reason: str) -> None:
         self.problems.append(Problem(self.file, line, name, reason, unit=self.unit))
 
 
-_SHARED = ("claim", "evidence", "label", "n_star")
+@dataclass(slots=True)
+class _Fields:
+    """The fields of one line; a value that cannot be read is None and a problem.
+
+    Without ``trace_limits`` a trace may have any size, as a rollout of a trainer. ``labels`` are
+    those that a claim may have.
+    """
+
+    values: Mapping[str, object]
+    trace_limits: bool = True
+    labels: tuple[Verdict, ...] = LABELS
+    bad: list[tuple[str, str]] = field(default_factory=list)
+
+    def text(self, name: str, *, blank: bool = False) -> str:
+        """A text that must be there; ``blank`` allows an empty one."""
+        value = self.values.get(name)
+        if value is None:
+            self._fail(name, "is missing" if name not in self.values else "is null")
+        elif not isinstance(value, str):
+            self._fail(name, f"{_KINDS[type(value)]} instead of a text")
+        elif not (blank or value.strip()):
+            self._fail(name, "is blank")
+        else:
+            return self._within(name, self._storable(name, value))
+        return ""
+
+    def name(self, name: str) -> str:
+        """A text that must be there, or a whole number in place of one."""
+        value = self.values.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return self.text(name)
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts, blank ones left out; empty where there is none."""
+        value = self.values.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self._fail(name, f"{_KINDS[type(value)]} instead of a list of texts")
+            return []
+        if other := [part for part in value if not isinstance(part, str)]:
+            self._fail(name, f"{_KINDS[type(other[0])]} in a list of texts")
+            return []
+        return [self._storable(name, part) for part in value if part.strip()]
+
+    def evidence(self) -> str:
+        """One text, or passages joined with line breaks."""
+        if not isinstance(self.values.get("evidence"), list):
+            return self.text("evidence")
+        before = len(self.bad)
+        passages = self.texts("evidence")
+        if not passages and len(self.bad) == before:
+            self._fail("evidence", "holds no passage with text")
+        return self._within("evidence", "\n".join(passages))
+
+    def trace(self, evidence: str) -> str:
+        """The trace; it may be blank, and what it asks of ``evidence`` has a limit."""
+        text = self.text("trace", blank=True)
+        asked, size = text.count(_QUESTION), len(evidence.encode("utf-8", "replace"))
+        if self.trace_limits and asked * size > MOST_READ:
+            most = f"at most {MOST_READ // size:,} are scored"
+            self._fail("trace", f"asks {asked:,} questions of {size:,} bytes of evidence; {most}")
+        return text
+
+    def number(self, name: str, least: int) -> int | None:
+        """A whole number from ``least`` on, or None where there is none."""
+        value = self.values.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # a column with nulls makes floats of whole numbers
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            self._fail(name, f"{_KINDS[type(value)]} instead of a whole number")
+        elif not least <= value <= _LARGEST:
+            self._fail(name, f"{safe_name(str(value))} is not within {least} to {_LARGEST}")
+        else:
+            return value
+        return None
+
+    def label(self) -> Verdict | None:
+        """The label, or None where there is none."""
+        value = self.values.get("label")
+        if value is None:
+            return None
+        word = value.strip().casefold() if isinstance(value, str) else None
+        for label in self.labels:
+            if word in {label.casefold(), WRITTEN[label].casefold()}:
+                return label
+        *names, last = (WRITTEN[label] for label in self.labels)
+        shown = f"'{safe_name(value)}'" if isinstance(value, str) else _KINDS[type(value)]
+        self._fail("label", f"{shown} is neither {', '.join(names)} nor {last}")
+        return None
+
+    def truncated(self) -> bool:
+        """Whether the token budget ended before the trace; not where nothing is said."""
+        value = self.values.get("truncated")
+        if value is not None and not isinstance(value, bool):
+            self._fail("truncated", f"{_KINDS[type(value)]} instead of true or false")
+        return value is True
+
+    def n_star(self) -> int | None:
+        """The given number, else the number of different silver questions."""
+        given = self.number("n_star", least=1)
+        asked = len({text.strip() for text in self.texts("questions")}) or None
+        if given is not None and asked is not None and given != asked:
+            self._fail("n_star", f"{given}, but there are {asked} different questions")
+        return asked if given is None else given
+
+    def _fail(self, name: str, reason: str) -> None:
+        self.bad.append((name, reason))
+
+    def _within(self, name: str, text: str) -> str:
+        """``text``, unless it is longer than any real one."""
+        if name == "trace" and not self.trace_limits:
+            return text
+        most, size = MOST_BYTES.get(name), len(text.encode("utf-8", "replace"))
+        if most is not None and size > most:
+            self._fail(name, f"is {size:,} bytes long; at most {most:,} are scored")
+        elif name == "trace" and (asked := text.count(_QUESTION)) > MOST_QUESTIONS:
+            self._fail(name, f"holds {asked:,} questions; at most {MOST_QUESTIONS:,} are scored")
+        return text
+
+    def _storable(self, name: str, text: str) -> str:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            self._fail(name, "holds half of a surrogate pair, which is no character")
+        return text

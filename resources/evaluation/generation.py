@@ -36,8 +36,8 @@ from decomposerl.evaluation.scored_claims import (
 )
 from decomposerl.progress import Bar, bar
 from decomposerl.prompts.template import PromptFile
+from decomposerl.replies.abstention import abstains
 from decomposerl.schemas import CALLS, PREDICTIONS
-from decomposerl.traces.abstention import abstains
 from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.evaluation.calibrating import usable_calibration

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from decomposerl.judge.call import AnswersVerdict
+from decomposerl.replies.abstention import abstains
 from decomposerl.text.clauses import checks_of, first_finite
 from decomposerl.text.words import has_opposite
-from decomposerl.traces.abstention import abstains
 from resources.judge.rule_text import clean
 from resources.judge.rule_words import (
     LEAD,

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from decomposerl.replies.abstention import abstains
 from decomposerl.text.clauses import AUXILIARIES
 from decomposerl.text.sentences import split_sentences
-from decomposerl.traces.abstention import abstains
 from resources.judge.rule_text import clean
 from resources.judge.rule_words import LEAD, Statement, read, share, shared, weight
 

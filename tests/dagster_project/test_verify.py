@@ -31,7 +31,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.reports.trace_page.pages import CONFIDENT
 from decomposerl.text.sentences import split_sentences
-from decomposerl.traces.claim_records import checked_record
+from decomposerl.traces.records import checked_record
 from decomposerl.training.experiments import experiment
 from environment import variables
 from evaluation_files import SYSTEMS

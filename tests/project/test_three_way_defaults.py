@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ModelReply
-from decomposerl.baselines.replies import read_verdict
 from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.prompts.template import PromptSettings, VerdictRule
 from decomposerl.rewards.settings import STRICT
@@ -108,9 +107,9 @@ def test_a_three_way_trace_reads_as_it_was_written(verdict: Verdict | None, aske
 @pytest.mark.parametrize("text", ["Not Enough Information", "Verdict: not enough info.", "Unknown"])
 def test_a_reply_has_the_third_verdict_only_where_its_prompt_offered_it(text: str):
     """One reader for every system; two labels and it says nothing."""
-    assert "NotEnoughInfo" == read_verdict(ModelReply(text, labels=VERDICTS))
-    assert read_verdict(ModelReply(text)) is None
-    assert "Refuted" == read_verdict(ModelReply("Verdict: Refuted", labels=VERDICTS))
+    assert "NotEnoughInfo" == ModelReply(text, labels=VERDICTS).verdict
+    assert ModelReply(text).verdict is None
+    assert "Refuted" == ModelReply("Verdict: Refuted", labels=VERDICTS).verdict
 
 
 def test_a_claim_has_the_third_label_under_its_rule_alone():

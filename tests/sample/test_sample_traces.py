@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from decomposerl.traces.abstention import abstains
+from decomposerl.replies.abstention import abstains
 from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.records import group_of, read_trace_records
 from decomposerl.traces.trace import Cycle

@@ -10,10 +10,10 @@ import pytest
 from decomposerl.errors import TrainingError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.judge.signals import Signals
+from decomposerl.replies.abstention import abstains
 from decomposerl.reports.tables import markdown_text
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import SILVER_DECOMPOSED
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict

@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
+from decomposerl.replies.abstention import abstains
 from decomposerl.schemas import LABELS, VERDICTS
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.citations import citations
 from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.grounding import grounded_answer, sentences_behind

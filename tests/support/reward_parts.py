@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from decomposerl.judge.call import CRITERIA, AnswersVerdict
 from decomposerl.judge.signals import Signals
+from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import build_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle, Verdict

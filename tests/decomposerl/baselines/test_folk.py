@@ -7,7 +7,7 @@ import pytest
 from baseline_parts import QUESTION, Driven, notes, outcome, said
 from decomposerl.baselines.folk import METHOD, conjunction
 from decomposerl.baselines.method import ModelReply
-from decomposerl.baselines.predicates import Predicate, read_predicates, read_truths
+from decomposerl.replies.predicates import Predicate, read_predicates, read_truths
 
 PREDICATES = (
     "1. Before(mill, bridge) | The mill came before the bridge. | When was the mill built?\n"

@@ -26,7 +26,7 @@ from decomposerl.baselines.method import (
     Protocol,
 )
 from decomposerl.prompts.template import PromptFile
-from decomposerl.traces.abstention import abstains
+from decomposerl.replies.abstention import abstains
 from decomposerl.traces.grammar import build_trace
 from resources.store.prompts import load_prompt
 from strategies import EACH_LAW

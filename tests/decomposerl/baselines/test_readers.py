@@ -6,20 +6,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.baselines.method import ModelReply
 from decomposerl.baselines.pairs import cycles_of, numbered, qa_lines, repeats
-from decomposerl.baselines.passage_numbers import read_numbers
-from decomposerl.baselines.replies import (
-    read_items,
-    read_list,
-    read_question,
-    read_truth,
-    says_none,
-)
-from decomposerl.baselines.silence import says_unknown
-from decomposerl.baselines.written_pairs import read_pairs
+from decomposerl.replies.abstention import abstains
+from decomposerl.replies.answers import read_truth, says_unknown
 from decomposerl.replies.lines import lines_of
-from decomposerl.traces.abstention import abstains
+from decomposerl.replies.lists import read_items, read_list, read_question, says_none
+from decomposerl.replies.pairs import read_pairs
+from decomposerl.replies.passages import read_numbers
 from decomposerl.traces.grammar import build_trace
 from strategies import LAW, any_text
 
@@ -30,7 +23,7 @@ FORMS = json.loads(Path(__file__).with_name("readers.json").read_text("utf-8"))
 @given(any_text)
 def test_no_text_breaks_a_reader(text: str):
     """Whatever came, each reader answers or says that there is nothing; none raises."""
-    assert read_truth(ModelReply(text)) in {None, "true", "false", "unknown"}
+    assert read_truth(text) in {None, "true", "false", "unknown"}
     assert read_list(text) != ("",)
     assert (read_numbers(text, 3) or (1,)) >= (1,)
     assert (read_question(text) or "?").endswith("?")
@@ -41,7 +34,7 @@ def test_no_text_breaks_a_reader(text: str):
 def test_a_yes_or_no_may_give_its_reason():
     """Behind a comma or a stop; a No or False that follows from silence alone is unknown."""
     truths = FORMS["truths"]
-    assert truths == {text: read_truth(ModelReply(text)) for text in truths}
+    assert truths == {text: read_truth(text) for text in truths}
 
 
 def test_not_knowing_is_told_from_an_answer():
@@ -56,8 +49,8 @@ def test_silence_is_unknown_in_every_reader():
         assert says_unknown(reason)
         for opening in ("No, ", "No; ", "False, "):
             said = opening + reason[0].lower() + reason[1:]
-            assert "unknown" == read_truth(ModelReply(said)), said
-        assert "unknown" == read_truth(ModelReply(f"No. {reason}"))
+            assert "unknown" == read_truth(said), said
+        assert "unknown" == read_truth(f"No. {reason}")
         assert abstains(f"I don't know. {reason}")
         assert abstains(f"{reason} I don't know.")
 
@@ -67,7 +60,7 @@ def test_a_denial_with_a_fact_is_no_silence():
     for reason in FORMS["denials with a fact"]:
         assert not says_unknown(reason)
         said = f"No, {reason[0].lower()}{reason[1:]}"
-        assert "false" == read_truth(ModelReply(said)), said
+        assert "false" == read_truth(said), said
         assert not abstains(f"I don't know. {reason}")
         assert not abstains(f"{reason} I don't know.")
 
@@ -88,7 +81,7 @@ def test_a_list_is_numbered_lines():
 def test_questions_in_a_list():
     """Numbers, bullets or letters, and without these each line that is a question."""
     for text in FORMS["two questions"]:
-        assert read_items(ModelReply(text)) == ("Is it old?", "Is it new?"), text
+        assert read_items(text) == ("Is it old?", "Is it new?"), text
 
 
 def test_numbers_are_of_the_passages():

@@ -23,7 +23,7 @@ from decomposerl.kernels.text_scan import (
 )
 from decomposerl.kernels.word_sets import pack_sets
 from decomposerl.normal_form import LONGEST_RUN, Form, normalised
-from decomposerl.traces.abstention import abstains
+from decomposerl.replies.abstention import abstains
 from resources.corpora.pages import spellings
 from resources.judge.rule_text import clean
 from strategies import LAW, any_text, law, passages, sentence

@@ -22,8 +22,7 @@ from decomposerl.prompts import judge as tasks
 from decomposerl.prompts.escape import NAMES, escaped, look_alikes
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
-from decomposerl.traces.blocks import KINDS
-from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.grammar import KINDS, parse_trace
 from decomposerl.traces.trace import Trace
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.store.prompts import load_prompt

@@ -23,7 +23,7 @@ from decomposerl.prompts.judge import (
     coverage_request,
 )
 from decomposerl.prompts.policy import policy_messages
-from decomposerl.traces.blocks import KINDS
+from decomposerl.traces.grammar import KINDS
 from resources.judge.chat_judge import load_judge_prompts
 from resources.store.prompts import load_prompt
 from strategies import LAW, any_text

@@ -46,7 +46,7 @@ def test_a_step_is_answered_by_yes_or_no():
 def test_any_text_is_read(text: str, truncated: bool):  # noqa: FBT001 - drawn
     """Every text has a verdict or none; no reader raises."""
     assert read_verdict(text, truncated=truncated) in {None, "Supported", "Refuted"}
-    assert read_step(text, truncated=truncated)[0] in {None, "true", "false", "unknown"}
+    assert read_step(text)[0] in {None, "true", "false", "unknown"}
 
 
 def test_long_replies_take_linear_time():

@@ -14,10 +14,10 @@ import pytest
 from decomposerl.judge.call import AnswersVerdict
 from decomposerl.judge.plan import plan
 from decomposerl.judge.signals import Signals
+from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.composite import RewardedBatch, reward_batch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict

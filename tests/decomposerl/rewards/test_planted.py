@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 from decomposerl.judge.signals import Signals
+from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import reward_batch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from planted_traces.planting import TRACE_KINDS, planted_traces

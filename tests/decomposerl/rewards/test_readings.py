@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError
 from decomposerl.judge.signals import Signals
+from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import active_rewards, judge_roles, reward_batch
 from decomposerl.rewards.coverage import coverage
@@ -22,7 +23,6 @@ from decomposerl.rewards.settings import STRICT, RewardSettings
 from decomposerl.rewards.verification import verification
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.schemas import LABELS, VERDICTS, Verdict
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import build_trace, parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle

@@ -7,10 +7,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from decomposerl.traces.alignment import edit_distance, nearest_window
-from decomposerl.traces.citations import MOST_QUOTATIONS, Citation, citations
-from decomposerl.traces.normal_text import normal_form, normal_text
-from decomposerl.traces.quotations import quotations
+from decomposerl.traces.citations import (
+    MOST_QUOTATIONS,
+    Citation,
+    citations,
+    edit_distance,
+    nearest_window,
+    normal_text,
+    quotations,
+)
 from strategies import law
 
 MANY = law(200)
@@ -154,7 +159,7 @@ def test_offsets_point_into_the_originals(around: list[str], quoted: str, marks:
         window = evidence[each.found_start : each.found_end]
         assert {
             "exact": window == quotation,
-            "normalised": normal_form(window) == normal_form(quotation),
+            "normalised": normal_text(window).text == normal_text(quotation).text,
             "fuzzy": 0.8 <= each.similarity < 1,
         }[each.match]
 
@@ -182,9 +187,9 @@ def test_the_normal_form_is_final_and_its_stretches_lie_in_order(text: str):
     pairs = pairwise(spans)
     assert all(a == b or a[1] <= b[0] for a, b in pairs)
     assert all(0 <= start < end <= len(text) for start, end in spans)
-    assert normal.text == normal_form(f" \n“{text}” ")
+    assert normal.text == normal_text(f" \n“{text}” ").text
     if text.isascii():
-        assert normal.text == normal_form(text.upper())
+        assert normal.text == normal_text(text.upper()).text
 
 
 @MANY
@@ -198,7 +203,7 @@ def test_a_stretch_has_the_normal_form_that_it_was_found_by(text: str, data: st.
     span = normal.span(start, end)
     edges = normal.text[start:end].strip(" '.,;:!?-()[]…*_")
     if span is not None:
-        assert edges == normal_form(text[slice(*span)])
+        assert edges == normal_text(text[slice(*span)]).text
 
 
 def slow_distance(first: list[int], second: list[int]) -> int:

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from decomposerl.schemas import VERDICTS
-from decomposerl.traces.record_fields import FIELDS
 from decomposerl.traces.records import (
+    FIELDS,
     Problem,
     TraceRecord,
     group_of,

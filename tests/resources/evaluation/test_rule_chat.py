@@ -17,14 +17,14 @@ from decomposerl.baselines.method import (
     ClaimInput,
     Method,
     ModelCall,
-    ModelReply,
     Operation,
     Procedure,
     Protocol,
 )
 from decomposerl.baselines.program_parser import parse_program
-from decomposerl.baselines.replies import read_list, read_truth
 from decomposerl.errors import ConfigError
+from decomposerl.replies.answers import read_truth
+from decomposerl.replies.lists import read_list
 from decomposerl.text.numbers import lists_more
 from evaluation_parts import shelf
 from fakes import ScriptedVerifier
@@ -121,7 +121,7 @@ def test_a_summary_is_one_line_and_a_conjunction_is_read(chat: RuleChat):
     short = said(chat, "summarise", "about", claim="Oller won the Orion Prize", evidence=EVIDENCE)
     assert PASSAGES[2] in short
     assert "\n" not in short
-    assert "true" == read_truth(ModelReply("1: True\n[Supported]"))
+    assert "true" == read_truth("1: True\n[Supported]")
 
 
 def test_a_program_parses_and_checks_every_part(chat: RuleChat):

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from decomposerl.replies.languages import ANSWER, QUESTION
 from decomposerl.replies.lines import lines_of
 
-_ASKING = r"(?:sub-?|follow[-\s]?up\s)?question|q|follow[-\s]?up|step(?=\s?\d)"
-_ANSWERING = r"(?:intermediate\s|final\s)?answer|a|result|response"
+_ASKING = rf"(?:sub-?|follow[-\s]?up\s)?(?:{QUESTION})|q|follow[-\s]?up|step(?=\s?\d)"
+_ANSWERING = rf"(?:intermediate\s|final\s)?(?:{ANSWER})|a|result|response"
 _LIST_MARK = r"(?:[-*•–→]\s*|\(?\d{1,2}[.)]\s+)?"
 _LABELLED = re.compile(
     rf"{_LIST_MARK}[_*]*(?:(?P<asks>{_ASKING})|(?:{_ANSWERING})|(?=#\d))\s?"

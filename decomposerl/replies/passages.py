@@ -7,8 +7,8 @@ may be denied or unsure ("3, but not 4", "1 or so"), and no other number may sta
 
 import re
 
-from decomposerl.baselines.replies import says_none
 from decomposerl.replies.lines import lines_of
+from decomposerl.replies.lists import says_none
 
 _LONGEST = 300  # of a line that selects passages; patterns stay linear below it
 _NO_PASSAGE = re.compile(

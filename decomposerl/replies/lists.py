@@ -1,28 +1,20 @@
-"""Readers of what the methods request: verdicts, truths, answers, lists, questions.
+"""Lists and questions in a reply: items of a list, one next question, or that none is left.
 
-A reader gives the content, or None where the reply does not hold it: the request is then repeated
-once with its form (``method.ask_read``), and a guess never takes its place. Verdicts are read by
-``decomposerl.replies.verdicts``, lines by ``decomposerl.replies.lines``, pairs of questions and
-answers by ``written_pairs``, not knowing by ``silence``.
-
-Lines before, between and after items are passed over. An item is one line, behind a label or a
-number; its label may stand on the line before it.
+A reader gives the content, or None where the reply does not hold it. Lines before, between and
+after items are passed over. An item is one line, behind a label or a number; its label may stand
+on the line before it.
 """
 
 import re
 from collections.abc import Sequence
 
-from decomposerl.baselines.method import Exchange, ModelCall, ModelReply, ask_read
-from decomposerl.baselines.silence import says_unknown
-from decomposerl.replies import verdicts
+from decomposerl.replies.languages import QUESTION
 from decomposerl.replies.lines import bare, lines_of, one_line, without_marks
-from decomposerl.replies.statements import Truth
-from decomposerl.traces.trace import Verdict
 
 MOST_ITEMS = 20
 """Beyond so many items of a list a model repeats itself."""
 _NUMBER = (
-    r"(?:(?:sub-?question|question|sub-?claim|predicate|step|q|p)\s?)?[\[(]?#?(\d{1,2})"
+    rf"(?:(?:sub-?question|{QUESTION}|sub[-\s]?claim|predicate|step|q|p)\s?)?[\[(]?#?(\d{{1,2}})"
     r"(?:\s?[\])]?\s?[.):\]](?!\d)|\s[–—-](?=\s))"
 )
 _NUMBERED = re.compile(rf"{_NUMBER}\s*(\S.*)", re.IGNORECASE)
@@ -58,70 +50,6 @@ _NO_MORE = re.compile(
     r"|necessary)",
     re.IGNORECASE,
 )
-_ANSWER_LABEL = re.compile(
-    r"\A(?:(?:the\s)?(?:final\s|intermediate\s)?answer|a\d{0,2}|#\d{1,2}|result|response|reply)"
-    r"\s?(?::|\sis:)\s*(?=\S)",
-    re.IGNORECASE,
-)
-_REASON_LABEL = re.compile(r"\A(?:reason(?:ing)?|explanation|because|why)\s?:\s*", re.IGNORECASE)
-
-_SO_FALSE = re.compile(
-    r"(?:[,;.]\s(?:and\s)?|\s(?:and\s)?)(?:so|therefore|thus|hence)\b,?\s"
-    r"(?:(?:the|this)\s(?:statement|claim|answer)\s|it\s)"
-    r"(?:is|must\sbe|has\sto\sbe|counts\sas)\s(?:judged\s|considered\s)?"
-    r"(?:false|no|not\strue|not\ssupported|unsupported|refuted)\W*\Z",
-    re.IGNORECASE,
-)
-
-
-def whole_text(reply: ModelReply) -> str:
-    """A reply's text without the half line that a token limit leaves at its end."""
-    return reply.text.rpartition("\n")[0] if reply.truncated else reply.text
-
-
-def read_verdict(reply: ModelReply) -> Verdict | None:
-    """The verdict of a reply, among those that its prompt offered."""
-    return verdicts.read_verdict(reply.text, truncated=reply.truncated, labels=reply.labels)
-
-
-def ask_verdict(
-    call: ModelCall, form: str = "verdict"
-) -> Exchange[tuple[ModelReply, Verdict | None]]:
-    """The reply to a call and its verdict; the call is repeated once where there is none.
-
-    Raises:
-        CallFailedError: it got no reply.
-    """
-    asking: Exchange[tuple[tuple[ModelReply, Verdict | None], ...]]
-    asking = ask_read(read_verdict, form, call)
-    (answered,) = yield from asking
-    return answered
-
-
-def read_truth(reply: ModelReply) -> Truth | None:
-    """The truth that a reply to a check states; supported, yes and true mean the same.
-
-    "No, the evidence does not say" is unknown, and so is a reply that says only this, also with
-    "so the statement is false" behind it.
-    """
-    truth, reason = verdicts.read_step(reply.text, truncated=reply.truncated)
-    text = whole_text(reply)
-    if truth is None:
-        said = answer_text(text)
-        return "unknown" if said and says_unknown(said) else None
-    if truth != "false":
-        return truth
-    lines = lines_of(text)
-    said = reason or " ".join(_REASON_LABEL.sub("", line) for line in lines[1:])
-    so_false = _SO_FALSE.search(lines[0][-_TAIL:]) if len(lines) == 1 and not reason else None
-    if so_false:
-        said = lines[0][: so_false.start() - len(lines[0][-_TAIL:])]
-    return "unknown" if said and says_unknown(said) else "false"
-
-
-def answer_text(text: str) -> str:
-    """The answer in a reply on one line, without thinking, markup or a label before it."""
-    return _ANSWER_LABEL.sub("", " ".join(lines_of(text)), count=1)
 
 
 def says_none(text: str) -> bool:
@@ -150,18 +78,17 @@ def read_list(text: str) -> tuple[str, ...] | None:
     return tuple(text for text in texts if text) or None
 
 
-def read_items(reply: ModelReply) -> tuple[str, ...]:
-    """The first ``MOST_ITEMS`` distinct items of a list of questions; none where there is none.
+def read_items(text: str) -> tuple[str, ...] | None:
+    """The first ``MOST_ITEMS`` distinct items of a list of questions.
 
     Without numbers that count up and without bullets, each line that is a question is an item.
     Items that differ in letter case or white space alone are one item.
     """
-    text = whole_text(reply)
     items = read_list(text)
     if items is None:
         asked = (line for line in _joined(lines_of(text)) if _ASKED.search(line[-_TAIL:]))
         items = tuple(without_marks(_unnumbered(line)) for line in asked)
-    return distinct(items or ())[:MOST_ITEMS]
+    return distinct(items or ())[:MOST_ITEMS] or None
 
 
 def distinct(items: Sequence[str]) -> tuple[str, ...]:
@@ -170,18 +97,6 @@ def distinct(items: Sequence[str]) -> tuple[str, ...]:
     for item in map(one_line, items):
         first.setdefault(item.casefold(), item)
     return tuple(first.values())
-
-
-def ask_items(call: ModelCall, form: str) -> Exchange[tuple[ModelReply, tuple[str, ...]]]:
-    """The reply to a call and the items of its list; repeated once where there is no item.
-
-    Raises:
-        CallFailedError: it got no reply.
-    """
-    asking: Exchange[tuple[tuple[ModelReply, tuple[str, ...] | None], ...]]
-    asking = ask_read(lambda reply: read_items(reply) or None, form, call)
-    ((reply, items),) = yield from asking
-    return reply, items or ()
 
 
 def read_question(text: str) -> str | None:

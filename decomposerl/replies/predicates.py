@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from decomposerl.baselines.replies import MOST_ITEMS, distinct
 from decomposerl.replies.lines import lines_of, one_line, without_marks
+from decomposerl.replies.lists import MOST_ITEMS, distinct
 
 PredicateTruth = Literal["true", "false", "open"]
 
