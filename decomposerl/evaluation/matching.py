@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, product
 from shlex import quote
 from typing import Literal, TypeVar
 
@@ -177,24 +178,30 @@ def _check_polarity(
 ) -> None:
     """Refuse where neither a column nor its words say which of them means Supported."""
     clear = says_polarity(columns.label, labels) and None not in map(sides.get, labels)
-    unclear = {} if clear else dict(labels)
+    unclear = [] if clear else [dict(labels)]
     known = {word: rows for word, rows in said.items() if sides[word]}
     # Words that a clear column of labels explains mean the same in that of predictions.
     unexplained = [word for word in known if not (clear and word in labels)]
     if columns.verdict and not says_polarity(columns.verdict, unexplained):
-        unclear |= known
-    if not unclear:
+        unclear.append({word: known[word] for word in known if clear or word not in labels})
+    words = {word: rows for group in unclear for word, rows in group.items()}
+    if not words:
         return
-    first = [word for word in unclear if sides[word] == "Supported"] or [*unclear][:1]
-    second = [word for word in unclear if word not in first]
-    plain = {side: [word for word in sides if sides[word] == side and word not in unclear]
-             for side in _PLACES}  # fmt: skip
-    shown = ", ".join(f"'{excerpt(word)}' ({rows:,})" for word, rows in unclear.items())
-    names = " and ".join(filter(None, (columns.label, columns.verdict)))
+    orders = []  # of each column, which may be turned round alone
+    for group in filter(None, unclear):
+        first = [word for word in group if sides[word] == "Supported"] or [*group][:1]
+        second = [word for word in group if word not in first]
+        orders.append(((first, second), (second, first)))
+    shown = ", ".join(f"'{excerpt(word)}' ({rows:,})" for word, rows in words.items())
+    names = " and ".join(filter(None, dict.fromkeys((columns.label, columns.verdict))))
     lines = [f"{names}: nothing says which of {shown} means supported; choose one of"]
-    for one, other in ((first, second), (second, first)):
-        words = [("supported", plain["Supported"] + one), ("refuted", plain["Refuted"] + other)]
-        lines.append(" ".join(f"--{side} {quote(word)}" for side, some in words for word in some))
+    for reading in product(*orders):
+        options = []
+        for place, side in enumerate(_PLACES):
+            plain = [word for word in sides if sides[word] == side and word not in words]
+            spelled = chain(plain, *(group[place] for group in reading))
+            options += [f"--{TWO_WAY[place]} {quote(word)}" for word in spelled]
+        lines.append(" ".join(options))
     raise EvaluationError("\n".join(lines))
 
 

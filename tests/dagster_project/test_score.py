@@ -310,18 +310,8 @@ def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: boo
 
     tried = np.arange(0, 1, 0.01)
     best = max(tried, key=lambda value: (metric(labels[:40], verdicts(value)[:40]), -value))
-    cut = f"{'>=' * inclusive}{by}:hundredths"
-    words = [
-        "--score",
-        "probability",
-        "--threshold",
-        cut,
-        "--dev",
-        *dev,
-        "--missing",
-        "skip",
-        *ONES,
-    ]
+    options = f"--score probability --missing skip --threshold {'>=' * inclusive}{by}:hundredths"
+    words = (*options.split(), "--dev", *dev, *ONES)
     found = scores_of(test, dev[1], *words)
     expected = reference.f1_score(labels[40:], verdicts(best)[40:])
     assert found["f1_supported"] == pytest.approx(100 * expected)
