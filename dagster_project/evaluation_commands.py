@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dagster_project.environment import entries_for, read_settings, systems_for, titles_for
 from dagster_project.named_graph import (
     ConfigOption,
     SystemsOption,
@@ -13,12 +14,6 @@ from dagster_project.named_graph import (
     named_graph,
     read_config,
     with_ops,
-)
-from dagster_project.profiles import (
-    entries_for,
-    profile_from_environment,
-    systems_for,
-    titles_for,
 )
 from dagster_project.terminal import (
     print_columns,
@@ -48,7 +43,7 @@ DataOption = Annotated[
 
 def _systems_like(beginning: str) -> list[str]:
     try:
-        every = systems_for(profile_from_environment())
+        every = systems_for(read_settings())
     except DecomposeRLError:
         return []  # a completion has no place for an error
     return [one.key for one in every if one.key.startswith(beginning)]
@@ -82,10 +77,10 @@ def evaluate(
     settings = read_config(config)
     graph = named_graph(data, systems_file)
     if list_systems:
-        _print_systems(systems_for(graph.profile))
+        _print_systems(systems_for(graph.settings))
         return
     every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
-    own = [entry.name for entry in entries_for(graph.profile)]
+    own = [entry.name for entry in entries_for(graph.settings)]
     keys = systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
     sets = test_sets_named(benchmarks, every) or every
     _require_claims(sets, graph)
@@ -187,13 +182,13 @@ def _print_board(graph: "NamedGraph", systems: Sequence[str]) -> None:
 
     board = read_leaderboard(graph.folder.path)
     shown = board.filter(board["system"].is_in(list(systems)))
-    titles = titles_for(graph.profile)
+    titles = titles_for(graph.settings)
     print_text(with_sample_note(leaderboard_text(shown, titles), graph.folder, shown, titles))
 
 
 def data_folder(data: Path | None) -> Path:
     """The folder named by ``--data``, else the profile's."""
-    return (profile_from_environment().data if data is None else data).resolve()
+    return read_settings(data=data).paths.data
 
 
 def existing_data_folder(data: Path | None) -> Path:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dagster_project.environment import read_settings
 from dagster_project.init_command import CorporaOption, corpora_folder
-from dagster_project.profiles import profile_from_environment
 from dagster_project.terminal import (
     JsonOption,
     Terminal,
@@ -83,7 +83,7 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
         raise ConfigError(f"--mirror is no address such as https://host/folder: {mirror}")
     chosen = _chosen(names or [], every=every or (list_only and not names))
     if list_only:
-        _list(chosen, corpora or profile_from_environment().corpora, as_json=as_json)
+        _list(chosen, corpora or read_settings().paths.corpora, as_json=as_json)
         return
     fetcher = Fetcher(
         root=corpora_folder(corpora),

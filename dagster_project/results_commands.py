@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
+from dagster_project.environment import read_settings, systems_for, titles_for
 from dagster_project.evaluation_commands import (
     DataOption,
     data_folder,
     systems_named,
     test_sets_named,
-)
-from dagster_project.profiles import (
-    profile_from_environment,
-    systems_for,
-    titles_for,
-    use_data_folder,
 )
 from dagster_project.terminal import (
     Format,
@@ -91,7 +86,7 @@ def _print_leaderboard(folder: Path, form: Format, *, everything: bool) -> None:
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), form)
         return
     page = leaderboard_text if form is Format.TEXT else leaderboard_markdown
-    titles = titles_for(profile_from_environment())
+    titles = titles_for(read_settings())
     text, files = page(board, titles, everything=everything), DataFolder(base_dir=str(folder))
     print_text(with_sample_note(text, files, board, titles))
 
@@ -138,10 +133,9 @@ def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":
     from resources.evaluation.results_folder import EvaluationFiles
     from resources.store.parquet import DataFolder
 
-    profile = profile_from_environment()
-    profile = profile if data is None else use_data_folder(profile, data.resolve())
-    digests = {system.key: system.entry_digest for system in systems_for(profile)}
-    files = EvaluationFiles(DataFolder(base_dir=str(profile.data)), [BENCHMARK], digests)
+    settings = read_settings(data=data)
+    digests = {system.key: system.entry_digest for system in systems_for(settings)}
+    files = EvaluationFiles(DataFolder(base_dir=str(settings.paths.data)), [BENCHMARK], digests)
     scores, short = files.scores(), {system for system, _ in files.runs().limited}
     for key in sorted(short):
         print_note(f"{key} is left out: a short run is no measurement")
@@ -151,4 +145,4 @@ def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":
             "no system was scored on all of LLM-AggreFact; first: decomposerl evaluate SYSTEM "
             f"--benchmarks {BENCHMARK}"
         )
-    return aggrefact_rows(whole, systems_for(profile))
+    return aggrefact_rows(whole, systems_for(settings))
