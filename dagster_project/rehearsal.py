@@ -22,7 +22,7 @@ from dagster_project.doctor import check_profile, estimates_for
 from dagster_project.environment import benchmarks_for, sources_for, with_data_folder
 from dagster_project.job_runs import JobRuns
 from dagster_project.run_errors import failure_of
-from dagster_project.settings import Settings
+from dagster_project.settings import FILE, Settings
 from dagster_project.training_estimate import training_amounts, training_estimate
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.subset import evaluation_subset
@@ -379,12 +379,13 @@ def _stage(
     steps: list[RehearsedStep],
 ) -> Iterator[Stage]:
     """An empty data folder, and runs that are recorded in memory."""
-    data, locked = settings.paths.data / FOLDER, Path(models_lock(settings.paths.data))
+    data = settings.paths.data / FOLDER
+    kept = (Path(models_lock(settings.paths.data)), settings.paths.data / FILE)
     if data.exists():
         shutil.rmtree(data)
     data.mkdir(parents=True)
-    if locked.is_file():  # the full run's commits are rehearsed, not the newest ones
-        shutil.copyfile(locked, models_lock(data))
+    for file in filter(Path.is_file, kept):  # the full run's commits and settings are rehearsed
+        shutil.copyfile(file, data / file.name)
     with (
         with_data_folder(settings, data) as small,
         dg.DagsterInstance.ephemeral() as instance,
