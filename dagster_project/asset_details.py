@@ -28,10 +28,10 @@ import dagster as dg
 from pydantic import BaseModel
 
 from dagster_project.code_reader import ROOT, CodeReader, Symbol, short_digest
-from dagster_project.engine_choices import EngineChoices
 from decomposerl import schemas
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.source import Corpus
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing, SchemaError
 from decomposerl.funnel.lineage import BEFORE, CLAIMS, Origin, column_origins
 from decomposerl.table import Table
@@ -62,6 +62,7 @@ DECIDE = frozenset(
         *("structured", "thinking", "thinking_tokens", "bound_thinking", "temperature", "seed"),
         *("reply_tokens", "context", "prefix_caching", "vllm_arguments", "importance_correction"),
         *("most_cycles", "verdict_rule", "demonstrations", "beyond_context", "folder", "encoder"),
+        *("adapter", "adapter_revision"),
     )
 )
 """Fields of the resources that decide an answer; the others say where, how fast, at what cost."""
@@ -121,8 +122,14 @@ def engine_facts(resources: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _facts(name: str, resource: object) -> dict[str, Any]:
-    fields = sorted(DECIDE & set(getattr(type(resource), "model_fields", ())))
-    facts = {one: getattr(resource, one) for one in fields}
+    parts = (resource, getattr(resource, "endpoint", None))
+    facts = {
+        field: getattr(part, field)
+        for part in parts
+        for field in sorted(DECIDE & set(getattr(type(part), "model_fields", ())))
+    }
+    if isinstance(parts[1], Endpoint):
+        facts["structured"] = parts[1].enforces_schemas
     if facts.get("engine") == "embedded":
         with suppress(EngineMissing):  # not installed: nothing can have been made with it
             return {"engine": _EMBEDDED[name]()}
@@ -241,12 +248,13 @@ def _once_where_missing() -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckK
 class Details:
     """What the details of an asset are made from.
 
-    ``resources`` are the profile's by name, ``corpora`` those of the graph by asset key.
+    ``resources`` are the profile's by name, ``served`` the models of those at endpoints, and
+    ``corpora`` those of the graph by asset key.
     """
 
     data: Path
     owners: Sequence[str]
-    engines: EngineChoices
+    served: Mapping[str, Endpoint]
     resources: Mapping[str, object]
     corpora: Mapping[dg.AssetKey, Corpus]
     code: CodeReader
@@ -286,16 +294,8 @@ class Details:
 
     def _bills(self, used: Iterable[str]) -> bool:
         """Whether a resource sends requests to an endpoint that has a price or is OpenAI's."""
-        engines = self.engines
-        servers = {
-            "verifier": engines.verifier_server,
-            "embedder": engines.embedder_server,
-            "question_embedder": engines.question_server,
-            "decomposer": engines.chat_server,
-            "judge": engines.judge_server,
-        }
-        found = (servers.get(name) for name in used)
-        return any(one is not None and (one.needs_key or one.price is not None) for one in found)
+        found = (self.served.get(name) for name in used)
+        return any(one is not None and (one.at_openai or one.price) for one in found)
 
     def _cost(self, asset: dg.AssetsDefinition, used: Iterable[str]) -> str:
         if asset.key.path[0] in _BY_SYSTEM:

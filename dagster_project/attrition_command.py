@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dagster_project.environment import benchmarks_for, read_settings, sources_for
 from dagster_project.evaluation_commands import DataOption, existing_data_folder
-from dagster_project.profiles import benchmarks_for, profile_from_environment, sources_for
 from dagster_project.terminal import (
     Format,
     FormatOption,
@@ -118,11 +118,11 @@ def _ids_of_row(data: Path, file: str, row: int) -> list[str]:
     from resources.corpora.bundled_sample import fingerprint
     from resources.corpora.folder import FolderCorpora
 
-    profile = profile_from_environment()
-    root = profile.corpora or data / "sample" / fingerprint()
+    settings = read_settings()
+    root = settings.paths.corpora or data / "sample" / fingerprint()
     if not root.is_dir():
         raise ConfigError(f"{file}:{row} names a row of a corpora folder, and there is no {root}")
     path = Path(file)
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else file
-    corpora: list[Source | Benchmark] = [*sources_for(profile), *benchmarks_for(profile)]
+    corpora: list[Source | Benchmark] = [*sources_for(settings), *benchmarks_for(settings)]
     return list(dict.fromkeys(ids_of_row(name, row, corpora, FolderCorpora(root))))

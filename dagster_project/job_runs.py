@@ -13,9 +13,9 @@ import dagster as dg
 import yaml
 
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import Profile
 from dagster_project.run_errors import failure_of, one_line
 from dagster_project.run_progress import RunProgress
+from dagster_project.settings import Settings
 from decomposerl.errors import ConfigError
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
@@ -32,12 +32,12 @@ class JobRuns:
 
     def __init__(
         self,
-        profile: Profile,
+        settings: Settings,
         instance: dg.DagsterInstance,
         progress: RunProgress | None = None,
     ) -> None:
         """Record runs on ``instance``; ``progress`` shows them in place of Dagster's lines."""
-        self._profile, self._instance, self._progress = profile, instance, progress
+        self._settings, self._instance, self._progress = settings, instance, progress
         self.failure = ""
         """Why the last ``run`` failed; empty where it succeeded."""
 
@@ -97,7 +97,7 @@ class JobRuns:
     @cached_property
     def _graph(self) -> dg.Definitions:
         loggers = None if self._progress is None else {"console": self._progress.logger}
-        graph = build_definitions(self._profile, loggers, prefilled=False)
+        graph = build_definitions(self._settings, loggers, prefilled=False)
         # Each full garbage collection of the runs would look through all that was loaded: 0.2 s.
         gc.freeze()
         return graph

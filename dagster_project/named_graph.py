@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from dagster_project.job_runs import JobRuns
-    from dagster_project.profiles import Profile
     from dagster_project.run_progress import RunProgress
+    from dagster_project.settings import Settings
     from dagster_project.stages import Stages
     from resources.store.parquet import DataFolder
 
@@ -43,7 +43,7 @@ VerboseOption = Annotated[
 class NamedGraph:
     """The graph of a profile, by the names of its parts; nothing runs yet."""
 
-    profile: "Profile"
+    settings: "Settings"
     definitions: "dg.Definitions"
 
     @cached_property
@@ -58,7 +58,7 @@ class NamedGraph:
         """The profile's data folder."""
         from resources.store.parquet import DataFolder
 
-        return DataFolder(base_dir=str(self.profile.data))
+        return DataFolder(base_dir=str(self.settings.paths.data))
 
     def partitions(self, key: str) -> list[str]:
         """The partitions of an asset, in order."""
@@ -76,8 +76,8 @@ class NamedGraph:
         """Its runs on this project's instance; ``messages`` as ``RunProgress``."""
         import dagster as dg
 
+        from dagster_project.environment import use_instance
         from dagster_project.job_runs import JobRuns
-        from dagster_project.profiles import use_instance
         from dagster_project.run_progress import RunProgress
         from resources.store.event_log import kept_open
 
@@ -85,9 +85,9 @@ class NamedGraph:
         with (
             dg.DagsterInstance.get() as plain,
             kept_open(plain) as instance,
-            RunProgress(self.profile.data, verbose=verbose, messages=messages) as progress,
+            RunProgress(self.settings.paths.data, verbose=verbose, messages=messages) as progress,
         ):
-            yield StartedGraph(JobRuns(self.profile, instance, progress), progress)
+            yield StartedGraph(JobRuns(self.settings, instance, progress), progress)
 
 
 @dataclass
@@ -122,20 +122,11 @@ def named_graph(data: Path | None, systems: Path | None = None) -> NamedGraph:
     It has another data folder, or another file of the user's own systems, where one is named.
     """
     from dagster_project.definitions import build_definitions
-    from dagster_project.profiles import (
-        load_env_file,
-        profile_from_environment,
-        use_data_folder,
-        use_systems_file,
-    )
+    from dagster_project.environment import load_env_file, use_paths
 
     load_env_file()
-    profile = profile_from_environment()
-    if data is not None:
-        profile = use_data_folder(profile, data.resolve())
-    if systems is not None:
-        profile = use_systems_file(profile, systems)
-    return NamedGraph(profile, build_definitions(profile))
+    settings = use_paths(data=data, systems=systems)
+    return NamedGraph(settings, build_definitions(settings))
 
 
 def read_config(path: Path | None) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dagster_project.environment import benchmarks_for, read_settings, sources_for
 from dagster_project.fetch_command import CorporaOption, corpora_folder
-from dagster_project.profiles import benchmarks_for, profile_from_environment, sources_for
 from dagster_project.progress_display import shown_progress
 from dagster_project.terminal import JsonOption, print_json, print_text, report_errors
 from decomposerl.errors import ConfigError
@@ -84,8 +84,8 @@ def _needed(pages: "PageSet", folder: Path) -> dict[str, str]:
     from decomposerl.claims.page_dumps import named_pages
     from resources.corpora.folder import FolderCorpora
 
-    profile = replace(profile_from_environment(), corpora=folder)
-    every: tuple[Source | Benchmark, ...] = (*sources_for(profile), *benchmarks_for(profile))
+    settings = read_settings().with_paths(corpora=folder)
+    every: tuple[Source | Benchmark, ...] = (*sources_for(settings), *benchmarks_for(settings))
     corpora = [corpus for corpus in every if corpus.name == pages.name]
     named = named_pages(corpora, FolderCorpora(folder))
     if not named:

@@ -1,7 +1,7 @@
 """Prices and speeds that cost estimates use, each with its source.
 
-Published ones were not measured here: check before you rely on one. A variable overrides a price
-(``.env.example``), a measured card the speeds.
+Published ones were not measured here: check before you rely on one. A setting overrides a
+price, a measured card the speeds.
 """
 
 import json

@@ -12,17 +12,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
-from dagster_project.doctor import KeyReader, check_profile, estimates_for
+from dagster_project.doctor import check_profile, estimates_for
+from dagster_project.environment import benchmarks_for, sources_for, with_data_folder
 from dagster_project.job_runs import JobRuns
-from dagster_project.profiles import Profile, benchmarks_for, sources_for, with_data_folder
 from dagster_project.run_errors import failure_of
+from dagster_project.settings import FILE, Settings
 from dagster_project.training_estimate import training_amounts, training_estimate
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.scored_claims import evaluation_subset
@@ -81,7 +81,7 @@ class Done:
 class Stage:
     """What a rehearsal works with."""
 
-    profile: Profile
+    settings: Settings
     recipe: Experiment
     config: Mapping[str, Any]
     runs: JobRuns
@@ -185,10 +185,10 @@ _MODEL_STAGES = (
 )
 
 
-def doctor(stage: Stage, read_key: KeyReader) -> None:
+def doctor(stage: Stage) -> None:
     """Everything that the profile needs is here."""
     with timed() as spent:
-        page = check_profile(stage.profile, read_key, stage.recipe.name)
+        page = check_profile(stage.settings, stage.recipe.name)
     for one in page.findings:
         if one.state == "missing":
             raise StepFailed(f"doctor: {one.part} {one.what}: {one.said}; {one.fix}")
@@ -212,7 +212,7 @@ def read(stage: Stage) -> None:
 
 def _cut_claims(stage: Stage) -> int:
     """Keep the longest claim that the funnel would keep, and others at random; their number."""
-    names = [source.name for source in sources_for(stage.profile)]
+    names = [source.name for source in sources_for(stage.settings)]
     every = {name: stage.folder.read(f"claims/{name}") for name in names}
     words = pl.col("evidence").str.count_matches(r"\S+")
     pool = pl.concat(every.values()).with_columns(_words=words).filter(pl.col("_words") <= _WORDS)
@@ -228,7 +228,7 @@ def _cut_claims(stage: Stage) -> int:
 def _cut_test_sets(stage: Stage) -> list[str]:
     """Keep a few claims of the first test sets that have some, and none of the others."""
     kept: list[str] = []
-    for name in _test_sets(stage.profile):
+    for name in _test_sets(stage.settings):
         claims = stage.folder.read(f"benchmark/{name}")
         chosen = evaluation_subset(claims, TEST_CLAIMS).claims
         if len(kept) == TEST_SETS or chosen.is_empty():
@@ -272,7 +272,7 @@ def train(stage: Stage) -> None:
     outcome = read_outcome(RunFolder(policy_folder(stage.folder, name)))
     per_step = seconds_per_step(outcome)
     note = f"{outcome.steps} steps of {per_step:,.1f} s, adapter saved"
-    generation = stage.profile.engines.generation
+    generation = stage.settings.training.generation
     stage.add(RehearsedStep("policy", generation, spent[0], gpu_mib=done.peak, note=note))
     stage.add(_judging(stage, outcome))
 
@@ -293,10 +293,10 @@ def _judging(stage: Stage, outcome: TrainingOutcome) -> RehearsedStep:
 def evaluate(stage: Stage) -> None:
     """The adapter, then the verifier, on the test sets that are left."""
     sets = [
-        name for name in _test_sets(stage.profile) if stage.folder.read(f"benchmark/{name}").height
+        name for name in _test_sets(stage.settings) if stage.folder.read(f"benchmark/{name}").height
     ]
     keys = {f"{table}/{name}" for table in ("predictions", "scores") for name in sets}
-    verifier = stage.profile.engines.verifier
+    verifier = stage.settings.verifier.engine
     model = next(one for one in VERIFIERS if one.requested == verifier)
     for system in (f"{POLICY_METHOD}-{stage.recipe.name}", f"minicheck-{model.key}"):
         done = stage.run("evaluate", {}, keys.__contains__, system)
@@ -331,17 +331,16 @@ def _step(key: str, facts: Mapping[str, Any], peak: int | None, note: str) -> Re
     return RehearsedStep(key, engine, seconds, calls, tokens, busy, peak, note)
 
 
-def _test_sets(profile: Profile) -> list[str]:
-    return [benchmark.name for benchmark in benchmarks_for(profile)]
+def _test_sets(settings: Settings) -> list[str]:
+    return [benchmark.name for benchmark in benchmarks_for(settings)]
 
 
 FOLDER = "rehearsal"
 
 
 def rehearse(
-    profile: Profile,
+    settings: Settings,
     recipe: Experiment,
-    read_key: KeyReader,
     say: Say,
     config: Mapping[str, Any] | None = None,
 ) -> Rehearsal:
@@ -354,54 +353,52 @@ def rehearse(
     """
     refuse_configuration(config or {})
     steps: list[RehearsedStep] = []
-    with _stage(profile, recipe, say, config or {}, steps) as stage:
+    with _stage(settings, recipe, say, config or {}, steps) as stage:
         try:
-            for part in (
-                partial(doctor, read_key=read_key),
-                *(read, curate, train, evaluate, rank),
-            ):
+            for part in (doctor, read, curate, train, evaluate, rank):
                 part(stage)
         except StepFailed as error:
             failure = f"the rehearsal failed at {error}"
-            return Rehearsal(profile.name, recipe.name, tuple(steps), failure=failure)
-        hours = _training_hours(profile, stage)
+            return Rehearsal(settings.profile, recipe.name, tuple(steps), failure=failure)
+        hours = _training_hours(settings, stage)
     estimates = (
-        *estimates_for(profile),
-        training_estimate(profile.engines, profile.data, recipe.name),
+        *estimates_for(settings),
+        training_estimate(settings, recipe.name),
     )
     measured = {PORTS[step.step]: step for step in steps if step.step in PORTS}
     timed = at_measured_rates(estimates, measured)
-    return Rehearsal(profile.name, recipe.name, tuple(steps), timed, hours)
+    return Rehearsal(settings.profile, recipe.name, tuple(steps), timed, hours)
 
 
 @contextmanager
 def _stage(
-    profile: Profile,
+    settings: Settings,
     recipe: Experiment,
     say: Say,
     config: Mapping[str, Any],
     steps: list[RehearsedStep],
 ) -> Iterator[Stage]:
     """An empty data folder, and runs that are recorded in memory."""
-    data, locked = profile.data / FOLDER, Path(models_lock(profile.data))
+    data = settings.paths.data / FOLDER
+    kept = (Path(models_lock(settings.paths.data)), settings.paths.data / FILE)
     if data.exists():
         shutil.rmtree(data)
     data.mkdir(parents=True)
-    if locked.is_file():  # the full run's commits are rehearsed, not the newest ones
-        shutil.copyfile(locked, models_lock(data))
+    for file in filter(Path.is_file, kept):  # the full run's commits and settings are rehearsed
+        shutil.copyfile(file, data / file.name)
     with (
-        with_data_folder(profile, data) as small,
+        with_data_folder(settings, data) as small,
         dg.DagsterInstance.ephemeral() as instance,
     ):
         runs, folder = JobRuns(small, instance), DataFolder(base_dir=str(data))
         yield Stage(small, recipe, config, runs, folder, say, steps)
 
 
-def _training_hours(profile: Profile, stage: Stage) -> str:
+def _training_hours(settings: Settings, stage: Stage) -> str:
     """The hours of the recipe's full run at the measured seconds of a step."""
     outcome = read_outcome(RunFolder(policy_folder(stage.folder, stage.recipe.name)))
     per_step = seconds_per_step(outcome)
-    amounts = training_amounts(stage.recipe, profile.data, per_step)
+    amounts = training_amounts(stage.recipe, settings.paths.data, per_step)
     whole = sum(outcome.seconds[phase] for phase in PHASES)
     share = outcome.seconds["judging"] / whole if whole else 0.0
     return training_sentence(amounts, per_step, share)

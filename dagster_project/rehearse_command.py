@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,7 +32,7 @@ def rehearse(
     Doctor, funnel, two training steps, the adapter and the verifier on two test sets, leaderboard.
     Everything lies in rehearsal/ of the data folder, made anew. Exits with 1 if a step failed.
     """
-    from dagster_project.profiles import load_env_file, profile_from_environment, read_key
+    from dagster_project.environment import load_env_file, read_settings
     from dagster_project.progress_display import shown_progress
     from dagster_project.rehearsal import rehearse as run
     from dagster_project.training_estimate import default_recipe
@@ -41,12 +40,10 @@ def rehearse(
     from decomposerl.training.experiments import experiment as recipe_named
 
     load_env_file()
-    profile = profile_from_environment()
-    if data is not None:
-        profile = replace(profile, data=data.resolve())
-    recipe = recipe_named(experiment) if experiment else default_recipe(profile.engines)
+    settings = read_settings(data=data)
+    recipe = recipe_named(experiment) if experiment else default_recipe(settings)
     with shown_progress(sys.stdout) as say:
-        page = run(profile, recipe, read_key, partial(_say, say), read_config(config))
+        page = run(settings, recipe, partial(_say, say), read_config(config))
     print_text("")
     print_marked(rehearsal_text(page))
     if report is not None:

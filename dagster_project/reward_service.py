@@ -16,7 +16,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from dagster_project.profiles import profile_from_environment
+from dagster_project.environment import read_settings
 from dagster_project.score import (
     ALL_LABELS,
     Labels,
@@ -199,7 +199,7 @@ def opened_service(
         EngineError: ``recorded`` is no table of rulings.
     """
     check_settings(settings, labels)
-    profile = profile_from_environment().name
+    profile = read_settings().profile
     with opened_engines(recorded, most_calls) as (judge, embedder):
         if recorded is not None:
             judge.judge([])  # reads the table

@@ -8,10 +8,10 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import polars as pl
 
@@ -149,23 +149,18 @@ def opened_engines(
     Raises:
         ConfigError: the environment is wrong.
     """
-    from dagster_project.profiles import load_env_file, profile_from_environment, resources_for
+    from dagster_project.engine_resources import open_resources
+    from dagster_project.environment import load_env_file, read_settings
     from resources.judge.replay import ReplayJudge
 
     load_env_file()
-    engines = resources_for(profile_from_environment())
-    with ExitStack() as opened:
-
-        def resource(name: str) -> Any:  # noqa: ANN401 - a Dagster resource
-            return opened.enter_context(engines[name].process_config_and_initialize_cm())
-
-        def judge() -> Judge:
-            if recorded is not None:
-                return ReplayJudge(recorded)
-            limited = resource("judge").model_copy(update={"call_ceiling": most_calls})
-            return limited.open()  # type: ignore[no-any-return]
-
-        yield judge(), resource("question_embedder").open()
+    names = ["question_embedder", *["judge"] * (recorded is None)]
+    with open_resources(read_settings(), *names) as (questions, *judges):
+        judge: Judge = ReplayJudge(recorded or Path())
+        for resource in judges:
+            limited = resource.endpoint.model_copy(update={"calls": most_calls})
+            judge = resource.model_copy(update={"endpoint": limited}).open()
+        yield judge, questions.open()
 
 
 def _name(traces: Path) -> str:

@@ -20,7 +20,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import DEFAULT_SEED
 
 if TYPE_CHECKING:
-    from dagster_project.profiles import Profile
+    from dagster_project.settings import Settings
 
 
 class Tracker(StrEnum):
@@ -72,7 +72,7 @@ def train(  # noqa: PLR0913 - each is one option of the command
     name = _run_named(recipe, seed, graph.partitions("policy"))
     given = {"model": model, "steps": steps, "report_to": report_to and report_to.value}
     job = with_ops(read_config(config), {"policy": _set_fields(given, dry_run=dry_run)})
-    _require_tracker(graph.profile, job["ops"]["policy"]["config"])
+    _require_tracker(graph.settings, job["ops"]["policy"]["config"])
     with graph.started(verbose=verbose, messages=True) as started:
         started.require(started.runs.execute("train", job, name))
     if not dry_run:
@@ -87,11 +87,11 @@ def _set_fields(values: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
     return chosen | ({"dry_run_only": True} if dry_run else {})
 
 
-def _require_tracker(profile: "Profile", config: Mapping[str, Any]) -> None:
-    from dagster_project.profiles import resources_for
+def _require_tracker(settings: "Settings", config: Mapping[str, Any]) -> None:
+    from dagster_project.engine_resources import resources_for
 
     fields = {key: config[key] for key in ("report_to", "python") if config.get(key)}
-    resources_for(profile)["policy_trainer"].model_copy(update=fields).require_reporter()
+    resources_for(settings)["policy_trainer"].model_copy(update=fields).require_reporter()
 
 
 def _run_named(recipe: str, seed: int | None, partitions: Sequence[str]) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from dagster_project.profiles import Profile, load_env_file, resources_for, systems_for
+from dagster_project.environment import load_env_file, systems_for
+from dagster_project.settings import Settings
 from dagster_project.training_estimate import default_recipe
 from decomposerl.baselines.method import ClaimInput, Verification
 from decomposerl.endpoint import is_path
@@ -34,11 +34,11 @@ _RULES = "is tiny: rules on words, no language model. It is often wrong"
 _TINY = "is tiny: 0.4 million parameters, trained on an invented world. It is often wrong"
 
 
-def default_system(profile: Profile) -> str:
+def default_system(settings: Settings) -> str:
     """The system that a profile verifies with: rules if embedded, else its trained policy."""
-    if profile.name == "embedded":
+    if settings.profile == "embedded":
         return EMBEDDED_SYSTEM
-    return f"decomposerl-{default_recipe(profile.engines).name}"
+    return f"decomposerl-{default_recipe(settings).name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ClaimVerifier:
 
 
 @contextmanager
-def claim_verifier(profile: Profile, system: str = "") -> Iterator[ClaimVerifier]:
+def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifier]:
     """Open a system, by default that of the profile; what it starts ends with the block.
 
     A calibration of another model or prompt is not used, and its claims have a warning.
@@ -95,8 +95,8 @@ def claim_verifier(profile: Profile, system: str = "") -> Iterator[ClaimVerifier
         ConfigError: there is no such system, the profile has no engine for it, or its policy was
             not trained.
     """
-    chosen = named_system(profile, system or default_system(profile))
-    with _opened(profile, chosen) as opened:
+    chosen = named_system(settings, system or default_system(settings))
+    with _opened(settings, chosen) as opened:
         warnings = _weakness(chosen)
         calibration = None
         try:
@@ -108,31 +108,28 @@ def claim_verifier(profile: Profile, system: str = "") -> Iterator[ClaimVerifier
         yield ClaimVerifier(opened, about)
 
 
-def named_system(profile: Profile, key: str) -> System:
+def named_system(settings: Settings, key: str) -> System:
     """The system with this key, of the catalogue or of the user's ``systems.toml``.
 
     Raises:
         ConfigError: there is none, or the file is malformed.
     """
-    return system_named(key, systems_for(profile))
+    return system_named(key, systems_for(settings))
 
 
 @contextmanager
-def _opened(profile: Profile, system: System) -> Iterator[OpenedSystem]:
-    if needs_no_model(system, profile.engines.verifier):
-        prompts = profile.engines.prompts
-        yield opened_without_model(system, profile.data, profile.results, prompts)
+def _opened(settings: Settings, system: System) -> Iterator[OpenedSystem]:
+    if needs_no_model(system, settings.verifier.engine):
+        prompts = settings.paths.prompts
+        yield opened_without_model(system, settings.paths.data, settings.paths.results, prompts)
         return
+    from dagster_project.engine_resources import open_resources
+
     load_env_file()
-    engines = resources_for(profile)
-    with ExitStack() as stack:
-
-        def resource(name: str) -> Any:  # noqa: ANN401 - a Dagster resource
-            return stack.enter_context(engines[name].process_config_and_initialize_cm())
-
-        model, data = resource("evaluation_model"), resource("data_folder")
+    names = ("evaluation_model", "data_folder", "verifier")
+    with open_resources(settings, *names) as (model, data, verifier):
         try:
-            opened = model.opened(system, data, resource("verifier"))
+            opened = model.opened(system, data, verifier)
         except ConfigError as error:
             raise ConfigError(
                 f"{error}. Another system: --system, such as {EMBEDDED_SYSTEM}"
@@ -153,7 +150,7 @@ def _weakness(system: System) -> tuple[str, ...]:
 
 
 def with_evidence(
-    records: Sequence[ClaimRecord], folder: Path, ranked_by: Profile | None = None
+    records: Sequence[ClaimRecord], folder: Path, ranked_by: Settings | None = None
 ) -> list[ClaimRecord]:
     """The claims, those without evidence with the passages of a folder that bear on them.
 
@@ -166,9 +163,11 @@ def with_evidence(
     with ExitStack() as stack:
         embedder = None
         if ranked_by is not None:
+            from dagster_project.engine_resources import open_resources
+
             load_env_file()
-            resource = resources_for(ranked_by)["embedder"].process_config_and_initialize_cm()
-            embedder = stack.enter_context(resource).open()
+            (resource,) = stack.enter_context(open_resources(ranked_by, "embedder"))
+            embedder = resource.open()
         search = TextSearch(folder, embedder)
         return [one if one.evidence else _found(one, search, folder) for one in records]
 

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +21,7 @@ from dagster_project.terminal import (
 from decomposerl.errors import ConfigError, SourceFileError
 
 if TYPE_CHECKING:
-    from dagster_project.profiles import Profile
+    from dagster_project.settings import Settings
     from decomposerl.reports.verified import VerdictConfidence, VerifiedClaim, VerifiedQuestion
     from decomposerl.traces.records import ClaimRecord
 
@@ -68,42 +67,39 @@ def verify(  # noqa: PLR0913 - each is one option
     file, each as soon as it is done; an answered one costs no call. See docs/how-to/verify.md.
     """
     records = _records(file, claim, evidence, searched=retrieve is not None)
-    profile = _profile(data, systems_file)
-    records = _with_evidence(records, retrieve, profile, rerank=rerank)
+    settings = _settings(data, systems_file)
+    records = _with_evidence(records, retrieve, settings, rerank=rerank)
     if html is not None:
         from resources.store.temporary import require_writable
 
         require_writable(html)
     kept: list[VerifiedClaim] | None = None if html is None else []
-    verdicts = _verified(profile, system, records, kept, as_json=as_json)
+    verdicts = _verified(settings, system, records, kept, as_json=as_json)
     if html is not None:
         _write_page(html, kept or ())
     raise typer.Exit(exit_code(verdicts, many=claim is None))
 
 
-def _profile(data: Path | None, systems_file: Path | None) -> "Profile":
-    from dagster_project.profiles import profile_from_environment, use_systems_file
+def _settings(data: Path | None, systems_file: Path | None) -> "Settings":
+    from dagster_project.environment import read_settings
 
-    profile = profile_from_environment()
-    if data is not None:
-        profile = replace(profile, data=data.resolve())
-    return profile if systems_file is None else use_systems_file(profile, systems_file)
+    return read_settings(data=data, systems=systems_file)
 
 
 def _with_evidence(
-    records: "Sequence[ClaimRecord]", folder: Path | None, profile: "Profile", *, rerank: bool
+    records: "Sequence[ClaimRecord]", folder: Path | None, settings: "Settings", *, rerank: bool
 ) -> "Sequence[ClaimRecord]":
     from dagster_project.verify import with_evidence
 
     if folder is not None:
-        return with_evidence(records, folder, profile if rerank else None)
+        return with_evidence(records, folder, settings if rerank else None)
     if rerank:
         raise ConfigError("--rerank belongs to --retrieve FOLDER")
     return records
 
 
 def _verified(
-    profile: "Profile",
+    settings: "Settings",
     system: str,
     records: "Sequence[ClaimRecord]",
     kept: "list[VerifiedClaim] | None",
@@ -116,7 +112,7 @@ def _verified(
 
     verdicts: list[str | None] = []
     quiet = sys.stdout.isatty()  # claims are printed there, and a bar would be among them
-    with nullcontext() if quiet else shown_progress(), claim_verifier(profile, system) as verifier:
+    with nullcontext() if quiet else shown_progress(), claim_verifier(settings, system) as verifier:
         warnings = verifier.about.warnings
         for warning in () if as_json else warnings:
             print_note(warning)

@@ -13,7 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dagster_project.profiles import Profile, load_env_file, resources_for, systems_for
+from dagster_project.environment import load_env_file, systems_for
+from dagster_project.settings import Settings
 from decomposerl.errors import ConfigError
 from decomposerl.reports.trace_page.details import judge_json
 from decomposerl.reports.trace_page.items import TraceItem
@@ -135,7 +136,7 @@ class JudgeTexts:
     chat model, and sends nothing.
     """
 
-    profile: Profile
+    settings: Settings
     _opened: dict[str, RecordingJudge | None] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack)
     _resource: Any = None
@@ -160,12 +161,13 @@ class JudgeTexts:
         from resources.judge.chat_judge import ChatJudge
         from resources.training.run_inputs import judge_for
 
-        if not (self.profile.results / REPLIES_FILE).is_file():
+        if not (self.settings.paths.results / REPLIES_FILE).is_file():
             return None
         if self._resource is None:
+            from dagster_project.engine_resources import open_resources
+
             load_env_file()
-            engine = resources_for(self.profile)["judge"]
-            self._resource = self._stack.enter_context(engine.process_config_and_initialize_cm())
+            (self._resource,) = self._stack.enter_context(open_resources(self.settings, "judge"))
         try:
             judge = judge_for(self._resource, experiment(recipe)).open()
         except ConfigError:
@@ -174,21 +176,21 @@ class JudgeTexts:
 
 
 @contextmanager
-def judge_texts(profile: Profile) -> Iterator[JudgeTexts]:
+def judge_texts(settings: Settings) -> Iterator[JudgeTexts]:
     """The judge's texts of a profile; what is opened is closed with the block."""
-    texts = JudgeTexts(profile)
+    texts = JudgeTexts(settings)
     try:
         yield texts
     finally:
         texts.close()
 
 
-def system_titles(profile: Profile, sources: Sequence[Source] = ()) -> dict[str, str]:
+def system_titles(settings: Settings, sources: Sequence[Source] = ()) -> dict[str, str]:
     """Method and model of each system of the catalogue and of ``systems.toml``, by key.
 
     Training runs among ``sources`` are named by recipe and split.
     """
-    titles = {one.key: one.reader_title for one in systems_for(profile)}
+    titles = {one.key: one.reader_title for one in systems_for(settings)}
     return titles | {one.system: one.title for one in sources if isinstance(one, RunSplit)}
 
 
@@ -220,7 +222,7 @@ def whole_page(
             left -= sum(len(one["prompt"]) + len(one["reply"]) for one in shown)
         return added
 
-    titles = system_titles(texts.profile, sources)
+    titles = system_titles(texts.settings, sources)
     collected = collect(sources, about, titles, enriched, progress)
     if left_out:
         collected.index["warnings"].append(_LEFT_OUT)
@@ -251,7 +253,7 @@ class LiveTraces:
             sources = self.selection.sources(self.data, warnings.append)
             stamp = stamp_of(sources, warnings)
             if self._collected is None or stamp != self._stamp:
-                titles = system_titles(self.texts.profile, sources)
+                titles = system_titles(self.texts.settings, sources)
                 about = replace(self.about, warnings=(*self.about.warnings, *warnings))
                 self._collected = collect(sources, about, titles, progress=self.progress)
                 self._collected.index["stamp"] = self._stamp = stamp

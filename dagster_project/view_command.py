@@ -3,7 +3,6 @@
 import time
 import webbrowser
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,7 @@ from dagster_project.terminal import counted, print_note, print_text, report_err
 from decomposerl.extras import require
 
 if TYPE_CHECKING:
-    from dagster_project.profiles import Profile
+    from dagster_project.settings import Settings
     from dagster_project.view import Selection
 
 _TITLE = "Traces"
@@ -57,32 +56,30 @@ def view(  # noqa: PLR0913 - each is one option
     Serves the page on this machine until interrupted; marks of reviewers are stored in marks.jsonl
     of the data folder. See docs/how-to/traces.md.
     """
-    from dagster_project.profiles import profile_from_environment
+    from dagster_project.environment import read_settings
     from dagster_project.view import Selection
 
-    profile = profile_from_environment()
-    if data is not None:
-        profile = replace(profile, data=data.resolve())
+    settings = read_settings(data=data)
     selection = Selection(
         tuple(files or ()), tuple(system or ()), tuple(benchmark or ()), tuple(run or ()), limit
     )
     if html is None:
-        _serve(profile, selection, port, reviewer, open_browser=open_browser)
+        _serve(settings, selection, port, reviewer, open_browser=open_browser)
         return
-    _write(profile, selection, html, reviewer)
+    _write(settings, selection, html, reviewer)
     if open_browser:
         webbrowser.open(html.resolve().as_uri())
 
 
-def _write(profile: "Profile", selection: "Selection", html: Path, reviewer: str) -> None:
+def _write(settings: "Settings", selection: "Selection", html: Path, reviewer: str) -> None:
     from dagster_project.view import judge_texts, page_about, whole_page
     from decomposerl.reports.trace_page.page import offline_parts
     from resources.store.temporary import replace_text, require_writable
 
     require_writable(html)
-    with judge_texts(profile) as texts:
+    with judge_texts(settings) as texts:
         warnings: list[str] = []
-        sources = selection.sources(profile.data, warnings.append)
+        sources = selection.sources(settings.paths.data, warnings.append)
         about = page_about(_titled(html.stem), warnings, reviewer=reviewer)
         collected = whole_page(sources, about, texts, _progress())
     parts = offline_parts(collected.index, collected.blocks)
@@ -92,7 +89,7 @@ def _write(profile: "Profile", selection: "Selection", html: Path, reviewer: str
 
 
 def _serve(
-    profile: "Profile", selection: "Selection", port: int, reviewer: str, *, open_browser: bool
+    settings: "Settings", selection: "Selection", port: int, reviewer: str, *, open_browser: bool
 ) -> None:
     require("starlette", "uvicorn")
     from dagster_project.view import LiveTraces, judge_texts, page_about
@@ -101,11 +98,11 @@ def _serve(
     from resources.traces.marks import MARKS, MarksFile
 
     listening = bound_socket(port)
-    with judge_texts(profile) as texts, listening:
-        about = page_about(_titled(profile.data.name), live=True, reviewer=reviewer)
-        traces = LiveTraces(selection, profile.data, about, texts, _progress())
+    with judge_texts(settings) as texts, listening:
+        about = page_about(_titled(settings.paths.data.name), live=True, reviewer=reviewer)
+        traces = LiveTraces(selection, settings.paths.data, about, texts, _progress())
         shown = len(traces.current().index["claim_id"])
-        server = ViewServer(live_page(), traces, MarksFile(profile.data / MARKS))
+        server = ViewServer(live_page(), traces, MarksFile(settings.paths.data / MARKS))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         print_text(f"{counted(shown, 'trace')} at {url} (Ctrl-C ends it)")
         if open_browser and not webbrowser.open(url):

@@ -12,19 +12,14 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dagster_project.profiles import (
-    Profile,
-    load_env_file,
-    process_rank,
-    profile_from_environment,
-    read_key,
-    resources_for,
-)
+from dagster_project.engine_resources import open_resources, resources_for
+from dagster_project.environment import load_env_file, process_rank, read_key, read_settings
+from dagster_project.settings import Settings
 from dagster_project.training_estimate import judge_tokens
 from decomposerl.errors import ConfigError, DecomposeRLError, TrainingError
 from decomposerl.extras import require
@@ -284,10 +279,10 @@ def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcom
     tracker = [] if run.report_to == "none" else [run.report_to]
     require("torch", "transformers", "trl", "peft", "accelerate", "datasets", *tracker)
     _set_threads(run.threads)
-    profile = profile_from_environment()
-    with _engines(run, profile) as (judge, embedder):
+    settings = read_settings()
+    with _engines(run, settings) as (judge, embedder):
         _refuse_another_run(run, judge, embedder)
-        _dry_run(run, judge, embedder, profile, output, options)
+        _dry_run(run, judge, embedder, settings, output, options)
         if options.dry_run_only:
             return None
         from resources.training.train import train
@@ -301,7 +296,7 @@ def _dry_run(
     run: TrainingRun,
     judge: Judge,
     embedder: Embedder,
-    profile: Profile,
+    settings: Settings,
     output: Output,
     options: Options,
 ) -> None:
@@ -312,7 +307,7 @@ def _dry_run(
     """
     from resources.training.preflight import dry_run
 
-    result = dry_run(run, judge, judge_facts(run, profile), embedder)
+    result = dry_run(run, judge, judge_facts(run, settings), embedder)
     output.dry_run(dry_run_plain(result))
     problems = problem_lines(result)
     if problems and not options.start_anyway:
@@ -321,21 +316,21 @@ def _dry_run(
         output.note(problem, logging.WARNING)
 
 
-def judge_facts(run: TrainingRun, profile: Profile) -> "DryRunFacts":
+def judge_facts(run: TrainingRun, settings: Settings) -> "DryRunFacts":
     """What a dry run takes from the profile: the judge's price, lengths and limits."""
     from resources.training.engine_checks import DryRunFacts
 
-    server, recipe = profile.engines.judge_server, run.experiment
-    lengths, processes = judge_tokens(profile.engines, recipe), process_rank()[1]
-    if server is None or recipe.judge == "tiny":
+    recipe, judge = run.experiment, settings.judge
+    lengths, processes = judge_tokens(settings, recipe), process_rank()[1]
+    if not judge.in_use or recipe.judge == "tiny":
         return DryRunFacts(judge_tokens=lengths, processes=processes)
-    key = read_key(server.key_variable)
-    contexts = [served_context(url, server.model, key) for url in server.urls]
+    key = read_key(judge.key_variable)
+    contexts = [served_context(url, judge.model, key) for url in judge.base_url]
     return DryRunFacts(
-        price=server.price,
+        price=judge.price,
         judge_tokens=lengths,
         judge_context=min((one for one in contexts if one is not None), default=None),
-        judge_reply=judge_for(resources_for(profile)["judge"], recipe).most_tokens,
+        judge_reply=judge_for(resources_for(settings)["judge"], recipe).most_tokens,
         processes=processes,
     )
 
@@ -347,14 +342,10 @@ def _set_threads(threads: int) -> None:
 
 
 @contextmanager
-def _engines(run: TrainingRun, profile: Profile) -> Iterator[tuple[Judge, Embedder]]:
+def _engines(run: TrainingRun, settings: Settings) -> Iterator[tuple[Judge, Embedder]]:
     """Open judge and question embedder of the profile, and close them at the end."""
-    engines = resources_for(profile)
-    with ExitStack() as opened:
-        judge = opened.enter_context(engines["judge"].process_config_and_initialize_cm())
-        questions = engines["question_embedder"].process_config_and_initialize_cm()
-        embedder = opened.enter_context(questions)
-        yield judge_for(judge, run.experiment).open(), embedder.open()
+    with open_resources(settings, "judge", "question_embedder") as (judge, questions):
+        yield judge_for(judge, run.experiment).open(), questions.open()
 
 
 def _refuse_another_run(run: TrainingRun, judge: Judge, embedder: Embedder) -> None:

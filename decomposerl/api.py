@@ -56,7 +56,7 @@ def verify_claims(
         ConfigError, SourceFileError, EngineError: as ``verify``.
     """
     # Imported upwards, as only the wiring knows the engines of a profile.
-    from dagster_project.profiles import profile_from_environment
+    from dagster_project.environment import read_settings
     from dagster_project.verify import claim_verifier
     from decomposerl.traces.records import checked_record
 
@@ -65,7 +65,7 @@ def verify_claims(
         for number, (claim, evidence) in enumerate(claims, start=1)
     ]
     results: list[VerifiedClaim] = []
-    with claim_verifier(profile_from_environment(), system) as verifier:
+    with claim_verifier(read_settings(), system) as verifier:
         verifier.verify(records, results.append)
     return results
 

@@ -43,6 +43,8 @@ def _urls(value: object) -> object:
     listed = _listed(value)
     if not isinstance(listed, tuple):
         return listed
+    if value and not listed:
+        raise ValueError("names no URL; it must be one such as http://127.0.0.1:8000/v1")
     return tuple(url.rstrip("/") if isinstance(url, str) else url for url in listed)
 
 
@@ -174,6 +176,16 @@ class Endpoint(BaseModel):
     def style(self) -> ThinkingStyle:
         """How its thinking is switched."""
         return self.thinking_style or thinking_style_of(self.model)
+
+    @property
+    def thinks(self) -> bool | None:
+        """Thinking as a request takes it; None leaves it to the model."""
+        return {"default": None, "on": True, "off": False}[self.thinking]
+
+    @property
+    def sends_temperature(self) -> bool:
+        """Whether the model accepts one; OpenAI's reasoning models do not."""
+        return self.style != "openai"
 
     @property
     def price(self) -> Price | None:

@@ -17,8 +17,9 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_project.environment import read_settings, titles_for
 from dagster_project.job_runs import JobRuns
-from dagster_project.profiles import Profile, profile_from_environment, titles_for
+from dagster_project.settings import Settings
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import System, systems
 from perf.pages import write_between_markers
@@ -31,34 +32,36 @@ ENGINES = {"rules", "lexical"}
 def main(words: Sequence[str] | None = None) -> int:
     """Run what is missing, then report; returns 1 if a run failed."""
     options = _options(words)
-    profile = profile_from_environment()
+    settings = read_settings()
     chosen = [one for one in systems(METHODS, []) if one.model.key in ENGINES]
-    if not options.report_only and not _run(profile, chosen, options.limit):
+    if not options.report_only and not _run(settings, chosen, options.limit):
         return 1
-    page = baseline_page(DataFolder(base_dir=str(profile.data)), chosen, titles_for(profile))
+    page = baseline_page(
+        DataFolder(base_dir=str(settings.paths.data)), chosen, titles_for(settings)
+    )
     print(page)
     if options.report:
         write_between_markers(options.report, "baselines", page)
     return 0
 
 
-def _run(profile: Profile, chosen: Sequence[System], limit: int) -> bool:
+def _run(settings: Settings, chosen: Sequence[System], limit: int) -> bool:
     """Read the test sets, predict and score every system, rank them."""
     with dg.DagsterInstance.get() as instance:
-        runs = JobRuns(profile, instance)
+        runs = JobRuns(settings, instance)
         if not runs.run("test_sets", log_level="ERROR"):
             return False
         for one in chosen:
             started = time.perf_counter()
-            if not runs.run("evaluate", _limited(profile, limit), one.key, "ERROR"):
+            if not runs.run("evaluate", _limited(settings, limit), one.key, "ERROR"):
                 return False
             print(f"{one.key}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
         return runs.run("rank", log_level="ERROR")
 
 
-def _limited(profile: Profile, limit: int) -> dict[str, Any]:
+def _limited(settings: Settings, limit: int) -> dict[str, Any]:
     config = {"config": {"limit": limit}}
-    return {"ops": {f"predictions__{name}": config for name in titles_for(profile)}}
+    return {"ops": {f"predictions__{name}": config for name in titles_for(settings)}}
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:

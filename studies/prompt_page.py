@@ -42,7 +42,7 @@ Every prompt as a model sees it for one invented claim, with the default setting
 and the verdict rule are shown in [the first baseline's prompt](#simple-verdict); the others have
 `[2 worked examples]` and `[verdict rule]` in their place. The full texts are in
 `decomposerl/prompts`, one file for each method; your own files replace them
-([DECOMPOSERL_PROMPTS](variables.md)).
+([DECOMPOSERL_PATHS__PROMPTS](variables.md)).
 
 Tokens count the whole prompt by {TOKENIZER}; a chat model's own tokenizer gives other counts. The
 evidence is one sentence here: add the tokens of yours. The revision is the start of the SHA-256

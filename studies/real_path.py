@@ -30,7 +30,7 @@ _EMBED = ("--runner", "pooling", "--dtype", "bfloat16", "--max-num-seqs", "16")
 _CONFIG = """\
 resources:
   verifier: {config: {context: 8192, vllm_arguments: [--dtype, bfloat16]}}
-  decomposer: {config: {structured: true, most_unanswered: 1.0}}
+  decomposer: {config: {endpoint: {structured: true}, most_unanswered: 1.0}}
 """
 """A smaller context than MiniCheck's; a form for replies that a small model would not keep."""
 _PROMPTS = Path(__file__).with_name("real_prompts")
@@ -76,23 +76,23 @@ def environment(folder: Path, chat: str, embedder: str) -> dict[str, str]:
     """The variables of the rehearsal: the ones that a user sets, with other names and addresses."""
     return {
         "DECOMPOSERL_PROFILE": "paper",
-        "DECOMPOSERL_MAPPER": "in_process",
+        "DECOMPOSERL_MACHINE__MAPPER": "in_process",
         "DECOMPOSERL_DATA": str(folder / "data"),
-        "DECOMPOSERL_TOKENIZER": MODEL,
-        "DECOMPOSERL_SPACY": str(folder / "spacy"),
-        "DECOMPOSERL_VLLM": " ".join(executable(folder)),
-        "DECOMPOSERL_VERIFIER_MODEL": MODEL,
-        "DECOMPOSERL_PROMPTS": str(_PROMPTS),
-        "DECOMPOSERL_CHAT_URL": chat,
-        "DECOMPOSERL_CHAT_MODEL": MODEL,
-        "DECOMPOSERL_JUDGE_URL": chat,
-        "DECOMPOSERL_JUDGE_MODEL": MODEL,
-        "DECOMPOSERL_JUDGE_THINKING": "off",
-        "DECOMPOSERL_JUDGE_STRUCTURED": "yes",
-        "DECOMPOSERL_EMBEDDER_URL": embedder,
-        "DECOMPOSERL_EMBEDDER_MODEL": MODEL,
-        "DECOMPOSERL_QUESTIONS_URL": embedder,
-        "DECOMPOSERL_QUESTIONS_MODEL": MODEL,
+        "DECOMPOSERL_TEXT__TOKENIZER": MODEL,
+        "DECOMPOSERL_TEXT__SPACY": str(folder / "spacy"),
+        "DECOMPOSERL_MACHINE__VLLM": " ".join(executable(folder)),
+        "DECOMPOSERL_VERIFIER__MODEL": MODEL,
+        "DECOMPOSERL_PATHS__PROMPTS": str(_PROMPTS),
+        "DECOMPOSERL_SILVER__BASE_URL": chat,
+        "DECOMPOSERL_SILVER__MODEL": MODEL,
+        "DECOMPOSERL_JUDGE__BASE_URL": chat,
+        "DECOMPOSERL_JUDGE__MODEL": MODEL,
+        "DECOMPOSERL_JUDGE__THINKING": "off",
+        "DECOMPOSERL_JUDGE__STRUCTURED": "yes",
+        "DECOMPOSERL_EMBEDDER__BASE_URL": embedder,
+        "DECOMPOSERL_EMBEDDER__MODEL": MODEL,
+        "DECOMPOSERL_QUESTIONS__BASE_URL": embedder,
+        "DECOMPOSERL_QUESTIONS__MODEL": MODEL,
         "HF_HUB_CACHE": str(folder / "hub"),
         "HF_HUB_OFFLINE": "1",
     }

@@ -47,6 +47,7 @@ GPUS = FOLDER.parent / "how-to/gpus.md"
 def main() -> None:
     """Write the pages."""
     written = {name: page() for name, page in PAGES.items()}
+    variables.write_example()
     for name, text in written.items():
         (FOLDER / name).write_text(text, "utf-8")
     write_between_markers(READINGS, ROWS, corpus_rows.block())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.doctor import funnel_costs
-from dagster_project.profiles import profile_from_environment
+from dagster_project.environment import read_settings
 from dagster_project.public_figures import Figure
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, SECONDS_AN_HOUR, CostLine, Workload
 from decomposerl.reports.tables import markdown_table
@@ -111,10 +111,8 @@ def parts(pool: Pool, measured: Mapping[str, Any]) -> list[Part]:
         words / SPACY_TRF_WORDS_A_SECOND.amount / SECONDS_AN_HOUR,
         words / SPACY_LG_WORDS_A_SECOND.amount / SECONDS_AN_HOUR,
     )
-    profile = profile_from_environment({"DECOMPOSERL_PROFILE": "paper"})
-    paid = [
-        _engine(line) for line in funnel_costs(profile.engines, work) if line.port != "entities"
-    ]
+    settings = read_settings({"DECOMPOSERL_PROFILE": "paper"})
+    paid = [_engine(line) for line in funnel_costs(settings, work) if line.port != "entities"]
     stages = Part("the stages' own work", core_hours=_stages(pool, measured) / SECONDS_AN_HOUR)
     claims, tests = float(work.decomposer), float(BENCHMARK_CLAIMS)
     pairs = (claims * claims / 2, claims * tests)
@@ -127,8 +125,8 @@ def parts(pool: Pool, measured: Mapping[str, Any]) -> list[Part]:
 
 
 def _own_decomposer(pool: Pool) -> Part:
-    profile = profile_from_environment({"DECOMPOSERL_PROFILE": "local"})
-    lines = funnel_costs(profile.engines, scaled(pool.claims))
+    settings = read_settings({"DECOMPOSERL_PROFILE": "local"})
+    lines = funnel_costs(settings, scaled(pool.claims))
     return next(_engine(line) for line in lines if line.port == "decomposer")
 
 

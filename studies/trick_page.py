@@ -11,7 +11,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import read_settings
 from decomposerl.reports.figure_style import Drawn
 from decomposerl.schemas import LABELS
 from decomposerl.training.claim_draws import claims_of_labels, random_claims
@@ -60,7 +61,7 @@ def main(words: Sequence[str] | None = None) -> None:
 def scripted(data: Path, claims: int, seed: int) -> ScriptedTraces:
     """Every script on claims drawn from a data folder, by the profile's judge and embedder."""
     variables = {**os.environ, "DECOMPOSERL_DATA": str(data.resolve())}
-    engines = resources_for(profile_from_environment(variables))
+    engines = resources_for(read_settings(variables))
     judge, embedder = engines["judge"].open(), engines["question_embedder"].open()
     silver = DataFolder(base_dir=str(data)).read("silver_decomposed")
     two_way = claims_of_labels(silver, LABELS)  # scripts state or deny a claim

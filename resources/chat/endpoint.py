@@ -1,17 +1,23 @@
-"""An ``Endpoint`` as part of a Dagster resource, and its key.
+"""An ``Endpoint`` as part of a Dagster resource, its key, and the client that asks it.
 
 A key is never configuration: a resource has the name of the key's variable, and reads the variable
 when its first request needs it.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field, SecretStr
 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
+from resources.chat.settings import Ceilings, ChatSettings
+
+if TYPE_CHECKING:
+    from resources.chat.client import ChatClient
 
 
 class EndpointConfig(Endpoint, dg.Config):
@@ -45,3 +51,49 @@ def key_of(endpoint: Endpoint, environment: Mapping[str, str] | None = None) -> 
             f"{variable} is not set; it must hold the endpoint's key, in the environment or in .env"
         )
     return SecretStr(value)
+
+
+def open_chat(
+    endpoint: Endpoint,
+    results_dir: str,
+    closers: list[Callable[[], None]],
+    *,
+    find_revision: Callable[[], str] | None = None,
+    find_urls: Callable[[], tuple[str, ...]] | None = None,
+) -> "ChatClient":
+    """The client of an endpoint's model; ``closers`` receives what closes it.
+
+    It reads the key, and then calls ``find_urls`` where the address is not that of the endpoint,
+    with the first request that it sends. ``find_revision`` takes the place of the endpoint's at the
+    first look into the stored replies.
+    """
+    from resources.chat.client import ChatClient
+
+    settings = ChatSettings(
+        model=endpoint.model,
+        revision="" if find_revision else endpoint.identity,
+        find_revision=find_revision,
+        served_as=tuple(endpoint.served_as),
+        structured=endpoint.enforces_schemas,
+        thinking_style=endpoint.style,
+        concurrency=endpoint.concurrency,
+        call_deadline_s=endpoint.deadline_s,
+        queue_deadline_s=endpoint.queue_deadline_s,
+        most_reply_bytes=endpoint.most_reply_bytes,
+        requests_per_minute=endpoint.requests_per_minute or None,
+        tokens_per_minute=endpoint.tokens_per_minute or None,
+        prices={endpoint.model: endpoint.price} if endpoint.price else {},
+        ceilings=Ceilings(
+            calls=endpoint.calls or None,
+            tokens=endpoint.tokens or None,
+            money=endpoint.dollars or None,
+        ),
+    )
+
+    def find_access() -> tuple[tuple[str, ...], SecretStr]:
+        key = key_of(endpoint)  # first: without its key no server is started
+        return find_urls() if find_urls else tuple(endpoint.base_url), key
+
+    client = ChatClient(settings, Path(results_dir), find_access=find_access)
+    closers.append(client.close)
+    return client

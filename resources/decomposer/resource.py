@@ -76,10 +76,10 @@ class DecomposerResource(PromptedResource, MappedResource):
             self.chat(),
             load_prompt("silver", self.prompts_dir),
             self.sampling(),
-            structured=self.structured,
-            thinking=self.thinks,
+            structured=self.endpoint.enforces_schemas,
+            thinking=self.endpoint.thinks,
             most_unanswered=self.most_unanswered,
             again=load_prompt(AGAIN, self.prompts_dir),
-            sends_temperature=self.sends_temperature,
+            sends_temperature=self.endpoint.sends_temperature,
             batch_size=self.batch_size,
         )

@@ -57,15 +57,15 @@ class HostedEmbedder:
     r"""An ``Embedder`` over HTTP; the client is created with the first text.
 
     ``base_url`` ends in ``/v1``, or is a function that returns it with the first text, and may
-    start a server. ``revision`` is of the weights behind your own endpoint. ``dimensions`` requests
-    shorter vectors (0: as they are, equally wide within a call). ``instruction`` precedes every
-    text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch has at most ``batch_items`` texts and
-    about ``batch_tokens`` tokens; ``in_flight`` are sent at once.
+    start a server; ``key`` may be a function, too. ``revision`` is of the weights behind your own
+    endpoint. ``dimensions`` requests shorter vectors (0: as they are, equally wide within a call).
+    ``instruction`` precedes every text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch has at
+    most ``batch_items`` texts and about ``batch_tokens`` tokens; ``in_flight`` are sent at once.
     """
 
     base_url: str | Callable[[], str]
     model: str
-    key: SecretStr = field(default=SecretStr(""), repr=False)
+    key: SecretStr | Callable[[], SecretStr] = field(default=SecretStr(""), repr=False)
     revision: str = ""
     dimensions: int = 0
     instruction: str = ""
@@ -169,7 +169,7 @@ class HostedEmbedder:
         try:
             reply = await self._sent(client, batch)
         except Exception as error:  # noqa: BLE001 - a reply may raise anything
-            message = without_key(f"{type(error).__name__}: {error}", self.key, "***")[:_SAID]
+            message = without_key(f"{type(error).__name__}: {error}", self._key, "***")[:_SAID]
             blamed = getattr(error, "status_code", 0) in _OF_A_TEXT
         else:
             return self._vectors(reply, len(batch))
@@ -204,7 +204,7 @@ class HostedEmbedder:
         fields = reply if isinstance(reply, dict) else {}
         model, data = fields.get("model"), fields.get("data")
         if model != self.model:
-            named = without_key(repr(model), self.key, "***")[:_SHOWN]
+            named = without_key(repr(model), self._key, "***")[:_SHOWN]
             raise EngineError(f"asked for '{self.model}', the endpoint answered as {named}")
         entries = [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
         by_index = {str(one.get("index")): one.get("embedding") for one in entries}
@@ -231,11 +231,15 @@ class HostedEmbedder:
         return np.asarray(raw / lengths, dtype=np.float32)
 
     @cached_property
+    def _key(self) -> SecretStr:
+        return self.key if isinstance(self.key, SecretStr) else self.key()
+
+    @cached_property
     def _client(self) -> "tuple[LoopThread, AsyncOpenAI]":
         """Connections and the thread they belong to; closed with this object."""
         from resources.chat.one_host import openai_client
 
-        key = clean_key(self.key)
+        key = clean_key(self._key)
         url = self.base_url if isinstance(self.base_url, str) else self.base_url()
         client = openai_client(url, key, deadline_s=self.timeout_s, retries=self.retries)
         loop = LoopThread("embeddings")

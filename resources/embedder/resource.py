@@ -4,15 +4,16 @@ Opening imports no torch: an engine loads its model with its first item.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from decomposerl.errors import ConfigError
 from decomposerl.ports import Embedder
-from resources.chat.resource import KeyedResource
+from resources.chat.endpoint import EndpointConfig, key_of
 from resources.embedder.hosted import EmbeddingsStopped, HostedEmbedder
 from resources.embedder.minilm import MiniLM
 from resources.embedder.sentence_transformers_engine import SentenceEmbedder
@@ -66,25 +67,16 @@ def _vectors(raw: NDArray[np.float32]) -> Any:  # noqa: ANN401 - an Arrow array
     return pa.FixedSizeListArray.from_arrays(pa.array(raw.ravel(), pa.float32()), raw.shape[1])
 
 
-NumberType = Literal["float32", "bfloat16", "float16"]
-
-
-class EmbedderResource(KeyedResource, MappedResource):
+class EmbedderResource(MappedResource):
     """The embedder of claims and questions."""
 
     batch_size: int = Field(default=512, ge=1, description="texts asked and stored at a time")
     engine: Literal["embedded", "sentence_transformers", "hosted"] = Field(
         default="embedded", description="MiniLM on the CPU, any such model, or an endpoint"
     )
-    dtype: NumberType = Field(
-        default="float32", description="sentence_transformers: number type inside"
-    )
-    model: str = Field(default="", description="the others: hub name, folder, or as asked for")
-    revision: str = Field(default="", description="the others: of the weights")
+    endpoint: EndpointConfig = Field(default=EndpointConfig(), description="the others: the model")
     models_lock: str = Field(default="", description=f"sentence_transformers: {MODELS_LOCK}")
-    device: str = Field(default="cpu", description="sentence_transformers: torch's name")
     instruction: str = Field(default="", description="the others: stands before every text")
-    base_url: str = Field(default="", description="hosted: URL that ends in /v1")
     dimensions: int = Field(default=0, ge=0, description="hosted: shortened to; 0: as it is")
     in_flight: int = Field(default=8, ge=1, description="hosted: requests at once")
 
@@ -94,29 +86,26 @@ class EmbedderResource(KeyedResource, MappedResource):
         return StoredEmbedder(self._embedder(), self.stores(), self.batch_size, mapper)
 
     def _embedder(self) -> Embedder:
+        model = self.endpoint
         if self.engine == "embedded":
-            if self.dtype != "float32":
+            if model.dtype != "float32":
                 raise ConfigError("the embedded embedder computes in float32; set dtype to it")
             return MiniLM()
         if self.engine == "sentence_transformers":
             return SentenceEmbedder(
-                self.model,
-                self.revision or "main",
-                self.device,
-                self.dtype,
+                model.model,
+                model.revision or "main",
+                model.device or "cpu",
+                model.dtype,
                 prompt=self.instruction,
                 pin=ModelLocks(self.models_lock).cached,
             )
         return HostedEmbedder(
-            self._checked_url,
-            self.model,
-            SecretStr(self.api_key),
-            self.revision,
+            model.base_url[0] if model.base_url else "",
+            model.model,
+            partial(key_of, model),
+            model.revision,
             self.dimensions,
             self.instruction,
             in_flight=self.in_flight,
         )
-
-    def _checked_url(self) -> str:
-        self.key()
-        return self.base_url

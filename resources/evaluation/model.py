@@ -72,11 +72,11 @@ from resources.verifier.resource import VerifierResource
 from resources.vllm.server import ServerFields, SharedServer
 
 _URLS = {
-    "open": "DECOMPOSERL_EVALUATION_URL",
-    "policy": "DECOMPOSERL_EVALUATION_URL",
-    "endpoint": "DECOMPOSERL_ENDPOINT_URL",
+    "open": "DECOMPOSERL_EVALUATION__BASE_URL",
+    "policy": "DECOMPOSERL_EVALUATION__BASE_URL",
+    "endpoint": "DECOMPOSERL_ENDPOINT__BASE_URL",
 }
-_CONTEXT = "DECOMPOSERL_EVALUATION_CONTEXT={} (the field context)"
+_CONTEXT = "DECOMPOSERL_EVALUATION__CONTEXT={} (the field context)"
 Opened = tuple[Task, MethodCaller, Details, ContextGuard]
 
 

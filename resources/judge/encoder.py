@@ -13,12 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from decomposerl.endpoint import NumberType
 from decomposerl.errors import EngineMissing
 from decomposerl.extras import require
 from decomposerl.judge.heads import MOST_CLASSES
 from decomposerl.training.evidence_view import best_sentences
 from resources.embedder.minilm import wheel_folder, wheel_version
-from resources.embedder.resource import NumberType
 from resources.hub.access import digest_of
 from resources.hub.locks import at_commit
 

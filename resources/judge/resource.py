@@ -12,6 +12,7 @@ from pydantic import Field
 from decomposerl.chat import Sampling
 from decomposerl.judge.call import Judge
 from decomposerl.prompts.judge import JudgeSettings
+from resources.chat.endpoint import EndpointConfig
 from resources.chat.resource import PromptedResource
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.replay import ReplayJudge
@@ -26,6 +27,10 @@ _ON_GPU = 131_072
 class JudgeResource(PromptedResource):
     """The judge (paper, section 3.2: a 32B model at temperature 0 with seed 42)."""
 
+    endpoint: EndpointConfig = Field(
+        default=EndpointConfig.model_validate({"thinking_tokens": 7_168}),
+        description="chat: the model; tiny: its device",
+    )
     batch_size: int = Field(default=1024, ge=1, description="calls asked and stored at a time")
     engine: Literal["embedded", "chat", "replay", "tiny"] = Field(
         default="embedded",
@@ -33,13 +38,6 @@ class JudgeResource(PromptedResource):
     )
     folder: str = Field(default="", description="replay: folder of recorded rulings")
     heads: str = Field(default="", description="tiny: folder of the tiny judge's heads")
-    device: str = Field(default="cpu", description="tiny: torch's name")
-    reply_tokens: int = Field(
-        default=1024, ge=1, description="chat: most of one reply, besides its thought"
-    )
-    thinking_tokens: int = Field(
-        default=7168, ge=0, description="chat: added for the thought, unless thinking is off"
-    )
     bound_thinking: bool = Field(
         default=False,
         description="chat: end the thought after thinking_tokens, as vLLM can with a reasoning "
@@ -48,7 +46,7 @@ class JudgeResource(PromptedResource):
 
     def sampling(self) -> Sampling:
         """As every request is sampled; a thought has tokens of its own."""
-        thought = 0 if self.thinks is False else self.thinking_tokens
+        thought = 0 if self.endpoint.thinks is False else self.endpoint.thinking_tokens
         return replace(super().sampling(), max_tokens=self.reply_tokens + thought)
 
     @property
@@ -57,7 +55,7 @@ class JudgeResource(PromptedResource):
 
         A thinking Qwen3 is asked without its thinking instead.
         """
-        silenced = self.thinking_style == "qwen" and self.thinks is not False
+        silenced = self.endpoint.style == "qwen" and self.endpoint.thinks is not False
         return self.sampling().max_tokens * (1 if silenced else 2)
 
     def open(self) -> Judge:
@@ -72,18 +70,20 @@ class JudgeResource(PromptedResource):
             return self.tiny_judge(Path(self.heads))
         if self.engine == "embedded":
             return RuleJudge()
-        bound = self.thinking_tokens if self.bound_thinking and self.thinks is not False else None
+        model = self.endpoint
+        bound = model.thinking_tokens if self.bound_thinking and model.thinks is not False else None
         return ChatJudge(
             self.chat(),
             load_judge_prompts(self.prompts_dir),
-            JudgeSettings(self.sampling(), self.structured, self.thinks, bound),
+            JudgeSettings(self.sampling(), model.enforces_schemas, model.thinks, bound),
             again=load_prompt(AGAIN, self.prompts_dir),
-            sends_temperature=self.sends_temperature,
+            sends_temperature=model.sends_temperature,
             batch_size=self.batch_size,
         )
 
     def tiny_judge(self, folder: Path) -> TinyJudge:
         """The tiny judge whose heads are in ``folder``, on this resource's device."""
-        if self.device.startswith("cuda"):
-            return opened_judge(folder, self.device, "bfloat16", _ON_GPU)
-        return opened_judge(folder, self.device)
+        device = self.endpoint.device or "cpu"
+        if device.startswith("cuda"):
+            return opened_judge(folder, device, "bfloat16", _ON_GPU)
+        return opened_judge(folder, device)

@@ -23,10 +23,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from decomposerl.endpoint import NumberType
 from decomposerl.errors import EngineMissing
 from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.judge.heads import HEADS, Head, heads_of, published_text, ruling_of, texts_of
-from resources.embedder.resource import NumberType
 from resources.hub.access import digest_of
 from resources.judge.encoder import Encoder, Form, length_batches
 from resources.store.parquet import file_sha256

@@ -33,8 +33,8 @@ def parse_mapper(value: str, variable: str) -> MapperSetting:
     parts = _SETTING.fullmatch(value)
     if parts is None:
         raise ConfigError(
-            f"{variable} is '{value}'; it must be in_process, processes, processes:N, ray or "
-            "ray:HOST:PORT, with the port of the cluster's head"
+            f"{variable} must be in_process, processes, processes:N, ray or ray:HOST:PORT, with "
+            "the port of the cluster's head"
         )
     where = next(name for name in get_args(MapperName) if value.startswith(name))
     return MapperSetting(where, int(parts["workers"] or 0), parts["address"] or "")

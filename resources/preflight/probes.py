@@ -122,7 +122,7 @@ def chunk_tokenizer(named: str, model: str) -> ReadinessCheck:
         return ReadinessCheck("model", what, "ok", str(file))
     if named:
         return hub_model(named, "tokenizer.json")
-    fix = f"hf download {model} tokenizer.json, or name a folder in DECOMPOSERL_VERIFIER_TOKENIZER"
+    fix = f"hf download {model} tokenizer.json, or name a folder in DECOMPOSERL_VERIFIER__TOKENIZER"
     return ReadinessCheck("model", what, "note", _BYTES_ARE_SMALLER, fix)
 
 
@@ -135,7 +135,8 @@ def verifier_form(
         found = minicheck_form(use, folder, allow_own=True, search=search)
         check_form(found, use)
     except ConfigError as error:
-        return ReadinessCheck("prompt", what, "missing", str(error), "set DECOMPOSERL_PROMPTS")
+        fix = "set DECOMPOSERL_PATHS__PROMPTS"
+        return ReadinessCheck("prompt", what, "missing", str(error), fix)
     if found.origin != "own":
         return ReadinessCheck("prompt", what, "ok", found.label)
     if allow_own:
@@ -145,13 +146,11 @@ def verifier_form(
     return ReadinessCheck("prompt", what, "missing", said, FIX)
 
 
-def key(variable: str, value: SecretStr, *, required: bool) -> ReadinessCheck:
+def key(variable: str, value: SecretStr) -> ReadinessCheck:
     """Whether a key is set; it is never shown."""
     if value.get_secret_value():
         return ReadinessCheck("key", variable, "ok", "set (never shown)")
-    if required:
-        return ReadinessCheck("key", variable, "missing", "not set", f"export {variable}=...")
-    return ReadinessCheck("key", variable, "note", "not set; requests have no key")
+    return ReadinessCheck("key", variable, "missing", "not set", f"export {variable}=...")
 
 
 def verdict_tokens(model: str, room: int) -> list[ReadinessCheck]:

@@ -58,7 +58,7 @@ def judge_check(run: TrainingRun, judge: Judge, claims: ClaimFacts) -> Readiness
         )
     document = f"The note of the day has the number {uuid4().int % 10**9}."
     call = JudgeCall("answerability", document=document, question="What is the note of the day?")
-    fix = "check DECOMPOSERL_JUDGE_URL and the server's log (docs/how-to/gpus.md)"
+    fix = "check DECOMPOSERL_JUDGE__BASE_URL and the server's log (docs/how-to/gpus.md)"
     try:
         (ruling,) = judge.judge([call])
     except EngineError as error:
@@ -119,7 +119,7 @@ def question_check(run: TrainingRun, embedder: Embedder) -> ReadinessCheck:
     part, engine = "questions", embedder.engine
     if "diversity" not in {reward.name for reward in active_rewards(run.experiment.rewards)}:
         return ReadinessCheck(part, engine, "ok", "not embedded: no reward compares them")
-    fix = "check DECOMPOSERL_QUESTIONS_URL and the server's log (docs/how-to/gpus.md)"
+    fix = "check DECOMPOSERL_QUESTIONS__BASE_URL and the server's log (docs/how-to/gpus.md)"
     try:
         vectors = embedder.embed([f"What is the note {uuid4().hex}?"])
     except (EngineError, ConfigError) as error:
@@ -132,7 +132,7 @@ def sampler_checks(run: TrainingRun) -> Iterator[ReadinessCheck]:
     if run.generation.engine == "vllm_server":
         sampling = run.experiment.sampling
         tokens = sampling.max_prompt_tokens + sampling.max_completion_tokens
-        fix = "start it as in docs/how-to/gpus.md, or correct DECOMPOSERL_GENERATION_URL"
+        fix = "start it as in docs/how-to/gpus.md, or correct DECOMPOSERL_TRAINING__GENERATION_URL"
         yield sampler(run.generation.url, run.base, tokens, fix)
 
 

@@ -202,7 +202,7 @@ def _room(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[Readiness
     import torch
 
     if not torch.cuda.is_available():
-        fix = "run on a machine with a GPU, or set DECOMPOSERL_DEVICE=cpu"
+        fix = "run on a machine with a GPU, or set DECOMPOSERL_MACHINE__DEVICE=cpu"
         yield ReadinessCheck("GPU", run.device, "missing", "torch finds no card", fix)
         return
     free, whole = torch.cuda.mem_get_info(run.device)

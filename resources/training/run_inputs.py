@@ -172,7 +172,8 @@ def judge_for(judge: JudgeResource, experiment: Experiment) -> JudgeResource:
     if experiment.judge_thinking is None or judge.engine != "chat":
         return judge
     thinking = "on" if experiment.judge_thinking else "off"
-    return judge.model_copy(update={"thinking": thinking})
+    endpoint = judge.endpoint.model_copy(update={"thinking": thinking})
+    return judge.model_copy(update={"endpoint": endpoint})
 
 
 def run_key(

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.endpoint import NumberType
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.extras import require
 from decomposerl.prompts.template import PromptFile
-from resources.embedder.resource import NumberType
 from resources.hub.access import cached_model, digest_of
 from resources.hub.locks import Pin, as_named
 from resources.verifier.batches import batches

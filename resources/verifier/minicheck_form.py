@@ -9,8 +9,8 @@ from resources.verifier.published_form import INSTALL, published_prompt
 
 FormSource = Callable[[], MiniCheckForm]
 """Called with the first item, so that a missing form is no error before."""
-VARIABLE = "DECOMPOSERL_ALLOW_OWN_PROMPT"
-FIX = f"{INSTALL}, or name a folder whose {NAME}.md holds it in DECOMPOSERL_PROMPTS"
+VARIABLE = "DECOMPOSERL_VERIFIER__ALLOW_OWN_PROMPT"
+FIX = f"{INSTALL}, or name a folder whose {NAME}.md holds it in DECOMPOSERL_PATHS__PROMPTS"
 
 
 def own_form() -> MiniCheckForm:

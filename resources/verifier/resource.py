@@ -9,9 +9,9 @@ from typing import Literal
 
 from pydantic import Field, PrivateAttr
 
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
-from resources.chat.resource import ChatResource
-from resources.embedder.resource import NumberType
+from resources.chat.endpoint import EndpointConfig, config_of, key_of, open_chat
 from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.store.resource import MappedResource
 from resources.verifier.chunks import ChunkTokens
@@ -24,7 +24,7 @@ from resources.vllm.process import VllmServer, runs_remote_code
 from resources.vllm.server import ServerFields, SharedServer
 
 
-class VerifierResource(ServerFields, ChatResource, MappedResource):
+class VerifierResource(ServerFields, MappedResource):
     """The claim verifier."""
 
     batch_size: int = Field(default=512, ge=1, description="pairs asked and stored at a time")
@@ -32,10 +32,14 @@ class VerifierResource(ServerFields, ChatResource, MappedResource):
         default="embedded",
         description="lexical features, MiniCheck in process, or its 7B model on vLLM",
     )
+    endpoint: EndpointConfig = Field(
+        default=config_of(Endpoint(model="bespokelabs/Bespoke-MiniCheck-7B")),
+        description="minicheck_hosted: the model, on a started server without base_url; "
+        "minicheck_local: revision, number type and device",
+    )
     model_path: str = Field(
         default="", description="minicheck_local: model folder; empty for the cached one"
     )
-    dtype: NumberType = Field(default="float32", description="minicheck_local: number type inside")
     claim_split: Literal["whole", "min_over_sentences"] = Field(
         default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
     )
@@ -50,13 +54,8 @@ class VerifierResource(ServerFields, ChatResource, MappedResource):
     minicheck: Literal["flan-t5-large", "deberta-v3-large", "roberta-large"] = Field(
         default="flan-t5-large", description="minicheck_local: which of the three"
     )
-    device: str = Field(default="cpu", description="minicheck_local: torch's name")
-    revision: str = Field(default="", description="MiniCheck: of the weights")
     models_lock: str = Field(
         default="", description=f"MiniCheck, unless at a running server: {MODELS_LOCK}"
-    )
-    model: str = Field(
-        default="bespokelabs/Bespoke-MiniCheck-7B", description="minicheck_hosted: name or folder"
     )
     tokenizer: str = Field(
         default="",
@@ -65,9 +64,6 @@ class VerifierResource(ServerFields, ChatResource, MappedResource):
     )
     score: Literal["raw", "normalised"] = Field(
         default="raw", description="minicheck_hosted: mass of yes, or its share of yes and no"
-    )
-    base_url: str = Field(
-        default="", description="minicheck_hosted: a running server; empty: start one"
     )
     vllm: list[str] = Field(default=["vllm", "serve"], description="first words to start one")
     context: int = Field(
@@ -93,7 +89,7 @@ class VerifierResource(ServerFields, ChatResource, MappedResource):
             ConfigError: the embedded engine is given settings of a model.
         """
         if self.engine == "embedded":
-            if self.dtype != "float32" or self.model_path:
+            if self.endpoint.dtype != "float32" or self.model_path:
                 raise ConfigError(
                     "the embedded verifier has no model: dtype and model_path are settings of "
                     "minicheck_local"
@@ -104,9 +100,9 @@ class VerifierResource(ServerFields, ChatResource, MappedResource):
             local = LocalMiniCheck(
                 self.minicheck,
                 self.model_path,
-                self.revision or "main",
-                self.device,
-                self.dtype,
+                self.endpoint.revision or "main",
+                self.endpoint.device or "cpu",
+                self.endpoint.dtype,
                 self.claim_split,
                 form=partial(
                     minicheck_form, "pair", self.prompts_dir, allow_own=self.allow_own_prompt
@@ -117,17 +113,25 @@ class VerifierResource(ServerFields, ChatResource, MappedResource):
         return self._hosted()
 
     def _hosted(self) -> HostedMiniCheck:
-        shared, locks = self._server, ModelLocks("" if self.base_url else self.models_lock)
+        # Its requests switch no thinking, whatever the model is called.
+        model = self.endpoint.model_copy(update={"thinking_style": "none"})
+        shared, locks = self._server, ModelLocks("" if model.base_url else self.models_lock)
         self._closers.append(shared.stop)
         pin = locks.required if runs_remote_code(self.vllm_arguments) else locks.fetched
         # Once each: a server is known by its object, and opening sends no request for a commit.
-        revision = cache(lambda: pin(self.model, self.revision))
+        revision = cache(lambda: pin(model.model, model.revision))
         server = cache(lambda: self.server(revision()))
         return HostedMiniCheck(
-            self.chat_client(self.model, revision, lambda: (shared.url(server()),)),
+            open_chat(
+                model,
+                self.results_dir,
+                self._closers,
+                find_revision=revision,
+                find_urls=lambda: (shared.url(server()),),
+            ),
             claim_split=self.claim_split,
             form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),
-            tokens=ChunkTokens(self.tokenizer, self.model, self.revision, locks.cached),
+            tokens=ChunkTokens(self.tokenizer, model.model, model.revision, locks.cached),
             score=self.score,
             batch_size=self.batch_size,
             server_death=shared.death,
@@ -139,12 +143,13 @@ class VerifierResource(ServerFields, ChatResource, MappedResource):
 
         ``revision`` is the one it loads, by default that of the settings.
         """
+        model = self.endpoint
         caching = "--enable-prefix-caching" if self.prefix_caching else "--no-enable-prefix-caching"
         return self.vllm_server(
-            self.model,
-            self.revision if revision is None else revision,
+            model.model,
+            model.revision if revision is None else revision,
             [*self.vllm_arguments, caching],
-            attach_to=self.base_url,
-            read_key=lambda: self.api_key,
-            key_name=self.key_name,
+            attach_to=model.base_url[0] if model.base_url else "",
+            read_key=lambda: key_of(model).get_secret_value(),
+            key_name=model.key_variable,
         )

@@ -1,12 +1,11 @@
 """``docs/reference/catalogue.md``: corpora, systems, recipes, rewards, jobs and assets."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dagster_project.definitions import build_definitions, defs
 from dagster_project.jobs import EXAMPLES, JOB_NAMES
-from dagster_project.profiles import Profile
+from dagster_project.settings import Settings
 from dagster_project.stages import Stage, stages_of
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
@@ -42,7 +41,7 @@ _PORTS = {
     "rules": "the project's own rules, no model",
     "open": "open model, at an endpoint or on a server that the run starts",
     "openai": "api.openai.com",
-    "endpoint": "your endpoint, `DECOMPOSERL_ENDPOINT_URL`",
+    "endpoint": "your endpoint, `DECOMPOSERL_ENDPOINT__BASE_URL`",
 }
 _PROFILES = {
     "embedded": "profile `embedded`",
@@ -208,7 +207,7 @@ def _jobs() -> Iterator[str]:
 
 def _assets() -> Iterator[str]:
     with TemporaryDirectory() as folder:
-        stages = stages_of(build_definitions(Profile("embedded", None, Path(folder))))
+        stages = stages_of(build_definitions(Settings(paths={"data": folder})))
     groups: dict[str, dict[str, tuple[str, str]]] = {}
     for stage in stages.values():
         name, what = _shown(stage)

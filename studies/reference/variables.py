@@ -1,106 +1,204 @@
-"""``docs/reference/variables.md``: what ``.env.example`` says, and which profiles read it."""
+"""``.env.example`` and ``docs/reference/variables.md``, from the type of the settings."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import get_args
+from textwrap import fill
+from typing import Any, get_args
 
-from dagster_project.engine_choices import ProfileName
-from dagster_project.profiles import variables_of
-from studies.reference.markdown import MADE, code, paragraphs, table
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
-EXAMPLE = Path(__file__).resolve().parents[2] / ".env.example"
-_GROUP = re.compile(r"^# == (.+) ==$")
-_ENTRY = re.compile(
-    r"(?P<meaning>(?:# .+\n)+?)# Unset: (?P<unset>.+)\n(?:# )?(?P<name>[A-Z_]+)=(?P<example>.*)"
-)
-_PAGE, _LINK = re.compile(r"docs/([\w-]+/([\w-]+)\.md)"), r"[\2](../\1)"
-_PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
-_INTRODUCTION = """\
-Set a variable in the environment or in a `.env` file of the working directory; the environment
-takes precedence. `.env.example` in the project's folder is such a file, with an example of each
-variable: copy it. A misspelt variable is an error. `decomposerl doctor` shows what a profile
-still lacks.
+from dagster_project.environment import SHORT, variable_of
+from dagster_project.settings import PROJECT, ProfileName, Settings, fields_of
+from decomposerl.endpoint import Endpoint
+from studies.reference.markdown import MADE, code, paragraphs, plain
+
+EXAMPLE = PROJECT / ".env.example"
+EXAMPLES: Mapping[str, str] = {
+    "profile": "local",
+    "paths.data": "/path/to/data",
+    "paths.corpora": "/path/to/corpora",
+    "paths.systems": "/path/to/systems.toml",
+    "paths.prompts": "/path/to/prompts",
+    "silver.model": "Qwen/Qwen3-32B",
+    "silver.base_url": "http://127.0.0.1:8000/v1",
+    "silver.key": "MY_KEY",
+    "silver.prompt_price": "0.25",
+    "silver.completion_price": "2.00",
+    "silver.dollars": "100",
+    "judge.model": "Qwen/Qwen3-32B-FP8",
+    "judge.base_url": "http://127.0.0.1:8000/v1",
+    "judge.key": "JUDGE_KEY",
+    "judge.thinking": "off",
+    "judge.structured": "yes",
+    "embedder.model": "text-embedding-3-large",
+    "embedder.base_url": "https://api.openai.com/v1",
+    "questions.base_url": "http://127.0.0.1:8002/v1",
+    "verifier.base_url": "http://127.0.0.1:8001/v1",
+    "evaluation.base_url": "http://127.0.0.1:8004/v1",
+    "evaluation.context": "16384",
+    "endpoint.model": "my-model",
+    "endpoint.base_url": "http://127.0.0.1:8005/v1",
+    "training.generation": "vllm_colocate",
+    "machine.device": "cuda:0",
+    "machine.mapper": "processes:4",
+    "machine.vllm": "env CUDA_VISIBLE_DEVICES=1 /path/to/vllm serve",
+}
+"""The settings that ``.env.example`` has, with the value that it shows."""
+KEY_AND_HOME: Mapping[str, tuple[str, str]] = {
+    "OPENAI_API_KEY": (
+        "the key of api.openai.com, sent to nothing else, and neither stored nor shown",
+        "",
+    ),
+    "DAGSTER_HOME": (
+        "read by Dagster: folder of the run history; make and decomposerl use .dagster_home",
+        "/path/to/this/project/.dagster_home",
+    ),
+}
+"""Variables that are no setting: what they are, and an example."""
+_HEAD = """\
+# Written by `make reference` from the settings' type. Copy to .env and edit: the dagster commands,
+# `decomposerl`, `make demo` and `make ui` read .env from the working folder; variables of the
+# environment override it. Every setting has such a variable, and may stand in decomposerl.toml
+# instead (docs/reference/variables.md). A misspelt name is an error that names the nearest one.
 """
+_INTRODUCTION = """\
+A setting stands in `decomposerl.toml` of the working folder, or else of the data folder:
+
+```toml
+profile = "paper"
+
+[judge]
+base_url = ["http://127.0.0.1:8000/v1"]
+key = "JUDGE_KEY" # the name of a variable, never the key
+
+[machine]
+device = "cuda"
+```
+
+or in a variable: `DECOMPOSERL_`, section, `__` and field, such as `DECOMPOSERL_JUDGE__BASE_URL`
+(several values with commas between them). The environment overrides `.env` of the working folder,
+that the file, and the file the profile. `DECOMPOSERL_DATA` and `DECOMPOSERL_CORPORA` are short for
+`DECOMPOSERL_PATHS__DATA` and `DECOMPOSERL_PATHS__CORPORA`.
+
+The profiles are files as well, in `dagster_project/profiles`: a copy named `decomposerl.toml` is
+the profile, ready to edit. A misspelt name is an error with the nearest one and its place.
+`decomposerl doctor` shows what a profile still lacks. `.env.example` has the usual variables.
+
+A key is read from the variable that `key` names, when a request needs it; at api.openai.com from
+`OPENAI_API_KEY`. Names of the version before, such as `DECOMPOSERL_JUDGE_URL`, work for this one
+version, with a notice.
+"""
+_OF_A_MODEL = """\
+In every section of a model, and in entries of `systems.toml`. A model on a public price list needs
+no price; a role takes no adapter.
+"""
+_PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
+_LINK = re.compile(r"docs/([\w-]+/([\w-]+)\.md)")
+Path_ = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """One entry of ``.env.example``; ``unset`` is its default as the file has it."""
-
-    name: str
-    meaning: str
-    unset: str
-    example: str
-
-    def defaults(self) -> Mapping[str, str]:
-        """The default by profile, or by the program that reads it; by an empty name for all."""
-        parts = [part.split(" ", 1) for part in self.unset.split("; ")]
-        if all(len(part) > 1 and part[0] in _READERS for part in parts):
-            return dict(parts)
-        return {"": self.unset}
+def example() -> str:
+    """``.env.example``."""
+    return _HEAD + "".join(f"\n{part}" for part in _entries())
 
 
-_READERS = (*_PROFILES, "decomposerl", "dagster")
+def _entries() -> Iterator[str]:
+    fields = dict(fields_of())
+    for name, shown in EXAMPLES.items():
+        path = tuple(name.split("."))
+        section = f"[{path[0]}] " * (len(path) > 1)
+        said = f"{section}{fields[path].description}. Unset: {_default_text(path)}."
+        yield f"{_comment(said)}# {shortest(path)}={shown}\n"
+    for variable, (said, shown) in KEY_AND_HOME.items():
+        yield f"{_comment(f'{said}.')}# {variable}={shown}\n"
 
 
-def groups(text: str) -> dict[str, list[Variable]]:
-    """The variables by the title of their group.
+def _comment(text: str) -> str:
+    return fill(text, 98, initial_indent="# ", subsequent_indent="# ") + "\n"
 
-    Raises:
-        ValueError: a paragraph is no comment with a default and one variable.
-    """
-    found: dict[str, list[Variable]] = {}
-    for paragraph in text.strip("\n").split("\n\n")[1:]:
-        title, entry = _GROUP.match(paragraph), _ENTRY.fullmatch(paragraph)
-        if title:
-            found[title[1]] = []
-        elif entry:
-            meaning = " ".join(line.removeprefix("# ") for line in entry["meaning"].splitlines())
-            one = Variable(entry["name"], meaning, entry["unset"], entry["example"])
-            found[list(found)[-1]].append(one)
-        else:
-            raise ValueError(f".env.example: not one comment and one variable:\n{paragraph}")
-    return found
+
+def shortest(path: Path_) -> str:
+    """The variable of a setting, by its short name where it has one."""
+    return SHORT.get(path, variable_of(path))
 
 
 def page() -> str:
     """The page as Markdown."""
-    return paragraphs("# Environment variables", _INTRODUCTION, MADE, *_sections())
+    return paragraphs("# Settings and variables", _INTRODUCTION, MADE, *_sections())
 
 
 def _sections() -> Iterator[str]:
-    read = {profile: variables_of(profile) for profile in _PROFILES}
-    for title, variables in groups(EXAMPLE.read_text("utf-8")).items():
-        rows = [
-            (code(one.name), _PAGE.sub(_LINK, one.meaning), _default(one), _reads(one, read))
-            for one in variables
-        ]
-        yield f"## {title}"
-        if not any(one.name in names for one in variables for names in read.values()):
-            yield table(_HEAD[:-1], [row[:-1] for row in rows])
-        elif all(row[-1] == rows[0][-1] for row in rows):
-            yield from (f"Read by {rows[0][-1]}.", table(_HEAD[:-1], [row[:-1] for row in rows]))
-        else:
-            yield table(_HEAD, rows)
+    fields = dict(fields_of())
+    top = {path: one for path, one in fields.items() if len(path) == 1}
+    yield from ("## Top level", _list(top))
+    for name, field in Settings.model_fields.items():
+        kind = field.annotation
+        if not isinstance(kind, type) or not issubclass(kind, BaseModel):
+            continue
+        own = {path: one for path, one in fields.items() if path[0] == name and len(path) > 1}
+        if issubclass(kind, Endpoint):
+            own = {path: one for path, one in own.items() if _is_own(path, one)}
+        meaning = field.description or plain(kind.__doc__ or "").splitlines()[0]
+        yield from (f"## [{name}]", meaning, _list(own))
+    shared = {(name,): one for name, one in Endpoint.model_fields.items()}
+    defaults = {path: code(_text(one.default)) for path, one in shared.items()}
+    yield from ("## A model", _OF_A_MODEL, _list(shared, defaults))
 
 
-_HEAD = ("Variable", "Meaning", "Default", "Read by")
+def _is_own(path: Path_, field: FieldInfo) -> bool:
+    """Whether a role has its own meaning, or a value of its own in some profile."""
+    general = Endpoint.model_fields.get(path[-1])
+    if general is None or general.description != field.description:
+        return True
+    priced = path[-1] in {"prompt_price", "completion_price"}  # by the model's name
+    changed = (_value(profile, path) != general.default for profile in _PROFILES)
+    return not priced and any(changed)
 
 
-def _default(variable: Variable) -> str:
-    shown = [
-        f"{reader and f'{code(reader)}: '}{_value(value)}"
-        for reader, value in variable.defaults().items()
-    ]
-    return "; ".join(shown)
+def _list(fields: Mapping[Path_, FieldInfo], defaults: Mapping[Path_, str] | None = None) -> str:
+    """A line a setting, with its default in brackets where there is one."""
+    lines = []
+    for path, field in fields.items():
+        default = _default_text(path, code) if defaults is None else defaults[path]
+        shown = f" ({default})" if default not in {"", "none"} else ""
+        lines.append(f"- {code(path[-1])}{shown}: {_meaning(field)}")
+    return "\n".join(lines)
 
 
-def _value(text: str) -> str:
-    return text if " " in text or text == "none" else code(text)
+def _meaning(field: FieldInfo) -> str:
+    return _LINK.sub(r"[\2](../\1)", field.description or "")
 
 
-def _reads(variable: Variable, read: Mapping[ProfileName, frozenset[str]]) -> str:
-    names = [profile for profile in _PROFILES if variable.name in read[profile]]
-    return "every profile" if len(names) == len(_PROFILES) else ", ".join(map(code, names))
+def _value(profile: str, path: Path_) -> Any:  # noqa: ANN401 - of any setting
+    value: Any = Settings(profile=profile)
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+def _default_text(path: Path_, shown: Callable[[str], str] = str) -> str:
+    """The default, with the profiles that have it where they differ; none is not said there."""
+    if path in {("profile",), ("paths", "data")}:
+        return "data/ of the project" if path[-1] == "data" else shown("embedded")
+    profiles: dict[str, list[str]] = {}
+    for profile in _PROFILES:
+        profiles.setdefault(_text(_value(profile, path)), []).append(profile)
+    if len(profiles) == 1:
+        return shown(*profiles) or "none"
+    named = [f"{', '.join(names)}: {shown(value)}" for value, names in profiles.items() if value]
+    return "; ".join(named)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return (" " if value[:1] == ("vllm",) else ",").join(map(str, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value in {None, 0} else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def write_example(file: Path = EXAMPLE) -> None:
+    """Write ``.env.example``."""
+    file.write_text(example(), "utf-8")

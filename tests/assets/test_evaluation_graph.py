@@ -14,7 +14,7 @@ from dagster._utils.test.data_versions import get_stale_status_resolver
 
 from assets.evaluation import evaluation_assets, evaluation_checks
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import profile_from_environment
+from dagster_project.environment import read_settings
 from decomposerl import schemas
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.calibration import Calibration
@@ -337,7 +337,7 @@ def test_every_check_of_a_partitioned_asset_has_its_partitions():
     """Also of those that come; and nobody reads that this is a preview of Dagster's."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        made = build_definitions(profile_from_environment({}))
+        made = build_definitions(read_settings({}))
     assets = [one for one in made.assets or [] if isinstance(one, dg.AssetsDefinition)]
     parts = {one.key: one.partitions_def for one in assets}
     checks = [spec for one in made.asset_checks or [] for spec in one.check_specs]

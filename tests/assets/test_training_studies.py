@@ -16,7 +16,8 @@ import pytest
 
 from assets.training import policy_asset
 from assets.training_studies import training_study_asset
-from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import read_settings
 from decomposerl.reports.paper_form import JudgeSpeeds
 from decomposerl.schemas import (
     SILVER_DECOMPOSED,
@@ -79,7 +80,7 @@ def materialize(
     trainer: PolicyTrainerResource | None = None,
     **config: Any,  # noqa: ANN401
 ) -> dg.ExecuteInProcessResult:
-    profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
+    profile = read_settings({"DECOMPOSERL_DATA": str(data)})
     trained = {"policy_trainer": trainer or stand_in()}
     return dg.materialize(
         [training_study_asset(study, SPEEDS, None)],
@@ -185,7 +186,7 @@ def test_an_interrupted_study_ends_every_process_that_it_started(data: Path):
             time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
 
-    profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
+    profile = read_settings({"DECOMPOSERL_DATA": str(data)})
     of_profile, trainer = resources_for(profile), stand_in()
     folder, embedder = DataFolder(base_dir=str(data)), of_profile["question_embedder"].open()
     trained = [(variant.title, one) for variant in EPOCHS.variants for one in studied(variant, 1)]
@@ -219,7 +220,7 @@ def test_the_miniature_trains_for_real(data: Path):
     the real ones logged is measured as theirs is.
     """
     load_base_policy(data / "base_policy_clean", "base_policy_clean")
-    profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
+    profile = read_settings({"DECOMPOSERL_DATA": str(data)})
     settings = [f"DECOMPOSERL_DATA={data}", f"PYTHONPATH={PYTHONPATH}", sys.executable]
     changed = {"python": "env", "launch": settings}
     worker = resources_for(profile)["policy_trainer"].model_copy(update=changed)

@@ -20,12 +20,16 @@ from dagster._utils.test.data_versions import get_stale_status_resolver
 from dagster_project.asset_details import DECIDE, FILL_MISSING
 from dagster_project.code_reader import CodeReader
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import Profile, profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import read_settings
 from dagster_project.selection import refuse_unmatched, typed_selection
+from dagster_project.settings import Settings
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.table import Table
 from decomposerl.training.experiment import TINY_BASES
 from documents import materialize_lines, option
+from environment import settings_of, variables
 from project import ROOT
 from resources.store.parquet import table_of
 from tables import cases_beside
@@ -37,10 +41,10 @@ CODE = ("assets", "decomposerl", "resources")
 BAND = {"difficulty_band"}
 FUNNEL = ("rule_filtered", "difficulty_band", "deduplicated", "silver_decomposed")
 MACHINE = set(
-    "results_dir api_key key_variable key_name concurrency call_deadline_s queue_deadline_s "
+    "results_dir key runs served_as continues concurrency deadline_s queue_deadline_s "
     "most_reply_bytes requests_per_minute tokens_per_minute prompt_price completion_price "
-    "call_ceiling token_ceiling dollar_ceiling vllm cards gpu_share withheld start_timeout_s "
-    "log_dir batch_size prompts_dir device models_lock base_url in_flight endpoints thinking_style "
+    "calls tokens dollars vllm cards gpu_share withheld start_timeout_s "
+    "log_dir batch_size prompts_dir device models_lock base_url in_flight thinking_style "
     "most_unanswered base_dir root sample_root processes gpu module python launch threads "
     "generation generation_url memory_share sleep_mode liger checkpoint_every "
     "checkpoints_kept most_judge_failures most_wait_s sampler_check_every report_to grace_s "
@@ -50,14 +54,14 @@ MACHINE = set(
 
 
 @pytest.fixture(scope="module")
-def profile(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("details")
     own = corpus(folder / "corpora", claims=8)
-    return Profile("embedded", own, folder / "data", owners=("team:claims", "ada@example.org"))
+    return settings_of(folder / "data", own, env=variables(OWNERS="team:claims,ada@example.org"))
 
 
 @pytest.fixture(scope="module")
-def graph(profile: Profile) -> AssetGraph:
+def graph(profile: Settings) -> AssetGraph:
     return build_definitions(profile).resolve_asset_graph()
 
 
@@ -70,7 +74,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def versions(root: Path, profile: Profile) -> dict[str, str]:
+def versions(root: Path, profile: Settings) -> dict[str, str]:
     """The code version of every asset, with the code in a folder."""
     graph = build_definitions(profile, code=CodeReader(root)).resolve_asset_graph()
     nodes = [graph.get(key) for key in graph.materializable_asset_keys]
@@ -142,37 +146,37 @@ def test_the_funnel_shows_where_each_column_comes_from(graph: AssetGraph):
     assert {"diversity_selected.selection_rank"} == origins("training_claims", "selection_rank")
 
 
-def test_owners_files_kinds_and_cost_are_shown(graph: AssetGraph, profile: Profile, tmp_path: Path):
+def test_owners_files_kinds_and_cost_are_shown(
+    graph: AssetGraph, profile: Settings, tmp_path: Path
+):
     """Owners that Dagster takes, where each asset lies, what it is, and whether it is paid."""
     nodes = {key.to_user_string(): graph.get(key) for key in graph.materializable_asset_keys}
     assert {profile.owners} == {tuple(node.owners) for node in nodes.values()}
     files = {name: str(node.metadata["dagster/uri"]) for name, node in nodes.items()}
-    assert (profile.data / "claims/toy.parquet").as_uri() in files["claims/toy"]
-    assert (profile.data / "predictions/fever").as_uri() in files["predictions/fever"]
-    assert (profile.data / "decomposerl.duckdb").as_uri() in files["catalog"]
+    assert (profile.paths.data / "claims/toy.parquet").as_uri() in files["claims/toy"]
+    assert (profile.paths.data / "predictions/fever").as_uri() in files["predictions/fever"]
+    assert (profile.paths.data / "decomposerl.duckdb").as_uri() in files["catalog"]
     assert {"parquet", "polars"} == set(nodes["rule_filtered"].kinds)
     costs = {name: node.tags["cost"] for name, node in nodes.items()}
     assert {"free", "by_system"} == set(costs.values())
     assert "by_system" == costs["predictions/fever"]
-    for name, price, cost in (
-        ("local", "", "free"),
-        ("paper", "", "paid"),
-        ("local", "1/2", "paid"),
-    ):
-        env = {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_CHAT_PRICE": price}
-        profile = profile_from_environment(env | {"DECOMPOSERL_DATA": str(tmp_path)})
-        graph = build_definitions(profile).resolve_asset_graph()
+    for name, price, cost in (("local", "", "free"), ("paper", "", "paid"), ("local", "1", "paid")):
+        env = variables(SILVER__PROMPT_PRICE=price)
+        graph = build_definitions(
+            settings_of(tmp_path, profile=name, env=env)
+        ).resolve_asset_graph()
         assert cost == graph.get(dg.AssetKey("silver_decomposed")).tags["cost"]
     given = {"DECOMPOSERL_OWNERS": " team:a, b@c.org,"}
-    assert ("team:a", "b@c.org") == profile_from_environment(given).owners
-    with pytest.raises(ConfigError, match="DECOMPOSERL_OWNERS has 'ada'"):
-        profile_from_environment({"DECOMPOSERL_OWNERS": "ada"})
+    assert ("team:a", "b@c.org") == read_settings(given).owners
+    with pytest.raises(ConfigError, match="DECOMPOSERL_OWNERS: "):
+        read_settings({"DECOMPOSERL_OWNERS": "ada"})
 
 
-def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Profile):
+def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Settings):
     """A new field must be put on one side: in those of a code version, or in this file's list."""
     resources = resources_for(profile).values()
     fields = {name for one in resources for name in type(one).model_fields}
+    fields |= Endpoint.model_fields.keys()
     assert set() == fields - DECIDE - MACHINE
     assert set() == DECIDE & MACHINE
     assert set() == DECIDE - fields
@@ -189,7 +193,7 @@ EDITS = [
 ]
 
 
-def test_a_changed_step_changes_the_version_of_its_stage_alone(copied: Path, profile: Profile):
+def test_a_changed_step_changes_the_version_of_its_stage_alone(copied: Path, profile: Settings):
     """Code, a default and a reader do; a docstring and a report's page do not."""
     before = versions(copied, profile)
     for (file, *texts), expected in EDITS:
@@ -205,7 +209,7 @@ def test_another_engine_changes_the_version_and_another_place_does_not(tmp_path:
 
     def made(**variables: str) -> dict[str, str]:
         named = {f"DECOMPOSERL_{name}": value for name, value in variables.items()}
-        chosen = profile_from_environment(named | {"DECOMPOSERL_DATA": str(tmp_path)})
+        chosen = read_settings(named | {"DECOMPOSERL_DATA": str(tmp_path)})
         every = versions(ROOT, chosen)
         return {key: every[key] for key in FUNNEL}
 
@@ -229,7 +233,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 def test_a_changed_reader_shows_its_source_as_stale(
-    copied: Path, profile: Profile, instance: dg.DagsterInstance
+    copied: Path, profile: Settings, instance: dg.DagsterInstance
 ):
     """Materialized with the code as it was, fresh; with the changed code, stale and why."""
     definitions, key = build_definitions(profile), dg.AssetKey(["claims", "wice"])
@@ -245,7 +249,7 @@ def test_a_changed_reader_shows_its_source_as_stale(
     assert "has a new code version" == cause.reason
 
 
-def test_what_costs_nothing_may_be_made_by_itself(profile: Profile, instance: dg.DagsterInstance):
+def test_what_costs_nothing_may_be_made_by_itself(profile: Settings, instance: dg.DagsterInstance):
     """Once the sensor is on: missing sources and test sets; the catalogue after the funnel."""
     definitions = build_definitions(profile)
     sensor = definitions.resolve_sensor_def(FILL_MISSING)
@@ -392,7 +396,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def definitions(folder: Path) -> dg.Definitions:
     (folder.parent / "corpora").mkdir()
-    return build_definitions(Profile("embedded", folder.parent / "corpora", folder))
+    return build_definitions(settings_of(folder, folder.parent / "corpora"))
 
 
 def test_a_term_that_matches_nothing_is_refused_with_the_nearest(definitions: dg.Definitions):

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
-from dagster_project.profiles import Profile, benchmarks_for
+from dagster_project.environment import benchmarks_for
 from decomposerl.claims.downloads import ACCESS
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, megabytes
-from environment import lacking
+from environment import lacking, settings_of
 from file_server import Fault, FileServer
 from made_dumps import made_dump, rows_in, write_claims
 from page_commands import blocks, project_in
@@ -169,7 +169,7 @@ def test_a_file_in_the_corpora_folder_is_named_where_it_is(tmp_path: Path):
     done = init("bridge_notes", file, tmp_path, "--supported", "odd", "--supported", "holds")
     assert 0 == done.exit_code, done.output
     assert ["source.toml"] == [path.name for path in (tmp_path / "bridge_notes").iterdir()]
-    own = benchmarks_for(Profile("embedded", tmp_path, tmp_path))[-1]
+    own = benchmarks_for(settings_of(tmp_path, tmp_path))[-1]
     assert ["raw/notes_test.jsonl"] == [each.path for each in own.files]
     assert {"odd", "holds"} == own.labels.supported
     assert "decomposerl run benchmark/bridge_notes" in done.stdout

@@ -15,7 +15,6 @@ from dagster_project.definitions import defs
 from dagster_project.demo import FILE, FinishedParts, baselines, policy
 from dagster_project.job_runs import JobRuns, read_config
 from dagster_project.jobs import EXAMPLES, JOB_NAMES
-from dagster_project.profiles import Profile
 from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal
 from decomposerl.baselines.catalogue import METHODS
@@ -23,6 +22,7 @@ from decomposerl.schemas import PREDICTIONS
 from decomposerl.training.curves import MEASURE_NAMES
 from decomposerl.training.experiment import BASE_POLICY, CLEAN_POLICY
 from decomposerl.training.experiments import experiment
+from environment import settings_of
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_inputs import policy_folder
@@ -136,7 +136,7 @@ class NotedRuns(JobRuns):
 
 def demo_of(data: Path, runs: NotedRuns) -> demo.Demo:
     terminal = Terminal(quiet=True)
-    profile = Profile("embedded", None, data)
+    profile = settings_of(data)
     return demo.Demo(profile, runs, RunProgress(data, terminal=terminal), terminal)
 
 
@@ -207,7 +207,7 @@ def test_a_part_is_made_again_where_it_may_differ(tmp_path: Path):
 def test_a_job_can_be_run_without_its_checks(tmp_path: Path):
     """Its assets are made all the same, and no check is recorded."""
     with dg.instance_for_test() as instance:
-        runs = JobRuns(Profile("embedded", None, tmp_path), instance)
+        runs = JobRuns(settings_of(tmp_path), instance)
         for checks in (False, True):
             assert runs.run("rank", log_level="ERROR", checks=checks)
         logs = [instance.all_logs(run.run_id) for run in instance.get_runs()]
@@ -218,12 +218,12 @@ def test_a_job_can_be_run_without_its_checks(tmp_path: Path):
 
 def test_a_demo_that_fails_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """A corpus that cannot be read ends it with 1, before anything is trained."""
-    profile = Profile("embedded", corpus(tmp_path / "corpora", claims=3), tmp_path / "data")
+    profile = settings_of(tmp_path / "data", corpus(tmp_path / "corpora", claims=3))
     (tmp_path / "corpora/toy/claims.jsonl").write_bytes(b"\xff\xfe{")
     with dg.instance_for_test() as instance:
         assert 1 == demo.show(profile, instance)
     assert "the run failed" in capsys.readouterr().out
-    assert not (profile.data / "base_policy").exists()
+    assert not (profile.paths.data / "base_policy").exists()
 
 
 BEFORE = {f"{split}/{name}": 0.25 for split in SPLITS for name in MEASURE_NAMES}

@@ -20,9 +20,8 @@ from typer.testing import CliRunner, Result
 from dagster_project import public_figures as figures
 from dagster_project.cli import app
 from dagster_project.doctor import check_profile, estimates_for
-from dagster_project.engine_choices import MINICHECK_7B, ProfileName, engine_choices
-from dagster_project.engine_resources import engine_resources
-from dagster_project.profiles import Profile, read_key
+from dagster_project.engine_resources import resources_for
+from dagster_project.settings import ProfileName, Settings
 from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.judge import (
@@ -41,6 +40,7 @@ from decomposerl.reports.readiness import (
     readiness_text,
 )
 from decomposerl.training.estimate import JudgeTokens, longest_judge_calls
+from environment import settings_of, variables
 from minicheck_package import write_package
 from project import ROOT
 from resources.judge.chat_judge import load_judge_prompts
@@ -53,14 +53,7 @@ from resources.tokens.word_tokens import WordTokens
 CANARY = "sk-canary-0123456789"
 NO_KEY = SecretStr("")
 NOBODY = "http://127.0.0.1:9/v1"
-NAMES = (
-    *("PROFILE", "CORPORA", "DATA", "DEVICE", "VLLM", "VLLM_CARDS", "VERIFIER_URL"),
-    *("VERIFIER_KEY", "VERIFIER_TOKENIZER", "EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_PRICE"),
-    *("CHAT_URL", "CHAT_MODEL", "CHAT_PRICE", "CHAT_DOLLARS", "PROMPTS", "JUDGE_PRICE"),
-    *(f"{role}_{what}" for role in ("JUDGE", "QUESTIONS") for what in ("URL", "MODEL", "KEY")),
-    *("JUDGE_THINKING", "GENERATION", "GENERATION_URL"),
-)
-BARE: dict[str, str | None] = {"OPENAI_API_KEY": None} | {f"DECOMPOSERL_{n}": None for n in NAMES}
+BARE: dict[str, str | None] = {"OPENAI_API_KEY": None}
 
 
 @contextmanager
@@ -118,7 +111,7 @@ def test_the_embedded_profile_needs_nothing_that_is_not_here(tmp_path: Path):
 def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_path: Path):
     """With the variable to set, in ``local`` and ``paper``; nothing once a folder is named."""
     (tmp_path / "corpora").mkdir()
-    nowhere = {"CHAT_URL": NOBODY, "EMBEDDER_URL": NOBODY}
+    nowhere = {"SILVER__BASE_URL": NOBODY, "EMBEDDER__BASE_URL": NOBODY}
     for name in ("local", "paper"):
         page = doctor(tmp_path, PROFILE=name, **nowhere).stdout
         assert "· corpora   the bundled sample" in page
@@ -130,14 +123,14 @@ def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_p
 
 def test_each_missing_thing_stands_with_what_mends_it(tmp_path: Path):
     """Exit code 1; the line after a cross is a command or a variable."""
-    result = doctor(tmp_path, PROFILE="local", CHAT_URL=NOBODY, EMBEDDER_MODEL="no/such")
+    result = doctor(tmp_path, PROFILE="local", SILVER__BASE_URL=NOBODY, EMBEDDER__MODEL="no/such")
     assert 1 == result.exit_code
     lines = result.stdout.splitlines()
     crosses = [i for i, line in enumerate(lines) if line.startswith("✗")]
     assert f"{len(crosses)} required things missing" == lines[-1]
     fixes = [lines[i + 1].strip() for i in crosses]
     assert "hf download no/such" in fixes
-    assert any(fix.endswith("DECOMPOSERL_CHAT_URL") for fix in fixes)
+    assert any(fix.endswith("DECOMPOSERL_SILVER__BASE_URL") for fix in fixes)
     known = ("pip ", "python ", "hf ", "start ", "set ")
     assert [] == [fix for fix in fixes if not fix.startswith(known)]
 
@@ -147,16 +140,16 @@ def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
 
     ``env`` is on every machine; the server that it starts may not be.
     """
-    env = {"PROFILE": "paper", "CHAT_URL": NOBODY, "EMBEDDER_URL": NOBODY}
+    env = {"PROFILE": "paper", "SILVER__BASE_URL": NOBODY, "EMBEDDER__BASE_URL": NOBODY}
     starts = {"no-such-program": "no-such-program"}
     starts |= {f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve": f"{tmp_path}/vllm"}
     for words, program in starts.items():
-        findings = page_of(tmp_path, VLLM=words, **env)["findings"]
+        findings = page_of(tmp_path, MACHINE__VLLM=words, **env)["findings"]
         (lost,) = [one for one in findings if one["part"] == "program"]
         assert (program, "missing") == (lost["what"], lost["state"])
-        assert "DECOMPOSERL_VERIFIER_URL" in lost["fix"]
-    with listing(MINICHECK_7B) as server:
-        page = page_of(tmp_path, VERIFIER_URL=server.url, **env)
+        assert "DECOMPOSERL_VERIFIER__BASE_URL" in lost["fix"]
+    with listing(Settings.model_fields["verifier"].default.model) as server:
+        page = page_of(tmp_path, VERIFIER__BASE_URL=server.url, **env)
     parts = {(f["part"], f["state"]) for f in page["findings"]}
     assert not [part for part in parts if part[0] == "program" or part == ("GPU", "missing")]
     assert ("endpoint", "ok") in parts
@@ -166,18 +159,19 @@ def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
 def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
     """Only OpenAI's own endpoint needs one; text and JSON hold no part of it."""
     with listing("gpt-5-mini", "text-embedding-3-large") as server:
-        env = {"PROFILE": "paper", "CHAT_URL": server.url, "EMBEDDER_URL": server.url}
+        env = {"PROFILE": "paper"}
+        for section in ("SILVER", "EMBEDDER"):
+            env |= {f"{section}__BASE_URL": server.url, f"{section}__KEY": "OPENAI_API_KEY"}
         results = [doctor(tmp_path, *words, KEY=CANARY, **env) for words in ((), ("--json",))]
     assert {f"Bearer {CANARY}"} == set(server.keys)
     for result in results:
         assert CANARY not in result.output
         assert "canary" not in result.output
         assert "set (never shown)" in result.stdout
-    assert "missing" == look.key("A_KEY", NO_KEY, required=True).state
-    assert "note" == look.key("A_KEY", NO_KEY, required=False).state
-    paper, local = engine_choices("paper", {}), engine_choices("local", {})
-    assert [False, True, True, False, False] == [server.needs_key for server in paper.servers]
-    assert [False, False] == [server.needs_key for server in local.servers]
+    assert "missing" == look.key("A_KEY", NO_KEY).state
+    paper, local = (settings_of(tmp_path, profile=name).served for name in ("paper", "local"))
+    assert ["embedder", "decomposer"] == [name for name, role in paper.items() if role.at_openai]
+    assert not any(role.at_openai for role in local.values())
 
 
 ANSWERS = [
@@ -205,8 +199,8 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
     """A person's own must list its model; the one for open models is noted where it is silent."""
 
     def findings_of(own: str, opened: str) -> list[tuple[str, str]]:
-        env = {"PROFILE": "local", "ENDPOINT_MODEL": "mine", "CHAT_URL": own}
-        page = page_of(tmp_path, ENDPOINT_URL=own, EVALUATION_URL=opened, **env)
+        env = {"PROFILE": "local", "ENDPOINT__MODEL": "mine", "SILVER__BASE_URL": own}
+        page = page_of(tmp_path, ENDPOINT__BASE_URL=own, EVALUATION__BASE_URL=opened, **env)
         asked = (f"{own} for mine", opened)
         return [(f["state"], f["said"]) for f in page["findings"] if f["what"] in asked]
 
@@ -219,8 +213,8 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
     assert ("missing", "note") == (own[0], opened[0])
     assert "yours" in own[1]
     with listing("shared") as server:  # a model at one place is asked for once
-        roles = {f"{role}_URL": server.url for role in ("CHAT", "ENDPOINT")}
-        models = {f"{role}_MODEL": "shared" for role in ("CHAT", "ENDPOINT")}
+        roles = {f"{role}__BASE_URL": server.url for role in ("SILVER", "ENDPOINT")}
+        models = {f"{role}__MODEL": "shared" for role in ("SILVER", "ENDPOINT")}
         page = doctor(tmp_path, PROFILE="local", **roles, **models).stdout
     assert 1 == page.count(f"{server.url} for shared")
 
@@ -234,7 +228,7 @@ THINKS |= {"Qwen/Qwen2.5-7B-Instruct": ""}
 def test_a_verdict_needs_room_for_the_thought(model: str, tmp_path: Path):
     """A model that thinks, but that gets no tokens for it, is noted with what fixes it."""
     state = THINKS[model]
-    page = page_of(tmp_path, PROFILE="local", ENDPOINT_MODEL=model, ENDPOINT_URL=NOBODY)
+    page = page_of(tmp_path, PROFILE="local", ENDPOINT__MODEL=model, ENDPOINT__BASE_URL=NOBODY)
     budgets = [one for one in page["findings"] if one["part"] == "budget"]
     assert [state] * bool(state) == [one["state"] for one in budgets]
     for one in budgets:
@@ -300,10 +294,9 @@ def test_rows_and_lengths_are_counted_where_there_are_some(tmp_path: Path):
     for file in tmp_path.rglob("*.parquet"):
         file.unlink()
     write(frame(30), tmp_path / "claims" / "a.parquet")
-    env = {"DECOMPOSERL_CHAT_PRICE": "1/10", "DECOMPOSERL_CHAT_URL": NOBODY}
-    env |= {"DECOMPOSERL_EMBEDDER_URL": env["DECOMPOSERL_CHAT_URL"]}
-    profile = Profile("paper", None, tmp_path, engine_choices("paper", env))
-    here, paper, _ = check_profile(profile, lambda name: read_key(name, env)).estimates
+    env = variables(SILVER__PROMPT_PRICE=1, SILVER__COMPLETION_PRICE=10, SILVER__BASE_URL=NOBODY)
+    env |= variables(EMBEDDER__BASE_URL=NOBODY)
+    here, paper, _ = check_profile(settings_of(tmp_path, profile="paper", env=env)).estimates
     assert "30 claims in the data folder (rows and lengths measured)" in here.basis
     assert "155,506 claims (rows from the paper" in paper.basis
     assert "assumed" in paper.basis
@@ -359,7 +352,7 @@ def test_the_page_says_what_is_missing_in_the_last_line():
     assert (0, 0, 0.0, 0.0) == cost_totals([])
 
 
-ENDPOINTS = ("CHAT", "JUDGE", "EMBEDDER", "QUESTIONS", "EVALUATION", "VERIFIER")
+ENDPOINTS = ("SILVER", "JUDGE", "EMBEDDER", "QUESTIONS", "EVALUATION", "VERIFIER")
 
 
 def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
@@ -367,19 +360,22 @@ def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
     nowhere = [str(tmp_path / "nowhere")]
     for use in ("chat", "pair"):
         lost = look.verifier_form(use, "", allow_own=False, search=nowhere)
-        assert ("missing", True) == (lost.state, "DECOMPOSERL_ALLOW_OWN_PROMPT=yes" in lost.said)
+        assert ("missing", True) == (
+            lost.state,
+            "DECOMPOSERL_VERIFIER__ALLOW_OWN_PROMPT=yes" in lost.said,
+        )
         assert "pip install --no-deps 'minicheck @ git+https://github.com/Liyan06/" in lost.fix
-        assert "DECOMPOSERL_PROMPTS" in lost.fix
+        assert "DECOMPOSERL_PATHS__PROMPTS" in lost.fix
         ours = look.verifier_form(use, "", allow_own=True, search=nowhere)
         assert ("note", True) == (ours.state, "own text" in ours.said)
         here = look.verifier_form(use, "", allow_own=False, search=[write_package(tmp_path / use)])
         assert "ok" == here.state
         assert here.said.startswith("prompt=published@")
     wrong = look.verifier_form("chat", "/no such folder", allow_own=True, search=nowhere)
-    assert ("missing", "set DECOMPOSERL_PROMPTS") == (wrong.state, wrong.fix)
+    assert ("missing", "set DECOMPOSERL_PATHS__PROMPTS") == (wrong.state, wrong.fix)
     lost = look.chunk_tokenizer("", "nobody/nothing")
     assert ("note", True) == (lost.state, "bytes" in lost.said)
-    assert "DECOMPOSERL_VERIFIER_TOKENIZER" in lost.fix
+    assert "DECOMPOSERL_VERIFIER__TOKENIZER" in lost.fix
     assert "note" == look.chunk_tokenizer("", "/no such name").state
     assert "missing" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
     (tmp_path / "tokenizer.json").write_text("{}")
@@ -387,7 +383,7 @@ def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
         assert "ok" == look.chunk_tokenizer(tokenizer, model).state
     assert "as configured" in look.chunk_tokenizer("bytes", str(tmp_path)).said
     assert "missing" == look.hub_model("/no such/name").state
-    env = {"PROFILE": "paper", "CHAT_URL": NOBODY, "VERIFIER_TOKENIZER": str(tmp_path)}
+    env = {"PROFILE": "paper", "SILVER__BASE_URL": NOBODY, "VERIFIER__TOKENIZER": str(tmp_path)}
     findings = page_of(tmp_path, **env)["findings"]
     (found,) = [one for one in findings if one["what"].startswith("tokenizer of the chunks")]
     assert str(tmp_path / "tokenizer.json") == found["said"]
@@ -398,25 +394,26 @@ def test_the_doctor_reads_the_form_as_the_stage_does(tmp_path: Path, profile: Pr
     """The user's file counts where it has the model's sections; embedded has no such line."""
 
     def findings(name: ProfileName, **env: str) -> list[str]:
-        named = {f"DECOMPOSERL_{variable}_URL": NOBODY for variable in ENDPOINTS}
-        chosen = engine_choices(name, {**named, **env})
-        found = check_profile(Profile(name, None, tmp_path, chosen), lambda _: SecretStr(""))
+        named = {f"DECOMPOSERL_{section}__BASE_URL": NOBODY for section in ENDPOINTS}
+        found = check_profile(settings_of(tmp_path, profile=name, env={**named, **env}))
         return [one.said for one in found.findings if one.part == "prompt"]
 
     pair = "<!-- section: pair -->\nweigh: {document}{separator}{claim}\n"
     chat = "<!-- section: system -->\nWeigh.\n<!-- section: user -->\n{document} {claim}\n"
     texts = {"local": pair, "paper": chat}
     (tmp_path / "minicheck.md").write_text(texts.pop(profile), "utf-8")
-    (said,) = findings(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
+    (said,) = findings(profile, DECOMPOSERL_PATHS__PROMPTS=str(tmp_path))
     assert said.startswith("prompt=file@")
     (tmp_path / "minicheck.md").write_text(texts.popitem()[1], "utf-8")
-    (said,) = findings(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
+    (said,) = findings(profile, DECOMPOSERL_PATHS__PROMPTS=str(tmp_path))
     assert "has no section" in said
     assert [] == findings("embedded")
 
 
 NOWHERE = ROOT / "no such folder"
-LOCAL = {"PROFILE": "local", "CHAT_URL": NOBODY, "JUDGE_URL": NOBODY, "JUDGE_PRICE": "1/10"}
+PRICED = {"JUDGE__PROMPT_PRICE": "1", "JUDGE__COMPLETION_PRICE": "10"}
+UNPRICED = {"PROFILE": "local", "SILVER__BASE_URL": NOBODY, "JUDGE__BASE_URL": NOBODY}
+LOCAL = UNPRICED | PRICED
 
 
 def training(data: Path, *words: str, **env: str) -> dict[str, Any]:
@@ -437,7 +434,7 @@ def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
     assert embedder["dollars"] is None
     claims = {"claim": "one two", "evidence": "a b c d e f g h i j", "n_star": 3}
     pl.DataFrame([claims] * 8).write_parquet(tmp_path / "training_claims.parquet")
-    at = {"GENERATION": "vllm_server", "GENERATION_URL": NOBODY[:-3]}
+    at = {"TRAINING__GENERATION": "vllm_server", "TRAINING__GENERATION_URL": NOBODY[:-3]}
     page = page_of(tmp_path, **LOCAL, **at)
     estimate = page["estimates"][-1]
     assert "8 training_claims in the data folder" in estimate["basis"]
@@ -445,33 +442,36 @@ def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
     assert [sampled * (4 * 3 + 1), sampled * 3] == [one["calls"] for one in estimate["lines"][:2]]
     (found,) = [one for one in page["findings"] if one["part"] == "sampler"]
     assert ("missing", NOBODY[:-3]) == (found["state"], found["what"])
-    assert "DECOMPOSERL_GENERATION_URL" in found["fix"]
+    assert "DECOMPOSERL_TRAINING__GENERATION_URL" in found["fix"]
+
+
+def paper_that_thinks(word: str) -> Settings:
+    """The paper's profile, its judge's thinking written as one word or a number of tokens."""
+    return settings_of(NOWHERE, profile="paper", env=variables(JUDGE_THINKING=word))
 
 
 def test_a_judge_of_another_kind_costs_otherwise(tmp_path: Path):
     """A ruling takes 120 tokens, more with thinking; unknown hours are a dash."""
-    engines = engine_choices("paper", {})
     for word, reply in (("", 120), ("off", 120), ("512", 632), ("on", 1_000), ("default", 1_000)):
-        chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
-        line = training_estimate(chosen, NOWHERE).lines[0]
+        line = training_estimate(paper_that_thinks(word)).lines[0]
         assert reply * line.calls == line.completion_tokens
-    tiny = training_estimate(engines, NOWHERE, "tiny_judge").lines[0]
+    paper = settings_of(NOWHERE, profile="paper")
+    tiny = training_estimate(paper, "tiny_judge").lines[0]
     shown = (tiny.engine, tiny.dollars, tiny.completion_tokens)
     assert ("tiny judge on answerdotai/ModernBERT-large", None, 0) == shown
-    large = training_estimate(engines, NOWHERE, "paper_7b").lines[0]
+    large = training_estimate(paper, "paper_7b").lines[0]
     assert 0 < (tiny.gpu_hours or 0) < (large.gpu_hours or 0) / 50
-    embedded = engine_choices("embedded", {})
-    at_home = training_estimate(embedded, NOWHERE, "tiny_clean_classifiers").lines[0]
+    at_home = training_estimate(settings_of(NOWHERE), "tiny_clean_classifiers").lines[0]
     assert ("tiny judge on minilm", None) == (at_home.engine, at_home.gpu_hours)
     judge = "Qwen/Qwen3-32B-FP8"
-    fp8 = LOCAL | {"JUDGE_PRICE": "", "JUDGE_MODEL": judge}
+    fp8 = UNPRICED | {"JUDGE__MODEL": judge}
     lines = doctor(tmp_path, **fp8).stdout.splitlines()
     asked = max(n for n, line in enumerate(lines) if line.startswith("judge"))
     assert judge in lines[asked]
     assert lines[asked].endswith("–")
     assert lines[asked + 2].startswith("total")
     assert lines[asked + 2].endswith("–")
-    total = training(tmp_path, **LOCAL | {"JUDGE_PRICE": ""})["total"]
+    total = training(tmp_path, **UNPRICED)["total"]
     assert [] == total["at_least"]
 
 
@@ -484,8 +484,7 @@ def test_the_doctor_prices_every_way_to_think(tmp_path: Path):
     guide = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
     assert ["off", "512", "on"] == list(hours)
     for word, n in hours.items():
-        chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
-        judge = engine_resources(chosen, str(tmp_path))["judge"]
+        judge = resources_for(paper_that_thinks(word))["judge"]
         (most,) = longest_judge_calls([9_813], 4_500, judge.most_tokens)
         cells = rf"^\| `{word}` .*\b{judge.most_tokens:,}\b.* \| {most:,} \| {n:,.1f} \|$"
         assert re.search(cells, guide, re.MULTILINE), cells
@@ -494,8 +493,8 @@ def test_the_doctor_prices_every_way_to_think(tmp_path: Path):
 @pytest.mark.parametrize("name", ["local", "paper"])
 def test_the_page_on_costs_prints_what_the_doctor_prints(name: ProfileName, tmp_path: Path):
     """``docs/how-to/costs.md`` holds the estimates at the paper's rows, and that of training."""
-    (paper,) = estimates_for(Profile(name, None, tmp_path, engine_choices(name, {})))
-    training = training_estimate(engine_choices("paper", {}), NOWHERE)
+    (paper,) = estimates_for(settings_of(tmp_path, profile=name))
+    training = training_estimate(settings_of(NOWHERE, profile="paper"))
     assert "Training paper_7b" == training.run
     page = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
     for key, shown in ((f"estimate {name}", paper), ("training paper", training)):
@@ -505,12 +504,11 @@ def test_the_page_on_costs_prints_what_the_doctor_prints(name: ProfileName, tmp_
 
 def test_a_measured_card_takes_the_place_of_published_rates(tmp_path: Path):
     """By port, not from a small run; a damaged file names the command that writes it again."""
-    chosen = engine_choices("paper", {})
-    profile = Profile("paper", None, tmp_path, chosen)
+    settings = settings_of(tmp_path, profile="paper")
 
     def hours() -> dict[str, float | None]:
-        (funnel,), training = estimates_for(profile), training_estimate(chosen, tmp_path)
-        tiny = training_estimate(chosen, tmp_path, "tiny_judge")
+        (funnel,), training = estimates_for(settings), training_estimate(settings)
+        tiny = training_estimate(settings, "tiny_judge")
         named = {"verifier": funnel, "embedder": training, "judge": tiny}
         return {
             port: line.gpu_hours

@@ -20,9 +20,8 @@ from typer.testing import CliRunner
 
 import evaluation_files
 from dagster_project.cli import app
-from dagster_project.engine_choices import engine_choices
-from dagster_project.engine_resources import engine_resources
-from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import read_settings
 from dagster_project.public_figures import PRICES
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.leaderboard import AGGREFACT_PARTS, LIMITED, leaderboard
@@ -35,7 +34,7 @@ from decomposerl.reports.leaderboard_report import (
     leaderboard_text,
 )
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
-from environment import variables
+from environment import resources_of, variables
 from evaluation_graph import claim_row
 from leaderboard_parts import SYSTEMS, score, scores
 from project import ROOT, SUPPORT
@@ -285,7 +284,11 @@ def test_without_a_whole_run_the_command_says_what_to_do(parts: Path):
 POLICIES = ("paper_7b", "supervision_10", "no_necessity")
 PAGE_SYSTEMS = systems(METHODS, POLICIES)
 PATIENCE_S = 300
-PASSED_ON = ("DECOMPOSERL_PROFILE", "DECOMPOSERL_EVALUATION_URL", "DECOMPOSERL_EVALUATION_CONTEXT")
+PASSED_ON = (
+    "DECOMPOSERL_PROFILE",
+    "DECOMPOSERL_EVALUATION__BASE_URL",
+    "DECOMPOSERL_EVALUATION__CONTEXT",
+)
 DAGSTER = """#!/bin/sh
 for name in {names}; do set -- "$@" --data-urlencode "$name=$(printenv $name)"; done
 while [ "$1" != --partition ]; do shift; done
@@ -318,10 +321,10 @@ class Evaluation:
     def predict(self, key: str, env: dict[str, str]) -> None:
         """Raises whatever the run would."""
         own = variables(VLLM=f"{self.folder}/bin/vllm serve", ALLOW_OWN_PROMPT="yes")
-        choices = engine_choices("paper", env | own)
-        made = engine_resources(choices, str(self.folder / "results"))
-        model = made["evaluation_model"]
-        verifier = made["verifier"].model_copy(update={"revision": COMMIT})
+        made = resources_of("paper", self.folder, env | own)
+        model, verifier = made["evaluation_model"], made["verifier"]
+        endpoint = verifier.endpoint.model_copy(update={"revision": COMMIT})
+        verifier = verifier.model_copy(update={"endpoint": endpoint})
         row = pl.DataFrame([claim_row(len(self.done))], schema=BENCHMARK_CLAIMS.schema)
         try:
             data = DataFolder(base_dir=str(self.folder))
@@ -451,7 +454,7 @@ def test_the_table_is_calculated_from_what_the_page_names(tmp_path: Path):
     (block,) = re.findall(r"```yaml\n(.*?)```", COSTS, re.DOTALL)
     given = yaml.safe_load(block)["resources"]["evaluation_model"]
     env = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_DATA": str(tmp_path)}
-    made = resources_for(profile_from_environment(env))["evaluation_model"]
+    made = resources_for(read_settings(env))["evaluation_model"]
     resource_config = {"evaluation_model": given}
     with (
         dg.DagsterInstance.ephemeral() as instance,

@@ -80,13 +80,16 @@ def test_what_is_missing_ends_it_before_anything_runs(tmp_path: Path):
     """One sentence that names the step, what is missing, and the fix; exit code 1."""
     lock = tmp_path / LOCK_FILE
     lock.write_text(f'"org/m" = "{"a" * 40}"\n', "utf-8")
-    done = rehearse(tmp_path, PROFILE="local", CHAT_URL="http://127.0.0.1:9/v1")
+    file = tmp_path / "decomposerl.toml"
+    file.write_text('profile = "local"\n[silver]\nbase_url = "http://127.0.0.1:9/v1"\n', "utf-8")
+    done = rehearse(tmp_path)
     assert 1 == done.returncode
     last = done.stdout.rstrip().splitlines()[-1]
     assert last.startswith("the rehearsal failed at doctor: ")
     assert "corpora" not in done.stdout
-    # The commits of the full run are the ones that are rehearsed.
-    assert lock.read_text("utf-8") == (tmp_path / "rehearsal" / LOCK_FILE).read_text("utf-8")
+    # The commits and the settings of the full run are the ones that are rehearsed.
+    for kept in (lock, file):
+        assert kept.read_text("utf-8") == (tmp_path / "rehearsal" / kept.name).read_text("utf-8")
 
 
 def test_a_field_that_no_resource_has_is_refused(tmp_path: Path):

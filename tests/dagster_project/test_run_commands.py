@@ -19,17 +19,10 @@ from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import (
-    Profile,
-    entries_for,
-    profile_from_environment,
-    resources_for,
-    systems_for,
-    use_instance,
-)
+from dagster_project.environment import entries_for, systems_for, use_instance
 from dagster_project.stages import Stage, condensed, missing_upstream, stages_named
 from decomposerl.errors import ConfigError
-from environment import variables
+from environment import settings_of, variables
 from evaluation_graph import write_tests
 from fault_server import MODEL, FaultServer, replying
 from project import PYTHONPATH, ROOT
@@ -132,7 +125,7 @@ def test_the_help_lists_every_stage(home: Home):
     assert {"catalog", "leaderboard comparison"} <= set(hints())
     assert {} == {line: file for line, file in hints().items() if not {*line.split()} <= listed}
     broken = CliRunner(env=home | {"DECOMPOSERL_PROFILE": "odd"}).invoke(app, ["run", "--help"])
-    assert (0, True) == (broken.exit_code, "DECOMPOSERL_PROFILE is 'odd'" in broken.stderr)
+    assert (0, True) == (broken.exit_code, "DECOMPOSERL_PROFILE: must be" in broken.stderr)
 
 
 def test_a_group_stands_for_its_stages():
@@ -265,7 +258,7 @@ def entry(name: str, url: str, method: str = "simple", **fields: object) -> str:
 def tested(home: Home, tmp_path: Path) -> Home:
     """The same without a corpus, with test sets on disk and a key."""
     write_tests(tmp_path / "data", 6)
-    unset = {"DECOMPOSERL_CORPORA": None, "DECOMPOSERL_SYSTEMS": None}
+    unset = {"DECOMPOSERL_CORPORA": None, "DECOMPOSERL_PATHS__SYSTEMS": None}
     return {**home, **unset, "MY_KEY": KEY, "COLUMNS": "200"}
 
 
@@ -281,10 +274,10 @@ def write(tested: Home, text: str) -> Path:
 
 def test_entries_are_partitions_like_all_others(tmp_path: Path):
     """Those of the catalogue are unchanged; your own are offered first; read in no time."""
-    before = systems_for(Profile("embedded", None, tmp_path))
+    before = systems_for(settings_of(tmp_path))
     text = "".join(entry(f"mine-{n}", "http://127.0.0.1:9/v1") for n in range(200))
     (tmp_path / "systems.toml").write_text(text)
-    profile = Profile("embedded", None, tmp_path)
+    profile = settings_of(tmp_path)
     started = time.monotonic()
     every = systems_for(profile)
     assert time.monotonic() - started < 1.0
@@ -364,7 +357,7 @@ def test_another_file_can_be_named(tested: Home, tmp_path: Path):
         assert "decomposed_prompting-qwen2.5-14b-single_call" in listed.stdout  # in 80 columns
         done = run(tested, "verify", *asked, "--system", "mine", "--json", *named)
         assert (0, "mine") == (done.exit_code, json.loads(done.stdout)["system"])
-        tested = tested | {"DECOMPOSERL_SYSTEMS": str(own)}
+        tested = tested | {"DECOMPOSERL_PATHS__SYSTEMS": str(own)}
         assert 0 == run(tested, "verify", *asked, "--system", "mine").exit_code
         assert 0 == run(tested, "evaluate", "mine", *FEVER, "--limit", 2).exit_code
     wrong = run(tested, "verify", *asked, "--system", "min")
@@ -373,30 +366,9 @@ def test_another_file_can_be_named(tested: Home, tmp_path: Path):
     assert (2, True) == (absent.exit_code, "absent.toml" in absent.stderr)
 
 
-@pytest.mark.parametrize("name", ["embedded", "local", "paper"])
-def test_endpoint_variables_work_in_every_profile(name: str, tmp_path: Path):
-    """An endpoint that is named, open models at a URL, and OpenAI's; policies as before."""
-    url = "http://127.0.0.1:8/v1"
-    env = variables(PROFILE=name, DATA=str(tmp_path))
-    own = variables(ENDPOINT_URL=url, ENDPOINT_MODEL="mine")
-    served = variables(EVALUATION_URL=url, EVALUATION_CONTEXT="4096")
-    named = {"OPENAI_API_KEY": KEY, **env, **own, **served}
-    model = resources_for(profile_from_environment(named))["evaluation_model"]
-    assert ([url], "mine") == (model.endpoint.base_url, model.endpoint.model)
-    assert ([url], 4_096) == (model.open_models.base_url, model.open_models.context)
-    assert ["https://api.openai.com/v1"] == model.openai.base_url
-    assert ["vllm", "serve"] == model.server.vllm
-    plain = profile_from_environment(env)
-    usual = resources_for(plain)["evaluation_model"]
-    assert [] == usual.endpoint.base_url
-    if name == "embedded":
-        assert ("in_process", []) == (usual.policies, usual.open_models.base_url)
-        assert ("in_process", {}) == (model.policies, plain.engines.pools)
-
-
 def test_a_key_may_be_one_of_the_programs_own(tmp_path: Path):
     """A documented variable, no other of the program's; a file that is none is refused at once."""
-    profile, path = Profile("embedded", None, tmp_path), tmp_path / "systems.toml"
+    profile, path = settings_of(tmp_path), tmp_path / "systems.toml"
     path.write_text(entry("mine", "http://127.0.0.1:9/v1", key="DECOMPOSERL_JUDGE_KEY"))
     assert ["DECOMPOSERL_JUDGE_KEY"] == [one.key for one in entries_for(profile)]
     path.write_text(entry("mine", "http://127.0.0.1:9/v1", key="DECOMPOSERL_MY_KEY"))
@@ -435,21 +407,21 @@ def test_init_writes_entries_that_load_once_they_are_uncommented(tested: Home):
     assert 0 == run(tested, "init", "systems").exit_code
     path = data_of(tested) / "systems.toml"
     text = path.read_text("utf-8")
-    assert () == entries_for(Profile("embedded", None, path.parent))
+    assert () == entries_for(settings_of(path.parent))
     elsewhere = path.parent / "my own.toml"
     hint = run(tested, "init", "systems", "--systems", elsewhere).stdout
-    assert f"DECOMPOSERL_SYSTEMS='{elsewhere}' decomposerl evaluate --list" in hint
+    assert f"DECOMPOSERL_PATHS__SYSTEMS='{elsewhere}' decomposerl evaluate --list" in hint
     again = run(tested, "init", "systems")
     assert (2, True) == (again.exit_code, "is there already" in again.stderr)
     lines = [line.removeprefix("#") for line in text.splitlines() if not line.startswith("# ")]
     whole = "\n".join(lines)
     path.write_text(whole)
     with pytest.raises(ConfigError) as caught:
-        entries_for(Profile("embedded", None, path.parent))
+        entries_for(settings_of(path.parent))
     said = str(caught.value)
     assert [("factcg", "pair"), ("clearcheck", "user")] == re.findall(r"\[(\S+)\] (\w+):", said)
     path.write_text(whole.replace("PASTE IT HERE", "{document} {claim}"))
-    made = {one.name: one for one in entries_for(Profile("embedded", None, path.parent))}
+    made = {one.name: one for one in entries_for(settings_of(path.parent))}
     assert {"few_shot", "self_ask", "trace", "verifier"} == {one.method for one in made.values()}
     guardian = '{"guardian_config": {"criteria_id": "groundedness"}, "think": false}'
     assert guardian == made["granite-guardian"].template

@@ -22,7 +22,8 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
-from dagster_project.profiles import Profile, profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import read_settings
 from dagster_project.verify import with_evidence
 from dagster_project.verify_command import exit_code
 from dagster_project.view import JudgeTexts, LiveTraces, Selection, judge_texts, page_about
@@ -33,7 +34,7 @@ from decomposerl.reports.trace_page.pages import CONFIDENT
 from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.records import checked_record
 from decomposerl.training.experiments import experiment
-from environment import variables
+from environment import settings_of, variables
 from evaluation_files import SYSTEMS
 from fault_server import MODEL, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT
@@ -228,7 +229,7 @@ def test_evidence_ranked_by_the_embedder(tmp_path: Path):
     (texts / "ada.txt").write_text("\n\n".join(passages), "utf-8")
     claim = "Ada Brown was born in Odense."
     records = [checked_record({"claim": claim}, "claim", evidence=False)]
-    profile = Profile("embedded", None, tmp_path / "data")
+    profile = settings_of(tmp_path / "data")
     found = (with_evidence(records, texts, by) for by in (None, profile, profile))
     (plain,), (ranked,), (again,) = found
     assert passages[-1] not in plain.passages
@@ -456,7 +457,7 @@ ORIGIN = {"Origin": URL}
 @pytest.fixture
 def live(data: Path) -> LiveTraces:
     """The live traces of that folder."""
-    profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
+    profile = read_settings({"DECOMPOSERL_DATA": str(data)})
     return LiveTraces(Selection(), data, page_about("T", live=True), JudgeTexts(profile))
 
 
@@ -503,7 +504,7 @@ def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
     """
     plain = tmp_path / "plain"
     write_judged_run(plain, "tiny")
-    texts = JudgeTexts(profile_from_environment({}))
+    texts = JudgeTexts(read_settings({}))
     live = LiveTraces(Selection(), plain, page_about("T"), texts)
     live.current()
     assert {""} == {one["prompt"] for one in live.judge(0, 0) or []}
@@ -511,7 +512,7 @@ def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
     with FaultServer(usual=replying("<answer>1</answer>")) as served:
         address = variables(JUDGE_URL=served.url, JUDGE_MODEL=MODEL)
         place = variables(PROFILE="local", DATA=str(tmp_path))
-        profile = profile_from_environment(place | address)
+        profile = read_settings(place | address)
         resource = resources_for(profile)["judge"]
         with resource.process_config_and_initialize_cm() as opened:
             judge = judge_for(opened, experiment("tiny")).open()

@@ -21,9 +21,9 @@ from dagster._cli import create_dagster_cli
 from assets.evaluation import evaluation_checks
 from dagster_project.cli import app
 from dagster_project.definitions import defs
+from dagster_project.environment import known_variables
 from dagster_project.jobs import JOB_NAMES
 from dagster_project.named_graph import named_graph
-from dagster_project.profiles import known_variables
 from dagster_project.stages import groups_of
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.claims.downloads import ACCESS
@@ -179,7 +179,7 @@ def test_ray_has_the_options_that_the_page_gives():
 def test_what_the_page_on_scaling_configures_exists():
     """Variables and values of the mapper."""
     assert set(re.findall(r"DECOMPOSERL_[A-Z_]+", SCALING)) <= known_variables()
-    values = re.findall(r"DECOMPOSERL_MAPPER=([\w:.]+)", SCALING)
+    values = re.findall(r"DECOMPOSERL_MACHINE__MAPPER=([\w:.]+)", SCALING)
     assert len(values) == 3
     for value in values:
         parse_mapper(value, "MAPPER")

@@ -19,9 +19,10 @@ import pytest
 
 import stage_child
 from assets.catalog import chat_replies
-from dagster_project.profiles import Profile, resources_for
+from dagster_project.engine_resources import resources_for
 from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.schemas import CHAT_REPLIES, DECONTAMINATED, RULE_FILTERED
+from environment import settings_of
 from fault_server import (
     BROKEN,
     BUSY,
@@ -177,7 +178,7 @@ def test_a_refused_claim_is_dropped_and_the_rest_is_kept(tmp_path: Path):
     exported = dg.materialize(
         [chat_replies, dg.AssetSpec("difficulty_band"), dg.AssetSpec("silver_decomposed")],
         selection=["chat_replies"],
-        resources=resources_for(Profile("embedded", None, tmp_path)),
+        resources=resources_for(settings_of(tmp_path)),
     )
     assert exported.success
     replies = CHAT_REPLIES.conform(read(tmp_path, "chat_replies"))

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import Profile
 from decomposerl.claims.catalogue import BENCHMARKS, source_of
 from decomposerl.claims.load import LoadSettings, load_benchmark
 from decomposerl.kernels.set_join import cross_matches
 from decomposerl.kernels.text_scan import content_words, normalise_claim, words
+from environment import settings_of
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.embedder.resource import EmbedderResource
@@ -96,7 +96,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, vectors: Path | None) -> Da
     (corpora / "planted" / "source.toml").write_text(TOML, "utf-8")
     lines = "\n".join(json.dumps(row) for row in planted_rows())
     (corpora / "planted" / "claims.jsonl").write_text(lines, "utf-8")
-    definitions = build_definitions(Profile("embedded", corpora, data))
+    definitions = build_definitions(settings_of(data, corpora))
     ops = {"diversity_selected": {"config": {"budget_per_label": BUDGET}}}
     with dg.instance_for_test() as instance:
         job = definitions.resolve_job_def("funnel")

@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import Profile
+from environment import settings_of
 from project import ROOT
 from resources.store.parquet import DataFolder, file_sha256
 from shared_runs import QUIET
@@ -36,7 +36,7 @@ def start(corpora: Path, data: Path) -> subprocess.Popen[bytes]:
 
 def run(corpora: Path, data: Path) -> DataFolder:
     """Run the job ``funnel`` to its end."""
-    job = build_definitions(Profile("embedded", corpora, data)).resolve_job_def("funnel")
+    job = build_definitions(settings_of(data, corpora)).resolve_job_def("funnel")
     with dg.DagsterInstance.ephemeral() as instance:
         assert job.execute_in_process(run_config=QUIET, instance=instance).success
     return DataFolder(base_dir=str(data))

@@ -17,13 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.definitions import build_definitions
-from dagster_project.engine_choices import ProfileName, engine_choices
-from dagster_project.engine_resources import engine_resources
-from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import read_settings
+from dagster_project.settings import ProfileName
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from documents import joined
+from environment import having, resources_of, settings_of, variables
 from fault_server import FaultServer, replying
 from project import ROOT
+from resources.chat.endpoint import config_of
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.minilm import MiniLM
 from resources.embedder.resource import EmbedderResource
@@ -69,9 +72,7 @@ ENGINES = {
 @pytest.mark.parametrize("name", ENGINES)
 def test_one_variable_changes_every_engine(name: str, tmp_path: Path):
     """``DECOMPOSERL_PROFILE`` alone decides; everything else has a default."""
-    profile = profile_from_environment(
-        {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)}
-    )
+    profile = read_settings({"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)})
     resources = resources_for(profile)
     assert ENGINES[name] == [resources[port].engine for port in PORTS]
     assert str(tmp_path / "engine_results") == resources["verifier"].results_dir
@@ -82,9 +83,9 @@ import os, sys
 import dagster as dg
 from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import profile_from_environment
+from dagster_project.environment import read_settings
 for name in {[*ENGINES]!r}:
-    defs = build_definitions(profile_from_environment(os.environ | {{"DECOMPOSERL_PROFILE": name}}))
+    defs = build_definitions(read_settings(os.environ | {{"DECOMPOSERL_PROFILE": name}}))
     stored = dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def()))
     for port in {PORTS!r}:
         if "results_dir" in type(defs.resources[port]).model_fields:
@@ -108,14 +109,14 @@ def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
     entities = EntitiesResource(results_dir=where, engine="spacy", models=["en_core_sci_no"]).open()
     with pytest.raises(EngineMissing, match="pip install"):
         entities.entities(["one"])
-    for dtype in ("float16", "bfloat16"):
-        with pytest.raises(ConfigError, match="float32"):
-            EmbedderResource(results_dir=where, dtype=dtype).open()
-    for settings in ({"dtype": "float16"}, {"model_path": "/nowhere"}):
+    half = {"endpoint": config_of(Endpoint(dtype="float16"))}
+    with pytest.raises(ConfigError, match="float32"):
+        EmbedderResource.model_validate({"results_dir": where, **half}).open()
+    for settings in (half, {"model_path": "/nowhere"}):
         verifier = VerifierResource.model_validate({"results_dir": where, **settings})
         with pytest.raises(ConfigError, match="verifier"):
             verifier.open()
-    keyless = engine_resources(engine_choices("paper", {}), where)
+    keyless = resources_of("paper", tmp_path)
     for ask in (
         lambda: keyless["embedder"].open().embed(["one"]),
         lambda: keyless["decomposer"].open().decompose([PAIR]),
@@ -125,13 +126,12 @@ def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
 
 
 def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path):
-    """The address of ``DECOMPOSERL_VERIFIER_URL``, else the command line that starts one."""
-    named = {"DECOMPOSERL_VERIFIER_URL": "http://gpu.example:8000/v1/"}
-    attached = engine_resources(engine_choices("paper", named), str(tmp_path))["verifier"]
+    """The address of ``DECOMPOSERL_VERIFIER__BASE_URL``, else the command line that starts one."""
+    named = variables(VERIFIER__BASE_URL="http://gpu.example:8000/v1/")
+    attached = resources_of("paper", tmp_path, named)["verifier"]
     assert "http://gpu.example:8000/v1" == attached.server().attach_to
-    ours = {"DECOMPOSERL_VLLM": "env CUDA_VISIBLE_DEVICES=1 vllm serve"}
-    choices = engine_choices("paper", ours | {"DECOMPOSERL_VLLM_CARDS": "2"})
-    started = engine_resources(choices, str(tmp_path))["verifier"].server()
+    ours = variables(MACHINE__VLLM="env CUDA_VISIBLE_DEVICES=1 vllm serve", MACHINE__CARDS=2)
+    started = resources_of("paper", tmp_path, ours)["verifier"].server()
     words = started.command.words(8_000)
     assert ["env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve"] == words[:4]
     assert "bespokelabs/Bespoke-MiniCheck-7B" == words[4]
@@ -139,20 +139,9 @@ def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path)
     assert "" == started.attach_to
 
 
-@pytest.mark.parametrize("name", ["local", "paper"])
-def test_tokenizer_and_entity_models_may_be_your_own(name: ProfileName, tmp_path: Path):
-    """Folders or names, in the order given; unset, they are the profile's."""
-    env = {"DECOMPOSERL_TOKENIZER": "own/tokenizer", "DECOMPOSERL_SPACY": "/models/a, en_b ,"}
-    resources = engine_resources(engine_choices(name, env), str(tmp_path))
-    assert "own/tokenizer" == resources["tokens"].model
-    assert ["/models/a", "en_b"] == resources["entities"].models
-    usual = engine_resources(engine_choices(name, {}), str(tmp_path))
-    assert (QWEN, 2) == (usual["tokens"].model, len(usual["entities"].models))
-
-
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     """``docs/how-to/gpus.md`` has the very words; a revision that is served is recorded."""
-    verifier = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"]
+    verifier = resources_of("paper", tmp_path, {})["verifier"]
     words = verifier.server("$COMMIT").command.words(8_001)
     page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     commands = [
@@ -163,8 +152,7 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     pinned = VerifierResource(
         results_dir=str(tmp_path),
         engine="minicheck_hosted",
-        model="org/tiny",
-        revision="abc123",
+        endpoint=config_of(Endpoint(model="org/tiny", revision="abc123")),
         allow_own_prompt=True,
         prefix_caching=False,
     )
@@ -177,12 +165,14 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
 
 def test_a_started_server_gets_no_key(tmp_path: Path):
     """Neither the ones the project knows nor any other that its name gives away."""
-    env = {"MY_API_KEY": CANARY, "HF_TOKEN": CANARY}
-    ours = engine_resources(engine_choices("paper", env), str(tmp_path))["verifier"].server()
+    named = variables(VERIFIER__KEY="OWN_TOKEN", VERIFIER__BASE_URL="http://gpu.example:8000/v1")
+    with having(MY_API_KEY=CANARY, HF_TOKEN=CANARY, OWN_TOKEN=CANARY):
+        ours = resources_of("paper", tmp_path, named)["verifier"].server()
     words = ours.command.words_without_keys(1)
     taken = {words[i + 1] for i, word in enumerate(words) if word == "-u"}
-    assert {"MY_API_KEY", "OPENAI_API_KEY", "VLLM_API_KEY", "DECOMPOSERL_VERIFIER_KEY"} == taken
-    assert "DECOMPOSERL_VERIFIER_KEY" == ours.key_name
+    assert {"MY_API_KEY", "OWN_TOKEN", "OPENAI_API_KEY", "VLLM_API_KEY"} <= taken
+    assert "HF_TOKEN" not in taken
+    assert "OWN_TOKEN" == ours.key_name
     assert CANARY not in repr(ours)
 
 
@@ -190,22 +180,17 @@ def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path)
     """Rules, or a model at a URL with a key of its own; OpenAI's key goes to OpenAI alone."""
 
     def judge(name: ProfileName, **env: str) -> JudgeResource:
-        return engine_resources(engine_choices(name, env), str(tmp_path))["judge"]
+        return resources_of(name, tmp_path, env)["judge"]
 
     assert "rule_judge:3" == judge("embedded").open().engine
     paper = judge("paper", OPENAI_API_KEY=CANARY)
-    assert ("chat", "Qwen/Qwen3-32B", "") == (paper.engine, paper.model, paper.api_key)
+    at = paper.endpoint
+    assert ("chat", "Qwen/Qwen3-32B", "") == (paper.engine, at.model, at.key_variable)
     assert paper.open().engine.startswith("chat:Qwen/Qwen3-32B answerability:")
     assert "seed=42" in paper.open().engine
     (tmp_path / "coverage.md").write_text(COVERAGE.read_text("utf-8") + "\nThink twice.\n", "utf-8")
-    reworded = judge("paper", DECOMPOSERL_PROMPTS=str(tmp_path)).open().engine
+    reworded = judge("paper", **variables(PATHS__PROMPTS=tmp_path)).open().engine
     assert reworded != paper.open().engine
-    own = judge("paper", OPENAI_API_KEY=CANARY, DECOMPOSERL_JUDGE_KEY=CANARY)
-    assert "DECOMPOSERL_JUDGE_KEY" == own.key_name
-    hosted = judge(
-        "local", DECOMPOSERL_JUDGE_URL="https://api.openai.com/v1", OPENAI_API_KEY=CANARY
-    )
-    assert ("OPENAI_API_KEY", True) == (hosted.key_variable, hosted.structured)
 
 
 def test_default_addresses_are_where_the_guide_starts_the_models():
@@ -213,10 +198,10 @@ def test_default_addresses_are_where_the_guide_starts_the_models():
     guide = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     started = set(re.findall(r"^vllm serve (\S+) .*--port (\d+)", guide, re.MULTILINE))
     expected = {
-        (server.model, str(urlsplit(url).port))
+        (role.model, str(urlsplit(url).port))
         for name in ("local", "paper")
-        for server in engine_choices(name, {}).servers
-        for url in server.urls
+        for role in settings_of(Path(), profile=name).served.values()
+        for url in role.base_url
         if urlsplit(url).hostname == "127.0.0.1"
     }
     assert {"Qwen/Qwen3-32B", "Qwen/Qwen3-Embedding-8B"} == {model for model, _ in expected}
@@ -240,7 +225,8 @@ def test_processes_of_spacy_are_started_for_many_texts(tmp_path: Path):
 def test_a_stage_fails_above_the_share_of_claims_without_a_reply(tmp_path: Path):
     """``most_unanswered`` is the share that may; at 1 every claim may be null."""
     with FaultServer(usual=replying("no questions at all")) as server:
-        asked = {"engine": "chat", "model": "tiny", "endpoints": [server.url]}
+        asked = {"engine": "chat"}
+        asked |= {"endpoint": config_of(Endpoint(model="tiny", base_url=(server.url,)))}
         lenient, strict = (
             DecomposerResource(results_dir=str(tmp_path), most_unanswered=most, **asked)
             for most in (1.0, 0.05)
@@ -257,7 +243,7 @@ def test_stages_on_a_gpu_share_its_pool(tmp_path: Path):
 
     def pools(env: dict[str, str]) -> dict[str, str]:
         full = env | {"DECOMPOSERL_DATA": str(tmp_path)}
-        graph = build_definitions(profile_from_environment(full)).resolve_asset_graph()
+        graph = build_definitions(read_settings(full)).resolve_asset_graph()
         every = {key.path[0]: graph.get(key).pools for key in graph.get_all_asset_keys()}
         return {name: "".join(found) for name, found in every.items() if found}
 
@@ -266,15 +252,17 @@ def test_stages_on_a_gpu_share_its_pool(tmp_path: Path):
     started = {"difficulty_band": "gpu", "predictions": "gpu", "calibrations": "gpu"}
     paper = {"DECOMPOSERL_PROFILE": "paper"}
     assert started == pools(paper)
-    running = paper | {"DECOMPOSERL_EVALUATION_URL": "http://127.0.0.1:8004/v1"}
+    running = paper | {"DECOMPOSERL_EVALUATION__BASE_URL": "http://127.0.0.1:8004/v1"}
     assert {"difficulty_band": "gpu"} == pools(running)
-    on_card = pools({"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DEVICE": "cuda:0"})
+    on_card = pools({"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_MACHINE__DEVICE": "cuda:0"})
     assert {"gpu"} == set(on_card.values())
     assert {"rule_filtered", "difficulty_band", "deduplicated", "decontaminated"} < set(on_card)
 
 
 SILVER = """
 import dagster as dg, json, sys
+from decomposerl.endpoint import Endpoint
+from resources.chat.endpoint import config_of
 from resources.decomposer.resource import DecomposerResource
 pair, results, url, canary = json.loads(sys.stdin.read())
 
@@ -291,7 +279,8 @@ for _ in range(2):
     with dg.DagsterInstance.ephemeral() as instance:
         resource = DecomposerResource(
             results_dir=results,
-            engine="chat", model="tiny", endpoints=[url], api_key=dg.EnvVar("OUR_KEY"),
+            engine="chat",
+            endpoint=config_of(Endpoint(model="tiny", base_url=(url,), key="OUR_KEY")),
         )
         result = dg.materialize([silver], instance=instance, resources={"decomposer": resource})
         log = " ".join(str(entry) for entry in instance.all_logs(result.run_id))

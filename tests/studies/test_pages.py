@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.engine_choices import engine_choices
-from dagster_project.profiles import known_variables
+from dagster_project.environment import known_variables
 from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.evaluation.published import ABLATIONS
 from decomposerl.training.curves import TRAIN, CurvePoint, curve_rows
 from decomposerl.training.experiments import RECIPES, experiment
 from decomposerl.training.studies import STUDIES, study_named
 from documents import shell_lines
+from environment import settings_of
 from project import ROOT
 from resources.entities.resource import EntitiesResource
 from resources.store.prompts import load_prompt
@@ -166,10 +166,10 @@ def test_the_real_path_sets_variables_that_a_user_may_set(tmp_path: Path):
     """Every model of the profile is the small one, at the servers that were started."""
     env = environment(tmp_path, "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1")
     assert {name for name in env if name.startswith("DECOMPOSERL_")} <= known_variables()
-    chosen = engine_choices("paper", env)
-    models = {server.model for server in chosen.servers}
-    assert ({MODEL}, MODEL) == (models, chosen.tokenizer)
-    assert executable(tmp_path) == chosen.vllm
+    settings = settings_of(tmp_path, profile="paper", env=env)
+    models = {role.model for role in settings.served.values()}
+    assert ({MODEL}, MODEL) == (models, settings.text.tokenizer)
+    assert executable(tmp_path) == settings.machine.vllm
 
 
 def test_the_entity_model_of_the_real_path_finds_capitalised_words(tmp_path: Path):

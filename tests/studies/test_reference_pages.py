@@ -14,34 +14,20 @@ import pytest
 import typer
 
 from dagster_project.cli import app
-from dagster_project.engine_choices import ProfileName
-from dagster_project.profiles import profile_from_environment, variables_of
+from dagster_project.environment import known_variables, read_settings
+from dagster_project.settings import ProfileName, fields_of
 from decomposerl import schemas
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, other_forms
 from decomposerl.claims.claim import RejectReason
 from decomposerl.claims.source import Corpus, NativeFile
-from decomposerl.errors import ConfigError
 from decomposerl.table import Table
-from project import PYTHONPATH, ROOT
+from project import PYTHONPATH
 from resources.catalogue.database import build_catalogue
 from resources.store.parquet import write_parquet
 from studies.reference import commands, python_page, variables
 from studies.reference.files import FILES, paths_of
 from studies.reference.tables import TABLES, VIEWS
 from studies.reference_pages import FOLDER, PAGES
-
-ENTRIES = [
-    one
-    for group in variables.groups(variables.EXAMPLE.read_text("utf-8")).values()
-    for one in group
-]
-REQUIRED = {
-    "DECOMPOSERL_CHAT_DOLLARS": {"DECOMPOSERL_CHAT_PRICE": "1"},
-    "DECOMPOSERL_ENDPOINT_URL": {"DECOMPOSERL_ENDPOINT_MODEL": "m"},
-    "DECOMPOSERL_GENERATION": {"DECOMPOSERL_GENERATION_URL": "http://127.0.0.1:8003"},
-}
-"""Variables without which another one is refused."""
-PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
 
 def test_each_page_of_the_folder_is_what_the_code_gives():
@@ -51,55 +37,27 @@ def test_each_page_of_the_folder_is_what_the_code_gives():
     assert [] == stale, "write them again: make reference"
 
 
-def test_the_example_of_a_variable_is_valid(tmp_path: Path):
-    """Each profile that reads it accepts it; a folder may be missing on this machine."""
+def test_the_example_is_written_from_the_settings_and_each_line_is_valid(tmp_path: Path):
+    """At most thirty variables; every profile accepts each."""
+    text = variables.EXAMPLE.read_text("utf-8")
+    assert variables.example() == text, "write it again: make reference"
+    shown = dict(re.findall(r"^# ([A-Z_]+)=(.*)$", text, re.MULTILINE))
+    assert len(shown) <= 30
     (tmp_path / "corpora").mkdir()
-    for one in ENTRIES:
-        values = REQUIRED.get(one.name, {}) | {
-            one.name: one.example.replace("/path/to", str(tmp_path))
-        }
-        for profile in PROFILES:
-            if one.name in variables_of(profile):
-                profile_from_environment({"DECOMPOSERL_PROFILE": profile, **values})
+    given = {name: value.replace("/path/to", str(tmp_path)) for name, value in shown.items()}
+    assert {"DAGSTER_HOME"} == given.keys() - known_variables()
+    for profile in get_args(ProfileName):
+        assert profile == read_settings(given | {"DECOMPOSERL_PROFILE": profile}).profile
 
 
-def defaults() -> Iterator[tuple[str, str, str]]:
-    """Variable, profile and default, where the default is a value and not words."""
-    for one in ENTRIES:
-        for profile in PROFILES:
-            value = one.defaults().get(profile, one.defaults().get("", ""))
-            said_in_words = " " in value or value == "none"
-            read = one.name in variables_of(profile) and one.name != "DECOMPOSERL_PROFILE"
-            if read and value and not said_in_words:
-                yield one.name, profile, value
-
-
-def test_a_default_set_by_hand_changes_nothing():
-    """The default on the page is the one that the profile has."""
-    every = list(defaults())
-    assert len(every) > 20
-    for name, profile, value in every:
-        base = {"DECOMPOSERL_PROFILE": profile} | REQUIRED["DECOMPOSERL_CHAT_DOLLARS"]
-        unset, given = (profile_from_environment(base | more) for more in ({}, {name: value}))
-        if name == "DECOMPOSERL_EVALUATION_URL":  # that it is set decides where policies run
-            assert given.engines.evaluation_server == unset.engines.evaluation_server
-        elif name != "DECOMPOSERL_CHAT_PRICE":
-            assert given == unset, (name, profile, value)
-
-
-def test_the_price_of_the_default_chat_model_is_the_one_shown():
-    """It needs no variable."""
-    (price,) = (value for name, _, value in defaults() if name == "DECOMPOSERL_CHAT_PRICE")
-    paper = {"DECOMPOSERL_PROFILE": "paper"}
-    given = profile_from_environment(paper | {"DECOMPOSERL_CHAT_PRICE": price})
-    assert given == profile_from_environment(paper)
-
-
-@pytest.mark.parametrize("text", ["# A.\n# B=1", "# A.\n# Unset: none\n# B=1\n# C=2"])
-def test_an_entry_of_another_form_is_refused(text: str):
-    """A variable without its default, or two with one comment, would be lost from the page."""
-    with pytest.raises(ValueError, match="not one comment and one variable"):
-        variables.groups(f"# Head.\n\n# == Group ==\n\n{text}")
+def test_the_page_has_every_setting():
+    """In its section, or among those of a model."""
+    page = (FOLDER / "variables.md").read_text("utf-8")
+    shared, *sections = reversed(re.split(r"^## ", page, flags=re.MULTILINE))
+    for path, _ in fields_of():
+        titles = {f"[{path[0]}]", "Top level"} if len(path) == 1 else {f"[{path[0]}]"}
+        own = [text for text in sections if text.split("\n")[0] in titles]
+        assert any(f"- `{path[-1]}`" in text for text in (*own, shared)), path
 
 
 def test_every_table_has_its_section():
@@ -207,13 +165,3 @@ def test_the_python_of_the_page_runs(subject: python_page.Subject, data: Path):
     assert 0 == ran.returncode, ran.stderr
     assert (subject.prints or ran.stdout) == ran.stdout
     assert ran.stdout
-
-
-def test_each_variable_is_read_by_a_profile_or_by_dagster():
-    """The page lists the variables that are read, and each once."""
-    names = [one.name for one in ENTRIES]
-    read = {name for profile in PROFILES for name in variables_of(profile)}
-    assert sorted(read | {"DAGSTER_HOME", "DAGSTER_MODULE_NAME"}) == sorted(names)
-    with pytest.raises(ConfigError, match="DECOMPOSERL_CORPORA"):
-        profile_from_environment({"DECOMPOSERL_CORPORA": "/no/such/folder"})
-    assert (ROOT / "docs/reference/variables.md").read_text("utf-8").count("\n| `") == len(names)

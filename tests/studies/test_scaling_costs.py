@@ -4,7 +4,7 @@ import json
 import math
 
 from dagster_project.doctor import estimates_for
-from dagster_project.profiles import profile_from_environment
+from dagster_project.environment import read_settings
 from decomposerl.reports.cost import PAPER, cost_totals
 from studies import scaling_costs
 from studies.scaling_costs import MEASURED, PAGE, POOLS, Part, Pool, parts, report, scaled
@@ -48,7 +48,7 @@ def test_cosines_are_taken_out_of_the_stage_and_counted_by_pairs():
 def test_at_the_papers_size_the_engines_cost_what_doctor_says():
     """The same rows, tokens and prices."""
     assert PAPER == scaled(PAPER.entities)
-    paper = profile_from_environment({"DECOMPOSERL_PROFILE": "paper"})
+    paper = read_settings({"DECOMPOSERL_PROFILE": "paper"})
     (estimate,) = [one for one in estimates_for(paper) if one.work == PAPER]
     _, _, dollars, hours = cost_totals(estimate.lines)
     paid = parts(POOLS[0], MADE)[1:4]

@@ -14,16 +14,14 @@ from typing import Any
 import dagster as dg
 
 from assets.evaluation import evaluation_assets, evaluation_checks
-from dagster_project.engine_choices import EngineChoices
-from dagster_project.engine_resources import engine_resources
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.evaluation.systems import System, systems
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
+from environment import resources_of
 from plain_rows import plain, table_of
-from resources.corpora.resource import CorporaResource
 from resources.policy_tiny.folder import CHECKPOINT
-from resources.store.parquet import DataFolder, ParquetTables, write_parquet
+from resources.store.parquet import write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 
@@ -74,13 +72,7 @@ def write_policy_of(data: Path) -> None:
 
 def resources(data: Path) -> dict[str, Any]:
     """The embedded profile's."""
-    results = str(data / "engine_results")
-    return {
-        "io_manager": ParquetTables(base_dir=str(data)),
-        "data_folder": DataFolder(base_dir=str(data)),
-        "corpora": CorporaResource(),
-        **engine_resources(EngineChoices(), results),
-    }
+    return resources_of("embedded", data)
 
 
 def materialize(

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import profile_from_environment
+from dagster_project.environment import read_settings
 from ledger import digest
 from ledger_inputs import plain_environment
 
@@ -42,7 +42,7 @@ def graph_entries(folder: Path) -> Mapping[str, Any]:
 def _definitions(profile: str, folder: Path) -> dg.Definitions:
     """The graph under a profile, its data in the folder."""
     variables = {"DECOMPOSERL_PROFILE": profile, "DECOMPOSERL_DATA": str(folder / "data")}
-    return build_definitions(profile_from_environment(variables))
+    return build_definitions(read_settings(variables))
 
 
 def _nodes(definitions: dg.Definitions) -> Iterable[Any]:

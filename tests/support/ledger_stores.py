@@ -356,7 +356,8 @@ def kept_in(data: Path) -> dict[str, object]:
 
 def ask_ports(names: Sequence[str]) -> None:
     """Put one question to each of these engines of the environment's profile."""
-    from dagster_project.profiles import profile_from_environment, resources_for
+    from dagster_project.engine_resources import resources_for
+    from dagster_project.environment import read_settings
 
     claim, pair = CLAIM["claim"], (CLAIM["evidence"], CLAIM["claim"])
     questions = {
@@ -365,7 +366,7 @@ def ask_ports(names: Sequence[str]) -> None:
         "embedder": lambda engine: engine.embed([claim]),
         "decomposer": lambda engine: engine.decompose([pair]),
     }
-    resources = resources_for(profile_from_environment())
+    resources = resources_for(read_settings())
     for name in names:
         with resources[name].process_config_and_initialize_cm() as resource:
             questions[name](resource.open())

@@ -12,7 +12,7 @@ import dagster as dg
 
 from dagster_project.definitions import build_definitions
 from dagster_project.job_runs import read_config
-from dagster_project.profiles import Profile
+from environment import settings_of
 from project import ROOT
 from resources.corpora.bundled_sample import fingerprint
 from resources.store.parquet import DataFolder
@@ -55,7 +55,7 @@ class DemoRun:
         home.mkdir()
         shutil.copy(ROOT / "dagster.yaml", home)
         write_sample(sample, data / "sample" / fingerprint())
-        job = build_definitions(Profile("embedded", None, data)).resolve_job_def("funnel")
+        job = build_definitions(settings_of(data)).resolve_job_def("funnel")
         ops = read_config("demo.yaml")["ops"] | read_config("pairs.yaml")["ops"]
         with dg.DagsterInstance.from_config(str(home)) as instance:
             assert job.execute_in_process(

@@ -11,8 +11,11 @@ import dagster as dg
 import polars as pl
 
 from assets.funnel import funnel_assets
-from dagster_project.profiles import Profile, resources_for
+from dagster_project.engine_resources import resources_for
+from decomposerl.endpoint import Endpoint
 from decomposerl.table import Table
+from environment import settings_of
+from resources.chat.endpoint import config_of
 from resources.decomposer.resource import DecomposerResource
 from resources.store.parquet import write_parquet
 from resources.verifier.resource import VerifierResource
@@ -42,21 +45,18 @@ def write_claims(data: Path, table: Table, rows: int) -> pl.DataFrame:
 def run_stage(stage: str, data: Path, url: str, model: str) -> dg.ExecuteInProcessResult:
     """Materialize one stage in this process."""
     results = str(data / "engine_results")
+    endpoint = config_of(Endpoint(model=model, base_url=(url,), concurrency=IN_FLIGHT))
     hosted = {
         "verifier": VerifierResource(
             results_dir=results,
             engine="minicheck_hosted",
-            model=model,
-            base_url=url,
-            concurrency=IN_FLIGHT,
+            endpoint=endpoint,
             allow_own_prompt=True,
         ),
         "decomposer": DecomposerResource(
             results_dir=results,
             engine="chat",
-            model=model,
-            endpoints=[url],
-            concurrency=IN_FLIGHT,
+            endpoint=endpoint,
         ),
     }
     (asset,) = (one for one in funnel_assets(["hover"], []) if one.key == dg.AssetKey(stage))
@@ -66,7 +66,7 @@ def run_stage(stage: str, data: Path, url: str, model: str) -> dg.ExecuteInProce
             [asset, *inputs],
             selection=[stage],
             instance=instance,
-            resources=resources_for(Profile("embedded", None, data)) | hosted,
+            resources=resources_for(settings_of(data)) | hosted,
             run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
         )
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from corpora_parts import assert_conserved, load, read, rejected, rows, toy_draft, write_jsonl
-from dagster_project.profiles import Profile, sources_for
+from dagster_project.environment import sources_for
 from decomposerl.claims import passages, records
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.fields import NativeRow, each_row, leave_out
@@ -29,6 +29,7 @@ from decomposerl.claims.records import (
 )
 from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile
 from decomposerl.errors import ConfigError, ConservationError, SourceFileError, TooManyRejects
+from environment import settings_of
 from resources.corpora import folder as corpora
 from resources.corpora.folder import FolderCorpora
 from strategies import law
@@ -501,7 +502,7 @@ def test_what_is_no_file_is_unreadable_and_never_waited_for(
     (tmp_path / "own").mkdir()
     make(tmp_path / "own" / "source.toml")
     with pytest.raises(ConfigError, match=r"own/source\.toml"):
-        sources_for(Profile("embedded", tmp_path, tmp_path / "data"))
+        sources_for(settings_of(tmp_path / "data", tmp_path))
 
 
 def test_a_gzipped_file_beside_what_is_no_file_is_read(tmp_path: Path):
@@ -517,4 +518,4 @@ def test_a_description_without_end_is_an_error(tmp_path: Path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "source.toml").write_bytes(b"# " * 500_001)
     with pytest.raises(ConfigError, match="1,000,000 bytes"):
-        sources_for(Profile("embedded", tmp_path, tmp_path / "data"))
+        sources_for(settings_of(tmp_path / "data", tmp_path))

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import read_settings
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ModelCall
 from decomposerl.endpoint import Endpoint
@@ -209,7 +210,7 @@ def test_a_thought_has_tokens_of_its_own(changes: dict[str, object], limit: int)
 
 def offered(folder: Path, **environment: str) -> list[str]:
     """The partitions of a profile's predictions, in order."""
-    profile = profile_from_environment({"DECOMPOSERL_DATA": str(folder), **environment})
+    profile = read_settings({"DECOMPOSERL_DATA": str(folder), **environment})
     graph = build_definitions(profile).resolve_asset_graph()
     parts = graph.get(dg.AssetKey(["predictions", "fever"])).partitions_def
     assert parts is not None
@@ -238,7 +239,7 @@ def test_what_the_profile_can_run_is_offered_first(tmp_path: Path):
     assert sorted(before) == sorted(after)
     served, own = (after.index(f"cot-{model}-faithful") for model in ("qwen2.5-7b", "endpoint"))
     assert served < after.index("qacheck-rules-faithful") < own
-    profile = profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path)})
+    profile = read_settings({"DECOMPOSERL_DATA": str(tmp_path)})
     model = resources_for(profile)["evaluation_model"]
     missing = EndpointConfig(base_url=[URL], key="DECOMPOSERL_NO_SUCH_KEY")
     other = model.model_copy(update={"openai": missing})

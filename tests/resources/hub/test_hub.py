@@ -15,16 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
-from dagster_project.engine_choices import (
-    JUDGE,
-    MINICHECK_7B,
-    POLICY,
-    QUESTIONS,
-    TINY_JUDGE,
-    engine_choices,
-)
-from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import read_settings
 from decomposerl.baselines.catalogue import METHODS
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.systems import CHAT_MODELS, system_named, systems
@@ -32,7 +26,9 @@ from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import EXPERIMENTS, experiment
 from documents import joined
+from environment import settings_of
 from project import PYTHONPATH, ROOT
+from resources.chat.endpoint import config_of
 from resources.chat.settings import ChatSettings
 from resources.embedder.resource import EmbedderResource
 from resources.evaluation.engine import EntryEngine, Run
@@ -174,10 +170,10 @@ def test_a_damaged_file_is_refused(tmp_path: Path, text: str):
 
 def test_the_table_has_every_model_that_the_project_names():
     """Of both profiles, recipes, baselines and MiniCheck; those of endpoints of OpenAI are none."""
-    local, paper = engine_choices("local", {}), engine_choices("paper", {})
-    named = {POLICY, MINICHECK_7B, JUDGE, QUESTIONS, local.sentence_model, local.tokenizer}
-    named |= {TINY_JUDGE}
-    named |= {one.model for one in (*local.servers, *paper.servers) if not one.needs_key}
+    local, paper = (settings_of(Path(), profile=name) for name in ("local", "paper"))
+    roles = (*local.served.values(), *paper.served.values())
+    named = {local.embedder.model, local.text.tokenizer, paper.training.encoder}
+    named |= {role.model for role in roles if not role.at_openai}
     named |= {one.requested for one in CHAT_MODELS if one.port == "open"}
     named |= {one.model for one in EXPERIMENTS if not one.on_tiny_base}
     named |= {one.repo_id for one in MODELS.values()}
@@ -208,11 +204,14 @@ def test_engines_in_process_ask_for_the_locked_commit(tmp_path: Path):
     """Tokenizer, embedder and verifier name it in the command that gets it."""
     file = lock(tmp_path / "names", A)
     stored = {"results_dir": str(tmp_path / "results")}
-    named = {"model": NAME, "models_lock": file}
+    named = {"models_lock": file}
+    endpoint = config_of(Endpoint(model=NAME))
     published = "lytang/MiniCheck-Flan-T5-Large"
     own = {"models_lock": lock(tmp_path, B, published), "allow_own_prompt": True}
-    tokens = TokensResource(engine="tokenizer", **named).open()
-    vectors = EmbedderResource(engine="sentence_transformers", **stored, **named).open()
+    tokens = TokensResource(engine="tokenizer", model=NAME, **named).open()
+    vectors = EmbedderResource(
+        engine="sentence_transformers", endpoint=endpoint, **stored, **named
+    ).open()
     verifier = VerifierResource(engine="minicheck_local", **stored, **own).open()
     assert f"tokens:{NAME}@{A}" == tokens.unit
     for asked, command in (
@@ -244,8 +243,8 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
 def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_path: Path):
     """Engines by their field, the evaluation by its data folder."""
     env = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_DATA": str(tmp_path)}
-    paper = resources_for(profile_from_environment(env))
-    local = resources_for(profile_from_environment(env | {"DECOMPOSERL_PROFILE": "local"}))
+    paper = resources_for(read_settings(env))
+    local = resources_for(read_settings(env | {"DECOMPOSERL_PROFILE": "local"}))
     file = models_lock(tmp_path.resolve())
     assert {file} == {
         engine.models_lock
@@ -350,7 +349,7 @@ def test_the_doctor_shows_locks_and_what_it_cannot_see(tmp_path: Path):
     """The locked commit, a model without one, a server elsewhere; nothing is written."""
     lock(tmp_path, A, "Qwen/Qwen2.5-7B-Instruct")
     before = Path(models_lock(tmp_path)).read_text()
-    env = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_JUDGE_URL": "http://127.0.0.1:1/v1"}
+    env = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_JUDGE__BASE_URL": "http://127.0.0.1:1/v1"}
     result = CliRunner(env=env).invoke(app, ["doctor", "--data", str(tmp_path), "--json"])
     findings = json.loads(result.stdout)["findings"]
     found = {one["what"].split(" ")[0]: one for one in findings if one["part"] == "commit"}

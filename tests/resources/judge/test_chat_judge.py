@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 import fault_server as server
 from chat_served import client, served_chat
-from dagster_project.engine_choices import engine_choices
-from dagster_project.engine_resources import engine_resources
 from decomposerl.chat import Sampling
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import CRITERIA, Judge, JudgeCall, Ruling
@@ -22,6 +20,7 @@ from decomposerl.prompts.template import parse_prompt
 from decomposerl.training.estimate import longest_judge_calls
 from decomposerl.training.experiments import PAPER_7B
 from documents import joined
+from environment import resources_of, settings_of, variables
 from fault_server import Answer, FaultServer, replying
 from project import ROOT
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
@@ -321,8 +320,8 @@ def test_how_the_judge_thinks_is_a_variable(word: str, tmp_path: Path):
     said, body = THINKING[word]
     change = replying("<answer>1</answer>").change | {"model": "Qwen/Qwen3-32B"}
     with FaultServer(usual=Answer(change=change)) as served:
-        env = {"DECOMPOSERL_JUDGE_THINKING": word, "DECOMPOSERL_JUDGE_URL": served.url}
-        resource = engine_resources(engine_choices("paper", env), str(tmp_path))["judge"]
+        env = variables(JUDGE_THINKING=word, JUDGE__BASE_URL=served.url)
+        resource = resources_of("paper", tmp_path, env)["judge"]
         with resource.process_config_and_initialize_cm() as judge:
             port = judge.open()
             assert port.engine.endswith(said)
@@ -341,31 +340,14 @@ REFUSED = {
 
 
 def test_thinking_that_cannot_be_had_is_refused():
-    """The variable and its value are named; other models keep their default."""
+    """The setting is named; other models keep their default."""
     for model, word in ((model, word) for model, words in REFUSED.items() for word in words):
-        env = {"DECOMPOSERL_JUDGE_MODEL": model, "DECOMPOSERL_JUDGE_THINKING": word}
-        with pytest.raises(ConfigError, match=f"DECOMPOSERL_JUDGE_THINKING is '{word}'"):
-            engine_choices("paper", env)
-    assert "off" == engine_choices("paper", {}).judge_thinking
-    plain = engine_choices("paper", {"DECOMPOSERL_JUDGE_MODEL": "gpt-5-mini"})
-    assert "default" == plain.judge_thinking
-
-
-def test_a_model_that_never_thinks_gets_no_room_for_a_thought(tmp_path: Path):
-    """Off: 1,024 tokens and nothing to switch, so that a small context holds the call."""
-    for word, tokens in {"off": 1_024, "default": 8_192}.items():
-        env = {"DECOMPOSERL_JUDGE_MODEL": "own/model", "DECOMPOSERL_JUDGE_THINKING": word}
-        judge = engine_resources(engine_choices("paper", env), str(tmp_path))["judge"]
-        assert ("default", tokens) == (judge.thinking, judge.sampling().max_tokens)
-
-
-def test_whether_the_judges_server_enforces_schemas_is_a_variable(tmp_path: Path):
-    """No by default, as other servers may only know tags; yes at OpenAI's."""
-    openai = {"DECOMPOSERL_JUDGE_URL": "https://api.openai.com/v1"}
-    yes, no = ({"DECOMPOSERL_JUDGE_STRUCTURED": word} for word in ("yes", "no"))
-    for env, wanted in (({}, False), (yes, True), (openai, True), (openai | no, False)):
-        judge = engine_resources(engine_choices("paper", env), str(tmp_path))["judge"]
-        assert wanted == judge.structured
+        env = variables(JUDGE__MODEL=model, JUDGE_THINKING=word)
+        with pytest.raises(ConfigError, match=r"thinking|THINKING"):
+            settings_of(Path(), profile="paper", env=env)
+    assert "off" == settings_of(Path(), profile="paper").judge.thinking
+    plain = settings_of(Path(), profile="paper", env=variables(JUDGE__MODEL="gpt-5-mini"))
+    assert "default" == plain.judge.thinking
 
 
 def test_the_judges_printed_commands_hold_the_longest_call():

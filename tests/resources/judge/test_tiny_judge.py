@@ -8,11 +8,13 @@ from typing import get_args
 import polars as pl
 import pytest
 
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing
 from decomposerl.judge.call import VERDICTS, JudgeCall, Task
 from decomposerl.judge.heads import HEADS, heads_of, published_text, texts_of
 from decomposerl.judge.plan import plan
 from judge_parts import QUICK, WordJudge, heads_run, rollouts
+from resources.chat.endpoint import config_of
 from resources.embedder.minilm import wheel_folder
 from resources.judge.encoder import MINILM, Encoder, length_batches
 from resources.judge.resource import JudgeResource
@@ -202,7 +204,9 @@ def test_the_resource_opens_it_on_its_device(made: Path, tmp_path: Path):
     for judge in (opened, half):  # bit for bit the encoder's, after all heads
         kept, read = judge._model.state_dict(), judge._encoder.model(judge.dtype).state_dict()
         assert [] == [name for name in read if not read[name].equal(kept[name])]
-    on_gpu = resource.model_copy(update={"device": "cuda:1"}).tiny_judge(made)
+    on_gpu = resource.model_copy(
+        update={"endpoint": config_of(Endpoint(device="cuda:1"))}
+    ).tiny_judge(made)
     assert ("cuda:1", "bfloat16") == (on_gpu.device, on_gpu.dtype)
 
 

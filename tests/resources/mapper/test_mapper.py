@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import read_settings
 from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
 from mapped_work import SENTENCES, Noting, gone, noted, process_of, squares, unpicklable
@@ -238,7 +239,7 @@ def test_the_profile_chooses_and_single_claims_stay_here(
     """Of the graph alone: verify, rewards and training open the same engines in their process."""
     expected = CHOICES[profile, value]
     env = {"DECOMPOSERL_PROFILE": profile, "DECOMPOSERL_DATA": str(tmp_path)}
-    chosen = profile_from_environment(env | ({"DECOMPOSERL_MAPPER": value} if value else {}))
+    chosen = read_settings(env | ({"DECOMPOSERL_MACHINE__MAPPER": value} if value else {}))
     graph, single = (resources_for(chosen, mapped=mapped) for mapped in (True, False))
     for name in ("mapper", "entities"):
         at = getattr(graph[name], "mapper", None) or graph[name].choice

@@ -159,7 +159,7 @@ def test_a_judge_that_does_not_rule_is_a_problem(run: TrainingRun, *, reachable:
     judge = SilentJudge(reachable)
     (problem,) = dry_run(run, judge).problems
     assert ("judge", True) == (problem.part, said in problem.said)
-    assert "DECOMPOSERL_JUDGE_URL" in problem.fix
+    assert "DECOMPOSERL_JUDGE__BASE_URL" in problem.fix
     result = dry_run(of(run, rewards=UNJUDGED), judge)
     assert () == result.problems
     assert 0 == result.amounts.judge_calls
@@ -169,7 +169,7 @@ def test_a_dead_embedder_of_questions_is_a_problem(run: TrainingRun):
     """With reason and variable; engines are asked anew each time, so nothing stored hides one."""
     (problem,) = dry_run(run, RULES, None, DeadEmbedder()).problems
     assert ("questions", "no connection to 8002") == (problem.part, problem.said)
-    assert "DECOMPOSERL_QUESTIONS_URL" in problem.fix
+    assert "DECOMPOSERL_QUESTIONS__BASE_URL" in problem.fix
     unasked = DeadEmbedder()
     assert () == dry_run(of(run, rewards=ALIKE), RULES, None, unasked).problems
     assert [] == unasked.asked

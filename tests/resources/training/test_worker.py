@@ -15,13 +15,15 @@ import polars as pl
 import pytest
 from pydantic import SecretStr
 
-from dagster_project.engine_choices import JUDGE
-from dagster_project.profiles import process_rank, profile_from_environment, resources_for
+from dagster_project.engine_resources import resources_for
+from dagster_project.environment import process_rank, read_settings
 from dagster_project.worker import judge_facts, main
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing
 from decomposerl.training.experiment import Optimization
 from fault_server import Answer, FaultServer
 from project import ROOT
+from resources.chat.endpoint import config_of
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.judge.rule_judge import RuleJudge
@@ -195,21 +197,26 @@ def test_a_look_or_a_refusal_trains_nothing(
     assert not run.folder.exists()
 
 
+JUDGE = "Qwen/Qwen3-32B"
+
+
 def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path):
     """None leaves the profile's; thinking has tokens of its own; ``tiny`` is the data folder's."""
-    judge = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", endpoints=["u"])
+    at = config_of(Endpoint(model="m", base_url=("http://u/v1",), thinking_tokens=7_168))
+    judge = JudgeResource(results_dir=str(tmp_path), engine="chat", endpoint=at)
     assert judge is judge_for(judge, EXPERIMENT)
     thinking, silent = (
         judge_for(judge, replace(EXPERIMENT, judge_thinking=thinks)) for thinks in (True, False)
     )
-    assert (True, False) == (thinking.thinks, silent.thinks)
-    assert "m" == thinking.model
-    off = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", thinking="off")
+    assert (True, False) == (thinking.endpoint.thinks, silent.endpoint.thinks)
+    assert "m" == thinking.endpoint.model
+    quiet = at.model_copy(update={"thinking": "off"})
+    off = JudgeResource(results_dir=str(tmp_path), engine="chat", endpoint=quiet)
     on = judge_for(off, replace(EXPERIMENT, judge_thinking=True))
     assert (1_024, 8_192) == tuple(one.sampling().max_tokens for one in (off, on))
     assert "max_tokens=1024 thinking=off" in off.open().engine
     assert "max_tokens=8192 thinking=on" in on.open().engine
-    profile = profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path)})
+    profile = read_settings({"DECOMPOSERL_DATA": str(tmp_path)})
     tiny = judge_for(resources_for(profile)["judge"], replace(EXPERIMENT, judge="tiny")).open()
     assert isinstance(tiny, TinyJudge)
     assert tmp_path / "tiny_judge" == tiny.folder
@@ -223,8 +230,8 @@ def test_the_dry_run_gets_the_judges_limits(tmp_path: Path, base: Path):
     run, limits = run_of(tmp_path / "run", base), []
     with FaultServer(usual=Answer(body=json.dumps(models).encode())) as served:
         for word in ("off", "on", "512"):
-            env = {"DECOMPOSERL_JUDGE_URL": served.url, "DECOMPOSERL_JUDGE_THINKING": word}
-            profile = profile_from_environment({"DECOMPOSERL_PROFILE": "paper"} | env)
+            env = {"DECOMPOSERL_JUDGE__BASE_URL": served.url, "DECOMPOSERL_JUDGE_THINKING": word}
+            profile = read_settings({"DECOMPOSERL_PROFILE": "paper"} | env)
             facts = judge_facts(run, profile)
             limits.append((facts.judge_context, facts.judge_reply, facts.judge_tokens.reply))
     assert [(4_096, 2_048, 120), (4_096, 8_192, 1_000), (4_096, 1_536, 632)] == limits

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from chat_parts import NothingStored
-from dagster_project.engine_choices import ProfileName, engine_choices
-from dagster_project.engine_resources import engine_resources
+from dagster_project.settings import ProfileName
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Token
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.prompts.minicheck import (
@@ -30,6 +29,7 @@ from decomposerl.prompts.minicheck import (
     yes_and_no,
 )
 from decomposerl.prompts.template import parse_prompt
+from environment import resources_of, variables
 from fakes import WordCounter
 from minicheck_package import PREFIX, SYSTEM, USER, write_package
 from project import ROOT
@@ -406,7 +406,11 @@ def test_without_either_it_is_refused_with_both_fixes(tmp_path: Path, use: Use):
         with pytest.raises(EngineMissing) as error:
             minicheck_form(use, folder, search=[str(tmp_path)])
         named = ("minicheck is not installed", "git+https://github.com/Liyan06/MiniCheck.git")
-        named += ("minicheck.md", "DECOMPOSERL_PROMPTS", "DECOMPOSERL_ALLOW_OWN_PROMPT=yes")
+        named += (
+            "minicheck.md",
+            "DECOMPOSERL_PATHS__PROMPTS",
+            "DECOMPOSERL_VERIFIER__ALLOW_OWN_PROMPT=yes",
+        )
         assert [] == [one for one in named if one not in str(error.value)]
 
 
@@ -499,9 +503,11 @@ def test_minicheck_runs_in_the_form_it_was_trained_on_or_is_refused(
     prompts, published = folder_with(tmp_path, FILE), write_package(tmp_path / "published")
 
     def engine(path: Path | str, **changed: str) -> str:
-        choices = engine_choices(profile, {"DECOMPOSERL_VLLM": str(program), **changed})
-        verifier = engine_resources(choices, str(tmp_path))["verifier"]
-        changes = {"model_path": str(model), "revision": "0123456789abcdef" * 2 + "01234567"}
+        env = variables(MACHINE__VLLM=program, **changed)
+        verifier = resources_of(profile, tmp_path, env)["verifier"]
+        commit = {"revision": "0123456789abcdef" * 2 + "01234567"}
+        endpoint = verifier.endpoint.model_copy(update=commit)
+        changes = {"model_path": str(model), "endpoint": endpoint}
         port = verifier.model_copy(update=changes).open()
         with first_on_the_path(str(path)):
             if profile == "paper":
@@ -509,10 +515,10 @@ def test_minicheck_runs_in_the_form_it_was_trained_on_or_is_refused(
                     port.support_probability([("e", "c")])
             return str(port.engine)
 
-    with pytest.raises(EngineMissing, match="DECOMPOSERL_PROMPTS"):
+    with pytest.raises(EngineMissing, match="PROMPTS"):
         engine(hiding)
     assert not begun.exists()
-    assert "prompt=own@" in engine(hiding, DECOMPOSERL_ALLOW_OWN_PROMPT="yes")
+    assert "prompt=own@" in engine(hiding, VERIFIER__ALLOW_OWN_PROMPT="yes")
     assert (profile == "paper") == begun.exists()
-    assert "prompt=file@" in engine(hiding, DECOMPOSERL_PROMPTS=prompts)
+    assert "prompt=file@" in engine(hiding, PATHS__PROMPTS=prompts)
     assert "prompt=published@" in engine(published)

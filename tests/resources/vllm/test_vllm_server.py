@@ -20,8 +20,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from project import ROOT, SUPPORT
+from resources.chat.endpoint import config_of
 from resources.hub.locks import models_lock
 from resources.preflight.probes import vllm_program
 from resources.preflight.servers import endpoint
@@ -187,10 +189,9 @@ def verifier(held: Path, behaviour: str) -> VerifierResource:
         results_dir=str(held.parent / "results"),
         engine="minicheck_hosted",
         batch_size=1,
-        model="org/tiny",
+        endpoint=config_of(Endpoint(model="org/tiny", deadline_s=3.0)),
         vllm=list(words.executable),
         vllm_arguments=list(words.extra),
-        call_deadline_s=3,
         allow_own_prompt=True,
     )
 
@@ -429,7 +430,7 @@ def pinned_verifier(folder: Path, **changes: object) -> VerifierResource:
         "results_dir": str(folder / "engine_results"),
         "models_lock": models_lock(folder),
         "engine": "minicheck_hosted",
-        "model": "org/no-such-model",
+        "endpoint": config_of(Endpoint(model="org/no-such-model")),
         "vllm": list(WORDS),
         "vllm_arguments": ["--holds", str(folder / "held")],
         "allow_own_prompt": True,
@@ -452,7 +453,9 @@ def test_the_verifiers_server_loads_the_locked_commit(tmp_path: Path):
     started = log.read_text()
     for option in ("--revision", "--code-revision", "--tokenizer-revision"):
         assert f"{option} {COMMIT}" in started
-    attached = pinned_verifier(tmp_path, base_url="http://127.0.0.1:1/v1").open()
+    url = "http://127.0.0.1:1/v1"
+    running = config_of(Endpoint(model="org/no-such-model", base_url=(url,)))
+    attached = pinned_verifier(tmp_path, endpoint=running).open()
     assert "@" not in attached.engine.split(" ")[0]  # what is served there is not known
 
 

@@ -1,0 +1,410 @@
+"""Every setting in one type: folders, the model in each role, training, this machine.
+
+``Settings(**given)`` takes, in this order, what it is given, ``decomposerl.toml`` of the working
+folder or else of the data folder, the profile's own file (``profiles/*.toml``), and the defaults
+below. A profile is a choice of engines behind the same ports. A setting is a field here and the
+place that uses it; ``environment`` reads its variable.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from dagster_project.public_figures import PRICES
+from decomposerl.endpoint import Count, Endpoint, Names, Urls, thinking_style_of
+from decomposerl.errors import ConfigError
+from decomposerl.reports.cost import Amount
+from resources.mapper import parse_mapper
+from resources.store.paths import local, text_of
+from resources.vllm.process import program_of
+
+ProfileName = Literal["embedded", "local", "paper"]
+Values = dict[str, Any]
+FILE, SYSTEMS_FILE = "decomposerl.toml", "systems.toml"
+PROJECT = Path(__file__).resolve().parent.parent
+OPENAI, OPENAI_MODEL = "https://api.openai.com/v1", "gpt-4.1-mini"
+_OWNER = re.compile(r"team:.+|[^@\s]+@[^@\s]+\.[^@\s]+")
+_HOSTED = {"chat", "hosted", "minicheck_hosted"}
+
+
+def _checked(check: Callable[[str, str], object]) -> Callable[[Any], Any]:
+    """The check of another module, which names a variable in its message, as that of a field."""
+
+    def passed(value: Any) -> Any:  # noqa: ANN401 - what a user wrote
+        try:
+            check(str(value), "")
+        except ConfigError as error:
+            raise ValueError(str(error).strip()) from None
+        return value
+
+    return passed
+
+
+def _must(fits: Callable[[Any], object], said: str) -> AfterValidator:
+    """A condition on the values of a field; the message does not repeat them."""
+
+    def passed(value: Any) -> Any:  # noqa: ANN401 - of any field
+        if not fits(value):
+            raise ValueError(said)
+        return value
+
+    return AfterValidator(passed)
+
+
+Folder = Annotated[Path, BeforeValidator(_checked(local)), AfterValidator(Path.resolve)]
+OneUrl = Annotated[Urls, _must(lambda urls: len(urls) <= 1, "must be exactly one URL")]
+Owners = Annotated[
+    Names, _must(lambda names: all(map(_OWNER.fullmatch, names)), "must be e-mails or team:name")
+]
+Command = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda words: tuple(words.split()) if isinstance(words, str) else words),
+    _must(program_of, "names no program; it must be a command such as: vllm serve"),
+]
+
+
+class Section(BaseModel):
+    """A section of ``decomposerl.toml``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Paths(Section):
+    """Folders and files; relative ones are relative to the working folder."""
+
+    data: Annotated[Folder, _must(lambda path: not path.is_file(), "must be a folder")] = Field(
+        PROJECT / "data",
+        description="everything that is written: Parquet, DuckDB, stored results; on a local disk",
+    )
+    corpora: Annotated[Folder, _must(Path.is_dir, "names no folder")] | None = Field(
+        None, description="raw corpora (docs/how-to/curate.md); else the bundled synthetic sample"
+    )
+    systems: Folder | None = Field(
+        None, description="file of your own systems; else systems.toml in the data folder"
+    )
+    prompts: Annotated[str, AfterValidator(_checked(local))] = Field(
+        "", description="your own prompt files, each in place of the project's of that name"
+    )
+
+    @property
+    def results(self) -> Path:
+        """The folder of stored engine results."""
+        return self.data / "engine_results"
+
+    @property
+    def systems_file(self) -> Path:
+        """The file of the user's own systems, which need not be there unless it was named."""
+        return self.systems or self.data / SYSTEMS_FILE
+
+
+class Text(Section):
+    """What counts tokens and finds entities; the embedded profile does both by rules."""
+
+    tokenizer: str = Field(
+        "", description="counts the tokens of evidence: a folder or hub name; else words"
+    )
+    spacy: Names = Field(
+        (), description="models that find entities, packages or folders; else rules"
+    )
+
+
+class Role(Endpoint):
+    """The model in a role; what is not said follows from its name: list prices, thinking."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_by_name(cls, values: Any) -> Any:  # noqa: ANN401 - what a user wrote
+        if not isinstance(values, dict):
+            return values  # refused next
+        price = PRICES.get(str(values.get("model", "")))
+        if price and not {"prompt_price", "completion_price"} & values.keys():
+            values = values | {"prompt_price": price.prompt, "completion_price": price.completion}
+        if issubclass(cls, Chat) and not values.get("thinking_style"):
+            style = thinking_style_of(str(values.get("model", "")))
+            values = {"thinking": "off" if style == "qwen" else "default"} | values
+        if values.get("base_url") and values.get("runs") == "server":
+            values = values | {"runs": "endpoint"}  # the profile starts one where you name none
+        return values
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the profile calls or starts this model."""
+        return getattr(self, "engine", "hosted") in _HOSTED
+
+    @property
+    def unpriced(self) -> Amount | None:
+        """What a call costs where no price is known: dollars at OpenAI's endpoint, else time."""
+        return None if self.price else "dollars" if self.at_openai else "gpu_hours"
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if self.adapter:
+            raise ValueError("adapter: an adapter is evaluated by an entry of systems.toml")
+        if self.in_use and self.dollars and self.price is None:
+            raise ValueError(
+                "dollars is a ceiling on costs: it needs prompt_price and completion_price for "
+                f"'{self.model}'"
+            )
+        return self
+
+
+class Own(Role):
+    """Your own model, for systems named `<method>-endpoint-<protocol>`; see also systems.toml."""
+
+    @model_validator(mode="after")
+    def _has_a_model(self) -> Self:
+        if self.base_url and not self.model:
+            raise ValueError("base_url names an endpoint; model must name its model")
+        return self
+
+
+class Chat(Role):
+    """The writer of the silver questions; a Qwen3 model thinks only where it is told to."""
+
+    engine: Literal["embedded", "chat"] = Field("embedded", description="rules, or a chat model")
+    thinking_tokens: Count = Field(7_168, description="room for a thought, beside the reply's")
+
+
+class Judge(Chat):
+    """The judge of the rewards."""
+
+    bound_thinking: bool = Field(
+        default=False,
+        description="end a thought after thinking_tokens, so that a ruling follows: needs vLLM "
+        "with a reasoning parser",
+    )
+
+    @model_validator(mode="after")
+    def _can_think(self) -> Self:
+        unknown = self.thinking == "on" and self.style == "none"
+        if self.in_use and (unknown or (self.bound_thinking and self.style != "qwen")):
+            raise ValueError(
+                f"how to switch or bound the thinking of '{self.model}' is not known (it is "
+                "switched on for Qwen3 and OpenAI's reasoning models, and bounded for Qwen3); set "
+                "thinking to 'default', or 'off' for a model that never thinks"
+            )
+        return self
+
+
+class Verifier(Role):
+    """The claim verifier of the difficulty band."""
+
+    engine: Literal["embedded", "minicheck_local", "minicheck_hosted"] = Field(
+        "embedded", description="lexical features, MiniCheck in process, or its 7B model on vLLM"
+    )
+    model: str = Field("bespokelabs/Bespoke-MiniCheck-7B", description="minicheck_hosted: which")
+    base_url: OneUrl = Field((), description="a server of the 7B model; else one is started")
+    tokenizer: str = Field(
+        "",
+        description="measures the 7B model's chunks: a folder or hub name with a tokenizer.json, "
+        "or `bytes`; else the model's own where it is on this machine, else bytes",
+    )
+    allow_own_prompt: bool = Field(
+        default=False,
+        description="whether MiniCheck may run with the project's own minicheck.md where the form "
+        "it was trained on is neither in the folder of prompts nor in an installed `minicheck`",
+    )
+
+
+class Embedder(Role):
+    """The embedder of the funnel."""
+
+    engine: Literal["embedded", "sentence_transformers", "hosted"] = Field(
+        "embedded", description="MiniLM on the CPU, any such model, or an endpoint"
+    )
+    base_url: OneUrl = Field((), description="URL that ends in /v1")
+
+
+class Questions(Role):
+    """The embedder of the questions of traces."""
+
+    engine: Literal["funnel", "hosted"] = Field(
+        "funnel", description="the funnel's embedder, or an endpoint"
+    )
+    base_url: OneUrl = Field((), description="URL that ends in /v1")
+
+
+class Evaluation(Role):
+    """Where the open models are evaluated, under their hub names, and trained policies."""
+
+    policies: Literal["in_process", "served"] = Field(
+        "in_process", description="trained policies: here, or as adapters where open models are"
+    )
+
+
+class Training(Section):
+    """How policies are trained."""
+
+    generation: Literal["transformers", "vllm_colocate", "vllm_server"] = Field(
+        "transformers",
+        description="what samples the policy: the trainer's process, vLLM on its GPU, or `vllm "
+        "serve` on another",
+    )
+    generation_url: OneUrl = Field((), description="vllm_server: its URL, without /v1")
+    encoder: str = Field("minilm", description="of the tiny judge")
+    jobs: OneUrl = Field(
+        (), description="dashboard of a Ray cluster that trains in jobs (docs/how-to/scaling.md)"
+    )
+
+    @model_validator(mode="after")
+    def _has_a_sampler(self) -> Self:
+        if self.generation == "vllm_server" and not self.generation_url:
+            raise ValueError(
+                "generation is vllm_server: generation_url must name that server, such as "
+                "http://127.0.0.1:8003"
+            )
+        return self
+
+
+class Machine(Section):
+    """This machine: where models in this process run, and how a server is started."""
+
+    device: str = Field(
+        "cpu",
+        pattern=r"^(cpu|mps|cuda(:[0-9]+)?)$",
+        description="of models in this process: `cpu`, `mps`, `cuda`, or `cuda:N` for GPU N",
+    )
+    mapper: Annotated[str, AfterValidator(_checked(parse_mapper))] = Field(
+        "in_process",
+        description="where batches of claims run: `in_process`; `processes` or `processes:N`; "
+        "`ray` on the cluster of RAY_ADDRESS or this machine, or `ray:HOST:PORT` "
+        "(docs/how-to/scaling.md)",
+    )
+    vllm: Command = Field(
+        ("vllm", "serve"),
+        description="the command that starts a server, without any variable named KEY or *_KEY",
+    )
+    cards: Annotated[int, Field(ge=1)] = Field(1, description="GPUs of that server")
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether models in this process run on a GPU."""
+        return self.device.startswith("cuda")
+
+
+class _OwnFile(PydanticBaseSettingsSource):
+    """``decomposerl.toml`` of the working folder, or else of the data folder."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - pydantic's hook
+        return None, field_name, False  # all fields are read at once
+
+    def __call__(self) -> Values:
+        file = own_file(self.current_state.get("paths", {}).get("data"))
+        return {} if file is None else read_toml(file)
+
+
+class _ProfileFile(_OwnFile):
+    """The file of the chosen profile."""
+
+    def __call__(self) -> Values:
+        name = self.current_state.get("profile") or "embedded"
+        if name not in get_args(ProfileName):
+            return {}  # refused by the field
+        values = read_toml(Path(__file__).with_name("profiles") / f"{name}.toml")
+        if name != "embedded" and "base_url" in self.current_state.get("evaluation", {}):
+            values["evaluation"]["policies"] = "served"  # where you said
+        return values
+
+
+class Settings(BaseSettings):
+    """All settings."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+
+    profile: ProfileName = Field(
+        "embedded",
+        description="which engines run: `embedded` needs no key, no hub and no GPU; `local` uses "
+        "open models on this machine; `paper` uses the paper's models",
+    )
+    owners: Owners = Field(
+        (),
+        repr=False,  # they change no result
+        description="of the assets in Dagster's UI: e-mail addresses, or teams as `team:name`",
+    )
+    paths: Paths = Paths()
+    text: Text = Text()
+    verifier: Verifier = Verifier()
+    embedder: Embedder = Embedder()
+    questions: Questions = Questions()
+    silver: Chat = Chat()
+    judge: Judge = Judge()
+    evaluation: Evaluation = Evaluation()
+    openai: Role = Field(
+        Role(model=OPENAI_MODEL, base_url=(OPENAI,)), description="The system gpt-4.1-mini."
+    )
+    endpoint: Own = Own()
+    training: Training = Training()
+    machine: Machine = Machine()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _embedded_needs_nothing(cls, values: Values) -> Values:
+        """In the embedded profile, whatever a .env of another profile says."""
+        if values.get("profile", "embedded") != "embedded":
+            return values
+        fixed: Values = {"paths": {"prompts": ""}, "text": {"tokenizer": "", "spacy": ()}}
+        fixed |= {"training": {"generation": "transformers"}, "machine": {"device": "cpu"}}
+        return values | {name: {**values.get(name, {}), **kept} for name, kept in fixed.items()}
+
+    @property
+    def served(self) -> dict[str, Role]:
+        """The models that funnel and training call or start, by the resource that does."""
+        roles: dict[str, Role] = {"verifier": self.verifier, "embedder": self.embedder}
+        roles |= {"decomposer": self.silver, "judge": self.judge}
+        roles |= {"question_embedder": self.questions}
+        return {name: role for name, role in roles.items() if role.in_use}
+
+    def with_paths(self, **paths: Path | None) -> Self:
+        """The same settings with other folders."""
+        return self.model_copy(update={"paths": self.paths.model_copy(update=paths)})
+
+    @classmethod
+    def settings_customise_sources(  # noqa: D102 - pydantic's hook
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *_: PydanticBaseSettingsSource,
+        **__: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, _OwnFile(settings_cls), _ProfileFile(settings_cls)
+
+
+def own_file(data: object = None) -> Path | None:
+    """``decomposerl.toml`` of the working folder, or else of the data folder; None without one."""
+    folders = (Path(), Path(str(data or Paths().data)))
+    return next((file for folder in folders if (file := folder / FILE).is_file()), None)
+
+
+def read_toml(file: Path) -> Values:
+    """The values of a settings file.
+
+    Raises:
+        ConfigError: it is no TOML; the message repeats none of it.
+    """
+    try:
+        return tomllib.loads(text_of(file))
+    except tomllib.TOMLDecodeError as error:
+        where = re.search(r"line \d+, column \d+|end of document", str(error))
+        raise ConfigError(f"{file} is no TOML: {where[0] if where else 'too deep'}") from None
+
+
+def fields_of(kind: type[BaseModel] = Settings) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    """Every field with its path, such as ``("judge", "model")``."""
+    for name, field in kind.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from (((name, *path), one) for path, one in fields_of(field.annotation))
+        else:
+            yield (name,), field

@@ -1,0 +1,535 @@
+"""Settings: what a user may write and where, what each profile chooses, what one run may change."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import dagster as dg
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from dagster_project.definitions import build_definitions
+from dagster_project.engine_resources import pools_of, resources_for
+from dagster_project.environment import (
+    benchmarks_for,
+    job_variables,
+    known_variables,
+    read_settings,
+    sources_for,
+)
+from dagster_project.settings import FILE, ProfileName
+from decomposerl.errors import ConfigError
+from decomposerl.funnel.settings import DifficultySettings, RuleSettings, SilverSettings
+from decomposerl.training.estimate import batch_problems
+from decomposerl.training.experiment import TINY_BASES
+from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
+from environment import having, resources_of, settings_of, variables
+from project import ROOT
+from resources.chat.endpoint import key_of
+from resources.corpora.resource import CorporaResource
+from strategies import LAW
+from tables import cases_beside
+from toy_corpus import SOURCE, corpus
+
+PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
+CANARY = "hidden7391"
+
+# What each profile chooses, and what a variable changes of it
+
+
+def leaves(value: object, path: str = "") -> dict[str, Any]:
+    """Each value inside, by its path; a list is one value."""
+    if not isinstance(value, dict):
+        return {path: list(value) if isinstance(value, tuple) else value}
+    inside = [leaves(one, f"{path}.{name}".strip(".")) for name, one in value.items()]
+    return {name: one for part in inside for name, one in part.items()}
+
+
+def chosen(profile: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """What the resources, pools and places of evaluation are with these variables alone."""
+    settings = settings_of(Path("/data"), profile=profile, env=env)
+    made = resources_for(settings, mapped=True)
+    del made["evaluation_model"]  # its places are the settings' own
+    evaluated = {"evaluation": settings.evaluation, "endpoint": settings.endpoint}
+    found = {name: one.model_dump() for name, one in (made | evaluated).items()}
+    found = leaves(found | {"pools": pools_of(settings), "owners": settings.owners})
+    machine = ("verifier.withheld", "policy_trainer.jobs.variables")  # of this environment
+    return {name: one for name, one in found.items() if not name.startswith(machine)}
+
+
+CASES_OF_PROFILES = cases_beside(__file__, "profile_cases")
+"""What old names of variables change of a profile's choices, and ``local`` and ``paper`` of those
+of ``embedded``: the values of the version before."""
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_and_its_variables_choose_engines_models_and_limits(profile: str):
+    """A field that no variable names is the profile's."""
+    plain = chosen("embedded", {})
+    for row in CASES_OF_PROFILES:
+        if profile == row["profile"]:
+            named = dict(row["variables"])
+            key = {"OPENAI_API_KEY": named.pop("OPENAI_API_KEY", "")}
+            found = chosen(profile, variables(**named) | key)
+            changes = {name: value for name, value in found.items() if plain.get(name) != value}
+            assert row["changes"] == changes, row["variables"]
+            plain = plain if row["variables"] else found
+
+
+# Where a setting may stand
+
+
+OLD = variables(
+    CHAT_URL="http://a/v1",
+    CHAT_PRICE="1/2",
+    JUDGE_KEY="k",
+    JUDGE_THINKING="512",
+    VLLM="my vllm serve",
+    SPACY="a,b",
+    EVALUATION_CONTINUES="no",
+    DEVICE="cuda",
+)
+NEW = variables(
+    SILVER__BASE_URL="http://a/v1",
+    SILVER__PROMPT_PRICE="1",
+    SILVER__COMPLETION_PRICE="2",
+    JUDGE__KEY="DECOMPOSERL_JUDGE_KEY",
+    JUDGE__THINKING="on",
+    JUDGE__THINKING_TOKENS="512",
+    JUDGE__BOUND_THINKING="yes",
+    MACHINE__VLLM="my vllm serve",
+    TEXT__SPACY="a,b",
+    MACHINE__DEVICE="cuda",
+    EVALUATION__CONTINUES="no",
+)
+WRITTEN = """
+[silver]
+base_url = "http://a/v1"
+prompt_price = 1
+completion_price = 2.0
+[judge]
+key = "DECOMPOSERL_JUDGE_KEY"
+thinking = "on"
+thinking_tokens = 512
+bound_thinking = true
+[machine]
+vllm = ["my", "vllm", "serve"]
+device = "cuda"
+[text]
+spacy = ["a", "b"]
+[evaluation]
+continues = false
+"""
+
+
+def test_old_names_new_names_and_a_file_say_the_same(tmp_path: Path):
+    """And so does what is passed on to a training process on another machine."""
+    (tmp_path / FILE).write_text(WRITTEN)
+    found = [settings_of(tmp_path, profile="paper", env=env) for env in ({}, NEW, OLD)]
+    assert found[0] == found[1] == found[2]
+    assert ("my", "vllm", "serve") == found[0].machine.vllm
+    with having(DECOMPOSERL_PROFILE="paper"):
+        passed_on = job_variables(found[0])
+    (tmp_path / FILE).unlink()
+    assert found[0] == read_settings(passed_on)
+    assert str(tmp_path) == passed_on["DECOMPOSERL_PATHS__DATA"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_copied_profile_is_the_profile(profile: str, tmp_path: Path):
+    """Its file, named decomposerl.toml, needs no variable."""
+    file = ROOT / f"dagster_project/profiles/{profile}.toml"
+    (tmp_path / FILE).write_text(file.read_text("utf-8"))
+    assert settings_of(tmp_path, profile=profile) == read_settings({}, data=tmp_path)
+
+
+PROGRAM = """
+import dagster as dg
+from dagster_project.environment import load_env_file, read_settings
+settings = [read_settings() for _ in range(2)][0]
+load_env_file()
+print(settings.profile, settings.paths.data.name, settings.silver.model, settings.judge.model)
+print(*(dg.EnvVar(f"{x}_KEY").get_value() for x in "AB"))
+"""
+
+
+def test_the_environment_overrides_dotenv_and_dotenv_the_file(tmp_path: Path):
+    """The working folder's file the data folder's; an old name is noticed once, on stderr."""
+    own = "DECOMPOSERL_DATA=from_dotenv\nDECOMPOSERL_PROFILE=paper\nDECOMPOSERL_CHAT_MODEL=old\n"
+    (tmp_path / ".env").write_text(f"{own}A_KEY=dotenv\nB_KEY=dotenv\nDECOMPOSERL_JUDGE__MODEL=\n")
+    (tmp_path / FILE).write_text('[silver]\nmodel = "file"\n[judge]\nmodel = "file"\n')
+    (tmp_path / "from_dotenv").mkdir()
+    (tmp_path / "from_dotenv" / FILE).write_text('[judge]\nmodel = "data"\n')
+    clean = {name: value for name, value in os.environ.items() if "DECOMPOSERL_" not in name}
+
+    def printed() -> tuple[list[str], str]:
+        words = [sys.executable, "-c", PROGRAM]
+        env = {"DECOMPOSERL_PROFILE": "local", "B_KEY": "environment", **clean}
+        done = subprocess.run(
+            words, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split(), done.stderr
+
+    said, errors = printed()
+    assert ["local", "from_dotenv", "old", "file", "dotenv", "environment"] == said
+    assert 1 == errors.count("DECOMPOSERL_CHAT_MODEL is now DECOMPOSERL_SILVER__MODEL")
+    assert "DECOMPOSERL_DATA" not in errors, "a short name"
+    (tmp_path / FILE).unlink()
+    assert "data" == printed()[0][3]
+
+
+# What is refused
+
+
+KNOWN = sorted(name for name in known_variables() if name.startswith("DECOMPOSERL_"))
+MISSPELT = cases_beside(__file__, "misspelt_variables")
+"""The last are near the names that Kubernetes forms of a Service."""
+IGNORED = [
+    *(f"DECOMPOSERL_{name}" for name in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_GRPC")),
+    *(f"DECOMPOSERL_PORT{name}" for name in ("", "_4266_TCP", "_4266_TCP_ADDR", "_53_UDP_PROTO")),
+    *("DECOMPOSERL_CODE_SERVICE_HOST", "DECOMPOSERL_CODE_PORT_4266_TCP_PORT"),
+    *("PATH", "DATA", "CORPORA", "MY_DATA", "DAGSTER_HOME", "DECODER_URL"),
+]
+
+
+def test_a_misspelt_variable_is_refused_with_the_nearest():
+    """Whatever its value is, which the message does not repeat; others have their own."""
+    for row in MISSPELT:
+        with pytest.raises(ConfigError, match=f"the nearest is {row['nearest']}") as refused:
+            read_settings({row["name"]: CANARY})
+        assert CANARY not in str(refused.value)
+    for name in IGNORED:
+        assert read_settings({}) == read_settings({name: "tcp://10.0.0.7"})
+
+
+@LAW
+@given(st.sampled_from(KNOWN), st.data())
+def test_a_variable_with_one_letter_less_is_never_ignored(name: str, data: st.DataObject):
+    """What is left is another known variable, or refused."""
+    at = data.draw(st.integers(0, len(name) - 1))
+    short = name[:at] + name[at + 1 :]
+    if short not in KNOWN:
+        with pytest.raises(ConfigError, match="the nearest is"):
+            read_settings({short: ""})
+
+
+WRONG_FILES = [
+    ("[judge]\nmodle = 1", "[judge] modle", "model"),
+    ("[jugde]\nmodel = 'm'", "[jugde]", "judge"),
+    ("profil = 'paper'", "[profil]", "profile"),
+    ("[judge]\nthinking = 'deep'", "[judge] thinking", "'on'"),
+    ("[silver]\nkey = 'hidden7391'", "[silver] key", "NAME"),
+    ("[silver]\nbase_url = 'http://me:hidden7391@h/v1'", "[silver] base_url", "plain URL"),
+    ("[silver]\nbase_url = ['http://h/v1?key=hidden7391']", "[silver] base_url", "plain URL"),
+    ("[judge]\nadapter = 'a'", "[judge]", "adapter"),
+    ("judge = 3", "[judge]", "dictionary"),
+    ("[judge\nkey = 'hidden7391'", "line 1", "TOML"),
+    ("[machine]\nmapper = 'http://hidden7391'", "[machine] mapper", "in_process"),
+]
+
+
+@pytest.mark.parametrize(("text", "where", "says"), WRONG_FILES)
+def test_a_wrong_file_is_named_with_section_and_field(
+    text: str, where: str, says: str, tmp_path: Path
+):
+    """And the nearest name or what is right; no part of a URL or of a key is repeated."""
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        read_settings({}, data=tmp_path)
+    said = str(refused.value)
+    assert str(tmp_path / FILE) in said
+    assert where in said
+    assert says in said
+    assert CANARY not in said
+
+
+WRONG = cases_beside(__file__, "wrong_variables")
+
+
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row['name']}={row['value']}")
+def test_what_a_variable_cannot_mean_is_one_sentence(row: dict[str, str]):
+    """It names the variable and what would be right, and repeats no part of a URL."""
+    variable = f"DECOMPOSERL_{row['name']}"
+    with pytest.raises(ConfigError) as refused:
+        read_settings({"DECOMPOSERL_PROFILE": "paper", variable: row["value"]})
+    said = str(refused.value)
+    assert variable in said
+    assert row["says"] in said
+    assert "\n" not in said
+    assert CANARY not in said
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("scheme", "s3 S3 gs az abfs hdfs file http memory".split())
+def test_a_url_is_no_folder(scheme: str, tmp_path: Path):
+    """Of corpora, prompts and data, and of a resource that one run configures."""
+    folder = resources_of("embedded", tmp_path)["data_folder"]
+    for location in (f"{scheme}://b/x", f"{scheme}:/b"):
+        for name in ("CORPORA", "PATHS__PROMPTS", "DATA"):
+            with pytest.raises(ConfigError, match=f"^DECOMPOSERL_{name}: holds a URL"):
+                read_settings(variables(PROFILE="local", **{name: location}))
+        with pytest.raises(ConfigError, match="holds a URL"):
+            type(folder)(base_dir=location)
+
+
+def test_a_path_with_a_colon_is_a_path(tmp_path: Path):
+    """Only a scheme with a slash makes a URL; a file is no data folder, corpora must be there."""
+    for location in ("a:b/c", "/x/a:b", "./s3:/x", "s3", "data 2024-01-01T10:00"):
+        found = read_settings({"DECOMPOSERL_DATA": location}).paths.data
+        assert Path(location).resolve() == found
+    (tmp_path / "file").touch()
+    wrong = (("DATA", tmp_path / "file"), ("CORPORA", "/nowhere/at/all"), ("PROFILE", "papre"))
+    for name, value in wrong:
+        with pytest.raises(ConfigError, match=f"^DECOMPOSERL_{name}: "):
+            read_settings({f"DECOMPOSERL_{name}": str(value)})
+
+
+# Own corpora, bounds, and what the graph makes of a profile
+
+
+def test_a_users_corpus_joins_sources_and_may_have_any_free_name(tmp_path: Path):
+    """Also that of an argument of an asset; its test files join the benchmarks."""
+    folder = corpus(tmp_path / "corpora", claims=3)
+    toml = SOURCE.replace("[columns]", 'test = ["toy/test.jsonl"]\n\n[columns]')
+    (folder / "toy/source.toml").write_text(toml.replace('name = "toy"', 'name = "context"'))
+    settings = settings_of(tmp_path / "data", folder)
+    assert "context" == sources_for(settings)[-1].name == benchmarks_for(settings)[-1].name
+    keys = build_definitions(settings).resolve_asset_graph().get_all_asset_keys()
+    assert {("claims", "context"), ("benchmark", "context")} <= {tuple(key.path) for key in keys}
+
+
+def test_a_copy_of_a_corpus_of_the_paper_keeps_its_place_in_the_graph(tmp_path: Path):
+    """``claims/hover`` reads the user's file; no asset is added, none is there twice."""
+    folder = corpus(tmp_path / "corpora", claims=3)
+    plain = build_definitions(settings_of(tmp_path / "data"))
+    copy = SOURCE.replace('name = "toy"', 'name = "hover"\nreplaces = true')
+    (folder / "toy" / "source.toml").write_text(copy)
+    settings = settings_of(tmp_path / "data", folder)
+    keys = build_definitions(settings).resolve_asset_graph().get_all_asset_keys()
+    assert plain.resolve_asset_graph().get_all_asset_keys() == keys
+    (hover,) = [one for one in sources_for(settings) if one.name == "hover"]
+    assert ["toy/claims.jsonl"] == [file.path for file in hover.files]
+
+
+def test_unreadable_and_colliding_source_files_are_named(tmp_path: Path):
+    """A source.toml that is no text, or takes a name of the catalogue, is a ConfigError."""
+    toml = corpus(tmp_path / "corpora", claims=3) / "toy/source.toml"
+    settings = settings_of(tmp_path, tmp_path / "corpora")
+    toml.write_text(SOURCE.replace('name = "toy"', 'name = "hover"'))
+    with pytest.raises(ConfigError, match="'hover'"):
+        sources_for(settings)
+    toml.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"source\.toml"):
+        sources_for(settings)
+    toml.unlink()
+    toml.mkdir()
+    with pytest.raises(ConfigError, match=r"source\.toml"):
+        sources_for(settings)
+
+
+def test_bounds_in_the_wrong_order_are_refused():
+    """Settings under which every claim would leave with a plausible reason do not start."""
+    for settings, bounds, said in (
+        (DifficultySettings, {"low": 0.9}, r"\(0\.9\).*\(0\.8\)"),
+        (RuleSettings, {"min_tokens": 500, "max_tokens": 400}, "min_tokens"),
+        (SilverSettings, {"min_questions": 30}, "min_questions"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            settings(**bounds)
+
+
+def test_the_job_trains_one_recipe_a_partition(tmp_path: Path):
+    """Partitions are the recipes, in their order; nothing else is in the job, nothing automatic."""
+    definitions = build_definitions(settings_of(tmp_path))
+    job, graph = definitions.resolve_job_def("train"), definitions.resolve_asset_graph()
+    assert job.partitions_def is not None
+    assert [one.name for one in EXPERIMENTS] == list(job.partitions_def.get_partition_keys())
+    keys = {key.to_user_string() for key in job.asset_layer.executable_asset_keys}
+    assert {"policy"} == keys
+    (node,) = (graph.get(key) for key in job.asset_layer.executable_asset_keys)
+    assert node.automation_condition is None
+    wanted = {"training_claims", "training_claims_random", "silver_decomposed", *TINY_BASES}
+    assert wanted == {key.to_user_string() for key in node.parent_keys}
+
+
+CONFIGS = ROOT / "configs/accelerate"
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_accelerate_understands_its_files_and_the_papers_batch_divides(path: Path):
+    """Accelerate itself reads each without an unknown key; each says that it was not run."""
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    read = load_config_from_file(str(path))
+    assert [] == batch_problems(PAPER_7B.grpo, read.num_processes)
+    assert "NOT RUN on GPUs" in path.read_text("utf-8")
+    fsdp = yaml.safe_load(path.read_text("utf-8")).get("fsdp_config", {})
+    assert set(fsdp) <= set(read.fsdp_config)
+    assert not read.use_cpu
+
+
+# One field of a resource
+
+Value = Any  # whatever a field of a resource holds
+Path_ = tuple[str, ...]  # names of fields, outermost first
+KEY = "secret5812"
+KEYS = ("OPENAI_API_KEY", "JUDGE_KEY", "EVALUATION_KEY")
+URL = "http://127.0.0.1:9/v1"
+CHANGED = variables(
+    MACHINE__DEVICE="cuda:1",
+    SILVER__DOLLARS=3,
+    SILVER__PROMPT_PRICE=1,
+    SILVER__BASE_URL=URL,
+    EVALUATION__BASE_URL=URL,
+    JUDGE__KEY="JUDGE_KEY",
+    EVALUATION__KEY="EVALUATION_KEY",
+    ENDPOINT__BASE_URL=URL,
+    ENDPOINT__MODEL="mine",
+)
+
+
+def resources(profile: str, folder: Path) -> dict[str, Any]:
+    """The resources of a profile in which as much as possible differs from the classes."""
+    return resources_for(settings_of(folder / "data", folder, profile, CHANGED))
+
+
+def put(values: dict[str, Any], path: Path_, value: Value) -> None:
+    """Set the value at a path, in dicts that are made where there are none."""
+    *folders, last = path
+    for name in folders:
+        values = values.setdefault(name, {})
+    values[last] = value
+
+
+FORMS = {"key": "OTHER_KEY", "device": "mps", "structured": True, "continues": True}
+"""A value of fields whose type does not say what is valid."""
+
+
+def another(name: str, annotation: Value, value: Value) -> Value:
+    """A valid value that is not this one."""
+    if name in FORMS:
+        return FORMS[name] if FORMS[name] != value else not value
+    if isinstance(value, dict):
+        return {"scifact": "rationales"}  # of LoadSettings.readings
+    if get_args(annotation) and get_origin(annotation) is not list:
+        return next(one for one in get_args(annotation) if one != value)
+    if isinstance(value, bool | int | float):
+        return (
+            not value
+            if isinstance(value, bool)
+            else type(value)(1 if value != 1 else 0.5 if isinstance(value, float) else 2)
+        )
+    return ["other"] if isinstance(value, list) else "other"
+
+
+def fields(kind: type[BaseModel], path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
+    """Each field that holds a plain value, at every depth, with its type."""
+    for name, field in kind.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from fields(inner, (*path, name))
+        else:
+            yield (*path, name), inner
+
+
+def in_turn(kind: type[BaseModel]) -> list[list[tuple[Path_, Any]]]:
+    """Every field once, at most one of each nested resource at a time."""
+    parts: dict[str, list[tuple[Path_, Any]]] = {}
+    for path, annotation in fields(kind):
+        parts.setdefault(path[0] if len(path) > 1 else "", []).append((path, annotation))
+    rows = zip_longest(*parts.values())
+    return [[one for one in row if one is not None] for row in rows]
+
+
+INSTANCE = dg.DagsterInstance.ephemeral()
+
+
+def initialized(name: str, resource: Value, config: dict[str, Any] | None) -> dict[str, Any]:
+    """The values of a resource as Dagster makes it for a run with this configuration of it."""
+    given = None if config is None else {name: {"config": config}}
+    with dg.build_resources({name: resource}, resource_config=given, instance=INSTANCE) as found:
+        values: dict[str, Any] = getattr(found, name).model_dump()
+    return values
+
+
+@pytest.fixture(scope="module")
+def keys() -> Iterator[None]:
+    """Dagster reads keys from the environment of the run."""
+    with having(**dict.fromkeys(KEYS, KEY)):
+        yield
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("name", resources("embedded", Path.cwd()))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_one_field_of_a_run_keeps_all_others_of_the_profile(profile: str, name: str):
+    """For every profile, resource and field: the run has the profile's values and that one.
+
+    One field of each nested resource at once: a field that changes another is seen all the same.
+    """
+    resource = resources(profile, Path.cwd())[name]
+    whole = leaves(initialized(name, resource, None))
+    for group in in_turn(type(resource)):
+        config, changed = dict[str, Any](), dict[str, Value]()
+        for path, kind in group:
+            field = ".".join(path)
+            changed[field] = another(path[-1], kind, whole.get(field, {}))
+            put(config, path, changed[field])
+        kept = {field: value for field, value in whole.items() if field not in changed}
+        for field, value in changed.items():
+            kept |= leaves(value, field)
+        assert kept == leaves(initialized(name, resource, config))
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_key_is_found_and_never_shown(tmp_path: Path):
+    """A key comes from its variable at its use; the configuration has the variable's name alone."""
+    model = resources("paper", tmp_path)["evaluation_model"]
+    some = initialized("evaluation_model", model, {"open_models": {"concurrency": 3}})
+    named = ("DECOMPOSERL_EVALUATION_KEY", 3)
+    assert named == (some["open_models"]["key"], some["open_models"]["concurrency"])
+    assert KEY == key_of(model.open_models).get_secret_value()
+    kind = model.get_resource_definition().config_schema.config_type
+    listed = repr([field.default_value for field in kind.fields.values()])
+    assert "EVALUATION_KEY" in listed
+    assert KEY not in listed
+    corpora = resources("embedded", tmp_path)["corpora"]
+    for config in ({}, {"settings": {}}):  # an empty one is the profile's, at any depth
+        assert initialized("corpora", corpora, None) == initialized("corpora", corpora, config)
+    verifier = resources("paper", tmp_path)["verifier"]
+    some = initialized("verifier", verifier, {"engine": "embedded", "batch_size": 512})
+    expected = ("embedded", 512, verifier.endpoint.model)
+    found = (some["engine"], some["batch_size"], some["endpoint"]["model"])
+    assert expected == found, "as without a profile"
+
+
+@pytest.mark.usefixtures("keys")
+def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
+    """Dagster refuses one in a wrong place; a run keeps the folder where it sets the rule alone."""
+    graph = build_definitions(settings_of(tmp_path)).resolve_asset_graph()
+    nodes = (graph.get(key) for key in graph.materializable_asset_keys)
+    kinds = [(n.key, n.assets_def.op.config_schema.as_field().config_type) for n in nodes]
+    assert [] == [key for key, kind in kinds if not isinstance(kind, dg.Shape)]
+
+    given: list[CorporaResource] = []
+
+    @dg.asset
+    def reader(corpora: CorporaResource) -> None:
+        given.append(corpora)
+
+    corpora = {"config": {"settings": {"label_rule": "middle_is_refuted"}}}
+    quiet = {"console": {"config": {"log_level": "CRITICAL"}}}
+    dg.materialize(
+        [reader],
+        resources={"corpora": resources("embedded", tmp_path)["corpora"]},
+        run_config={"resources": {"corpora": corpora}, "loggers": quiet},
+        instance=INSTANCE,
+    )
+    assert (str(tmp_path), "middle_is_refuted") == (given[0].root, given[0].settings.label_rule)
