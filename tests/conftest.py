@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 settings.register_profile("house", deadline=None, derandomize=True, max_examples=33)
 settings.register_profile("nightly", deadline=None, print_blob=True)
 settings.load_profile("house")
+if Path("decomposerl.toml").exists():
+    pytest.exit("move decomposerl.toml away: tests would read its settings")
 
 LONGEST_FIRST = (
     "tests/project/test_first_pages.py",
@@ -30,7 +32,7 @@ LONGEST_FIRST = (
     "tests/resources/judge/test_tiny_judge.py",
     "tests/dagster_project/test_terminal.py",
     "tests/project/test_trace_page.py",
-    "tests/dagster_project/test_profiles.py",
+    "tests/dagster_project/test_settings.py",
     "tests/project/test_resume.py",
     "tests/resources/training/test_judge_heads.py",
     "tests/resources/training/test_worker.py",
