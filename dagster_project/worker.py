@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from resources.training.engine_checks import DryRunFacts
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from dagster_pipes import (
     PipesCliArgsParamsLoader,
@@ -65,30 +65,28 @@ if TYPE_CHECKING:
     from resources.training.engine_checks import DryRunFacts
 
 
-class Output(Protocol):
-    """Everything that a training process reports."""
+class Output:
+    """What a training process reports: nothing but errors, where it is not the main one."""
 
     def note(self, text: str, level: int = logging.INFO) -> None:
-        """Report one sentence."""
-        ...
+        """Report one sentence; here, print an error."""
+        if level >= logging.ERROR:
+            print_note(text)
 
     def step(self, report: StepReport) -> None:
         """Report one optimizer step."""
-        ...
 
     def dry_run(self, report: Mapping[str, Any]) -> None:
         """Report the checks before the first step."""
-        ...
 
     def outcome(self, outcome: TrainingOutcome) -> None:
         """Report the end of the run."""
-        ...
 
 
 _BARS_EVERY_S = 1.0
 
 
-class PipesOutput:
+class PipesOutput(Output):
     """Reports to the Dagster run that started this process."""
 
     def __init__(self, pipes: PipesContext) -> None:
@@ -105,7 +103,7 @@ class PipesOutput:
     def note(self, text: str, level: int = logging.INFO) -> None:
         """A line of the run's log; an error is also the last line of the process's output."""
         self._pipes.log.log(level, text)
-        _print_error(text, level)
+        super().note(text, level)
 
     def step(self, report: StepReport) -> None:
         """A line and a structured message."""
@@ -123,7 +121,7 @@ class PipesOutput:
         self._pipes.report_custom_message(outcome_message(outcome))
 
 
-class TerminalOutput:
+class TerminalOutput(Output):
     """Reports to a terminal, for a run that a person starts."""
 
     def __init__(self, console: Terminal) -> None:
@@ -153,28 +151,6 @@ class TerminalOutput:
             self.note(f"stopped early: {outcome.stopped}", logging.WARNING)
 
 
-class SilentOutput:
-    """Reports nothing but errors: of several processes only the main one reports."""
-
-    def note(self, text: str, level: int = logging.INFO) -> None:
-        """Print an error."""
-        _print_error(text, level)
-
-    def step(self, report: StepReport) -> None:
-        """Nothing."""
-
-    def dry_run(self, report: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-    def outcome(self, outcome: TrainingOutcome) -> None:
-        """Nothing."""
-
-
-def _print_error(text: str, level: int) -> None:
-    if level >= logging.ERROR:
-        print_note(text)
-
-
 @contextmanager
 def opened_output(*, silent: bool = False) -> Iterator[Output]:
     """The output of this process: Pipes if its options are there, else a terminal.
@@ -184,7 +160,7 @@ def opened_output(*, silent: bool = False) -> Iterator[Output]:
     loaders: tuple[PipesParamsLoader, ...] = (PipesCliArgsParamsLoader(), PipesEnvVarParamsLoader())  # type: ignore[no-untyped-call]
     pipes = next((each for each in loaders if each.is_dagster_pipes_process()), None)
     if silent:
-        yield SilentOutput()
+        yield Output()
     elif pipes is not None:
         with open_dagster_pipes(params_loader=pipes) as context:
             output = PipesOutput(context)

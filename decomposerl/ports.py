@@ -134,11 +134,7 @@ class ArrayStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What a step needs to run as tasks of bounded memory: workers, and arrays they share.
-
-    ``threads`` is how many a task may start, 0 for one a core.
-    """
+    """What a step needs to run as tasks of bounded memory: workers, and arrays they share."""
 
     mapper: Mapper
     arrays: ArrayStore
-    threads: int = 0

@@ -75,7 +75,7 @@ def keep_first_in_blocks(
 ) -> Matches:
     """``keep_first_cosine`` over the rows of all blocks."""
     matches, run = Matches.none(blocks.rows, COSINE), tasks.mapper.map
-    against = _Against(blocks, threshold, device, tasks.threads)
+    against = _Against(blocks, threshold, device)
     for number, first in enumerate(blocks.firsts[:-1]):
         here = slice(first, blocks.firsts[number + 1])
         given = Matches(matches.matched[here], matches.similarity[here])
@@ -83,9 +83,7 @@ def keep_first_in_blocks(
         for near in run(against, earlier):
             improve(given, near)
         vectors = blocks.read(number)
-        within = keep_first_cosine(
-            vectors, threshold, device=device, threads=tasks.threads, given=given
-        )
+        within = keep_first_cosine(vectors, threshold, device=device, given=given)
         nearer = within.similarity > given.similarity
         within.matched[nearer] += first
         improve(given, within)
@@ -104,7 +102,7 @@ def best_cross_in_blocks(
 
     A left block is not stored: a task gets it, and goes through the right blocks.
     """
-    across = _Across(right, threshold, device, tasks.threads)
+    across = _Across(right, threshold, device)
     found = [Matches.none(0), *tasks.mapper.map(across, left)]
     matched, similarity = ([getattr(one, f) for one in found] for f in ("matched", "similarity"))
     return Matches(np.concatenate(matched), np.concatenate(similarity), COSINE)
@@ -130,15 +128,12 @@ class _Against:
     blocks: VectorBlocks
     threshold: float
     device: str
-    threads: int
 
     def __call__(self, batch: tuple[int, int, Rows]) -> Matches:
         number, earlier, kept = batch
         left = self.blocks.read(number)
         right = self.blocks.take(self.blocks.firsts[earlier] + kept)
-        near = best_cross_cosine(
-            left, right, self.threshold, device=self.device, threads=self.threads
-        )
+        near = best_cross_cosine(left, right, self.threshold, device=self.device)
         some = near.is_matched
         near.matched[some] = self.blocks.firsts[earlier] + kept[near.matched[some]]
         return near
@@ -149,15 +144,12 @@ class _Across:
     right: VectorBlocks
     threshold: float
     device: str
-    threads: int
 
     def __call__(self, left: Vectors) -> Matches:
         best = Matches.none(len(left))
         for number, first in enumerate(self.right.firsts[:-1]):
             others = self.right.read(number)
-            near = best_cross_cosine(
-                left, others, self.threshold, device=self.device, threads=self.threads
-            )
+            near = best_cross_cosine(left, others, self.threshold, device=self.device)
             near.matched[near.is_matched] += first
             improve(best, near)
         return best

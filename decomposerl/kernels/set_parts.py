@@ -32,7 +32,7 @@ def keep_first_in_parts(
 ) -> Matches:
     """``keep_first_duplicates`` by the exact engine, over the rows of all parts."""
     exact_threshold(threshold)
-    against, done = _Against(threshold, shingle, tasks.threads), list[Counts]()
+    against, done = _Against(threshold, shingle), list[Counts]()
     firsts = [0]
     for part in parts:
         texts = part()
@@ -43,8 +43,8 @@ def keep_first_in_parts(
         ]
         for first, near in zip(firsts, tasks.mapper.map(against, earlier), strict=False):
             _improve(best, near, first)
-        sets = pack_sets(texts, shingle, tasks.threads)
-        within = keep_first_counts(sets, threshold, best, tasks.threads)
+        sets = pack_sets(texts, shingle)
+        within = keep_first_counts(sets, threshold, best, threads=0)
         _improve(best, within, firsts[-1])
         done.append(best)
         firsts.append(firsts[-1] + len(texts))
@@ -61,7 +61,7 @@ def cross_matches_in_parts(
 ) -> Matches:
     """``cross_matches`` by the exact engine; a task compares one part with all of ``right``."""
     exact_threshold(threshold)
-    across = _Across(right, threshold, shingle, tasks.threads)
+    across = _Across(right, threshold, shingle)
     every = [no_matches(0), *tasks.mapper.map(across, left)]
     return matches_of(np.concatenate(every, axis=1), shingle)
 
@@ -72,13 +72,12 @@ class _Against:
 
     threshold: float
     shingle: Shingle
-    threads: int
 
     def __call__(self, batch: tuple[TextPart, TextPart, Rows]) -> Counts:
         part, earlier, kept = batch
         texts = earlier()
         right = [texts[row] for row in kept.tolist()]
-        near = _across(part(), right, self.threshold, self.shingle, self.threads)
+        near = _across(part(), right, self.threshold, self.shingle)
         some = near[0] >= 0
         near[0, some] = kept[near[0, some]]
         return near
@@ -89,19 +88,18 @@ class _Across:
     right: Sequence[str]
     threshold: float
     shingle: Shingle
-    threads: int
 
     def __call__(self, left: TextPart) -> Counts:
-        return _across(left(), self.right, self.threshold, self.shingle, self.threads)
+        return _across(left(), self.right, self.threshold, self.shingle)
 
 
 def _across(
-    left: Sequence[str], right: Sequence[str], threshold: float, shingle: Shingle, threads: int
+    left: Sequence[str], right: Sequence[str], threshold: float, shingle: Shingle
 ) -> Counts:
     if not (left and right):
         return no_matches(len(left))
-    sets = pack_sets([*right, *left], shingle, threads)
-    return cross_counts(sets, len(right), threshold, threads)
+    sets = pack_sets([*right, *left], shingle)
+    return cross_counts(sets, len(right), threshold, threads=0)
 
 
 def _improve(best: Counts, others: Counts, first: int) -> None:

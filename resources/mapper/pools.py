@@ -22,15 +22,10 @@ AHEAD = 2
 
 
 class Pool(Protocol):
-    """Workers of one function."""
+    """Workers of one function; those that were lost are replaced."""
 
     def run(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The results, in order."""
-        ...
-
-    @property
-    def usable(self) -> bool:
-        """Whether its workers can take another map."""
         ...
 
     def close(self) -> None:
@@ -89,9 +84,9 @@ class _Idle:
         self._kept: Kept | None = None
 
     def take(self, mapper: PoolMapper, pickled: bytes) -> Pool | None:
-        """The idle pool of this function, if there is a usable one; another is closed."""
+        """The idle pool of this function, if there is one; another is closed."""
         kept = self._replaced(None)
-        if kept is not None and kept[:2] == (mapper, pickled) and kept[2].usable:
+        if kept is not None and kept[:2] == (mapper, pickled):
             return kept[2]
         self._close(kept)
         return None

@@ -2,8 +2,9 @@
 
 Workers are spawned, not forked: a fork would copy locks and threads of torch, polars and the chat
 client. Each has its share of the cores where the system allows it, so that the thread pools of
-several models do not compete. They ignore Ctrl-C, which their starter handles by ending them, and
-end by themselves within a second when it is killed.
+several models do not compete. A batch whose worker is killed is repeated once. Workers ignore
+Ctrl-C, which their starter handles by ending them, and end by themselves within a second when it is
+killed.
 """
 
 import multiprocessing
@@ -30,12 +31,7 @@ class ProcessMapper(PoolMapper):
 
     def __init__(self, workers: int = 0) -> None:
         """``workers`` processes; 0: one for every four cores, at least one."""
-        self._workers = workers or max(1, (os.cpu_count() or 1) // _CORES_A_WORKER)
-
-    @property
-    def workers(self) -> int:
-        """How many."""
-        return self._workers
+        self.workers = workers or max(1, (os.cpu_count() or 1) // _CORES_A_WORKER)
 
     @property
     def engine(self) -> str:
@@ -50,38 +46,49 @@ class _Processes:
     """The processes of one function."""
 
     def __init__(self, pickled: bytes, workers: int) -> None:
-        spawn = multiprocessing.get_context("spawn")
-        self._ahead = AHEAD * workers
-        self._pool = ProcessPoolExecutor(
-            workers,
-            mp_context=spawn,
-            initializer=_begin,
-            initargs=(pickled, spawn.Value("i", 0), workers),
-        )
+        self._pickled, self._workers = pickled, workers
+        self._pool = self._started()
 
     def run(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The results, in order; ``AHEAD`` batches a worker are submitted before they are read."""
-        source, sent, number = iter(batches), deque[Future[Outcome]](), 0
-        while True:
-            try:
-                for batch in islice(source, self._ahead - len(sent)):
-                    sent.append(self._pool.submit(_run, batch))
-                if not sent:
-                    return
-                outcome = sent[0].result()
-            except BrokenProcessPool as error:
-                raise EngineError(
-                    f"a worker process died in batch {number} or in one of the next "
-                    f"{self._ahead}: it was killed, or the system ran out of memory"
-                ) from error
-            sent.popleft()
-            yield outcome.result(number)
-            number += 1
+        """The results, in order; ``AHEAD`` batches a worker are submitted before they are read.
 
-    @property
-    def usable(self) -> bool:
-        """Whether no process died since the last map."""
-        return not self._pool._broken  # noqa: SLF001 - only ``submit`` would say so
+        Raises:
+            EngineError: a batch lost its worker twice.
+        """
+        source, sent, number, repeated = iter(batches), deque[Any](), 0, 0
+        futures: dict[int, Future[Outcome]] = {}
+        while True:
+            sent += islice(source, AHEAD * self._workers - len(sent))
+            if not sent:
+                return
+            # What a worker may have died of is repeated alone: the next loss then names it.
+            alone = number < repeated
+            try:
+                for place, batch in enumerate(islice(sent, 1 if alone else None), number):
+                    if place not in futures:
+                        futures[place] = self._pool.submit(_run, batch)
+                outcome = futures[number].result()
+            except BrokenProcessPool as error:
+                if alone:
+                    raise EngineError(
+                        f"batch {number} lost its worker process twice: it was killed, or the "
+                        "system ran out of memory"
+                    ) from error
+                repeated = number + len(sent)
+                futures = {n: f for n, f in futures.items() if f.done() and not f.exception()}
+                self.close()
+                self._pool = self._started()
+            else:
+                del sent[0], futures[number]
+                yield outcome.result(number)
+                number += 1
+
+    def _started(self) -> ProcessPoolExecutor:
+        spawn = multiprocessing.get_context("spawn")
+        shared = (self._pickled, spawn.Value("i", 0), self._workers)
+        return ProcessPoolExecutor(
+            self._workers, mp_context=spawn, initializer=_begin, initargs=shared
+        )
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""

@@ -82,8 +82,6 @@ class _Actors:
     soon as the cluster has room.
     """
 
-    usable = True  # lost ones are replaced
-
     def __init__(self, ray: Any, pickled: bytes, workers: int, share: Share) -> None:  # noqa: ANN401
         self._ray, self._pickled, self._workers, self._share = ray, pickled, workers, share
         self._kind = ray.remote(Worker).options(

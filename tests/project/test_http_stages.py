@@ -41,7 +41,7 @@ from fault_server import (
 )
 from project import PYTHONPATH, ROOT
 from resources.chat.reply_store import BATCH_ROWS, REPLIES_FILE
-from resources.store.parquet import file_sha256
+from resources.store.integrity import file_sha256
 from stage_child import IN_FLIGHT, run_stage, write_claims
 from tiny_models import tiny_chat
 from tiny_server import TinyServer

@@ -100,7 +100,7 @@ def _lexical() -> Iterator[tuple[str, Any]]:
     yield "over budget", _matches(keep_first_duplicates(texts, 0.7, candidate_budget=10))
     yield "pairs", _pairs(jaccard_pairs(texts, 0.4))
     parts = [lambda start=start: texts[start : start + 100] for start in range(0, 300, 100)]
-    tasks = Tasks(InProcessMapper(), MemoryArrays(), threads=1)
+    tasks = Tasks(InProcessMapper(), MemoryArrays())
     yield "in parts", _matches(keep_first_in_parts(parts, 0.6, tasks))
 
 
@@ -135,7 +135,7 @@ def _in_parts(vectors: NDArray[np.float32]) -> tuple[VectorBlocks, Tasks]:
     """The vectors in three parts, and what searches them."""
     arrays = MemoryArrays()
     blocks = VectorBlocks.write(arrays, "vectors", np.array_split(vectors, 3))
-    return blocks, Tasks(InProcessMapper(), arrays, threads=1)
+    return blocks, Tasks(InProcessMapper(), arrays)
 
 
 def _matches(found: Matches) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def searches(device: str) -> list[np.ndarray]:
     """What every search finds: both sides of a block, several blocks, copies and ties."""
     vectors, others = clustered_vectors(9_000, 48), clustered_vectors(900, 48)
     vectors[8_500:], others[::7] = vectors[100:600], vectors[:1]
-    tasks = Tasks(ShuffledMapper(1), MemoryArrays(), threads=2)
+    tasks = Tasks(ShuffledMapper(1), MemoryArrays())
     halves = [vectors[:1_500], vectors[1_500:]]
     parts = cosine_parts.VectorBlocks.write(tasks.arrays, "vectors", halves)
     matches = [

@@ -298,7 +298,7 @@ class CountedMapper:
 
 def counted() -> tuple[Tasks, CountedMapper, MemoryArrays]:
     mapper, arrays = CountedMapper(), MemoryArrays()
-    return Tasks(mapper, arrays, threads=1), mapper, arrays
+    return Tasks(mapper, arrays), mapper, arrays
 
 
 def frame(claims: list[str] = CLAIMS) -> pl.DataFrame:

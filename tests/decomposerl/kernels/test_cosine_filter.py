@@ -217,7 +217,7 @@ def split(vectors: Vectors, size: int) -> list[Vectors]:
 
 
 def tasks_in(order: int) -> Tasks:
-    return Tasks(ShuffledMapper(order), MemoryArrays(), threads=1)
+    return Tasks(ShuffledMapper(order), MemoryArrays())
 
 
 def same(expected: Matches, actual: Matches) -> bool:

@@ -225,7 +225,7 @@ def parts_of(rows: Sequence[str], size: int) -> list[TextPart]:
 
 
 def tasks_in(order: int) -> Tasks:
-    return Tasks(ShuffledMapper(order), MemoryArrays(), threads=1)
+    return Tasks(ShuffledMapper(order), MemoryArrays())
 
 
 def identical(expected: Matches, actual: Matches) -> bool:
@@ -277,7 +277,7 @@ def test_a_task_gets_two_parts_and_a_removed_row_is_compared_once():
             return super().map(function, every)
 
     rows = [f"town {number % 25} lies by the river {number % 25}" for number in range(100)]
-    found = keep_first_in_parts(parts_of(rows, 40), 1.0, Tasks(Watched(), MemoryArrays(), 1))
+    found = keep_first_in_parts(parts_of(rows, 40), 1.0, Tasks(Watched(), MemoryArrays()))
     assert [(40, 25), (20, 25), (20, 0)] == batches
     assert [row % 25 for row in range(25, 100)] == found.matched[25:].tolist()
 

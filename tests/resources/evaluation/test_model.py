@@ -34,6 +34,7 @@ from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.model import EvaluationModelResource, unavailable
 from resources.evaluation.trained_policy import chosen_facts, chosen_policy
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
+from resources.store.integrity import DIGESTS
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
@@ -361,6 +362,7 @@ def base(folder: Path) -> str:
 
 def retrain(folder: Path) -> None:
     """Other weights in the same folder, after as many steps."""
+    (folder / "policy/tiny" / DIGESTS).unlink()
     settings = folder / "policy/tiny/adapter/adapter_config.json"
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "lora_alpha": 3}))
 
