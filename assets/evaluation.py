@@ -135,11 +135,11 @@ def evaluation_assets(
 
     ``last`` are the systems that the profile cannot run, the last partitions.
     """
-    names = {one.name: one.title for one in benchmarks}
+    names = {benchmark.name: benchmark.title for benchmark in benchmarks}
     parts = system_partitions(systems, last)
     derived = derived_from(names)
-    bases = {name: name for name in names} | {name: one.base for name, one in derived.items()}
-    titles = names | {name: one.title for name, one in derived.items()}
+    bases = {name: name for name in names} | {name: test.base for name, test in derived.items()}
+    titles = names | {name: test.title for name, test in derived.items()}
     predicted = [_predictions(name, base, systems, parts, pool) for name, base in bases.items()]
     scored = [_scores(name, base, parts) for name, base in bases.items()]
     boards = [_leaderboard(titles, systems), _comparison(names, systems)]
@@ -344,10 +344,11 @@ def _evaluated(
     kind: str,
 ) -> tuple[EvaluationFiles, RunCoverage]:
     """What was evaluated, and its runs; a warning names those of an earlier form of an entry."""
-    files = EvaluationFiles(folder, list(names), {one.key: one.entry_digest for one in systems})
+    digests = {system.key: system.entry_digest for system in systems}
+    files = EvaluationFiles(folder, list(names), digests)
     runs = files.runs(kind)
     if left := sorted(cell for cell, status in runs.items() if status == EDITED_STATUS):
-        context.log.warning(f"{EDITED} {'; '.join(f'{one} on {name}' for one, name in left)}")
+        context.log.warning(f"{EDITED} {'; '.join(f'{system} on {name}' for system, name in left)}")
     return files, runs
 
 

@@ -124,10 +124,8 @@ class Calibration(Settings):
         Raises:
             EvaluationError: it was fitted to another.
         """
-        for what, own, given in (
-            ("model", self.model, model),
-            ("prompt hash", self.prompt_hash, prompt_hash),
-        ):
+        bound = {"model": (self.model, model), "prompt hash": (self.prompt_hash, prompt_hash)}
+        for what, (own, given) in bound.items():
             if own != given:
                 raise EvaluationError(
                     f"the calibration was fitted to {what} {own}, not {given}: fit one for it"

@@ -182,33 +182,33 @@ def _rows(system: str, other: str, sets: Mapping[str, _Compared]) -> list[dict[s
         for mean, parts in MEANS.items()
         if all(part in sets for part in parts)
     }
-    defined = {name: one for name, one in sets.items() if not math.isnan(one.outcome.difference)}
-    whole = {name: one for name, one in defined.items() if not base_of(name)}
-    rest = {name: one for name, one in defined.items() if base_of(name)}
+    defined = {name: pair for name, pair in sets.items() if not math.isnan(pair.outcome.difference)}
+    whole = {name: pair for name, pair in defined.items() if not base_of(name)}
+    rest = {name: pair for name, pair in defined.items() if base_of(name)}
     rows: list[dict[str, object]] = []
     for family in (whole, means, rest):
-        tested = [name for name, one in family.items() if not one.no_p]
+        tested = [name for name, pair in family.items() if not pair.no_p]
         corrected = dict(
             zip(tested, holm([family[name].outcome.p for name in tested]), strict=True)
         )
-        for name, one in family.items():
-            outcome = one.outcome
+        for name, pair in family.items():
+            outcome = pair.outcome
             rows.append(
                 {
                     "benchmark": name,
                     "system": system,
                     "other": other,
-                    "engine": one.engines[0],
-                    "other_engine": one.engines[1],
+                    "engine": pair.engines[0],
+                    "other_engine": pair.engines[1],
                     "rows": outcome.rows,
-                    "limited": one.limited,
+                    "limited": pair.limited,
                     "difference": 100 * outcome.difference,
                     "low": 100 * outcome.low,
                     "high": 100 * outcome.high,
-                    "p_bootstrap": None if one.no_p else outcome.p_bootstrap,
-                    "p_mcnemar": None if one.no_p else outcome.p_mcnemar,
+                    "p_bootstrap": None if pair.no_p else outcome.p_bootstrap,
+                    "p_mcnemar": None if pair.no_p else outcome.p_mcnemar,
                     "p_holm": corrected.get(name),
-                    "no_p": one.no_p or None,
+                    "no_p": pair.no_p or None,
                 }
             )
     return rows

@@ -169,14 +169,14 @@ def _with_seeds(
         and system.key in ran
     ]
     rows = [first] + [
-        replace(first, title=f"{first.title}, {one.model.seed}", system=one, runs=(one.key,))
-        for one in seeds
-        if one.key != own.key
+        replace(first, title=f"{first.title}, {seed.model.seed}", system=seed, runs=(seed.key,))
+        for seed in seeds
+        if seed.key != own.key
     ]
     if len(seeds) > 1:
         title = f"{first.title}, mean of {len(seeds)} seeds"
         mean = replace(own, model=replace(own.model, key=f"{own.model.recipe}{_MEAN}"))
-        runs = tuple(one.key for one in seeds)
+        runs = tuple(seed.key for seed in seeds)
         rows.append(replace(first, title=title, system=mean, runs=runs))
     return rows
 
@@ -195,12 +195,14 @@ def _beyond(scores: pl.DataFrame) -> dict[_Cell, int]:
     """Claims beyond the context, by system and test set."""
     rates = scores.filter(metric=BEYOND_RATE, slice="all").drop_nulls("score")
     counts = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64)
-    return {(one, name): n for one, name, n in rates.select("system", "benchmark", counts).rows()}
+    rows = rates.select("system", "benchmark", counts).rows()
+    return {(system, name): claims for system, name, claims in rows}
 
 
 def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, object]:
     """Our part of a cell, from the one run of its row or from those it is the mean of."""
     present = [cell for cell in cells if cell is not None and cell["score"] is not None]
+    # A mean over fewer seeds than its neighbours would be compared with them.
     if len(present) < len(cells):
         empty = status if status in {NOT_AVAILABLE, EDITED} else _NOT_RUN
         return dict.fromkeys(_OURS) | {"rows": 0, "status": empty}

@@ -47,6 +47,7 @@ class Share:
 
     def value(self, cells: Counts) -> Numbers:
         """The share in flattened tables, shape (..., k (k + 1))."""
+        # Counts are whole numbers: their sums are exact in whatever order a set has.
         hits, of = (cells[..., list(part)].sum(axis=-1) for part in (self.hits, self.of))
         if self.f1:
             hits, of = 2 * hits, of + hits

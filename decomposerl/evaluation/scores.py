@@ -13,7 +13,7 @@ counts have bootstrap intervals, or none where there are too few claims.
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -93,36 +93,30 @@ class ScoreSettings(Settings):
     bins: int = Field(BINS, description="of the calibration error")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Slice:
-    """Claims of a slice, with codes of labels and verdicts and the clusters of shared evidence."""
+    """Some of ``scored_claims``, under the name and value of their slice in ``SCORES``.
+
+    With codes of labels and verdicts and the clusters of shared evidence.
+    """
 
     frame: pl.DataFrame
     settings: ScoreSettings
     classes: int
-    slice: str
-    value: str
-    labels: Codes
-    verdicts: Codes
-    clusters: Clusters
+    slice: str = "all"
+    value: str = ""
+    labels: Codes = field(init=False)
+    verdicts: Codes = field(init=False)
+    clusters: Clusters = field(init=False)
 
-    @classmethod
-    def of(
-        cls,
-        frame: pl.DataFrame,
-        settings: ScoreSettings,
-        classes: int,
-        name: str = "all",
-        value: str = "",
-    ) -> Self:
-        """A slice of ``scored_claims``; name and value are those in ``SCORES``."""
-        labels, verdicts = (codes_of(frame[c].to_list(), classes) for c in ("label", "verdict"))
-        clusters = clusters_of(labels, frame["document"].to_list())
-        return cls(frame, settings, classes, name, value, labels, verdicts, clusters)
+    def __post_init__(self) -> None:
+        self.labels = codes_of(self.frame["label"].to_list(), self.classes)
+        self.verdicts = codes_of(self.frame["verdict"].to_list(), self.classes)
+        self.clusters = clusters_of(self.labels, self.frame["document"].to_list())
 
     def part(self, frame: pl.DataFrame, name: str = "all", value: str = "") -> Self:
         """A part of these claims."""
-        return self.of(frame, self.settings, self.classes, name, value)
+        return replace(self, frame=frame, slice=name, value=value)
 
     def generator(self, *names: str) -> np.random.Generator:
         """The generator for one metric of this slice, system and benchmark."""
@@ -176,7 +170,7 @@ def score_predictions(
     counted = without_dropped(frame)
     if not counted.height:
         return SCORES.empty()
-    with_dropped = _Slice.of(frame, settings or ScoreSettings(), classes)
+    with_dropped = _Slice(frame, settings or ScoreSettings(), classes)
     whole = with_dropped.part(counted)
     lines = [*_counted(whole), *_subset_mean(whole), *_without(whole, doubtful)]
     lines += [*_ratios(whole), *_ratios(with_dropped, _BEYOND), *_confidences(whole)]
@@ -225,9 +219,8 @@ def _ratios(
         if not of.any():
             continue
         if name.endswith(_COUNT):
-            drawn = resampled_sums(
-                numbers, part.clusters, part.generator(name), part.settings.draws
-            )
+            rng, count = part.generator(name), part.settings.draws
+            drawn = resampled_sums(numbers, part.clusters, rng, count)
             with np.errstate(invalid="ignore"):
                 draws = drawn[:, 0] / drawn[:, 1]
             bounds = safe_interval(draws, part.clusters.count, part.settings.level)

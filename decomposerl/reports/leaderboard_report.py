@@ -139,7 +139,7 @@ def boards_unfolded(board: pl.DataFrame, titles: Mapping[str, str]) -> dict[str,
     parts = ordered.partition_by("benchmark", as_dict=True, include_key=False)
     return {
         _title(name, titles): _unfolded(parts[name,].to_dicts())
-        for name in [*MEANS, *(one for one in columns_of(board) if one not in MEANS)]
+        for name in [*MEANS, *(column for column in columns_of(board) if column not in MEANS)]
         if (name,) in parts
     }
 
