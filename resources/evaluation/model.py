@@ -18,8 +18,8 @@ fits model and prompt; one that does not fit is an error.
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
@@ -42,7 +42,7 @@ from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule,
 from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.engine import EntryEngine, Run
+from resources.evaluation.engine import EntryEngine
 from resources.evaluation.generation import ROOMS, ContextGuard, Details, OpenedSystem, Room, Task
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.rule_chat.chat import RuleChat
@@ -115,7 +115,17 @@ class EvaluationModelResource(StoredResource):
         default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
     )
 
-    _server: SharedServer = PrivateAttr(default_factory=SharedServer)
+    _shared: SharedServer = PrivateAttr(default_factory=SharedServer)
+
+    @property
+    def shared(self) -> SharedServer:
+        """The server that the assets of a run share."""
+        return self._shared
+
+    @property
+    def closers(self) -> list[Callable[[], None]]:
+        """Functions to call when the run ends."""
+        return self._closers
 
     def opened(
         self,
@@ -171,7 +181,8 @@ class EvaluationModelResource(StoredResource):
         setting = f"context = {{}} in [{entry.name}] of systems.toml" if own else _CONTEXT
         engine = EntryEngine(
             entry,
-            self._run(data),
+            self,
+            ModelLocks(models_lock(data.path)),
             identity=entry.identity if own else entry.revision,
             continues=port in {"open", "policy"} and not entry.at_openai,
             context_setting=setting,
@@ -266,7 +277,7 @@ class EvaluationModelResource(StoredResource):
         revision = self.open_models.revision
         if place.place != "endpoint":
             recorded = recorded_in_config(RunFolder(chosen.folder), "revision")
-            revision = recorded or self._run(data).locks.fetched(base, revision)
+            revision = recorded or ModelLocks(models_lock(data.path)).fetched(base, revision)
         return self._entry_at(
             place,
             name=f"{recipe.name}-{chosen.selected.step}",
@@ -289,18 +300,6 @@ class EvaluationModelResource(StoredResource):
     def _prompts(self, entry: SystemEntry) -> MethodPrompts:
         wording = PromptSettings(entry.verdict_rule, entry.demonstrations)
         return MethodPrompts(entry.prompts or self.prompts_dir, settings=wording)
-
-    def _run(self, data: DataFolder) -> Run:
-        return Run(
-            results=Path(self.results_dir),
-            closers=self._closers,
-            server=self.server,
-            shared=self._server,
-            locks=ModelLocks(models_lock(data.path)),
-            device=self.device,
-            batch_size=self.batch_size,
-            likeliest=self.likeliest,
-        )
 
 
 def places(model: EvaluationModelResource) -> dict[str, EndpointConfig]:

@@ -28,10 +28,11 @@ from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import CallSettings
-from resources.evaluation.engine import EntryEngine, Run
+from resources.evaluation.engine import EntryEngine
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.model import EvaluationModelResource, unavailable
 from resources.evaluation.trained_policy import chosen_facts, chosen_policy
+from resources.hub.locks import ModelLocks
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
@@ -49,8 +50,10 @@ NOTHING_SAID = "ignore:`is_gradient_checkpointing` is deprecated"
 def caller(folder: Path, **fields: Any) -> MethodCaller:  # noqa: ANN401 - of an entry
     """The caller of an entry, which is never asked."""
     given = {"name": "a", "method": "simple", "model": "m", "base_url": [URL], **fields}
-    run = Run(folder, [], ServerFields(vllm=["vllm"]), likeliest=0)
-    return EntryEngine(SystemEntry(**given), run).caller(MethodPrompts())[0]
+    model = EvaluationModelResource(
+        results_dir=str(folder), server=ServerFields(vllm=["vllm"]), likeliest=0
+    )
+    return EntryEngine(SystemEntry(**given), model, ModelLocks()).caller(MethodPrompts())[0]
 
 
 def lesson_claims() -> pl.DataFrame:
@@ -429,7 +432,8 @@ def test_a_started_server_is_given_the_adapter():
     """By the name that it is asked by."""
     one = PolicyAdapter("tiny-7", Path("/policy/adapter"), "base", "0a1b2c3d4e5f")
     entry = SystemEntry(name="a", method="trace", model="base", runs="server")
-    words = EntryEngine(entry, Run(Path(), [])).server("", one).command.words(8000)
+    engine = EntryEngine(entry, EvaluationModelResource(results_dir=""), ModelLocks())
+    words = engine.server("", one).command.words(8000)
     rest = words[words.index("--enable-lora") :]
     assert ["--enable-lora", "--max-lora-rank", "64", "--lora-modules"] == rest[:4]
     assert ["tiny-7-0a1b2c3d4e5f=/policy/adapter"] == rest[4:]
