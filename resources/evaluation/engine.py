@@ -6,12 +6,13 @@ recorded revision are the same: an entry without a revision has the addresses of
 its place. Making a caller loads no weights, starts no server and makes no call.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
+from pydantic import Field, PrivateAttr, SecretStr
 
 from decomposerl.chat import Sampling
 from decomposerl.endpoint import is_path
@@ -27,15 +28,15 @@ from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import key_of
 from resources.chat.settings import Ceilings, ChatSettings
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.chat_caller import CallSettings, ChatCaller
+from resources.evaluation.chat_caller import CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.generation import ContextGuard, Details, Room, counter_of
 from resources.evaluation.local_model import Batching, LocalModel
-from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.verifier_caller import HostedVerifierCaller, VerifierCaller
 from resources.evaluation.weights import Weights, context_of, weights_digest
 from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE
 from resources.hub.locks import MAIN, ModelLocks
+from resources.store.resource import StoredResource
 from resources.tokens.word_tokens import CautiousTokens
 from resources.verifier.chunks import ChunkTokens
 from resources.verifier.classifier import ClassifierVerifier
@@ -45,17 +46,41 @@ from resources.verifier.stored import StoredVerifier
 from resources.vllm.process import VllmServer
 from resources.vllm.server import (
     PolicyAdapter,
+    ServerFields,
+    SharedServer,
     refuse_short_context,
     serve_adapter,
 )
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
-    from resources.evaluation.model import EvaluationModelResource
 
 _CONTEXT, _MARGIN = 32_768, 1_024  # tokens of a verifier by default, and kept for claim and prompt
 _CLASSIFIER_CONTEXT, _CLASSIFIER_CHUNK = 512, 400
 _WRITTEN = 1_024  # tokens of a verifier's reply whose text is read
+
+
+class EnginesResource(StoredResource):
+    """What the engines of a run's systems share."""
+
+    server: ServerFields = Field(default=ServerFields(), description="how a server is started")
+    device: str = Field(default="cpu", description="models in process: torch's name")
+    batch_size: int = Field(default=16, ge=1, description="models in process: traces at once")
+    likeliest: int = Field(
+        default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
+    )
+
+    _shared: SharedServer = PrivateAttr(default_factory=SharedServer)
+
+    @property
+    def shared(self) -> SharedServer:
+        """The server that the assets of a run share."""
+        return self._shared
+
+    @property
+    def closers(self) -> list[Callable[[], None]]:
+        """Functions to call when the run ends."""
+        return self._closers
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +94,7 @@ class EntryEngine:
     """
 
     entry: SystemEntry
-    model: "EvaluationModelResource"
+    model: EnginesResource
     locks: ModelLocks
     identity: str = ""
     continues: bool = False

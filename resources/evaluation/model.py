@@ -18,11 +18,10 @@ fits model and prompt; one that does not fit is an error.
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from decomposerl.baselines.method import (
     ClaimInput,
@@ -42,17 +41,22 @@ from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule,
 from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.engine import EntryEngine
-from resources.evaluation.generation import ROOMS, ContextGuard, Details, OpenedSystem, Room, Task
-from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.rule_systems import (
+from resources.evaluation.chat_caller import MethodPrompts
+from resources.evaluation.engine import EnginesResource, EntryEngine
+from resources.evaluation.generation import (
+    ROOMS,
+    ContextGuard,
+    Details,
+    OpenedSystem,
+    Room,
+    Task,
     answers_third,
     method_task,
     rule_of,
     task_of,
     verifier_task,
 )
+from resources.evaluation.rule_chat.chat import RuleChat
 from resources.evaluation.trained_policy import (
     PROMPT,
     REVISION,
@@ -65,11 +69,9 @@ from resources.evaluation.verifier_caller import VerifierCaller, scored_above
 from resources.hub.locks import ModelLocks, models_lock
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
-from resources.store.resource import StoredResource
 from resources.training.run_inputs import base_of
 from resources.training.run_store import RunFolder, recorded_in_config
 from resources.verifier.resource import VerifierResource
-from resources.vllm.server import ServerFields, SharedServer
 
 _URLS = {
     "open": "DECOMPOSERL_EVALUATION_URL",
@@ -80,7 +82,7 @@ _CONTEXT = "DECOMPOSERL_EVALUATION_CONTEXT={} (the field context)"
 Opened = tuple[Task, MethodCaller, Details, ContextGuard]
 
 
-class EvaluationModelResource(StoredResource):
+class EvaluationModelResource(EnginesResource):
     """The systems of a profile; its verifier is a separate resource.
 
     An endpoint without model and URL is none; ``open_models`` with ``runs="server"`` is started.
@@ -91,7 +93,6 @@ class EvaluationModelResource(StoredResource):
     )
     openai: EndpointConfig = Field(default=EndpointConfig(), description="api.openai.com")
     endpoint: EndpointConfig = Field(default=EndpointConfig(), description="your own endpoint")
-    server: ServerFields = Field(default=ServerFields(), description="how a server is started")
     prompts_dir: str = Field(default="", description="folder of your own prompt files")
     verdict_rule: VerdictRule = Field(
         default="evidence",
@@ -109,23 +110,6 @@ class EvaluationModelResource(StoredResource):
     policies: Literal["in_process", "served"] = Field(
         default="in_process", description="policies: here, or as adapters where open models run"
     )
-    device: str = Field(default="cpu", description="models in process: torch's name")
-    batch_size: int = Field(default=16, ge=1, description="models in process: traces at once")
-    likeliest: int = Field(
-        default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
-    )
-
-    _shared: SharedServer = PrivateAttr(default_factory=SharedServer)
-
-    @property
-    def shared(self) -> SharedServer:
-        """The server that the assets of a run share."""
-        return self._shared
-
-    @property
-    def closers(self) -> list[Callable[[], None]]:
-        """Functions to call when the run ends."""
-        return self._closers
 
     def opened(
         self,

@@ -24,7 +24,7 @@ from decomposerl.baselines.method import ModelCall, ModelReply, Operation
 from decomposerl.ports import Verifier
 from decomposerl.schemas import WRITTEN
 from resources.evaluation.caller import Reply
-from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.chat_caller import MethodPrompts
 from resources.evaluation.rule_chat import checks, texts
 from resources.evaluation.rule_chat.checks import Weighing
 

@@ -27,9 +27,8 @@ from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.chat_caller import CallSettings
+from resources.evaluation.chat_caller import CallSettings, MethodPrompts
 from resources.evaluation.engine import EntryEngine
-from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.model import EvaluationModelResource, unavailable
 from resources.evaluation.trained_policy import chosen_facts, chosen_policy
 from resources.hub.locks import ModelLocks
