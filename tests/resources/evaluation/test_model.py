@@ -170,6 +170,13 @@ def test_an_endpoint_is_asked_and_paid(tmp_path: Path):
     assert f"chat:{MODEL}" == made.predictions["engine"][0]
 
 
+def test_a_model_without_an_address_answers_in_this_process(tmp_path: Path):
+    """Wherever a place of the profile may be: here that of a person's own model."""
+    here = EndpointConfig(model=str(CHECKPOINT))
+    made = predicted(tmp_path, "simple-endpoint-faithful", 1, endpoint=here).predictions
+    assert made["engine"][0].startswith(f"transformers:{CHECKPOINT.name}:")
+
+
 def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     """As a resource of a run: its key comes from the environment and stands in no stored value."""
 
