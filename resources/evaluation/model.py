@@ -132,11 +132,7 @@ class EvaluationModelResource(EnginesResource):
         if why := unavailable(self, verifier.engine, system):
             raise ConfigError(why)
         if system.model.port == "verifier":
-            stored = verifier.open()
-            opened: Opened = (
-                *(verifier_task(system, self.seed), VerifierCaller(stored)),
-                *(stored.details, ContextGuard(self.beyond_context)),
-            )
+            opened = self._profile_verifier(system, verifier)
         elif system.model.port == "rules":
             opened = self._rules(system, verifier, three_way=three_way)
         else:
@@ -144,6 +140,10 @@ class EvaluationModelResource(EnginesResource):
             opened = self._entry(system, entry, data, verifier, samples)
         task, caller, details, guard = opened
         return OpenedSystem(task, caller, data.path, details, guard)
+
+    def _profile_verifier(self, system: System, verifier: VerifierResource) -> Opened:
+        task, stored = verifier_task(system, self.seed), verifier.open()
+        return task, VerifierCaller(stored), stored.details, ContextGuard(self.beyond_context)
 
     def _rules(self, system: System, verifier: VerifierResource, *, three_way: bool) -> Opened:
         entry = self._catalogue_entry(system, Endpoint(), three_way=three_way)
