@@ -18,7 +18,7 @@ from decomposerl.prompts import judge
 from decomposerl.prompts.minicheck import minicheck_request
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
-from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
+from resources.evaluation.chat_caller import CONTINUATION, MethodPrompts
 from resources.judge.chat_judge import load_judge_prompts
 from resources.store.prompts import AGAIN, load_prompt
 from resources.tokens.model_tokens import ModelTokens

@@ -50,15 +50,15 @@ _FORMS: dict[str, tuple[Form, ...]] = dict.fromkeys(_READ, ("chat", "documents")
 """The forms that use a field, of fields that not every form uses."""
 _PLACEHOLDERS = {"user": {"document", "claim"}, "pair": {"document", "claim"}, "system": set[str]()}
 _OF_METHOD = {"protocol", "demonstrations"}
-_OF_VERIFIER = {
-    *_FORMS.keys() - {"temperature", "max_tokens", "seed"},
-    *("form", "threshold", "chunk", "claim_split"),
-}
+_OF_VERIFIER = (_FORMS.keys() - {"temperature", "max_tokens", "seed"}) | {"form", "threshold"}
+_OF_VERIFIER |= {"chunk", "claim_split"}
 _OF_PROMPT = {"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"}
 _OF_ENDPOINT = {"prompt_price", "completion_price", "dollars", "key", "served_as"}
-_LIMITS = {
-    *("concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes", "calls", "tokens"),
-    *("requests_per_minute", "tokens_per_minute"),
+_LIMITS = {"concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes"} | {
+    "calls",
+    "tokens",
+    "requests_per_minute",
+    "tokens_per_minute",
 }
 _OF_CHAT = _LIMITS | {"thinking", "thinking_style", "thinking_tokens", "structured"}
 _NO_RESULT = _OF_ENDPOINT | _LIMITS | {"name", "title", "device"}

@@ -1,4 +1,4 @@
-"""A chat model behind the methods: each call fills a section of the method's prompt file.
+"""The prompt files of methods, and a chat model behind them: a call fills a section of its file.
 
 Threads may share the caller. Values of variables cannot forge a prompt's tags or a token of a
 chat template. Calls that may spell a verdict request log probabilities; an endpoint without
@@ -12,9 +12,12 @@ the start loses that part.
 A truncated or empty reply is an answer. What kept the model from answering is a failure.
 """
 
+import hashlib
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Self
 
 from decomposerl.baselines.method import ModelCall, ModelReply, Operation
@@ -31,9 +34,9 @@ from decomposerl.chat import (
 from decomposerl.endpoint import Endpoint, ThinkingStyle
 from decomposerl.errors import EngineError
 from decomposerl.prompts.escape import escaped
-from decomposerl.prompts.template import PromptFile
+from decomposerl.prompts.template import PromptFile, PromptSettings
 from resources.evaluation.caller import Reply, call_failure
-from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
+from resources.store.prompts import AGAIN, load_prompt
 
 VERDICT_OPERATIONS: frozenset[Operation] = frozenset({"verify", "procedure"})
 """Operations whose replies may spell a verdict; other calls say so (``concludes``)."""
@@ -41,6 +44,48 @@ _KEPT = "What was answered is kept, and the next run asks for the rest alone"
 
 CONTINUED = " continued"
 """Suffix of the engine's name where transcripts are the assistant's unfinished turn."""
+
+
+CONTINUATION = "continuation"
+"""The prompt file that asks a model to continue a transcript."""
+
+
+class MethodPrompts:
+    """Prompt files of a folder, or of the package where it has none; each is read once."""
+
+    def __init__(
+        self,
+        folder: str = "",
+        given: Mapping[str, PromptFile] | None = None,
+        settings: PromptSettings | None = None,
+    ) -> None:
+        """``folder`` may have your own prompt files; ``given`` ones take precedence."""
+        wording = settings or PromptSettings()
+        self.file = cache(
+            lambda name: (given or {}).get(name) or load_prompt(name, folder, wording)
+        )
+
+    def filled(self, prompt: str, call: ModelCall) -> str:
+        """The call's section with its variables filled in; tags in their values are escaped.
+
+        A repeated call ends with the line that names its form.
+
+        Raises:
+            ConfigError: there is no such section, or values and variables do not match.
+        """
+        values = {name: escaped(value) for name, value in call.variables.items()}
+        text = str(self.file(prompt).filled(call.template, **values))
+        return f"{text}\n\n{self.file(AGAIN).filled(call.form)}" if call.form else text
+
+    def section(self, prompt: str, call: ModelCall) -> str:
+        """The text of the call's section, variables not filled in."""
+        return str(self.file(prompt).sections[call.template])
+
+    def hash(self, prompt: str, settings: object) -> str:
+        """SHA-256 over the prompt file, the prompts that all methods share, and the settings."""
+        digests = [self.file(name).digest for name in (prompt, CONTINUATION, AGAIN)]
+        text = json.dumps([prompt, digests, settings], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

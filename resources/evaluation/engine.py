@@ -7,12 +7,12 @@ its place. Making a caller loads no weights, starts no server and makes no call.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
+from pydantic import Field, PrivateAttr, SecretStr
 
 from decomposerl.chat import Sampling
 from decomposerl.endpoint import is_path
@@ -28,16 +28,15 @@ from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import key_of
 from resources.chat.settings import Ceilings, ChatSettings
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.chat_caller import CallSettings, ChatCaller
+from resources.evaluation.chat_caller import CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.generation import ContextGuard, Details, Room, counter_of
 from resources.evaluation.local_model import Batching, LocalModel
-from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.verifier_caller import HostedVerifierCaller, VerifierCaller
 from resources.evaluation.weights import Weights, context_of, weights_digest
 from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE
 from resources.hub.locks import MAIN, ModelLocks
-from resources.store.result_store import ResultStores
+from resources.store.resource import StoredResource
 from resources.tokens.word_tokens import CautiousTokens
 from resources.verifier.chunks import ChunkTokens
 from resources.verifier.classifier import ClassifierVerifier
@@ -61,27 +60,32 @@ _CLASSIFIER_CONTEXT, _CLASSIFIER_CHUNK = 512, 400
 _WRITTEN = 1_024  # tokens of a verifier's reply whose text is read
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What the systems of a run share.
+class EnginesResource(StoredResource):
+    """What the engines of a run's systems share."""
 
-    ``server`` says how one is started, and ``shared`` is the one that runs. ``likeliest`` top log
-    probabilities come with each token that may spell a verdict.
-    """
+    server: ServerFields = Field(default=ServerFields(), description="how a server is started")
+    device: str = Field(default="cpu", description="models in process: torch's name")
+    batch_size: int = Field(default=16, ge=1, description="models in process: traces at once")
+    likeliest: int = Field(
+        default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
+    )
 
-    results: Path
-    closers: list[Callable[[], None]]
-    server: ServerFields = field(default_factory=ServerFields)
-    shared: SharedServer = field(default_factory=SharedServer)
-    locks: ModelLocks = field(default_factory=ModelLocks)
-    device: str = "cpu"
-    batch_size: int = 16
-    likeliest: int = 5
+    _shared: SharedServer = PrivateAttr(default_factory=SharedServer)
+
+    @property
+    def shared(self) -> SharedServer:
+        """The server that the assets of a run share."""
+        return self._shared
+
+    @property
+    def closers(self) -> list[Callable[[], None]]:
+        """Functions to call when the run ends."""
+        return self._closers
 
 
 @dataclass(frozen=True, slots=True)
 class EntryEngine:
-    """The engine of one entry.
+    """The engine of one entry, with what all systems of the resource share.
 
     ``identity`` is recorded where no loaded revision is known, ``continues`` whether its endpoint
     continues an assistant's turn unless the entry says so. ``context_setting`` is how its context
@@ -90,7 +94,8 @@ class EntryEngine:
     """
 
     entry: SystemEntry
-    run: Run
+    model: EnginesResource
+    locks: ModelLocks
     identity: str = ""
     continues: bool = False
     context_setting: str = "context = {} of its endpoint"
@@ -103,10 +108,10 @@ class EntryEngine:
             ConfigError: a folder of its is missing, or nothing starts its server.
             EngineMissing: its adapter is on the hub, and not on this machine.
         """
-        entry, run = self.entry, self.run
+        entry, model = self.entry, self.model
         refuse_missing_folder(entry)
         if entry.place == "in_process":
-            batching = Batching(run.batch_size, top_logprobs=run.likeliest, seed=entry.seed)
+            batching = Batching(model.batch_size, top_logprobs=model.likeliest, seed=entry.seed)
             return LocalModel(self.weights, prompts, batching), dict
         chat = self.client()
         caller = ChatCaller(
@@ -142,7 +147,7 @@ class EntryEngine:
         entry = self.entry
         revision = entry.revision
         if entry.place != "endpoint":
-            revision = self.run.locks.cached(entry.model, revision)
+            revision = self.locks.cached(entry.model, revision)
         revision = revision or MAIN
         context = self._context(revision)
         counter = counter_of(entry.model, revision) if context else CautiousTokens()
@@ -155,17 +160,17 @@ class EntryEngine:
         """Its weights in this process; the hub is asked for a commit that is not locked yet."""
         entry, folder, revision = self.entry, adapter_folder(self.entry), self.entry.revision
         if entry.place != "endpoint":
-            revision = self.run.locks.fetched(entry.model, revision)
+            revision = self.locks.fetched(entry.model, revision)
         given = "dtype" in entry.model_fields_set or not entry.recipe
         dtype = entry.dtype if given else experiment(entry.recipe).lora.dtype
-        device = entry.device or self.run.device
+        device = entry.device or self.model.device
         return Weights(entry.model, str(folder or ""), revision or MAIN, device, dtype)
 
     @property
     def call_settings(self) -> CallSettings:
         """What decides the replies of its model, besides the model and the call."""
         continues = self.continues or self.entry.place == "server"
-        entry, likeliest = self.entry, self.run.likeliest
+        entry, likeliest = self.entry, self.model.likeliest
         return CallSettings.at(entry, entry.seed, likeliest, continues=continues)
 
     def client(self, *, needs_logprobs: bool = False, needed_context: int = 0) -> "ChatClient":
@@ -180,15 +185,15 @@ class EntryEngine:
         """
         from resources.chat.client import ChatClient
 
-        entry, run, adapter = self.entry, self.run, self._adapter()
-        model = adapter.name if adapter else entry.model
-        if not entry.base_url and not run.server.vllm:
-            raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
-        loaded = entry.revision
+        entry, adapter, loaded = self.entry, self._adapter(), self.entry.revision
+        name = adapter.name if adapter else entry.model
+        if not entry.base_url and not self.model.server.vllm:
+            raise ConfigError(f"no endpoint serves '{name}', and none is to be started")
         if not entry.base_url:
-            loaded = run.locks.fetched(entry.model, loaded)
+            loaded = self.locks.fetched(entry.model, loaded)
         started = self.server(loaded, adapter)
-        run.closers.append(run.shared.stop)  # called after chat.close: waiting threads start it
+        # Called after chat.close: waiting threads would start it again.
+        self.model.closers.append(self.model.shared.stop)
         recorded = _recorded(entry, adapter, loaded or self.identity)
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
@@ -196,7 +201,7 @@ class EntryEngine:
             return self._urls(started, adapter, key, needed_context), key
 
         settings = ChatSettings(
-            model=model,
+            model=name,
             revision=recorded,
             sent_as=adapter.served_name if adapter else "",
             served_as=entry.served_as,
@@ -208,20 +213,20 @@ class EntryEngine:
             most_reply_bytes=entry.most_reply_bytes,
             thinking_style=entry.style,
             needs_logprobs=needs_logprobs,
-            prices={} if entry.price is None else {model: entry.price},
+            prices={} if entry.price is None else {name: entry.price},
             ceilings=Ceilings(
                 calls=entry.calls or None,
                 tokens=entry.tokens or None,
                 money=entry.dollars or None,
             ),
         )
-        chat = ChatClient(settings, run.results, find_access=find_access)
-        run.closers.append(chat.close)
+        chat = ChatClient(settings, Path(self.model.results_dir), find_access=find_access)
+        self.model.closers.append(chat.close)
         return chat
 
     def server(self, revision: str, adapter: PolicyAdapter | None = None) -> VllmServer:
         """The server to start for its model, with its adapter where it has one."""
-        fields = self.run.server.model_copy(update={"context": self.entry.context})
+        fields = self.model.server.model_copy(update={"context": self.entry.context})
         return fields.vllm_server(self.entry.model, revision, adapter.words if adapter else ())
 
     def _urls(
@@ -232,7 +237,7 @@ class EntryEngine:
         needed_context: int,
     ) -> tuple[str, ...]:
         """The endpoints, the adapter loaded there, or the run's server where there are none."""
-        urls = self.entry.base_url or (self.run.shared.url(server),)
+        urls = self.entry.base_url or (self.model.shared.url(server),)
         for url in urls:
             context = needed_context or self.entry.context
             if not context and self.whole_context:
@@ -258,7 +263,7 @@ class EntryEngine:
         return PolicyAdapter(self.entry.name, folder, self.entry.model, weights_digest(folder))
 
     def _hosted(self, prompts_dir: str, *, allow_own: bool) -> tuple[MethodCaller, Details]:
-        entry, settings, cached = self.entry, self.call_settings, self.run.locks.cached
+        entry, settings, cached = self.entry, self.call_settings, self.locks.cached
         sampling = _verifier_sampling(entry, settings.room)
         most = sampling.max_tokens + _MARGIN  # beside the evidence
         context = entry.context or _CONTEXT
@@ -287,11 +292,11 @@ class EntryEngine:
             entry.chunk or _CLASSIFIER_CHUNK,
             entry.context or _CLASSIFIER_CONTEXT,
             entry.claim_split,
-            entry.device or self.run.device,
+            entry.device or self.model.device,
             entry.dtype,
-            self.run.locks.cached,
+            self.locks.cached,
         )
-        stored = StoredVerifier(verifier, ResultStores(self.run.results))
+        stored = StoredVerifier(verifier, self.model.stores())
         return VerifierCaller(stored, entry.threshold), stored.details
 
 

@@ -17,29 +17,41 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+from typing import Protocol as Port
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from decomposerl.baselines.method import ClaimInput, Procedure, Verification
+from decomposerl.baselines.catalogue import ENTRY_METHODS
+from decomposerl.baselines.method import (
+    ClaimInput,
+    Method,
+    Procedure,
+    Protocol,
+    Verification,
+    offering,
+)
 from decomposerl.baselines.minicheck import SUPPORT
-from decomposerl.errors import EngineMissing
+from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import READING
+from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import (
     BEYOND_CONTEXT,
     DROPPED,
     MOST_WORDS,
     BeyondContext,
 )
+from decomposerl.evaluation.systems import System
 from decomposerl.progress import Bar, bar
-from decomposerl.prompts.template import PromptFile
+from decomposerl.prompts.template import THREE_WAY, PromptFile, VerdictRule
 from decomposerl.replies.abstention import abstains
-from decomposerl.schemas import CALLS, PREDICTIONS
+from decomposerl.schemas import CALLS, LABELS, PREDICTIONS, Verdict
 from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
+from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.runner import (
@@ -52,6 +64,7 @@ from resources.evaluation.runner import (
     run_claims,
 )
 from resources.evaluation.trained_policy import AGREEMENT
+from resources.evaluation.verifier_caller import scored
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
 
@@ -68,7 +81,7 @@ _CLAIMS = 3  # times that a prompt may repeat the claim or parts of it
 _NUMBER = 6  # tokens of a passage's number and line break
 
 
-class Counts(Protocol):
+class Counts(Port):
     """The part of a ``TokenCounter`` that a guard needs."""
 
     def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -211,6 +224,71 @@ class Task:
         files = caller.prompt_hash(self.prompt)
         parts = [files, self.protocol, self.revision, self.settings, self.seed, READING]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def task_of(
+    system: System,
+    procedure: Procedure,
+    prompt: str,
+    seed: int,
+    **fields: Any,  # noqa: ANN401 - of a task
+) -> Task:
+    """A task under the names of ``system``; ``fields`` are further ones of ``Task``."""
+    names = (system.key, system.method, system.model.key, system.protocol)
+    return Task(*names, procedure, prompt, seed=seed, **fields)
+
+
+def method_task(system: System, seed: int = 42, labels: tuple[Verdict, ...] = LABELS) -> Task:
+    """The task of a method with a chat model, whose prompts offer ``labels``.
+
+    Raises:
+        ConfigError: there is no such method, or it has no such protocol.
+    """
+    method = _method(system)
+    return task_of(
+        system,
+        offering(labels, method.procedures[_protocol(system, method)]),
+        method.prompt,
+        seed,
+        decomposes=method.decomposes,
+        revision=method.revision,
+    )
+
+
+def answers_third(system: System) -> bool:
+    """Whether a system may end with the third verdict where it is asked for it."""
+    entry, port = system.entry, system.model.port
+    if entry is not None and entry.method in {TRACE, VERIFIER}:
+        return rule_of(entry) == THREE_WAY
+    if port == "policy":
+        return experiment(system.model.key).verdict_rule == THREE_WAY
+    return port != "verifier" and _method(system).three_way
+
+
+def rule_of(entry: SystemEntry) -> VerdictRule:
+    """The entry's verdict rule, else its recipe's."""
+    given = "verdict_rule" in entry.model_fields_set or not entry.recipe
+    return entry.verdict_rule if given else experiment(entry.recipe).verdict_rule
+
+
+def verifier_task(system: System, seed: int = 42) -> Task:
+    """The task of a method whose verdicts are a verifier's."""
+    revision = _method(system).revision
+    return task_of(system, scored, system.method, seed, decomposes=False, revision=revision)
+
+
+def _method(system: System) -> Method:
+    for method in ENTRY_METHODS:
+        if method.name == system.method:
+            return method
+    raise ConfigError(f"there is no method '{system.method}' for system '{system.key}'")
+
+
+def _protocol(system: System, method: Method) -> Protocol:
+    for protocol in method.procedures:
+        if protocol == system.protocol:
+            return protocol
+    raise ConfigError(f"{method.title} has no protocol '{system.protocol}'")
 
 
 @dataclass(frozen=True, slots=True)

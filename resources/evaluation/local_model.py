@@ -18,7 +18,7 @@ from decomposerl.baselines.method import ModelCall, ModelReply
 from decomposerl.chat import Token
 from decomposerl.prompts.escape import escaped
 from resources.evaluation.caller import TOO_LONG, Reply
-from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.chat_caller import MethodPrompts
 from resources.evaluation.weights import LoadedModel, Weights
 
 RULES = 1

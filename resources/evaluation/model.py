@@ -19,10 +19,9 @@ fits model and prompt; one that does not fit is an error.
 import json
 import os
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from decomposerl.baselines.method import (
     ClaimInput,
@@ -42,17 +41,22 @@ from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule,
 from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.engine import EntryEngine, Run
-from resources.evaluation.generation import ROOMS, ContextGuard, Details, OpenedSystem, Room, Task
-from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.rule_chat import RuleChat
-from resources.evaluation.rule_systems import (
+from resources.evaluation.chat_caller import MethodPrompts
+from resources.evaluation.engine import EnginesResource, EntryEngine
+from resources.evaluation.generation import (
+    ROOMS,
+    ContextGuard,
+    Details,
+    OpenedSystem,
+    Room,
+    Task,
     answers_third,
     method_task,
     rule_of,
     task_of,
     verifier_task,
 )
+from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.trained_policy import (
     PROMPT,
     REVISION,
@@ -65,11 +69,9 @@ from resources.evaluation.verifier_caller import VerifierCaller, scored_above
 from resources.hub.locks import ModelLocks, models_lock
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
-from resources.store.resource import StoredResource
 from resources.training.run_inputs import base_of
 from resources.training.run_store import RunFolder, recorded_in_config
 from resources.verifier.resource import VerifierResource
-from resources.vllm.server import ServerFields, SharedServer
 
 _URLS = {
     "open": "DECOMPOSERL_EVALUATION__BASE_URL",
@@ -80,7 +82,7 @@ _CONTEXT = "DECOMPOSERL_EVALUATION__CONTEXT={} (the field context)"
 Opened = tuple[Task, MethodCaller, Details, ContextGuard]
 
 
-class EvaluationModelResource(StoredResource):
+class EvaluationModelResource(EnginesResource):
     """The systems of a profile; its verifier is a separate resource.
 
     An endpoint without model and URL is none; ``open_models`` with ``runs="server"`` is started.
@@ -91,7 +93,6 @@ class EvaluationModelResource(StoredResource):
     )
     openai: EndpointConfig = Field(default=EndpointConfig(), description="api.openai.com")
     endpoint: EndpointConfig = Field(default=EndpointConfig(), description="your own endpoint")
-    server: ServerFields = Field(default=ServerFields(), description="how a server is started")
     prompts_dir: str = Field(default="", description="folder of your own prompt files")
     verdict_rule: VerdictRule = Field(
         default="evidence",
@@ -109,13 +110,6 @@ class EvaluationModelResource(StoredResource):
     policies: Literal["in_process", "served"] = Field(
         default="in_process", description="policies: here, or as adapters where open models run"
     )
-    device: str = Field(default="cpu", description="models in process: torch's name")
-    batch_size: int = Field(default=16, ge=1, description="models in process: traces at once")
-    likeliest: int = Field(
-        default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
-    )
-
-    _server: SharedServer = PrivateAttr(default_factory=SharedServer)
 
     def opened(
         self,
@@ -138,11 +132,7 @@ class EvaluationModelResource(StoredResource):
         if why := unavailable(self, verifier.engine, system):
             raise ConfigError(why)
         if system.model.port == "verifier":
-            stored = verifier.open()
-            opened: Opened = (
-                *(verifier_task(system, self.seed), VerifierCaller(stored)),
-                *(stored.details, ContextGuard(self.beyond_context)),
-            )
+            opened = self._profile_verifier(system, verifier)
         elif system.model.port == "rules":
             opened = self._rules(system, verifier, three_way=three_way)
         else:
@@ -150,6 +140,10 @@ class EvaluationModelResource(StoredResource):
             opened = self._entry(system, entry, data, verifier, samples)
         task, caller, details, guard = opened
         return OpenedSystem(task, caller, data.path, details, guard)
+
+    def _profile_verifier(self, system: System, verifier: VerifierResource) -> Opened:
+        task, stored = verifier_task(system, self.seed), verifier.open()
+        return task, VerifierCaller(stored), stored.details, ContextGuard(self.beyond_context)
 
     def _rules(self, system: System, verifier: VerifierResource, *, three_way: bool) -> Opened:
         entry = self._catalogue_entry(system, Endpoint(), three_way=three_way)
@@ -171,7 +165,8 @@ class EvaluationModelResource(StoredResource):
         setting = f"context = {{}} in [{entry.name}] of systems.toml" if own else _CONTEXT
         engine = EntryEngine(
             entry,
-            self._run(data),
+            self,
+            ModelLocks(models_lock(data.path)),
             identity=entry.identity if own else entry.revision,
             continues=port in {"open", "policy"} and not entry.at_openai,
             context_setting=setting,
@@ -266,7 +261,7 @@ class EvaluationModelResource(StoredResource):
         revision = self.open_models.revision
         if place.place != "endpoint":
             recorded = recorded_in_config(RunFolder(chosen.folder), "revision")
-            revision = recorded or self._run(data).locks.fetched(base, revision)
+            revision = recorded or ModelLocks(models_lock(data.path)).fetched(base, revision)
         return self._entry_at(
             place,
             name=f"{recipe.name}-{chosen.selected.step}",
@@ -289,18 +284,6 @@ class EvaluationModelResource(StoredResource):
     def _prompts(self, entry: SystemEntry) -> MethodPrompts:
         wording = PromptSettings(entry.verdict_rule, entry.demonstrations)
         return MethodPrompts(entry.prompts or self.prompts_dir, settings=wording)
-
-    def _run(self, data: DataFolder) -> Run:
-        return Run(
-            results=Path(self.results_dir),
-            closers=self._closers,
-            server=self.server,
-            shared=self._server,
-            locks=ModelLocks(models_lock(data.path)),
-            device=self.device,
-            batch_size=self.batch_size,
-            likeliest=self.likeliest,
-        )
 
 
 def places(model: EvaluationModelResource) -> dict[str, EndpointConfig]:

@@ -1,11 +1,13 @@
 """Whether a loaded adapter changes its model: peft only warns where it does not."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ADAPTER_FILE = "adapter_model.safetensors"
-_LORA, _A, _B = "lora_", "_A", "_B"
+_LORA = "lora_"
+_FACTOR = re.compile(r"(lora_(?:embedding_)?)([AB])((?:\.weight)?)$")
 _SHOWN = 3
 
 
@@ -44,15 +46,13 @@ def first_tensors(folder: Path) -> str:
 
 def zero_product(stored: Mapping[str, Any]) -> str:
     """The reason to refuse an adapter whose low-rank products are zero everywhere; else empty."""
-    low_rank = [name for name in stored if _LORA in name]
-    if not low_rank or len(low_rank) < len(stored):
-        return ""  # whole layers were trained beside it
-    for name in low_rank:
-        head, mark, rest = name.rpartition(_A)
-        up = stored.get(f"{head}{_B}{rest}") if mark else None
-        if up is not None and _differs_from_zero(stored[name].float(), up.float()):
+    if not stored or not all(map(_FACTOR.search, stored)):
+        return ""  # a bias, a magnitude or whole layers were trained beside it
+    for name, down in stored.items():
+        up = stored.get(_FACTOR.sub(r"\1B\3", name))
+        if up is not None and up is not down and _differs_from_zero(down.float(), up.float()):
             return ""
-    return f"its product is zero everywhere, so it changes nothing: {_first(low_rank)}"
+    return f"its product is zero everywhere, so it changes nothing: {_first(list(stored))}"
 
 
 def _differs_from_zero(down: Any, up: Any) -> bool:  # noqa: ANN401 - tensors

@@ -14,7 +14,7 @@ from decomposerl.baselines.method import (
     ask,
 )
 from resources.evaluation.caller import Reply
-from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.chat_caller import MethodPrompts
 from resources.evaluation.runner import ClaimToVerify, PredictionStore
 
 PROMPT_HASH = "a" * 64

@@ -28,11 +28,11 @@ from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.chat_caller import CallSettings
-from resources.evaluation.engine import EntryEngine, Run
-from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.chat_caller import CallSettings, MethodPrompts
+from resources.evaluation.engine import EntryEngine
 from resources.evaluation.model import EvaluationModelResource, unavailable
 from resources.evaluation.trained_policy import chosen_facts, chosen_policy
+from resources.hub.locks import ModelLocks
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.integrity import DIGESTS
 from resources.store.parquet import DataFolder, write_parquet
@@ -51,8 +51,10 @@ NOTHING_SAID = "ignore:`is_gradient_checkpointing` is deprecated"
 def caller(folder: Path, **fields: Any) -> MethodCaller:  # noqa: ANN401 - of an entry
     """The caller of an entry, which is never asked."""
     given = {"name": "a", "method": "simple", "model": "m", "base_url": [URL], **fields}
-    run = Run(folder, [], ServerFields(vllm=["vllm"]), likeliest=0)
-    return EntryEngine(SystemEntry(**given), run).caller(MethodPrompts())[0]
+    model = EvaluationModelResource(
+        results_dir=str(folder), server=ServerFields(vllm=["vllm"]), likeliest=0
+    )
+    return EntryEngine(SystemEntry(**given), model, ModelLocks()).caller(MethodPrompts())[0]
 
 
 def lesson_claims() -> pl.DataFrame:
@@ -168,6 +170,13 @@ def test_an_endpoint_is_asked_and_paid(tmp_path: Path):
     assert [None, None] == made.predictions["confidence_raw"].to_list()  # it gave none
     assert [10e-6, 10e-6] == made.calls["dollars"].to_list()
     assert f"chat:{MODEL}" == made.predictions["engine"][0]
+
+
+def test_a_model_without_an_address_answers_in_this_process(tmp_path: Path):
+    """Wherever a place of the profile may be: here that of a person's own model."""
+    here = EndpointConfig(model=str(CHECKPOINT))
+    made = predicted(tmp_path, "simple-endpoint-faithful", 1, endpoint=here).predictions
+    assert made["engine"][0].startswith(f"transformers:{CHECKPOINT.name}:")
 
 
 def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
@@ -432,7 +441,8 @@ def test_a_started_server_is_given_the_adapter():
     """By the name that it is asked by."""
     one = PolicyAdapter("tiny-7", Path("/policy/adapter"), "base", "0a1b2c3d4e5f")
     entry = SystemEntry(name="a", method="trace", model="base", runs="server")
-    words = EntryEngine(entry, Run(Path(), [])).server("", one).command.words(8000)
+    engine = EntryEngine(entry, EvaluationModelResource(results_dir=""), ModelLocks())
+    words = engine.server("", one).command.words(8000)
     rest = words[words.index("--enable-lora") :]
     assert ["--enable-lora", "--max-lora-rank", "64", "--lora-modules"] == rest[:4]
     assert ["tiny-7-0a1b2c3d4e5f=/policy/adapter"] == rest[4:]

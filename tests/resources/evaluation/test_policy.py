@@ -24,9 +24,8 @@ from evaluation_parts import prompts_in, shelf
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.chat_caller import CallSettings, ChatCaller
+from resources.evaluation.chat_caller import CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.local_model import Batching, LocalModel
-from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, Prediction, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.evaluation.weights import SMALL, Weights, weights_digest

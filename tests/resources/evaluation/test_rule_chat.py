@@ -33,8 +33,7 @@ from fault_server import Answer as Served
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.evaluation.caller import Reply
-from resources.evaluation.chat_caller import CallSettings, ChatCaller
-from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
+from resources.evaluation.chat_caller import CONTINUATION, CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, Prediction, run_claims
 from resources.policy_tiny.folder import CHECKPOINT

@@ -31,7 +31,8 @@ from project import PYTHONPATH, ROOT
 from resources.chat.endpoint import config_of
 from resources.chat.settings import ChatSettings
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.engine import EntryEngine, Run
+from resources.evaluation.engine import EntryEngine
+from resources.evaluation.model import EvaluationModelResource
 from resources.hub.locks import HUB_MODELS, ModelLocks, models_lock, read_model_lock
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
@@ -232,7 +233,9 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
     def parts(**fields: object) -> tuple[str, str]:
         entry = SystemEntry(name="a", method="simple", model=NAME, **fields)  # type: ignore[arg-type]
         locks = ModelLocks(lock(tmp_path, A, NAME))
-        engine = EntryEngine(entry, Run(tmp_path, [], ServerFields(vllm=["vllm"]), locks=locks))
+        server = ServerFields(vllm=["vllm"])
+        model = EvaluationModelResource(results_dir=str(tmp_path), server=server)
+        engine = EntryEngine(entry, model, locks)
         words = engine.server(A).command.words(1)
         return engine.client().engine, words[words.index("--revision") + 1]
 
