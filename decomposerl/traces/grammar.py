@@ -50,7 +50,7 @@ def parse_trace(text: str, labels: tuple[Verdict, ...] = LABELS) -> Trace:
 
     Offsets are characters of ``text``: each block begins with its opening tag, blocks are in
     order and do not overlap, and faults are in the order of their offsets. Broken and
-    truncated texts keep what is whole: see ``read_blocks`` and ``_cycle_indices``.
+    truncated texts keep what is whole: see ``read_blocks``.
     """
     blocks, faults = read_blocks(text)
     faults += _structure_faults(blocks, len(text), labels)

@@ -85,8 +85,8 @@ class Trace:
     """A parsed trace: all blocks in order, what is wrong, and what is usable.
 
     ``cycles`` are the complete question-answer pairs in order; a question that no answer
-    follows is in ``blocks`` alone. ``verdict`` is None unless all verification blocks that hold a
-    label, closed ones if there are any, hold the same one. ``labels`` are those it may end with.
+    follows is in ``blocks`` alone. ``verdict`` is None unless all verification blocks with a
+    label, closed ones first, hold the same one. ``labels`` are those it may end with.
     """
 
     blocks: tuple[Block, ...]

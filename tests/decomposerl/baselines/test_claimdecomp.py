@@ -13,6 +13,8 @@ from decomposerl.baselines.claimdecomp import METHOD, Count, claimdecomp
 from decomposerl.baselines.method import ModelReply
 from strategies import LAW
 
+TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
+
 FOLDER = Path(__file__).parent
 FORMS = json.loads((FOLDER / "forms.json").read_text("utf-8"))
 SILENT = json.loads((FOLDER / "readers.json").read_text("utf-8"))["silent answers"]
@@ -94,17 +96,7 @@ def test_the_rows_of_a_table_are_questions():
     assert (2, 0) == notes(ended, "agreeing", "unoriented")
 
 
-@pytest.mark.parametrize(
-    ("answers", "verdict"),
-    [
-        (("Yes", "No", "Unknown"), "Supported"),
-        (("Yes", "Unknown", "Unknown"), "Supported"),
-        (("Unknown", "Unknown", "Yes"), "Refuted"),
-        (("No", "No", "No"), "Refuted"),
-        (("Unknown", "Unknown", "Unknown"), "Refuted"),
-        (("unknown", "No, the evidence does not say", "Unknown, it is silent."), "Refuted"),
-    ],
-)
+@pytest.mark.parametrize(("answers", "verdict"), TABLES["half of the decisive answers support"])
 def test_half_of_the_decisive_answers_support(answers: tuple[str, ...], verdict: str):
     """Unknown answers have no vote, half is enough, and none decisive is Refuted."""
     assert (verdict, "parsed") == outcome(said(METHOD, THREE, *answers).ended)
@@ -164,17 +156,7 @@ def test_a_cut_list_loses_its_last_item_alone():
     assert ["Is it new?"] == [cycle.question for cycle in driven.ended.cycles]
 
 
-@pytest.mark.parametrize(
-    ("answers", "verdict"),
-    [
-        (("Yes", "Yes", "No"), "Supported"),
-        (("Yes", "No", "No"), "Refuted"),
-        (("Yes", "Yes", "Unknown"), "Refuted"),
-        (("Yes", "Yes", "No, the evidence does not say."), "Refuted"),
-        (("No", "Hard to say.", "No"), "Refuted"),
-        (("Yes", "Yes", "Hard to say."), None),
-    ],
-)
+@pytest.mark.parametrize(("answers", "verdict"), TABLES["the conjunction wants every answer"])
 def test_the_conjunction_wants_every_answer(answers: tuple[str, ...], verdict: str | None):
     """The rule "all": one answer against or unknown refutes, one unread leaves it open."""
     ended = drive(claimdecomp("all"), saying(THREE, *answers)).ended

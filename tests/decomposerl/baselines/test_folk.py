@@ -1,6 +1,8 @@
 """FOLK: predicates in the forms of models, their grounding, a conjunction that is recomputed."""
 
 import itertools
+import json
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,8 @@ from baseline_parts import QUESTION, Driven, notes, outcome, said
 from decomposerl.baselines.folk import METHOD, conjunction
 from decomposerl.baselines.method import ModelReply
 from decomposerl.replies.predicates import Predicate, read_predicates, read_truths
+
+TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
 
 PREDICATES = (
     "1. Before(mill, bridge) | The mill came before the bridge. | When was the mill built?\n"
@@ -116,15 +120,7 @@ def test_neither_values_nor_bracket_is_unparsed():
         assert expected == outcome(said(METHOD, PREDICATES, *ANSWERS, cut).ended)
 
 
-@pytest.mark.parametrize(
-    ("line", "shown", "question"),
-    [
-        ("Is it granite?", "Is it granite?", "Is it granite?"),
-        ("MadeOf(it, granite)", "MadeOf(it, granite)", "Is it true that MadeOf(it, granite)?"),
-        ("M(a) | It is granite.", "M(a) | It is granite.", "Is it true that It is granite?"),
-        ("M(a) | What is it?", "M(a)", "What is it?"),
-    ],
-)
+@pytest.mark.parametrize(("line", "shown", "question"), TABLES["predicates with parts missing"])
 def test_predicates_with_parts_missing(line: str, shown: str, question: str):
     """A line without a gloss or question still gives a predicate that can be asked about."""
     driven = reasoned("1: True", "[Supported]", predicates=f"1. {line}", answers=("Granite.",))
@@ -156,60 +152,13 @@ def test_the_conjunction_is_pythons_all():
         assert expected == conjunction(truths)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        (
-            f"1. **{BORN}**\n   - Statement: Ada was born in Varn.\n   - Question: {ASKED[0]}\n"
-            f"2. **{PAINTED}**\n   - Statement: Ada painted it.\n   - Question: Who painted it?"
-        ),
-        (
-            f"Predicate 1: {BORN}\nStatement: Ada was born in Varn.\nQuestion: {ASKED[0]}\n\n"
-            f"Predicate 2: {PAINTED}\nStatement: Ada painted it.\nQuestion: Who painted it?"
-        ),
-        (
-            f"### Predicate 1\n{BORN}\nStatement: Ada was born in Varn.\nQuestion: {ASKED[0]}\n"
-            f"### Predicate 2\n{PAINTED}\nStatement: Ada painted it.\nQuestion: Who painted it?"
-        ),
-        (
-            f"1. {BORN}\n   - Ada was born in Varn.\n   - Where was Ada born?\n"
-            f"2. {PAINTED}\n   - Ada painted it.\n   - Who painted it?"
-        ),
-        (
-            f"- {BORN} | Ada was born in Varn. | Where was Ada born?\n"
-            f"- {PAINTED} | Ada painted it. | Who painted it?"
-        ),
-        (
-            f"{BORN} | Ada was born in Varn. | Where was Ada born?\n"
-            f"{PAINTED} | Ada painted it. | Who painted it?"
-        ),
-        (
-            f"1. {BORN} - Ada was born in Varn. - Where was Ada born?\n"
-            f"2. {PAINTED}: Ada painted it. Who painted it?"
-        ),
-        (
-            "| # | Predicate | Statement | Question |\n|---|---|---|---|\n"
-            f"| 1 | {BORN} | Ada was born in Varn. | Where was Ada born? |\n"
-            f"| 2 | {PAINTED} | Ada painted it. | Who painted it? |"
-        ),
-    ],
-)
+@pytest.mark.parametrize("text", TABLES["statement and question belong to their predicate"])
 def test_statement_and_question_belong_to_their_predicate(text: str):
     """On the predicate's line, behind dashes, in a table or on lines of their own."""
     assert FULL == read_predicates(f"Here are the predicates:\n\n{text}")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"{BORN}\n{PAINTED}",
-        f"```\n{BORN}\n{PAINTED}\n```",
-        f"- `{BORN}`\n- `{PAINTED}`",
-        f"{BORN} ∧ {PAINTED}",
-        f"{BORN} AND {PAINTED}",
-        f"<think>\n1. Is(it, so)\n</think>\n\n{BORN}\n{PAINTED}",
-    ],
-)
+@pytest.mark.parametrize("text", TABLES["predicates alone are asked about themselves"])
 def test_predicates_alone_are_asked_about_themselves(text: str):
     """Without numbers each line opens with its form; a conjunction is its parts."""
     found = read_predicates(text)
@@ -229,41 +178,13 @@ def test_prose_holds_no_predicate(text: str):
     assert read_predicates(text) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Predicate 1 is True because it says so.\nPredicate 2 is False.",
-        f"{BORN}: True\n{PAINTED}: False",
-        f"- {BORN} is true.\n- {PAINTED} is false.",
-        f"{BORN}\nVerdict: True\n\n{PAINTED}\nVerdict: False\n\n[Refuted]",
-        f"1. {BORN}\n   - **True**: it says so\n2. {PAINTED}\n   - **False**",
-        f"Predicate 1 ({BORN}): True - it says so\nPredicate 2 ({PAINTED}): False",
-        "1: True, 2: False",
-        "P1 = True\nP2 = False",
-        "1 - True\n2 - Not true",
-        "1: [True] - it says so\n2: [False]",
-        "Conjunction: True and False\n[Refuted]",
-        "Conjunction: True ∧ False = False",
-        "1: Supported - it says so\n2: Refuted",
-    ],
-)
+@pytest.mark.parametrize("text", TABLES["truths in other forms"])
 def test_truths_in_other_forms(text: str):
     """By number, by form, under a heading, or in the conjunction alone."""
     assert ["true", "false"] == read_truths(text, BOTH)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1: True, but only in part\n2: True if it opened",
-        "1: Mostly True - nearly\n2: Partly False",
-        "[Supported]",
-        "1. So it goes\n2. As it were\n[Refuted]",
-        "1: True or False\n2: False or True",
-        "Verdict: True",
-        "Conjunction: True and False and True",
-    ],
-)
+@pytest.mark.parametrize("text", TABLES["what is no truth"])
 def test_what_is_no_truth(text: str):
     """A hedge, the claim's own bracket and a conjunction of other length settle no predicate."""
     assert [None, None] == read_truths(text, BOTH)

@@ -5,6 +5,7 @@ Then programs as chat models write them: quotes inside strings, remarks around, 
 
 import ast
 import itertools
+import json
 import string
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ from decomposerl.baselines.program_parser import (
 )
 from decomposerl.baselines.program_reply import read_program
 from strategies import LAW
+
+TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
 
 FACTS = ("fact_1", "fact_2", "fact_3")
 HEAD = "".join(f'{name} = Verify("Statement {name}.")\n' for name in FACTS)
@@ -203,41 +206,7 @@ def test_the_operators_of_python_read_as_the_words():
         assert read_expression(plain) == read_expression(written), written
 
 
-@pytest.mark.parametrize(
-    ("text", "reason", "line"),
-    [
-        ("", "no_predict", 1),
-        (HEAD, "no_predict", 4),
-        (f"{HEAD}label = Predict(fact_4)", "undefined_name", 4),
-        ('fact_1 = Verify("{answer_1}.")\nlabel = Predict(fact_1)', "undefined_name", 1),
-        ('a = Verify("{a}")\nlabel = Predict(a)', "undefined_name", 1),
-        (f'{HEAD}fact_2 = Verify("Again.")\nlabel = Predict(fact_2)', "redefined_name", 4),
-        (f"{HEAD}fact_1 = Predict(fact_1)", "redefined_name", 4),
-        ('a = Question("Who?")\nlabel = Predict(a)', "not_a_fact", 2),
-        ('a = Search("Who?")\nlabel = Predict(a)', "unknown_function", 1),
-        (f"{HEAD}label = Predict()", "syntax", 4),
-        (f"{HEAD}label = Predict(fact_1 fact_2)", "syntax", 4),
-        (f"{HEAD}label = Predict(fact_1 and)", "syntax", 4),
-        (f"{HEAD}label = Predict((fact_1)", "syntax", 4),
-        (f"{HEAD}label = Predict(fact_1)\nfact_9 = Verify('S.')", "syntax", 5),
-        (f"{HEAD}label = fact_1", "syntax", 4),
-        ('Question = Verify("S.")\nlabel = Predict(Question)', "syntax", 1),
-        ('a = Verify("S.") b = Verify("T.")\nlabel = Predict(a)', "syntax", 1),
-        ('Here is the program:\na = Verify("S.")\nlabel = Predict(a)', "unreadable_character", 1),
-        ('a = Verify("S.\n")\nlabel = Predict(a)', "unreadable_character", 1),
-        (f"{HEAD}label = Predict(fact_1 | fact_1)", "unreadable_character", 4),
-        (f"{HEAD}label = Predict(fact_1 &)", "syntax", 4),
-        (f"{HEAD}label = Predict(not fact_1 & fact_1)", "syntax", 4),
-        (f"{HEAD}label = Predict(fact_1 & not fact_1)", "syntax", 4),
-        (f"{HEAD}label = Predict(fact_1 == False & fact_1)", "syntax", 4),
-        (f"{HEAD}label = Predict(fact_1 & fact_1 == True)", "syntax", 4),
-        (f"{HEAD}label = Predict(fact_1 == maybe)", "syntax", 4),
-        (f"{HEAD}label = Predict(fact_1 == True == False)", "syntax", 4),
-        (f"{HEAD}label = Predict(fact_1; fact_1)", "unreadable_character", 4),
-        ('a = Verify("S."); b = Verify("T.")\nlabel = Predict(a)', "unreadable_character", 1),
-        (f"{HEAD}label = Predict(fact_1 == fact_2)", "syntax", 4),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason", "line"), TABLES["rejected programs"])
 def test_what_is_no_program_is_rejected_with_its_reason(text: str, reason: str, line: int):
     """Each fault has its own name and its line; nothing is skipped or mended."""
     assert (reason, line) == rejected(text)
@@ -308,26 +277,7 @@ def test_the_language_uses_none_of_pythons_doors(module: object):
     assert {"compile"} >= attributes & doors, "re.compile alone"
 
 
-@pytest.mark.parametrize(
-    ("string", "text"),
-    [
-        ('"Who wrote "Grey Shore"?"', 'Who wrote "Grey Shore"?'),
-        ('""Grey Shore" is a film."', '"Grey Shore" is a film.'),
-        ('"She starred in "Grey Shore""', 'She starred in "Grey Shore"'),
-        ('"Who wrote "Grey Shore" (1999)?"', 'Who wrote "Grey Shore" (1999)?'),
-        (
-            '"Were "Grey Shore" and "Blue Shore" films?"',
-            'Were "Grey Shore" and "Blue Shore" films?',
-        ),
-        ("'Who is Ada's father?'", "Who is Ada's father?"),
-        ("'Who owned the Holms' mill?'", "Who owned the Holms' mill?"),
-        ("'Who wrote 'Grey Shore'?'", "Who wrote 'Grey Shore'?"),
-        ('"Is \'Grey Shore\' Ada\'s "best" film?"', "Is 'Grey Shore' Ada's \"best\" film?"),
-        ("“Who wrote it?”", "Who wrote it?"),
-        ('f"Did she say "no"?"', 'Did she say "no"?'),
-        ('"Who wrote \\"Grey Shore\\"?"', 'Who wrote "Grey Shore"?'),
-    ],
-)
+@pytest.mark.parametrize(("string", "text"), TABLES["quotes inside a text are part of it"])
 def test_quotes_inside_a_text_are_part_of_it(string: str, text: str):
     """The text ends at the last quote before the bracket that closes the line."""
     for end in ("", "  # a remark"):
@@ -344,24 +294,7 @@ def test_code_between_quotes_is_no_text():
         assert rejected(f"fact_1 = Verify({argument})\nlabel = Predict(fact_1)"), argument
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f"{FACT}\nPredict(fact_1)",
-        f"{FACT}\nreturn Predict(fact_1)",
-        f"{PLAIN}\nreturn label",
-        f"```python\ndef p():\n    {FACT}\n    label = Predict(fact_1)\n    return label\n```",
-        f"Sure! Here is the program:\n\n{PLAIN}",
-        f"{PLAIN}\n\nThe claim holds if it is old.",
-        f"The program has two statements.\n{FACT}\nThe prediction follows:\nPredict(fact_1)\nDone.",
-        f"1. {FACT}\n2. label = Predict(fact_1)",
-        f"- `{FACT}`\n- `Predict(fact_1)`",
-        f"The claim:\n```\nIt is old.\n```\nThe program:\n```python\n{PLAIN}\n```",
-        f"```python\n{FACT}\n```\nand the prediction:\n```python\nPredict(fact_1)\n```",
-        f"<think>\nPredict(fact_9)\n</think>\n\n{PLAIN}",
-        f"    ```\n    {FACT}\n    Predict(fact_1)\n    ```",
-    ],
-)
+@pytest.mark.parametrize("reply", TABLES["a program is found in its reply"])
 def test_a_program_is_found_in_its_reply(reply: str):
     """Remarks, list marks and fences go; the label may be missing or returned."""
     program = read_program(reply)
@@ -369,19 +302,7 @@ def test_a_program_is_found_in_its_reply(reply: str):
     assert Name("fact_1") == program.expression
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        ("The claim is about a mill.", "unreadable_character"),
-        (f"{FACT}\nreturn fact_1", "no_predict"),
-        (f"{PLAIN}\nreturn fact_1", "syntax"),
-        (f"{FACT}\nanswer = eval('1')\nPredict(fact_1)", "unknown_function"),
-        (f"{FACT}\nThis one is true.\nPredict(fact_1)", "unreadable_character"),
-        (f"```\n{PLAIN}\n```\n```\n{FACT}\nlabel = Predict(not fact_1)\n```", "syntax"),
-        ("answer_1 = Search('it')\nPredict(answer_1)", "unknown_function"),
-        ("", "no_predict"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "reason"), TABLES["what is no program stays rejected"])
 def test_what_is_no_program_stays_rejected(reply: str, reason: str):
     """Unknown functions, prose between statements, and two different programs."""
     assert reason == rejected(reply, read_program)[0]

@@ -1,10 +1,15 @@
 """ProgramFC: programs are written, run step by step, and vote."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from baseline_parts import QUESTION, Driven, Model, drive, notes, outcome, said, saying
 from decomposerl.baselines.method import ModelCall, ModelReply, noting_repeats
 from decomposerl.baselines.program_fc import GREEDY, MAJORITY, METHOD, ProgramSampling, program_fc
+
+TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
 
 PROGRAM = (
     'answer_1 = Question("When did the mill open?")\n'
@@ -66,16 +71,7 @@ def test_greedy_once_is_the_default_and_five_samples_a_setting():
     ]
 
 
-@pytest.mark.parametrize(
-    ("expression", "replies", "verdict"),
-    [
-        ("fact_1 and fact_2", ("True", "Unknown"), "Refuted"),
-        ("fact_1 or fact_2", ("True", "Unknown"), "Supported"),
-        ("not fact_1", ("Unknown", "True"), "Refuted"),
-        ("not fact_1 and fact_2", ("No, it says 1871.", "Yes."), "Supported"),
-        ("not (fact_1 or fact_2)", ("False", "Refuted"), "Supported"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "replies", "verdict"), TABLES["the prediction is computed"])
 def test_the_prediction_is_computed(expression: str, replies: tuple[str, str], verdict: str):
     """And, or and not over what was checked; what stays unknown is not borne out."""
     program = f'fact_1 = Verify("S.")\nfact_2 = Verify("T.")\nlabel = Predict({expression})'

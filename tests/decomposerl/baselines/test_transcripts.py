@@ -15,6 +15,8 @@ from decomposerl.baselines.minicheck import METHOD as MINICHECK
 from decomposerl.baselines.minicheck import from_probability
 from strategies import LAW
 
+TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
+
 SELF_ASK = faithful(self_ask.METHOD)
 STEPS = faithful(decomposed_prompting.METHOD)
 HISS = faithful(hiss.METHOD)
@@ -79,19 +81,7 @@ def test_self_ask_goes_on_where_the_slot_was_filled():
     assert driven.ended.reply == f"{TRANSCRIPT} So the final answer is: Refuted."
 
 
-@pytest.mark.parametrize(
-    ("replies", "stopped", "verdict"),
-    [
-        ((" No.\nSo the final answer is: Supported",), "final line", "Supported"),
-        (("NONE", "Supported"), "none", "Supported"),
-        (("No.", "So the final answer is: Refuted"), "none", "Refuted"),
-        (("Who?", "Bob", "who?", "Refuted"), "repeat", "Refuted"),
-        (("So the final answer is: perhaps",), "final line", None),
-        (("Who? Bob did it.", "Refuted"), "unread", "Refuted"),
-        (("Who? Bob did it.", "perhaps"), "unread", None),
-        (("NONE", "perhaps"), "none", None),
-    ],
-)
+@pytest.mark.parametrize(("replies", "stopped", "verdict"), TABLES["self ask ends for a reason"])
 def test_self_ask_ends_for_a_reason(replies: tuple[str, ...], stopped: str, verdict: str | None):
     """The final line is read, or asked for by itself; what cannot be read is asked for twice."""
     driven = drive(SELF_ASK, saying(*replies))
@@ -139,18 +129,7 @@ def test_a_step_runs_by_its_handler_with_earlier_answers_in_it():
     assert "Refuted" == driven.ended.verdict
 
 
-@pytest.mark.parametrize(
-    ("replies", "stopped", "verdict"),
-    [
-        (("NONE", "Supported"), "end", "Supported"),
-        (("Step 1: NONE.", "no"), "end", "Refuted"),
-        (("Who built it?", "Ada", "[lookup] Who built it?", "Supported"), "repeat", "Supported"),
-        (("[search] Who built it?", "Ada", "NONE", "Refuted"), "end", "Refuted"),
-        (("Look it up.", "Supported"), "unread", "Supported"),
-        (("[lookup] Who?", "", "[lookup] #1", "Refuted"), "unread", "Refuted"),
-        (("[check] It is so.", "perhaps", "NONE", "Supported"), "end", "Supported"),
-    ],
-)
+@pytest.mark.parametrize(("replies", "stopped", "verdict"), TABLES["steps end for a reason"])
 def test_steps_end_for_a_reason(replies: tuple[str, ...], stopped: str, verdict: str | None):
     """Whatever ends the steps brings the closing check, also a step that cannot be read twice."""
     driven = drive(STEPS, saying(*replies))

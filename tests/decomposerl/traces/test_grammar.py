@@ -3,7 +3,9 @@
 Then thoughts that quote tags, and untidy traces: cycles and verdict are read, faults are named.
 """
 
+import json
 import time
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -14,70 +16,11 @@ from decomposerl.traces.grammar import KINDS, build_trace, parse_trace, read_blo
 from decomposerl.traces.trace import Block, Cycle, FaultKind, Trace
 from strategies import LAW, law
 
+TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
+"""Traces and what is wrong with them."""
+
 MUTATED = law(300)
-BOOKS = """<think>
-Two things must hold: one person wrote both books, and that person won the prize.
-1. who wrote the first book  2. who wrote the second  3. the prize
-</think>
-
-<question>
-Which author is Nineteen Eighty-Four by?
-</question>
-
-<answer>
-George Orwell; the page calls it one of his "principal works".
-</answer>
-
-<think>
-One author is known; the second book is open.
-</think>
-
-<question>
-Which author is Animal Farm by?
-</question>
-
-<answer>
-Orwell as well: it came out in 1945 under the same pen name.
-</answer>
-
-<think>
-The same author. Now the prize.
-</think>
-
-<question>
-Did Orwell receive the Nobel Prize in Literature?
-</question>
-
-<answer>
-No. The page lists two other honours and says that he got no Nobel Prize (a < b & c &lt; d).
-</answer>
-
-<think>
-The last part fails, so the claim does.
-</think>
-
-<verification>
-Refuted
-</verification>
-"""
-FOOTBALL = (
-    "<think>A bridge: player to club, club to league.</think>\n"
-    "<question>Which club does the goalkeeper play for?</question>\n"
-    "<answer>He keeps goal for SD Eibar.</answer>\n"
-    "<think>The club is known.</think>\n"
-    "<question>Which league is SD Eibar in?</question>\n"
-    "<answer>It plays in La Liga since 2014.</answer>\n"
-    "<think>Both hops hold.</think>\n"
-    "<verification>Supported</verification>"
-)
-MONKEYS = (
-    "<think>Two monkeys, two places.</think><question>Where does the Tantalus monkey live?"
-    "</question><answer>In tropical central Africa.</answer><think>One of two.</think>"
-    "<question>Where does the Vervet monkey live?</question><answer>I don't know where the Vervet "
-    "monkey lives; the page has nothing on it.</answer><think>Enough: Ethiopia is not listed."
-    "</think><verification> refuted\n</verification>"
-)
-WHOLE = (BOOKS, FOOTBALL, MONKEYS)
+BOOKS, FOOTBALL, MONKEYS = WHOLE = TABLES["whole traces"]
 TAGS = [f"<{slash}{kind}>" for kind in KINDS for slash in ("", "/")]
 NEAR = [
     "<Question>",
@@ -221,41 +164,7 @@ def test_a_cut_at_any_place_keeps_just_the_complete_cycles(text: str):
 T, Q, A = "<think>t</think>", "<question>q?</question>", "<answer>a</answer>"
 R, V = "<question>r?</question>", "<verification>Supported</verification>"
 GOOD = T + Q + A + T + R + A + T + V
-FAULTS: list[tuple[str, list[FaultKind]]] = [
-    (GOOD, []),
-    ("", ["no_opening_thought", "no_verdict", "no_question", "too_few_cycles"]),
-    ("Sure! " + GOOD, ["text_outside"]),
-    (GOOD + "\nDone.", ["text_outside"]),
-    (GOOD.replace(A + T, A + "so" + T, 1), ["text_outside"]),
-    (GOOD.replace("<answer>a</answer>", "<answer>a", 1), ["unclosed"]),
-    (GOOD.replace("<question>q?</question>", "<question>q?", 1), ["unclosed"]),
-    (GOOD.replace("</answer>", "</question>", 1), ["unclosed", "stray_close"]),
-    (GOOD.replace(T + V, T + "</think>" + V), ["stray_close"]),
-    (GOOD.replace("t</think>", "t<think>u</think>", 1), ["unclosed"]),
-    (GOOD.replace("<think>t", "<think>t <Answer> u", 1), ["malformed_tag"]),
-    (GOOD.replace("<think>t", "<think>t < /think> u", 1), ["malformed_tag"]),
-    (GOOD.replace("<think>t", "<think>t <answer id=1>", 1), ["malformed_tag"]),
-    (GOOD.replace("<think>t", "<think>t <answers> <b> a<b", 1), []),
-    (GOOD.removeprefix(T), ["no_opening_thought"]),
-    (GOOD.replace("<think>t</think>", "<think> </think>", 1), ["no_opening_thought", "empty"]),
-    (T + V, ["no_question", "too_few_cycles"]),
-    (T + Q + A + T + V, ["too_few_cycles"]),
-    (GOOD.replace(A, A + T + "<question>s?</question>", 1), ["unanswered"]),
-    (GOOD.replace(A, T + A, 1), ["unanswered", "answer_without_question", "too_few_cycles"]),
-    (GOOD.replace(Q, "", 1), ["answer_without_question", "too_few_cycles"]),
-    (GOOD.replace(A, A + A, 1), ["answer_without_question", "no_thought_after_answer"]),
-    (GOOD.replace(A + T, A, 1), ["no_thought_after_answer"]),
-    (GOOD.replace(A + T, A + "<think></think>", 1), ["no_thought_after_answer", "empty"]),
-    (GOOD.replace("<answer>a<", "<answer> <", 1), ["empty", "unanswered", "too_few_cycles"]),
-    (GOOD.replace("q?", "", 1), ["empty", "answer_without_question", "too_few_cycles"]),
-    (GOOD.replace("r?", "q?"), ["repeated_question"]),
-    (GOOD.removesuffix(V), ["no_verdict"]),
-    (GOOD.removesuffix("</verification>"), ["no_verdict", "unclosed"]),
-    (GOOD + V, ["several_verdicts", "not_last"]),
-    (GOOD + T, ["not_last"]),
-    (GOOD.replace("Supported", "mostly supported"), ["unknown_verdict"]),
-    (GOOD.replace("Supported", ""), ["unknown_verdict", "empty"]),
-]
+FAULTS: list[tuple[str, list[FaultKind]]] = TABLES["faults"]
 
 
 def test_each_fault_is_named_and_no_other():
@@ -337,18 +246,7 @@ QUOTES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "others"),
-    [
-        (f"<think>\n{QUOTES}\n</think>\n\n{REFUTED}", []),
-        (f"{QUOTES}\n</think>\n\n{REFUTED}", []),
-        (f"Okay, 1889 is after 1870.\nSo it is Refuted.\n</think>\n\n{REFUTED}", []),
-        (f"<think>{QUOTES} The <answer> tag too.</think>{REFUTED}", []),
-        (REFUTED.replace("<think>t", f"<think>t {QUOTES}", 1), ["no_opening_thought"]),
-        (REFUTED.replace(A + T, f"{A}<think>{QUOTES}</think>{T}", 1), []),
-        (REFUTED.replace(A + T, f"{A}<think>{QUOTES}</think>", 1), ["no_thought_after_answer"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "others"), TABLES["quoting thoughts"])
 def test_a_thought_that_quotes_tags_forges_nothing(text: str, others: list[FaultKind]):
     """A reasoning model's own thought: cycles and verdict are real, and it is text outside."""
     trace = parse_trace(text)
@@ -358,15 +256,7 @@ def test_a_thought_that_quotes_tags_forges_nothing(text: str, others: list[Fault
     assert sorted([*others, "text_outside"]) == sorted(fault.kind for fault in trace.faults)
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        (REFUTED + "\n\nThe bridge is younger, so the claim fails.", "text_outside"),
-        (REFUTED.replace(Q, f"### Question\n{Q}").replace(R, f"### Question\n{R}"), "text_outside"),
-        (REFUTED.replace(A + T + "<ver", A + "<ver"), "no_thought_after_answer"),
-        (REFUTED.replace(A + T + R, A + "<think>t" + R), "unclosed"),
-    ],
-)
+@pytest.mark.parametrize(("text", "fault"), TABLES["untidy traces"])
 def test_untidy_traces_keep_cycles_and_verdict(text: str, fault: FaultKind):
     """A remark behind, headings, a missing or unclosed thought: each costs its condition only."""
     trace = parse_trace(text)

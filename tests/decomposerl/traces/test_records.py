@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from decomposerl.traces.records import (
     read_trace_records,
     read_trace_rows,
 )
+
+TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
 
 TRACE = (
     "<think>t</think>\n<question>q?</question>\n<answer>a.</answer>\n<think>t</think>\n"
@@ -158,7 +161,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "field", "words"), REFUSED)
+@pytest.mark.parametrize(("changes", "field", "words"), TABLES["a field that cannot be read"])
 def test_a_field_that_cannot_be_read(changes: dict[str, Any], field: str, words: str):
     """The line is left out; the problem names the field, what stands there and what may."""
     named, reason = refusal(**changes)
