@@ -29,6 +29,7 @@ from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, Prediction, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.evaluation.weights import SMALL, Weights, weights_digest
+from resources.hub.adapters import zero_product
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.prompts import load_policy_prompt, load_prompt
 from sample.policy_lessons import lessons
@@ -263,6 +264,15 @@ def test_an_adapter_that_is_not_applied_is_refused(
         Weights(str(CHECKPOINT), adapter).load()
     assert 3 == str(refused.value).count("lora_")
     assert "more" in str(refused.value)
+
+
+def test_what_was_trained_beside_a_zero_product_is_a_change():
+    """A bias, a magnitude or a whole layer; without one the product alone decides."""
+    pair = {"q.lora_A.weight": torch.ones(2, 4), "q.lora_B.weight": torch.zeros(4, 2)}
+    assert "zero everywhere" in zero_product(pair)
+    for name in ("q.lora_B.bias", "q.lora_magnitude_vector", "lm_head.weight"):
+        assert "" == zero_product(pair | {name: torch.zeros(4)})
+    assert "" == zero_product(pair | {"q.lora_B.weight": torch.ones(4, 2)})
 
 
 def configure(adapter: Path, **changes: object) -> None:
