@@ -35,7 +35,6 @@ ProfileName = Literal["embedded", "local", "paper"]
 Values = dict[str, Any]
 FILE, SYSTEMS_FILE = "decomposerl.toml", "systems.toml"
 PROJECT = Path(__file__).resolve().parent.parent
-OPENAI, OPENAI_MODEL = "https://api.openai.com/v1", "gpt-4.1-mini"
 _OWNER = re.compile(r"team:.+|[^@\s]+@[^@\s]+\.[^@\s]+")
 _HOSTED = {"chat", "hosted", "minicheck_hosted"}
 
@@ -343,7 +342,8 @@ class Settings(BaseSettings):
     judge: Judge = Judge()
     evaluation: Evaluation = Evaluation()
     openai: Role = Field(
-        Role(model=OPENAI_MODEL, base_url=(OPENAI,)), description="The system gpt-4.1-mini."
+        Role(model="gpt-4.1-mini", base_url=("https://api.openai.com/v1",)),
+        description="The system gpt-4.1-mini.",
     )
     endpoint: Own = Own()
     training: Training = Training()
