@@ -183,13 +183,13 @@ def _right(folder: DataFolder, system: str) -> Iterator[dict[str, Any]]:
     """The predictions that match the label, with the claim's texts."""
     pattern = f"predictions/*/{system}.parquet"
     for path in sorted(folder.path.glob(pattern)):
-        key = f"benchmark/{path.parent.name}"
-        if not folder.exists(key):  # a test set that is derived from another one
-            continue
-        texts = folder.read(key).select("claim_id", "claim", "evidence", "label")
-        rows = pl.read_parquet(path).filter(pl.col("questions").is_between(1, _MOST_QUESTIONS))
-        joined = rows.join(texts, on="claim_id").filter(pl.col("verdict") == pl.col("label"))
-        yield from joined.sort("claim_id").iter_rows(named=True)
+        name = path.parent.name
+        if folder.exists(f"benchmark/{name}"):  # else one that is derived from another one
+            texts = folder.read(f"benchmark/{name}", ["claim_id", "claim", "evidence", "label"])
+            rows = folder.read(f"predictions/{name}/{system}").join(texts, on="claim_id")
+            few = pl.col("questions").is_between(1, _MOST_QUESTIONS)
+            right = rows.filter(few, pl.col("verdict") == pl.col("label"))
+            yield from right.sort("claim_id").iter_rows(named=True)
 
 
 def _verified(row: dict[str, Any]) -> VerifiedClaim:

@@ -284,7 +284,7 @@ def _judging(stage: Stage, outcome: TrainingOutcome) -> RehearsedStep:
     replies = replies_in(stage.folder.path / "engine_results" / REPLIES_FILE)
     judged = replies.filter(pl.col("template").str.contains(f"^(?:{'|'.join(TASKS)})"))
     tokens = int((judged["prompt_tokens"] + judged["completion_tokens"]).sum())
-    curves = pl.read_parquet(RunFolder(policy_folder(stage.folder, stage.recipe.name)).curves)
+    curves = stage.folder.read(f"policy/{stage.recipe.name}/curves")
     seconds = float(curves.filter(measure="seconds_judging")["mean"].sum())
     note = f"{failed:,} of {calls:,} without a ruling" if failed else "every call has a ruling"
     return RehearsedStep("judge", engine, seconds, calls, tokens, seconds, note=note)

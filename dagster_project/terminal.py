@@ -101,8 +101,8 @@ def report_errors(command: Callable[_Params, None]) -> Callable[_Params, None]:
 
 def _message(error: DecomposeRLError | ModuleNotFoundError | OSError) -> str:
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return explained(str(error)) if isinstance(error, ModuleNotFoundError) else str(error)
+        return explained(f"{error.filename}: {error.strerror}")
+    return str(error) if isinstance(error, DecomposeRLError) else explained(str(error))
 
 
 def guard_dagster_run() -> None:

@@ -37,6 +37,8 @@ EXTRA_OF: Mapping[str, str] = {
 """The extra that installs a package, by the package's name on the index."""
 _PACKAGE_OF: Mapping[str, str] = {"apricot": "apricot-select"}
 """The package that has a module, where their names differ."""
+_NO_ROOM = re.compile("No space left on device|quota exceeded|File too large")
+_ROOM = "make room on the disk, or raise the limit on the size of a file (ulimit -f)"
 _ABSENT = re.compile(r"No module named '(\w+)")
 
 
@@ -68,7 +70,9 @@ def require(*modules: str) -> None:
 
 
 def explained(message: str) -> str:
-    """The message of an import error, with the command where an extra has the module."""
+    """The message of an error, with what to do where a module or room on the disk is missing."""
+    if _NO_ROOM.search(message):
+        return f"{message}: {_ROOM}, then start again; what was stored before is safe"
     absent = _ABSENT.search(message)
     if absent is None or _package(absent.group(1)) not in EXTRA_OF:
         return message

@@ -17,7 +17,8 @@ import polars as pl
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, LABELS, REJECTS
 from perf.frames import benchmark_frame, claims_frame
 from perf.inputs import synthetic_claims, synthetic_evidence
-from resources.store.parquet import StageRun, run_path, write_parquet
+from resources.store.integrity import run_path
+from resources.store.parquet import StageRun, write_parquet
 from resources.store.rows import RowsWriter, StoredRows
 from resources.store.temporary import aside, put_in_place, replace_file
 from studies.paper_plan import COUNTS, PAPER_ROWS, TESTS

@@ -29,7 +29,8 @@ from perf.inputs import (
     synthetic_evidence,
     vocabulary,
 )
-from resources.store.parquet import StageRun, run_path, write_parquet
+from resources.store.integrity import run_path
+from resources.store.parquet import StageRun, write_parquet
 from resources.store.temporary import replace_file
 from studies import replay
 from studies.paper_plan import COUNTS, TESTS, PoolPlan, plan_pool

@@ -18,6 +18,7 @@ from decomposerl.errors import DecomposeRLError
 from decomposerl.reports.attrition import STAGES
 from decomposerl.reports.explain import ClaimRows, MatchedClaim, Where
 from decomposerl.reports.tables import one_line
+from resources.store.integrity import scan_parquet
 
 SHORTEST_PREFIX = 6
 _LISTED = 8
@@ -182,7 +183,7 @@ def _displaced(data: Path, claim_id: str) -> tuple[MatchedClaim, ...]:
 def _rows(paths: Iterable[Path], condition: pl.Expr) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for path in sorted(paths):
-        rows += pl.scan_parquet(path).filter(condition).collect().to_dicts()
+        rows += scan_parquet(path).filter(condition).collect().to_dicts()
     return rows
 
 

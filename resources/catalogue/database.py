@@ -7,7 +7,6 @@ file is built under another name and renamed over the old one, so an open reader
 DuckDB is imported in functions: loaded before torch, it prints a page of warnings at exit.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
 from decomposerl.table import Table
 from resources.catalogue.views import ATTEMPTS, Current, attempts, views
+from resources.store.integrity import read_parquet, read_record, verified
 from resources.store.rows import counted_rows
 from resources.store.temporary import aside
 
@@ -50,16 +50,18 @@ def build_catalogue(
     """
     import duckdb
 
+    from decomposerl.claims.catalogue import SOURCES
+
     data = data.resolve()
     unusable = sorted(set(str(data)) & set(",*?["))
     if unusable:
-        raise ConfigError(f"DuckDB cannot take {unusable[0]!r} in the data folder's path: {data}")
+        raise ConfigError(f"DuckDB cannot take {unusable[0]!r} in a path: rename the folder {data}")
     data.mkdir(parents=True, exist_ok=True)
     with _swapped_in(data / FILE) as building:
         try:
             connection = duckdb.connect(building, config={"file_search_path": str(data)})
             with connection:
-                titled = _known_sources() if sources is None else sources
+                titled = SOURCES if sources is None else sources
                 _fill(connection, data, titled, Current(_names(sources), _names(benchmarks)))
         except (duckdb.Error, pl.exceptions.PolarsError) as error:
             raise SchemaError(f"the catalogue of {data} cannot be built: {error}") from error
@@ -70,7 +72,7 @@ def open_catalogue(data: Path) -> "DuckDBPyConnection":
     """The catalogue of ``data``, read-only; independent of the working directory.
 
     Raises:
-        DecomposeRLError: there is no catalogue yet, or another program writes to it.
+        DecomposeRLError: there is no catalogue yet, it is damaged, or another program writes to it.
     """
     import duckdb
 
@@ -83,11 +85,15 @@ def open_catalogue(data: Path) -> "DuckDBPyConnection":
     try:
         config = {"file_search_path": str(path.parent)}
         return duckdb.connect(path, read_only=True, config=config)
-    except duckdb.IOException as error:
-        raise DecomposeRLError(
-            f"{path} cannot be opened; a program may have it open for writing "
-            f"(open it with 'duckdb -readonly {FILE}'): {error}"
-        ) from error
+    except duckdb.Error as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path, error: Exception) -> DecomposeRLError:
+    why = "is damaged; the tables are not. Build it again with: decomposerl run catalog"
+    if "lock on file" in str(error):
+        why = f"is open for writing in a program (open it there with 'duckdb -readonly {FILE}')"
+    return DecomposeRLError(f"{path} {why}: {error}")
 
 
 def read_table(data: Path, name: str) -> pl.DataFrame:
@@ -101,8 +107,10 @@ def read_table(data: Path, name: str) -> pl.DataFrame:
     with open_catalogue(data) as connection:
         try:
             frame: pl.DataFrame = connection.table(name).pl()
-        except duckdb.Error as error:
+        except duckdb.CatalogException as error:
             raise SchemaError(f"the catalogue of {data} has no table '{name}'") from error
+        except duckdb.Error as error:
+            raise _unusable(data / FILE, error) from error
         return frame
 
 
@@ -195,12 +203,10 @@ def _reasons(counted: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stage_runs(data: Path, current: Current) -> pl.DataFrame:
-    rows = []
-    for path in sorted(filter(current.counts, data.glob("stage_runs/*.json"))):
-        try:
-            rows.append(json.loads(path.read_text("utf-8")))
-        except ValueError as error:
-            raise SchemaError(f"{path} is not a run record: {error}") from error
+    records = sorted(filter(current.counts, data.glob("stage_runs/*.json")))
+    rows = [read_record(path) for path in records]
+    for name in (name for record in rows for name in record.pop("files", ())):
+        verified(data / name)
     frame = pl.DataFrame(rows, schema=schemas.STAGE_RUNS.schema)
     return schemas.STAGE_RUNS.conform(frame)
 
@@ -214,14 +220,8 @@ def _dropped(paths: Iterable[Path]) -> pl.DataFrame:
 
 def _all(paths: Iterable[Path], table: Table) -> pl.DataFrame:
     """All rows; a column missing in a file of an earlier version is null."""
-    frames = [table.empty(), *(pl.read_parquet(path) for path in paths)]
+    frames = [table.empty(), *(read_parquet(path) for path in paths)]
     return pl.concat(frames, how="diagonal").select(list(table.schema))
-
-
-def _known_sources() -> Sequence[Source]:
-    from decomposerl.claims.catalogue import SOURCES
-
-    return SOURCES
 
 
 @contextmanager

@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-import polars as pl
-
 from decomposerl.errors import DecomposeRLError, SchemaError
 from decomposerl.reports.attrition import STAGES
 from decomposerl.reports.attrition_changes import FunnelState
+from resources.store.integrity import read_record, scan_parquet
 
 
 def funnel_state(data: Path) -> FunnelState:
@@ -23,11 +22,11 @@ def funnel_state(data: Path) -> FunnelState:
             data.glob(f"{stage}/*.parquet" if stage == STAGES[0] else f"{stage}.parquet")
         )
         if files:
-            kept[stage] = pl.read_parquet(files, columns=["claim_id", "source"])
+            kept[stage] = scan_parquet(*files).select("claim_id", "source").collect()
         record = data / "stage_runs" / f"{stage}.json"
         if record.is_file():
             try:
-                settings[stage] = json.loads(json.loads(record.read_text("utf-8"))["config"])
+                settings[stage] = json.loads(read_record(record)["config"])
             except (ValueError, KeyError) as error:
                 raise SchemaError(f"{record} is not a run record: {error}") from error
     if not kept:

@@ -15,42 +15,38 @@ import json
 import sqlite3
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, get_args
 
 from decomposerl.chat import ChatReply, FinishReason, Template, Token
 from decomposerl.errors import EngineError
-from decomposerl.schemas import CHAT_REPLIES
+from resources.store.chat_replies import (
+    COLUMNS,
+    DamagedReplyWarning,
+    check_of,
+    mark_damaged,
+    open_replies,
+    what_to_do,
+)
 
 REPLIES_FILE = "chat_cache.sqlite"
 BATCH_ROWS = 64
 BATCH_S = 0.25
-_LOCK_WAIT_S = 60.0
 _KEYS_PER_QUERY = 500
-_COLUMNS = ", ".join(CHAT_REPLIES.schema)
 # A second reply changes nothing, unless it replaces exactly the text that its writer rejected,
 # which may be NULL.
 _WRITE = f"""
-INSERT INTO replies ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
-ON CONFLICT (key) DO UPDATE SET
-  text = excluded.text, finish_reason = excluded.finish_reason,
-  reported_model = excluded.reported_model, prompt_tokens = excluded.prompt_tokens,
-  completion_tokens = excluded.completion_tokens, latency_s = excluded.latency_s,
-  tokens = excluded.tokens
+INSERT INTO replies VALUES ({",".join("?" * len(COLUMNS))})
+ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in COLUMNS[1:])}
 WHERE CAST(replies.text AS BLOB) IS ?"""  # noqa: S608 - the columns are this module's
-_READ = """
-SELECT key, text, finish_reason, reported_model, prompt_tokens, completion_tokens, latency_s,
-  tokens FROM replies WHERE key IN ({})"""
-_TABLE = """
-CREATE TABLE IF NOT EXISTS replies (
-  key TEXT PRIMARY KEY, model TEXT NOT NULL, revision TEXT NOT NULL, template TEXT NOT NULL,
-  template_digest TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
-  reported_model TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
-  completion_tokens INTEGER NOT NULL, latency_s REAL NOT NULL, tokens TEXT
-)"""
+_READ = f"""
+SELECT {", ".join(f"replies.{name}" for name in COLUMNS)}, checks.digest
+FROM replies LEFT JOIN checks ON checks.key = replies.key WHERE replies.key IN ({{}})"""  # noqa: S608
+_TEXT = COLUMNS.index("text")
 
 
 class ReplyStoreError(EngineError):
@@ -88,10 +84,10 @@ class ReplyStore:
         self._damaged: dict[str, bytes | None] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._reader = _opened(path)
+            self._reader = open_replies(path)
             self._reader.text_factory = bytes  # invalid UTF-8 then affects only its own row
-        except (sqlite3.Error, OSError) as error:
-            raise ReplyStoreError(f"{path} cannot be used as a chat cache: {error}") from error
+        except (sqlite3.Error, OSError, EngineError) as error:
+            raise ReplyStoreError(what_to_do(path, error)) from error
         self._writer = threading.Thread(target=self._write_on, name="chat-cache", daemon=True)
         self._writer.start()
 
@@ -161,23 +157,28 @@ class ReplyStore:
             with self._reading:
                 rows = self._reader.execute(query, keys).fetchall()
         except sqlite3.Error as error:
-            raise ReplyStoreError(f"{self.path} cannot be read: {error}") from error
-        for row in rows:
-            key = bytes(row[0]).decode()
+            raise ReplyStoreError(what_to_do(self.path, error)) from error
+        for *row, check in rows:
+            key = bytes(row[0]).decode("utf-8", "replace")
+            if key not in keys:  # the index led to another row
+                raise ReplyStoreError(mark_damaged(self.path))
             try:
-                yield key, _reply(row)
+                reply = _reply(row, check)
             except (ValueError, TypeError, AttributeError, RecursionError):
-                self._damaged[key] = row[1]
+                self._damaged[key] = row[_TEXT]
+                text = f"a reply in {self.path} is damaged and asked again: {key}"
+                warnings.warn(text, DamagedReplyWarning, stacklevel=2)
+            else:
+                yield key, reply
 
     def _refuse_where_broken(self) -> None:
         if self._broken is not None:
-            text = f"replies cannot be stored in {self.path}: {self._broken}"
-            raise ReplyStoreError(text) from self._broken
+            raise ReplyStoreError(what_to_do(self.path, self._broken)) from self._broken
 
     def _write_on(self) -> None:
         """The writer's thread: one transaction per batch, until closed and all is written."""
         try:
-            with closing(_opened(self.path)) as connection:
+            with closing(open_replies(self.path)) as connection:
                 while batch := self._next_batch():
                     superseded = _write(connection, [self._row(entry) for entry in batch])
                     self._forget(batch, superseded)
@@ -217,42 +218,34 @@ class ReplyStore:
         )
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        path, timeout=_LOCK_WAIT_S, isolation_level=None, check_same_thread=False
-    )
-    with suppress(sqlite3.OperationalError):  # another process is switching it right now
-        connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(_TABLE)
-    return connection
-
-
 def _write(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> set[str]:
     """Write the rows in one transaction; returns the keys that were stored before."""
     connection.execute("BEGIN IMMEDIATE")
     kept = {row[0] for row in rows if not connection.execute(_WRITE, row).rowcount}
+    checks = [(row[0], check_of(row[: len(COLUMNS)])) for row in rows if row[0] not in kept]
+    connection.executemany("INSERT OR REPLACE INTO checks VALUES (?, ?)", checks)
     connection.execute("COMMIT")
     return kept
 
 
-def _reply(row: tuple[Any, ...]) -> ChatReply[None]:
+def _reply(row: Sequence[Any], check: bytes | None) -> ChatReply[None]:
     """The reply in a row, whose texts are bytes.
 
     Raises:
         ValueError, TypeError, AttributeError, RecursionError: a column is damaged.
     """
-    text, finish, model = (part.decode() for part in row[1:4])
-    if finish not in get_args(FinishReason):
-        raise ValueError(f"unknown finish reason {finish!r}")
-    tokens = json.loads(row[7]) if row[7] else ()
+    text, finish, model = (part.decode() for part in row[_TEXT : _TEXT + 3])
+    if finish not in get_args(FinishReason) or check not in {None, check_of(row).encode()}:
+        raise ValueError(f"damaged, or of an unknown finish reason {finish!r}")
+    prompt_tokens, completion_tokens, latency_s, listed = row[_TEXT + 3 :]
+    tokens = json.loads(listed) if listed else ()
     return ChatReply(
         text=text,
         finish_reason=finish,
         model=model,
-        prompt_tokens=int(row[4]),
-        completion_tokens=int(row[5]),
-        latency_s=float(row[6]),
+        prompt_tokens=int(prompt_tokens),
+        completion_tokens=int(completion_tokens),
+        latency_s=float(latency_s),
         cached=True,
         tokens=tuple(
             Token(_checked(text), float(logprob), tuple((_checked(t), float(p)) for t, p in others))

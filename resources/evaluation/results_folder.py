@@ -17,6 +17,7 @@ from decomposerl.evaluation.leaderboard import RunCoverage
 from decomposerl.evaluation.scored_claims import without_dropped
 from decomposerl.evaluation.subset import EvaluationSubset, classes_of, evaluation_subset
 from resources.corpora.bundled_sample import BUNDLED
+from resources.store.integrity import read_parquet
 from resources.store.parquet import DataFolder
 
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
@@ -208,6 +209,6 @@ def read_leaderboard(data: Path) -> pl.DataFrame:
     if not path.is_file():
         raise ConfigError(f"there is no leaderboard in {data}. {_BUILD}")
     try:
-        return schemas.LEADERBOARD.conform(pl.read_parquet(path))
+        return schemas.LEADERBOARD.conform(read_parquet(path))
     except (pl.exceptions.PolarsError, SchemaError, OSError) as error:
         raise ConfigError(f"{path} is not a leaderboard: {error}. {_BUILD}") from error

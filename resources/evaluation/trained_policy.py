@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from decomposerl.baselines.method import (
     ClaimInput,
     ModelCall,
@@ -31,6 +29,7 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.trace import Verdict
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
+from resources.store.integrity import read_parquet, verified
 from resources.training.run_store import RunFolder, read_outcome
 
 if TYPE_CHECKING:
@@ -70,9 +69,12 @@ def chosen_policy(
     outcome = read_outcome(run)
     saved = {one.step: one.path for one in run.checkpoints(_EVERY_CHECKPOINT).all()}
     saved |= run.measured_adapters()
-    selected = select_checkpoint(pl.read_parquet(run.curves), saved, outcome.steps, rule)
+    selected = select_checkpoint(read_parquet(run.curves), saved, outcome.steps, rule)
     final = selected.step == outcome.steps
-    return ChosenPolicy(run.path, outcome.adapter if final else saved[selected.step], selected)
+    adapter = outcome.adapter if final else saved[selected.step]
+    if adapter.is_dir():
+        verified(adapter)
+    return ChosenPolicy(run.path, adapter, selected)
 
 
 def chosen_facts(

@@ -13,6 +13,7 @@ from decomposerl.funnel.catalogue import COMPARED, decontaminate
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.ports import Embedder
 from decomposerl.training.experiments import EXPERIMENTS, experiment
+from resources.store.integrity import read_parquet
 from resources.store.parquet import DataFolder
 from resources.training.run_inputs import inputs_of, notes_folder
 
@@ -64,7 +65,7 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
     run = _run_of(data, system)
     files += _policy_files(data, run) if run else []
     used: list[pl.Series] = [
-        pl.read_parquet(file, columns=["claim_id"])["claim_id"] for file in files if file.is_file()
+        read_parquet(file, ["claim_id"])["claim_id"] for file in files if file.is_file()
     ]
     split = dev_split(data.read(SILVER), used, count, seed)
     if split.claims.is_empty():

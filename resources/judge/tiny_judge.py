@@ -29,7 +29,7 @@ from decomposerl.judge.heads import HEADS, Head, heads_of, published_text, rulin
 from resources.embedder.resource import NumberType
 from resources.hub.fingerprint import digest_of
 from resources.judge.encoder import Encoder, Form, length_batches
-from resources.store.parquet import file_sha256
+from resources.store.integrity import file_sha256, verified
 
 FOLDER = "tiny_judge"
 """The folder of the heads in a data folder."""
@@ -130,8 +130,7 @@ class TinyJudge:
         path = self.folder / JUDGE_FILE
         if not path.is_file():
             raise EngineMissing(f"there is no trained tiny judge in {self.folder}: {_TRAIN}")
-        record: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-        return record
+        return dict(json.loads(path.read_text("utf-8")))
 
     @property
     def _identity(self) -> str:
@@ -268,10 +267,8 @@ def read_head(folder: Path) -> dict[str, Any]:
     Raises:
         EngineMissing: the head was not trained.
     """
-    path = folder / HEAD_FILE
-    if not path.is_file():
+    if not (folder / HEAD_FILE).is_file():
         raise EngineMissing(
             f"the tiny judge lacks head '{folder.name}' in {folder.parent}: {_TRAIN}"
         )
-    record: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return record
+    return dict(json.loads((verified(folder) / HEAD_FILE).read_text("utf-8")))

@@ -10,6 +10,7 @@ import polars as pl
 
 from decomposerl.reports.cost import Workload
 from decomposerl.training.estimate import ClaimFacts
+from resources.store.integrity import scan_parquet
 
 _TOKENS_A_WORD = 1.3
 _STAGES = ("rule_filtered", "difficulty_band", "decontaminated")
@@ -18,9 +19,8 @@ _STAGES = ("rule_filtered", "difficulty_band", "decontaminated")
 def measured_workload(data: Path) -> Workload | None:
     """The workload of the claims in ``data``; None where there are none."""
     claims = sorted((data / "claims").glob("*.parquet"))
-    every = pl.scan_parquet(claims) if claims else None
-    rows = 0 if every is None else int(every.select(pl.len()).collect().item())
-    if every is None or not rows:
+    rows = sum(map(_rows, claims))
+    if not rows:
         return None
     kept = [rows]
     for stage in _STAGES:
@@ -28,7 +28,7 @@ def measured_workload(data: Path) -> Workload | None:
         kept.append(_rows(file) if file.is_file() else kept[-1])
     benchmarks = sum(_rows(file) for file in (data / "benchmark").glob("*.parquet"))
     words = [pl.col(name).str.count_matches(r"\S+").mean() for name in ("claim", "evidence")]
-    claim, evidence = every.select(words).collect().row(0)
+    claim, evidence = scan_parquet(*claims).select(words).collect().row(0)
     return Workload(
         entities=rows,
         verifier=kept[1],
@@ -46,7 +46,7 @@ def claim_facts(file: Path) -> ClaimFacts | None:
         return None
     words = [pl.col(name).str.count_matches(r"\S+").mean() for name in ("evidence", "claim")]
     named = {"rows": pl.len(), "questions": pl.col("n_star").mean()}
-    facts = pl.scan_parquet(file).select(**named, evidence=words[0], claim=words[1]).collect()
+    facts = scan_parquet(file).select(**named, evidence=words[0], claim=words[1]).collect()
     rows, questions, evidence, claim = facts.row(0)
     if not rows:
         return None
@@ -54,4 +54,4 @@ def claim_facts(file: Path) -> ClaimFacts | None:
 
 
 def _rows(file: Path) -> int:
-    return int(pl.scan_parquet(file).select(pl.len()).collect().item())
+    return int(scan_parquet(file).select(pl.len()).collect().item())

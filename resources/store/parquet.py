@@ -8,10 +8,8 @@ asset's data version.
 """
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,9 +25,19 @@ from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.table import Table
 from decomposerl.training.studies import STUDIES
 from resources.profile_defaults import ProfileDefaults
+from resources.store.integrity import (
+    SIDE_OF,
+    file_sha256,
+    note_written,
+    read_parquet,
+    read_record,
+    record_again,
+    run_path,
+    write_record,
+)
 from resources.store.paths import LocalPath
 from resources.store.rows import StoredRows, counted_rows
-from resources.store.temporary import put_in_place, replace_file
+from resources.store.temporary import aside, flush, naming, replace_file
 
 _TABLES = {
     **STAGE_TABLES,
@@ -50,8 +58,6 @@ _FOLDERS = {
     "predictions": schemas.PREDICTIONS,
     "scores": schemas.SCORES,
 }
-# A side table's key is its asset's without this prefix.
-_SIDE_OF = {"rejects": "claims/", "calls": "predictions/", "doubtful": "benchmark/"}
 _LINEAGE = "dagster/column_lineage"
 
 
@@ -112,28 +118,29 @@ class StageOutput:
 
 def write_parquet(frame: pl.DataFrame, target: Path) -> None:
     """Write one frame atomically: zstd, with statistics, rows in order."""
-    replace_file(
-        target,
-        lambda path: frame.rechunk().write_parquet(path, compression="zstd", statistics=True),
-    )
+    replace_file(target, lambda path: _write(frame, path))
 
 
-def store(rows: pl.DataFrame | StoredRows, table: Table, target: Path) -> None:
-    """Write a frame of ``table``, or rename the file where rows were written to, atomically.
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    frame.rechunk().write_parquet(path, compression="zstd", statistics=True)
+
+
+@contextmanager
+def _written(rows: pl.DataFrame | StoredRows, table: Table, target: Path) -> Iterator[Path]:
+    """A complete file of ``table`` beside ``target``, which is removed unless it is renamed.
 
     Raises:
-        SchemaError: the frame does not conform; written rows were checked when they were.
+        SchemaError: a frame does not conform; written rows were checked when they were.
     """
     if isinstance(rows, StoredRows):
-        put_in_place(rows.path, target)
-    else:
-        write_parquet(table.conform(rows), target)
-
-
-def file_sha256(path: Path) -> str:
-    """Hex SHA-256 of a file's bytes."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+        yield rows.path
+        return
+    frame = table.conform(rows)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with aside(target) as temporary:
+        with naming(target):
+            _write(frame, temporary)
+        yield temporary
 
 
 class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -152,7 +159,7 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
 
     def read(self, key: str, columns: list[str] | None = None) -> pl.DataFrame:
         """Some columns of one Parquet file by key, e.g. ``drops/rule_filtered``."""
-        return pl.read_parquet(self.file(key), columns=columns)
+        return read_parquet(self.file(key), columns)
 
     def counts(self, keys: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
         """Rows of some files by the values of ``columns``; ``rows`` counts them."""
@@ -168,21 +175,16 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         try:
             yield
         except TooManyRejects as error:
-            path = self.path / "rejects" / f"{key.removeprefix(_SIDE_OF['rejects'])}.parquet"
+            path = self.path / "rejects" / f"{key.removeprefix(SIDE_OF['rejects'])}.parquet"
             if isinstance(error.rejects, pl.DataFrame):
                 write_parquet(schemas.REJECTS.conform(error.rejects), path)
+                record_again(self.path, key, path)
                 raise TooManyRejects(f"{error}; all of them: {path}", error.rejects) from error
             raise
 
     def run(self, key: str) -> dict[str, Any]:
         """The run record of an asset (``schemas.STAGE_RUNS``)."""
-        record: dict[str, Any] = json.loads(run_path(self.path, key).read_text("utf-8"))
-        return record
-
-
-def run_path(base: Path, key: str) -> Path:
-    """The run record of an asset."""
-    return base / "stage_runs" / f"{key.replace('/', '__')}.json"
+        return read_record(run_path(self.path, key))
 
 
 class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager):
@@ -200,6 +202,8 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
     def dump_to_path(self, context: dg.OutputContext, obj: StageOutput, path: UPath) -> None:
         """Write side tables, then the frame, then the run record, each atomically.
 
+        The record has the digest of each.
+
         Raises:
             SchemaError: a frame does not conform to its table.
         """
@@ -213,28 +217,39 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
     def _dump(self, context: dg.OutputContext, obj: StageOutput, target: Path) -> None:
         base, key = Path(self.base_dir), "/".join(context.asset_key.path)
         table = table_of(key)
-        kept = obj.kept if isinstance(obj.kept, StoredRows) else table.conform(obj.kept)
         if context.has_asset_partitions:
             key = f"{key}/{context.asset_partition_key}"
-        for folder, frame, side_table in (
+        sides = (
             ("drops", obj.drops, schemas.DROPS),
             ("rejects", obj.rejects, schemas.REJECTS),
             ("pairs", obj.pairs, schemas.PAIRS),
             ("selection_cells", obj.cells, schemas.SELECTION_CELLS),
             ("calls", obj.calls, schemas.CALLS),
             ("doubtful", obj.doubtful, schemas.DOUBTFUL),
-        ):
-            side = key.removeprefix(_SIDE_OF.get(folder, ""))
-            side_path = base / folder / f"{side}.parquet"
-            if frame is not None:
-                store(frame, side_table, side_path)
-            elif folder in {"pairs", "doubtful"}:  # an earlier run's do not belong to this one
-                side_path.unlink(missing_ok=True)
-        store(kept, table, target)
-        version = file_sha256(target)
-        context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
-        record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
-        replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8"))
+        )
+        with ExitStack() as open_files:
+            written: dict[Path, Path] = {}
+            for folder, rows, side_table in (*sides, ("", obj.kept, table)):
+                side = base / folder / f"{key.removeprefix(SIDE_OF.get(folder, ''))}.parquet"
+                if rows is not None:
+                    file = side if folder else target
+                    written[file] = open_files.enter_context(_written(rows, side_table, file))
+                elif folder in {"pairs", "doubtful"}:  # an earlier run's do not belong to this one
+                    side.unlink(missing_ok=True)
+            digests = {file: file_sha256(temporary) for file, temporary in written.items()}
+            for temporary in written.values():
+                flush(temporary)
+            # Renamed together: until the record follows, they do not agree with it.
+            for file, temporary in written.items():
+                with naming(file):
+                    temporary.replace(file)
+        run = dataclasses.replace(obj.run, data_version=digests[target])
+        files = {file.relative_to(base).as_posix(): digest for file, digest in digests.items()}
+        write_record(run_path(base, key), dataclasses.asdict(run), files)
+        for file in written:
+            note_written(file)
+        version = dg.DataVersion(digests[target])
+        context.step_context.set_data_version(context.asset_key, version)
         lineage = context.definition_metadata.get(_LINEAGE)  # Dagster+ reads it off the run
         shown = {"dagster/uri": target.absolute().as_uri(), _LINEAGE: lineage}
         context.add_output_metadata({name: value for name, value in shown.items() if value})
@@ -253,7 +268,7 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
             file = Path(str(path))
             if context.dagster_type.typing_type is StoredRows:
                 return StoredRows.checked(file, table_of(key))
-            return table_of(key).conform(pl.read_parquet(file))
+            return table_of(key).conform(read_parquet(file))
         except FileNotFoundError as error:
             raise SourceFileError(f"{path} is not there; materialize '{key}' first") from error
         except (OSError, pl.exceptions.PolarsError) as error:

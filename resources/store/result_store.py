@@ -1,14 +1,16 @@
 """Content-keyed results of one engine in append-only Parquet shards.
 
 A shard has a ``key`` (32 hex digits of SHA-256 over the inputs) and a typed ``value``; its
-metadata name the engine and, for vectors, the dimension. Shards are written whole or not at
-all and are memory-mapped when read. A damaged shard is moved aside with a warning that names
-it; a shard of another engine or dimension is an error. Several processes may write at once.
-Nothing expires: an engine whose answers change must change its name.
+metadata name the engine and, for vectors, the dimension, and its name has the SHA-256 of its bytes.
+Shards are written whole or not at all and are memory-mapped when read. A damaged shard is moved
+aside with a warning that names it; a shard of another engine or dimension is an error.
+Several processes may write at once. Nothing expires: an engine whose answers change must change its
+name.
 """
 
 import contextlib
 import hashlib
+import io
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
+from resources.store.integrity import has_digest
 from resources.store.temporary import replace_file
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 Prefixes = NDArray[np.uint64]
 _ENGINE, _DIMENSION = b"engine", b"dimension"
+_DIGITS = 16  # of each half of a shard's name
 _PREFIX_DIGITS = 16  # hex digits of a key that the index holds: 8 bytes
 SMALL_ROWS = 16_384
 """Shards below this are merged, up to about this size, once there are many of them."""
@@ -158,12 +162,13 @@ class ResultStore:
     def _put(self, table: "pa.Table") -> Path:
         import pyarrow.parquet as pq
 
-        target = self._folder / f"{key_of(*table.column('key').to_pylist())[:16]}.parquet"
         named = table.replace_schema_metadata(self._metadata(table.schema.field("value").type))
-        replace_file(
-            target,
-            lambda path: pq.write_table(named, path, compression="zstd", write_page_checksum=True),
-        )
+        whole = io.BytesIO()
+        pq.write_table(named, whole, compression="zstd")
+        digest = hashlib.sha256(whole.getbuffer()).hexdigest()[:_DIGITS]
+        keys = key_of(*table.column("key").to_pylist())[:_DIGITS]
+        target = self._folder / f"{keys}-{digest}.parquet"
+        replace_file(target, lambda path: path.write_bytes(whole.getbuffer()))
         self._index[target] = np.sort(_prefixes(table.column("key")))
         return target
 
@@ -181,11 +186,14 @@ class ResultStore:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        digest = path.stem.partition("-")[2]  # shards of earlier versions have none
         try:
             with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
                 schema = file.schema_arrow
                 owner = (schema.metadata or {}).get(_ENGINE)
-                if owner is None:
+                if digest and not has_digest(path, digest):
+                    reason = "its SHA-256 is not the one in its name"
+                elif owner is None:
                     reason = "it is not marked as an engine's result"
                 elif schema.names != ["key", "value"]:
                     reason = f"its columns are {schema.names}"

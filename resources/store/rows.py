@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from decomposerl.progress import bar
 from decomposerl.table import Table
+from resources.store.integrity import read_parquet, scan_parquet, verified
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,10 +48,10 @@ class StoredRows:
             SchemaError: the file does not conform to ``table``.
             OSError, polars.exceptions.PolarsError: it is not there, or no Parquet file.
         """
-        table.conform(pl.DataFrame(schema=pl.read_parquet_schema(path)))
+        table.conform(pl.DataFrame(schema=pl.read_parquet_schema(verified(path))))
         others = [column.name for column in table.columns if column.name not in table.unique]
         if table.unique:
-            table.without(others).conform(pl.read_parquet(path, columns=list(table.unique)))
+            table.without(others).conform(read_parquet(path, table.unique))
         return cls(path, table)
 
     @property
@@ -66,7 +67,7 @@ class StoredRows:
             SchemaError: a row is null where it may not be.
         """
         table = self._table_of(columns)
-        return table.conform(pl.read_parquet(self.path, columns=list(table.schema)), unique=False)
+        return table.conform(read_parquet(self.path, [*table.schema]), unique=False)
 
     def batches(
         self, columns: Sequence[str] | None = None, most_bytes: int = BATCH_BYTES
@@ -252,6 +253,6 @@ def row_sizes(frame: pl.DataFrame) -> NDArray[np.int64]:
 def counted_rows(files: Iterable[Path], keys: Sequence[str]) -> pl.DataFrame:
     """Rows of each file by the values of ``keys``, which it needs; ``rows`` counts them."""
     counts = [
-        pl.scan_parquet(file).group_by(keys).agg(rows=pl.len().cast(pl.Int64())) for file in files
+        scan_parquet(file).group_by(keys).agg(rows=pl.len().cast(pl.Int64())) for file in files
     ]
     return pl.concat(pl.collect_all(counts, engine="streaming"))

@@ -110,7 +110,7 @@ def _lock_of_step(context: "dg.AssetExecutionContext") -> Iterator[None]:
 
 def _warn_of_older_inputs(context: "dg.AssetExecutionContext") -> None:
     """Name the inputs whose last run failed or was killed: what is on disk is older than that."""
-    from resources.store.parquet import run_path
+    from resources.store.integrity import run_path
 
     base = data_folder_of(context)
     for parent in context.assets_def.keys_by_input_name.values():

@@ -32,11 +32,17 @@ def replace_file(target: Path, write: Callable[[Path], object]) -> None:
         OSError: it cannot be written; ``filename`` is ``target``.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    with naming(target), aside(target) as temporary:
+        write(temporary)
+        put_in_place(temporary, target)
+
+
+@contextlib.contextmanager
+def naming(target: Path) -> Iterator[None]:
+    """Name a file in what writing it raises: a full disk, for example, is reported without one."""
     try:
-        with aside(target) as temporary:
-            write(temporary)
-            put_in_place(temporary, target)
-    except OSError as error:  # a full disk, for example, is reported without a file name
+        yield
+    except OSError as error:
         raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
 
 
@@ -73,11 +79,8 @@ def require_writable(target: Path) -> None:
     if target.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(target))
     target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with aside(target) as temporary:
-            temporary.touch()
-    except OSError as error:
-        raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
+    with naming(target), aside(target) as temporary:
+        temporary.touch()
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from decomposerl.schemas import PREDICTIONS
 from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.results_folder import read_test_claims
+from resources.store.integrity import scan_parquet
 from resources.store.parquet import DataFolder
 from resources.traces.tables import Warn, naming, no_warning, read_named, readable, require_columns
 
@@ -64,7 +65,7 @@ class PredictionFile:
             SourceFileError: it cannot be read, or is no table of predictions.
         """
         require_columns(path, PREDICTIONS.schema, _TABLE)
-        head = read_named(path, lambda file: pl.scan_parquet(file).head(1).collect())
+        head = read_named(path, lambda file: scan_parquet(file).head(1).collect())
         row = head.row(0, named=True) if head.height else {"benchmark": "", "system": path.stem}
         return cls(path, row["benchmark"], row["system"], claims, limit)
 
@@ -79,19 +80,18 @@ class PredictionFile:
         Raises:
             SourceFileError: it cannot be read.
         """
-        most = self.limit or None
-        read = read_named(
-            self.path, lambda path: pl.read_parquet(path, columns=["claim_id"], n_rows=most)
-        )
-        return read["claim_id"].to_list()
+
+        def first(path: Path) -> pl.DataFrame:
+            return scan_parquet(path).select("claim_id").slice(0, self.limit or None).collect()
+
+        return read_named(self.path, first)["claim_id"].to_list()
 
     def items(self, claim_ids: Sequence[str]) -> Iterator[TraceItem]:
         """The traces of these claims."""
         wanted = pl.col("claim_id").is_in(list(claim_ids))
         columns = [name for name in PREDICTIONS.schema if name not in _UNUSED]
         rows = read_named(
-            self.path,
-            lambda path: pl.scan_parquet(path).filter(wanted).select(columns).collect(),
+            self.path, lambda path: scan_parquet(path).filter(wanted).select(columns).collect()
         )
         claims = self.claims.of(self.benchmark).filter(wanted)
         by_id = {row["claim_id"]: row for row in claims.iter_rows(named=True)}

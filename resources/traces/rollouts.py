@@ -28,6 +28,7 @@ from decomposerl.rewards.table import TOTAL
 from decomposerl.schemas import JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.training.curves import Split
+from resources.store.integrity import read_parquet, scan_parquet
 from resources.traces.tables import Warn, naming, no_warning, read_named, readable
 from resources.training.rollout_log import LogFile, LogTable, files
 from resources.training.run_store import RunFolder, read_key
@@ -102,7 +103,7 @@ class RunSplit:
         self._by_claim.clear()
         every: list[str] = []
         for file in self._logs["rollouts"]:
-            read = read_named(file.path, lambda path: pl.read_parquet(path, columns=["group"]))
+            read = read_named(file.path, lambda path: read_parquet(path, ["group"]))
             groups = read["group"].to_list()
             for name in dict.fromkeys(groups):
                 if not self.limit or name in self._by_claim or len(self._by_claim) < self.limit:
@@ -130,7 +131,7 @@ class RunSplit:
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         for file in self._logs[table]:
             if file.step in steps:
-                rows = read_named(file.path, pl.read_parquet)
+                rows = read_named(file.path, read_parquet)
                 yield file.step, rows.filter(pl.col("group").is_in(list(claim_ids)))
 
     def _evidence(self, claim_ids: Sequence[str]) -> dict[str, str]:
@@ -220,9 +221,7 @@ def _base(config: Path) -> str:
 def _texts(path: Path, claim_ids: Sequence[str]) -> pl.DataFrame:
     """Id and evidence of these claims of a file."""
     wanted = pl.col("claim_id").is_in(list(claim_ids))
-    return read_named(
-        path, lambda file: pl.scan_parquet(file).filter(wanted).select(_TEXT).collect()
-    )
+    return read_named(path, lambda file: scan_parquet(file).filter(wanted).select(_TEXT).collect())
 
 
 def _by_rollout(frames: Iterable[tuple[int, pl.DataFrame]]) -> dict[_Key, list[dict[str, Any]]]:

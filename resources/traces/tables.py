@@ -8,11 +8,11 @@ from typing import TypeVar
 import polars as pl
 
 from decomposerl.errors import SourceFileError
+from resources.store.integrity import verified
 
 Read = TypeVar("Read")
 Warn = Callable[[str], object]
 """Receives a line for each file that is left out."""
-_UNREADABLE = (pl.exceptions.PolarsError, OSError)
 _OF_ANOTHER_FORM = (KeyError, ValueError, AttributeError, TypeError)
 """What rows or JSON of another version, or of no version, lead to."""
 
@@ -40,7 +40,7 @@ def naming(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except _UNREADABLE as error:
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise SourceFileError(f"{path} cannot be read: {error}") from error
     except _OF_ANOTHER_FORM as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
@@ -53,7 +53,8 @@ def require_columns(path: Path, columns: Iterable[str], what: str) -> None:
     Raises:
         SourceFileError: it cannot be read, or is no ``what``, since it lacks a column.
     """
-    missing = sorted(set(columns) - set(read_named(path, pl.read_parquet_schema)))
+    schema = read_named(path, lambda file: pl.read_parquet_schema(verified(file)))
+    missing = sorted(set(columns) - set(schema))
     if missing:
         raise SourceFileError(f"{path} is no {what}: it has no '{missing[0]}'")
 

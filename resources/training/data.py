@@ -24,6 +24,7 @@ from decomposerl.traces.trace import Verdict
 from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import Experiment
+from resources.store.integrity import read_parquet
 from resources.store.prompts import load_policy_prompt
 from resources.training.process import TrainingRun
 
@@ -72,7 +73,7 @@ def policy_prompt(run: TrainingRun) -> PromptFile:
 
 def training_prompts(run: TrainingRun, tokenizer: "PreTrainedTokenizerBase") -> Prompts:
     """The training claims, in the file's order; labelled by the share s (section 3.3)."""
-    return _prompts(pl.read_parquet(run.claims), run, tokenizer, run.experiment.supervision)
+    return _prompts(read_parquet(run.claims), run, tokenizer, run.experiment.supervision)
 
 
 def held_out_prompts(run: TrainingRun, tokenizer: "PreTrainedTokenizerBase") -> Prompts:
@@ -81,8 +82,8 @@ def held_out_prompts(run: TrainingRun, tokenizer: "PreTrainedTokenizerBase") -> 
     if run.held_out is None or not wanted:
         return Prompts((), 0)
     claims = held_out_claims(
-        pl.read_parquet(run.held_out),
-        pl.read_parquet(run.claims, columns=["claim_id"]),
+        read_parquet(run.held_out),
+        read_parquet(run.claims, ["claim_id"]),
         count=wanted,
         seed=run.experiment.seed,
     )

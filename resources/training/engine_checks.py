@@ -9,8 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from uuid import uuid4
 
-import polars as pl
-
 from decomposerl.chat import Price
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall
@@ -25,6 +23,7 @@ from decomposerl.training.estimate import (
 )
 from decomposerl.training.token_report import TokenReport
 from resources.preflight.servers import sampler, vllm_check
+from resources.store.integrity import read_parquet
 from resources.training.process import TrainingRun
 
 _LISTED = 5
@@ -81,7 +80,7 @@ def context_check(
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(run.base, **run.base_revision)
-    claims = pl.read_parquet(run.claims, columns=["claim_id", "evidence"])
+    claims = read_parquet(run.claims, ["claim_id", "evidence"])
     used = claims.join(lengths.too_long, on="claim_id", how="anti")
     ids, texts = used["claim_id"].to_list(), used["evidence"].to_list()
     batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))

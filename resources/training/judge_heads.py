@@ -25,6 +25,7 @@ from decomposerl.reports.tables import markdown_table
 from decomposerl.settings import Settings
 from resources.judge.encoder import Encoder
 from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, RULES, read_head
+from resources.store.integrity import read_parquet, record_folder
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.run_store import write_json
 
@@ -70,7 +71,7 @@ def train_heads(run: HeadsRun, note: Note) -> None:
         TrainingError: the examples lack a head, or documents for early stopping.
         EngineMissing: the encoder is not there.
     """
-    frame = pl.read_parquet(run.examples)
+    frame = read_parquet(run.examples)
     data = {head.name: head_examples(frame, head, run.settings.least) for head in HEADS}
     for head in HEADS:
         key, done = _key(run, data[head.name]), run.folder / head.name / HEAD_FILE
@@ -94,9 +95,8 @@ def train_heads(run: HeadsRun, note: Note) -> None:
 
 def _key(run: HeadsRun, examples: HeadExamples) -> str:
     """16 hex digits over all that decides a head."""
-    read = ("text", "context", "label")
-    rows = [part.select(read).rows() for part in (examples.train, examples.dev)]
-    settings = run.settings.model_dump()
+    columns, settings = ("text", "context", "label"), run.settings.model_dump()
+    rows = [part.select(columns).rows() for part in (examples.train, examples.dev)]
     parts = [RULES, run.shared.identity, settings, run.dtype, examples.constant, rows]
     return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -124,6 +124,7 @@ def _make(run: HeadsRun, head: Head, examples: HeadExamples, key: str, note: Not
         **learnt,
     }
     write_json(aside / HEAD_FILE, record)
+    record_folder(aside, "Make it again with: decomposerl run tiny_judge_heads")
     publish_folder(aside, target)
 
 

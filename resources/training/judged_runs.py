@@ -34,6 +34,7 @@ from resources.judge.replay import ReplayJudge
 from resources.judge.scoring import reward_rollouts
 from resources.judge.tiny_judge import ENGINE as TINY
 from resources.judge.tiny_judge import TinyJudge
+from resources.store.integrity import read_parquet
 from resources.store.parquet import DataFolder
 from resources.training.rollout_log import read_log
 from resources.training.run_store import RunFolder, read_key
@@ -66,8 +67,9 @@ class JudgedRun:
     def rulings(self) -> pl.DataFrame:
         """``call_key``, ``value``, ``failure`` and ``engine`` of all its judge calls."""
         columns = ("call_key", "value", "failure", "engine")
-        frames = [read_log(self.folder, "judge_calls", split).select(columns) for split in SPLITS]
-        return pl.concat(frames)
+        return pl.concat(
+            read_log(self.folder, "judge_calls", split).select(columns) for split in SPLITS
+        )
 
 
 def judged_runs(data: DataFolder, names: Sequence[str] = ()) -> list[JudgedRun]:
@@ -207,7 +209,7 @@ def _run(folder: Path) -> JudgedRun:
 def _evidence(folder: Path) -> dict[str, str]:
     """Evidence by claim, from the run's copies of its claims; empty where it has none."""
     files = RunFolder(folder).inputs(read_key(RunFolder(folder))).glob("*.parquet")
-    frames = [pl.read_parquet(file, columns=["claim_id", "evidence"]) for file in files]
+    frames = [read_parquet(file, ["claim_id", "evidence"]) for file in files]
     return {name: text for frame in frames for name, text in frame.iter_rows()}
 
 

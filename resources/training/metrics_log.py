@@ -20,6 +20,7 @@ from decomposerl.rewards.table import TOTAL
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.schemas import VERDICTS
 from decomposerl.training.curves import TRAIN, CurvePoint, Split, curve_point, curve_rows, history
+from resources.store.integrity import read_parquet
 from resources.store.parquet import write_parquet
 from resources.training.data import Completion
 from resources.training.rollout_log import LogTable, RolloutLog, StepBatch, all_files, read_log
@@ -209,4 +210,4 @@ def judge_usage(folder: Path, engine: str) -> dict[str, Any]:
 def _logged(folder: Path, table: LogTable) -> Iterator[tuple[Split, pl.DataFrame]]:
     for split in SPLITS:
         for file in all_files(folder, table, split):
-            yield split, pl.read_parquet(file.path)
+            yield split, read_parquet(file.path)

@@ -33,6 +33,7 @@ from decomposerl.training.memory import (
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
 from resources.preflight.probes import available_memory, disk
 from resources.preflight.workload import claim_facts
+from resources.store.integrity import read_parquet
 from resources.training.data import training_prompts
 from resources.training.engine_checks import (
     DryRunFacts,
@@ -143,7 +144,7 @@ def _held_out(run: TrainingRun) -> Iterator[ReadinessCheck]:
     wanted = run.experiment.held_out.claims
     if not wanted:
         return
-    rows = pl.read_parquet(run.held_out, columns=["claim_id"]).height if run.held_out else 0
+    rows = read_parquet(run.held_out, ["claim_id"]).height if run.held_out else 0
     detail = f"{rows:,} of {wanted:,} claims"
     if rows >= wanted:
         yield ReadinessCheck("held-out claims", "silver_decomposed", "ok", detail)

@@ -28,7 +28,7 @@ from decomposerl.training.experiment import plain_values
 from resources.judge.encoder import MINILM
 from resources.process.child import run_watched
 from resources.profile_defaults import ProfileDefaults
-from resources.store.parquet import file_sha256
+from resources.store.integrity import file_sha256, read_parquet
 from resources.store.recording import picture, rounded
 from resources.store.temporary import replace_file
 from resources.training.judge_heads import HeadsRun
@@ -247,10 +247,10 @@ def policy_result(trained: TrainedRun) -> dg.MaterializeResult[None]:
     """The materialization of a policy: metadata for the UI, and a data version."""
     run, experiment, outcome = trained.run, trained.run.experiment, trained.outcome
     config = RunFolder(run.folder).config
-    curves = pl.read_parquet(outcome.curves)
+    curves = read_parquet(outcome.curves)
     metadata: dict[str, Any] = {
         "rewards": dg.MetadataValue.md(training_curve(curves)),
-        "before and after": dg.MetadataValue.md(_before_and_after(outcome)),
+        "before and after": dg.MetadataValue.md(_before_and_after(outcome, curves)),
         "experiment": experiment.title,
         "reproduces": experiment.paper or "nothing of the paper",
         "adapter": dg.MetadataValue.path(str(outcome.adapter)),
@@ -275,8 +275,7 @@ def policy_result(trained: TrainedRun) -> dg.MaterializeResult[None]:
     return dg.MaterializeResult(metadata=rounded(metadata), data_version=version)
 
 
-def _before_and_after(outcome: TrainingOutcome) -> str:
-    curves = pl.read_parquet(outcome.curves)
+def _before_and_after(outcome: TrainingOutcome, curves: pl.DataFrame) -> str:
     first, last = ends(curves, max(outcome.steps // _ENDS, 1))
     return changes_markdown(changes({**outcome.before, **first}, {**outcome.after, **last}))
 

@@ -19,6 +19,7 @@ from decomposerl.schemas import CURVES, JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.table import Table
 from decomposerl.training.curves import TRAIN, Split
 from resources.judge.scoring import JudgedBatch
+from resources.store.integrity import read_parquet
 from resources.store.parquet import write_parquet
 from resources.training.data import Completion
 from resources.training.run_store import AttemptRecord, read_attempts
@@ -117,7 +118,7 @@ def read_log(folder: Path, table: LogTable, split: Split = TRAIN) -> pl.DataFram
     """
     frames = []
     for file in files(folder, table, split):
-        frame = pl.read_parquet(file.path)
+        frame = read_parquet(file.path)
         frames.append(frame.with_columns(step=file.step) if table == "judge_calls" else frame)
     return pl.concat(frames) if frames else _TABLES[table].empty()
 

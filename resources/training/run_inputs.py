@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import polars as pl
-
 from decomposerl.errors import TrainingError
 from decomposerl.prompts.policy import NAME as POLICY
 from decomposerl.prompts.template import QUESTION, PromptSettings, labels_of
@@ -23,7 +21,8 @@ from decomposerl.training.claim_draws import claims_of_labels, held_out_claims
 from decomposerl.training.experiment import BASE_POLICY, Experiment
 from resources.hub.locks import ModelLocks, at_commit, models_lock
 from resources.judge.resource import JudgeResource
-from resources.store.parquet import DataFolder, file_sha256, write_parquet
+from resources.store.integrity import file_sha256, read_parquet
+from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt
 from resources.store.temporary import empty_folder, publish_folder
 from resources.training.run_store import RunFolder, read_key, recorded_in_config
@@ -261,7 +260,7 @@ def _sources(data: DataFolder, experiment: Experiment) -> dict[str, Path]:
 def _copy(
     data: DataFolder, experiment: Experiment, sources: dict[str, Path], prompts: str, aside: Path
 ) -> None:
-    live = pl.read_parquet(sources[experiment.claims])
+    live = read_parquet(sources[experiment.claims])
     kept = claims_of_labels(live, labels_of(experiment.verdict_rule))
     if kept.height == live.height:
         shutil.copyfile(sources[experiment.claims], aside / _CLAIMS)

@@ -11,7 +11,8 @@
     held_out_sampled/ held_out_greedy/           the same four of held-out claims
     curves.parquet     the learning curves of all attempts as one
     adapter/           the trained adapter with its tokenizer
-    outcome.json       how the run ended, written last
+    outcome.json       how the run ended, written last but for
+    sha256.json        the digests of all of these; each checkpoint has one of its own
     inputs/<key>/      copies of what the run learns from (``training.run_inputs``)
     superseded/<key>/  all of these of an earlier run with another key
 
@@ -26,10 +27,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from resources.store.integrity import DIGESTS, record_folder, verified
 from resources.store.temporary import publish_folder, replace_file
 from resources.training.process import TrainingOutcome, TrainingRun
 
-_RECORD, _SUPERSEDED, _INPUTS = "run.json", "superseded", "inputs"
+_RECORD, _SUPERSEDED, _INPUTS, _CHECKPOINTS = "run.json", "superseded", "inputs", "checkpoints"
+_AGAIN = "Delete this checkpoint: the run then goes on from the one before it, or from step 0"
+_RESTORE = "Restore the run's folder from a copy, or move it away and train again"
 _ADAPTER = "adapter_step_"
 _CHECKPOINT = re.compile(r"step-(\d{6,})")
 
@@ -68,9 +72,14 @@ class Checkpoints:
         return sorted(complete, key=lambda one: one.step)
 
     def latest(self) -> Checkpoint | None:
-        """The one to resume from, None where there is none."""
-        complete = self.all()
-        return complete[-1] if complete else None
+        """The one to resume from, None where there is none.
+
+        Raises:
+            SourceFileError: it is damaged.
+        """
+        for last in self.all()[-1:]:
+            return Checkpoint(last.step, verified(last.path))
+        return None
 
     def has(self, step: int) -> bool:
         """Whether a step has one."""
@@ -82,6 +91,7 @@ class Checkpoints:
 
     def publish(self, step: int, written: Path) -> None:
         """Make the folder ``written`` the checkpoint of ``step`` and remove the oldest ones."""
+        record_folder(written, _AGAIN)
         publish_folder(written, self._path(step))
         self.clean()
         for old in self.all()[: -self.kept]:
@@ -133,7 +143,7 @@ class RunFolder:
 
     def checkpoints(self, kept: int) -> Checkpoints:
         """The checkpoints."""
-        return Checkpoints(self.path / "checkpoints", kept)
+        return Checkpoints(self.path / _CHECKPOINTS, kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +193,7 @@ def begin_attempt(run: TrainingRun) -> Attempt:
     checkpoints.clean()
     attempt = Attempt(folder, len(records) + 1, checkpoints.latest())
     records = (*records, AttemptRecord(attempt.number, attempt.resumed_from))
+    (folder.path / DIGESTS).unlink(missing_ok=True)  # of files that this attempt replaces
     attempts = [asdict(record) for record in records]
     write_json(folder.path / _RECORD, {"key": run.key, "attempts": attempts})
     return attempt
@@ -200,7 +211,7 @@ def recorded_in_config(run: RunFolder, field: str) -> str:
     """
     if not run.config.is_file():
         return ""
-    return str(json.loads(run.config.read_text("utf-8")).get(field, ""))
+    return str(json.loads(verified(run.config).read_text("utf-8")).get(field, ""))
 
 
 def read_key(folder: RunFolder) -> str:
@@ -220,11 +231,12 @@ def write_outcome(folder: RunFolder, outcome: TrainingOutcome) -> None:
         name: str(getattr(outcome, name).relative_to(folder.path)) for name in ("adapter", "curves")
     }
     write_json(folder.outcome, plain)
+    record_folder(folder.path, _RESTORE, without=(_CHECKPOINTS, _SUPERSEDED))
 
 
 def read_outcome(folder: RunFolder) -> TrainingOutcome:
     """The outcome that ``write_outcome`` wrote."""
-    plain = json.loads(folder.outcome.read_text("utf-8"))
+    plain = json.loads(verified(folder.outcome).read_text("utf-8"))
     paths = {name: folder.path / plain[name] for name in ("adapter", "curves")}
     return TrainingOutcome(**(plain | paths))
 
@@ -233,7 +245,7 @@ def _read_record(folder: RunFolder) -> tuple[str, tuple[AttemptRecord, ...]]:
     path = folder.path / _RECORD
     if not path.is_file():
         return "", ()
-    record = json.loads(path.read_text("utf-8"))
+    record = json.loads(verified(path).read_text("utf-8"))
     return record["key"], tuple(AttemptRecord(**attempt) for attempt in record["attempts"])
 
 

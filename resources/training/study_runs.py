@@ -33,6 +33,7 @@ from resources.judge.resource import JudgeResource
 from resources.judge.scoring import reward_rollouts
 from resources.process.child import end_watched, start_watched
 from resources.process.interrupt import more_time
+from resources.store.integrity import read_parquet
 from resources.store.parquet import DataFolder
 from resources.training.process import DONE, TrainingOutcome, TrainingRun, meaning_of
 from resources.training.resource import PolicyTrainerResource
@@ -88,7 +89,7 @@ def plan_run(
 
 
 def _require_held_out(path: Path | None) -> None:
-    labels = set() if path is None else set(pl.read_parquet(path, columns=["label"])["label"])
+    labels = set() if path is None else set(read_parquet(path, ["label"])["label"])
     if not labels >= set(LABELS):
         raise TrainingError(
             "no claims of both labels are left to measure runs on: the training sets hold (nearly) "
@@ -215,10 +216,9 @@ def held_out_outcomes(
     with bar("reading runs", len(runs), "runs") as shown:
         for one in runs:
             steps = finished(one).steps
-            ends = (("before", 0), ("after", steps))
             frames += [
                 _of_split(one, ruler, split, end, step).with_columns(steps=pl.lit(steps))
-                for (end, step), split in product(ends, _SPLITS)
+                for (end, step), split in product((("before", 0), ("after", steps)), _SPLITS)
             ]
             shown.advance()
     return pl.concat(frames).select(list(OUTCOMES)).cast(OUTCOMES)
@@ -257,7 +257,7 @@ class _Ruler:
 def _of_split(one: StudyRun, ruler: _Ruler, split: Split, end: str, step: int) -> pl.DataFrame:
     if one.run.held_out is None:
         raise TrainingError(f"{one.name} held no claims out")
-    claims = pl.read_parquet(one.run.held_out).select(
+    claims = read_parquet(one.run.held_out).select(
         "evidence", group="claim_id", document=SHARED_EVIDENCE.fill_null(pl.col("claim_id"))
     )
     traces = (
@@ -282,6 +282,6 @@ def training_curves(runs: Sequence[StudyRun]) -> dict[str, list[pl.DataFrame]]:
     """The learning curves of each variant, one frame (``CURVES``) per seed."""
     curves: dict[str, list[pl.DataFrame]] = {}
     for one in runs:
-        frame = CURVES.conform(pl.read_parquet(finished(one).curves))
+        frame = CURVES.conform(read_parquet(finished(one).curves))
         curves.setdefault(one.variant, []).append(frame)
     return curves

@@ -57,6 +57,7 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile(f"{_RUN}adapter/", "the trained adapter with its tokenizer"),
         DataFile(f"{_RUN}adapter_step_<step>/", "the adapter of step 0, and of measured steps"),
         DataFile(f"{_RUN}checkpoints/", "complete checkpoints, from which a run resumes"),
+        DataFile(f"{_RUN}sha256.json", "the SHA-256 of the run's files"),
         DataFile(f"{_RUN}curves.parquet", "the learning curves of the whole run", "curves"),
         DataFile(f"{_RUN}curves/{_STEP}", "the same of one step", "curves"),
         DataFile(f"{_RUN}rollouts/{_STEP}", "the traces sampled at a step", "rollouts"),
@@ -113,7 +114,7 @@ FILES: dict[str, tuple[DataFile, ...]] = {
         DataFile("rehearsal/", "the data folder of `decomposerl rehearse`, made anew each time"),
     ),
     "Kept for the next run": (
-        DataFile("stage_runs/<asset>.json", "the run record of an asset or partition"),
+        DataFile("stage_runs/<asset>.json", "the run record of an asset, with its files' SHA-256"),
         DataFile("engine_results/", "what engines answered: delete it, and they are asked again"),
         DataFile("prediction_shards/", "replies and verdicts of unfinished evaluations"),
         DataFile("models.lock.toml", "the commit of each model from the hub"),

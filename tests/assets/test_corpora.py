@@ -35,7 +35,8 @@ from resources.corpora.folder import FolderCorpora
 from resources.corpora.resource import CorporaResource, LoadConfig
 from resources.evaluation.results_folder import read_doubtful, with_sample_note
 from resources.evaluation.results_folder import read_test_claims as claims_of
-from resources.store.parquet import DataFolder, file_sha256, write_parquet
+from resources.store.integrity import file_sha256
+from resources.store.parquet import DataFolder, write_parquet
 from resources.store.rows import StoredRows
 from resources.store.run_lock import locked_asset
 

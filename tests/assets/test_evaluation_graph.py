@@ -44,7 +44,8 @@ from resources.catalogue.database import build_catalogue, engines_of, open_catal
 from resources.corpora.resource import CorporaResource
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.served_policy import ServedModels
-from resources.store.parquet import DataFolder, file_sha256, run_path, write_parquet
+from resources.store.integrity import file_sha256, read_record, run_path, write_record
+from resources.store.parquet import DataFolder, write_parquet
 from strategies import example_row, frame_of
 from studies.reference.files import unlisted
 
@@ -323,6 +324,8 @@ def test_each_system_keeps_its_result(tests: Path):
                 assert {first: "SUCCEEDED", second: "SUCCEEDED"} == results
         path = tests / f"predictions/fever/{first}.parquet"
         write_parquet(pl.read_parquet(path).head(3), path)
+        record = run_path(tests, f"predictions/fever/{first}")
+        write_record(record, read_record(record), {})  # as an earlier version had no digests
         again = dg.materialize(
             [*evaluation_assets(TEST_SETS, TWO, None), *evaluation_checks(NAMES, TWO)],
             selection=dg.AssetSelection.checks_for_assets(dg.AssetKey(["predictions", "fever"])),

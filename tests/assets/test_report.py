@@ -54,13 +54,8 @@ from resources.judge.tiny_judge import TinyJudge
 from resources.report.files import FOLDER, HTML, MARKDOWN, TRACES, report_html_path
 from resources.report.inputs import ReportNames, read_report_data
 from resources.report.studies import CLOCKS, STUDIES, read_studies
-from resources.store.parquet import (
-    DataFolder,
-    StageRun,
-    run_path,
-    table_of,
-    write_parquet,
-)
+from resources.store.integrity import run_path
+from resources.store.parquet import DataFolder, StageRun, table_of, write_parquet
 from resources.training.judged_runs import judged_runs, rulings_of
 from resources.training.resource import PolicyTrainerResource
 from strategies import example_row, frame_of

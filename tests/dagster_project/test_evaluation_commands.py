@@ -40,7 +40,8 @@ from environment import variables
 from evaluation_graph import claim_row
 from leaderboard_parts import SYSTEMS, score, scores
 from project import ROOT, SUPPORT
-from resources.store.parquet import DataFolder, StageRun, run_path, write_parquet
+from resources.store.integrity import run_path
+from resources.store.parquet import DataFolder, StageRun, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 from resources.vllm.process import free_port

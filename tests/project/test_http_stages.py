@@ -40,7 +40,7 @@ from fault_server import (
 )
 from project import PYTHONPATH, ROOT
 from resources.chat.reply_store import BATCH_ROWS, REPLIES_FILE
-from resources.store.parquet import file_sha256
+from resources.store.integrity import file_sha256
 from stage_child import IN_FLIGHT, run_stage, write_claims
 from tiny_models import tiny_chat
 from tiny_server import TinyServer
@@ -154,6 +154,7 @@ def test_a_poisoned_cache_poisons_no_run(tmp_path: Path):
         bad = json.dumps({"questions": ["Is it \ud800?", "Who?"]})
         with closing(sqlite3.connect(tmp_path / "engine_results" / REPLIES_FILE)) as file, file:
             file.execute("UPDATE replies SET text = ? WHERE rowid = 3", [bad])
+            file.execute("DELETE FROM checks")
         server.asked.clear()
         digests = set()
         for _ in range(2):

@@ -20,7 +20,8 @@ from decomposerl.funnel.conservation import conservation_errors
 from documents import shell_lines
 from page_commands import blocks, project_in
 from project import ROOT
-from resources.store.parquet import DataFolder, file_sha256
+from resources.store.integrity import file_sha256
+from resources.store.parquet import DataFolder
 from shared_runs import DemoRun
 from studies.reference.files import unlisted
 

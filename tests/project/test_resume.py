@@ -11,7 +11,8 @@ import dagster as dg
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile
 from project import ROOT
-from resources.store.parquet import DataFolder, file_sha256
+from resources.store.integrity import file_sha256
+from resources.store.parquet import DataFolder
 from shared_runs import QUIET
 from toy_corpus import corpus
 

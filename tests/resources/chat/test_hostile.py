@@ -3,7 +3,7 @@
 import gzip
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from fault_server import (
 from resources.chat.budget import Usage
 from resources.chat.reply_store import REPLIES_FILE
 from resources.chat.settings import Ceilings
+from resources.store.chat_replies import DamagedReplyWarning
 from strategies import LAW
 
 HALF = "\ud800"
@@ -234,14 +235,18 @@ def test_a_stored_reply_that_no_longer_reads_is_asked_again_and_replaced(tmp_pat
         with client(served.url, tmp_path) as chat:
             chat.complete(many, silver_questions)
         with closing(sqlite3.connect(tmp_path / REPLIES_FILE)) as file, file:
+            file.execute("DELETE FROM checks")
             keys = [row[0] for row in file.execute("SELECT key FROM replies")]
             for key, change in zip(keys, DAMAGE, strict=False):
                 file.execute(f"UPDATE replies SET {change} WHERE key = ?", [key])  # noqa: S608 - ours
         with client(served.url, tmp_path) as chat:
             assert len(many) - 3 == len(stored_texts(chat))  # a BLOB and two numbers are none
-        for expected in (len(DAMAGE), 0):
+        for expected, noticed in (
+            (len(DAMAGE), pytest.warns(DamagedReplyWarning, match="asked again")),
+            (0, nullcontext()),
+        ):
             served.asked.clear()
-            with client(served.url, tmp_path) as chat:
+            with noticed, client(served.url, tmp_path) as chat:
                 assert [GOOD] * len(many) == texts(chat.complete(many, silver_questions))
                 assert expected == len(served.asked)
                 assert len(many) == len(stored_texts(chat))
@@ -352,6 +357,7 @@ def test_nonsense_that_was_stored_before_is_priced_anew(tmp_path: Path):
             chat.complete([request(1)])
         with closing(sqlite3.connect(tmp_path / REPLIES_FILE)) as file, file:
             file.execute("UPDATE replies SET prompt_tokens = -1000000000")
+            file.execute("DELETE FROM checks")
         with client(served.url, tmp_path) as chat:
             (found,) = chat.complete([request(1)])
         assert 1 == len(served.asked)

@@ -20,7 +20,7 @@ from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.schemas import DECONTAMINATED
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
-from resources.store.parquet import file_sha256
+from resources.store.integrity import file_sha256
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from stage_child import run_stage, write_claims
 from tiny_models import tiny_chat, tiny_writer

@@ -31,6 +31,7 @@ from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.trained_policy import chosen_facts, chosen_policy
 from resources.evaluation.weights import weights_digest
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
+from resources.store.integrity import DIGESTS
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
@@ -368,6 +369,7 @@ def base(folder: Path) -> str:
 
 def retrain(folder: Path) -> None:
     """Other weights in the same folder, after as many steps."""
+    (folder / "policy/tiny" / DIGESTS).unlink()
     settings = folder / "policy/tiny/adapter/adapter_config.json"
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "lora_alpha": 3}))
 

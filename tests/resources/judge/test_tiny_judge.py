@@ -17,6 +17,7 @@ from resources.embedder.minilm import wheel_folder
 from resources.judge.encoder import MINILM, Encoder, length_batches
 from resources.judge.resource import JudgeResource
 from resources.judge.tiny_judge import RULINGS, TinyJudge, opened_judge
+from resources.store.integrity import DIGESTS
 from resources.store.parquet import write_parquet
 from resources.training.judge_heads import train_heads
 from resources.training.rollout_log import read_log
@@ -175,6 +176,7 @@ def test_the_engine_names_encoder_and_heads(made: Path, judge: TinyJudge, tmp_pa
     copied = shutil.copytree(made / "tiny_judge", tmp_path / "tiny_judge")
     assert judge.engine == TinyJudge(copied).engine
     weights = copied / "coverage" / "adapter_model.safetensors"
+    (copied / "coverage" / DIGESTS).unlink()
     weights.write_bytes((copied / "correctness" / "adapter_model.safetensors").read_bytes())
     assert judge.engine != TinyJudge(copied).engine
     shutil.rmtree(copied / "answerability")

@@ -305,11 +305,12 @@ def test_two_dimensions_in_one_store_are_found_when_read(tmp_path: Path):
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts what is read")
 def test_a_shard_is_mapped_and_not_read(tmp_path: Path):
-    """Vectors come through the page cache: the process asks for almost no bytes by reading."""
+    """Once its digest was compared, vectors come through the page cache, by almost no reading."""
     vectors = np.random.default_rng(0).standard_normal((2_000, 64)).astype(np.float32)
     for name in ("warm", "measured"):
         ResultStore(tmp_path / name, "model:1").write(keys_of(2_000), column(vectors))
-    stored(ResultStore(tmp_path / "warm", "model:1"), keys_of(2_000), 64)  # imports read files too
+        # Imports read files too; the digest of a shard is compared once a process.
+        stored(ResultStore(tmp_path / name, "model:1"), keys_of(2_000), 64)
     before = bytes_read()
     back = stored(ResultStore(tmp_path / "measured", "model:1"), keys_of(2_000), 64)
     read = bytes_read() - before

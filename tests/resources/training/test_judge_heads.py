@@ -11,7 +11,8 @@ from decomposerl.judge.distillation import head_examples
 from decomposerl.judge.heads import HEADS, Head
 from judge_parts import heads_run
 from resources.judge.tiny_judge import TinyJudge, read_head
-from resources.store.parquet import file_sha256, write_parquet
+from resources.store.integrity import file_sha256
+from resources.store.parquet import write_parquet
 from resources.training.judge_heads import (
     HeadsRun,
     Note,

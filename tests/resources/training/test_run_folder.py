@@ -17,7 +17,8 @@ from decomposerl.training.experiments import experiment
 from decomposerl.training.health import spread_key
 from project import ROOT
 from resources.evaluation.training_overlap import dev_claims
-from resources.store.parquet import DataFolder, file_sha256, write_parquet
+from resources.store.integrity import file_sha256
+from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt
 from resources.store.temporary import publish_folder
 from resources.training.data import policy_prompt
