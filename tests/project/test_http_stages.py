@@ -155,6 +155,7 @@ def test_a_poisoned_cache_poisons_no_run(tmp_path: Path):
         bad = json.dumps({"questions": ["Is it \ud800?", "Who?"]})
         with closing(sqlite3.connect(tmp_path / "engine_results" / REPLIES_FILE)) as file, file:
             file.execute("UPDATE replies SET text = ? WHERE rowid = 3", [bad])
+            file.execute("DELETE FROM checks")
         server.asked.clear()
         digests = set()
         for _ in range(2):
