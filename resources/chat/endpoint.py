@@ -7,7 +7,7 @@ when its first request needs it.
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field, SecretStr
@@ -58,42 +58,42 @@ def open_chat(
     results_dir: str,
     closers: list[Callable[[], None]],
     *,
-    find_revision: Callable[[], str] | None = None,
-    find_urls: Callable[[], tuple[str, ...]] | None = None,
+    find_urls: Callable[[SecretStr], tuple[str, ...]] | None = None,
+    **settings: Any,  # noqa: ANN401 - of ChatSettings
 ) -> "ChatClient":
     """The client of an endpoint's model; ``closers`` receives what closes it.
 
-    It reads the key, and then calls ``find_urls`` where the address is not that of the endpoint,
-    with the first request that it sends. ``find_revision`` takes the place of the endpoint's at the
-    first look into the stored replies.
+    It reads the key, and then calls ``find_urls`` with it where the address is not that of the
+    endpoint, with the first request that it sends. ``settings`` are fields of ``ChatSettings`` that
+    the endpoint does not have, or has otherwise.
     """
     from resources.chat.client import ChatClient
 
-    settings = ChatSettings(
-        model=endpoint.model,
-        revision="" if find_revision else endpoint.identity,
-        find_revision=find_revision,
-        served_as=tuple(endpoint.served_as),
-        structured=endpoint.enforces_schemas,
-        thinking_style=endpoint.style,
-        concurrency=endpoint.concurrency,
-        call_deadline_s=endpoint.deadline_s,
-        queue_deadline_s=endpoint.queue_deadline_s,
-        most_reply_bytes=endpoint.most_reply_bytes,
-        requests_per_minute=endpoint.requests_per_minute or None,
-        tokens_per_minute=endpoint.tokens_per_minute or None,
-        prices={endpoint.model: endpoint.price} if endpoint.price else {},
-        ceilings=Ceilings(
+    model = settings.setdefault("model", endpoint.model)
+    of_endpoint = {
+        "revision": endpoint.identity,
+        "served_as": tuple(endpoint.served_as),
+        "structured": endpoint.enforces_schemas,
+        "thinking_style": endpoint.style,
+        "concurrency": endpoint.concurrency,
+        "call_deadline_s": endpoint.deadline_s,
+        "queue_deadline_s": endpoint.queue_deadline_s,
+        "most_reply_bytes": endpoint.most_reply_bytes,
+        "requests_per_minute": endpoint.requests_per_minute or None,
+        "tokens_per_minute": endpoint.tokens_per_minute or None,
+        "prices": {model: endpoint.price} if endpoint.price else {},
+        "ceilings": Ceilings(
             calls=endpoint.calls or None,
             tokens=endpoint.tokens or None,
             money=endpoint.dollars or None,
         ),
-    )
+    }
 
     def find_access() -> tuple[tuple[str, ...], SecretStr]:
         key = key_of(endpoint)  # first: without its key no server is started
-        return find_urls() if find_urls else tuple(endpoint.base_url), key
+        return find_urls(key) if find_urls else tuple(endpoint.base_url), key
 
-    client = ChatClient(settings, Path(results_dir), find_access=find_access)
+    chosen = ChatSettings(**(of_endpoint | settings))
+    client = ChatClient(chosen, Path(results_dir), find_access=find_access)
     closers.append(client.close)
     return client

@@ -6,20 +6,18 @@ Keys are not settings (``ChatClient`` takes one in memory), and sampling is part
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from decomposerl.chat import ChatRequest, Price
+from decomposerl.endpoint import MOST_REPLY_BYTES, ThinkingStyle
 from decomposerl.errors import ConfigError
 from decomposerl.settings import Settings
 
-ThinkingStyle = Literal["none", "qwen", "openai"]
 _SNAPSHOT = r"(-\d{4}(-?\d{2}-?\d{2})?|@.+)?"  # gpt-5-mini-2025-08-07, gpt-4-0613, name@main
 
-MOST_REPLY_BYTES = 2**25
-"""A cut-off for replies of any size, 32 MiB; most replies are cut off far below it."""
 _FRAME_BYTES = 2**18  # what the endpoint adds to the model's text: headers, filters, echoes
 _BYTES_A_TOKEN = 256  # of JSON-escaped text, twice where reasoning has two names
 
@@ -32,18 +30,6 @@ _LEAST_EFFORT = {
     rf"gpt-5(-mini|-nano)?{_DATE}": "minimal",
     rf"gpt-5\.[1-9]\d*(-mini|-nano)?{_DATE}": "none",
 }
-
-
-def reasons(model: str) -> bool:
-    """Whether a model is an OpenAI reasoning model, by its name."""
-    return re.match(r"(gpt-5|o\d)", model) is not None
-
-
-def thinking_style_of(model: str) -> ThinkingStyle:
-    """How a model's thinking is switched, by its name."""
-    if reasons(model):
-        return "openai"
-    return "qwen" if "qwen3" in model.lower() else "none"
 
 
 def effort_of(model: str, *, thinking: bool) -> str:

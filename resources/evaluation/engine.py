@@ -25,8 +25,7 @@ from decomposerl.prompts.template import PromptFile, inline_prompt
 from decomposerl.prompts.verifier import TOP_LOGPROBS, VerifierForm
 from decomposerl.training.experiment import EvidenceView
 from decomposerl.training.experiments import experiment
-from resources.chat.endpoint import key_of
-from resources.chat.settings import Ceilings, ChatSettings
+from resources.chat.endpoint import open_chat
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.generation import ContextGuard, Details, Room, counter_of
@@ -183,8 +182,6 @@ class EntryEngine:
         Raises:
             ConfigError: it has no endpoint, and there is no command to start a server.
         """
-        from resources.chat.client import ChatClient
-
         entry, adapter, loaded = self.entry, self._adapter(), self.entry.revision
         name = adapter.name if adapter else entry.model
         if not entry.base_url and not self.model.server.vllm:
@@ -196,33 +193,16 @@ class EntryEngine:
         self.model.closers.append(self.model.shared.stop)
         recorded = _recorded(entry, adapter, loaded or self.identity)
 
-        def find_access() -> tuple[tuple[str, ...], SecretStr]:
-            key = key_of(entry)  # first: without its key no server is started
-            return self._urls(started, adapter, key, needed_context), key
-
-        settings = ChatSettings(
+        return open_chat(
+            entry,
+            self.model.results_dir,
+            self.model.closers,
+            find_urls=lambda key: self._urls(started, adapter, key, needed_context),
             model=name,
             revision=recorded,
             sent_as=adapter.served_name if adapter else "",
-            served_as=entry.served_as,
-            concurrency=entry.concurrency,
-            requests_per_minute=entry.requests_per_minute or None,
-            tokens_per_minute=entry.tokens_per_minute or None,
-            call_deadline_s=entry.deadline_s,
-            queue_deadline_s=entry.queue_deadline_s,
-            most_reply_bytes=entry.most_reply_bytes,
-            thinking_style=entry.style,
             needs_logprobs=needs_logprobs,
-            prices={} if entry.price is None else {name: entry.price},
-            ceilings=Ceilings(
-                calls=entry.calls or None,
-                tokens=entry.tokens or None,
-                money=entry.dollars or None,
-            ),
         )
-        chat = ChatClient(settings, Path(self.model.results_dir), find_access=find_access)
-        self.model.closers.append(chat.close)
-        return chat
 
     def server(self, revision: str, adapter: PolicyAdapter | None = None) -> VllmServer:
         """The server to start for its model, with its adapter where it has one."""

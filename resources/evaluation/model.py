@@ -17,7 +17,6 @@ fits model and prompt; one that does not fit is an error.
 """
 
 import json
-import os
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -39,7 +38,7 @@ from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule, labels_of
 from decomposerl.training.experiments import experiment
-from resources.chat.endpoint import EndpointConfig
+from resources.chat.endpoint import EndpointConfig, key_of
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import MethodPrompts
 from resources.evaluation.engine import EnginesResource, EntryEngine
@@ -313,8 +312,10 @@ def unavailable(model: EvaluationModelResource, verifier: str, system: System) -
         return f"no endpoint serves '{named}', and none is to be started{hint}"
     if place.place == "server" and not model.server.vllm:
         return f"no command starts a server of '{named}'"
-    if place.key_variable and not os.environ.get(place.key_variable):
-        return f"{place.key_variable} is not set; it must hold the endpoint's key"
+    try:
+        key_of(place)
+    except ConfigError as error:
+        return str(error)
     return ""
 
 

@@ -40,6 +40,6 @@ def hub_snapshot(location: HubLocation, revision: str | None, endpoint: str | No
                 f"{repo} is gated: accept its terms at {page}, then put a token of that account "
                 "into HF_TOKEN (or: hf auth login)"
             ) from error
-        why = "no such dataset, or it needs a token" if absent else str(error)
+        why = "no such dataset, or it needs a token" if absent else " ".join(str(error).split())
         raise SourceError(f"{repo} could not be fetched: {why} ({page})") from error
     return Path(snapshot)

@@ -127,7 +127,7 @@ class VerifierResource(ServerFields, MappedResource):
                 self.results_dir,
                 self._closers,
                 find_revision=revision,
-                find_urls=lambda: (shared.url(server()),),
+                find_urls=lambda _: (shared.url(server()),),
             ),
             claim_split=self.claim_split,
             form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),

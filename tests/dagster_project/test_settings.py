@@ -491,7 +491,7 @@ def test_a_key_is_found_and_never_shown(tmp_path: Path):
     """A key comes from its variable at its use; the configuration has the variable's name alone."""
     model = resources("paper", tmp_path)["evaluation_model"]
     some = initialized("evaluation_model", model, {"open_models": {"concurrency": 3}})
-    named = ("DECOMPOSERL_EVALUATION_KEY", 3)
+    named = ("EVALUATION_KEY", 3)
     assert named == (some["open_models"]["key"], some["open_models"]["concurrency"])
     assert KEY == key_of(model.open_models).get_secret_value()
     kind = model.get_resource_definition().config_schema.config_type

@@ -20,7 +20,7 @@ from decomposerl.chat import ChatReply, Template
 from decomposerl.errors import DecomposeRLError
 from resources.catalogue.database import FILE, build_catalogue, read_table
 from resources.chat.reply_store import ReplyStore, StoredReply
-from resources.evaluation.prediction_store import Prediction, PredictionStore
+from resources.evaluation.runner import Prediction, PredictionStore
 from resources.store.chat_replies import replies_in
 from resources.store.integrity import (
     DIGESTS,

@@ -395,7 +395,7 @@ def test_wrong_makes_no_call(server: Server, tmp_path: Path):
     read = predicted(tmp_path, OPEN, claims(), **server.by("best_sentences"))
     assert len(LONG) == read.asked  # the others have the key that they had
     assert COUNT == read.predictions["verdict"].count()
-    with pytest.raises(EngineError, match=r"DECOMPOSERL_EVALUATION_CONTEXT=8192") as caught:
+    with pytest.raises(EngineError, match=r"DECOMPOSERL_EVALUATION__CONTEXT=8192") as caught:
         predicted(tmp_path / "less", OPEN, claims(), **server.by("wrong", context=0))
     assert "--max-model-len 32768" in str(caught.value)
 

@@ -245,7 +245,7 @@ def test_what_the_profile_can_run_is_offered_first(tmp_path: Path):
     assert [key for key in keys if "-rules-" in key] == here
     for part in (keys[:far], keys[far:]):
         assert len(set(methods_of(part))) == len(methods_of(part))
-    before, after = offered(tmp_path), offered(tmp_path, DECOMPOSERL_EVALUATION_URL=URL)
+    before, after = offered(tmp_path), offered(tmp_path, DECOMPOSERL_EVALUATION__BASE_URL=URL)
     assert sorted(before) == sorted(after)
     served, own = (after.index(f"cot-{model}-faithful") for model in ("qwen2.5-7b", "endpoint"))
     assert served < after.index("qacheck-rules-faithful") < own
@@ -265,18 +265,18 @@ STARTED = {"open_models": EndpointConfig(runs="server")}
     ("key", "fields", "said"),
     [
         ("simple-rules-faithful", {}, ""),
-        ("simple-qwen2.5-7b-faithful", {}, "DECOMPOSERL_EVALUATION_URL"),
+        ("simple-qwen2.5-7b-faithful", {}, "DECOMPOSERL_EVALUATION__BASE_URL"),
         ("cot-qwen2.5-7b-faithful", {}, "'Qwen/Qwen2.5-7B-Instruct'"),
         ("simple-qwen2.5-7b-faithful", AT_URL, ""),
         ("simple-qwen2.5-7b-faithful", STARTED | {"server": ServerFields(vllm=["vllm"])}, ""),
         ("simple-qwen2.5-7b-faithful", STARTED, "no command"),
-        ("simple-endpoint-faithful", {}, "DECOMPOSERL_ENDPOINT_URL"),
+        ("simple-endpoint-faithful", {}, "DECOMPOSERL_ENDPOINT__BASE_URL"),
         ("simple-gpt-4.1-mini-faithful", {"openai": NAMED}, "NO_SUCH_KEY is not set"),
         ("simple-gpt-4.1-mini-faithful", {"openai": NAMED.model_copy(update={"key": ""})}, ""),
         ("minicheck-7b", {}, "minicheck_hosted"),
         ("minicheck-lexical", {}, ""),
         (POLICY, {}, ""),
-        (POLICY, {"policies": "served"}, "DECOMPOSERL_EVALUATION_URL"),
+        (POLICY, {"policies": "served"}, "DECOMPOSERL_EVALUATION__BASE_URL"),
     ],
 )
 def test_the_reason_names_what_is_missing(
