@@ -401,8 +401,10 @@ def _mistakes(error: ValidationError) -> Iterator[str]:
         key = ".".join(str(part) for part in mistake["loc"])
         message = mistake["msg"].removeprefix("Value error, ")
         if mistake["type"] == "extra_forbidden":
-            near = get_close_matches(key, _KEYS, n=1, cutoff=0.8)
-            message = "is no key of this file" + "".join(f"; did you mean {key}?" for key in near)
+            names = {whole.rpartition(".")[2]: whole for whole in reversed(_KEYS)}
+            near = get_close_matches(str(mistake["loc"][-1]), names, n=1)
+            meant = (f"; did you mean {names[name]}?" for name in near)
+            message = "is no key of this file" + "".join(meant)
         elif mistake["type"] == "missing":
             message = "is missing"
         yield f"{key}: {message}"
