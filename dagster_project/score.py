@@ -103,8 +103,8 @@ def score_file(
     check_settings(settings, labels)
     outputs = _Outputs.next_to(_target(traces, out))
     outputs.refuse_overwriting(traces)
-    lines = _lines(traces)
-    records, problems = _records(lines, _name(traces), labels.names)
+    lines = lines_of(traces)
+    records, problems = _records(lines, name_of(traces), labels.names)
     rollouts = rollouts_of_records(records, labels.share)
     with opened_engines(recorded) as (judge, embedder):
         scoring = reward_rollouts(rollouts, judge, embedder, settings)
@@ -163,16 +163,17 @@ def opened_engines(
         yield judge, questions.open()
 
 
-def _name(traces: Path) -> str:
+def name_of(traces: Path) -> str:
+    """What messages call a file, or standard input."""
     return "standard input" if str(traces) == STANDARD_INPUT else str(traces)
 
 
-def _lines(traces: Path) -> list[str]:
+def lines_of(traces: Path) -> list[str]:
     """The lines of a file or standard input; bytes that are not UTF-8 become surrogates."""
     try:
         content = sys.stdin.buffer.read() if str(traces) == STANDARD_INPUT else traces.read_bytes()
     except OSError as error:
-        raise SourceFileError(f"{_name(traces)} cannot be read: {error.strerror}") from error
+        raise SourceFileError(f"{name_of(traces)} cannot be read: {error.strerror}") from error
     return content.decode("utf-8", "surrogateescape").split("\n")
 
 
@@ -215,9 +216,8 @@ def rollouts_of_records(
 def _relabelled(record: TraceRecord, share: float | None) -> TraceRecord:
     from decomposerl.rewards.supervision import is_labelled
 
-    if share is None or is_labelled(record.claim, share):
-        return record
-    return replace(record, label=None)
+    keeps = share is None or is_labelled(record.claim, share)
+    return record if keeps else replace(record, label=None)
 
 
 def _target(traces: Path, out: Path | None) -> Path:

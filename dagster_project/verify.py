@@ -95,7 +95,7 @@ def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifi
         ConfigError: there is no such system, the profile has no engine for it, or its policy was
             not trained.
     """
-    chosen = named_system(settings, system or default_system(settings))
+    chosen = system_named(system or default_system(settings), systems_for(settings))
     with _opened(settings, chosen) as opened:
         warnings = _weakness(chosen)
         calibration = None
@@ -106,15 +106,6 @@ def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifi
         prompt_hash = opened.task.prompt_hash(opened.caller)
         about = Verifying(chosen.key, opened.engine, prompt_hash, calibration, warnings)
         yield ClaimVerifier(opened, about)
-
-
-def named_system(settings: Settings, key: str) -> System:
-    """The system with this key, of the catalogue or of the user's ``systems.toml``.
-
-    Raises:
-        ConfigError: there is none, or the file is malformed.
-    """
-    return system_named(key, systems_for(settings))
 
 
 @contextmanager
@@ -151,11 +142,11 @@ def _weakness(system: System) -> tuple[str, ...]:
 
 def with_evidence(
     records: Sequence[ClaimRecord], folder: Path, ranked_by: Settings | None = None
-) -> list[ClaimRecord]:
+) -> tuple[list[ClaimRecord], list[str]]:
     """The claims, those without evidence with the passages of a folder that bear on them.
 
-    ``ranked_by`` is the profile whose embedder ranks them again, None for BM25's own order. A claim
-    that no passage bears on stays without evidence, with a note.
+    ``ranked_by`` has the embedder that ranks them again, None for BM25's own order. A claim that no
+    passage bears on stays without evidence, with a note. Also gives why files were not read.
 
     Raises:
         EngineMissing, EngineError, SourceFileError: as ``TextSearch.search``.
@@ -169,7 +160,8 @@ def with_evidence(
             (resource,) = stack.enter_context(open_resources(ranked_by, "embedder"))
             embedder = resource.open()
         search = TextSearch(folder, embedder)
-        return [one if one.evidence else _found(one, search, folder) for one in records]
+        found = [one if one.evidence else _found(one, search, folder) for one in records]
+        return found, search.problems
 
 
 def _found(record: ClaimRecord, search: TextSearch, folder: Path) -> ClaimRecord:

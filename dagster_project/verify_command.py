@@ -18,22 +18,19 @@ from dagster_project.terminal import (
     print_note,
     report_errors,
 )
-from decomposerl.errors import ConfigError, SourceFileError
+from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
     from dagster_project.settings import Settings
     from decomposerl.reports.verified import VerdictConfidence, VerifiedClaim, VerifiedQuestion
     from decomposerl.traces.records import ClaimRecord
 
-STANDARD_INPUT = "-"
 REFUTED, NO_VERDICT, OPEN = 1, 3, 4
 """Exit codes beside 0; 2 is a wrong use, as in all commands."""
 RerankOption = Annotated[
     bool, typer.Option("--rerank", help="Rank what --retrieve finds by the embedder, too.")
 ]
 _COLOURS = {"Supported": "bold green", "Refuted": "bold red"}
-
-
 Page = Annotated[Path | None, typer.Option(help="Also write one page, for a browser.")]
 
 
@@ -63,12 +60,22 @@ def verify(  # noqa: PLR0913 - each is one option
     """Verify a claim, or a file of claims, and show the questions, answers and evidence behind it.
 
     Exit codes: 0 Supported, 1 Refuted, 2 wrong use, 3 no verdict, 4 Not Enough Information (of a
-    three-way system); with FILE 0 if every claim got a verdict. Claims come in the order of the
+    three-way system); with FILE 0 if every claim got a verdict, and 3 if a line, or a file of the
+    folder, cannot be read: each is named, the others are answered. Claims come in the order of the
     file, each as soon as it is done; an answered one costs no call. See docs/how-to/verify.md.
     """
-    records = _records(file, claim, evidence, searched=retrieve is not None)
-    settings = _settings(data, systems_file)
-    records = _with_evidence(records, retrieve, settings, rerank=rerank)
+    from dagster_project.environment import read_settings
+    from dagster_project.verify import with_evidence
+
+    if rerank and retrieve is None:
+        raise ConfigError("--rerank belongs to --retrieve FOLDER")
+    records, problems = _records(file, claim, evidence, searched=retrieve is not None)
+    settings = read_settings(data=data, systems=systems_file)
+    if retrieve is not None:
+        records, unread = with_evidence(records, retrieve, settings if rerank else None)
+        problems = [*problems, *unread]
+    for problem in problems:
+        print_note(str(problem))
     if html is not None:
         from resources.store.temporary import require_writable
 
@@ -77,25 +84,7 @@ def verify(  # noqa: PLR0913 - each is one option
     verdicts = _verified(settings, system, records, kept, as_json=as_json)
     if html is not None:
         _write_page(html, kept or ())
-    raise typer.Exit(exit_code(verdicts, many=claim is None))
-
-
-def _settings(data: Path | None, systems_file: Path | None) -> "Settings":
-    from dagster_project.environment import read_settings
-
-    return read_settings(data=data, systems=systems_file)
-
-
-def _with_evidence(
-    records: "Sequence[ClaimRecord]", folder: Path | None, settings: "Settings", *, rerank: bool
-) -> "Sequence[ClaimRecord]":
-    from dagster_project.verify import with_evidence
-
-    if folder is not None:
-        return with_evidence(records, folder, settings if rerank else None)
-    if rerank:
-        raise ConfigError("--rerank belongs to --retrieve FOLDER")
-    return records
+    raise typer.Exit(NO_VERDICT if problems else exit_code(verdicts, many=claim is None))
 
 
 def _verified(
@@ -157,13 +146,16 @@ def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:
 
 def _records(
     file: Path | None, claim: str | None, evidence: Path | None, *, searched: bool
-) -> "Sequence[ClaimRecord]":
-    """The claims of a file or of the options; ``searched``: they need no evidence of their own.
+) -> "tuple[Sequence[ClaimRecord], Sequence[object]]":
+    """The claims of a file or of the options, and the lines that are none.
+
+    ``searched``: they need no evidence of their own.
 
     Raises:
-        ConfigError: both were given, or neither, or a claim without evidence.
-        SourceFileError: a file cannot be read, or a line or field of it.
+        ConfigError: both were given, or neither, or a claim without evidence or with two.
+        SourceFileError: a file cannot be read, or holds no claim.
     """
+    from dagster_project.score import lines_of, name_of
     from decomposerl.traces.records import checked_record, read_claim_records
 
     if (file is None) == (claim is None):
@@ -171,28 +163,13 @@ def _records(
     if file is not None:
         if evidence is not None:
             raise ConfigError("--evidence belongs to --claim; in FILE each line has its evidence")
-        return read_claim_records(_read(file).split("\n"), _name(file), evidence=not searched)
-    if evidence is None and not searched:
-        raise ConfigError("--claim needs --evidence FILE, or --retrieve FOLDER")
-    values: dict[str, object] = {"claim": claim}
+        return read_claim_records(lines_of(file), name_of(file), evidence=not searched)
+    if (evidence is None) != searched:
+        raise ConfigError("--claim needs --evidence FILE or --retrieve FOLDER, one of both")
     if evidence is None:
-        return [checked_record(values, "--claim", evidence=False)]
-    return [
-        checked_record(values | {"evidence": _read(evidence)}, f"--claim with {_name(evidence)}")
-    ]
-
-
-def _read(path: Path) -> str:
-    """A file or standard input; bytes that are not UTF-8 become surrogates."""
-    try:
-        content = sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
-    except OSError as error:
-        raise SourceFileError(f"{_name(path)} cannot be read: {error.strerror}") from error
-    return content.decode("utf-8", "surrogateescape")
-
-
-def _name(path: Path) -> str:
-    return "standard input" if str(path) == STANDARD_INPUT else str(path)
+        return [checked_record({"claim": claim}, "--claim", evidence=False)], ()
+    values: dict[str, object] = {"claim": claim, "evidence": "\n".join(lines_of(evidence))}
+    return [checked_record(values, f"--claim with {name_of(evidence)}")], ()
 
 
 def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:

@@ -48,12 +48,15 @@ def verify(claim: str, evidence: Evidence, *, system: str = "") -> VerifiedClaim
 
 
 def verify_claims(
-    claims: Iterable[tuple[str, Evidence]], *, system: str = ""
+    claims: Iterable[tuple[str, Evidence] | Mapping[str, object]], *, system: str = ""
 ) -> list[VerifiedClaim]:
-    """``verify`` for many pairs of claim and evidence, which are answered together, in order.
+    """``verify`` for many claims, which are answered together, in order.
+
+    Each is a pair of claim and evidence, or has the fields of a line that ``decomposerl verify``
+    reads: ``claim``, ``evidence`` and optionally ``claim_id``. Values of numpy and pandas are read.
 
     Raises:
-        ConfigError, SourceFileError, EngineError: as ``verify``.
+        ConfigError, SourceFileError, EngineError: as ``verify``, with the number of a claim.
     """
     # Imported upwards, as only the wiring knows the engines of a profile.
     from dagster_project.environment import read_settings
@@ -61,8 +64,8 @@ def verify_claims(
     from decomposerl.traces.records import checked_record
 
     records = [
-        checked_record({"claim": claim, "evidence": _plain(evidence)}, f"claim {number}")
-        for number, (claim, evidence) in enumerate(claims, start=1)
+        checked_record(_fields(claim), f"claim {number}")
+        for number, claim in enumerate(claims, start=1)
     ]
     results: list[VerifiedClaim] = []
     with claim_verifier(read_settings(), system) as verifier:
@@ -98,5 +101,14 @@ def score_traces(
     return scored_rows([dict(trace) for trace in traces], settings or RewardSettings(), labels)
 
 
-def _plain(evidence: Evidence) -> str | list[str]:
-    return evidence if isinstance(evidence, str) else list(evidence)
+def _fields(claim: tuple[str, Evidence] | Mapping[str, object]) -> dict[str, object]:
+    if not isinstance(claim, Mapping):
+        claim = dict(zip(("claim", "evidence"), claim, strict=True))
+    return {name: _plain(value) for name, value in claim.items()}
+
+
+def _plain(value: object) -> object:
+    """A list in the place of an array, a series or another sequence; numbers as Python has them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -42,6 +42,7 @@ _LARGEST = 1_000_000
 _LONGEST = 80
 _DIGITS = 16
 _SHARED = ("claim", "evidence", "label", "n_star")
+_NO_TEXT = {"nan", "n/a", "none", "null"}  # what programs write where there is none
 _KINDS = {
     str: "a text",
     bool: "true or false",
@@ -163,12 +164,11 @@ def read_trace_rows(
 
 def read_claim_records(
     lines: Iterable[str], file: str, *, evidence: bool = True
-) -> list[ClaimRecord]:
-    """The claims of JSONL lines; blank lines count as lines and hold no claim.
+) -> tuple[list[ClaimRecord], list[Problem]]:
+    """The claims of JSONL lines, and what is wrong with the other lines; blank ones count as lines.
 
     Raises:
-        SourceFileError: a line cannot be read, or there is no claim; it names the file, the line
-            and the field of the first problem, and how many more there are.
+        SourceFileError: there is no claim; it has the first problem, and how many more there are.
     """
     records: list[ClaimRecord] = []
     problems: list[Problem] = []
@@ -179,12 +179,10 @@ def read_claim_records(
         record, wrong = claim_record(values, file, number, evidence=evidence)
         problems += wrong
         records += [] if record is None else [record]
-    if problems:
-        more = f" (and {len(problems) - 1:,} further problems)" if len(problems) > 1 else ""
-        raise SourceFileError(f"{problems[0]}{more}")
     if not records:
-        raise SourceFileError(f"{file} holds no claim")
-    return records
+        more = f" (and {len(problems) - 1:,} further problems)" if len(problems) > 1 else ""
+        raise SourceFileError(f"{problems[0]}{more}" if problems else f"{file} holds no claim")
+    return records, problems
 
 
 def claim_record(
@@ -199,6 +197,8 @@ def claim_record(
     claim, given = fields.text("claim"), values.get("evidence")
     text = fields.evidence() if evidence or given is not None else ""
     claim_id = fields.name("claim_id") if values.get("claim_id") is not None else ""
+    if text.strip().casefold() in _NO_TEXT:
+        fields.bad.append(("evidence", f"is '{text.strip()}', which is no text"))
     if fields.bad:
         return None, [Problem(file, line, name, reason) for name, reason in fields.bad]
     parts = map(str, given) if isinstance(given, list) else text.splitlines()

@@ -24,6 +24,7 @@ MOST_PASSAGES = 5
 _WORDS = 120
 """Words of a passage from which on the next sentence begins another."""
 _CANDIDATES = 50
+_MOST_BYTES = 20_000_000  # of one file
 _LEAST_SHARE = 0.25
 
 
@@ -44,6 +45,8 @@ class TextSearch:
         With an ``embedder``, relevant passages are ranked by the cosine to the claim.
         """
         self._folder, self._embedder = folder, embedder
+        self.problems: list[str] = []
+        """Why files of the folder were not read, known after the first search."""
 
     @property
     def ranking(self) -> str:
@@ -59,8 +62,7 @@ class TextSearch:
         Raises:
             EngineMissing: bm25s, or what the embedder needs, is not installed.
             EngineError: the embedder failed.
-            SourceFileError: there is no such folder, a file cannot be read as UTF-8 text, or there
-                is no text.
+            SourceFileError: there is no such folder, or no text in it that can be read.
         """
         wanted = parse(claim)
         known = [stem for stem in dict.fromkeys(wanted.stems) if stem in self._vocabulary]
@@ -81,14 +83,33 @@ class TextSearch:
         named = (path for path in self._folder.rglob("*") if path.suffix in SUFFIXES)
         files = sorted(path for path in named if not path.is_dir())
         found = [
-            Passage(text, str(path.relative_to(self._folder)))
+            Passage(part, str(path.relative_to(self._folder)))
             for path in files
-            for text in _passages_of(_text_of(path))
+            for part in _passages_of(self._text_of(path))
         ]
         if not found:
             kinds = " or ".join(sorted(SUFFIXES))
-            raise SourceFileError(f"{self._folder} holds no text in files that end in {kinds}")
+            why = f" ({self.problems[0]})" if self.problems else ""
+            raise SourceFileError(f"{self._folder} holds no text in files that end in {kinds}{why}")
         return found
+
+    def _text_of(self, path: Path) -> str:
+        """The text of a file; of one that cannot be read none, with the reason in ``problems``."""
+        try:
+            if not path.resolve().is_relative_to(self._folder.resolve()):
+                why = "is a link out of the folder"
+            elif regular_file(path).stat().st_size > _MOST_BYTES:
+                why = f"has more than {_MOST_BYTES:,} bytes"
+            elif "\0" in (text := path.read_text("utf-8")):
+                why = "is no text but a binary file"
+            else:
+                return text
+        except UnicodeDecodeError:
+            why = "is not UTF-8 text"
+        except OSError as error:
+            why = f"cannot be read: {error.strerror}"
+        self.problems.append(f"{path} {why}; it was left out")
+        return ""
 
     @cached_property
     def _parsed(self) -> list[Sentence]:
@@ -132,12 +153,3 @@ def _passages_of(text: str) -> Iterator[str]:
                 part = []
         if part:
             yield " ".join(part)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return regular_file(path).read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise SourceFileError(f"{path} is not UTF-8 text") from error
-    except OSError as error:
-        raise SourceFileError(f"{path} cannot be read: {error.strerror}") from error

@@ -16,6 +16,7 @@ from math import exp
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import polars as pl
 import pytest
 from starlette.testclient import TestClient
@@ -28,13 +29,14 @@ from dagster_project.verify import with_evidence
 from dagster_project.verify_command import exit_code
 from dagster_project.view import JudgeTexts, LiveTraces, Selection, judge_texts, page_about
 from dagster_project.view_server import MOST_BODY, ViewServer, bound_socket
-from decomposerl.errors import ConfigError
+from decomposerl.api import verify_claims
+from decomposerl.errors import ConfigError, SourceFileError
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.reports.trace_page.pages import CONFIDENT
 from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.records import checked_record
 from decomposerl.training.experiments import experiment
-from environment import settings_of, variables
+from environment import having, settings_of, variables
 from evaluation_files import SYSTEMS
 from fault_server import MODEL, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT
@@ -117,6 +119,43 @@ def test_a_file_of_claims(tmp_path: Path):
     assert ["Refuted", "Supported", "Refuted", "Supported"] == [one["verdict"] for one in found]
     piped = verify(tmp_path, "-", "--json", text=path.read_text("utf-8"))
     assert found == lines(piped)
+
+
+NO_EVIDENCE = (None, float("nan"), "nan", "N/A", "", " ", [], [""], 7)
+
+
+def test_bad_lines_are_named_and_the_others_answered(tmp_path: Path):
+    """Every bad line once, by number and field; exit code 3; nothing but bad ones is an error."""
+    path = tmp_path / "claims.jsonl"
+    bad = [{"claim": TRUE, "evidence": nothing} for nothing in NO_EVIDENCE]
+    path.write_text(jsonl(row(TRUE), *bad, row(FALSE)) + "no JSON\n", "utf-8")
+    result = verify(tmp_path, path, "--json")
+    assert (3, ["Supported", "Refuted"]) == (
+        result.exit_code,
+        [v["verdict"] for v in lines(result)],
+    )
+    named = [line for line in result.stderr.splitlines() if line.startswith(str(path))]
+    assert [f"{path}, line {n}, field 'evidence'" for n in range(2, 2 + len(bad))] == [
+        line.partition(":")[0] for line in named[:-1]
+    ]
+    assert f"{path}, line {len(bad) + 3}: is no JSON" in named[-1]
+    path.write_text(jsonl(*bad), "utf-8")
+    assert 2 == verify(tmp_path, path).exit_code
+
+
+def test_claims_from_python(tmp_path: Path):
+    """Pairs and dictionaries, with values of numpy and pandas; a bad one is named by its number."""
+    passages = SWIMMER.split("\n")
+    given = [(TRUE, SWIMMER), {"claim": np.str_(FALSE), "evidence": np.array(passages)}]
+    with having(DECOMPOSERL_DATA=str(tmp_path)):
+        found = verify_claims(
+            [*given, {"claim": TRUE, "evidence": tuple(passages), "claim_id": "c"}]
+        )
+        assert ["Supported", "Refuted", "Supported"] == [one.verdict for one in found]
+        assert ["", "", "c"] == [one.claim_id for one in found]
+        for nothing in NO_EVIDENCE:
+            with pytest.raises(SourceFileError, match="claim 3, field 'evidence'"):
+                verify_claims([*given, (TRUE, nothing)])
 
 
 def test_exit_codes():
@@ -230,7 +269,7 @@ def test_evidence_ranked_by_the_embedder(tmp_path: Path):
     claim = "Ada Brown was born in Odense."
     records = [checked_record({"claim": claim}, "claim", evidence=False)]
     profile = settings_of(tmp_path / "data")
-    found = (with_evidence(records, texts, by) for by in (None, profile, profile))
+    found = (with_evidence(records, texts, by)[0] for by in (None, profile, profile))
     (plain,), (ranked,), (again,) = found
     assert passages[-1] not in plain.passages
     assert passages[-1] == ranked.passages[0]

@@ -95,3 +95,19 @@ def test_what_cannot_be_searched_is_named(tmp_path: Path):
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(SourceFileError, match=r"a\.txt"):
         TextSearch(tmp_path).search("A claim.")
+
+
+def test_bad_files_are_named_and_the_others_searched(folder: Path, tmp_path: Path):
+    """No text, binary, too large, a link out of the folder: each has its reason."""
+    outside = tmp_path / "outside.txt"
+    outside.write_text("Ada Brown was born in Odense.", "utf-8")
+    (folder / "b.txt").write_bytes(b"\xff\xfe")
+    (folder / "c.md").write_bytes(b"Ada Brown\0")
+    (folder / "d.txt").symlink_to(outside)
+    with (folder / "e.txt").open("wb") as large:
+        large.truncate(20_000_001)
+    search = TextSearch(folder)
+    assert {"d.txt"} & {one.file for one in search.search("Ada Brown was born in Odense.")} == set()
+    assert [Path(line.split()[0]).name for line in search.problems] == [
+        *("b.txt", "c.md", "d.txt", "e.txt")
+    ]
