@@ -171,7 +171,7 @@ class Own(Role):
 
 
 class Chat(Role):
-    """The writer of the silver questions; a Qwen3 model thinks only where it is told to."""
+    """The writer of the silver questions; a Qwen3 model thinks only where `thinking` says so."""
 
     engine: Literal["embedded", "chat"] = Field("embedded", description="rules, or a chat model")
     thinking_tokens: Count = Field(7_168, description="room for a thought, beside the reply's")

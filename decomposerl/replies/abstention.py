@@ -284,9 +284,9 @@ def asserts_nothing(clause: str) -> bool:
     denial into a fact, is none.
     """
     said = _said(clause)
-    told = _TELLS.match(said)
-    silent = told and (told["none"] or told["only"])
-    if _has(_TELLS, said[told.end() :] if told and silent else said) or _has(_TURNS, said):
+    report = _TELLS.match(said)
+    silent = report and (report["none"] or report["only"])
+    if _has(_TELLS, said[report.end() :] if report and silent else said) or _has(_TURNS, said):
         return False
     return _table(PHRASES).fullmatch(said) is not None
 
