@@ -328,12 +328,12 @@ def test_the_best_chunk_counts_and_costs_are_summed(verifier: Make):
 def test_a_reply_that_cannot_be_read_is_no_failure_of_the_endpoint(verifier: Make):
     """It has no probability and no failure; a refused request has its reason, others go on."""
     with FaultServer([spelled(Yes=-0.1)], usual=spelled(Perhaps=-0.1)) as served:
-        first, second = verifier(served).answers(PAIRS)
-    assert (1.0, "") == (first.probability, first.failure)
-    assert np.isnan(second.probability)
-    assert "" == second.failure
+        answers = verifier(served).answers(PAIRS)  # asked at once: either may come first
+    assert ["", ""] == [one.failure for one in answers]
+    assert [1.0] == [one.probability for one in answers if not np.isnan(one.probability)]
     with FaultServer([REFUSED]) as served:
-        _, refused = verifier(served).answers([PAIRS[0], LONG])
+        answers = verifier(served).answers([PAIRS[0], LONG])
+    (refused,) = [one for one in answers if one.failure]
     assert refused.failure.startswith("refused: ")
     assert np.isnan(refused.probability)
 
