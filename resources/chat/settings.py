@@ -133,7 +133,7 @@ class ChatSettings(Settings):
         for endpoint in endpoints:
             parts = urlsplit(endpoint)
             if parts.scheme not in {"http", "https"} or not parts.hostname:
-                raise ValueError("an endpoint is an http or https URL, such as http://127.0.0.1:8000/v1")
+                raise ValueError("an endpoint is an http or https URL that ends in /v1")
             if parts.username or parts.password or parts.query:
                 raise ValueError("an endpoint has no user, password or query; set keys separately")
         return endpoints
