@@ -1,12 +1,16 @@
 """What a funnel stage keeps and drops, written as it comes and counted for the stage's page."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from decomposerl.funnel.step import StageResult, with_decided
 from decomposerl.ports import Tasks
@@ -15,8 +19,7 @@ from decomposerl.schemas import DROPS
 from decomposerl.table import Table
 from resources.mapper.in_process import OpenMapper
 from resources.store.rows import BATCH_BYTES, RowsWriter, StoredRows, batches_of
-from resources.store.shared_arrays import shared_tasks
-from resources.store.temporary import temporary_of
+from resources.store.temporary import aside, temporary_of
 
 
 class StageWriter:
@@ -130,3 +133,51 @@ class StageWriter:
         self.engines |= done.engines
         for step, rows in done.close.items():
             self.close_calls[step] = self.close_calls.get(step, 0) + rows
+
+
+@dataclass(frozen=True, slots=True)
+class FolderArrays:
+    """An ``ArrayStore`` with a folder per group; arrays are mapped into memory, not read."""
+
+    folder: Path
+
+    def write(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """As the port's; only the process that started the step writes.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        group = self.folder / name
+        group.mkdir(parents=True, exist_ok=True)
+        for key, array in arrays.items():
+            file = group / f"{key}.npy"
+            file.unlink(missing_ok=True)  # a reader that has it mapped keeps it
+            np.save(file, array, allow_pickle=False)
+
+    def read(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays of a group, read-only.
+
+        Raises:
+            FileNotFoundError: there is no such group.
+        """
+        return {
+            path.stem: np.load(path, mmap_mode="r", allow_pickle=False)
+            for path in (self.folder / name).iterdir()
+        }
+
+    def remove(self, name: str) -> None:
+        """Delete a group's files; a reader that has them mapped keeps them."""
+        shutil.rmtree(self.folder / name)
+
+
+@contextmanager
+def shared_tasks(mapper: OpenMapper, folder: Path) -> Iterator[Tasks]:
+    """Tasks by ``mapper``, with arrays in a new folder inside ``folder``, which only they use.
+
+    The mapper is closed at the end. Nothing is created before the first array is written.
+    """
+    with aside(folder / "arrays", "writing") as arrays:
+        try:
+            yield Tasks(mapper, FolderArrays(arrays))
+        finally:
+            mapper.close()

@@ -54,8 +54,7 @@ from resources.store.rows import (
     batches_of,
     row_sizes,
 )
-from resources.store.shared_arrays import FolderArrays, shared_tasks
-from resources.store.stage_writer import StageWriter
+from resources.store.stage_writer import FolderArrays, StageWriter, shared_tasks
 from resources.store.temporary import aside, remove_abandoned, replace_file
 from sample import Sample
 from strategies import FRAME_LAW, example_row, frame_of, frames, law
