@@ -1,11 +1,9 @@
-"""``docs/reference/prompts.md``: every prompt as a model sees it for one invented claim.
+"""``docs/reference/prompts.md``: every prompt, its contract and its size; three of them whole.
 
 ``make reference`` writes it. Prompts of methods are those of the calls that the methods make, with
-the default settings. Worked examples and the verdict rule are shown once. Chat templates are not
-applied.
+the default settings. Chat templates are not applied.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -38,26 +36,17 @@ _LEADING: dict[str, dict[str, tuple[str, ...]]] = {
 """Replies to other calls, where the plain ones do not lead to a template."""
 _INTRODUCTION = f"""# The prompts
 
-Every prompt as a model sees it for one invented claim, with the default settings. Worked examples
-and the verdict rule are shown in [the first baseline's prompt](#simple-verdict); the others have
-`[2 worked examples]` and `[verdict rule]` in their place. The full texts are in
-`decomposerl/prompts`, one file for each method; your own files replace them
-([DECOMPOSERL_PATHS__PROMPTS](variables.md)).
-
-Tokens count the whole prompt by {TOKENIZER}; a chat model's own tokenizer gives other counts. The
-evidence is one sentence here: add the tokens of yours. The revision is the start of the SHA-256
-of the prompt file with its shared wording, as requests record it. Claims and evidence are escaped
-before they are put in.
+The files are `decomposerl/prompts/*.md`; your own replace them
+([DECOMPOSERL_PATHS__PROMPTS](variables.md)). *Read of a reply* is its contract. Tokens count the
+whole prompt for one invented claim with the default settings, by {TOKENIZER}; a chat model's own
+tokenizer gives other counts. The evidence is one sentence here: add the tokens of yours. The
+revision is the start of the SHA-256 of the prompt file with its shared wording, as requests record
+it. Claims and evidence are escaped before they are put in.
 
 {MADE}
 """
-_EXAMPLES = re.compile(
-    r"^First some examples\..*?^The examples end here\. This is your task:$",
-    re.DOTALL | re.MULTILINE,
-)
-_NUMBERED = re.compile(r"^Example \d+$", re.MULTILINE)
-_WHOLE = "simple"
-"""The prompt file whose prompt is shown with its worked examples and the verdict rule."""
+_SHOWN = {("policy", "prompt"), ("simple", "verdict"), ("correctness", "prompt")}
+"""Shown as a model sees them: the policy's prompt, a baseline's with its examples, a judge's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +69,19 @@ class ShownPrompt:
 def page() -> str:
     """The page as Markdown."""
     prompts = list(every_prompt())
-    tokens = [int(count) for count in _tokenizer().count([one.text for one in prompts])]
+    tokens = _tokenizer().count([one.text for one in prompts])
     rows = [
-        f"| [`{one.file}`](#{one.file}-{one.section}) | `{one.section}` | {count:,} | "
+        f"| `{one.file}` `{one.section}` | {contract(one.file, one.section)} | {int(count):,} | "
         f"`{one.digest[:12]}` |"
         for one, count in zip(prompts, tokens, strict=True)
     ]
-    table = ["| Prompt file | Section | Tokens | Revision |", "| --- | --- | ---: | --- |", *rows]
-    shown = (_shown(one, count) for one, count in zip(prompts, tokens, strict=True))
-    return "\n".join([_INTRODUCTION, *table, "", _again(), *shown])
+    head = ["| Prompt | Read of a reply | Tokens | Revision |", "| --- | --- | ---: | --- |"]
+    shown = [
+        f"## {one.file} {one.section}\n\n````text\n{one.text}\n````\n"
+        for one in prompts
+        if (one.file, one.section) in _SHOWN
+    ]
+    return "\n".join([_INTRODUCTION, *head, *rows, "", _again(), *shown])
 
 
 def _again() -> str:
@@ -152,24 +145,6 @@ def _of_training() -> Iterator[ShownPrompt]:
     }
     for task, made in requests.items():
         yield ShownPrompt(task, "prompt", made.messages, files[task].digest)
-
-
-def _shown(prompt: ShownPrompt, tokens: int) -> str:
-    return (
-        f"## {prompt.file} {prompt.section}\n\n"
-        f"{contract(prompt.file, prompt.section)} {tokens:,} tokens.\n\n"
-        f"````text\n{prompt.text if prompt.file == _WHOLE else _shortened(prompt.text)}\n````\n"
-    )
-
-
-def _shortened(text: str) -> str:
-    """The prompt with names in place of its worked examples and of the verdict rule."""
-    rule = load_prompt("question").sections["evidence"]
-
-    def name(examples: re.Match[str]) -> str:
-        return f"[{len(re.findall(_NUMBERED, examples[0]))} worked examples]"
-
-    return _EXAMPLES.sub(name, text).replace(rule, "[verdict rule]")
 
 
 def _tokenizer() -> ModelTokens:

@@ -2,9 +2,9 @@
 
 ``python -m studies.training_page --data DATA`` writes, between the page's markers, a part for each
 study of trained policies, for the heads of the tiny judge and for its rewards: figure, engine,
-seeds, steps, what shows, and the table. Of several folders the first with a table counts. Table
-and figure are kept beside the page, so that studies may be run on different machines; a study that
-no folder has is shown as kept, or said not to be run.
+seeds, steps and what shows; all numbers are in the table beside the page. Of several folders the
+first with a table counts. Table and figure are kept beside the page, so that studies may be run on
+different machines; a study that no folder has is shown as kept, or said not to be run.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl.reports.judge_figure import agreement_markdown
-from decomposerl.reports.study_report import compared_markdown, study_sentence
+from decomposerl.reports.study_report import study_sentence
 from decomposerl.reports.study_tables import (
     HEADS_TABLE,
     PAPER_SECTIONS,
@@ -83,7 +83,7 @@ def _shown(name: str, study: Study | None, table: pl.DataFrame) -> str:
     if study is None:
         engine = markdown_text(study_engine(table))
         return f"Engine: {engine}. 95 % intervals over claims.\n\n{STUDY_TABLES[name](table)}"
-    return f"{markdown_text(study_sentence(study, table))}\n\n{compared_markdown(study, table)}"
+    return markdown_text(study_sentence(study, table))
 
 
 if __name__ == "__main__":

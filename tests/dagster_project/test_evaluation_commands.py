@@ -419,7 +419,7 @@ def calls_a_claim() -> dict[str, float]:
 
 def tokens(section: str) -> int:
     """Of a section of Self-Ask's prompt."""
-    return int(re.findall(rf"\(#self_ask-{section}\) \| `\w+` \| (\d+) ", PROMPTS)[0])
+    return int(re.findall(rf"`self_ask` `{section}` \|.*\| (\d+) \|", PROMPTS)[0])
 
 
 def cost_rows() -> list[tuple[str, ...]]:
