@@ -6,7 +6,7 @@ never the key, so it may be shown and stored. What opens it is in ``resources``.
 """
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -18,12 +18,12 @@ Thinking = Literal["default", "on", "off"]
 ThinkingStyle = Literal["none", "qwen", "openai"]
 """How thinking is switched: not at all, as vLLM does for Qwen3, or as OpenAI's reasoning models,
 which also refuse temperature, top_p and stop."""
+Listed = TypeVar("Listed", tuple[str, ...], list[str])
 NumberType = Literal["float32", "bfloat16", "float16"]
 
 OPENAI_KEY = "OPENAI_API_KEY"
 _HOST = r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s/?#@:\[\]]+)"
 _URL = re.compile(rf"https?://{_HOST}(:(?P<port>[0-9]+))?(/[^\s?#@]*)?")
-_OPENAI_HOST = "api.openai.com"
 _PORTS = range(1, 2**16)
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*_)?(KEY|TOKEN)")
 _REASONING = re.compile(r"gpt-5|o\d")
@@ -48,8 +48,8 @@ def _urls(value: object) -> object:
     return tuple(url.rstrip("/") if isinstance(url, str) else url for url in listed)
 
 
-def _plain(urls: tuple[str, ...]) -> tuple[str, ...]:
-    # No message repeats a URL or a key's value: either may hold a secret.
+def plain_urls(urls: Listed) -> Listed:
+    """The same URLs, if plain; no message repeats one or a key's value: either may be a secret."""
     matches = [_URL.fullmatch(url) for url in urls]
     if not all(match and int(match["port"] or 1) in _PORTS for match in matches):
         raise ValueError(
@@ -68,7 +68,7 @@ def _variable(key: str) -> str:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Urls = Annotated[tuple[str, ...], BeforeValidator(_urls), AfterValidator(_plain)]
+Urls = Annotated[tuple[str, ...], BeforeValidator(_urls), AfterValidator(plain_urls)]
 Variable = Annotated[str, AfterValidator(_variable)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
@@ -92,7 +92,7 @@ class Endpoint(BaseModel):
     Empty, 0 and None are the default of the model, the profile or the method, and no limit.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     model: str = Field("", description="name in requests, on the hub, or a folder")
     revision: str = Field("", description="of the weights, or the snapshot")
@@ -160,7 +160,7 @@ class Endpoint(BaseModel):
     def at_openai(self) -> bool:
         """Whether it is at OpenAI's own endpoint, which always requires a key."""
         matches = [_URL.fullmatch(url) for url in self.base_url]
-        return any(match is not None and match["host"] == _OPENAI_HOST for match in matches)
+        return any(match is not None and match["host"] == "api.openai.com" for match in matches)
 
     @property
     def key_variable(self) -> str:

@@ -7,12 +7,12 @@ when its first request needs it.
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import dagster as dg
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
-from decomposerl.endpoint import Endpoint
+from decomposerl.endpoint import Endpoint, plain_urls
 from decomposerl.errors import ConfigError
 from resources.chat.settings import Ceilings, ChatSettings
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class EndpointConfig(Endpoint, dg.Config):
     """The fields of an ``Endpoint``, for the configuration of a run; Dagster has no tuples."""
 
-    base_url: list[str] = Field(  # type: ignore[assignment]
+    base_url: Annotated[list[str], AfterValidator(plain_urls)] = Field(  # type: ignore[assignment]
         default=[], description=Endpoint.model_fields["base_url"].description
     )
     served_as: list[str] = Field(  # type: ignore[assignment]

@@ -25,6 +25,7 @@ from dagster_project.environment import (
     sources_for,
 )
 from dagster_project.settings import FILE, ProfileName
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.funnel.settings import DifficultySettings, RuleSettings, SilverSettings
 from decomposerl.training.estimate import batch_problems
@@ -32,7 +33,7 @@ from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
 from environment import having, resources_of, settings_of, variables
 from project import ROOT
-from resources.chat.endpoint import key_of
+from resources.chat.endpoint import EndpointConfig, key_of
 from resources.corpora.resource import CorporaResource
 from strategies import LAW
 from tables import cases_beside
@@ -412,6 +413,8 @@ FORMS = {"key": "OTHER_KEY", "device": "mps", "structured": True, "continues": T
 
 def another(name: str, annotation: Value, value: Value) -> Value:
     """A valid value that is not this one."""
+    if name == "base_url" and isinstance(value, list):
+        return ["http://another:1/v1"]
     if name in FORMS:
         return FORMS[name] if FORMS[name] != value else not value
     if isinstance(value, dict):
@@ -506,6 +509,25 @@ def test_a_key_is_found_and_never_shown(tmp_path: Path):
     expected = ("embedded", 512, verifier.endpoint.model)
     found = (some["engine"], some["batch_size"], some["endpoint"]["model"])
     assert expected == found, "as without a profile"
+
+
+@pytest.mark.parametrize("kind", [Endpoint, EndpointConfig])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("key", KEY),
+        ("base_url", [f"http://user:{KEY}@127.0.0.1/v1"]),
+        ("base_url", [f"ftp://{KEY}"]),
+    ],
+)
+def test_a_secret_in_the_wrong_field_is_refused_and_not_shown(
+    kind: type[Endpoint], field: str, value: object
+):
+    """In a file, and in the run configuration of the UI's launchpad, which Dagster records."""
+    with pytest.raises(ValidationError) as refused:
+        kind(**{field: value})
+    assert field in str(refused.value)
+    assert KEY not in str(refused.value)
 
 
 @pytest.mark.usefixtures("keys")
