@@ -115,9 +115,8 @@ def _band_keys(sets: PackedSets, bands: int, rows: int, team: Team) -> NDArray[n
     """Per band and row a hash of the band's minima, shape (bands, n)."""
     from decomposerl.kernels.minhash_loops import band_keys
 
-    factors, terms = np.random.default_rng(SEED).integers(
-        0, 2**64, (2, bands * rows), dtype=np.uint64
-    )
+    drawn = np.random.default_rng(SEED)
+    factors, terms = drawn.integers(0, 2**64, (2, bands * rows), dtype=np.uint64)
     keys = np.empty((bands, len(sets.sizes)), np.uint32)
     team.run(
         partial(
@@ -146,8 +145,7 @@ def _share_numbers(buckets: NDArray[np.int32]) -> NDArray[np.int64]:
 
     A bucket has room for its rows, at most ``BUCKET_ROWS``.
     """
-    sizes = [np.empty(0, np.int64)]
-    used = 0
+    sizes, used = [np.empty(0, np.int64)], 0
     for band in buckets:
         inside = band >= 0
         counts = np.bincount(band[inside])
@@ -167,16 +165,18 @@ def _plain(
     sets = word_sets(texts) if shingle == "word" else shingle_sets(texts)
     encoded = ([word.encode("utf-8", "surrogatepass") for word in sorted(row)] for row in sets)
     signatures = list(MinHash.generator(encoded, num_perm=num_perm, seed=SEED))
-    index = MinHashLSH(threshold=threshold, num_perm=num_perm)
+    try:
+        index = MinHashLSH(threshold=threshold, num_perm=num_perm)
+    except ValueError:  # near 1 it would take a single band, which it refuses
+        index = MinHashLSH(num_perm=num_perm, params=(2, num_perm // 2))
     engine = f"datasketch MinHashLSH ({shingle}, {index.b} bands of {index.r})"
     matches = Matches.none(len(signatures), engine)
     for row, signature in enumerate(signatures):
         others = index.query(signature) if row >= (indexed or 0) else []
         if others:
-            score, matches.matched[row] = min(
-                (-signature.jaccard(signatures[i]), i) for i in others
-            )
-            matches.similarity[row] = -score
+            nearest = max(others, key=lambda at: (signature.jaccard(signatures[at]), -at))
+            matches.matched[row] = nearest
+            matches.similarity[row] = signature.jaccard(signatures[nearest])
         elif indexed is None or row < indexed:
             index.insert(row, signature)
     return matches

@@ -168,8 +168,9 @@ def test_a_verifier_that_gives_no_probability_stops_the_stage(probability: float
         banded(known("a", table=schemas.RULE_FILTERED), {"a": probability})
 
 
+@pytest.mark.parametrize("threshold", [0.7, 1.0])
 @pytest.mark.parametrize("engine", ["exact", "minhash_verified", "minhash"])
-def test_duplicates_name_the_kept_claim_they_repeat(engine: str):
+def test_duplicates_name_the_kept_claim_they_repeat(engine: str, threshold: float):
     """Lexical first, then by meaning; the first of each group stays."""
     rows = [
         example_row(claim="Ilva Marrek opened the Torbeck bridge"),
@@ -178,7 +179,7 @@ def test_duplicates_name_the_kept_claim_they_repeat(engine: str):
         example_row(claim="Torbeck river Torbeck river river", source="wice"),
         example_row(claim="Ösk is elsewhere"),
     ]
-    chosen = settings.DedupSettings(lexical_engine=engine)
+    chosen = settings.DedupSettings(lexical_engine=engine, jaccard=threshold)
     embedder = BagOfWordsEmbedder()
     result = catalogue.deduplicate(frame_of(schemas.DIFFICULTY_BAND, rows), chosen, embedder)
     matched = result.drops.select("reason", "matched_claim_id", "matched_source", "value").rows()
