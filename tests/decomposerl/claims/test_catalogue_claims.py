@@ -24,7 +24,7 @@ from pyarrow import parquet
 from corpora_parts import LENIENT, assert_conserved, rejected
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
 from decomposerl.claims.claim import Draft, LabelRule, apply_rule
-from decomposerl.claims.downloads import ACCESS, corpus_named, listed, size_text
+from decomposerl.claims.downloads import ACCESS, listed, size_text
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, row_of, title_key
 from decomposerl.claims.passages import with_entities, without_entities
@@ -132,12 +132,12 @@ def test_every_corpus_says_where_its_files_are():
     """Each file that its reader takes is fetched, placed by a person, or named with a reason."""
     for corpus in MEMBERS:
         access = ACCESS[corpus.name]
-        obtained = {*access.files(), *(path for path, reason in access.other if reason)}
+        obtained = {*access.files(), *(path for path, reason in access.other.items() if reason)}
         native = {one.path for one in corpus.native_files}
         assert native | set(corpus.beside) <= obtained, corpus.name
         assert native <= obtained - {one.name for one in access.downloads if one.pages}
         assert (access.obtained == "manual") == bool(access.placed)
-        assert ("hub" in access.obtained) == (access.hub is not None)
+        assert ("hub" in access.obtained) == any(one.repo_id for one in access.downloads)
         assert not access.placed or access.step
 
 
@@ -147,7 +147,7 @@ def test_the_table_names_nothing_that_no_reader_takes():
     read = {file.path for one in MEMBERS for file in one.native_files}
     read |= {path for one in MEMBERS for path in one.beside}
     paths = [path for one in ACCESS.values() for path in one.files()]
-    assert read == {*paths, *(path for one in ACCESS.values() for path, _ in one.other)}
+    assert read == {*paths, *(path for one in ACCESS.values() for path in one.other)}
     assert len(paths) == len(set(paths))
 
 
@@ -155,15 +155,14 @@ def test_addresses_are_exact_and_say_where_they_were_read():
     """HTTPS, a commit where there is one, well-formed checksums, a public page."""
     for access in ACCESS.values():
         for one in access.downloads:
-            assert one.url.startswith("https://")
+            assert one.url.startswith(("https://", "hf://")) or one.name in access.placed
             assert one.checked_in.startswith("https://github.com/")
             assert one.git_blob == "" or len(bytes.fromhex(one.git_blob)) == 20
             assert one.sha256 == "" or len(bytes.fromhex(one.sha256)) == 32
             assert ("raw.githubusercontent.com" in one.url) == bool(one.git_blob)
-        assert access.sources
-        assert all(PINNED.match(source) for source in access.sources), access.name
-        rows = listed(access, corpus_named(access.name))["files"]
-        assert [row["path"] for row in rows] == list(access.files())
+            assert PINNED.match(one.checked_in), access.name
+        rows = listed(access)["downloads"]
+        assert [path for row in rows for path in row["files"].values()] == list(access.files())
 
 
 def test_every_layout_says_where_its_columns_were_read():
@@ -208,7 +207,7 @@ def test_the_published_facts_are_those_of_the_real_files():
     """Size and Git object of each file that is a byte-for-byte copy of its repository's."""
     checked = 0
     for download in (one for access in ACCESS.values() for one in access.downloads):
-        path = REAL / download.files[0][1]
+        path = REAL / download.name
         if download.git_blob and path.is_file():
             content = path.read_bytes()
             blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
