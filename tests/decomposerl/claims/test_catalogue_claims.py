@@ -26,7 +26,6 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, sour
 from decomposerl.claims.claim import Draft, LabelRule, apply_rule
 from decomposerl.claims.downloads import ACCESS, listed, size_text
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
-from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, row_of, title_key
 from decomposerl.claims.passages import with_entities, without_entities
 from decomposerl.claims.source import (
     FORMAT_OF_ENDING,
@@ -42,6 +41,7 @@ from made_dumps import FEVER_PAGES, FEVEROUS_PAGES, hotpot_line
 from native_rows import BENCHMARK, MEMBERS, SOURCE, Member, named
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
+from resources.corpora.page_build import PAGE_SETS, PageSet, row_of, title_key
 from resources.corpora.pages import spellings
 from resources.corpora.status import corpora_status
 from studies.reference import corpora_status as page_of_files
@@ -404,7 +404,6 @@ def test_a_file_of_half_a_form_is_unknown_and_a_row_of_half_a_form_is_a_reject(t
     assert 1 == loaded.claims.height
 
 
-SETS = {one.name: one for one in PAGE_SETS}
 PARTS = ["a", "B", "-LRB-", "(", ")", "[", "_", " ", '"', "&", "&amp;", "lt;", "\u00e9", "e\u0301"]
 TITLES = st.lists(st.sampled_from(PARTS), max_size=6).map("".join)
 
@@ -430,7 +429,7 @@ def lines_of(pages: PageSet, title: str) -> bytes:
     return hotpot_line(title, ["One.", " Two."]).encode()
 
 
-@pytest.mark.parametrize("pages", PAGE_SETS, ids=lambda pages: pages.name)
+@pytest.mark.parametrize("pages", PAGE_SETS.values(), ids=PAGE_SETS)
 @given(title=st.text(min_size=1), others=st.lists(TITLES, max_size=3))
 def test_needed_pages_are_the_rows_of_all_pages_by_key(
     pages: PageSet, title: str, others: list[str]
@@ -456,14 +455,14 @@ def test_a_line_of_another_layout_is_refused():
         ("feverous", '{"title": "A", "text": ["B."]}', "'order'"),
     ):
         with pytest.raises(ValueError, match=message):
-            row_of(SETS[name], line.encode(), None)
+            row_of(PAGE_SETS[name], line.encode(), None)
 
 
 def test_pages_without_a_name_or_content_are_no_rows():
     """As upstream leaves them out; a lone surrogate, which SQLite cannot store, is replaced."""
-    assert row_of(SETS["fever"], json.dumps(FEVER_PAGES[0]).encode(), None) is None
-    assert row_of(SETS["feverous"], json.dumps(FEVEROUS_PAGES[0]).encode(), None) is None
-    row = row_of(SETS["hover"], b'{"title": "A\\ud800", "text": ["B\\udfff"]}', None)
+    assert row_of(PAGE_SETS["fever"], json.dumps(FEVER_PAGES[0]).encode(), None) is None
+    assert row_of(PAGE_SETS["feverous"], json.dumps(FEVEROUS_PAGES[0]).encode(), None) is None
+    row = row_of(PAGE_SETS["hover"], b'{"title": "A\\ud800", "text": ["B\\udfff"]}', None)
     assert ("A?", "B?") == row
 
 
