@@ -1,7 +1,7 @@
 """``decomposerl fetch``: the public files of training corpora and test sets."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,14 +19,11 @@ from dagster_project.terminal import (
     print_text,
     report_errors,
 )
-from decomposerl.errors import ConfigError, DecomposeRLError, SourceError
+from decomposerl.errors import ConfigError, DecomposeRLError
 
 if TYPE_CHECKING:
     from decomposerl.claims.downloads import Access
-    from decomposerl.claims.source import Corpus
     from resources.corpora.fetching import Fetcher
-
-    Chosen = Sequence[tuple[Access, Corpus]]
 
 _ADDRESS = re.compile(r"https?://[\w.-]+(:\d+)?(/[\w./~%-]*)?", re.ASCII)
 _STATES = {
@@ -79,13 +76,17 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
 
     Continues broken downloads. Exits with 1 where files are missing that you must get.
     """
+    from decomposerl.claims.downloads import listed
     from resources.corpora.fetching import Fetcher
 
     if mirror and not _ADDRESS.fullmatch(mirror):
         raise ConfigError(f"--mirror is no address such as https://host/folder: {mirror}")
     chosen = _chosen(names or [], every=every or (list_only and not names))
     if list_only:
-        _list(chosen, corpora or read_settings().paths.corpora, as_json=as_json)
+        if as_json:
+            print_json(list(map(listed, chosen)))
+        else:
+            _list(chosen, corpora or read_settings().paths.corpora)
         return
     fetcher = Fetcher(
         root=corpora_folder(corpora),
@@ -95,20 +96,17 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
         revision=revision,
     )
     show = print_note if as_json else print_text
-    new = [(access, corpus) for access, corpus in chosen if not fetcher.accepted(corpus)]
-    for access, corpus in new:
-        show(_terms(access, corpus))
+    new = [access for access in chosen if not fetcher.accepted(access.corpus)]
+    for access in new:
+        show(_terms(access))
         if accept_terms:
-            fetcher.accept(corpus)
+            fetcher.accept(access.corpus)
     if new and not accept_terms:
         raise ConfigError(
             "nothing was fetched: read the terms above, then run the command with --accept-terms"
         )
     rows: list[dict[str, Any]] = []
-    codes = [
-        _fetched(fetcher, access, rows, pages=pages, only=len(chosen) == 1, quiet=as_json)
-        for access, _ in chosen
-    ]
+    codes = [_fetched(fetcher, access, rows, pages, show) for access in chosen]
     if as_json:
         print_json(rows)
     raise typer.Exit(max(codes))
@@ -129,28 +127,23 @@ def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
     return folder
 
 
-def _chosen(names: Sequence[str], *, every: bool) -> "Chosen":
-    from decomposerl.claims.downloads import ACCESS, corpus_named
+def _chosen(names: Sequence[str], *, every: bool) -> "list[Access]":
+    from decomposerl.claims.downloads import ACCESS
 
-    unknown = [name for name in names if name not in ACCESS]
-    if unknown:
+    if unknown := [name for name in names if name not in ACCESS]:
         known = ", ".join(ACCESS)
         raise ConfigError(f"there is no corpus '{unknown[0]}'; there are {known}")
     if not names and not every:
         raise ConfigError("name a corpus, or give --all; --list shows what there is")
-    chosen = ACCESS if every else dict.fromkeys(names)
-    return [(ACCESS[name], corpus_named(name)) for name in chosen]
+    return [ACCESS[name] for name in (ACCESS if every else dict.fromkeys(names))]
 
 
-def _list(chosen: "Chosen", folder: Path | None, *, as_json: bool) -> None:
-    from decomposerl.claims.downloads import fetch_command, listed, size_text
+def _list(chosen: "Sequence[Access]", folder: Path | None) -> None:
+    from decomposerl.claims.downloads import fetch_command, size_text
     from resources.corpora.status import differing_files, missing_files
 
-    if as_json:
-        print_json([listed(access, corpus) for access, corpus in chosen])
-        return
     cells, notes = [], []
-    for access, corpus in chosen:
+    for access in chosen:
         wanted, there = len(access.files(pages=False)), "?"
         if folder is not None:
             differing = differing_files(folder, access)
@@ -160,16 +153,17 @@ def _list(chosen: "Chosen", folder: Path | None, *, as_json: bool) -> None:
                 for path, why in differing.items()
             ]
             there = str(wanted - len(missing_files(folder, access)) - len(differing))
-        files = f"{there} of {wanted}"
-        cells.append((access.name, access.obtained, files, size_text(access), corpus.license))
+        files, licence = f"{there} of {wanted}", access.corpus.license
+        cells.append((access.name, access.obtained, files, size_text(access), licence))
     print_columns(("corpus", "obtained", "files", "size", "licence"), cells)
     for note in notes:
         print_note(note)
 
 
-def _terms(access: "Access", corpus: "Corpus") -> str:
+def _terms(access: "Access") -> str:
     from decomposerl.claims.downloads import size_text
 
+    corpus = access.corpus
     return (
         f"{corpus.title} ({access.name}): {access.obtained}, {size_text(access)}\n"
         f"  licence   {corpus.license}\n"
@@ -182,33 +176,27 @@ def _fetched(
     fetcher: "Fetcher",
     access: "Access",
     rows: list[dict[str, Any]],
-    *,
-    pages: bool,
-    only: bool,
-    quiet: bool,
+    pages: bool,  # noqa: FBT001 - as the option
+    show: Callable[[str], None],
 ) -> int:
     """The exit code of a corpus: 0, 2 for a failure, 1 for a step that a person has to do.
 
-    A failure ends one corpus, not the others.
+    Its files are added to ``rows``. A failure ends one corpus, not the others.
     """
     from dagster_project.progress_display import ProgressDisplay
     from resources.corpora.status import missing_files
 
-    show = print_note if quiet else print_text
     try:
         with ProgressDisplay(Terminal(stderr=True)):
             for file in fetcher.fetch(access, pages=pages):
                 rows.append({"corpus": access.name, **asdict(file)})
-                if not quiet:
-                    print_text(f"{fetcher.root / file.path}{_STATES[file.state]}")
+                show(f"{fetcher.root / file.path}{_STATES[file.state]}")
                 if file.replaced:
                     print_note(f"what was at {file.path} is {file.replaced} beside it now")
     except DecomposeRLError as error:
-        if only and not isinstance(error, SourceError):
-            raise
         print_failure(f"{access.name}: {error}")
         return 2
     lacks = missing_files(fetcher.root, access)
-    if access.step and (lacks or access.obtained != "manual"):
+    if access.step and (lacks or not access.placed):
         show(f"{access.name}: {access.step} (in {fetcher.root})")
     return int(bool(lacks))

@@ -15,7 +15,6 @@ from dagster_project.terminal import JsonOption, print_json, print_text, report_
 from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from decomposerl.claims.page_dumps import PageSet
     from decomposerl.claims.source import Benchmark, Source
     from resources.corpora.page_build import BuiltPages
 
@@ -43,15 +42,15 @@ def build_pages(
 
     One pass: a build that was ended begins again when the same command is run.
     """
-    from decomposerl.claims.page_dumps import PAGE_SETS, megabytes, needed_bytes
-    from resources.corpora import page_build
+    from resources.corpora.page_build import PAGE_SETS, dump_bytes, megabytes, needed_bytes
+    from resources.corpora.page_build import build_pages as build
 
-    sets = {each.name: each for each in PAGE_SETS}
-    if corpus not in sets:
-        raise ConfigError(f"there is no page database of '{corpus}', only of: {', '.join(sets)}")
+    if corpus not in PAGE_SETS:
+        known = ", ".join(PAGE_SETS)
+        raise ConfigError(f"there is no page database of '{corpus}', only of: {known}")
     if dump is not None and not dump.exists():
         raise ConfigError(f"--from: there is no {dump}")
-    folder, pages = corpora_folder(corpora), sets[corpus]
+    folder, pages = corpora_folder(corpora), PAGE_SETS[corpus]
     places = [folder / place / pages.file for place in pages.places]
     dump = dump or next((place for place in places if place.exists()), None)
     if dump is None:
@@ -61,33 +60,32 @@ def build_pages(
             "with --from"
         )
     with shown_progress() as say:
-        needed = _needed(pages, folder) if only_needed else None
+        needed = _needed(corpus, folder) if only_needed else None
         if needed is None:
-            needs = needed_bytes(pages, page_build.dump_bytes(dump))
+            needs = needed_bytes(pages, dump_bytes(dump))
             free = shutil.disk_usage(folder).free
             room = f"the database will need about {megabytes(needs)}; {megabytes(free)} are free"
             say(f"{'·' if needs > free else ' '} {room}")
         target = folder / pages.target
-        built = page_build.build_pages(pages, dump, target, needed, replace=replace_old)
+        built = build(pages, dump, target, needed, replace=replace_old)
     if as_json:
         print_json({**asdict(built), "target": str(built.target)})
     else:
         print_text("\n".join(_summary(built)))
 
 
-def _needed(pages: "PageSet", folder: Path) -> dict[str, str]:
+def _needed(name: str, folder: Path) -> dict[str, str]:
     """The pages that the claims on disk name.
 
     Raises:
         ConfigError: there are no claims.
     """
-    from decomposerl.claims.page_dumps import named_pages
-    from resources.corpora.folder import FolderCorpora
+    from resources.corpora.page_build import ClaimsAlone, named_pages
 
     settings = read_settings().with_paths(corpora=folder)
     every: tuple[Source | Benchmark, ...] = (*sources_for(settings), *benchmarks_for(settings))
-    corpora = [corpus for corpus in every if corpus.name == pages.name]
-    named = named_pages(corpora, FolderCorpora(folder))
+    corpora = [corpus for corpus in every if corpus.name == name]
+    named = named_pages(corpora, ClaimsAlone(folder))
     if not named:
         files = ", ".join(dict.fromkeys(file.path for corpus in corpora for file in corpus.files))
         raise ConfigError(f"--only-needed: no claim in {folder} names a page; looked in {files}")
@@ -95,7 +93,7 @@ def _needed(pages: "PageSet", folder: Path) -> dict[str, str]:
 
 
 def _summary(built: "BuiltPages") -> Iterator[str]:
-    from decomposerl.claims.page_dumps import megabytes
+    from resources.corpora.page_build import megabytes
 
     yield f"{built.target}: {built.pages:,} pages, {megabytes(built.size)}, from {built.dump}"
     if built.repeated:
@@ -104,8 +102,6 @@ def _summary(built: "BuiltPages") -> Iterator[str]:
         yield f"{built.unreadable:,} lines were no pages and were left out"
     if built.missing:
         more = len(built.missing) - _SHOWN_TITLES
-        yield (
-            f"{len(built.missing):,} of the {built.needed:,} pages that claims name are not in the "
-            f"dump: {', '.join(built.missing[:_SHOWN_TITLES])}"
-            + (f" and {more:,} more" if more > 0 else "")
-        )
+        titles = ", ".join(built.missing[:_SHOWN_TITLES]) + f" and {more:,} more" * (more > 0)
+        missing = f"{len(built.missing):,} of the {built.needed:,} pages that claims name"
+        yield f"{missing} are not in the dump: {titles}"

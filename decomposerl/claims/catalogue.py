@@ -24,7 +24,6 @@ from decomposerl.claims.source import (
     Benchmark,
     Corpus,
     Form,
-    HubLocation,
     NativeFile,
     Reader,
     Reading,
@@ -69,7 +68,7 @@ def _readers(folder: str, name: str) -> Mapping[str, Reader]:
 
 def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """What sources and benchmarks share, as the arguments of both."""
-    native, hub = _files(table, "files"), table.get("hub")
+    native = _files(table, "files")
     readings = [
         Reading(
             name=entry["name"],
@@ -86,7 +85,6 @@ def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str,
         "files": native,
         "read": readers["default"],
         "beside": tuple(table.get("beside", ())),
-        "hub": hub and HubLocation(**{**hub, "files": tuple(hub["files"].items())}),
         "forms": tuple(
             Form(form["name"], frozenset(form["columns"].split(", ")))
             for form in table.get("forms", ())

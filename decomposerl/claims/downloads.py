@@ -8,49 +8,61 @@ a named publication state; any other checksum is recorded at the first fetch and
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from typing import Any
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.source import Benchmark, Corpus, HubLocation, Source
+from decomposerl.claims.source import Benchmark, Source
 
 _MOST_BYTES, _MOST_PAGE_BYTES = 4_000_000_000, 80_000_000_000
+_HUB = "hf://datasets/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
     """One address and the files below the corpora folder that it gives.
 
-    ``files`` are pairs of a name in the archive, without folders, and a path; a download that is
-    the file itself has one pair with an empty name. ``size`` is in bytes, None where none is
-    published; ``about`` then says what is known of it. ``unpacked`` is roughly what the files of a
-    large archive need on the disk besides it. ``sha256`` and ``git_blob`` (the id of the
-    object in a Git repository) are of the download and empty where none is published.
-    ``redirects`` are hosts besides the address's own that may send it. ``pages`` marks a page
-    database, which is fetched only on request.
+    ``files`` maps a name to a path: the name is that of a member of an archive, without folders,
+    or a pattern that one file of a hub's repository matches; it is empty where the address gives
+    the file itself. A ``url`` may be ``hf://datasets/<repo_id>``, and is empty for files that a
+    person has to place. ``size`` is in bytes, None where none is published; ``about`` then says
+    what is known of it. ``unpacked`` is roughly what the files of a large archive need on the disk
+    besides it. ``sha256`` and ``git_blob`` (the id of the object in a Git repository) are of the
+    download and empty where none is published. ``redirects`` are hosts besides the address's own
+    that may send it. ``pages`` marks a page database, which is fetched only on request.
     """
 
     url: str
-    files: tuple[tuple[str, str], ...]
+    files: Mapping[str, str]
     checked_in: str
     size: int | None = None
     about: str = ""
     sha256: str = ""
     git_blob: str = ""
     unpacked: int = 0
-    redirects: tuple[str, ...] = ()
+    redirects: Sequence[str] = ()
     pages: bool = False
 
     @property
     def name(self) -> str:
         """The path of its first file, which names it in messages."""
-        return self.files[0][1]
+        return next(iter(self.files.values()))
+
+    @property
+    def repo_id(self) -> str:
+        """The repository of a dataset on the hub; empty for other addresses."""
+        return self.url.removeprefix(_HUB) if self.url.startswith(_HUB) else ""
 
     @property
     def archive(self) -> bool:
         """Whether the files are members of an archive."""
-        return any(name for name, _ in self.files)
+        return any(self.files) and not self.repo_id
+
+    @property
+    def published(self) -> bool:
+        """Whether a size or a checksum is known, by which a cut copy is noticed."""
+        return bool(self.size or self.sha256 or self.git_blob)
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -69,28 +81,36 @@ class Download:
 class Access:
     """How the files of the corpus ``name`` are obtained, as training corpus and as test set.
 
-    ``step`` is what a person has to do: all of it where there are ``placed`` paths, which the
-    person fills, else what the download lacks. ``other`` are files that the reader also takes and
-    that are not fetched, each with the reason.
+    ``step`` is what a person has to do: place files, or get what a download lacks. ``other`` are
+    files that the reader also takes and that are not fetched, each with the reason. ``gated``:
+    it needs an account that has accepted its terms, and a token.
     """
 
     name: str
-    downloads: tuple[Download, ...] = ()
-    hub: HubLocation | None = None
+    downloads: Sequence[Download]
     step: str = ""
-    placed: tuple[str, ...] = ()
-    other: tuple[tuple[str, str], ...] = ()
-    checked_in: str = ""
+    other: Mapping[str, str] = field(default_factory=dict)
+    gated: bool = False
 
     def files(self, *, pages: bool = True) -> tuple[str, ...]:
         """The paths that a fetch, or the manual step, gives; with or without page databases."""
-        hub = self.hub.files if self.hub else ()
-        fetched = (pair for download in self.wanted(pages=pages) for pair in download.files)
-        return (*(path for _, path in (*fetched, *hub)), *self.placed)
+        wanted = (one for one in self.downloads if pages or not one.pages)
+        return tuple(path for download in wanted for path in download.files.values())
 
     def wanted(self, *, pages: bool) -> tuple[Download, ...]:
         """The downloads with or without those of page databases."""
-        return tuple(download for download in self.downloads if pages or not download.pages)
+        return tuple(one for one in self.downloads if one.url and (pages or not one.pages))
+
+    @property
+    def corpus(self) -> Source | Benchmark:
+        """The training corpus, or the test set where there is none."""
+        every: tuple[Source | Benchmark, ...] = (*SOURCES, *BENCHMARKS)
+        return next(corpus for corpus in every if corpus.name == self.name)
+
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """The paths that a person fills."""
+        return tuple(path for one in self.downloads if not one.url for path in one.files.values())
 
     @property
     def command(self) -> str:
@@ -98,48 +118,12 @@ class Access:
         return fetch_command(self.name, pages=any(download.pages for download in self.downloads))
 
     @property
-    def gated(self) -> bool:
-        """Whether it needs an account that has accepted its terms, and a token."""
-        return self.hub is not None and self.hub.gated
-
-    @property
     def obtained(self) -> str:
         """``direct``, ``direct, in part``, ``hub``, ``hub, gated`` or ``manual``."""
-        how = "hub" if self.hub else "manual" if self.placed else "direct"
-        part = ", in part" * bool(self.downloads and self.step)
-        return how + ", gated" * self.gated + part
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The pages that its addresses were read from, each once."""
-        pages = (self.checked_in, *(download.checked_in for download in self.downloads))
-        return tuple(dict.fromkeys(filter(None, pages)))
-
-
-def corpus_named(name: str) -> Source | Benchmark:
-    """The training corpus of a name in ``ACCESS``, or the test set where it has none."""
-    every: tuple[Source | Benchmark, ...] = (*SOURCES, *BENCHMARKS)
-    return next(corpus for corpus in every if corpus.name == name)
-
-
-def _accesses() -> Iterator[Access]:
-    text = files(__package__).joinpath("addresses.toml").read_text("utf-8")
-    for name, table in tomllib.loads(text).items():
-        lists = {
-            "downloads": tuple(_downloads(table.get("downloads", ()))),
-            "placed": tuple(table.get("placed", ())),
-            "other": tuple(table.get("other", {}).items()),
-        }
-        yield Access(name=name, hub=corpus_named(name).hub, **{**table, **lists})
-
-
-def _downloads(tables: Sequence[Mapping[str, Any]]) -> Iterator[Download]:
-    for table in tables:
-        if "git" in table:
-            yield from _git_files(**table)
-        else:
-            pairs, redirects = tuple(table["files"].items()), tuple(table.get("redirects", ()))
-            yield Download(**{**table, "files": pairs, "redirects": redirects})
+        if self.placed:
+            return "manual"
+        how = "hub" if any(download.repo_id for download in self.downloads) else "direct"
+        return how + ", gated" * self.gated + ", in part" * bool(self.step)
 
 
 def _git_files(git: str, folder: str, to: str, objects: Sequence[str]) -> Iterator[Download]:
@@ -148,14 +132,22 @@ def _git_files(git: str, folder: str, to: str, objects: Sequence[str]) -> Iterat
     for blob, name, *size in map(str.split, objects):
         yield Download(
             url=f"https://raw.githubusercontent.com/{owner}/{commit}/{folder}/{name}",
-            files=(("", f"{to}/{name}"),),
+            files={"": f"{to}/{name}"},
             checked_in=f"https://github.com/{owner}/tree/{commit}/{folder}",
             git_blob=blob,
             size=int(size[0]) if size else None,
         )
 
 
-ACCESS: Mapping[str, Access] = {access.name: access for access in _accesses()}
+def _access(name: str, table: Mapping[str, Any]) -> Access:
+    downloads = list[Download]()
+    for entry in table["downloads"]:
+        downloads += _git_files(**entry) if "git" in entry else [Download(**entry)]
+    return Access(name=name, **{**table, "downloads": downloads})
+
+
+_TABLES = tomllib.loads(files(__package__).joinpath("addresses.toml").read_text("utf-8"))
+ACCESS: Mapping[str, Access] = {name: _access(name, table) for name, table in _TABLES.items()}
 """By the name of the corpus, which a training corpus and its test set share."""
 
 
@@ -175,30 +167,12 @@ def how_to_obtain(access: Access | None) -> str:
     return f"`{access.command}` gets the files{gate} ({size_text(access)}){note}."
 
 
-def listed(access: Access, corpus: Corpus) -> dict[str, Any]:
-    """One row of ``fetch --list --json``."""
-    facts = ("about", "sha256", "git_blob", "pages", "checked_in")
-    rows: list[dict[str, Any]] = []
-    for download in access.downloads:
-        stated = {name: getattr(download, name) for name in facts}
-        for _, path in download.files:
-            rows.append({"path": path, "address": download.url, "bytes": download.size, **stated})
-    hub = access.hub
-    named = {path: f"hf://datasets/{hub.repo_id}/{name}" for name, path in hub.files} if hub else {}
-    empty = {"bytes": None, "about": "", "sha256": "", "git_blob": "", "pages": False}
-    for path, address in {**named, **dict.fromkeys(access.placed, "")}.items():
-        rows.append({"path": path, "address": address, **empty, "checked_in": access.checked_in})
-    terms = {name: getattr(corpus, name) for name in ("homepage", "license", "terms")}
-    return {
-        "name": access.name,
-        "title": corpus.title,
-        "obtained": access.obtained,
-        **terms,
-        "step": access.step,
-        "command": access.command,
-        "files": rows,
-        "not_fetched": [{"path": path, "reason": reason} for path, reason in access.other],
-    }
+def listed(access: Access) -> dict[str, Any]:
+    """One row of ``fetch --list --json``: all that the table knows, and the corpus's terms."""
+    stated = ("title", "homepage", "license", "terms")
+    facts = {name: getattr(access.corpus, name) for name in stated}
+    how = {"obtained": access.obtained, "command": access.command}
+    return {**asdict(access), **facts, **how}
 
 
 def size_text(access: Access) -> str:

@@ -157,19 +157,6 @@ class Form:
 Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]
 
 
-@dataclass(frozen=True, slots=True)
-class HubLocation:
-    """Where a corpus is stored on the Hugging Face hub.
-
-    ``files`` maps a file of the repository, or a pattern that one file of it matches, to its path
-    below the corpora folder. The lock file of the first fetch pins the revision.
-    """
-
-    repo_id: str
-    files: tuple[tuple[str, str], ...]
-    gated: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """Another way to read a corpus, which ``LoadSettings.readings`` chooses by ``name``.
@@ -185,7 +172,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """What sources and benchmarks share. ``hub`` is None where the user places the files.
+    """What sources and benchmarks share.
 
     ``forms`` are the known layouts: a file of which no row has the columns of one is refused;
     none are known of a user's own corpus. ``replaces`` says that a user's copy takes the
@@ -203,7 +190,6 @@ class Corpus:
     files: tuple[NativeFile, ...]
     read: Reader
     beside: tuple[str, ...] = ()
-    hub: HubLocation | None = None
     forms: tuple[Form, ...] = ()
     replaces: bool = False
     readings: tuple[Reading, ...] = ()

@@ -8,43 +8,35 @@ downloads are in ``.downloads`` of the folder, where the next fetch continues th
 import fnmatch
 import gzip
 import hashlib
+import io
 import shutil
-import stat
 import tarfile
 import time
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path, PurePosixPath
+from itertools import count
+from pathlib import Path
 from typing import IO, Literal
 
 from decomposerl.claims.downloads import Access, Download
-from decomposerl.claims.source import Corpus, HubLocation
+from decomposerl.claims.source import Corpus
 from decomposerl.errors import SourceFileError
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.lock_file import (
-    LOCK_FILE,
-    Lock,
-    read_lock,
-    set_aside,
-    sha256_of,
-    update_lock,
-)
-from resources.corpora.status import difference, missing_files
-from resources.corpora.transfer import bring, explained_full_disk, remove_part
+from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock, sha256_of, update_lock
+from resources.corpora.status import difference
+from resources.corpora.transfer import bring, explained_full_disk, require_space
 from resources.hub.download import hub_snapshot
 from resources.store.run_lock import file_lock
 from resources.store.temporary import aside, put_in_place
 
 State = Literal["fetched", "kept", "found"]
 """``kept``: as it was fetched before; ``found``: put there by a person."""
-_PARTS = ".downloads"
 _DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError)
+_MOST_HEADER_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +73,10 @@ class Fetcher:
     def _lock_file(self) -> Path:
         return self.root / LOCK_FILE
 
+    @property
+    def _parts(self) -> Path:
+        return self.root / ".downloads"
+
     def _lock(self, name: str) -> Lock:
         return read_lock(self._lock_file).get(name, Lock())
 
@@ -103,97 +99,93 @@ class Fetcher:
                 archive is damaged.
             EngineMissing: a corpus of the hub, and ``huggingface_hub`` is not installed.
         """
-        with file_lock(self.root / _PARTS / "fetch.lock", str(self.root)):
-            if access.hub is not None:
-                yield from self._from_hub(access, access.hub)
+        with file_lock(self._parts / "fetch.lock", str(self.root)):
             for download in access.wanted(pages=pages):
                 yield from self._bring(access.name, download)
 
-    def _from_hub(self, access: Access, hub: HubLocation) -> Iterator[Fetched]:
-        """The files at the locked commit, else at the newest, which is locked; a person's stay."""
-        lock = self._lock(hub.repo_id) if self.revision is None else Lock()
-        if not lock.revision and self.revision is None and not missing_files(self.root, access):
-            yield from (Fetched(path, "found") for path in access.files())
-            return
-        there = {path: self._digest(path) for _, path in hub.files}
-        if lock.revision and set(there.values()) == set(lock.sha256.values()):
-            yield from (Fetched(path, "kept", digest) for path, digest in there.items())
-            return
-        snapshot = hub_snapshot(hub, lock.revision or self.revision, self.endpoint)
-        names = {path: _file_of(snapshot, wanted, lock) for wanted, path in hub.files}
-        digests = {
-            path: self._held(name, sha256_of(snapshot / name), lock.sha256)
-            for path, name in names.items()
-        }
-        # All are pinned before one is copied: a fetch that broke off continues at the same commit.
-        locked = {name: digests[path] for path, name in names.items()}
-        update_lock(self._lock_file, hub.repo_id, locked, revision=snapshot.name)
-        for path, name in names.items():
-            if there[path] == digests[path]:
-                yield Fetched(path, "kept", digests[path])
-                continue
-            with aside(self._target(path)) as copy:
-                shutil.copyfile(snapshot / name, copy)
-                yield self._placed(path, copy, digests[path])
-
     def _bring(self, name: str, download: Download) -> Iterator[Fetched]:
-        recorded = self._lock(name).sha256
-        found = [self._there(name, download, path, recorded) for _, path in download.files]
-        there = {file.path: file for file in found if file is not None}
+        lock = self._lock(name)
+        if download.repo_id and self.revision is not None:  # pinned anew, whatever is there
+            lock, there = Lock(), {}
+        else:
+            states = [self._there(name, download, p, lock) for p in download.files.values()]
+            there = {file.path: file for file in states if file is not None}
         yield from there.values()
-        wanted = {path: member for member, path in download.files if path not in there}
+        wanted = {member: path for member, path in download.files.items() if path not in there}
         if not wanted:
             return
-        part = self.root / _PARTS / hashlib.sha256(download.url.encode()).hexdigest()[:16]
-        bring(self._mirrored(download), part, self.wait)
-        wrong = difference(download, part)
-        if wrong and not self.accept_changed:
-            remove_part(part)
-            raise SourceFileError(
-                f"{download.name}: {wrong} (read in {download.checked_in}); nothing was kept. If "
-                "the publisher has changed it, --accept-changed takes it as it is"
-            )
-        with ExitStack() as stack, explained_full_disk(download.name, self.root):
-            made = {path: stack.enter_context(aside(self._target(path))) for path in wanted}
-            if download.archive:
-                members = {member: made[path] for path, member in wanted.items()}
-                unpack(part, members, download.most_bytes)
-            else:
-                shutil.move(part, made[download.name])
-            digests = {
-                path: self._held(path, sha256_of(file), recorded) for path, file in made.items()
-            }
-            # Recorded first: a fetch that is killed among the renames knows its files afterwards.
-            update_lock(self._lock_file, name, digests)
-            placed = [self._placed(path, file, digests[path]) for path, file in made.items()]
-        remove_part(part)
+        with aside(self._parts / "new") as folder, explained_full_disk(download.name, self.root):
+            folder.mkdir()
+            files = {path: folder / Path(path).name for path in wanted.values()}
+            content, revision = self._content(download, wanted, files, lock.revision)
+            digests = {path: sha256_of(file) for path, file in content.items()}
+            for path, digest in digests.items():
+                self._hold(path, digest, lock)
+            # Recorded first: a fetch that is killed among the renames knows its files afterwards,
+            # and continues at the same commit of the hub.
+            update_lock(self._lock_file, name, digests, revision=revision)
+            placed = [self._placed(path, file, digests[path]) for path, file in content.items()]
+        self._whole(download).unlink(missing_ok=True)
         yield from placed
 
-    def _there(
-        self, name: str, download: Download, path: str, recorded: Mapping[str, str]
-    ) -> Fetched | None:
+    def _there(self, name: str, download: Download, path: str, lock: Lock) -> Fetched | None:
         """The file if it is there and is not a damaged copy of the recorded one.
 
         A person's file, perhaps a ``.gz``, has to be the published one, or is recorded as it is
         with ``accept_changed``.
         """
-        target, digest = self.root / path, recorded.get(path)
-        if not FolderCorpora(self.root).exists(path):
-            return None
-        if digest is not None and target.is_file():
+        target, digest = self.root / path, lock.sha256.get(path, "")
+        if not target.is_file():
+            return Fetched(path, "found") if FolderCorpora(self.root).exists(path) else None
+        if digest:
             return Fetched(path, "kept", digest) if sha256_of(target) == digest else None
-        wrong = difference(download, target) if target.is_file() and not download.archive else ""
-        if not wrong:
-            return Fetched(path, "found")
-        if not self.accept_changed:
+        wrong = "" if download.archive else difference(download, target)
+        if wrong and not self.accept_changed:
             raise SourceFileError(
                 f"{path} was there before and is damaged or another version: {wrong} (read in "
                 f"{download.checked_in}). Move it away and run the command again to fetch the "
                 "published one, or keep it with --accept-changed"
             )
-        digest = sha256_of(target)
-        update_lock(self._lock_file, name, {path: digest})
+        if wrong:
+            digest = sha256_of(target)
+            update_lock(self._lock_file, name, {path: digest})
         return Fetched(path, "found", digest)
+
+    def _whole(self, download: Download) -> Path:
+        """Where the content of an address is kept until its files are in their places."""
+        return self._parts / hashlib.sha256(download.url.encode()).hexdigest()[:16]
+
+    def _content(
+        self, download: Download, wanted: Mapping[str, str], files: Mapping[str, Path], locked: str
+    ) -> tuple[Mapping[str, Path], str]:
+        """The new file of each wanted path, and the commit of the hub that they are from.
+
+        They are ``files``, but for a download that is the file itself.
+        """
+        if download.repo_id:
+            commit = locked or self.revision
+            snapshot = hub_snapshot(download.repo_id, list(wanted), commit, self.endpoint)
+            for pattern, path in wanted.items():
+                shutil.copyfile(_matching(snapshot, pattern), files[path])
+            return files, snapshot.name
+        whole = self._whole(download)
+        bring(self._mirrored(download), whole, self.wait)
+        wrong = difference(download, whole)
+        if wrong and not self.accept_changed:
+            whole.unlink()
+            raise SourceFileError(
+                f"{download.name}: {wrong} (read in {download.checked_in}); nothing was kept. If "
+                "the publisher has changed it, --accept-changed takes it as it is"
+            )
+        if not download.archive:
+            return {download.name: whole}, ""
+        try:
+            members = {member: files[path] for member, path in wanted.items()}
+            unpack(whole, members, download.most_bytes)
+        except SourceFileError:
+            whole.unlink()
+            raise
+        return files, ""
 
     def _mirrored(self, download: Download) -> Download:
         if not self.mirror:
@@ -201,40 +193,37 @@ class Fetcher:
         address = f"{self.mirror.rstrip('/')}/{download.url.partition('://')[2]}"
         return replace(download, url=address, redirects=())
 
-    def _held(self, name: str, digest: str, recorded: Mapping[str, str]) -> str:
-        """The digest of new content, which has to be the recorded one."""
-        if recorded.get(name, digest) != digest and not self.accept_changed:
+    def _hold(self, path: str, digest: str, lock: Lock) -> None:
+        """New content has to be the recorded one."""
+        if lock.sha256.get(path, digest) != digest and not self.accept_changed:
             raise SourceFileError(
-                f"{name} has SHA-256 {digest}, the first fetch recorded {recorded[name]} in "
+                f"{path} has SHA-256 {digest}, the first fetch recorded {lock.sha256[path]} in "
                 f"{self._lock_file}; nothing was kept. --accept-changed takes the new content"
             )
-        return digest
 
     def _placed(self, path: str, new: Path, digest: str) -> Fetched:
-        """Rename a new file to its path, and what is there before it."""
-        replaced = set_aside(self.root / path)
-        put_in_place(new, self.root / path)
+        """Rename a new file to its path; another one that is there keeps a name: none is lost."""
+        target, replaced = self.root / path, ""
+        if target.is_file():
+            if sha256_of(target) == digest:
+                return Fetched(path, "kept", digest)
+            names = (target.with_name(f"{target.name}.replaced-{number}") for number in count(1))
+            replaced = target.replace(next(name for name in names if not name.exists())).name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        put_in_place(new, target)
         return Fetched(path, "fetched", digest, replaced)
 
-    def _target(self, path: str) -> Path:
-        """Where a file comes to be, in a folder that is there."""
-        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-        return self.root / path
 
-    def _digest(self, path: str) -> str:
-        return sha256_of(self.root / path) if (self.root / path).is_file() else ""
-
-
-def _file_of(snapshot: Path, wanted: str, lock: Lock) -> str:
-    """The file of a repository that a name or pattern means; the locked one comes first."""
+def _matching(snapshot: Path, pattern: str) -> Path:
+    """The one file of a repository that a name or pattern means."""
     here = (str(path.relative_to(snapshot)) for path in snapshot.rglob("*") if path.is_file())
-    matches = fnmatch.filter(lock.sha256, wanted) or sorted(fnmatch.filter(here, wanted))
-    if len(matches) != 1 or not (snapshot / matches[0]).is_file():
+    matches = sorted(fnmatch.filter(here, pattern))
+    if len(matches) != 1:
         raise SourceFileError(
-            f"{len(matches)} files match '{wanted}' at revision {snapshot.name}: "
+            f"{len(matches)} files match '{pattern}' at revision {snapshot.name}: "
             f"{', '.join(matches) or 'none'}"
         )
-    return matches[0]
+    return snapshot / matches[0]
 
 
 def _terms(corpus: Corpus) -> str:
@@ -243,54 +232,59 @@ def _terms(corpus: Corpus) -> str:
 
 
 def unpack(archive: Path, wanted: Mapping[str, Path], most: int) -> None:
-    """Write the members of a zip or tar archive to the paths of ``wanted``; at most ``most`` bytes.
+    """Write the members of a zip or tar archive to the paths of ``wanted``.
 
-    A member is found by its name without folders and must be the only one of that name. Its own
-    path decides nothing but a refusal: an absolute one, or one with ``..``, is no archive of a
-    corpus. Links and other special members are refused.
+    A member is found by its name without folders and must be the only regular file of that name;
+    its own path decides nothing. All members together have at most ``most`` bytes.
 
     Raises:
-        SourceFileError: the archive is damaged, or a member is missing, doubled, unsafe or large.
+        SourceError: the disk has no room for a member.
+        SourceFileError: the archive is damaged or too large, or a member is missing or doubled.
         OSError: the disk is full, or a path cannot be written.
     """
-    taken = Counter[str]()
+    missing = set(wanted)
     try:
-        for path, regular, size, opened in _members(archive):
+        for path, size, opened in _members(archive):
+            name = path.name
             most -= size  # of every member: a tar is unpacked from its start
-            if path.name not in wanted or "__MACOSX" in path.parts:
-                continue
-            taken[path.name] += 1
-            if path.is_absolute() or ".." in path.parts:
-                raise SourceFileError(f"{archive.name}: the member {path} leaves its folder")
             if most < 0:
                 raise SourceFileError(f"{archive.name}: {path} unpacks to more than is expected")
-            source = opened() if regular else None
-            if source is None or taken[path.name] > 1:
-                why = (
-                    f"has several members {path.name}" if regular else f"{path} is no regular file"
-                )
-                raise SourceFileError(f"{archive.name}: {why}")
-            with source, wanted[path.name].open("wb") as file:
+            if name not in wanted or "__MACOSX" in path.parts:
+                continue
+            if name not in missing:
+                raise SourceFileError(f"{archive.name} has several members {name}")
+            missing.remove(name)
+            require_space(name, wanted[name].parent, size)
+            with opened() as source, wanted[name].open("wb") as file:
                 shutil.copyfileobj(source, file)
     except (*_DAMAGED, NotImplementedError, RuntimeError) as error:  # a method, a password
         raise SourceFileError(f"{archive.name} is damaged or cannot be read: {error}") from error
-    if missing := wanted.keys() - taken.keys():
-        raise SourceFileError(f"{archive.name} has no member {', '.join(sorted(missing))}")
+    if missing:
+        raise SourceFileError(f"{archive.name} has no file {', '.join(sorted(missing))}")
 
 
-_Member = tuple[PurePosixPath, bool, int, Callable[[], IO[bytes] | None]]
-
-
-def _members(archive: Path) -> Iterator[_Member]:
-    """Path, whether it is a regular file, its size, and how it is opened; no folders."""
+def _members(archive: Path) -> Iterator[tuple[Path, int, Callable[[], IO[bytes]]]]:
+    """Path, size and how it is opened of each regular file."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
-            for info in (info for info in packed.infolist() if not info.is_dir()):
-                regular = stat.S_IFMT(info.external_attr >> 16) in {0, stat.S_IFREG}
-                path = PurePosixPath(info.filename.replace("\\", "/"))
-                yield path, regular, info.file_size, partial(packed.open, info)
+            for info in packed.infolist():
+                if not info.is_dir():
+                    yield Path(info.filename), info.file_size, partial(packed.open, info)
         return
-    with tarfile.open(archive) as unpacked:
-        for entry in (entry for entry in unpacked if not entry.isdir()):
-            opened = partial(unpacked.extractfile, entry)
-            yield PurePosixPath(entry.name), entry.isreg(), entry.size, opened
+    with archive.open("rb") as file:
+        gzipped = file.peek(2).startswith(b"\x1f\x8b")
+        stream = _Headers(gzip.GzipFile(fileobj=file) if gzipped else file)
+        with tarfile.open(fileobj=stream, mode="r:") as unpacked:
+            for entry in filter(tarfile.TarInfo.isreg, unpacked):
+                opened = partial(unpacked.extractfile, entry)
+                yield Path(entry.name), entry.size, opened  # type: ignore[misc]
+
+
+class _Headers(io.BufferedReader):
+    """A tar's bytes: ``tarfile`` reads a header at once, however long it says that it is."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """At most as much as a header or a piece of a member needs."""
+        if size is None or not 0 <= size <= _MOST_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {size or 0:,} bytes; no corpus needs one")
+        return super().read(size)

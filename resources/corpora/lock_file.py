@@ -7,8 +7,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from itertools import count
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from decomposerl.errors import SourceFileError
@@ -20,10 +19,10 @@ _HEADER = "# Written by the first fetch of each corpus; delete an entry to take 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The pin of a hub repository or, by its name, of a corpus: the hash of each file.
+    """What is held of a corpus: the hash of each file, by its path.
 
-    ``revision`` is a repository's commit. ``accepted`` are the terms of a corpus that a person
-    accepted, with the day.
+    ``revision`` is the commit of its repository on the hub. ``accepted`` are the terms of the
+    corpus that a person accepted, with the day.
     """
 
     revision: str = ""
@@ -40,7 +39,7 @@ def read_lock(path: Path) -> dict[str, Lock]:
     try:
         tables = tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}
         return {name: Lock(**table) for name, table in tables.items()}
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise SourceFileError(f"lock file {path}: {error!r}; delete it to pin anew") from error
 
 
@@ -54,36 +53,19 @@ def update_lock(
     locks = read_lock(path)
     old = locks.get(name, Lock())
     kept = {} if revision not in {"", old.revision} else old.sha256
-    locks[name] = replace(
-        old,
-        revision=revision or old.revision,
-        sha256={**kept, **sha256},
-        accepted=accepted or old.accepted,
-    )
-    parts = [_HEADER]
+    revision, accepted = revision or old.revision, accepted or old.accepted
+    locks[name] = Lock(revision, {**kept, **sha256}, accepted)
+    lines = [_HEADER]
     for locked, lock in sorted(locks.items()):
-        about = {"revision": lock.revision, "accepted": lock.accepted}
-        tables = {"": about, ".sha256": dict(sorted(lock.sha256.items()))}
-        for table, values in tables.items():
-            parts.append(f"[{json.dumps(locked)}{table}]\n")
-            quoted = {json.dumps(key) if table else key: value for key, value in values.items()}
-            parts += [f"{key} = {json.dumps(value)}\n" for key, value in quoted.items() if value]
-        parts.append("\n")
-    replace_text(path, parts)
+        lines += [f"[{json.dumps(locked)}]\n"]
+        for fact in ("revision", "accepted"):
+            lines += [f"{fact} = {json.dumps(said)}\n"] if (said := getattr(lock, fact)) else []
+        lines += [f"[{json.dumps(locked)}.sha256]\n"]
+        lines += [f"{json.dumps(f)} = {json.dumps(h)}\n" for f, h in sorted(lock.sha256.items())]
+    replace_text(path, lines)
 
 
 def sha256_of(path: Path) -> str:
     """Hex SHA-256 of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def set_aside(file: Path) -> str:
-    """Rename a file that another one is to replace to ``NAME.replaced-1``: nobody's is lost.
-
-    Returns the new name, empty where there is no file.
-    """
-    if not file.is_file():
-        return ""
-    names = (file.with_name(f"{file.name}.replaced-{number}") for number in count(1))
-    return file.replace(next(name for name in names if not name.exists())).name

@@ -1,42 +1,82 @@
-"""Builds a page database from a public dump in one pass; neither memory nor disk holds the dump.
+"""Builds a page database of a Wikipedia corpus from its public dump, in one pass.
 
 A dump is a tar or zip archive, plain or compressed, a folder of its files, or one file. Its members
-are ``wiki_00.bz2``, ``wiki-001.jsonl`` and the like, each plain, ``.bz2`` or ``.gz``. Rows go into
-a temporary file that is renamed when all are in: a build that was ended begins again.
+are ``wiki_00.bz2``, ``wiki-001.jsonl`` and the like, each plain, ``.bz2`` or ``.gz``: JSON lines,
+one page a line. A page becomes one row of the layout that the corpus publishes (``pages.py`` reads
+it). Neither memory nor disk holds the dump. Rows go into a temporary file that is renamed when all
+are in: a build that was ended begins again.
 """
 
 import bz2
 import gzip
 import io
+import json
 import re
-import shutil
 import sqlite3
 import tarfile
+import tomllib
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from decomposerl.claims.page_dumps import PageSet, Row, megabytes, needed_bytes, row_of, title_key
+from decomposerl.claims.claim import Draft
+from decomposerl.claims.passages import page_title, without_entities
+from decomposerl.claims.source import Benchmark, CorpusFiles, Source, in_form
 from decomposerl.errors import ConfigError, SourceError, SourceFileError
+from decomposerl.normal_form import normalised
 from decomposerl.progress import Bar, bar
+from resources.corpora.folder import FolderCorpora
 from resources.corpora.pages import MAX_PAGE_BYTES
 from resources.corpora.transfer import FULL
 from resources.store.run_lock import file_lock, lock_path
 from resources.store.temporary import aside, put_in_place
 
 _NAME = re.compile(r"wiki[-_]?\d+(?:\.jsonl)?(?:\.bz2|\.gz)?")
-_DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError, NotImplementedError)
+# bz2's error of damaged data is an OSError; zipfile's of a password is a RuntimeError.
+_DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError, RuntimeError, OSError)
 _NOT_WRITTEN = ("SQLITE_FULL", "SQLITE_IOERR")
 _MOST_UNREADABLE = 0.05
-_MB, _CHUNK, _LINES_A_MOVE = 1_000_000, 1 << 20, 500
+_MB, _CHUNK = 1_000_000, 1 << 20
 # Without a journal: a file that is not whole is never read again.
 _BEGIN = ("PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "PRAGMA cache_size=-65536")
+Row = tuple[str, ...]
+_GB = 1_000_000_000
+_BARE_PAGE = 2  # keys of a FEVEROUS page without content: title and order
 _Stream = Any
 """A binary stream of bz2, gzip, tarfile, zipfile or a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSet:
+    """One page database, and the published dump that it can be made from.
+
+    ``target`` and ``places`` (of the dump) are below the corpora folder. ``table`` creates the
+    table; ``row`` makes a row of a line's JSON object, None for a page without content, and raises
+    ``ValueError`` for anything else. ``size`` is that of the dump, ``database`` about that of all
+    its pages, in bytes.
+    """
+
+    name: str
+    target: str
+    table: str
+    row: Callable[[dict[str, Any]], Row | None]
+    file: str
+    address: str
+    size: int
+    database: int
+    license: str
+    places: Sequence[str]
+
+    @property
+    def insert(self) -> str:
+        """The statement that adds a row unless its id is there."""
+        name, marks = self.table.partition("(")[0], ", ".join("?" * (self.table.count(",") + 1))
+        return f"INSERT OR IGNORE INTO {name} VALUES ({marks})"  # noqa: S608 - constants
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +98,15 @@ class BuiltPages:
     missing: tuple[str, ...] = ()
 
 
+class ClaimsAlone(FolderCorpora):
+    """A corpora folder as if it had no page database, so that its claims name their pages."""
+
+    __slots__ = ()
+
+    def pages(self, path: str) -> None:
+        """None is there."""
+
+
 def build_pages(
     pages: PageSet,
     dump: Path,
@@ -77,9 +126,9 @@ def build_pages(
     if target.exists() and not replace:
         raise ConfigError(f"{target} is there already; --replace builds it again")
     target.parent.mkdir(parents=True, exist_ok=True)
-    members, built = _Members(dump), BuiltPages(target=target, dump=dump.name)
-    if needed is not None:
-        built.needed, built.missing = len(needed), tuple(needed)
+    built = BuiltPages(
+        target=target, dump=dump.name, needed=None if needed is None else len(needed)
+    )
     with file_lock(lock_path(target.parent, target.name), str(target)), aside(target) as partial:
         try:
             with (
@@ -88,12 +137,19 @@ def build_pages(
             ):
                 for statement in (*_BEGIN, f"CREATE TABLE {pages.table}", "BEGIN"):
                     database.execute(statement)
-                database.executemany(pages.insert, _rows(pages, members, needed, built, shown))
+                database.executemany(pages.insert, _rows(pages, dump, needed, built, shown))
                 database.execute("COMMIT")
                 built.pages = database.total_changes
             put_in_place(partial, target)
-        except (*_DAMAGE, OSError, RuntimeError, sqlite3.Error) as error:
-            raise _explained(error, pages, members, partial) from error
+        except (OSError, sqlite3.Error) as error:
+            name = getattr(error, "sqlite_errorname", "")
+            if getattr(error, "errno", None) not in FULL and not name.startswith(_NOT_WRITTEN):
+                raise
+            whole = megabytes(needed_bytes(pages, dump_bytes(dump)))
+            raise SourceError(
+                f"the database of {pages.name} cannot be written ({error}): all pages need about "
+                f"{whole} on the disk of {partial.parent}; make room and run the same command again"
+            ) from error
     built.size, built.repeated = target.stat().st_size, built.repeated - built.pages
     return built
 
@@ -105,130 +161,180 @@ def dump_bytes(dump: Path) -> int:
 
 
 def _rows(
-    pages: PageSet,
-    members: "_Members",
-    needed: Mapping[str, str] | None,
-    built: BuiltPages,
-    shown: Bar,
+    pages: PageSet, dump: Path, needed: Mapping[str, str] | None, built: BuiltPages, shown: Bar
 ) -> Iterator[Row]:
     """The rows of a dump, counted in ``built``; few lines may be unreadable.
 
     Raises:
-        SourceFileError: many are, or there is no row.
+        SourceFileError: many are, there is no row, or the dump is damaged.
     """
-    lines, rows, why, missing = 0, 0, "", dict(needed or {})
-    for stream in members:
-        for number, line in enumerate(_lines(stream), 1):
-            lines += 1
-            if number % _LINES_A_MOVE == 0:
-                shown.move(members.position // _MB)
-            try:
-                row = row_of(pages, line, needed)
-            except ValueError as error:
-                built.unreadable += 1
-                why = why or f"line {number}: {error}"
+    lines, rows, why, where, missing = 0, 0, "", str(dump), dict(needed or {})
+    try:
+        for name, packed, position in _members(dump):
+            if not _NAME.fullmatch(Path(name).name):
                 continue
-            if row is not None:
-                rows += 1
-                if needed is not None:
-                    missing.pop(title_key(row[0]), None)
-                yield row
-        if built.unreadable > _MOST_UNREADABLE * lines:
-            raise SourceFileError(
-                f"{members.where}: {built.unreadable:,} of {lines:,} lines are no pages for "
-                f"{pages.name}: {why}"
-            )
+            where = str(dump) if dump.name == name else f"{dump}: {name}"
+            shown.move(position // _MB)
+            for number, line in enumerate(_lines(name, packed), 1):
+                lines += 1
+                try:
+                    row = row_of(pages, line, needed)
+                except ValueError as error:
+                    built.unreadable += 1
+                    why = why or f"line {number}: {error}"
+                    continue
+                if row is not None:
+                    rows += 1
+                    missing.pop(title_key(row[0]) if needed else "", None)
+                    yield row
+            if built.unreadable > _MOST_UNREADABLE * lines:
+                raise SourceFileError(
+                    f"{where}: {built.unreadable:,} of {lines:,} lines are no pages for "
+                    f"{pages.name}: {why}"
+                )
+    except _DAMAGE as error:
+        if getattr(error, "errno", None) is not None:  # of the disk, not of what is packed
+            raise
+        raise SourceFileError(
+            f"{where}: damaged, or not of {pages.name}: {error}; download the dump again"
+        ) from error
     if not rows:
         what = "none of the pages that the claims name" if lines else "no file of pages"
-        raise SourceFileError(f"{members.dump} holds {what}; expected {pages.file}")
+        raise SourceFileError(f"{dump} holds {what}; expected {pages.file}")
     built.repeated, built.missing = rows, tuple(sorted(missing.values()))
 
 
-def _explained(error: Exception, pages: PageSet, members: "_Members", partial: Path) -> Exception:
-    """An error of this project for one of the archive, the disk or the database."""
-    code = getattr(error, "errno", None)
-    if code in FULL or getattr(error, "sqlite_errorname", "").startswith(_NOT_WRITTEN):
-        whole, free = (
-            needed_bytes(pages, dump_bytes(members.dump)),
-            shutil.disk_usage(partial.parent),
-        )
-        return SourceError(
-            f"the database of {pages.name} cannot be written ({error}): all pages need about "
-            f"{megabytes(whole)}, the disk of {partial.parent} has {megabytes(free.free)} beside "
-            "what was written; make room and run the same command again"
-        )
-    # bz2's error of damaged data has no number; zipfile's of a password is a RuntimeError.
-    if code is not None:
-        return error
-    return SourceFileError(
-        f"{members.where}: damaged, or not of {pages.name}: {error}; download the dump again"
-    )
-
-
-class _Members:
-    """The files of pages in a dump, unpacked; each is read before the next one is taken.
-
-    ``position`` are the bytes of the dump that were read, ``where`` is the file that is being read.
-    """
-
-    def __init__(self, dump: Path) -> None:
-        self.dump, self.where = dump, str(dump)
-        self._before = 0
-        self._raw: IO[bytes] = io.BytesIO()
-
-    @property
-    def position(self) -> int:
-        return self._before + self._raw.tell()
-
-    def __iter__(self) -> Iterator[_Stream]:
-        """Each as a binary stream."""
-        dump = self.dump
-        if dump.is_dir() or _NAME.fullmatch(dump.name):
-            for file in sorted(dump.rglob("*")) if dump.is_dir() else [dump]:
-                if file.is_file() and _NAME.fullmatch(file.name):
-                    with file.open("rb") as self._raw:
-                        yield self._unpacked(file.name, self._raw)
-                    self._before, self._raw = self._before + file.stat().st_size, io.BytesIO()
-            return
-        packed = zipfile.is_zipfile(dump)
-        if not packed and ".tar" not in dump.suffixes and not tarfile.is_tarfile(dump):
-            raise SourceFileError(
-                f"{dump}: neither a zip nor a tar archive of pages (a database needs no build; "
-                "a .zip file may lack its end: download it again)"
-            )
-        with dump.open("rb", _CHUNK) as self._raw:
-            yield from self._zipped() if packed else self._tarred()
-
-    def _zipped(self) -> Iterator[_Stream]:
-        with zipfile.ZipFile(self._raw) as archive:
+def _members(dump: Path) -> Iterator[tuple[str, _Stream, int]]:
+    """Name, content and place (in bytes of the dump) of each of its files, one after another."""
+    if dump.is_dir() or _NAME.fullmatch(dump.name):
+        position = 0
+        for path in filter(Path.is_file, sorted(dump.rglob("*")) if dump.is_dir() else [dump]):
+            with path.open("rb", 0) as stream:
+                yield path.name, stream, position
+            position += path.stat().st_size
+    elif zipfile.is_zipfile(dump):
+        with zipfile.ZipFile(dump) as archive:
             for info in sorted(archive.infolist(), key=lambda info: info.header_offset):
-                if _NAME.fullmatch(Path(info.filename).name):
-                    with archive.open(info) as stream:
-                        yield self._unpacked(info.filename, stream)
-
-    def _tarred(self) -> Iterator[_Stream]:
-        with tarfile.open(fileobj=self._raw) as archive:
-            for info in archive:
-                if info.isfile() and _NAME.fullmatch(Path(info.name).name):
-                    yield self._unpacked(info.name, archive.extractfile(info))
+                with archive.open(info) as stream:
+                    yield info.filename, stream, info.header_offset
+    elif ".tar" in dump.suffixes or tarfile.is_tarfile(dump):
+        with dump.open("rb", _CHUNK) as packed, tarfile.open(fileobj=packed) as unpacked:
+            for entry in filter(tarfile.TarInfo.isfile, unpacked):
+                yield entry.name, unpacked.extractfile(entry), packed.tell()
             # tarfile takes an archive that is cut between two members for a whole one.
-            if archive.fileobj.tell() != archive.offset + tarfile.BLOCKSIZE:
+            if unpacked.fileobj.tell() != unpacked.offset + tarfile.BLOCKSIZE:
                 raise EOFError("it ends in the middle")
+    else:
+        raise SourceFileError(
+            f"{dump}: neither a zip nor a tar archive of pages (a database needs no build; "
+            "a .zip file may lack its end: download it again)"
+        )
 
-    def _unpacked(self, name: str, packed: _Stream) -> _Stream:
-        self.where = str(self.dump) if self.dump.name == name else f"{self.dump}: {name}"
-        if name.endswith(".bz2"):
-            return bz2.BZ2File(packed)
-        return gzip.GzipFile(fileobj=packed) if name.endswith(".gz") else packed
 
-
-def _lines(stream: _Stream) -> Iterator[bytes]:
+def _lines(name: str, packed: _Stream) -> Iterator[bytes]:
     """Lines that are not blank; one above ``MAX_PAGE_BYTES`` is cut there, so it is no JSON."""
-    buffered = isinstance(stream, io.BufferedReader)
-    reader = stream if buffered else io.BufferedReader(stream, _CHUNK)
-    while line := reader.readline(MAX_PAGE_BYTES):
-        rest = line
-        while rest and not rest.endswith(b"\n"):
-            rest = reader.readline(MAX_PAGE_BYTES)
-        if line.strip():
-            yield line
+    if name.endswith(".bz2"):
+        packed = bz2.BZ2File(packed)
+    if name.endswith(".gz"):
+        packed = gzip.GzipFile(fileobj=packed)
+    with io.BufferedReader(packed, _CHUNK) as reader:
+        while line := reader.readline(MAX_PAGE_BYTES):
+            rest = line
+            while rest and not rest.endswith(b"\n"):
+                rest = reader.readline(MAX_PAGE_BYTES)
+            if line.strip():
+                yield line
+
+
+def needed_bytes(pages: PageSet, dump_bytes: int) -> int:
+    """About the size of all pages of a dump, from the published sizes."""
+    return dump_bytes * pages.database // pages.size
+
+
+def megabytes(size: int) -> str:
+    """A size in words: ``2.2 GB``, ``35.0 MB``."""
+    return f"{size / 1e9:,.1f} GB" if size >= _GB else f"{size / 1e6:,.1f} MB"
+
+
+def title_key(title: str) -> str:
+    """One key for all spellings under which a page is looked up."""
+    while (plain := without_entities(title)) != title:
+        title = plain
+    return normalised("NFC", page_title(title))
+
+
+def row_of(pages: PageSet, line: bytes, needed: Mapping[str, str] | None) -> Row | None:
+    """The row of one line; None where it has no content, or its key is not among ``needed``.
+
+    Raises:
+        ValueError: the line is no page of this dump.
+    """
+    try:
+        page = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(page, dict):
+        raise ValueError(f"no JSON object but {type(page).__name__}")  # noqa: TRY004 - as json's
+    row = pages.row(page)
+    if row is None or (needed is not None and title_key(row[0]) not in needed):
+        return None
+    return tuple(map(_storable, row))
+
+
+def named_pages(corpora: Iterable[Source | Benchmark], folder: CorpusFiles) -> dict[str, str]:
+    """The pages that the claims of these corpora name, of every label: key to title."""
+    named: dict[str, str] = {}
+    for corpus in corpora:
+        for file in dict.fromkeys(corpus.native_files):
+            for draft in corpus.read(folder, in_form(folder, file)):
+                titles = draft.documents if isinstance(draft, Draft) else ()
+                named.update((title_key(title), title) for title in titles)
+    return named
+
+
+def _storable(text: str) -> str:
+    """Without lone surrogates, which UTF-8 cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _text(page: Mapping[str, Any], key: str) -> str:
+    value = page.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"'{key}' is no text" if key in page else f"no '{key}'")  # noqa: TRY004
+    return value
+
+
+def _introduction(page: dict[str, Any]) -> Row | None:
+    """A page of HotpotQA's introductions: sentences with their own leading spaces."""
+    title, sentences = _text(page, "title"), page.get("text")
+    if not isinstance(sentences, list) or not all(isinstance(one, str) for one in sentences):
+        raise ValueError("'text' is no list of sentences")
+    return (normalised("NFD", title), "".join(sentences)) if title else None
+
+
+def _fever_page(page: dict[str, Any]) -> Row | None:
+    name = _text(page, "id")  # the dump has a page without a name
+    row = normalised("NFD", name), _text(page, "text"), _text(page, "lines")
+    return row if name else None
+
+
+def _feverous_page(page: dict[str, Any]) -> Row | None:
+    title = _text(page, "title")
+    if "order" not in page:
+        raise ValueError("no 'order'")
+    if not title or len(page) <= _BARE_PAGE:
+        return None
+    return normalised("NFD", title), normalised("NFD", json.dumps(page, ensure_ascii=False))
+
+
+_ROWS = {
+    "hover": _introduction,
+    "ex_fever": _introduction,
+    "fever": _fever_page,
+    "feverous": _feverous_page,
+}
+_TABLES = tomllib.loads(files(__package__).joinpath("page_sets.toml").read_text("utf-8"))
+PAGE_SETS: Mapping[str, PageSet] = {
+    name: PageSet(name=name, row=_ROWS[name], **table) for name, table in _TABLES.items()
+}
+"""By the name of the corpus."""

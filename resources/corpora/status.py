@@ -68,11 +68,11 @@ def differing_files(root: Path, access: Access) -> dict[str, str]:
     """
     found = {}
     for one in access.downloads:
-        target = root / one.files[0][1]
+        target = root / one.name
         if not one.archive and target.is_file() and (said := _size_difference(one, target)):
-            recorded = _recorded(root, access.name).get(one.files[0][1])
+            recorded = _recorded(root, access.name).get(one.name)
             if recorded is None or sha256_of(target) != recorded:
-                found[one.files[0][1]] = said
+                found[one.name] = said
     return found
 
 
@@ -131,7 +131,7 @@ def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
     if absent:
         shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
         said = f"{len(absent)} of {len(access.files(pages=False))} files are missing: {shown}"
-        there = [path for path, _ in access.other if FolderCorpora(root).exists(path)]
+        there = [path for path in access.other if FolderCorpora(root).exists(path)]
         lacking.append(said + f"; {', '.join(there)} is read" * bool(there))
     fix = f"{'move it away, then ' * bool(differing)}{fetch_command(access.name)}"
     if not lacking and (pages := missing_files(root, access, pages=True)):

@@ -28,6 +28,7 @@ _TIMEOUT, _LONGEST_WAIT_S = httpx.Timeout(60.0, connect=20.0), 60.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SPARE = 50_000_000
 """Bytes that stay free on the disk."""
+_PAGE_STARTS, _HEAD_BYTES = (b"<!doctype html", b"<html"), 1_000
 
 
 class _Broken(Exception):  # noqa: N818 - caught here
@@ -38,8 +39,8 @@ class _Broken(Exception):  # noqa: N818 - caught here
         self.wait_s = wait_s
 
 
-def bring(download: Download, part: Path, wait: Callable[[float], object] = time.sleep) -> None:
-    """Fill ``part`` with the content; on an error what arrived stays there.
+def bring(download: Download, target: Path, wait: Callable[[float], object] = time.sleep) -> None:
+    """Fetch the whole content to ``target``, unless it is there; else what arrived stays beside it.
 
     ``wait`` sleeps between attempts.
 
@@ -47,12 +48,15 @@ def bring(download: Download, part: Path, wait: Callable[[float], object] = time
         SourceError: the server refuses, lacks or cuts the file, redirects to another host,
             sends a web page or too much, the disk is full, or a proxy variable is wrong.
     """
-    failed = 0
+    if target.is_file():
+        return
+    part, failed = target.with_name(f"{target.name}.part"), 0
     with _client(download) as client, explained_full_disk(download.name, part.parent.parent):
         while True:
             before = _size(part)
             try:
-                return _attempt(client, download, part)
+                _attempt(client, download, part)
+                break
             except httpx.TooManyRedirects as error:
                 raise _error(download, f"sends more than {_REDIRECTS} redirects") from error
             except (httpx.TransportError, _Broken) as error:
@@ -66,23 +70,30 @@ def bring(download: Download, part: Path, wait: Callable[[float], object] = time
                     ) from error
                 wait_s = getattr(error, "wait_s", None)
                 wait(min(2.0**failed if wait_s is None else wait_s, _LONGEST_WAIT_S))
+        part.with_suffix(".version").unlink()
+        with part.open("rb") as file:  # whatever its header said
+            web_page = file.read(_HEAD_BYTES).lstrip().lower().startswith(_PAGE_STARTS)
+        if web_page:
+            part.unlink()
+            raise _web_page(download)
+        part.replace(target)
 
 
 def _attempt(client: httpx.Client, download: Download, part: Path) -> None:
-    version = _version_file(part)
+    """Receive what is missing of the part, or all of it where the server has other content."""
+    version = part.with_suffix(".version")
     known = version.read_text("utf-8") if version.is_file() else ""
     start = _size(part) if known else 0
     headers = {"Range": f"bytes={start}-"} if start else {}
     with client.stream("GET", download.url, headers=headers) as answer:
         code, span = answer.status_code, answer.headers.get("Content-Range", "")
         sent = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
-        no_more = code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE
-        if no_more and span == f"bytes */{start}" and sent in {"", known}:
-            return  # the part is all there is
         partial = code == httpx.codes.PARTIAL_CONTENT
-        continues = start and sent == known and f"bytes {start}-" in span
+        continues = start and sent == known and span.startswith(f"bytes {start}-")
+        # A part is never whole: a server that says it has no more than that is wrong.
+        no_more = start and code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE
         if no_more or (partial and not continues):
-            remove_part(part)
+            part.unlink(missing_ok=True)
             raise _Broken("the server sent another range or another version than asked for")
         _refuse(answer, download)
         start = start if partial else 0
@@ -91,22 +102,36 @@ def _attempt(client: httpx.Client, download: Download, part: Path) -> None:
         if total is not None and total > download.most_bytes:
             most = f"at most {download.most_bytes:,} are expected"
             raise _error(download, f"sends {total:,} bytes; {most}")
-        _require_space(download, part, (total or 0) - start + download.unpacked + _SPARE)
+        needed = (total or 0) - start + download.unpacked + _SPARE
+        require_space(download.name, part.parent.parent, needed)
         version.write_text(sent, "utf-8")
         _receive(answer, download, part, start, total)
 
 
-def _require_space(download: Download, part: Path, needed: int) -> None:
-    free = shutil.disk_usage(part.parent).free
-    if free < needed:
+def require_space(what: str, folder: Path, needed: int) -> None:
+    """Check that the disk of a folder has room for ``needed`` bytes.
+
+    Raises:
+        SourceError: it has not.
+    """
+    if (free := shutil.disk_usage(folder).free) < needed:
         raise SourceError(
-            f"{download.name} needs {needed / 1e6:,.0f} MB on the disk of {part.parent.parent}, "
-            f"which has {free / 1e6:,.0f} MB free"
+            f"{what} needs {needed / 1e6:,.0f} MB on the disk of {folder}, which has "
+            f"{free / 1e6:,.0f} MB free; free some and run the same command again"
         )
 
 
 def _error(download: Download, why: str) -> SourceError:
     return SourceError(f"{download.name}: {httpx.URL(download.url).host} {why}")
+
+
+def _by_hand(download: Download, why: str) -> SourceError:
+    step = "open it in a browser and put the file there yourself, unpacked"
+    return _error(download, f"{why}; {step}: {download.url}")
+
+
+def _web_page(download: Download) -> SourceError:
+    return _by_hand(download, "sent a web page in place of the file")
 
 
 def _refuse(answer: httpx.Response, download: Download) -> None:
@@ -117,14 +142,15 @@ def _refuse(answer: httpx.Response, download: Download) -> None:
         raise _Broken(f"it answered {code}", float(wait_s) if wait_s.isdecimal() else None)
     if code not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
         raise _error(download, f"answered {code} for {download.url}")
-    if headers.get("Content-Type", "").startswith("text/html"):
-        raise _error(
-            download,
-            "sent a web page in place of the file; open it in a browser and put the file there "
-            f"yourself, unpacked: {download.url}",
-        )
+    if "html" in headers.get("Content-Type", "").lower():
+        raise _web_page(download)
     if headers.get("Content-Encoding", "identity") != "identity":
         raise _error(download, f"sent an encoding that was not requested for {download.url}")
+    # Such a body ends with the connection, so one that was cut looks whole.
+    if not download.published and headers.keys().isdisjoint(
+        {"content-length", "transfer-encoding"}
+    ):
+        raise _by_hand(download, "does not say how long the file is, so a cut would not be noticed")
 
 
 def _receive(
@@ -158,16 +184,6 @@ def explained_full_disk(what: str, folder: Path) -> Iterator[None]:
             f"{what}: {(error.strerror or 'no space').lower()} on the disk of {folder}; free some "
             "and run the same command again, which continues where it stopped"
         ) from error
-
-
-def remove_part(part: Path) -> None:
-    """Remove what arrived and its validator."""
-    part.unlink(missing_ok=True)
-    _version_file(part).unlink(missing_ok=True)
-
-
-def _version_file(part: Path) -> Path:
-    return part.with_name(f"{part.name}.version")
 
 
 def _size(part: Path) -> int:

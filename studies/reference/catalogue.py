@@ -9,7 +9,7 @@ from dagster_project.settings import Settings
 from dagster_project.stages import Stage, stages_of
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.downloads import ACCESS, Access, corpus_named, size_text
+from decomposerl.claims.downloads import ACCESS, Access, size_text
 from decomposerl.claims.source import Benchmark, Corpus, NativeFile, Source
 from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scored_claims import derived_from
@@ -92,8 +92,9 @@ def _corpora() -> Iterator[str]:
 
 
 def _obtained(access: Access) -> tuple[str, ...]:
-    shown = ", ".join(_read_in(n, source) for n, source in enumerate(access.sources, 1))
-    own = f"accept the terms on the [hub]({corpus_named(access.name).homepage})" * access.gated
+    pages = dict.fromkeys(download.checked_in for download in access.downloads)
+    shown = ", ".join(_read_in(number, page) for number, page in enumerate(pages, 1))
+    own = f"accept the terms on the [hub]({access.corpus.homepage})" * access.gated
     return code(access.name), access.obtained, size_text(access), shown, own or access.step
 
 

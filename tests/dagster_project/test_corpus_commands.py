@@ -11,13 +11,13 @@ from typer.testing import CliRunner, Result
 from dagster_project.cli import app
 from dagster_project.environment import benchmarks_for
 from decomposerl.claims.downloads import ACCESS
-from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, megabytes
 from environment import lacking, settings_of
 from file_server import Fault, FileServer
 from made_dumps import made_dump, rows_in, write_claims
 from page_commands import blocks, project_in
 from project import ROOT
 from resources.corpora.lock_file import LOCK_FILE
+from resources.corpora.page_build import PAGE_SETS, PageSet, megabytes
 
 SCITAB = ACCESS["scitab"].downloads[0]
 CONTENT = b"[]"
@@ -97,10 +97,10 @@ def test_the_list_has_every_corpus_with_what_a_user_needs(tmp_path: Path):
     rows = json.loads(run("--list", "--json").stdout)
     assert list(ACCESS) == [row["name"] for row in rows]
     for row in rows:
-        assert all((row["license"], row["terms"], row["files"]))
+        assert all((row["license"], row["terms"], row["downloads"]))
         assert row["homepage"].startswith("https://")
-        assert all(file["address"] or row["obtained"] == "manual" for file in row["files"])
-        assert all(file["checked_in"] for file in row["files"])
+        assert all(one["url"] or row["obtained"] == "manual" for one in row["downloads"])
+        assert all(one["files"] and one["checked_in"] for one in row["downloads"])
     by_name = {row["name"]: row for row in rows}
     assert "hub, gated" == by_name["llm_aggrefact"]["obtained"]
     assert "decomposerl fetch hover --pages" == by_name["hover"]["command"]
@@ -255,7 +255,7 @@ def build(corpora: Path, *words: str) -> Result:
     return command("build-pages", *words, "--corpora", corpora)
 
 
-@pytest.mark.parametrize("pages", PAGE_SETS, ids=lambda pages: pages.name)
+@pytest.mark.parametrize("pages", PAGE_SETS.values(), ids=PAGE_SETS)
 def test_the_dump_is_found_in_its_place(tmp_path: Path, pages: PageSet):
     """Without --from; a second call refuses; --replace --only-needed makes the small one."""
     place, target = tmp_path / pages.places[-1], tmp_path / pages.target
@@ -300,20 +300,20 @@ def test_the_commands_of_the_page_run(tmp_path: Path):
     """As printed, with the dumps where the page's table puts them."""
     page = (ROOT / "docs/how-to/page-databases.md").read_text("utf-8")
     corpora = tmp_path / "corpora"
-    for pages in PAGE_SETS:
+    for pages in PAGE_SETS.values():
         write_claims(pages.name, corpora)
         made_dump(pages.name, corpora / pages.places[0])
-    (corpora / "ex_fever" / PAGE_SETS[0].file).unlink()
+    (corpora / "ex_fever" / PAGE_SETS["hover"].file).unlink()
     commands = page.replace("/path/to/corpora", str(corpora))
     status, printed = project_in(tmp_path, "").run(commands, blocks(commands))
     assert 0 == status, printed
-    assert all((corpora / pages.target).is_file() for pages in PAGE_SETS)
+    assert all((corpora / pages.target).is_file() for pages in PAGE_SETS.values())
 
 
 def test_the_page_names_every_dump_with_its_size():
     """The address, the published size and the size of all pages, as the table in the code."""
     page = (ROOT / "docs/how-to/page-databases.md").read_text("utf-8")
-    for pages in PAGE_SETS:
+    for pages in PAGE_SETS.values():
         row = next(line for line in page.splitlines() if f"]({pages.address})" in line)
         assert f"| {megabytes(pages.size)} | {megabytes(pages.database)} |" in row
         assert pages.file.split("pages-meta")[0] in row

@@ -23,9 +23,9 @@ class Fault:
     """
 
     status: int = 0
-    cut: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    cut: int | None = None
     lengthless: bool = False
     stalls: bool = False
 

@@ -13,9 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, Row
 from decomposerl.errors import DecomposeRLError
-from resources.corpora.page_build import build_pages
+from resources.corpora.page_build import PAGE_SETS, PageSet, Row, build_pages
 
 
 def killing(pages: PageSet, at: int) -> PageSet:
@@ -42,7 +41,7 @@ def limited(kind: str, size: int) -> None:
 
 def main(name: str, dump: str, target: str, *limits: str) -> int:
     """Build; an error of the project is printed and gives 2."""
-    pages = next(one for one in PAGE_SETS if one.name == name)
+    pages = PAGE_SETS[name]
     for kind, size in (limit.split(":") for limit in limits):
         if kind == "kill":
             pages = killing(pages, int(size))

@@ -24,9 +24,8 @@ from pyarrow import parquet
 from corpora_parts import LENIENT, assert_conserved, rejected
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
 from decomposerl.claims.claim import Draft, LabelRule, apply_rule
-from decomposerl.claims.downloads import ACCESS, corpus_named, listed, size_text
+from decomposerl.claims.downloads import ACCESS, listed, size_text
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
-from decomposerl.claims.page_dumps import PAGE_SETS, PageSet, row_of, title_key
 from decomposerl.claims.passages import with_entities, without_entities
 from decomposerl.claims.source import (
     FORMAT_OF_ENDING,
@@ -42,6 +41,7 @@ from made_dumps import FEVER_PAGES, FEVEROUS_PAGES, hotpot_line
 from native_rows import BENCHMARK, MEMBERS, SOURCE, Member, named
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
+from resources.corpora.page_build import PAGE_SETS, PageSet, row_of, title_key
 from resources.corpora.pages import spellings
 from resources.corpora.status import corpora_status
 from studies.reference import corpora_status as page_of_files
@@ -132,12 +132,12 @@ def test_every_corpus_says_where_its_files_are():
     """Each file that its reader takes is fetched, placed by a person, or named with a reason."""
     for corpus in MEMBERS:
         access = ACCESS[corpus.name]
-        obtained = {*access.files(), *(path for path, reason in access.other if reason)}
+        obtained = {*access.files(), *(path for path, reason in access.other.items() if reason)}
         native = {one.path for one in corpus.native_files}
         assert native | set(corpus.beside) <= obtained, corpus.name
         assert native <= obtained - {one.name for one in access.downloads if one.pages}
         assert (access.obtained == "manual") == bool(access.placed)
-        assert ("hub" in access.obtained) == (access.hub is not None)
+        assert ("hub" in access.obtained) == any(one.repo_id for one in access.downloads)
         assert not access.placed or access.step
 
 
@@ -147,7 +147,7 @@ def test_the_table_names_nothing_that_no_reader_takes():
     read = {file.path for one in MEMBERS for file in one.native_files}
     read |= {path for one in MEMBERS for path in one.beside}
     paths = [path for one in ACCESS.values() for path in one.files()]
-    assert read == {*paths, *(path for one in ACCESS.values() for path, _ in one.other)}
+    assert read == {*paths, *(path for one in ACCESS.values() for path in one.other)}
     assert len(paths) == len(set(paths))
 
 
@@ -155,15 +155,14 @@ def test_addresses_are_exact_and_say_where_they_were_read():
     """HTTPS, a commit where there is one, well-formed checksums, a public page."""
     for access in ACCESS.values():
         for one in access.downloads:
-            assert one.url.startswith("https://")
+            assert one.url.startswith(("https://", "hf://")) or one.name in access.placed
             assert one.checked_in.startswith("https://github.com/")
             assert one.git_blob == "" or len(bytes.fromhex(one.git_blob)) == 20
             assert one.sha256 == "" or len(bytes.fromhex(one.sha256)) == 32
             assert ("raw.githubusercontent.com" in one.url) == bool(one.git_blob)
-        assert access.sources
-        assert all(PINNED.match(source) for source in access.sources), access.name
-        rows = listed(access, corpus_named(access.name))["files"]
-        assert [row["path"] for row in rows] == list(access.files())
+            assert PINNED.match(one.checked_in), access.name
+        rows = listed(access)["downloads"]
+        assert [path for row in rows for path in row["files"].values()] == list(access.files())
 
 
 def test_every_layout_says_where_its_columns_were_read():
@@ -208,7 +207,7 @@ def test_the_published_facts_are_those_of_the_real_files():
     """Size and Git object of each file that is a byte-for-byte copy of its repository's."""
     checked = 0
     for download in (one for access in ACCESS.values() for one in access.downloads):
-        path = REAL / download.files[0][1]
+        path = REAL / download.name
         if download.git_blob and path.is_file():
             content = path.read_bytes()
             blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
@@ -405,7 +404,6 @@ def test_a_file_of_half_a_form_is_unknown_and_a_row_of_half_a_form_is_a_reject(t
     assert 1 == loaded.claims.height
 
 
-SETS = {one.name: one for one in PAGE_SETS}
 PARTS = ["a", "B", "-LRB-", "(", ")", "[", "_", " ", '"', "&", "&amp;", "lt;", "\u00e9", "e\u0301"]
 TITLES = st.lists(st.sampled_from(PARTS), max_size=6).map("".join)
 
@@ -431,7 +429,7 @@ def lines_of(pages: PageSet, title: str) -> bytes:
     return hotpot_line(title, ["One.", " Two."]).encode()
 
 
-@pytest.mark.parametrize("pages", PAGE_SETS, ids=lambda pages: pages.name)
+@pytest.mark.parametrize("pages", PAGE_SETS.values(), ids=PAGE_SETS)
 @given(title=st.text(min_size=1), others=st.lists(TITLES, max_size=3))
 def test_needed_pages_are_the_rows_of_all_pages_by_key(
     pages: PageSet, title: str, others: list[str]
@@ -457,14 +455,14 @@ def test_a_line_of_another_layout_is_refused():
         ("feverous", '{"title": "A", "text": ["B."]}', "'order'"),
     ):
         with pytest.raises(ValueError, match=message):
-            row_of(SETS[name], line.encode(), None)
+            row_of(PAGE_SETS[name], line.encode(), None)
 
 
 def test_pages_without_a_name_or_content_are_no_rows():
     """As upstream leaves them out; a lone surrogate, which SQLite cannot store, is replaced."""
-    assert row_of(SETS["fever"], json.dumps(FEVER_PAGES[0]).encode(), None) is None
-    assert row_of(SETS["feverous"], json.dumps(FEVEROUS_PAGES[0]).encode(), None) is None
-    row = row_of(SETS["hover"], b'{"title": "A\\ud800", "text": ["B\\udfff"]}', None)
+    assert row_of(PAGE_SETS["fever"], json.dumps(FEVER_PAGES[0]).encode(), None) is None
+    assert row_of(PAGE_SETS["feverous"], json.dumps(FEVEROUS_PAGES[0]).encode(), None) is None
+    row = row_of(PAGE_SETS["hover"], b'{"title": "A\\ud800", "text": ["B\\udfff"]}', None)
     assert ("A?", "B?") == row
 
 

@@ -24,14 +24,14 @@ import pytest
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.downloads import ACCESS, Access, Download
-from decomposerl.claims.source import Benchmark, HubLocation, NativeFile, Source
+from decomposerl.claims.source import Benchmark, NativeFile, Source
 from decomposerl.errors import DecomposeRLError, SourceError, SourceFileError
 from file_server import Fault, FileServer
+from project import PYTHONPATH
 from resources.corpora.fetching import Fetched, Fetcher, unpack
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock, sha256_of
 from resources.corpora.status import differing_files, missing_files
-from resources.store.temporary import aside
 from sample import Sample
 
 EVERY = (*SOURCES, *BENCHMARKS)
@@ -57,16 +57,16 @@ def unchecked(access: Access) -> Access:
     plain = [
         replace(one, size=None, sha256="", git_blob="", unpacked=0) for one in access.downloads
     ]
-    kept = [one for one in plain if not one.files[0][1].startswith(NOT_IN_SAMPLE)]
+    kept = [one for one in plain if not one.name.startswith(NOT_IN_SAMPLE)]
     return replace(access, downloads=tuple(kept))
 
 
-def served(access: Access, made: Mapping[str, bytes]) -> dict[str, bytes]:
+def served(downloads: list[Download], made: Mapping[str, bytes]) -> dict[str, bytes]:
     """What a mirror has: each download at ``/host/path``, archives packed as published."""
     out = {}
-    for one in access.downloads:
-        members = {f"published/set/{name}": made[path] for name, path in one.files}
-        content = zipped(members) if one.archive else made[one.files[0][1]]
+    for one in downloads:
+        members = {f"published/set/{name}": made[path] for name, path in one.files.items()}
+        content = zipped(members) if one.archive else made[one.name]
         out["/" + one.url.partition("://")[2]] = content
     return out
 
@@ -79,10 +79,10 @@ def zipped(members: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def publish(hub: Path, location: HubLocation, commit: str, contents: Mapping[str, bytes]) -> None:
+def publish(hub: Path, download: Download, commit: str, contents: Mapping[str, bytes]) -> None:
     """Files of a repository at a commit, by their paths in the corpora folder; its main branch."""
-    folder = hub / location.repo_id
-    for name, path in location.files:
+    folder = hub / download.repo_id
+    for name, path in download.files.items():
         target = folder / commit / name.replace("*", "")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(contents[path])
@@ -101,19 +101,21 @@ def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
         for folder in (source, *(root for _ in access.placed)):  # a person's step
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(made[path])
-    with FileServer(served(access, made)) as server:
-        if access.hub is not None:
-            publish(tmp_path, access.hub, "r1", made)
+    ours = [one for one in access.wanted(pages=True) if not one.repo_id]
+    for one in access.downloads:
+        if one.repo_id:
+            publish(tmp_path, one, "r1", made)
+    with FileServer(served(ours, made)) as server:
         fetcher = Fetcher(root=root, mirror=server.url(), endpoint=tmp_path.as_uri())
         got = list(fetcher.fetch(access, pages=False))
-        claims = {f"/{one.url.partition('://')[2]}" for one in access.wanted(pages=False)}
+        claims = {f"/{one.url.partition('://')[2]}" for one in ours if not one.pages}
         assert claims == {one.path for one in server.seen}
         got += [one for one in fetcher.fetch(access, pages=True) if one.state == "fetched"]
         assert set(access.files()) - set(access.placed) == {one.path for one in got}
         assert {"fetched"} >= {one.state for one in got}
         again = list(fetcher.fetch(access, pages=True))
-        assert len(server.seen) == len(access.downloads)
-    assert {"kept"} >= {one.state for one in again} or access.hub
+        assert len(server.seen) == len(ours)
+    assert {"kept"} >= {one.state for one in again}
     assert () == missing_files(root, access, pages=True)
     for corpus in (one for one in EVERY if one.name == name):
         for file in native(corpus):
@@ -127,20 +129,20 @@ def toy() -> Iterator[tuple[FileServer, Access]]:
     """Two plain files on a server."""
     with FileServer({"/a.jsonl": WHOLE, "/b.jsonl": b"second\n" * 900}) as server:
         ways = {"/a.jsonl": FIRST, "/b.jsonl": SECOND}
-        every = [one(server, url, ("", path)) for url, path in ways.items()]
+        every = [one(server, url, {"": path}) for url, path in ways.items()]
         yield server, Access(name="toy", downloads=tuple(every))
 
 
-def one(server: FileServer, url: str, *files: tuple[str, str]) -> Download:
+def one(server: FileServer, url: str, files: Mapping[str, str]) -> Download:
     return Download(url=server.url(url), files=files, checked_in="a page")
 
 
-MEMBERS = (("first.jsonl", FIRST), ("second.jsonl", SECOND))
+MEMBERS = {"first.jsonl": FIRST, "second.jsonl": SECOND}
 
 
-def packed(server: FileServer, *files: tuple[str, str]) -> Access:
+def packed(server: FileServer, files: Mapping[str, str]) -> Access:
     """The corpus whose files are members of the archive ``/set.zip``."""
-    return Access(name="toy", downloads=(one(server, "/set.zip", *files),))
+    return Access(name="toy", downloads=(one(server, "/set.zip", files),))
 
 
 def fetched(root: Path, access: Access, *, changed: bool = False) -> list[Fetched]:
@@ -178,42 +180,33 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     assert "kept" == fetched(tmp_path, access)[0].state
 
 
-RIGHT: list[dict[str, object]] = [
-    {"size": len(WHOLE)},
-    {"sha256": WHOLE_SHA},
-    {"git_blob": hashlib.sha1(b"blob 5400\0" + WHOLE, usedforsecurity=False).hexdigest()},
+BLOB = hashlib.sha1(b"blob 5400\0" + WHOLE, usedforsecurity=False).hexdigest()
+PUBLISHED: list[tuple[str, object, object]] = [
+    ("size", len(WHOLE), 5_401),
+    ("sha256", WHOLE_SHA, "0" * 64),
+    ("git_blob", BLOB, "0" * 40),
 ]
-WRONG: list[dict[str, object]] = [{"size": 5_401}, {"sha256": "0" * 64}, {"git_blob": "0" * 40}]
 
 
-@pytest.mark.parametrize("published", RIGHT)
-def test_the_right_published_facts_are_accepted(
-    tmp_path: Path, toy: Toy, published: dict[str, object]
-):
-    """Of a person's file too, which is neither fetched nor recorded."""
-    server, access = toy[0], only(toy[1], **published)
-    assert ["fetched"] == [one.state for one in fetched(tmp_path / "new", access)]
-    (tmp_path / "toy").mkdir()
-    (tmp_path / FIRST).write_bytes(WHOLE)
-    assert [Fetched(FIRST, "found")] == fetched(tmp_path, access)
-    assert ({}, 1) == (differing_files(tmp_path, access), len(server.seen))
-
-
-@pytest.mark.parametrize("published", WRONG)
+@pytest.mark.parametrize(("fact", "right", "wrong"), PUBLISHED)
 @pytest.mark.parametrize("own", [False, True])
 def test_what_differs_from_the_published_facts_is_not_taken(
-    tmp_path: Path, toy: Toy, published: dict[str, object], *, own: bool
+    tmp_path: Path, toy: Toy, fact: str, right: object, wrong: object, *, own: bool
 ):
     """A download is not kept, a person's file stays; each is named with the way to take it."""
-    server, access = toy[0], only(toy[1], **published)
+    server, access = toy[0], only(toy[1], **{fact: wrong})
     (tmp_path / "toy").mkdir()
     if own:
         (tmp_path / FIRST).write_bytes(WHOLE)
+        assert [Fetched(FIRST, "found")] == fetched(tmp_path, only(access, **{fact: right}))
+    else:
+        got = fetched(tmp_path / "new", only(access, **{fact: right}))
+        assert ["fetched"] == [one.state for one in got]
     with pytest.raises(SourceFileError, match=rf"{FIRST}.*a page.*--accept-changed"):
         fetched(tmp_path, access)
-    assert (own, 0 if own else 1) == ((tmp_path / FIRST).exists(), len(server.seen))
-    assert [] == [path for path in (tmp_path / ".downloads").iterdir() if path.suffix != ".lock"]
-    assert (own and "size" in published) == bool(differing_files(tmp_path, access))
+    assert (own, 0 if own else 2) == ((tmp_path / FIRST).exists(), len(server.seen))
+    assert ["fetch.lock"] == [path.name for path in (tmp_path / ".downloads").iterdir()]
+    assert (own and fact == "size") == bool(differing_files(tmp_path, access))
     taken = [one.state for one in fetched(tmp_path, access, changed=True)]
     assert ["found" if own else "fetched"] == taken
     assert {} == differing_files(tmp_path, access)  # the record decides
@@ -231,18 +224,33 @@ def test_a_person_s_own_file_stays(tmp_path: Path, toy: Toy, name: str):
     assert [SECOND] == list(read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256)
 
 
+KILLED = """
+import os, pickle, signal, sys
+from pathlib import Path
+from resources.corpora.fetching import Fetcher
+root, access, target, when = sys.argv[1:]
+renamed = False
+def hook(event, words):
+    global renamed
+    before, renamed = renamed, event == "os.rename" and str(words[1]) == target
+    if before or (renamed and when == "before"):
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+list(Fetcher(root=Path(root)).fetch(pickle.loads(bytes.fromhex(access)), pages=True))
+"""
+
+
+def child(root: Path, access: Access, target: object = "", when: str = "") -> list[str]:
+    """A process that fetches, and is killed at the system call that renames to ``target``."""
+    words = map(str, (root, pickle.dumps(access).hex(), target, when))
+    return [sys.executable, "-c", KILLED, *words]
+
+
 def test_a_process_that_is_killed_loses_nothing(tmp_path: Path, toy: Toy):
     """After SIGKILL in the middle, the next fetch has the folder's lock and sends the rest."""
     server, access = toy
     server.faults["/b.jsonl"] = [Fault(cut=4_000, stalls=True)]
-    program = (
-        "import pickle, sys\nfrom pathlib import Path\n"
-        "from resources.corpora.fetching import Fetcher\n"
-        "access = pickle.loads(bytes.fromhex(sys.argv[2]))\n"
-        "list(Fetcher(root=Path(sys.argv[1])).fetch(access, pages=True))\n"
-    )
-    words = [sys.executable, "-c", program, str(tmp_path), pickle.dumps(access).hex()]
-    with subprocess.Popen(words) as process:
+    with subprocess.Popen(child(tmp_path, access)) as process:
         deadline = time.monotonic() + 60
         while 4_000 not in sizes(tmp_path / ".downloads") and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -258,35 +266,20 @@ def sizes(folder: Path) -> set[int]:
     return {path.stat().st_size for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-KILLED = """
-import os, pickle, signal, sys
-from pathlib import Path
-from resources.corpora.fetching import Fetcher
-renamed = False
-def hook(event, words):
-    global renamed
-    before, renamed = renamed, event == "os.rename" and str(words[1]) == sys.argv[3]
-    if before or (renamed and sys.argv[4] == "before"):
-        os.kill(os.getpid(), signal.SIGKILL)
-access = pickle.loads(bytes.fromhex(sys.argv[2]))
-sys.addaudithook(hook)
-list(Fetcher(root=Path(sys.argv[1])).fetch(access, pages=True))
-"""
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_a_rename_leaves_no_file_without_its_record(tmp_path: Path, when: str):
-    """Killed at the system call of the first of two renames: the next fetch knows its file."""
+    """Killed at the first of two renames: the next fetch knows its file; nothing is sent twice."""
     with FileServer({"/set.zip": zipped({"first.jsonl": WHOLE, "second.jsonl": b"2"})}) as server:
-        access = packed(server, *MEMBERS)
-        words = [str(tmp_path), pickle.dumps(access).hex(), str(tmp_path / FIRST), when]
-        killed = subprocess.run([sys.executable, "-c", KILLED, *words], check=False)
+        access = packed(server, MEMBERS)
+        killed = subprocess.run(child(tmp_path, access, tmp_path / FIRST, when), check=False)
         assert killed.returncode == -signal.SIGKILL
-        assert (when == "after", False) == tuple((tmp_path / one).exists() for _, one in MEMBERS)
+        there = tuple((tmp_path / path).exists() for path in MEMBERS.values())
+        assert (when == "after", False) == there
         states = [one.state for one in fetched(tmp_path, access)]
+        assert 1 == len(server.seen)
     assert ["kept" if when == "after" else "fetched", "fetched"] == states
     recorded = read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256
-    assert {path: sha256_of(tmp_path / path) for _, path in MEMBERS} == recorded
+    assert {path: sha256_of(tmp_path / path) for path in MEMBERS.values()} == recorded
     assert {"first.jsonl", "second.jsonl"} == {one.name for one in (tmp_path / "toy").iterdir()}
 
 
@@ -294,14 +287,15 @@ def test_members_that_are_there_stay_and_a_bad_archive_leaves_nothing(tmp_path: 
     """Only missing members are written; damage in the second member keeps the first out."""
     members = {"a/first.jsonl": b"1" * 9_000, "a/second.jsonl": bytes(range(256)) * 40}
     with FileServer({"/set.zip": zipped(members)}) as server:
-        access = packed(server, *MEMBERS)
+        access = packed(server, MEMBERS)
         good, broken = server.files["/set.zip"], bytearray(server.files["/set.zip"])
         broken[len(good) - 400] ^= 0xFF
         server.files["/set.zip"] = bytes(broken)
         with pytest.raises(SourceFileError, match="damaged"):
             fetched(tmp_path, access)
-        assert [] == list((tmp_path / "toy").iterdir())
+        assert [".downloads"] == [path.name for path in tmp_path.iterdir()]
         server.files["/set.zip"] = good
+        (tmp_path / "toy").mkdir()
         (tmp_path / FIRST).write_bytes(b"mine")
         states = [(one.path, one.state) for one in fetched(tmp_path, access)]
     assert [(FIRST, "found"), (SECOND, "fetched")] == states
@@ -319,44 +313,50 @@ def test_two_fetches_into_one_folder_do_not_mix(tmp_path: Path, toy: Toy):
 
 
 def test_a_disk_that_is_full_while_unpacking_is_said(tmp_path: Path):
-    """The real error of a full device; what was downloaded is kept."""
-    with FileServer({"/set.zip": zipped({"first.jsonl": b"1" * 90_000})}) as server:
-        access = packed(server, MEMBERS[0])
-        (tmp_path / "toy").mkdir()
-        with aside(tmp_path / FIRST) as written:
-            written.symlink_to("/dev/full")
-            with pytest.raises(SourceError, match=r"first\.jsonl: no space left on device"):
-                fetched(tmp_path, access)
+    """The real error of a limit of file sizes; what was downloaded is kept."""
+    with FileServer({"/set.zip": zipped({"first.jsonl": b"1" * 9_000_000})}) as server:
+        access = packed(server, {"first.jsonl": FIRST})
+        limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))"
+        words = child(tmp_path, access)
+        words[2] = f"{limit}\n{words[2]}"
+        full = subprocess.run(words, check=False, capture_output=True, text=True)
+        assert "SourceError: toy/first.jsonl: file too large" in full.stderr
         assert "fetched" == fetched(tmp_path, access)[0].state
-        assert ["", "bytes=" + str(len(server.files["/set.zip"])) + "-"] == [
-            one.range for one in server.seen[-2:]
-        ]
+        assert 1 == len(server.seen)
 
 
 # The hub
 
 
 FIRST_TEXTS = ["first data/a.jsonl", "first b.csv"]
-LOCATION = HubLocation("org/toy", (("data/a.jsonl", "toy/a.jsonl"), ("b.csv", "toy/b.csv")))
+REPOSITORY = Download(
+    url="hf://datasets/org/toy",
+    files={"data/a.jsonl": "toy/a.jsonl", "b.csv": "toy/b.csv"},
+    checked_in="a page",
+)
+PATHS = tuple(REPOSITORY.files.values())
 
 
 def publish_toy(hub: Path, commit: str, word: str) -> None:
-    texts = {path: f"{word} {name}".encode() for name, path in LOCATION.files}
-    publish(hub, LOCATION, commit, texts)
+    texts = {path: f"{word} {name}".encode() for name, path in REPOSITORY.files.items()}
+    publish(hub, REPOSITORY, commit, texts)
 
 
-def get(tmp_path: Path, revision: str | None = None, *, location: HubLocation = LOCATION):
+def get(tmp_path: Path, revision: str | None = None, download: Download = REPOSITORY):
     endpoint = (tmp_path / "hub with space").resolve().as_uri()
     fetcher = Fetcher(root=tmp_path / "corpora", endpoint=endpoint, revision=revision)
-    return list(fetcher.fetch(Access(name="toy", hub=location), pages=False))
+    return {
+        f.path: f.state
+        for f in fetcher.fetch(Access(name="toy", downloads=[download]), pages=False)
+    }
 
 
 def texts(tmp_path: Path) -> list[str]:
-    return [(tmp_path / "corpora" / path).read_text() for _, path in LOCATION.files]
+    return [(tmp_path / "corpora" / path).read_text() for path in PATHS]
 
 
 def locked(tmp_path: Path) -> Lock:
-    return read_lock(tmp_path / "corpora" / LOCK_FILE)["org/toy"]
+    return read_lock(tmp_path / "corpora" / LOCK_FILE)["toy"]
 
 
 @pytest.fixture
@@ -368,78 +368,55 @@ def hub(tmp_path: Path) -> Path:
 
 def test_the_first_fetch_pins_the_commit_and_the_hashes(tmp_path: Path, hub: Path):
     """A branch that moves changes nothing; a damaged file is fetched again, the other is kept."""
-    assert ["fetched", "fetched"] == [file.state for file in get(tmp_path)]
+    assert dict.fromkeys(PATHS, "fetched") == get(tmp_path)
     assert FIRST_TEXTS == texts(tmp_path)
-    paths = [tmp_path / "corpora" / path for _, path in LOCATION.files]
-    hashes = dict(zip(("data/a.jsonl", "b.csv"), map(sha256_of, paths), strict=True))
+    paths = [tmp_path / "corpora" / path for path in PATHS]
+    hashes = dict(zip(PATHS, map(sha256_of, paths), strict=True))
     assert Lock("c0ffee", hashes) == locked(tmp_path)
     publish_toy(hub, "beef", "second")
     paths[0].write_text("damaged")
     for states in (["fetched", "kept"], ["kept", "kept"]):
-        assert states == [file.state for file in get(tmp_path)]
+        assert dict(zip(PATHS, states, strict=True)) == get(tmp_path)
         assert FIRST_TEXTS == texts(tmp_path)
         assert Lock("c0ffee", hashes) == locked(tmp_path)
     kept = list(paths[0].parent.glob("*.replaced-*"))
     assert ["damaged"] == [file.read_text() for file in kept]  # perhaps a person's own
 
 
-def test_a_fetch_that_broke_off_while_it_copied_continues_at_its_commit(tmp_path: Path, hub: Path):
-    """What it copied is neither renamed nor of another commit than the rest."""
-    blocking = tmp_path / "corpora" / LOCATION.files[1][1]
-    blocking.mkdir(parents=True)
-    with pytest.raises(OSError, match="directory"):
-        get(tmp_path)
-    publish_toy(hub, "beef", "second")
-    blocking.rmdir()
-    get(tmp_path)
-    assert FIRST_TEXTS == texts(tmp_path)
-    assert "c0ffee" == locked(tmp_path).revision
-    assert [] == list(blocking.parent.glob("*.replaced-*"))
-
-
 def test_an_explicit_revision_pins_anew(tmp_path: Path, hub: Path):
     """Asking for another commit replaces the entry; other entries of the lock stay."""
     get(tmp_path)
     lock = tmp_path / "corpora" / LOCK_FILE
-    lock.write_text(lock.read_text() + '\n["org/other"]\nrevision = "x"\n["org/other".sha256]\n')
+    lock.write_text(lock.read_text() + '\n["other"]\nrevision = "x"\n["other".sha256]\n')
     publish_toy(hub, "beef", "second")
-    get(tmp_path, "beef")
+    assert "fetched" == get(tmp_path, "beef")["toy/b.csv"]
+    assert "kept" == get(tmp_path, "beef")["toy/b.csv"]
     assert "second b.csv" == texts(tmp_path)[1]
-    revisions = {repo: entry.revision for repo, entry in read_lock(lock).items()}
-    assert {"org/toy": "beef", "org/other": "x"} == revisions
+    revisions = {name: entry.revision for name, entry in read_lock(lock).items()}
+    assert {"toy": "beef", "other": "x"} == revisions
 
 
-def test_a_pattern_takes_the_one_file_that_matches_and_pins_its_name(tmp_path: Path, hub: Path):
-    """A file whose exact name is unknown is found by pattern; two matches are refused."""
-    location = HubLocation("org/toy", (("*.jsonl", "toy/a.jsonl"),))
-    get(tmp_path, location=location)
-    assert {"data/a.jsonl"} == set(locked(tmp_path).sha256)
-    (hub / "org" / "toy" / "c0ffee" / "z.jsonl").write_text("a later neighbour")
-    path = tmp_path / "corpora/toy/a.jsonl"
-    path.unlink()
-    assert ["fetched"] == [file.state for file in get(tmp_path, location=location)]
-    assert "first data/a.jsonl" == path.read_text()
+def test_a_pattern_takes_the_one_file_that_matches(tmp_path: Path, hub: Path):
+    """A file whose exact name is unknown is found by pattern; two matches and none are refused."""
+    download = replace(REPOSITORY, files={"*.jsonl": "toy/a.jsonl"})
+    get(tmp_path, download=download)
+    assert "first data/a.jsonl" == (tmp_path / "corpora/toy/a.jsonl").read_text()
+    (hub / "org" / "toy" / "c0ffee" / "z.jsonl").write_text("a neighbour")
     with pytest.raises(SourceFileError, match=r"'\*\.jsonl'.*data/a\.jsonl, z\.jsonl"):
-        get(tmp_path, "c0ffee", location=location)
-
-
-def test_changed_content_absent_revisions_and_broken_locks_are_named(tmp_path: Path, hub: Path):
-    """Each is an error of the corpus; the folder keeps its copies."""
+        get(tmp_path, "c0ffee", download)
+    with pytest.raises(SourceFileError, match=r"match 'c\.csv' at revision c0ffee: none"):
+        get(tmp_path, "c0ffee", replace(download, files={"c.csv": "toy/c.csv"}))
     with pytest.raises(SourceError, match="'dead'"):
         get(tmp_path, "dead")
-    get(tmp_path)
-    publish_toy(hub, "c0ffee", "forged")
-    (tmp_path / "corpora/toy/b.csv").unlink()
-    with pytest.raises(SourceFileError, match="SHA-256"):
-        get(tmp_path)
-    assert "first data/a.jsonl" == (tmp_path / "corpora/toy/a.jsonl").read_text()
-    assert not (tmp_path / "corpora/toy/b.csv").exists()
-    (hub / "org" / "toy" / "c0ffee" / "b.csv").unlink()
-    with pytest.raises(SourceFileError, match=r"b\.csv"):
-        get(tmp_path, "c0ffee")
-    (tmp_path / "corpora" / LOCK_FILE).write_text("[broken")
-    with pytest.raises(SourceFileError, match="lock"):
-        get(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["[broken", f"a = {'[' * 100_000}", "[toy]\nother = 1"])
+def test_a_damaged_lock_file_is_refused_with_the_way_out(tmp_path: Path, toy: Toy, damage: str):
+    """No TOML, nested without end, or of another layout: delete it; nothing is requested."""
+    (tmp_path / LOCK_FILE).write_text(damage)
+    with pytest.raises(SourceFileError, match=rf"lock file .*{LOCK_FILE}.*; delete it"):
+        fetched(tmp_path, toy[1])
+    assert [] == toy[0].seen
 
 
 FILES = [{"type": "file", "path": "d/a.jsonl", "size": 12, "oid": "0" * 40}]
@@ -475,15 +452,15 @@ class LoopbackHub(BaseHTTPRequestHandler):
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from decomposerl.claims.downloads import Access
-from decomposerl.claims.source import HubLocation
+from decomposerl.claims.downloads import Access, Download
 from decomposerl.errors import DecomposeRLError
 from resources.corpora.fetching import Fetcher
 def said(repo, endpoint):
-    where = HubLocation(repo, (("d/a.jsonl", "toy/a.jsonl"),), gated=True)
+    url, files = f"hf://datasets/{repo}", {"d/a.jsonl": "toy/a.jsonl"}
+    access = Access(name="toy", downloads=[Download(url=url, files=files, checked_in="")])
     try:
         fetcher = Fetcher(root=Path("c"), endpoint=endpoint)
-        (file,) = fetcher.fetch(Access(name="toy", hub=where), pages=False)
+        (file,) = fetcher.fetch(access, pages=False)
         print((fetcher.root / file.path).read_text())
     except DecomposeRLError as error:
         print(type(error).__name__, error)
@@ -507,7 +484,7 @@ def test_the_network_path_fetches_and_pins(tmp_path: Path):
             [sys.executable, "-c", ELSEWHERE]
             + [f"http://127.0.0.1:{port}" for port in (httpd.server_address[1], 9)],
             cwd=tmp_path,
-            env={"PATH": "/usr/bin:/bin", **home},
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": PYTHONPATH, **home},
             capture_output=True,
             text=True,
             check=False,
@@ -523,119 +500,92 @@ def test_the_network_path_fetches_and_pins(tmp_path: Path):
     assert "https://" in gated
     assert "token" in gated
     assert "from the hub" == content
-    lock = read_lock(tmp_path / "c" / LOCK_FILE)["org/toy"]
-    assert (COMMIT, ["d/a.jsonl"]) == (lock.revision, list(lock.sha256))
+    lock = read_lock(tmp_path / "c" / LOCK_FILE)["toy"]
+    assert (COMMIT, ["toy/a.jsonl"]) == (lock.revision, list(lock.sha256))
 
 
 # Archives
 
 
-ARCHIVED = {"set/train.tsv": b"train", "set/dev.tsv": b"dev", "set/readme.txt": b"not wanted"}
 MOST = 10_000
-Make = Callable[[Path, Mapping[str, bytes]], Path]
+SOUND = {"set/train.tsv": bytes(range(256)) * 30}
 
 
-def made_zip(path: Path, members: Mapping[str, bytes]) -> Path:
-    path.write_bytes(zipped(members))
-    return path
-
-
-def made_tar(path: Path, members: Mapping[str, bytes], mode: str = "w:gz") -> Path:
-    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+def tarred(members: Mapping[str, bytes], mode: str = "w:gz", **facts: object) -> bytes:
+    """An archive whose members have these facts."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=mode) as archive:  # type: ignore[call-overload]
         for name, content in members.items():
             info = tarfile.TarInfo(name)
-            info.size = len(content)
+            for fact, value in {"size": len(content), **facts}.items():
+                setattr(info, fact, value)
             archive.addfile(info, io.BytesIO(content))
-    return path
+    return made.getvalue()
 
 
-def take(archive: Path, out: Path, *names: str, most: int = MOST) -> dict[str, bytes]:
+def take(folder: Path, archive: bytes, *names: str, most: int = MOST) -> dict[str, bytes]:
     """The wanted members as they were written; nothing else is in the folder."""
-    out.mkdir()
-    unpack(archive, {name: out / f"new-{name}" for name in names}, most)
-    assert {f"new-{name}" for name in names} == {path.name for path in out.iterdir()}
-    return {name: (out / f"new-{name}").read_bytes() for name in names}
+    (folder / "out").mkdir()
+    (folder / "archive").write_bytes(archive)
+    unpack(folder / "archive", {name: folder / "out" / name for name in names}, most)
+    assert {"archive", "out"} == {path.name for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
 
 
-@pytest.mark.parametrize("make", [made_zip, made_tar, lambda p, m: made_tar(p, m, "w")])
-def test_wanted_members_are_written_and_no_other(tmp_path: Path, make: Make):
-    """By name without folders, from zip, tar.gz and tar; resource forks of a Mac do not count."""
-    members = {**ARCHIVED, "__MACOSX/set/train.tsv": b"fork", "set/sub/train_1.tsv": b"fold"}
-    archive = make(tmp_path / "archive", members)
-    found = take(archive, tmp_path / "out", "train.tsv", "dev.tsv")
+@pytest.mark.parametrize("pack", [zipped, tarred, lambda members: tarred(members, "w")])
+def test_wanted_members_are_written_and_no_other(
+    tmp_path: Path, pack: Callable[[Mapping[str, bytes]], bytes]
+):
+    """By name, whatever folder a member names; resource forks of a Mac do not count."""
+    members = {"../../train.tsv": b"train", "/etc/dev.tsv": b"dev", "set/readme.txt": b"no"}
+    members |= {"__MACOSX/set/train.tsv": b"fork", "set/sub/train_1.tsv": b"fold"}
+    found = take(tmp_path, pack(members), "train.tsv", "dev.tsv")
     assert {"train.tsv": b"train", "dev.tsv": b"dev"} == found
 
 
-def linked_zip(path: Path, _: Mapping[str, bytes]) -> Path:
-    """The wanted member is a symbolic link."""
-    link = zipfile.ZipInfo("set/train.tsv")
-    link.external_attr = 0o120777 << 16
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(link, "/etc/passwd")
-    return path
+def flipped(data: bytes) -> bytes:
+    return bytes([*data[:60], data[60] ^ 0xFF, *data[61:]])
 
 
-def linked_tar(path: Path, _: Mapping[str, bytes]) -> Path:
-    link = tarfile.TarInfo("set/train.tsv")
-    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    with tarfile.open(path, "w") as archive:
-        archive.addfile(link)
-    return path
-
-
-def changed(make: Make, change: Callable[[bytearray], bytes]) -> Make:
-    """The archive after a change of its bytes."""
-
-    def made(path: Path, members: Mapping[str, bytes]) -> Path:
-        path.write_bytes(change(bytearray(make(path, members).read_bytes())))
-        return path
-
-    return made
-
-
-def flipped(data: bytearray) -> bytes:
-    data[60] ^= 0xFF
-    return bytes(data)
-
-
-def with_password(data: bytearray) -> bytes:
+def with_password(data: bytes) -> bytes:
     """The marks of one."""
     central = b"PK\x01\x02\x14\x03\x14\x00\x00"
-    plain = bytes(data).replace(central, central[:-1] + b"\x01")
+    plain = data.replace(central, central[:-1] + b"\x01")
     return plain.replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01")
 
 
-BOTH = (made_zip, made_tar)
-SOUND = {"set/train.tsv": bytes(range(256)) * 30}
-HOSTILE: list[tuple[tuple[Make, ...], dict[str, bytes], str]] = [
-    (BOTH, {"../../train.tsv": b"x"}, "member ../../train.tsv leaves"),
-    (BOTH, {"/etc/train.tsv": b"x"}, "member /etc/train.tsv leaves"),
-    (BOTH, {"a/train.tsv": b"x", "b/train.tsv": b"y"}, "several .*train.tsv"),
-    (BOTH, {"a/dev.tsv": b"x"}, "no member train.tsv"),
-    (BOTH, {"a/train.tsv": b"x" * (MOST + 1)}, "a/train.tsv unpacks to more"),
-    ((linked_zip, linked_tar), {}, r"train\.tsv is no regular file"),
-    # A tar is read from its start, so a huge member before the wanted one is refused too.
-    ((made_tar,), {"huge": b"0" * 5_000_000, "train.tsv": b"x"}, "unpacks to more"),
-    ((changed(made_tar, lambda data: bytes(data[:-120])),), SOUND, "archive is damaged"),
-    ((changed(made_zip, flipped),), SOUND, "archive is damaged"),
-    (
-        (changed(made_zip, lambda _: b"<html>no archive</html>" * 40),),
-        SOUND,
-        "archive is damaged",
-    ),
-    ((changed(made_zip, with_password),), SOUND, "archive is damaged"),
+EITHER: list[tuple[dict[str, bytes], str]] = [
+    ({"a/train.tsv": b"x", "b/train.tsv": b"y"}, "several .*train.tsv"),
+    ({"a/dev.tsv": b"x"}, "no file train.tsv"),
+    ({"a/train.tsv": b"x" * (MOST + 1)}, "train.tsv unpacks to more"),
 ]
+HOSTILE: dict[bytes, str] = {
+    **{pack(members): said for pack in (zipped, tarred) for members, said in EITHER},
+    tarred({"train.tsv": b""}, type=tarfile.SYMTYPE, linkname="/etc/passwd"): "no file train.tsv",
+    # A tar is read from its start, so a huge member before the wanted one is refused too.
+    tarred({"huge": b"0" * 5_000_000, "train.tsv": b"x"}): "unpacks to more",
+    tarred({"train.tsv": b""}, pax_headers={"comment": "x" * 8_000_000}): "a header of 8,000,",
+    tarred(SOUND)[:-120]: "archive is damaged",
+    flipped(zipped(SOUND)): "archive is damaged",
+    b"<html>no archive</html>" * 40: "archive is damaged",
+    with_password(zipped(SOUND)): "archive is damaged",
+}
 
 
-@pytest.mark.parametrize(
-    ("make", "members", "said"), [(one, *rest) for makes, *rest in HOSTILE for one in makes]
-)
-def test_hostile_and_incomplete_archives_are_refused(
-    tmp_path: Path, make: Make, members: dict[str, bytes], said: str
-):
+@pytest.mark.parametrize(("archive", "said"), HOSTILE.items(), ids=range(len(HOSTILE)))
+def test_hostile_and_incomplete_archives_are_refused(tmp_path: Path, archive: bytes, said: str):
     """Archive and member are named, nothing is written outside, and the bound holds."""
-    archive = make(tmp_path / "archive", members)
     with pytest.raises(SourceFileError, match=said):
-        take(archive, tmp_path / "out", "train.tsv")
+        take(tmp_path, archive, "train.tsv")
     assert {"archive", "out"} == {path.name for path in tmp_path.iterdir()}
     assert MOST >= sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
+
+
+def test_a_member_that_is_larger_than_the_disk_is_refused_before_it_is_written(tmp_path: Path):
+    """Needed and free bytes are said."""
+    large = tarfile.TarInfo("train.tsv")
+    large.size = 10**15
+    archive = large.tobuf(tarfile.GNU_FORMAT) + bytes(10_240)
+    with pytest.raises(SourceError, match=r"needs 1,000,000,000 MB .* MB free; free some"):
+        take(tmp_path, archive, "train.tsv", most=10**16)
+    assert [] == list((tmp_path / "out").iterdir())

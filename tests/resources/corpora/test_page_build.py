@@ -1,7 +1,6 @@
 """Page databases from made dumps of the published layouts, and how they are read."""
 
 import bz2
-import io
 import json
 import signal
 import sqlite3
@@ -18,14 +17,6 @@ import pytest
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.claim import Draft
-from decomposerl.claims.page_dumps import (
-    PAGE_SETS,
-    PageSet,
-    megabytes,
-    named_pages,
-    needed_bytes,
-    title_key,
-)
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import ConfigError, SourceFileError
 from made_dumps import (
@@ -42,11 +33,18 @@ from made_dumps import (
 )
 from project import PYTHONPATH, SUPPORT
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.page_build import build_pages
+from resources.corpora.page_build import (
+    PAGE_SETS,
+    PageSet,
+    build_pages,
+    megabytes,
+    named_pages,
+    needed_bytes,
+    title_key,
+)
 from resources.corpora.pages import CACHED_PAGES, SqlitePages, spellings
 from resources.store.run_lock import file_lock, lock_path
 
-SETS = {one.name: one for one in PAGE_SETS}
 MANY = {
     f"A{folder}/wiki_{file:02}.bz2": [
         (f"Page {folder}-{file}-{n}" if n else "Repeated", [f"Text {folder}.", f" Number {n}."])
@@ -73,7 +71,7 @@ def evidence(pages: PageSet, corpora: Path) -> list[tuple[str, ...]]:
     return [draft.passages for draft in read if isinstance(draft, Draft)]
 
 
-@pytest.mark.parametrize("pages", PAGE_SETS, ids=lambda pages: pages.name)
+@pytest.mark.parametrize("pages", PAGE_SETS.values(), ids=PAGE_SETS)
 def test_the_adapter_reads_its_evidence_from_the_built_database(pages: PageSet, tmp_path: Path):
     """Whole or only what is needed: the same passages; the latter has the named pages alone."""
     dump = made_dump(pages.name, tmp_path)
@@ -105,7 +103,7 @@ def test_the_pages_of_claims_in_the_hubs_form_are_named(tmp_path: Path):
 
 def test_the_database_has_the_layout_and_the_ids_of_the_published_one(tmp_path: Path):
     """HoVer: two columns, ids decomposed, entities as in the dump, sentences joined as they are."""
-    built = build_pages(SETS["hover"], made_dump("hover", tmp_path), tmp_path / "hover.db")
+    built = build_pages(PAGE_SETS["hover"], made_dump("hover", tmp_path), tmp_path / "hover.db")
     assert (5, 1, 0) == (built.pages, built.repeated, built.unreadable)
     assert [
         (1, "Blue Lake", "Blue Lake is deep. It is cold."),
@@ -120,7 +118,9 @@ def test_the_database_has_the_layout_and_the_ids_of_the_published_one(tmp_path: 
 
 def test_a_title_is_found_with_and_without_entities(tmp_path: Path):
     """Ex-FEVER writes ``&`` where HotpotQA's dump, and so HoVer's database, has ``&amp;``."""
-    built = build_pages(SETS["ex_fever"], made_dump("ex_fever", tmp_path), tmp_path / "pages.db")
+    built = build_pages(
+        PAGE_SETS["ex_fever"], made_dump("ex_fever", tmp_path), tmp_path / "pages.db"
+    )
     pages = SqlitePages(built.target)
     assert pages.sentences("Sugar_&_Spice") == pages.sentences("Sugar &amp; Spice") is not None
     assert 'A "b" & c' in set(spellings("A_&quot;b&quot;_&amp;_c"))
@@ -134,10 +134,10 @@ def test_a_title_is_found_with_and_without_entities(tmp_path: Path):
 def test_a_killed_build_begins_again_and_gives_the_same_rows(tmp_path: Path, at: int):
     """Killed at some line: the target is not there, and nothing of the first try stays."""
     dump, target = hotpot_tar(tmp_path / TAR, MANY), tmp_path / "killed.db"
-    straight = build_pages(SETS["hover"], dump, tmp_path / "straight.db")
+    straight = build_pages(PAGE_SETS["hover"], dump, tmp_path / "straight.db")
     assert -signal.SIGKILL == child("hover", dump, target, f"kill:{at}").returncode
     assert not target.exists()
-    done = build_pages(SETS["hover"], dump, target)
+    done = build_pages(PAGE_SETS["hover"], dump, target)
     assert rows_in(straight.target) == rows_in(target)
     assert (571, 29) == (done.pages, done.repeated) == (straight.pages, straight.repeated)
     assert not list(tmp_path.glob(".*.partial*"))
@@ -165,18 +165,6 @@ def damaged_zip(folder: Path) -> Path:
     return dump
 
 
-def damaged_tar(folder: Path) -> Path:
-    """A plain tar with a wrong byte in its second member."""
-    data = bytearray(bz2.compress(hotpot_line("A", ["B."]).encode()))
-    with tarfile.open(folder / "abstracts.tar", "w") as archive:
-        for name, flip in (("r/AA/wiki_00.bz2", 0), ("r/AA/wiki_01.bz2", 0xFF)):
-            data[len(data) // 2] ^= flip
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(bytes(data)))
-    return folder / "abstracts.tar"
-
-
 def tar_cut_between_members(folder: Path) -> Path:
     dump = hotpot_tar(folder / TAR, LAKES)
     plain = bz2.decompress(dump.read_bytes())
@@ -190,18 +178,11 @@ def tar_cut_in_a_member(folder: Path) -> Path:
     return cut(whole, whole.stat().st_size * 2 // 3)
 
 
-def sqlite_file(folder: Path) -> Path:
-    (folder / "wiki.db").write_bytes(b"SQLite format 3\0" * 100)
-    return folder / "wiki.db"
-
-
 REFUSED: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "zip member": ("fever", damaged_zip, r"wiki-pages\.zip: .*wiki-001\.jsonl: damag"),
-    "tar member": ("hover", damaged_tar, r"abstracts\.tar: r/AA/wiki_01\.bz2: damaged"),
     "between": ("hover", tar_cut_between_members, "damaged"),
     "tar": ("hover", tar_cut_in_a_member, r"abstracts\.tar.*: damaged"),
     "cut zip": ("fever", lambda to: cut(fever_zip(to / "cut.zip"), 300), r"cut\.zip"),
-    "database": ("feverous", sqlite_file, "download"),
     "no pages": (
         "feverous",
         lambda to: jsonl_zip(to / "empty.zip", {"other/notes.jsonl": [{}]}),
@@ -223,9 +204,9 @@ def test_what_is_no_whole_dump_of_these_pages_is_refused(
     dump, target = make(tmp_path), tmp_path / "x.db"
     target.write_text("mine")
     with pytest.raises(ConfigError, match="--replace"):
-        build_pages(SETS[name], dump, target)
+        build_pages(PAGE_SETS[name], dump, target)
     with pytest.raises(SourceFileError, match=said):
-        build_pages(SETS[name], dump, target, replace=True)
+        build_pages(PAGE_SETS[name], dump, target, replace=True)
     assert "mine" == target.read_text()
     assert not list(tmp_path.glob(".*.partial*"))
 
@@ -234,7 +215,7 @@ def test_single_unreadable_lines_are_counted(tmp_path: Path):
     """One bad line of many is left out and reported; so is one without text."""
     good = "".join(hotpot_line(f"P{n}", ["T."]) + "\n" for n in range(60))
     (tmp_path / "wiki_00").write_text(f'{good}{{"title": "X"}}\nno JSON\n\n', "utf-8")
-    built = build_pages(SETS["hover"], tmp_path, tmp_path / "h.db")
+    built = build_pages(PAGE_SETS["hover"], tmp_path, tmp_path / "h.db")
     assert (60, 2) == (built.pages, built.unreadable)
 
 
@@ -285,20 +266,20 @@ def test_a_full_disk_says_how_much_is_needed(tmp_path: Path):
     full = child("fever", dump, tmp_path / "f.db", "file:500000")
     assert (2, "") == (full.returncode, full.stderr)
     assert "SourceError: " in full.stdout
-    assert megabytes(needed_bytes(SETS["fever"], dump.stat().st_size)) in full.stdout
+    assert megabytes(needed_bytes(PAGE_SETS["fever"], dump.stat().st_size)) in full.stdout
     assert not list(tmp_path.glob("*f.db*"))
 
 
 def test_unpacked_files_are_read_like_the_archive(tmp_path: Path):
     """A folder of the archive's files gives the same rows; each may be unpacked as well."""
     dump = hotpot_tar(tmp_path / TAR, MANY)
-    straight = build_pages(SETS["hover"], dump, tmp_path / "a.db")
+    straight = build_pages(PAGE_SETS["hover"], dump, tmp_path / "a.db")
     with tarfile.open(dump) as archive:
         archive.extractall(tmp_path / "folder", filter="data")
     first = next((tmp_path / "folder").rglob("wiki_03.bz2"))
     first.with_suffix("").write_bytes(bz2.decompress(first.read_bytes()))
     first.unlink()
-    built = build_pages(SETS["hover"], tmp_path / "folder", tmp_path / "b.db")
+    built = build_pages(PAGE_SETS["hover"], tmp_path / "folder", tmp_path / "b.db")
     assert rows_in(straight.target) == rows_in(built.target)
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 from decomposerl.claims.downloads import ACCESS
 from resources.corpora.status import corpora_checks, missing_files
 
-SIZES = {path: one.size for it in ACCESS.values() for one in it.downloads for _, path in one.files}
+SIZES = {
+    path: one.size for it in ACCESS.values() for one in it.downloads for path in one.files.values()
+}
 
 
 def place(root: Path, *paths: str) -> None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,14 @@ def server() -> Iterator[FileServer]:
         yield running
 
 
-def download(url: str, *hosts: str, most: int = BIG, unpacked: int = 0) -> Download:
-    files = (("", "toy/rows.jsonl"),)
+def download(url: str, *hosts: str, most: int | None = BIG, unpacked: int = 0) -> Download:
+    files = {"": "toy/rows.jsonl"}
     return Download(
         url=url, files=files, checked_in="", size=most, redirects=hosts, unpacked=unpacked
     )
 
 
-def take(server: FileServer, part: Path, waits: list[float] | None = None, most: int = BIG):
+def take(server: FileServer, part: Path, waits: list[float] | None = None, most: int | None = BIG):
     waited = waits if waits is not None else []
     bring(download(server.url("/rows.jsonl"), most=most), part, waited.append)
 
@@ -54,21 +55,50 @@ def test_a_broken_transfer_continues_where_it_stopped(tmp_path: Path, server: Fi
 
 
 @pytest.mark.parametrize("content", [CONTENT, CONTENT[::-1], b"short"], ids=["same", "new", "less"])
-@pytest.mark.parametrize("whole", [False, True])
 def test_what_an_earlier_process_left_is_continued(
-    tmp_path: Path, server: FileServer, *, whole: bool, content: bytes
+    tmp_path: Path, server: FileServer, content: bytes
 ):
-    """Nothing is fetched twice, and two versions are never joined."""
-    if whole:
-        take(server, tmp_path / "part")
-    else:
-        break_off(server, tmp_path / "part")
+    """Nothing is fetched twice, and two versions are never joined; what is whole stays."""
+    break_off(server, tmp_path / "part")
     server.files["/rows.jsonl"] = content
     take(server, tmp_path / "part")
     assert content == (tmp_path / "part").read_bytes()
     if content == CONTENT:
-        rest = 0 if whole else len(CONTENT) - 400_000
+        rest = len(CONTENT) - 400_000
         assert (rest, "bytes=") == (server.seen[-1].sent, server.seen[-1].range[:6])
+    requests = len(server.seen)
+    take(server, tmp_path / "part")
+    assert requests == len(server.seen)
+
+
+def test_a_server_that_says_there_is_no_more_is_not_believed(tmp_path: Path, server: FileServer):
+    """416 for a part of the file, with the part's own length: all is sent again."""
+    break_off(server, tmp_path / "part")
+    known = (tmp_path / "part.version").read_text()
+    lie = {"Content-Range": "bytes */400000", "ETag": known}
+    server.faults["/rows.jsonl"] = [Fault(416, headers=lie)]
+    take(server, tmp_path / "part")
+    assert CONTENT == (tmp_path / "part").read_bytes()
+    assert ["bytes=400000-", ""] == [one.range for one in server.seen[-2:]]
+
+
+@pytest.mark.parametrize("size", [None, len(CONTENT)], ids=["nothing published", "a size"])
+def test_a_body_without_length_is_taken_only_where_a_cut_would_be_noticed(
+    tmp_path: Path, server: FileServer, size: int | None
+):
+    """By a published size or checksum, or since its pieces say where it ends."""
+    server.faults["/rows.jsonl"] = [Fault(lengthless=True, cut=300_000)]
+    if size is None:
+        with pytest.raises(SourceError, match=r"how long.*; open it in a browser and put"):
+            take(server, tmp_path / "part", most=size)
+        assert not (tmp_path / "part").exists()
+    else:
+        take(server, tmp_path / "part", most=size)
+        assert 300_000 == (tmp_path / "part").stat().st_size  # its caller compares
+    pieces = Fault(200, {"Transfer-Encoding": "chunked"}, b"3\r\none\r\n0\r\n\r\n", lengthless=True)
+    server.faults["/rows.jsonl"] = [replace(pieces, cut=6), pieces]
+    take(server, tmp_path / "other", most=size)
+    assert b"one" == (tmp_path / "other").read_bytes()
 
 
 @pytest.mark.parametrize("knows", [{"etag"}, {"ranges"}, set()], ids=sorted)
@@ -103,7 +133,8 @@ FINAL = {
     "401": Fault(401),
     "404": Fault(404),
     "418": Fault(418),
-    "web page": Fault(200, headers={"Content-Type": "text/html; charset=utf-8"}),
+    "web page": Fault(200, headers={"Content-Type": "Text/HTML; charset=utf-8"}),
+    "a web page": Fault(200, body=b"\n<!DocType HTML><p>Log in"),
     "encoding": Fault(200, headers={"Content-Encoding": "gzip"}),
 }
 
@@ -116,6 +147,7 @@ def test_what_cannot_succeed_is_not_tried_again(tmp_path: Path, server: FileServ
         with pytest.raises(SourceError, match=f"toy/rows.jsonl: 127.0.0.1.*{said}"):
             take(server, tmp_path / "part")
         assert 1 == len(server.seen)
+        assert not (tmp_path / "part").exists()
 
 
 def test_a_busy_server_is_tried_again_after_its_own_time(tmp_path: Path, server: FileServer):
@@ -130,7 +162,7 @@ def test_a_busy_server_is_tried_again_after_its_own_time(tmp_path: Path, server:
         take(server, tmp_path / "other")
     gone = download("http://127.0.0.1:9/rows.jsonl")
     with pytest.raises(SourceError, match=r"127\.0\.0\.1"):
-        bring(gone, tmp_path / "part", lambda _: None)
+        bring(gone, tmp_path / "gone", lambda _: None)
 
 
 @pytest.mark.parametrize("fault", [Fault(), Fault(lengthless=True)])
@@ -151,7 +183,7 @@ def test_a_disk_without_room_is_said_before_and_during_the_download(
     large = download(server.url("/rows.jsonl"), unpacked=10**15)
     with pytest.raises(SourceError, match=r"1,000,000,051 MB .*corpora, .* MB free"):
         bring(large, parts / "part")
-    (parts / "full").symlink_to("/dev/full")
+    (parts / "full.part").symlink_to("/dev/full")
     with pytest.raises(SourceError, match=r"no space left on device .*corpora"):
         take(server, parts / "full")
 
@@ -161,10 +193,9 @@ import os, sys
 from pathlib import Path
 from decomposerl.claims.downloads import Download
 from decomposerl.errors import SourceError
-from decomposerl.claims.downloads import Download
 from resources.corpora.transfer import bring
 part, good, *bad = sys.argv[1:]
-one = Download(url="http://files.example/rows.jsonl", files=(("", "rows"),), checked_in="")
+one = Download(url="http://files.example/rows.jsonl", files={"": "rows"}, checked_in="")
 os.environ |= {"HTTP_PROXY": good, "http_proxy": good}
 bring(one, Path(part))
 del os.environ["HTTP_PROXY"], os.environ["http_proxy"]
