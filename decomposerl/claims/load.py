@@ -28,7 +28,7 @@ from pydantic import Field
 
 from decomposerl.claims.claim import Draft, LabelRule, Reject, Side, apply_rule, short_digest
 from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink, check_draft
-from decomposerl.claims.doubtful import doubtful_claims, list_folders
+from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.fields import CountedFiles
 from decomposerl.claims.source import (
     Benchmark,
@@ -268,8 +268,7 @@ def load_benchmark(
 
     tested = (*plan.evaluation, *plan.shared, *plan.claim_lists)
     loaded = _collected(collector, benchmark, files, tested, drop, settings)
-    folders = list_folders(benchmark)
-    doubtful = doubtful_claims(folders, benchmark.labels, loaded.claims, files)
+    doubtful = doubtful_claims(benchmark, loaded.claims, files)
     if sink is not None:
         sink(loaded.claims)
     return replace(loaded, doubtful=doubtful)
