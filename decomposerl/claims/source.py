@@ -45,10 +45,6 @@ class NativeFile:
     selection: bool = False
 
 
-class DamagedPage(Exception):  # noqa: N818 - it describes one row's evidence
-    """A page exists but cannot be read; it never leaves the reading loop of ``fields.py``."""
-
-
 class FieldError(Exception):
     """A field of one row cannot be used; it never leaves the reading loop of ``fields.py``."""
 
@@ -59,6 +55,13 @@ class FieldError(Exception):
     def reject(self, record: Record) -> Reject:
         """The same fault as a row of the rejects table."""
         return Reject(record.file, record.row, self.field, self.reason, self.detail)
+
+
+class DamagedPage(FieldError):  # noqa: N818 - it describes one row's evidence
+    """A page exists but cannot be read: the fault of the row whose evidence it is."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("evidence", "damaged_page", detail)
 
 
 class Pages(Protocol):

@@ -11,8 +11,7 @@ from typing import Any
 import polars as pl
 
 from decomposerl.claims.claim import Draft, Reject
-from decomposerl.claims.claim_collector import check_draft
-from decomposerl.claims.load import LoadSettings
+from decomposerl.claims.load import LoadSettings, check_draft
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 from decomposerl.errors import DecomposeRLError
 from decomposerl.reports.attrition import STAGES

@@ -14,7 +14,6 @@ import dagster as dg
 import polars as pl
 from pydantic import BaseModel
 
-from decomposerl.claims.claim_collector import unknown_labels
 from decomposerl.claims.load import LoadedClaims
 from decomposerl.printable import printable
 from decomposerl.reports import figures
@@ -146,7 +145,7 @@ class StageRecorder:
             self._context.log.warning(
                 f"{self._key}: {path} was read; other forms of it were not: {', '.join(others)}"
             )
-        if labels := unknown_labels(loaded.rejects):
+        if labels := loaded.unknown_labels:
             self._context.log.warning(f"{self._key}: unknown labels: {labels}")
             metadata["unknown labels"] = labels
         if (listed := loaded.doubtful) is not None:

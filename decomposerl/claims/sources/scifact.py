@@ -21,11 +21,9 @@ from decomposerl.claims.fields import (
     NativeRow,
     agreed,
     each,
-    has_columns,
     non_blank,
     read_each,
     read_joined,
-    read_many,
 )
 from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, in_form, with_hub
 
@@ -50,16 +48,19 @@ def read(
     abstracts, faults = _abstracts(files)
     if file.split == "train":  # one corpus serves all files: its faults once
         yield from faults
-    drafts = partial(_drafts, abstracts, by_rationale)
-    if has_columns(files, file, _HUB_COLUMNS):
-        key = lambda row: row.identifier("id")  # noqa: E731
-        yield from read_joined(files, file, key, lambda rows: drafts(_joined(rows)))
-    else:
-        yield from read_many(files, file, drafts)
+    yield from read_joined(files, file, _claim_of, partial(_drafts, abstracts, by_rationale))
 
 
-def _joined(rows: Sequence[NativeRow]) -> NativeRow:
-    """A claim of the hub's form as one native row; without evidence its document id is blank."""
+def _claim_of(row: NativeRow) -> str:
+    """What the rows of a claim share: its id in the hub's form; the native form has one row."""
+    hub = row.raw.keys() >= _HUB_COLUMNS
+    return row.identifier("id") if hub else f"row {row.record.row}"
+
+
+def _native(rows: Sequence[NativeRow]) -> NativeRow:
+    """A claim as one native row; in the hub's form a claim without evidence has no document id."""
+    if not rows[0].raw.keys() >= _HUB_COLUMNS:
+        return rows[0]
     agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
     evidence: dict[str, list[object]] = {}
     for row in rows:
@@ -70,7 +71,8 @@ def _joined(rows: Sequence[NativeRow]) -> NativeRow:
     return replace(rows[0], raw={**rows[0].raw, "evidence": evidence})
 
 
-def _drafts(abstracts: Abstracts, by_rationale: bool, row: NativeRow) -> Outcomes:  # noqa: FBT001
+def _drafts(abstracts: Abstracts, by_rationale: bool, rows: Sequence[NativeRow]) -> Outcomes:  # noqa: FBT001
+    row = _native(rows)
     documents = row.mapping("evidence").raw
     if documents:
         return [

@@ -15,11 +15,11 @@ import corpora_parts
 from corpora_parts import LENIENT, rejected
 from decomposerl.claims.catalogue import BENCHMARKS, source_of
 from decomposerl.claims.claim import Draft, LabelMap
-from decomposerl.claims.claim_collector import HANDED_ON
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.fields import NativeRow, each_row
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.load import (
+    HANDED_ON,
     LoadedClaims,
     LoadSettings,
     components,
