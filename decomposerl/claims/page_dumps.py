@@ -14,7 +14,7 @@ from decomposerl.claims.benchmarks import fever
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.passages import page_title, without_entities
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
-from decomposerl.claims.sources import ex_fever, feverous, hover
+from decomposerl.claims.sources import feverous, hover, row_by_row
 from decomposerl.normal_form import normalised
 
 Row = tuple[str, ...]
@@ -168,7 +168,7 @@ _HOVER = PageSet(
 )
 PAGE_SETS: tuple[PageSet, ...] = (
     _HOVER,
-    replace(_HOVER, name="ex_fever", target=ex_fever.PAGES, places=("ex_fever", "hover")),
+    replace(_HOVER, name="ex_fever", target=row_by_row.GOLDEN_PAGES, places=("ex_fever", "hover")),
     PageSet(
         name="fever",
         target=fever.PAGES,

@@ -196,35 +196,35 @@ def _feverous_sentences(page: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _feverous_element(page: dict[str, Any], element_id: str) -> str | None:
-    kind, _, tail = element_id.partition("_")
-    number = tail.removeprefix("cell_").partition("_")[0]
-    if kind in {"cell", "header"}:
-        rows = (row for row in _list(page, f"table_{number}", "table") if isinstance(row, list))
-        return _with_id([cell for row in rows for cell in row], element_id)
-    if kind == "item":
-        return _with_id(_list(page, f"list_{number}", "list"), element_id)
-    if kind == "table":  # its caption, the one element of a table that is no cell
-        table = f"table_{tail.removeprefix('caption_')}"
-        return _clean(_object(page[table]).get("caption")) if table in page else None
-    if kind == "list":
-        items = _list(page, element_id, "list")
-        lines = (_clean(item.get("value")) for item in items if isinstance(item, dict))
-        return "\n".join(lines) if element_id in page else None
-    text = (
-        page.get(element_id) if kind == "sentence" else _object(page.get(element_id)).get("value")
-    )
-    return _clean(text) if element_id in page and kind in {"sentence", "section"} else None
+    match element_id.removeprefix("header_").split("_"):
+        case ["sentence", _]:
+            return _clean(page[element_id]) if element_id in page else None
+        case ["section", _]:
+            return _value(page[element_id]) if element_id in page else None
+        case ["table", "caption", number]:
+            table = f"table_{number}"
+            return _clean(_object(page[table]).get("caption")) if table in page else None
+        case ["list", _]:
+            items = (item for item in _list(page, element_id, "list") if isinstance(item, dict))
+            return "\n".join(map(_value, items)) if element_id in page else None
+        case ["item", number, _]:
+            entries = _list(page, f"list_{number}", "list")
+        case ["cell", number, _, _]:
+            rows = _list(page, f"table_{number}", "table")
+            entries = [cell for row in rows if isinstance(row, list) for cell in row]
+        case _:
+            return None
+    return next((_value(one) for one in entries if _object(one).get("id") == element_id), None)
 
 
 def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _value(entry: object) -> str:
+    return _clean(_object(entry).get("value"))
+
+
 def _list(page: dict[str, Any], entry: str, key: str) -> list[object]:
     value = _object(page.get(entry)).get(key)
     return value if isinstance(value, list) else []
-
-
-def _with_id(entries: list[object], element_id: str) -> str | None:
-    named = (entry for entry in map(_object, entries) if entry.get("id") == element_id)
-    return next((_clean(entry.get("value")) for entry in named), None)

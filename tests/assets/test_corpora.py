@@ -14,10 +14,9 @@ import pytest
 from assets.checks import guard_checks
 from assets.corpora import benchmark_assets, source_assets
 from assets.evaluation import evaluation_assets, evaluation_checks
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, with_own_sources
+from decomposerl.claims.catalogue import BENCHMARKS, DIFFERENCES, SOURCES, with_own_sources
 from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.generic import parse_source_toml
-from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Source
 from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.evaluation.published import COLUMNS, MEANS
@@ -126,7 +125,7 @@ SHOWN = "against the paper"
 def test_every_source_shows_why_its_rows_are_not_the_papers():
     """The text of the one table; a test set shows it where it is none of a training corpus."""
     for source, asset in zip(SOURCES, source_assets(SOURCES, BENCHMARKS), strict=True):
-        known = difference_of(source.name)
+        known = DIFFERENCES.get(source.name)
         assert known is not None
         assert known.text == asset.metadata_by_key[asset.key][SHOWN]
         assert f"Paper: {source.paper_raw:,}." in known.text
@@ -134,7 +133,7 @@ def test_every_source_shows_why_its_rows_are_not_the_papers():
         benchmark.name: asset.metadata_by_key[asset.key].get(SHOWN)
         for benchmark, asset in zip(BENCHMARKS, benchmark_assets(BENCHMARKS, SOURCES), strict=True)
     }
-    fever = difference_of("fever")
+    fever = DIFFERENCES.get("fever")
     assert fever is not None
     assert {"fever": fever.text} == {name: text for name, text in tested.items() if text}
 

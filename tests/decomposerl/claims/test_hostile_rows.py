@@ -24,7 +24,7 @@ from decomposerl.claims.load import (
 from decomposerl.claims.passages import sentence_passages, without_links
 from decomposerl.claims.source import DamagedPage, Source
 from fakes import MemoryCorpora
-from native_rows import BENCHMARK, MEMBERS, SOUND, SOURCE, Member, named, only, read
+from native_rows import MEMBERS, SOUND, SOURCE, Member, named, only, read
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.pages import MAX_PAGE_BYTES, SqlitePages
