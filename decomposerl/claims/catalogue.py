@@ -2,7 +2,7 @@
 
 ``SOURCES`` is in the order of the paper's table of per-source counts (appendix "Per-source
 training-row counts"), ``BENCHMARKS`` in the order of its appendix "Evaluation Benchmarks". The
-module of a corpus's name in ``sources/`` or ``benchmarks/`` reads its rows: ``READERS`` has its
+module of a corpus's name in ``sources/`` reads its rows: ``READERS`` has its
 reader as ``default`` and one for each of its other readings. Where every row is one draft, a
 function in ``sources/row_by_row.py`` reads them. So a new corpus is a table and a function or
 module; a test set that its training corpus's reader can read is a table alone.
@@ -64,10 +64,10 @@ def _files(table: Table, role: str, listed: Sequence[NativeFile] = ()) -> tuple[
     )
 
 
-def _readers(folder: str, name: str) -> Mapping[str, Reader]:
+def _readers(name: str) -> Mapping[str, Reader]:
     if name in row_by_row.READERS:
         return row_by_row.READERS[name]
-    readers: Mapping[str, Reader] = import_module(f"{__package__}.{folder}.{name}").READERS
+    readers: Mapping[str, Reader] = import_module(f"{__package__}.sources.{name}").READERS
     return readers
 
 
@@ -118,12 +118,12 @@ def _benchmark(name: str, table: Table) -> Benchmark:
         **{role: _files(table, role, listed) for role in ("shared", "same_rows", "claim_lists")},
     }
     if source is None:
-        return Benchmark(**_corpus(name, table, _readers("benchmarks", name)), **own)
+        return Benchmark(**_corpus(name, table, _readers(name)), **own)
     return Benchmark.from_source(source, *_files(table, "files"), **own)
 
 
 SOURCES: tuple[Source, ...] = tuple(
-    source_from(name, table, _readers("sources", name)) for name, table in TABLES["sources"].items()
+    source_from(name, table, _readers(name)) for name, table in TABLES["sources"].items()
 )
 BENCHMARKS: tuple[Benchmark, ...] = tuple(
     _benchmark(name, table) for name, table in TABLES["benchmarks"].items()

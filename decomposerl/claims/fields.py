@@ -308,6 +308,16 @@ def _guarded(record: Record, make: Callable[[], Draft | Drafts | None]) -> Draft
     return (made,) if isinstance(made, Draft) else made
 
 
+def id_of_rows_with(columns: AbstractSet[str]) -> Callable[[NativeRow], str]:
+    """The key of ``read_joined`` where rows with the columns share a claim's ``id``.
+
+    Any other row is a claim by itself.
+    """
+    return lambda row: (
+        row.identifier("id") if columns <= row.raw.keys() else f"row {row.record.row}"
+    )
+
+
 def each(rows: Sequence[NativeRow], of: Callable[[NativeRow], Item]) -> list[Item]:
     """``of`` every row; an error of one of them names that row.
 

@@ -366,7 +366,7 @@ def plan_split(
     """Give every file on disk its role; ``training_on`` says whether the source is used."""
 
     def present(corpus: Source | Benchmark | None, role: str) -> Files:
-        forms = (in_form(files, file) for file in getattr(corpus, role, ()))
+        forms = (in_form(files.exists, file) for file in getattr(corpus, role, ()))
         return tuple(file for file in forms if files.exists(file.path))
 
     training, extra = (present(source if training_on else None, r) for r in ("files", "extra"))

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from decomposerl.claims.benchmarks import fever
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.passages import page_title, without_entities
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
-from decomposerl.claims.sources import feverous, hover, row_by_row
+from decomposerl.claims.sources import fever, feverous, hover, row_by_row
 from decomposerl.normal_form import normalised
 
 Row = tuple[str, ...]
@@ -97,7 +96,7 @@ def named_pages(corpora: Iterable[Source | Benchmark], files: CorpusFiles) -> di
         more = ("extra",) if isinstance(corpus, Source) else ("shared", "claim_lists")
         native = (file for each in ("files", *more) for file in getattr(corpus, each))
         for file in dict.fromkeys(native):
-            for draft in corpus.read(_WithoutPages(files), in_form(files, file)):
+            for draft in corpus.read(_WithoutPages(files), in_form(files.exists, file)):
                 titles = draft.documents if isinstance(draft, Draft) else ()
                 named.update((title_key(title), title) for title in titles)
     return named

@@ -77,15 +77,11 @@ class Pages(Protocol):
         """The text of one FEVEROUS element (``sentence_0``, ``cell_0_6_1`` …) of a page."""
 
 
-class FileNames(Protocol):
-    """The files of the corpora folder by name."""
+class CorpusFiles(Protocol):
+    """The files of the corpora folder, as adapters read them."""
 
     def exists(self, path: str) -> bool:
         """Whether the file (or its ``.gz``) exists."""
-
-
-class CorpusFiles(FileNames, Protocol):
-    """The files of the corpora folder, as adapters read them."""
 
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
         """Rows in file order, one that cannot be parsed as a ``Reject``; none of an absent file."""
@@ -116,7 +112,7 @@ def with_hub(file: NativeFile, config: str = "default", split: str = "") -> Nati
     return replace(file, also=also)
 
 
-def in_form(files: FileNames, file: NativeFile) -> NativeFile:
+def in_form(exists: Callable[[str], bool], file: NativeFile) -> NativeFile:
     """The form of a file that is read: ``path`` if it is on disk, else the first of ``also``.
 
     Its ``also`` are the other forms on disk, which are not read. A file that is absent in
@@ -125,8 +121,8 @@ def in_form(files: FileNames, file: NativeFile) -> NativeFile:
     Raises:
         SourceFileError: the hub's form is there in several shards, of which only one is known.
     """
-    paths = [path for path in (file.path, *file.also) if files.exists(path)]
-    shards = (shard for path in file.also for shard in _second_shards(path) if files.exists(shard))
+    paths = list(filter(exists, (file.path, *file.also)))
+    shards = (shard for path in file.also for shard in filter(exists, _second_shards(path)))
     if paths[:1] != [file.path] and (shard := next(shards, None)):
         raise SourceFileError(f"{shard} is one of several shards; join them as {file.also[-2]}")
     if not paths:

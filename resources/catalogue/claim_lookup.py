@@ -51,7 +51,8 @@ def ids_of_row(
     Raises:
         DecomposeRLError: no corpus reads the file, or the row gives no claim; the reason is said.
     """
-    read = [(corpus, in_form(files, native)) for corpus in corpora for native in _files(corpus)]
+    there = files.exists
+    read = [(corpus, in_form(there, native)) for corpus in corpora for native in _files(corpus)]
     if file not in {native.path for _, native in read}:
         raise DecomposeRLError(
             f"no corpus reads '{file}'; give its path below the corpora folder, as "

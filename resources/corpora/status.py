@@ -4,14 +4,14 @@ No file is read but in ``difference``, and where a size is not the published one
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from decomposerl.claims.catalogue import other_forms
 from decomposerl.claims.downloads import ACCESS, Access, Download, fetch_command
-from decomposerl.claims.source import Benchmark, Corpus, FileNames, Source, in_form
+from decomposerl.claims.source import Benchmark, Source, in_form
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.readiness import ReadinessCheck
 from resources.corpora.folder import FolderCorpora
@@ -37,21 +37,20 @@ class CorpusStatus:
 
 
 def corpora_status(
-    files: FileNames, sources: Sequence[Source], benchmarks: Sequence[Benchmark]
+    exists: Callable[[str], bool], sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> list[CorpusStatus]:
-    """One row per source in catalogue order, then one per benchmark."""
-    return [_status(files, corpus) for corpus in (*sources, *benchmarks)]
-
-
-def _status(files: FileNames, corpus: Corpus) -> CorpusStatus:
-    use = "benchmark"
-    if isinstance(corpus, Source):
-        use = f"off for training: {corpus.training_off}" if corpus.training_off else "training"
-    # One file may serve several splits: list it once, in the form that is read.
-    paths = dict.fromkeys(in_form(files, file).path for file in corpus.native_files)
-    there = tuple(filter(files.exists, paths))
-    absent = tuple(path for path in paths if path not in there)
-    return CorpusStatus(corpus.name, corpus.title, use, corpus.license, corpus.terms, there, absent)
+    """One row per source in catalogue order, then one per benchmark; ``exists`` tells the files."""
+    rows = []
+    for one in (*sources, *benchmarks):
+        use = "benchmark"
+        if isinstance(one, Source):
+            use = f"off for training: {one.training_off}" if one.training_off else "training"
+        # One file may serve several splits: list it once, in the form that is read.
+        paths = dict.fromkeys(in_form(exists, file).path for file in one.native_files)
+        there = tuple(filter(exists, paths))
+        absent = tuple(path for path in paths if path not in there)
+        rows.append(CorpusStatus(one.name, one.title, use, one.license, one.terms, there, absent))
+    return rows
 
 
 def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[str, ...]:

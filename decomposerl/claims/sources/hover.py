@@ -71,7 +71,7 @@ def _paragraphs(files: CorpusFiles) -> tuple[Texts, list[Reject]]:
     # other titles.
     titles = {
         draft.claim: frozenset(draft.documents)
-        for draft in read_each(files, in_form(files, DEV), partial(_draft, None, {}))
+        for draft in read_each(files, in_form(files.exists, DEV), partial(_draft, None, {}))
         if isinstance(draft, Draft) and draft.native_label == "SUPPORTED"
     }
     for line in read_each(files, PARAGRAPHS, _paragraph_line):

@@ -54,7 +54,7 @@ def ex_fever(pages: Pages | None, row: NativeRow) -> Draft:
     field = "golden entity"
     names = listed(row.text(field).strip())
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FieldError(field, "missing_field", "not a printed list of page names")
+        raise FieldError(field, "missing_field", "not a printed list")
     # The corpus has no id. The file's stem keeps mini_test from taking the ids of test.
     return row.draft(
         page_passages(pages, dict.fromkeys(names)),

@@ -19,6 +19,7 @@ from decomposerl.claims.fields import (
     NativeRow,
     agreed,
     each,
+    id_of_rows_with,
     non_blank,
     read_joined,
 )
@@ -28,17 +29,12 @@ from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"
 _HUB_COLUMNS = frozenset({"evidence_wiki_url", "evidence_sentence_id"})
+_CLAIM_ID = id_of_rows_with(_HUB_COLUMNS)
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     """One draft per claim, keyed by the native ``id``."""
-    return read_joined(files, file, _claim_of, partial(_draft, files.pages(PAGES)))
-
-
-def _claim_of(row: NativeRow) -> str:
-    """What the rows of a claim share: its id in the hub's form; another form has one row each."""
-    hub = row.raw.keys() >= _HUB_COLUMNS
-    return row.identifier("id") if hub else f"row {row.record.row}"
+    return read_joined(files, file, _CLAIM_ID, partial(_draft, files.pages(PAGES)))
 
 
 def _draft(pages: Pages | None, rows: Sequence[NativeRow]) -> Draft:
