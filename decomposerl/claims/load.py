@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 import polars as pl
 from pydantic import Field
@@ -65,8 +64,9 @@ HANDED_ON = 2_000
 
 Sink = Callable[[pl.DataFrame], None]
 """Takes the next claims of a corpus, in the columns of ``CLAIMS``."""
-Fault = tuple[str, RejectReason, str]
-"""Field, reason, detail."""
+
+Fault = tuple[object, str, RejectReason, str]
+"""Whether it is one, field, reason, detail."""
 
 
 class LoadSettings(Settings):
@@ -123,10 +123,9 @@ class LoadedClaims:
         Written with escapes, so that a terminal shows nothing but text.
         """
         unknown = self.rejects.filter(reason="unknown_label", field="label")["detail"]
-        shown = (s if len(s) <= _LABEL_CHARS else f"{s[:_LABEL_CHARS]}…" for s in unknown)
-        named = [f"{label!r} ({rows})" for label, rows in Counter(shown).most_common()]
-        more = [f"and {len(named) - _LABELS} more"] if len(named) > _LABELS else []
-        return ", ".join([*named[:_LABELS], *more])
+        counts = Counter(label[:_LABEL_CHARS] for label in unknown).most_common()
+        named = [f"{label!r} ({rows})" for label, rows in counts[:_LABELS]]
+        return ", ".join([*named, *[f"and {len(counts) - _LABELS} more"] * (len(counts) > _LABELS)])
 
     @property
     def reject_share(self) -> float:
@@ -140,55 +139,38 @@ def check_draft(
     draft: Draft, labels: LabelMap, *, label_needed: bool, max_evidence_bytes: int
 ) -> Draft | Reject:
     """The draft with its id, claim and passages trimmed, blank ones left out; or what is wrong."""
-    texts = map(str.strip, draft.passages)
-    sound = replace(
-        draft,
-        native_id=draft.native_id.strip(),
-        claim=draft.claim.strip(),
-        passages=tuple(text for text in texts if text),
+    passages = tuple(filter(None, map(str.strip, draft.passages)))
+    native_id, claim = draft.native_id.strip(), draft.claim.strip()
+    sound = replace(draft, native_id=native_id, claim=claim, passages=passages)
+    label, hops, most = draft.native_label, draft.num_hops, max_evidence_bytes
+    texts = {"id": draft.native_id, "claim": draft.claim, "label": label or ""}
+    texts |= {"subset": draft.subset or ""}
+    joined = {"evidence": sound.evidence, "document": "".join(draft.documents)}
+    broken, size = broken_field(texts | joined), _bytes(sound.evidence, most)
+    faults: tuple[Fault, ...] = (
+        *_too_large(draft, texts),
+        (not native_id, "id", "missing_field", "the id is blank"),
+        (not claim, "claim", "empty_claim", ""),
+        (draft.passages and not passages, "evidence", "empty_evidence", ""),
+        (broken, broken or "", "broken_encoding", "lone surrogate"),
+        (size > most, "evidence", "evidence_too_large", f"{size} bytes, at most {most}"),
+        (hops and hops not in _INT64, "num_hops", "missing_field", "not a 64-bit integer"),
+        (label is None and label_needed, "label", "missing_field", "the row has no label"),
+        (label is not None and not labels.side(label), "label", "unknown_label", label or ""),
     )
-    label = draft.native_label
-    faults = chain(_too_large(draft), _unfit(draft, sound, max_evidence_bytes))
-    for name, reason, detail in faults:  # the first counts
-        return Reject(draft.file, draft.row, name, reason, excerpt(detail))
-    if label is None and label_needed:
-        return Reject(draft.file, draft.row, "label", "missing_field", "the row has no label")
-    if label is not None and labels.side(label) is None:
-        return Reject(draft.file, draft.row, "label", "unknown_label", excerpt(label))
+    for wrong, name, reason, detail in faults:
+        if wrong:  # the first counts
+            return Reject(draft.file, draft.row, name, reason, excerpt(detail))
     return sound
 
 
-def _too_large(draft: Draft) -> Iterator[Fault]:
+def _too_large(draft: Draft, texts: Mapping[str, str]) -> Iterator[Fault]:
     for name, items in (("passages", draft.passages), ("documents", draft.documents)):
         if len(items) > MAX_ITEMS[name]:
-            yield name, "field_too_large", f"{len(items)} {name}, at most {MAX_ITEMS[name]}"
-    documents = (("document", document) for document in draft.documents)
-    for name, text in (*_texts(draft).items(), *documents):
+            yield True, name, "field_too_large", f"{len(items)}, at most {MAX_ITEMS[name]}"
+    for name, text in (*texts.items(), *(("document", one) for one in draft.documents)):
         if (size := _bytes(text, MAX_BYTES[name])) > MAX_BYTES[name]:
-            yield name, "field_too_large", f"{size} bytes, at most {MAX_BYTES[name]}"
-
-
-def _texts(draft: Draft) -> dict[str, str]:
-    """The texts of a row with one value each, by the names of their limits."""
-    label, subset = draft.native_label or "", draft.subset or ""
-    return {"id": draft.native_id, "claim": draft.claim, "label": label, "subset": subset}
-
-
-def _unfit(draft: Draft, sound: Draft, most: int) -> Iterator[Fault]:
-    evidence = sound.evidence
-    if not sound.native_id:
-        yield "id", "missing_field", "the id is blank"
-    if not sound.claim:
-        yield "claim", "empty_claim", ""
-    if draft.passages and not sound.passages:
-        yield "evidence", "empty_evidence", ""
-    joined = {"evidence": evidence, "document": "".join(draft.documents)}
-    if (broken := broken_field(_texts(draft) | joined)) is not None:
-        yield broken, "broken_encoding", "lone surrogate"
-    if (size := _bytes(evidence, most)) > most:
-        yield "evidence", "evidence_too_large", f"{size} bytes, at most {most}"
-    if draft.num_hops is not None and draft.num_hops not in _INT64:
-        yield "num_hops", "missing_field", "not a 64-bit integer"
+            yield True, name, "field_too_large", f"{size} bytes, at most {MAX_BYTES[name]}"
 
 
 def _bytes(text: str, most: int) -> int:
@@ -315,28 +297,24 @@ class ClaimCollector:
         )
 
     def _drop_row(self, identity: str, label: str | None, drop: Drop) -> tuple[object, ...]:
-        matched = drop.matched_claim_id
-        source = self.name if matched is not None else None
-        numbers = (None, None)  # value and threshold
-        why = (self.stage, drop.step, drop.reason)
-        return (identity, self.name, label, *why, *numbers, matched, source, None)
+        source = None if drop.matched_claim_id is None else self.name
+        why = (self.stage, drop.step, drop.reason, None, None)  # without value and threshold
+        return (identity, self.name, label, *why, drop.matched_claim_id, source, None)
 
 
 def _refusal(name: str, loaded: LoadedClaims, most: float) -> str:
     """Why a corpus with too many rejects is refused: the three largest reasons, each with a row."""
     first = pl.len(), pl.first("file", "row", "field", "detail")
     by_reason = loaded.rejects.group_by("reason", maintain_order=True).agg(*first)
-    examples = []
-    for why, count, file, row, column, detail in (
-        by_reason.sort("len", descending=True, maintain_order=True).head(3).iter_rows()
-    ):
-        said = f" {detail}" if why == "unreadable_file" else ""
-        examples.append(f"{why} ({count}, e.g. {file}:{row}:{column}{said})")
-    labels = loaded.unknown_labels
+    largest = by_reason.sort("len", descending=True, maintain_order=True).head(3).rows()
+    examples = "; ".join(
+        f"{why} ({count}, e.g. {file}:{row}:{column}{f' {detail}' * (why == 'unreadable_file')})"
+        for why, count, file, row, column, detail in largest
+    )
+    labels = f"; unknown labels: {loaded.unknown_labels}" if loaded.unknown_labels else ""
     return (
         f"{name}: {loaded.reject_share:.1%} of {loaded.rows_read} rows were rejected, "
-        f"at most {most:.1%} may be (max_reject_share): {'; '.join(examples)}"
-        f"{labels and f'; unknown labels: {labels}'}"
+        f"at most {most:.1%} may be (max_reject_share): {examples}{labels}"
     )
 
 
