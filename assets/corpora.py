@@ -14,7 +14,7 @@ import dagster as dg
 from decomposerl.claims.catalogue import DIFFERENCES, benchmark_of, source_of
 from decomposerl.claims.downloads import ACCESS, how_to_obtain
 from decomposerl.claims.load import LoadedClaims, load_benchmark, load_source
-from decomposerl.claims.source import Benchmark, Corpus, Source, ignored_reading
+from decomposerl.claims.source import Benchmark, Corpus, Source
 from resources.corpora.resource import CorporaResource
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
@@ -82,7 +82,8 @@ def _corpus_asset(
         context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context, corpora.recorded())
-        if reading := ignored_reading(corpus, corpora.settings.readings):
+        reading = corpora.settings.readings.get(corpus.name)
+        if reading and corpus.replaces:
             context.log.warning(_NOT_READ_AS.format(corpus.name, reading))
         key = "/".join(context.asset_key.path)
         with data_folder.keeping_rejects(key), stage.writing(drops=False) as out:

@@ -71,9 +71,14 @@ def _readers(name: str) -> Mapping[str, Reader]:
     return readers
 
 
+def _words(listed: str) -> frozenset[str]:
+    """The words of a list with commas."""
+    return frozenset(word.strip() for word in listed.split(","))
+
+
 def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """What sources and benchmarks share, as the arguments of both."""
-    native, hub = _files(table, "files"), table.get("hub")
+    native, hub, sides = _files(table, "files"), table.get("hub"), table["labels"].items()
     readings = [
         Reading(
             name=entry["name"],
@@ -86,14 +91,13 @@ def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str,
     return {
         **{key: table[key] for key in ("title", "domain", "homepage", "license", "terms")},
         "name": name,
-        "labels": LabelMap.of(**table["labels"]),
+        "labels": LabelMap(**{side: _words(text.casefold()) for side, text in sides}),
         "files": native,
         "read": readers["default"],
         "beside": tuple(table.get("beside", ())),
         "hub": hub and HubLocation(**{**hub, "files": tuple(hub["files"].items())}),
         "forms": tuple(
-            Form(form["name"], frozenset(form["columns"].split(", ")))
-            for form in table.get("forms", ())
+            Form(form["name"], _words(form["columns"])) for form in table.get("forms", ())
         ),
         "readings": tuple(readings),
     }

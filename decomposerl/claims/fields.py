@@ -216,12 +216,11 @@ class CountedFiles:
                 f"{corpus}: {self.path}: no row has the columns of a known form; it has "
                 f"{columns}; known are {'; '.join(map(str, self.forms))}"
             )
+        why = "the reader stopped before the end of the file" * bool(self._unfinished)
         if lost := sorted(self.handed_out - rows):
             first = ", ".join(map(str, lost[:5]))
             why = f"{len(lost)} rows gave neither a claim nor a reject, first rows: {first}"
-            raise ConservationError(f"{corpus}: {self.path}: {why}")
-        if self._unfinished:
-            why = "the reader stopped before the end of the file"
+        if why:
             raise ConservationError(f"{corpus}: {self.path}: {why}")
 
 

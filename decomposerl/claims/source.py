@@ -99,9 +99,8 @@ def with_hub(file: NativeFile, config: str = "default", split: str = "") -> Nati
     """
     folder = file.path.partition("/")[0]
     name = split or {"dev": "validation"}.get(file.split, file.split)
-    shards, plain = f"{folder}/{config}", f"{folder}/{config}"
-    if config == "default":
-        shards, plain = f"{folder}/data", folder
+    plain = folder if config == "default" else f"{folder}/{config}"
+    shards = f"{folder}/data" if config == "default" else plain
     paths = (
         f"{shards}/{name}-00000-of-00001.parquet",
         f"{folder}/{config}/{name}/0000.parquet",
@@ -220,7 +219,7 @@ AnyCorpus = TypeVar("AnyCorpus", bound=Corpus)
 def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
     """The corpus as the reading under its name reads it; as it is where none is chosen.
 
-    A user's copy, which is the user's own reading, stays as it is too (``ignored_reading``).
+    A user's copy, which is the user's own reading, stays as it is too.
 
     Raises:
         ConfigError: the corpus has no reading of that name.
@@ -233,11 +232,6 @@ def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
         raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {names}")
     files = tuple(file for file in corpus.files if file not in known[chosen].without)
     return replace(corpus, read=known[chosen].read or corpus.read, files=files)
-
-
-def ignored_reading(corpus: Corpus, readings: Mapping[str, str]) -> str | None:
-    """The reading that is chosen for the catalogue's corpus where a user's copy replaces it."""
-    return readings.get(corpus.name) if corpus.replaces else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ import json
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -85,10 +85,12 @@ class SqlitePages:
         if page is None:
             return None
         if self.layout == "fever":
-            return _numbered_lines(page)
+            lines = (line.split("\t") for line in page.split("\n"))
+            return _in_order((number, "".join(rest[:1]).strip()) for number, *rest in lines)
         if self.layout == "text":
             return tuple(line.strip() for line in page.splitlines())
-        return _feverous_sentences(self._json(page))
+        keys = ((key.partition("sentence_"), text) for key, text in self._json(page).items())
+        return _in_order((key[2], _clean(text)) for key, text in keys if not key[0])
 
     def element(self, title: str, element_id: str) -> str | None:
         """The text of one FEVEROUS element of a page, links reduced to their anchor text.
@@ -154,22 +156,16 @@ def spellings(title: str) -> Iterator[str]:
     yield from dict.fromkeys(forms)
 
 
-def _index(number: str) -> int | None:
-    """A native sentence number; None where the text is none."""
-    return int(number) if number.isdecimal() and len(number) <= _MAX_DIGITS else None
-
-
 def _lenient(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _numbered_lines(lines: str) -> tuple[str, ...]:
+def _in_order(numbered: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The sentences by their native number, blank where one is missing; odd numbers are none."""
     sentences: dict[int, str] = {}
-    for line in lines.split("\n"):
-        number, *rest = line.split("\t")
-        index = _index(number)
-        if index is not None and index < _MAX_SENTENCES:
-            sentences.setdefault(index, rest[0].strip() if rest else "")
+    for number, text in numbered:
+        if number.isdecimal() and len(number) <= _MAX_DIGITS and int(number) < _MAX_SENTENCES:
+            sentences.setdefault(int(number), text)
     return tuple(sentences.get(index, "") for index in range(max(sentences, default=-1) + 1))
 
 
@@ -186,13 +182,6 @@ def _parsed(data: str) -> dict[str, Any]:
 def _clean(value: object) -> str:
     text = without_links(value) if isinstance(value, str) else ""
     return text.encode("utf-8", "replace").decode("utf-8").strip()
-
-
-def _feverous_sentences(page: dict[str, Any]) -> tuple[str, ...]:
-    keys = (key.removeprefix("sentence_") for key in page if key.startswith("sentence_"))
-    numbers = [index for index in map(_index, keys) if index is not None]
-    last = min(max(numbers, default=-1), _MAX_SENTENCES)
-    return tuple(_clean(page.get(f"sentence_{index}")) for index in range(last + 1))
 
 
 def _feverous_element(page: dict[str, Any], element_id: str) -> str | None:

@@ -38,7 +38,7 @@ from resources.corpora.folder import FolderCorpora
 from strategies import law
 from toy_corpus import SOURCE, corpus
 
-LABELS = LabelMap.of("yes", "no", "maybe")
+LABELS = LabelMap(*(frozenset({label}) for label in ("yes", "no", "maybe")))
 TRAIN = NativeFile("toy/train.jsonl", "jsonl", "train")
 DEV = NativeFile("toy/dev.jsonl", "jsonl", "dev")
 TEST = NativeFile("toy/test.jsonl", "jsonl", "test")
