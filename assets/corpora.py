@@ -5,21 +5,22 @@ Each reads the corpus's native files. A source gives the ``CLAIMS`` table, a ben
 to ``drops/<asset key>``, rejected rows to ``rejects/<source>`` or ``rejects/benchmark/<name>``.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import dagster as dg
 
-from decomposerl.claims.catalogue import benchmark_of, source_of
+from decomposerl.claims.catalogue import DIFFERENCES, benchmark_of, source_of
 from decomposerl.claims.downloads import ACCESS, how_to_obtain
 from decomposerl.claims.load import LoadedClaims, load_benchmark, load_source
-from decomposerl.claims.paper_counts import difference_of
-from decomposerl.claims.source import Benchmark, Corpus, Source, ignored_reading
+from decomposerl.claims.source import Benchmark, Corpus, Source
 from resources.corpora.resource import CorporaResource
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
 
+_NO_WORD = re.compile(r"\W")  # letters that no tag may hold
 _NOT_READ_AS = (
     "{0}: the reading '{1}' is not used, as your copy (source.toml, replaces = true) has its own"
 )
@@ -53,22 +54,18 @@ def _corpus_asset(
     obtained: str,
     load: Callable[..., LoadedClaims],
 ) -> dg.AssetsDefinition:
-    terms = {"terms of use": corpus.terms, "license": corpus.license}
-    beside = _against_paper(corpus)
-    metadata: dict[str, Any] = {
-        **terms,
-        "homepage": dg.MetadataValue.url(corpus.homepage),
-        **beside,
-    }
+    said = {"terms of use": corpus.terms, "license": corpus.license} | _against_paper(corpus)
+    metadata: dict[str, Any] = {**said, "homepage": dg.MetadataValue.url(corpus.homepage)}
     if isinstance(corpus, Source):
-        key, group, tags = ["claims", corpus.name], "sources", {"domain": _tag(corpus.domain)}
+        domain = _NO_WORD.sub("_", corpus.domain.casefold()).strip("_")
+        key, group, tags = ["claims", corpus.name], "sources", {"domain": domain}
         what = f"Claims of {corpus.title} ({corpus.domain}), read from its native files."
         metadata["used for training"] = corpus.training_off or "yes"
         metadata["rows in the paper's table"] = corpus.paper_raw or 0
     else:
         key, group, tags = ["benchmark", corpus.name], "benchmarks", {}
-        domain = "in-domain" if corpus.in_domain else "out-of-domain"
-        what = f"Test claims of {corpus.title} ({corpus.domain}, {domain})."
+        where = "in-domain" if corpus.in_domain else "out-of-domain"
+        what = f"Test claims of {corpus.title} ({corpus.domain}, {where})."
         metadata["notes"] = "; ".join(corpus.notes) or "none"
 
     @dg.asset(
@@ -85,12 +82,13 @@ def _corpus_asset(
         context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context, corpora.recorded())
-        if reading := ignored_reading(corpus, corpora.settings.readings):
+        reading = corpora.settings.readings.get(corpus.name)
+        if reading and corpus.replaces:
             context.log.warning(_NOT_READ_AS.format(corpus.name, reading))
         key = "/".join(context.asset_key.path)
         with data_folder.keeping_rejects(key), stage.writing(drops=False) as out:
             loaded = load(corpus, other, corpora.files(), corpora.settings, out.add_claims)
-            return stage.loaded(out, loaded, {**terms, **beside})
+            return stage.loaded(out, loaded, said)
 
     return claims
 
@@ -102,11 +100,6 @@ def _obtained(corpus: Corpus) -> str:
 
 def _against_paper(corpus: Source | Benchmark) -> dict[str, str]:
     """Why the catalogue's rows are not the paper's, once a name; nothing on a user's copy."""
-    if corpus.replaces or (isinstance(corpus, Benchmark) and corpus.source is not None):
-        return {}
-    known = difference_of(corpus.name)
+    once = not (corpus.replaces or (isinstance(corpus, Benchmark) and corpus.source))
+    known = DIFFERENCES.get(corpus.name) if once else None
     return {} if known is None else {"against the paper": known.text}
-
-
-def _tag(text: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in text.casefold()).strip("_")

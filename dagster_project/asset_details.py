@@ -109,8 +109,7 @@ def _behind(key: dg.AssetKey) -> list[Symbol]:
         return list(_BEHIND.get(key.to_user_string(), ()))
     own = ("decomposerl.claims.generic", "parse_source_toml")
     plain = ("decomposerl.claims.sources.row_by_row", name[0])
-    files = [f"decomposerl.claims.{kind}.{name[0]}" for kind in ("sources", "benchmarks")]
-    return [_LOADS[folder], own, plain, *((file, "READERS") for file in files)]
+    return [_LOADS[folder], own, plain, (f"decomposerl.claims.sources.{name[0]}", "READERS")]
 
 
 def engine_facts(resources: Mapping[str, object]) -> dict[str, Any]:

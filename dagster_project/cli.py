@@ -67,14 +67,16 @@ def sources(as_json: JsonOption = False) -> None:
 
     Without DECOMPOSERL_CORPORA those of the bundled sample, which the first run writes.
     """
-    from resources.corpora.bundled_sample import SampleNames, fingerprint
+    import sample
+    from resources.corpora.bundled_sample import fingerprint
     from resources.corpora.folder import FolderCorpora
     from resources.corpora.status import corpora_status
 
     settings = read_settings()
-    folder = settings.paths.corpora or settings.paths.data / "sample" / fingerprint()
-    read = FolderCorpora(folder) if settings.paths.corpora else SampleNames()
-    rows = corpora_status(read, sources_for(settings), benchmarks_for(settings))
+    given = settings.paths.corpora
+    folder = given or settings.paths.data / "sample" / fingerprint()
+    exists = FolderCorpora(given).exists if given else sample.paths().__contains__
+    rows = corpora_status(exists, sources_for(settings), benchmarks_for(settings))
     if as_json:
         print_json([asdict(row) for row in rows])
         return
@@ -83,8 +85,7 @@ def sources(as_json: JsonOption = False) -> None:
         files = f"{len(row.present)} of {len(row.present) + len(row.missing)} files"
         cells.append((row.name, row.use, files, row.license, row.terms))
     print_columns(("corpus", "use", "on disk", "licence", "terms"), cells)
-    where = "corpora" if settings.paths.corpora else "bundled sample"
-    later = settings.paths.corpora is None and not folder.is_dir()
+    where, later = ("corpora", False) if given else ("bundled sample", not folder.is_dir())
     print_text(f"{where}: {folder}{', which the first run writes' * later}")
 
 

@@ -5,11 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path, PurePosixPath
 
-import polars as pl
-
 from decomposerl.claims import column_guess as guessing
 from decomposerl.claims.claim import Record, Reject
-from decomposerl.claims.claim_collector import unknown_labels
 from decomposerl.claims.column_guess import Guess, Role, Side
 from decomposerl.claims.generic import (
     Columns,
@@ -183,13 +180,10 @@ def _part(key: str, loaded: LoadedClaims, most: int) -> Iterator[str]:
         file, row, detail = rows.select("file", "row", "detail").row(0)
         counts[f"rejected: {reason} {field}, first {file}:{row}: {detail}"] = rows.height
     yield from (f"{count:8,}  {what}" for what, count in counts.items())
-    if labels := unknown_labels(rejects):
+    if labels := loaded.unknown_labels:
         yield f"unknown labels: {labels}"
     if phrase := giveaways_text(giveaways([loaded.claims])):
         yield f"warning: {phrase}"
-    unreadable = rejects.filter(reason="unreadable_file", row=0).height
-    rejected = rejects.filter(pl.col("row") > 0).height
-    share = 1.0 if unreadable else rejected / max(1, loaded.rows_read)
-    if share > limit:
+    if (share := loaded.reject_share) > limit:
         yield f"{share:.1%} of the rows are rejects; above {limit:.1%} the corpus is not read"
     yield ""

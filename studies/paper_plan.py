@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.claims.paper_counts import PAPER_COUNTS, PAPER_TOTAL
+from decomposerl.claims.catalogue import PAPER_COUNTS, PAPER_TOTAL
 from perf.inputs import Numbers, Random
 
 PAPER_ROWS = PAPER_TOTAL.raw

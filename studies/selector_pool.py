@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from decomposerl.claims.paper_counts import PAPER_COUNTS
+from decomposerl.claims.catalogue import PAPER_COUNTS
 from decomposerl.funnel.selector_comparison import SelectorComparison, compare_selectors
 from decomposerl.funnel.settings import SelectorStudySettings
 from decomposerl.kernels.selectors import METHODS, Rows, Vectors

@@ -2,16 +2,20 @@
 
 ``SOURCES`` is in the order of the paper's table of per-source counts (appendix "Per-source
 training-row counts"), ``BENCHMARKS`` in the order of its appendix "Evaluation Benchmarks". The
-module of a corpus's name in ``sources/`` or ``benchmarks/`` reads its rows: ``READERS`` has its
+module of a corpus's name in ``sources/`` reads its rows: ``READERS`` has its
 reader as ``default`` and one for each of its other readings. Where every row is one draft, a
 function in ``sources/row_by_row.py`` reads them. So a new corpus is a table and a function or
 module; a test set that its training corpus's reader can read is a table alone.
+
+A table also has the paper's counts of the corpus and, where this project's differ, the reason: what
+was counted in the files is said as a fact; what only fits is "likely", what is neither "unknown".
+Pages, asset metadata and ``decomposerl attrition --against paper`` show these texts.
 """
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.resources import files
 from pathlib import PurePosixPath
@@ -34,7 +38,7 @@ from decomposerl.claims.sources import row_by_row
 from decomposerl.claims.sources.scifact import CORPUS
 from decomposerl.errors import ConfigError
 
-_NOT_STATED = {"", "not stated"}
+_STATED, _NOT_STATED = ("license", "terms", "homepage"), {"", "not stated"}
 Table = Mapping[str, Any]
 
 TABLES: Mapping[str, Mapping[str, Table]] = tomllib.loads(
@@ -59,16 +63,21 @@ def _files(table: Table, role: str, listed: Sequence[NativeFile] = ()) -> tuple[
     )
 
 
-def _readers(folder: str, name: str) -> Mapping[str, Reader]:
+def _readers(name: str) -> Mapping[str, Reader]:
     if name in row_by_row.READERS:
         return row_by_row.READERS[name]
-    readers: Mapping[str, Reader] = import_module(f"{__package__}.{folder}.{name}").READERS
+    readers: Mapping[str, Reader] = import_module(f"{__package__}.sources.{name}").READERS
     return readers
+
+
+def _words(listed: str) -> frozenset[str]:
+    """The words of a list with commas."""
+    return frozenset(word.strip() for word in listed.split(","))
 
 
 def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """What sources and benchmarks share, as the arguments of both."""
-    native = _files(table, "files")
+    native, sides = _files(table, "files"), table["labels"].items()
     readings = [
         Reading(
             name=entry["name"],
@@ -81,13 +90,12 @@ def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str,
     return {
         **{key: table[key] for key in ("title", "domain", "homepage", "license", "terms")},
         "name": name,
-        "labels": LabelMap.of(**table["labels"]),
+        "labels": LabelMap(**{side: _words(text.casefold()) for side, text in sides}),
         "files": native,
         "read": readers["default"],
         "beside": tuple(table.get("beside", ())),
         "forms": tuple(
-            Form(form["name"], frozenset(form["columns"].split(", ")))
-            for form in table.get("forms", ())
+            Form(form["name"], _words(form["columns"])) for form in table.get("forms", ())
         ),
         "readings": tuple(readings),
     }
@@ -112,16 +120,83 @@ def _benchmark(name: str, table: Table) -> Benchmark:
         **{role: _files(table, role, listed) for role in ("shared", "same_rows", "claim_lists")},
     }
     if source is None:
-        return Benchmark(**_corpus(name, table, _readers("benchmarks", name)), **own)
+        return Benchmark(**_corpus(name, table, _readers(name)), **own)
     return Benchmark.from_source(source, *_files(table, "files"), **own)
 
 
 SOURCES: tuple[Source, ...] = tuple(
-    source_from(name, table, _readers("sources", name)) for name, table in TABLES["sources"].items()
+    source_from(name, table, _readers(name)) for name, table in TABLES["sources"].items()
 )
 BENCHMARKS: tuple[Benchmark, ...] = tuple(
     _benchmark(name, table) for name, table in TABLES["benchmarks"].items()
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PaperCounts:
+    """Rows of one source in the paper's columns Raw, Diff., Dedup and Final.
+
+    ``deduplicated`` includes decontamination and the least number of questions: it is the stage
+    ``silver_decomposed`` here.
+    """
+
+    raw: int
+    difficulty: int
+    deduplicated: int
+    final: int
+
+
+PAPER_COUNTS: Mapping[str, PaperCounts] = {
+    name: PaperCounts(**table["paper"]) for name, table in TABLES["sources"].items()
+}
+"""By the catalogue's name, in the order of the paper's table."""
+PAPER_TOTAL = PaperCounts(155_506, 24_355, 17_328, 5_464)
+"""The table's last line, as printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Why the rows of a corpus are not the paper's, or that they are.
+
+    ``rows`` is what all its public files give with the default settings, by the files or their
+    published sizes; None where neither says. ``setting`` reproduces the paper's rows, or comes
+    nearest to them; it is empty where there is none.
+    """
+
+    corpus: str
+    reason: str
+    rows: int | None = None
+    setting: str = ""
+
+    @property
+    def text(self) -> str:
+        """The counts as far as they are known, the reason and the setting, in one line."""
+        paper = PAPER_COUNTS.get(self.corpus)
+        return " ".join(
+            [
+                *([f"Paper: {paper.raw:,}."] if paper else []),
+                *([f"Here: {self.rows:,}."] if self.rows is not None else []),
+                self.reason,
+                *([f"Setting: {self.setting}."] if self.setting else []),
+            ]
+        )
+
+
+DIFFERENCES: Mapping[str, Difference] = {
+    name: Difference(name, **table["difference"])
+    for tables in TABLES.values()
+    for name, table in tables.items()
+    if "difference" in table
+}
+"""Of each source, and of the test set whose files are not the paper's alone."""
+STAGE_REASONS: Mapping[str, str] = {
+    "difficulty": "The rows before it differ, and so may verifier and token counter; the paper's "
+    "overlap threshold is unknown.",
+    "deduplicated": "The rows before it differ, and so may embedder, duplicate search (here exact, "
+    "there MinHash), the test sets on disk and the model that asks the questions.",
+    "final": "Budgets per source follow from the rows before; long evidence is added from them.",
+}
+"""By field of ``PaperCounts`` after ``raw``: why rows differ, whichever source."""
 
 
 def source_of(benchmark: Benchmark, sources: Sequence[Source] = SOURCES) -> Source | None:
@@ -173,30 +248,20 @@ def _with_own(
     added: AbstractSet[str] = frozenset(),
 ) -> tuple[AnyCorpus, ...]:
     """The catalogue with the user's copies, and the others; copies of ``added`` are others, too."""
-    known, seen = {one.name for one in catalogue}, set[str]()
+    known, copies = {one.name: one for one in catalogue}, dict[str, AnyCorpus]()
     for one in own:
-        if one.name in seen or (one.name in known and not one.replaces):
-            hint = "" if one.name in seen else ", or say replaces = true to read it in its place"
+        if one.name in copies or (one.name in known and not one.replaces):
+            hint = "" if one.name in copies else ", or say replaces = true to read it in its place"
             raise ConfigError(
                 f"source.toml: the corpus name '{one.name}' is taken; choose another{hint}"
             )
-        if one.replaces and one.name not in known | added:
+        if one.replaces and one.name not in known.keys() | added:
             raise ConfigError(
                 f"source.toml: replaces = true, but the catalogue has no '{one.name}' to replace; "
-                f"it has {', '.join(sorted(known))}"
+                f"it has {', '.join(sorted(known.keys() | added))}"
             )
-        seen.add(one.name)
-    copies = {one.name: one for one in own}
-    listed = [_copy(copies.get(one.name), one, kept) for one in catalogue]
-    others = [one for one in own if one.name not in known]
-    return (*listed, *others)
-
-
-def _copy(own: AnyCorpus | None, listed: AnyCorpus, kept: Sequence[str]) -> AnyCorpus:
-    """The user's copy with the catalogue's ``kept`` fields; the catalogue's corpus without one."""
-    if own is None:
-        return listed
-    stated = ("license", "terms", "homepage")
-    unstated: list[str] = [field for field in stated if getattr(own, field) in _NOT_STATED]
-    theirs: dict[str, Any] = {field: getattr(listed, field) for field in (*kept, *unstated)}
-    return replace(own, **theirs)
+        unstated = [name for name in _STATED if getattr(one, name) in _NOT_STATED]
+        listed = known.get(one.name, one)
+        theirs: dict[str, Any] = {name: getattr(listed, name) for name in (*kept, *unstated)}
+        copies[one.name] = replace(one, **theirs)
+    return tuple((known | copies).values())

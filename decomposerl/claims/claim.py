@@ -115,15 +115,6 @@ class LabelMap:
     middle: frozenset[str] = frozenset()
     drop: frozenset[str] = frozenset()
 
-    @classmethod
-    def of(cls, supported: str, refuted: str, middle: str = "") -> "LabelMap":
-        """Build from comma-separated native labels."""
-        sets = (
-            frozenset(part.strip().casefold() for part in text.split(",") if part.strip())
-            for text in (supported, refuted, middle)
-        )
-        return cls(*sets)
-
     def side(self, native: str) -> Side | None:
         """The side of one native label; None where the label is unknown."""
         key = native.strip().casefold()

@@ -10,14 +10,14 @@ foresee become rejects in the same way. ``CountedFiles`` finds the rows that an 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import TypedDict, TypeVar, Unpack
+from functools import partial
+from typing import Any, TypeVar
 
-from decomposerl.claims.claim import Draft, EvidenceKind, NoEvidence, Record, Reject
+from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.passages import table_passages
 from decomposerl.claims.records import MAX_INTEGER_BITS, excerpt
 from decomposerl.claims.source import (
     CorpusFiles,
-    DamagedPage,
     FieldError,
     Form,
     NativeFile,
@@ -115,20 +115,6 @@ def _typed(path: str, value: object, kind: type[Item], wanted: str) -> Item:
     return value
 
 
-class Known(TypedDict, total=False):
-    """What a reader knows of a row beside its passages: fields of ``Draft``."""
-
-    native_id: str
-    claim: str
-    native_label: str | None
-    documents: tuple[str, ...]
-    evidence_kind: EvidenceKind
-    subset: str | None
-    num_hops: int | None
-    left_out: str | None
-    no_evidence: NoEvidence
-
-
 @dataclass(slots=True)
 class NativeRow(JsonObject):
     """One record of a file with typed access to its fields."""
@@ -136,17 +122,17 @@ class NativeRow(JsonObject):
     record: Record
     file: NativeFile
 
-    def draft(self, passages: tuple[str, ...], **known: Unpack[Known]) -> Draft:
-        """The row's draft; where they are not given, its fields ``id``, ``claim`` and ``label``.
+    def draft(self, passages: tuple[str, ...], **known: Any) -> Draft:  # noqa: ANN401
+        """The row's draft, of which other fields are ``known``.
 
-        The split, and the subset where none is given, are the file's.
+        Where they are not given, its fields ``id``, ``claim`` and ``label`` are read. The split,
+        and the subset where none is given, are the file's.
         """
         if "native_id" not in known:
             known["native_id"] = self.identifier("id")
-        if "claim" not in known:
-            known["claim"] = self.text("claim")
-        if "native_label" not in known:
-            known["native_label"] = self.text("label")
+        for name, column in (("claim", "claim"), ("native_label", "label")):
+            if name not in known:
+                known[name] = self.text(column)
         if known.get("subset") is None:
             known["subset"] = self.file.subset
         place, split = self.record, self.file.split
@@ -230,12 +216,11 @@ class CountedFiles:
                 f"{corpus}: {self.path}: no row has the columns of a known form; it has "
                 f"{columns}; known are {'; '.join(map(str, self.forms))}"
             )
+        why = "the reader stopped before the end of the file" * bool(self._unfinished)
         if lost := sorted(self.handed_out - rows):
             first = ", ".join(map(str, lost[:5]))
             why = f"{len(lost)} rows gave neither a claim nor a reject, first rows: {first}"
-            raise ConservationError(f"{corpus}: {self.path}: {why}")
-        if self._unfinished:
-            why = "the reader stopped before the end of the file"
+        if why:
             raise ConservationError(f"{corpus}: {self.path}: {why}")
 
 
@@ -245,51 +230,41 @@ def leave_out(files: CorpusFiles, rows: Iterable[Record | Draft]) -> None:
         files.handed_out -= {row.row for row in rows if row.file == files.path}
 
 
-def has_columns(files: CorpusFiles, file: NativeFile, columns: AbstractSet[str]) -> bool:
-    """Whether the first row of a file has these columns, which tell its layout."""
-    inner = files.files if isinstance(files, CountedFiles) else files
-    first = next((row for row in inner.records(file) if isinstance(row, Record)), None)
-    return first is not None and columns <= first.fields.keys()
-
-
 Drafts = Sequence[Draft | Reject]
+Drafter = Callable[[NativeRow], Draft | Drafts | None]
 
 
-def each_row(draft: Callable[[NativeRow], Draft | None]) -> Reader:
-    """The ``read`` function of a corpus whose every row is one draft (see ``read_each``)."""
+def each_row(draft: Drafter) -> Reader:
+    """The ``read`` function of a corpus whose rows are read one by one (see ``read_each``)."""
     return lambda files, file: read_each(files, file, draft)
 
 
-def read_each(
-    files: CorpusFiles, file: NativeFile, draft: Callable[[NativeRow], Draft | None]
-) -> Iterator[Draft | Reject]:
-    """One draft per row in file order; None leaves out a row that does not belong to the file."""
-
-    def drafts(row: NativeRow) -> Drafts:
-        made = draft(row)
-        if made is None:
-            leave_out(files, (row.record,))
-        return () if made is None else (made,)
-
-    return read_many(files, file, drafts)
+def each_row_with(pages: str, draft: Callable[[Pages | None, NativeRow], Draft | None]) -> Reader:
+    """``each_row`` of a corpus whose texts are in the page database at the path ``pages``."""
+    return lambda files, file: read_each(files, file, partial(draft, files.pages(pages)))
 
 
-def read_many(
-    files: CorpusFiles, file: NativeFile, drafts: Callable[[NativeRow], Drafts]
-) -> Iterator[Draft | Reject]:
-    """Any number of drafts and rejects per row, in file order; a ``FieldError`` is one reject."""
+def read_each(files: CorpusFiles, file: NativeFile, draft: Drafter) -> Iterator[Draft | Reject]:
+    """What ``draft`` gives for each row, in file order; a ``FieldError`` of it is a reject.
+
+    That is one draft, several drafts and rejects, or None for a row that does not belong to the
+    file.
+    """
     for record in files.records(file):
         if isinstance(record, Reject):
             yield record
-        else:
-            yield from _guarded(NativeRow(record.fields, record, file), drafts)
+            continue
+        outcomes = _guarded(record, partial(draft, NativeRow(record.fields, record, file)))
+        if outcomes is None:
+            leave_out(files, (record,))
+        yield from outcomes or ()
 
 
 def read_joined(
     files: CorpusFiles,
     file: NativeFile,
     key: Callable[[NativeRow], str],
-    join: Callable[[Sequence[NativeRow]], Drafts],
+    join: Callable[[Sequence[NativeRow]], Draft | Drafts],
 ) -> Iterator[Draft | Reject]:
     """The drafts of each group of rows with one ``key``, in order of first appearance.
 
@@ -310,44 +285,36 @@ def read_joined(
             yield fault.reject(record)
     for rows in groups.values():
         leave_out(files, [row.record for row in rows[1:]])
-        yield from _joined(rows, join)
+        numbers = ", ".join(str(row.record.row) for row in rows)
+        for outcome in _guarded(rows[0].record, partial(join, rows)) or ():
+            if len(rows) > 1 and isinstance(outcome, Reject):
+                yield replace(outcome, detail=f"{outcome.detail} (rows {numbers})")
+            else:
+                yield outcome
 
 
-def _joined(
-    rows: Sequence[NativeRow], join: Callable[[Sequence[NativeRow]], Drafts]
-) -> Iterator[Draft | Reject]:
-    numbers = ", ".join(str(row.record.row) for row in rows)
-    for outcome in _guarded(rows[0], lambda _: join(rows)):
-        if len(rows) > 1 and isinstance(outcome, Reject):
-            yield replace(outcome, detail=f"{outcome.detail} (rows {numbers})")
-        else:
-            yield outcome
-
-
-def _guarded(row: NativeRow, drafts: Callable[[NativeRow], Drafts]) -> Drafts:
-    """What ``drafts`` gives for a row; an error of that row becomes its reject."""
-    file, number = row.record.file, row.record.row
+def _guarded(record: Record, make: Callable[[], Draft | Drafts | None]) -> Drafts | None:
+    """What is made of a row; an error of that row becomes its reject."""
     try:
-        return drafts(row)
+        made = make()
     except FieldError as fault:
-        return (fault.reject(row.record),)
-    except DamagedPage as fault:
-        return (Reject(file, number, "evidence", "damaged_page", str(fault)),)
+        return (fault.reject(record),)
     except DecomposeRLError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever one row does, its neighbours are read
         detail = excerpt(f"{type(error).__name__}: {error}")
-        return (Reject(file, number, _unprintable(row.raw), "adapter_error", detail),)
+        return (FieldError("", "adapter_error", detail).reject(record),)
+    return (made,) if isinstance(made, Draft) else made
 
 
-def _unprintable(fields: Mapping[str, object]) -> str:
-    """The first field nested too deeply, or a number too long, to be written; else empty."""
-    for name, value in fields.items():
-        try:
-            repr(value)
-        except (RecursionError, ValueError):
-            return excerpt(name)
-    return ""
+def id_of_rows_with(columns: AbstractSet[str]) -> Callable[[NativeRow], str]:
+    """The key of ``read_joined`` where rows with the columns share a claim's ``id``.
+
+    Any other row is a claim by itself.
+    """
+    return lambda row: (
+        row.identifier("id") if columns <= row.raw.keys() else f"row {row.record.row}"
+    )
 
 
 def each(rows: Sequence[NativeRow], of: Callable[[NativeRow], Item]) -> list[Item]:

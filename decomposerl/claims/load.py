@@ -3,33 +3,43 @@
 Takes a ``Source`` or ``Benchmark``, the other one where they share files, the files on disk
 and ``LoadSettings`` (paper, "Source Aggregation" and "Evaluation Benchmarks").
 
-Law: ``rows_read == claims.height + drops.height + rejects with row > 0``, and every row that a
-reader took from a claim file is among them or left out on purpose (``CountedFiles``).
+A row that fails a check, whichever corpus it is from, is a reject. Drops (label rule, evidence,
+hold-out, repeats) are sound rows that are merely unwanted. Law: ``rows_read == claims.height +
+drops.height + rejects with row > 0``, and every row that a reader took from a claim file is among
+them or left out on purpose (``CountedFiles``).
 
 Some files may train and test. ``plan_split`` gives every file on disk its role:
 
-- *native*: an evaluation file with labels and evidence is on disk; the benchmark uses those
-  files whole and the source everything else but the files with the same rows;
-- *whole*: there is none, but the source has other training files beside the shared ones; the
-  benchmark takes the shared files whole;
-- *split*: there is nothing but the shared files; both read them, split by the documents behind
-  each row and a fixed hash. Nothing depends on the order of rows, so that a source and its
-  benchmark compute the same split independently.
+- an evaluation file with labels and evidence is on disk: the benchmark uses those files whole and
+  the source everything else but the files with the same rows;
+- there is none, but the source has other training files beside the shared ones: the benchmark
+  takes the shared files whole;
+- there is nothing but the shared files: both read them, split by the documents behind each row and
+  a fixed hash. Nothing depends on the order of rows, so that a source and its benchmark compute
+  the same split independently.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Literal
 
 import polars as pl
 from pydantic import Field
 
-from decomposerl.claims.claim import Draft, LabelRule, Reject, Side, apply_rule, short_digest
-from decomposerl.claims.claim_collector import ClaimCollector, Drop, Sink, check_draft
-from decomposerl.claims.doubtful import doubtful_claims, list_folders
+from decomposerl.claims.claim import (
+    Draft,
+    LabelMap,
+    LabelRule,
+    Reject,
+    RejectReason,
+    Side,
+    apply_rule,
+    short_digest,
+)
+from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.fields import CountedFiles
+from decomposerl.claims.records import broken_field, excerpt
 from decomposerl.claims.source import (
     Benchmark,
     Corpus,
@@ -39,7 +49,24 @@ from decomposerl.claims.source import (
     in_form,
     read_as,
 )
+from decomposerl.errors import TooManyRejects
+from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
 from decomposerl.settings import Settings
+
+_INT64 = range(-(2**63), 2**63)
+MAX_BYTES = {"id": 1_000, "claim": 16_000, "label": 1_000, "document": 4_000, "subset": 1_000}
+"""Most bytes in UTF-8 of each text field; evidence has its limit in ``LoadSettings``."""
+MAX_ITEMS = {"passages": 50_000, "documents": 1_000}
+"""Most passages and documents of one row."""
+_LABELS, _LABEL_CHARS = 8, 60  # shown of unknown ones
+HANDED_ON = 2_000
+"""Claims that a sink gets at a time."""
+
+Sink = Callable[[pl.DataFrame], None]
+"""Takes the next claims of a corpus, in the columns of ``CLAIMS``."""
+
+Fault = tuple[object, str, RejectReason, str]
+"""Whether it is one, field, reason, detail."""
 
 
 class LoadSettings(Settings):
@@ -89,8 +116,208 @@ class LoadedClaims:
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     doubtful: pl.DataFrame | None = None
 
+    @property
+    def unknown_labels(self) -> str:
+        """The unknown native labels with their row counts, most frequent first; may be empty.
 
-Mode = Literal["native", "whole", "split"]
+        Written with escapes, so that a terminal shows nothing but text.
+        """
+        unknown = self.rejects.filter(reason="unknown_label", field="label")["detail"]
+        counts = Counter(label[:_LABEL_CHARS] for label in unknown).most_common()
+        named = [f"{label!r} ({rows})" for label, rows in counts[:_LABELS]]
+        return ", ".join([*named, *[f"and {len(counts) - _LABELS} more"] * (len(counts) > _LABELS)])
+
+    @property
+    def reject_share(self) -> float:
+        """The rejected part of the rows; 1 where a file could not be read, or not to its end."""
+        if self.rejects.filter(reason="unreadable_file", row=0).height:
+            return 1.0
+        return self.rejects.filter(pl.col("row") > 0).height / max(1, self.rows_read)
+
+
+def check_draft(
+    draft: Draft, labels: LabelMap, *, label_needed: bool, max_evidence_bytes: int
+) -> Draft | Reject:
+    """The draft with its id, claim and passages trimmed, blank ones left out; or what is wrong."""
+    passages = tuple(filter(None, map(str.strip, draft.passages)))
+    native_id, claim = draft.native_id.strip(), draft.claim.strip()
+    sound = replace(draft, native_id=native_id, claim=claim, passages=passages)
+    label, hops, most = draft.native_label, draft.num_hops, max_evidence_bytes
+    texts = {"id": draft.native_id, "claim": draft.claim, "label": label or ""}
+    texts |= {"subset": draft.subset or ""}
+    joined = {"evidence": sound.evidence, "document": "".join(draft.documents)}
+    broken, size = broken_field(texts | joined), _bytes(sound.evidence, most)
+    faults: tuple[Fault, ...] = (
+        *_too_large(draft, texts),
+        (not native_id, "id", "missing_field", "the id is blank"),
+        (not claim, "claim", "empty_claim", ""),
+        (draft.passages and not passages, "evidence", "empty_evidence", ""),
+        (broken, broken or "", "broken_encoding", "lone surrogate"),
+        (size > most, "evidence", "evidence_too_large", f"{size} bytes, at most {most}"),
+        (hops and hops not in _INT64, "num_hops", "missing_field", "not a 64-bit integer"),
+        (label is None and label_needed, "label", "missing_field", "the row has no label"),
+        (label is not None and not labels.side(label), "label", "unknown_label", label or ""),
+    )
+    for wrong, name, reason, detail in faults:
+        if wrong:  # the first counts
+            return Reject(draft.file, draft.row, name, reason, excerpt(detail))
+    return sound
+
+
+def _too_large(draft: Draft, texts: Mapping[str, str]) -> Iterator[Fault]:
+    for name, items in (("passages", draft.passages), ("documents", draft.documents)):
+        if len(items) > MAX_ITEMS[name]:
+            yield True, name, "field_too_large", f"{len(items)}, at most {MAX_ITEMS[name]}"
+    for name, text in (*texts.items(), *(("document", one) for one in draft.documents)):
+        if (size := _bytes(text, MAX_BYTES[name])) > MAX_BYTES[name]:
+            yield True, name, "field_too_large", f"{size} bytes, at most {MAX_BYTES[name]}"
+
+
+def _bytes(text: str, most: int) -> int:
+    """The size of a text in UTF-8; 0 where it cannot be above ``most``, which is told faster."""
+    return len(text.encode("utf-8", "surrogatepass")) if 4 * len(text) > most else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Why a sound row is not used, and the claim that it repeats, if it does."""
+
+    step: str
+    reason: str
+    matched_claim_id: str | None = None
+
+
+class ClaimCollector:
+    """Rows of one corpus while it is read; ``stage`` is the asset, ``name`` the corpus.
+
+    Columns are plain lists until the end, because a frame per row would cost minutes. With a
+    ``sink`` claims are handed on as they come, ``HANDED_ON`` rows at a time, and not kept; of each,
+    its ids and the text that a repeat is known by stay here: the collector alone knows earlier
+    rows.
+    """
+
+    def __init__(
+        self, name: str, stage: str, label_rule: LabelRule, sink: Sink | None = None
+    ) -> None:
+        self.name, self.stage, self._rule = name, stage, label_rule
+        self._table = BENCHMARK_CLAIMS if stage.startswith("benchmark/") else CLAIMS
+        self._sink, self._handed_on = sink, 0
+        self._claims: list[tuple[object, ...]] = []
+        self._drops: list[tuple[object, ...]] = []
+        self._rejects: dict[Reject, None] = {}  # an ordered set
+        self._file = 0
+        self._rows_of_id: dict[str, int] = {}
+        # Of each row by what a repeat is known by: its file, claim id and whether it has text.
+        self._seen: dict[tuple[str | None, str, str], tuple[int, str, bool]] = {}
+        self._claim_ids: dict[str, int] = {}
+
+    def open_file(self, file: NativeFile) -> None:
+        """Begin a native file: ids must be unique within it."""
+        self._file += 1
+        self._selection = file.selection
+        self._rows_of_id = {}
+
+    def reject(self, reject: Reject) -> None:
+        """Quarantine a row; a fault of a support file counts once however often it occurs."""
+        safe = replace(reject, field=excerpt(reject.field), detail=excerpt(reject.detail))
+        self._rejects[safe] = None
+
+    def record(self, row: Draft, side: Side | None, drop: Drop | None) -> None:
+        """Collect a sound row as a claim or a drop, or reject it as a duplicate.
+
+        ``side`` is that of its label, None where the corpus gives none. A native id may occur once
+        in a file, though one native row may give several claims under it. A row of a later file
+        with the id, claim and subset of an earlier one is a repeat, unless only the later one has
+        evidence text, or a reading left the earlier out. A row of a ``NativeFile.selection`` counts
+        as one of the corpus without subset.
+        """
+        identity = row.claim_id(self.name)
+        earlier_row = self._rows_of_id.setdefault(row.native_id, row.row)
+        if earlier_row != row.row or self._claim_ids.get(identity) == self._file:
+            detail = f"{row.native_id} stood in row {earlier_row}"
+            self.reject(Reject(row.file, row.row, "id", "duplicate_id", detail))
+            return
+        subset = None if self._selection else row.subset
+        key = subset, row.native_id, " ".join(row.claim.casefold().split())
+        file, earlier, has_text = self._seen.get(key, (self._file, "", False))
+        covered = file != self._file and (has_text or not row.passages)
+        # A row that a reading leaves out hides none of a later file, which it may keep.
+        left_out = drop is not None and drop.step == "readings"
+        repeated = not left_out and (covered or identity in self._claim_ids)
+        if repeated:
+            drop = Drop("repeated_row", "repeated_across_files", earlier if covered else identity)
+        if repeated or left_out:
+            # A separate id, so that every drop is one row of the table.
+            identity = row.claim_id(self.name, f"@{self._file}")
+        else:
+            self._seen[key] = self._file, identity, bool(row.passages)
+        self._claim_ids[identity] = self._file
+        label = None if side is None else apply_rule(side, self._rule)
+        if drop is not None:
+            self._drops.append(self._drop_row(identity, label, drop))
+            return
+        self._claims.append(self._claim_row(identity, label, row))
+        if self._sink is not None and len(self._claims) >= HANDED_ON:
+            self._sink(self._frame())
+            self._handed_on += len(self._claims)
+            self._claims = []
+
+    def loaded(
+        self, read: Sequence[NativeFile], status: str, max_reject_share: float
+    ) -> LoadedClaims:
+        """The rows collected from the files that were read; a sink gets the rest now.
+
+        Raises:
+            TooManyRejects: the share of rejects is above ``max_reject_share``.
+        """
+        rows = [(self.name, r.file, r.row, r.field, r.reason, r.detail) for r in self._rejects]
+        rejects = REJECTS.conform(pl.DataFrame(rows, schema=REJECTS.schema, orient="row"))
+        drops = DROPS.conform(pl.DataFrame(self._drops, schema=DROPS.schema, orient="row"))
+        rows_read = self._handed_on + len(self._claims) + len(self._drops)
+        rows_read += sum(reject.row > 0 for reject in self._rejects)
+        names = tuple(dict.fromkeys(file.path for file in read))
+        unread = {file.path: file.also for file in read if file.also}
+        loaded = LoadedClaims(self._frame(), drops, rejects, rows_read, status, names, unread)
+        if loaded.reject_share > max_reject_share:
+            raise TooManyRejects(_refusal(self.name, loaded, max_reject_share), rejects)
+        if self._sink is None:
+            return loaded
+        self._sink(loaded.claims)
+        return replace(loaded, claims=loaded.claims.clear())
+
+    def _frame(self) -> pl.DataFrame:
+        claims = pl.DataFrame(self._claims, schema=self._table.schema, orient="row")
+        return self._table.conform(claims)
+
+    def _claim_row(self, identity: str, label: str | None, row: Draft) -> tuple[object, ...]:
+        return (
+            *(identity, self.name, row.native_id, row.split, row.claim, row.evidence or None),
+            *(list(row.passages), row.evidence_kind, label, row.native_label, self._rule),
+            *(" | ".join(row.documents) or None, row.subset, row.num_hops),
+        )
+
+    def _drop_row(self, identity: str, label: str | None, drop: Drop) -> tuple[object, ...]:
+        source = None if drop.matched_claim_id is None else self.name
+        why = (self.stage, drop.step, drop.reason, None, None)  # without value and threshold
+        return (identity, self.name, label, *why, drop.matched_claim_id, source, None)
+
+
+def _refusal(name: str, loaded: LoadedClaims, most: float) -> str:
+    """Why a corpus with too many rejects is refused: the three largest reasons, each with a row."""
+    first = pl.len(), pl.first("file", "row", "field", "detail")
+    by_reason = loaded.rejects.group_by("reason", maintain_order=True).agg(*first)
+    largest = by_reason.sort("len", descending=True, maintain_order=True).head(3).rows()
+    examples = "; ".join(
+        f"{why} ({count}, e.g. {file}:{row}:{column}{f' {detail}' * (why == 'unreadable_file')})"
+        for why, count, file, row, column, detail in largest
+    )
+    labels = f"; unknown labels: {loaded.unknown_labels}" if loaded.unknown_labels else ""
+    return (
+        f"{name}: {loaded.reject_share:.1%} of {loaded.rows_read} rows were rejected, "
+        f"at most {most:.1%} may be (max_reject_share): {examples}{labels}"
+    )
+
+
 Files = tuple[NativeFile, ...]
 
 
@@ -99,15 +326,16 @@ class SplitPlan:
     """Existing files by role, each in the form that is read.
 
     ``training`` and ``extra`` are read by the source, ``evaluation``, ``shared`` and
-    ``claim_lists`` by the benchmark; in mode ``split`` the shared files are in ``training`` too.
+    ``claim_lists`` by the benchmark; where they ``split`` the shared files, those are in
+    ``training``, too.
     """
 
-    mode: Mode
-    training: Files = ()
-    extra: Files = ()
-    evaluation: Files = ()
-    shared: Files = ()
-    claim_lists: Files = ()
+    training: Files
+    extra: Files
+    evaluation: Files
+    shared: Files
+    claim_lists: Files
+    split: bool
 
 
 def plan_split(
@@ -116,25 +344,22 @@ def plan_split(
     """Give every file on disk its role; ``training_on`` says whether the source is used."""
 
     def present(corpus: Source | Benchmark | None, role: str) -> Files:
-        forms = (in_form(files, file) for file in getattr(corpus, role, ()))
+        forms = (in_form(files.exists, file) for file in getattr(corpus, role, ()))
         return tuple(file for file in forms if files.exists(file.path))
 
-    training = present(source if training_on else None, "files")
-    extra = present(source if training_on else None, "extra")
-    if benchmark is None:
-        return SplitPlan("native", training, extra)
-    evaluation, shared = present(benchmark, "files"), present(benchmark, "shared")
-    lists = present(benchmark, "claim_lists")
+    training, extra = (present(source if training_on else None, r) for r in ("files", "extra"))
+    evaluation, shared, lists = (
+        present(benchmark, role) for role in ("files", "shared", "claim_lists")
+    )
     # A path may hold several splits, so an evaluation file is known by path and split.
-    tested = {(file.path, file.split) for file in evaluation}
-    tested |= {(file.path, file.split) for file in benchmark.same_rows if evaluation}
+    same_rows = benchmark.same_rows if benchmark and evaluation else ()
+    tested = {(file.path, file.split) for file in (*evaluation, *same_rows)}
     training = tuple(file for file in training if (file.path, file.split) not in tested)
-    if not shared or any(_can_test(benchmark, files, file) for file in evaluation):
-        return SplitPlan("native", training, extra, evaluation, (), lists)
+    if benchmark and any(_can_test(benchmark, files, file) for file in evaluation if shared):
+        shared = ()
     own = tuple(file for file in training if file.path not in {one.path for one in shared})
-    if own or not training:
-        return SplitPlan("whole", own, extra, evaluation, shared, lists)
-    return SplitPlan("split", training, extra, evaluation, shared, lists)
+    split = bool(training) and not own
+    return SplitPlan(training if split else own, extra, evaluation, shared, lists, split)
 
 
 def _can_test(benchmark: Benchmark, files: CorpusFiles, file: NativeFile) -> bool:
@@ -215,10 +440,10 @@ def load_source(
     benchmark = benchmark and read_as(benchmark, settings.readings)
     collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule, sink)
     if not _training_on(source, settings):
-        return _loaded(collector, (), "off_by_terms", settings)
+        return collector.loaded((), "off_by_terms", settings.max_reject_share)
     plan = plan_split(source, benchmark, files, training_on=True)
     holdout = _holdout(plan, source, benchmark, files, settings)
-    split = {*plan.extra, *(plan.training if plan.mode == "split" else ())}
+    split = {*plan.extra, *(plan.training if plan.split else ())}
 
     def drop(file: NativeFile, row: Draft, side: Side | None) -> Drop | None:
         if apply_rule(side or "middle", settings.label_rule) is None:
@@ -256,20 +481,17 @@ def load_benchmark(
     collector = ClaimCollector(benchmark.name, key, settings.label_rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
-    held_out = frozenset[str]()
-    if split := plan.mode == "split" and source is not None:
-        held_out = _holdout(plan, source, benchmark, files, settings)
+    held_out = _holdout(plan, source, benchmark, files, settings) if plan.split else frozenset()
 
     def drop(file: NativeFile, row: Draft, _: Side | None) -> Drop | None:
         if row.left_out is not None:
             return Drop("readings", row.left_out)
-        trained = split and file in plan.shared and not is_held_out(row, held_out)
+        trained = plan.split and file in plan.shared and not is_held_out(row, held_out)
         return Drop("holdout", "training_document") if trained else None
 
     tested = (*plan.evaluation, *plan.shared, *plan.claim_lists)
     loaded = _collected(collector, benchmark, files, tested, drop, settings)
-    folders = list_folders(benchmark)
-    doubtful = doubtful_claims(folders, benchmark.labels, loaded.claims, files)
+    doubtful = doubtful_claims(benchmark, loaded.claims, files)
     if sink is not None:
         sink(loaded.claims)
     return replace(loaded, doubtful=doubtful)
@@ -291,13 +513,13 @@ def _rows(corpus: Corpus, files: CorpusFiles, file: NativeFile) -> Iterator[Draf
 
 def _holdout(
     plan: SplitPlan,
-    source: Source,
+    source: Source | None,
     benchmark: Benchmark | None,
     files: CorpusFiles,
     settings: LoadSettings,
 ) -> frozenset[str]:
     """The test documents that source and benchmark agree on; none where no file is shared."""
-    if benchmark is None or not plan.shared:
+    if benchmark is None or source is None or not plan.shared:
         return frozenset()
 
     def drafts(corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
@@ -305,10 +527,8 @@ def _holdout(
         return (row for row in rows if isinstance(row, Draft))
 
     # Both readers read the shared files, so that a document named by either one counts.
-    shared = [*drafts(benchmark, plan.shared)]
-    if plan.mode == "split":
-        shared += drafts(source, plan.training)
-    share = settings.holdout_share if plan.mode == "split" else None
+    shared = [*drafts(benchmark, plan.shared), *drafts(source, plan.training if plan.split else ())]
+    share = settings.holdout_share if plan.split else None
     return split_by_document(shared, drafts(source, plan.extra), share)
 
 
@@ -321,34 +541,21 @@ def _collected(
     settings: LoadSettings,
 ) -> LoadedClaims:
     """Check every row of the files; ``drop`` gives the reason against a sound row, if any."""
-    check = partial(
-        check_draft,
-        labels=corpus.labels,
-        label_needed=isinstance(corpus, Source),
-        max_evidence_bytes=settings.max_evidence_bytes,
-    )
-    status = "ok" if read else "not_available"
+    labels, most = corpus.labels, settings.max_evidence_bytes
+    needed, status = isinstance(corpus, Source), "ok" if read else "not_available"
     for file in read:
         collector.open_file(file)
         empty = True
         for row in _rows(corpus, files, file):
             empty = False
-            outcome = row if isinstance(row, Reject) else check(row)
+            outcome = row
+            if isinstance(row, Draft):
+                outcome = check_draft(row, labels, label_needed=needed, max_evidence_bytes=most)
             if isinstance(outcome, Reject):
                 collector.reject(outcome)
             else:
                 native = outcome.native_label
-                side = None if native is None else corpus.labels.side(native)
+                side = None if native is None else labels.side(native)
                 collector.record(outcome, side, drop(file, outcome, side))
         status = "empty" if empty else status
-    return _loaded(collector, read, status, settings)
-
-
-def _loaded(
-    collector: ClaimCollector, read: Sequence[NativeFile], status: str, settings: LoadSettings
-) -> LoadedClaims:
-    collector.check_rejects(settings.max_reject_share)
-    names = tuple(dict.fromkeys(file.path for file in read))
-    unread = {file.path: file.also for file in read if file.also}
-    claims, drops, rejects = collector.frames()
-    return LoadedClaims(claims, drops, rejects, collector.rows_read, status, names, unread)
+    return collector.loaded(read, status, settings.max_reject_share)

@@ -17,17 +17,17 @@ from decomposerl.claims.claim import Record, Reject, RejectReason
 EXCERPT_CHARS = 120
 MAX_LINE_BYTES = 64_000_000
 """A longer physical line is one reject; a reader may discard the rest of the line."""
-MAX_ROW_LINES = 1_000_000
-"""A row of more lines, or of more than ``MAX_LINE_BYTES``, has lost its closing quote."""
 MAX_INTEGER_BITS = 1_000
 """A longer number is no id, label or count, and Python refuses to print far longer ones."""
-# Time is linear: a file that sends the reader back over more than this multiple of its bytes (and
-# this many bytes more) is refused.
+# Time is linear: a file that sends the reader back over more than this multiple of its text (and
+# this many characters more) is refused.
 _AGAIN, _AGAIN_BYTES = 20, 1_000_000
+_ENDLESS = "too many quotes that do not close"
 _NOT_UTF8 = re.compile(r"[\ud800-\udfff]")  # what such bytes become when they are escaped
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
-csv.field_size_limit(MAX_LINE_BYTES)  # the library's own limit, 128 kB, is a long article
+# The library's own limit, 128 kB, is a long article; a longer cell has lost its closing quote.
+csv.field_size_limit(MAX_LINE_BYTES)
 
 
 def excerpt(text: str) -> str:
@@ -125,23 +125,20 @@ def delimited_records(
     lines are no rows. A row whose quotes do not close is rejected alone: reading goes on with the
     line after the one that opened it.
     """
-    text = _Lines(lines)
-    rows = _cells(text, delimiter)
-    header, why = next(rows, ([], "there is none"))
-    if why := _header_fault(header, "".join(line for _, line in text.taken[:1])) or why:
+    rows = _rows(lines, delimiter)
+    taken, header, why = next(rows, ([(1, "")], [], "there is none"))
+    if why := _header_fault(header, taken[0][1]) or why:
         yield Reject(path, 0, "", "unreadable_file", f"header: {why}")
         return
-    for cells, why_none in rows:
-        (number, first), last, why = text.taken[0], text.taken[-1][0], why_none
-        if why and not text.read_again():
-            detail = f"line {number}: too many quotes that do not close"
-            yield Reject(path, 0, "", "unreadable_file", detail)
-            return
+    for taken, cells, why_none in rows:
+        (number, first), (last, _), why = taken[0], taken[-1], why_none
         if not why and len(cells) != len(header):
             place = f" in lines {number} to {last}" if last > number else ""
             why = f"{len(cells)} cells, not {len(header)}{place}"
         fields = {} if why else dict(zip(header, cells, strict=True))
-        if why:
+        if why == _ENDLESS:
+            yield Reject(path, 0, "", "unreadable_file", f"line {number}: {why}")
+        elif why:
             yield Reject(path, number, "", "malformed_line", f"{why}: {excerpt(first)}")
         elif (name := broken_field(fields)) is not None:
             yield Reject(path, number, name, "broken_encoding", excerpt(str(cells)))
@@ -149,20 +146,41 @@ def delimited_records(
             yield Record(path, number, fields)
 
 
-def _cells(text: "_Lines", delimiter: str) -> Iterator[tuple[list[str], str]]:
-    """The cells of each row that is not blank, and why it is none."""
-    rows = csv.reader(text, delimiter=delimiter, strict=True)
+def _rows(
+    lines: Iterable[bytes], delimiter: str
+) -> Iterator[tuple[list[tuple[int, str]], list[str], str]]:
+    """The numbered lines of each row that is not blank, its cells, and why it has none."""
+    unread = (
+        (number, line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape"))
+        for number, line in enumerate(lines, start=1)
+    )
+    taken, again = list[tuple[int, str]](), deque[tuple[int, str]]()
+    read = returned = 0
+
+    def physical() -> Iterator[str]:
+        while line := again.popleft() if again else next(unread, None):
+            taken.append(line)
+            yield line[1]
+
+    rows = csv.reader(physical(), delimiter=delimiter, strict=True)
     while True:
-        text.taken.clear()
+        taken.clear()
         try:
-            cells = next(rows, None)
+            cells, why = next(rows, None), ""
         except csv.Error as error:
-            yield [], str(error)
-            continue
+            cells, why = [], str(error)
         if cells is None:
             return
-        if cells:
-            yield cells, ""
+        read += sum(len(line) for _, line in taken)
+        if why:  # the lines after the first are read again
+            again.extendleft(reversed(taken[1:]))
+            returned += sum(len(line) for _, line in taken[1:])
+            if returned > _AGAIN * (read - returned) + _AGAIN_BYTES:
+                yield taken, [], _ENDLESS
+                return
+            rows = csv.reader(physical(), delimiter=delimiter, strict=True)
+        if cells or why:
+            yield taken, cells, why
 
 
 def _header_fault(names: Sequence[str], line: str) -> str:
@@ -174,36 +192,3 @@ def _header_fault(names: Sequence[str], line: str) -> str:
     # Blank names may repeat: spreadsheets write them for empty columns, and nothing reads them.
     twice = next((name for name, count in Counter(names).items() if count > 1 and name), None)
     return "" if twice is None else f"repeats the column {excerpt(twice)}"
-
-
-class _Lines:
-    """Physical lines as text; ``taken`` are those of the row that is being read."""
-
-    def __init__(self, lines: Iterable[bytes]) -> None:
-        self._lines = enumerate(lines, start=1)
-        self._waiting: deque[tuple[int, str]] = deque()
-        self._credit, self._chars = _AGAIN_BYTES, 0
-        self.taken: list[tuple[int, str]] = []
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        if not self._waiting:
-            number, line = next(self._lines)
-            self._credit += _AGAIN * len(line)
-            text = line.decode("utf-8", "surrogateescape")
-            self._waiting.append((number, text.removeprefix("\ufeff") if number == 1 else text))
-        self._chars = self._chars if self.taken else 0
-        self.taken.append(self._waiting.popleft())
-        text = self.taken[-1][1]
-        self._chars += len(text)
-        if self._chars > MAX_LINE_BYTES or len(self.taken) > MAX_ROW_LINES:
-            raise csv.Error("a long line or an unclosed quote")
-        return text
-
-    def read_again(self) -> bool:
-        """Give back the lines after a row's first; false once that would take too long."""
-        self._waiting.extendleft(reversed(self.taken[1:]))
-        self._credit -= sum(len(line) for _, line in self.taken[1:])
-        return self._credit >= 0

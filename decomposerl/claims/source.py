@@ -45,10 +45,6 @@ class NativeFile:
     selection: bool = False
 
 
-class DamagedPage(Exception):  # noqa: N818 - it describes one row's evidence
-    """A page exists but cannot be read; it never leaves the reading loop of ``fields.py``."""
-
-
 class FieldError(Exception):
     """A field of one row cannot be used; it never leaves the reading loop of ``fields.py``."""
 
@@ -59,6 +55,13 @@ class FieldError(Exception):
     def reject(self, record: Record) -> Reject:
         """The same fault as a row of the rejects table."""
         return Reject(record.file, record.row, self.field, self.reason, self.detail)
+
+
+class DamagedPage(FieldError):  # noqa: N818 - it describes one row's evidence
+    """A page exists but cannot be read: the fault of the row whose evidence it is."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("evidence", "damaged_page", detail)
 
 
 class Pages(Protocol):
@@ -74,15 +77,11 @@ class Pages(Protocol):
         """The text of one FEVEROUS element (``sentence_0``, ``cell_0_6_1`` …) of a page."""
 
 
-class FileNames(Protocol):
-    """The files of the corpora folder by name."""
+class CorpusFiles(Protocol):
+    """The files of the corpora folder, as adapters read them."""
 
     def exists(self, path: str) -> bool:
         """Whether the file (or its ``.gz``) exists."""
-
-
-class CorpusFiles(FileNames, Protocol):
-    """The files of the corpora folder, as adapters read them."""
 
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
         """Rows in file order, one that cannot be parsed as a ``Reject``; none of an absent file."""
@@ -100,9 +99,8 @@ def with_hub(file: NativeFile, config: str = "default", split: str = "") -> Nati
     """
     folder = file.path.partition("/")[0]
     name = split or {"dev": "validation"}.get(file.split, file.split)
-    shards, plain = f"{folder}/{config}", f"{folder}/{config}"
-    if config == "default":
-        shards, plain = f"{folder}/data", folder
+    plain = folder if config == "default" else f"{folder}/{config}"
+    shards = f"{folder}/data" if config == "default" else plain
     paths = (
         f"{shards}/{name}-00000-of-00001.parquet",
         f"{folder}/{config}/{name}/0000.parquet",
@@ -113,7 +111,7 @@ def with_hub(file: NativeFile, config: str = "default", split: str = "") -> Nati
     return replace(file, also=also)
 
 
-def in_form(files: FileNames, file: NativeFile) -> NativeFile:
+def in_form(exists: Callable[[str], bool], file: NativeFile) -> NativeFile:
     """The form of a file that is read: ``path`` if it is on disk, else the first of ``also``.
 
     Its ``also`` are the other forms on disk, which are not read. A file that is absent in
@@ -122,8 +120,8 @@ def in_form(files: FileNames, file: NativeFile) -> NativeFile:
     Raises:
         SourceFileError: the hub's form is there in several shards, of which only one is known.
     """
-    paths = [path for path in (file.path, *file.also) if files.exists(path)]
-    shards = (shard for path in file.also for shard in _second_shards(path) if files.exists(shard))
+    paths = list(filter(exists, (file.path, *file.also)))
+    shards = (shard for path in file.also for shard in filter(exists, _second_shards(path)))
     if paths[:1] != [file.path] and (shard := next(shards, None)):
         raise SourceFileError(f"{shard} is one of several shards; join them as {file.also[-2]}")
     if not paths:
@@ -207,7 +205,7 @@ AnyCorpus = TypeVar("AnyCorpus", bound=Corpus)
 def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
     """The corpus as the reading under its name reads it; as it is where none is chosen.
 
-    A user's copy, which is the user's own reading, stays as it is too (``ignored_reading``).
+    A user's copy, which is the user's own reading, stays as it is too.
 
     Raises:
         ConfigError: the corpus has no reading of that name.
@@ -220,11 +218,6 @@ def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
         raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {names}")
     files = tuple(file for file in corpus.files if file not in known[chosen].without)
     return replace(corpus, read=known[chosen].read or corpus.read, files=files)
-
-
-def ignored_reading(corpus: Corpus, readings: Mapping[str, str]) -> str | None:
-    """The reading that is chosen for the catalogue's corpus where a user's copy replaces it."""
-    return readings.get(corpus.name) if corpus.replaces else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

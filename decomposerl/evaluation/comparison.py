@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from decomposerl.evaluation.doubtful import base_of, claims_without_doubtful
+from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.evaluation.intervals import (
     DRAWS,
     Clusters,
@@ -126,14 +126,16 @@ def compare_systems(
     """
     chosen = settings or ComparisonSettings()
     labelled = {name: frame.drop_nulls("label") for name, frame in claims.items()}
-    labelled |= claims_without_doubtful(labelled, doubtful or {})
+    for name, doubted in (doubtful or {}).items():
+        if doubted and name in labelled:
+            labelled[f"{name}{WITHOUT}"] = labelled[name].filter(~pl.col("claim_id").is_in(doubted))
     systems = sorted({system for by_system in predictions.values() for system in by_system})
     rows: list[dict[str, object]] = []
     for pair in _pairs(systems, chosen.against):
         short = {name for system, name in limited if system in pair}
         sets: dict[str, _Compared] = {}
         for name, frame in labelled.items():
-            base = base_of(name) or name
+            base = name.removesuffix(WITHOUT)
             ours, theirs = (predictions.get(base, {}).get(system) for system in pair)
             if ours is not None and theirs is not None:
                 both = _joined(frame, ours, theirs)
@@ -183,8 +185,8 @@ def _rows(system: str, other: str, sets: Mapping[str, _Compared]) -> list[dict[s
         if all(part in sets for part in parts)
     }
     defined = {name: pair for name, pair in sets.items() if not math.isnan(pair.outcome.difference)}
-    whole = {name: pair for name, pair in defined.items() if not base_of(name)}
-    rest = {name: pair for name, pair in defined.items() if base_of(name)}
+    whole = {name: pair for name, pair in defined.items() if not name.endswith(WITHOUT)}
+    rest = {name: pair for name, pair in defined.items() if name.endswith(WITHOUT)}
     rows: list[dict[str, object]] = []
     for family in (whole, means, rest):
         tested = [name for name, pair in family.items() if not pair.no_p]

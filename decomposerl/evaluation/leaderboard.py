@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.doubtful import base_of, column_of, parts_of, scores_without_doubtful
+from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.evaluation.intervals import mean_interval
 from decomposerl.evaluation.published import COLUMNS, MEANS, PUBLISHED, PublishedRow
 from decomposerl.evaluation.scores import BEYOND_RATE
@@ -79,13 +79,12 @@ def leaderboard(
     score, their mean follows as ``<system>-mean``, with the least and the greatest of their scores
     as its bounds; a cell that one of them lacks is empty.
     """
-    further = scores_without_doubtful(scores)
+    further = scores.filter(metric=f"{METRIC}{WITHOUT}")
+    further = further.with_columns(pl.col("benchmark") + WITHOUT, metric=pl.lit(METRIC))
     counted = pl.concat([scores, further]).filter(metric=METRIC, slice="all")
     scored = {(row["system"], row["benchmark"]): row for row in counted.iter_rows(named=True)}
     beyond = _beyond(scores)
-    names = list(benchmarks)
-    columns = [*COLUMNS, *(name for name in names if name not in COLUMNS)]
-    columns += [name for name in map(column_of, names) if name in set(further["benchmark"])]
+    columns = [*dict.fromkeys((*COLUMNS, *benchmarks, *sorted({*further["benchmark"]})))]
     edited = {system for (system, _), status in runs.items() if status == EDITED}
     lines: list[dict[str, object]] = []
     for _, rows in groupby(
@@ -104,7 +103,7 @@ def leaderboard(
                 "seeds": len(row.runs),
             }
             for column in columns:
-                parts = parts_of(column)
+                parts = MEANS.get(column, (column.removesuffix(WITHOUT),))
                 status = _status({runs.get((run, part)) for run in row.runs for part in parts})
                 longer = [sum(beyond.get((run, part), 0) for part in parts) for run in row.runs]
                 lines.append(
@@ -112,7 +111,7 @@ def leaderboard(
                         **head,
                         "benchmark": column,
                         **_score([scored.get((run, column)) for run in row.runs], status),
-                        "beyond_context": 0 if base_of(column) else max(longer),
+                        "beyond_context": 0 if column.endswith(WITHOUT) else max(longer),
                         "paper": row.paper.get(column),
                     }
                 )
@@ -238,7 +237,7 @@ def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
     cells = [
         pl.col(part).filter(pl.col("benchmark") == name).first().alias(column_name(name, part))
         for name in columns
-        for part in (*PARTS, *["rows"] * (base_of(name) is not None))
+        for part in (*PARTS, *["rows"] * name.endswith(WITHOUT))
     ]
     of_test_sets = pl.col("engine").filter(~pl.col("benchmark").is_in(list(MEANS)))
     engines = of_test_sets.drop_nulls().unique().sort().str.join("; ")
@@ -256,8 +255,7 @@ def column_name(column: str, part: str) -> str:
 
 def columns_of(board: pl.DataFrame) -> list[str]:
     """The columns of the wide form: those of the paper, then other test sets."""
-    seen = board["benchmark"].unique(maintain_order=True).to_list()
-    return [*COLUMNS, *(name for name in seen if name not in COLUMNS)]
+    return [*dict.fromkeys((*COLUMNS, *board["benchmark"]))]
 
 
 def aggrefact_rows(scores: pl.DataFrame, systems: Sequence[System]) -> pl.DataFrame:

@@ -21,6 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
+from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.intervals import (
     DRAWS,
@@ -66,7 +67,6 @@ CONFIDENCES = {
     "agreement": "agreement",
 }
 BALANCED = "balanced_accuracy"
-WITHOUT_DOUBTFUL = "balanced_accuracy_without_doubtful"
 MEAN_OF_SUBSETS = "balanced_accuracy_mean_of_subsets"
 BEYOND_RATE = "beyond_context_rate"
 _BINNINGS: tuple[Literal["mass", "width"], ...] = ("mass", "width")
@@ -206,7 +206,7 @@ def _without(whole: _Slice, doubtful: Collection[str]) -> Iterator[list[Any]]:
     rows = whole.frame.filter(~pl.col("claim_id").is_in(list(doubtful)))
     if 0 < rows.height < whole.frame.height:
         kept = whole.part(rows)
-        yield kept.row(WITHOUT_DOUBTFUL, *kept.measured(BALANCED))
+        yield kept.row(f"{BALANCED}{WITHOUT}", *kept.measured(BALANCED))
 
 
 def _ratios(

@@ -1,7 +1,7 @@
 """The funnel's attrition beside the paper's (appendix "Per-Source Training Counts"), with reasons.
 
 Takes the tables of ``attrition.py``; the paper's numbers and the reasons are those of
-``decomposerl.claims.paper_counts``.
+``decomposerl.claims.catalogue``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,12 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.claims.paper_counts import (
-    PAPER_COUNTS,
-    PAPER_TOTAL,
-    STAGE_REASONS,
-    difference_of,
-)
+from decomposerl.claims.catalogue import DIFFERENCES, PAPER_COUNTS, PAPER_TOTAL, STAGE_REASONS
 from decomposerl.reports.attrition import STAGES, TOTAL
 from decomposerl.reports.tables import count, markdown_table, markdown_text, one_line, text_table
 
@@ -84,7 +79,7 @@ def _reason(source: str, name: str, read: int, unused: Mapping[str, str]) -> str
         return "The sum of the rows above."
     if name != "raw":
         return STAGE_REASONS[name]
-    known = difference_of(source)
+    known = DIFFERENCES.get(source)
     said = "unknown." if known is None else known.reason
     left = f"; not used: {unused[source]}" if source in unused else ""
     setting = f" Setting: {known.setting}." if known and known.setting else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from decomposerl.claims.paper_counts import difference_of
+from decomposerl.claims.catalogue import DIFFERENCES
 from decomposerl.reports.attrition import STAGES, TOTAL
 from decomposerl.reports.tables import frame_markdown, frame_text
 
@@ -87,7 +87,7 @@ def against_published(wide: pl.DataFrame) -> pl.DataFrame:
     for source, title, raw in wide.filter(pl.col("source") != TOTAL)[
         "source", "title", "raw"
     ].rows():
-        known = difference_of(source)
+        known = DIFFERENCES.get(source)
         published = None if known is None else known.rows
         difference = None if published is None or raw is None else raw - published
         rows.append((source, title, raw, published, difference, known.reason if known else ""))

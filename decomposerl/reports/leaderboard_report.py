@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.evaluation.doubtful import base_of, title_of
+from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
 from decomposerl.evaluation.leaderboard import (
     FURTHER,
@@ -214,13 +214,14 @@ def _figure(score: float | None) -> str:
 
 
 def _title(name: str, titles: Mapping[str, str]) -> str:
-    return MEAN_TITLES.get(name) or title_of(name, titles)
+    whole, cut, _ = name.partition(WITHOUT)
+    return (MEAN_TITLES.get(whole) or titles.get(whole, whole)) + " without doubtful" * bool(cut)
 
 
 def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
     """Cells beyond the model's context, columns without doubtful claims, cells not run again."""
     columns = columns_of(board)
-    of_all = [name for name in columns if not (name in MEANS or base_of(name))]
+    of_all = [name for name in columns if not (name in MEANS or name.endswith(WITHOUT))]
     cells = board.filter(pl.col("benchmark").is_in(of_all))
     named = {
         f"{row['system']} on {_title(row['benchmark'], titles)}": row
@@ -236,7 +237,7 @@ def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
         DOUBTFUL: [
             f"{_title(base, titles)} {most[name]:,} of {most[base]:,}"
             for name in columns
-            if (base := base_of(name)) and most[name]
+            if (base := name.removesuffix(WITHOUT)) != name and most[name]
         ],
         EDITED: [name for name, row in named.items() if row["status"] == EDITED_STATUS],
     }

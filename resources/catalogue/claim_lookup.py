@@ -11,8 +11,7 @@ from typing import Any
 import polars as pl
 
 from decomposerl.claims.claim import Draft, Reject
-from decomposerl.claims.claim_collector import check_draft
-from decomposerl.claims.load import LoadSettings
+from decomposerl.claims.load import LoadSettings, check_draft
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
 from decomposerl.errors import DecomposeRLError
 from decomposerl.reports.attrition import STAGES
@@ -52,7 +51,8 @@ def ids_of_row(
     Raises:
         DecomposeRLError: no corpus reads the file, or the row gives no claim; the reason is said.
     """
-    read = [(corpus, in_form(files, native)) for corpus in corpora for native in _files(corpus)]
+    there = files.exists
+    read = [(corpus, in_form(there, native)) for corpus in corpora for native in _files(corpus)]
     if file not in {native.path for _, native in read}:
         raise DecomposeRLError(
             f"no corpus reads '{file}'; give its path below the corpora folder, as "

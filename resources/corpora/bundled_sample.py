@@ -18,17 +18,6 @@ BUNDLED = "bundled sample"
 """What the run record of a corpus has in place of a folder that the user named."""
 
 
-class SampleNames:
-    """The files of the bundled sample by name, written or not."""
-
-    def __init__(self) -> None:
-        self._paths = generator.paths()
-
-    def exists(self, path: str) -> bool:
-        """Whether the sample has the file."""
-        return path in self._paths
-
-
 def ensure_sample(root: Path) -> Path:
     """The corpora root of the bundled sample, ``<root>/<fingerprint>``; written if absent.
 

@@ -9,6 +9,7 @@ has row 0 and says where reading stopped.
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from decomposerl.claims.claim import Record, Reject
+import pyarrow as pa
+from pyarrow import parquet
+
+from decomposerl.claims.claim import Record, Reject, RejectReason
 from decomposerl.claims.records import (
     MAX_LINE_BYTES,
     delimited_records,
@@ -32,6 +36,8 @@ MAX_WHOLE_BYTES = 1_000_000_000
 _CHUNK_BYTES = 1 << 18
 _BATCH_ROWS = 2048
 _DAMAGE = (OSError, EOFError, zlib.error)  # of a file, and of what it packs
+_UNFIT = (pa.ArrowException, ValueError, OverflowError)
+"""What pyarrow raises where a file is damaged or Python cannot hold a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +66,13 @@ class FolderCorpora:
             SourceFileError: the file is no SQLite database of a known layout.
         """
         database = self.root / path
-        return SqlitePages(database) if _exists(database) else None
+        return SqlitePages(database) if os.path.lexists(database) else None
 
     def _find(self, path: str) -> Path | None:
+        """The file to read; a dangling link is one, too: reading it reports what is wrong."""
         plain = self.root / path
-        existing = [form for form in (plain, plain.with_name(f"{plain.name}.gz")) if _exists(form)]
-        return next((form for form in existing if form.is_file()), next(iter(existing), None))
-
-
-def _exists(path: Path) -> bool:
-    """Whether the path exists, even as a dangling link: reading it reports what is wrong."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return False
-    except OSError:
-        return True
-    return True
+        forms = filter(os.path.lexists, (plain, plain.with_name(f"{plain.name}.gz")))
+        return next(iter(sorted(forms, key=lambda form: not form.is_file())), None)
 
 
 def records_of(path: Path, file: NativeFile) -> Iterator[Record | Reject]:
@@ -137,8 +133,6 @@ def _content(path: Path) -> bytes:
 
 
 def _parquet_records(path: str, location: Path) -> Iterator[Record | Reject]:
-    from pyarrow import parquet
-
     content: Any = io.BytesIO(_content(location)) if location.suffix == ".gz" else location
     done = 0
     try:
@@ -148,29 +142,19 @@ def _parquet_records(path: str, location: Path) -> Iterator[Record | Reject]:
                 done += batch.num_rows
             if done < table.metadata.num_rows:
                 raise OSError(None, f"{table.metadata.num_rows:,} rows are promised")
-    except _unfit() as error:
+    except _UNFIT as error:
         raise OSError(None, _why(error)) from error
-
-
-def _unfit() -> tuple[type[Exception], ...]:
-    """What pyarrow raises where a file is damaged or Python cannot hold a value."""
-    import pyarrow as pa
-
-    return pa.ArrowException, ValueError, OverflowError
 
 
 def _batch_records(path: str, first: int, batch: Any) -> Iterator[Record | Reject]:  # noqa: ANN401
     """The rows of a batch; a value that Python cannot hold rejects its row alone."""
     try:
         rows = batch.to_pylist()
-    except _unfit():
-        rows = [None] * batch.num_rows
-    for offset, fields in enumerate(rows):
-        yield (
-            _row(path, first + offset, batch.slice(offset, 1))
-            if fields is None
-            else Record(path, first + offset, fields)
-        )
+    except _UNFIT:
+        slices = (batch.slice(offset, 1) for offset in range(batch.num_rows))
+        yield from (_row(path, number, row) for number, row in enumerate(slices, start=first))
+    else:
+        yield from (Record(path, number, row) for number, row in enumerate(rows, start=first))
 
 
 def _row(path: str, number: int, row: Any) -> Record | Reject:  # noqa: ANN401
@@ -178,10 +162,10 @@ def _row(path: str, number: int, row: Any) -> Record | Reject:  # noqa: ANN401
     for name, column in zip(row.schema.names, row.columns, strict=True):
         try:
             fields[name] = column[0].as_py()
-        except UnicodeDecodeError as error:
-            return Reject(path, number, name, "broken_encoding", error.reason)
-        except _unfit() as error:
-            return Reject(path, number, name, "malformed_line", _why(error))
+        except _UNFIT as error:
+            text = isinstance(error, UnicodeDecodeError)
+            reason: RejectReason = "broken_encoding" if text else "malformed_line"
+            return Reject(path, number, name, reason, _why(error))
     return Record(path, number, fields)
 
 

@@ -286,7 +286,7 @@ def named_pages(corpora: Iterable[Source | Benchmark], folder: CorpusFiles) -> d
     named: dict[str, str] = {}
     for corpus in corpora:
         for file in dict.fromkeys(corpus.native_files):
-            for draft in corpus.read(folder, in_form(folder, file)):
+            for draft in corpus.read(folder, in_form(folder.exists, file)):
                 titles = draft.documents if isinstance(draft, Draft) else ()
                 named.update((title_key(title), title) for title in titles)
     return named

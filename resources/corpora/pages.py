@@ -23,7 +23,7 @@ import json
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -85,10 +85,12 @@ class SqlitePages:
         if page is None:
             return None
         if self.layout == "fever":
-            return _numbered_lines(page)
+            lines = (line.split("\t") for line in page.split("\n"))
+            return _in_order((number, "".join(rest[:1]).strip()) for number, *rest in lines)
         if self.layout == "text":
             return tuple(line.strip() for line in page.splitlines())
-        return _feverous_sentences(self._json(page))
+        keys = ((key.partition("sentence_"), text) for key, text in self._json(page).items())
+        return _in_order((key[2], _clean(text)) for key, text in keys if not key[0])
 
     def element(self, title: str, element_id: str) -> str | None:
         """The text of one FEVEROUS element of a page, links reduced to their anchor text.
@@ -154,22 +156,16 @@ def spellings(title: str) -> Iterator[str]:
     yield from dict.fromkeys(forms)
 
 
-def _index(number: str) -> int | None:
-    """A native sentence number; None where the text is none."""
-    return int(number) if number.isdecimal() and len(number) <= _MAX_DIGITS else None
-
-
 def _lenient(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _numbered_lines(lines: str) -> tuple[str, ...]:
+def _in_order(numbered: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The sentences by their native number, blank where one is missing; odd numbers are none."""
     sentences: dict[int, str] = {}
-    for line in lines.split("\n"):
-        number, *rest = line.split("\t")
-        index = _index(number)
-        if index is not None and index < _MAX_SENTENCES:
-            sentences.setdefault(index, rest[0].strip() if rest else "")
+    for number, text in numbered:
+        if number.isdecimal() and len(number) <= _MAX_DIGITS and int(number) < _MAX_SENTENCES:
+            sentences.setdefault(int(number), text)
     return tuple(sentences.get(index, "") for index in range(max(sentences, default=-1) + 1))
 
 
@@ -188,43 +184,36 @@ def _clean(value: object) -> str:
     return text.encode("utf-8", "replace").decode("utf-8").strip()
 
 
-def _feverous_sentences(page: dict[str, Any]) -> tuple[str, ...]:
-    keys = (key.removeprefix("sentence_") for key in page if key.startswith("sentence_"))
-    numbers = [index for index in map(_index, keys) if index is not None]
-    last = min(max(numbers, default=-1), _MAX_SENTENCES)
-    return tuple(_clean(page.get(f"sentence_{index}")) for index in range(last + 1))
-
-
 def _feverous_element(page: dict[str, Any], element_id: str) -> str | None:
-    kind, _, tail = element_id.partition("_")
-    number = tail.removeprefix("cell_").partition("_")[0]
-    if kind in {"cell", "header"}:
-        rows = (row for row in _list(page, f"table_{number}", "table") if isinstance(row, list))
-        return _with_id([cell for row in rows for cell in row], element_id)
-    if kind == "item":
-        return _with_id(_list(page, f"list_{number}", "list"), element_id)
-    if kind == "table":  # its caption, the one element of a table that is no cell
-        table = f"table_{tail.removeprefix('caption_')}"
-        return _clean(_object(page[table]).get("caption")) if table in page else None
-    if kind == "list":
-        items = _list(page, element_id, "list")
-        lines = (_clean(item.get("value")) for item in items if isinstance(item, dict))
-        return "\n".join(lines) if element_id in page else None
-    text = (
-        page.get(element_id) if kind == "sentence" else _object(page.get(element_id)).get("value")
-    )
-    return _clean(text) if element_id in page and kind in {"sentence", "section"} else None
+    match element_id.removeprefix("header_").split("_"):
+        case ["sentence", _]:
+            return _clean(page[element_id]) if element_id in page else None
+        case ["section", _]:
+            return _value(page[element_id]) if element_id in page else None
+        case ["table", "caption", number]:
+            table = f"table_{number}"
+            return _clean(_object(page[table]).get("caption")) if table in page else None
+        case ["list", _]:
+            items = (item for item in _list(page, element_id, "list") if isinstance(item, dict))
+            return "\n".join(map(_value, items)) if element_id in page else None
+        case ["item", number, _]:
+            entries = _list(page, f"list_{number}", "list")
+        case ["cell", number, _, _]:
+            rows = _list(page, f"table_{number}", "table")
+            entries = [cell for row in rows if isinstance(row, list) for cell in row]
+        case _:
+            return None
+    return next((_value(one) for one in entries if _object(one).get("id") == element_id), None)
 
 
 def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _value(entry: object) -> str:
+    return _clean(_object(entry).get("value"))
+
+
 def _list(page: dict[str, Any], entry: str, key: str) -> list[object]:
     value = _object(page.get(entry)).get(key)
     return value if isinstance(value, list) else []
-
-
-def _with_id(entries: list[object], element_id: str) -> str | None:
-    named = (entry for entry in map(_object, entries) if entry.get("id") == element_id)
-    return next((_clean(entry.get("value")) for entry in named), None)

@@ -4,13 +4,14 @@ No file is read but in ``difference``, and where a size is not the published one
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from decomposerl.claims.catalogue import other_forms
 from decomposerl.claims.downloads import ACCESS, Access, Download, fetch_command
-from decomposerl.claims.source import Benchmark, Corpus, FileNames, Source, in_form
+from decomposerl.claims.source import Benchmark, Source, in_form
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.readiness import ReadinessCheck
 from resources.corpora.folder import FolderCorpora
@@ -36,21 +37,20 @@ class CorpusStatus:
 
 
 def corpora_status(
-    files: FileNames, sources: Sequence[Source], benchmarks: Sequence[Benchmark]
+    exists: Callable[[str], bool], sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> list[CorpusStatus]:
-    """One row per source in catalogue order, then one per benchmark."""
-    return [_status(files, corpus) for corpus in (*sources, *benchmarks)]
-
-
-def _status(files: FileNames, corpus: Corpus) -> CorpusStatus:
-    use = "benchmark"
-    if isinstance(corpus, Source):
-        use = f"off for training: {corpus.training_off}" if corpus.training_off else "training"
-    # One file may serve several splits: list it once, in the form that is read.
-    paths = dict.fromkeys(in_form(files, file).path for file in corpus.native_files)
-    there = tuple(filter(files.exists, paths))
-    absent = tuple(path for path in paths if path not in there)
-    return CorpusStatus(corpus.name, corpus.title, use, corpus.license, corpus.terms, there, absent)
+    """One row per source in catalogue order, then one per benchmark; ``exists`` tells the files."""
+    rows = []
+    for one in (*sources, *benchmarks):
+        use = "benchmark"
+        if isinstance(one, Source):
+            use = f"off for training: {one.training_off}" if one.training_off else "training"
+        # One file may serve several splits: list it once, in the form that is read.
+        paths = dict.fromkeys(in_form(exists, file).path for file in one.native_files)
+        there = tuple(filter(exists, paths))
+        absent = tuple(path for path in paths if path not in there)
+        rows.append(CorpusStatus(one.name, one.title, use, one.license, one.terms, there, absent))
+    return rows
 
 
 def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[str, ...]:
@@ -66,21 +66,15 @@ def differing_files(root: Path, access: Access) -> dict[str, str]:
     Each with both sizes. A file with a recorded checksum is right where it has that one. Packed
     files, members of archives and files without a published size are not looked at.
     """
-    found = {}
+    differing, recorded = {}, dict[str, str]()
+    with suppress(SourceFileError):  # the next fetch says what is wrong with it
+        recorded.update(read_lock(root / LOCK_FILE).get(access.name, Lock()).sha256)
     for one in access.downloads:
         target = root / one.name
-        if not one.archive and target.is_file() and (said := _size_difference(one, target)):
-            recorded = _recorded(root, access.name).get(one.name)
-            if recorded is None or sha256_of(target) != recorded:
-                found[one.name] = said
-    return found
-
-
-def _recorded(root: Path, name: str) -> Mapping[str, str]:
-    try:
-        return read_lock(root / LOCK_FILE).get(name, Lock()).sha256
-    except SourceFileError:  # the next fetch says what is wrong with it
-        return {}
+        said = _size_difference(one, target) if not one.archive and target.is_file() else ""
+        if said and (one.name not in recorded or sha256_of(target) != recorded[one.name]):
+            differing[one.name] = said
+    return differing
 
 
 def difference(download: Download, path: Path) -> str:
@@ -89,8 +83,12 @@ def difference(download: Download, path: Path) -> str:
         return said
     if download.sha256 and (digest := sha256_of(path)) != download.sha256:
         return f"its SHA-256 is {digest}, published is {download.sha256}"
-    if download.git_blob and (blob := _git_blob(path)) != download.git_blob:
-        return f"its Git object is {blob}, the repository's is {download.git_blob}"
+    if download.git_blob:
+        head = b"blob %d\0" % path.stat().st_size
+        with path.open("rb") as stream:
+            blob = hashlib.file_digest(stream, lambda: hashlib.sha1(head, usedforsecurity=False))
+        if blob.hexdigest() != download.git_blob:
+            return f"its Git object is {blob.hexdigest()}, published is {download.git_blob}"
     return ""
 
 
@@ -98,15 +96,6 @@ def _size_difference(download: Download, path: Path) -> str:
     size = path.stat().st_size
     same = download.size is None or size == download.size
     return "" if same else f"{size:,} bytes where {download.size:,} are published"
-
-
-def _git_blob(path: Path) -> str:
-    digest = hashlib.sha1(usedforsecurity=False)
-    digest.update(f"blob {path.stat().st_size}\0".encode())
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def corpora_checks(

@@ -9,7 +9,6 @@ from textwrap import fill
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.claims.doubtful import doubted_ids
 from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.leaderboard import EDITED, LIMITED, NOT_AVAILABLE, RunCoverage
@@ -78,7 +77,7 @@ def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
     key = f"doubtful/{name}"
     if not folder.exists(key):
         return frozenset()
-    return doubted_ids(schemas.DOUBTFUL.conform(folder.read(key)))
+    return frozenset(folder.read(key).filter(state="doubtful")["claim_id"])
 
 
 def with_sample_note(

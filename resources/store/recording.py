@@ -14,8 +14,6 @@ import dagster as dg
 import polars as pl
 from pydantic import BaseModel
 
-from decomposerl.claims.claim_collector import unknown_labels
-from decomposerl.claims.doubtful import without_effect
 from decomposerl.claims.load import LoadedClaims
 from decomposerl.printable import printable
 from decomposerl.reports import figures
@@ -34,7 +32,6 @@ _ROWS, _PARTITION_ROWS = "dagster/row_count", "dagster/partition_row_count"
 _MEANING = {
     "not_available": "none of its files is in the corpora folder; the frame is empty",
     "off_by_terms": "its terms allow evaluation only; it gives no training claim",
-    "truncated": "a file ends in the middle; the rows before the cut were kept",
     "empty": "one of its files is there and holds no row",
     "limited": "a short run over some of the claims, as the limit said; it is no measure",
     "nothing_to_ask": "no claim has both a label and evidence",
@@ -148,13 +145,15 @@ class StageRecorder:
             self._context.log.warning(
                 f"{self._key}: {path} was read; other forms of it were not: {', '.join(others)}"
             )
-        if labels := unknown_labels(loaded.rejects):
+        if labels := loaded.unknown_labels:
             self._context.log.warning(f"{self._key}: unknown labels: {labels}")
             metadata["unknown labels"] = labels
-        if loaded.doubtful is not None:
-            metadata["doubtful labels"] = dict(loaded.doubtful["state"].value_counts().rows())
-            if lost := without_effect(loaded.doubtful):
-                self._context.log.warning(f"{self._key}: {printable(lost, keep='')}")
+        if (listed := loaded.doubtful) is not None:
+            metadata["doubtful labels"] = dict(listed["state"].value_counts().rows())
+            if lost := listed.filter(pl.col("claim_id").is_null())["file", "row", "state"].rows():
+                first = "; ".join(f"{file}:{row} {state}" for file, row, state in lost[:3])
+                said = f"{self._key}: {len(lost):,} doubtful labels without effect, e.g. {first}"
+                self._context.log.warning(printable(said, keep=""))
         output = StageOutput(kept, run, drops, loaded.rejects, doubtful=loaded.doubtful)
         return dg.MaterializeResult(value=output, metadata=rounded(metadata))
 

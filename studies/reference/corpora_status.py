@@ -7,9 +7,8 @@ compare those of ``kept`` with it wherever the files are there.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, TABLES
+from decomposerl.claims.catalogue import BENCHMARKS, DIFFERENCES, SOURCES, TABLES
 from decomposerl.claims.downloads import ACCESS
-from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.reports.tables import count
 from studies.reference.markdown import MADE, code, paragraphs, table
@@ -133,5 +132,5 @@ def _page(checked_in: str) -> str:
 
 def _totals(source: Source) -> tuple[str, str]:
     """The paper's rows, and ours from all files."""
-    known = difference_of(source.name)
+    known = DIFFERENCES.get(source.name)
     return count(source.paper_raw), count(known.rows if known else None)

@@ -1,7 +1,6 @@
 """The table of ``docs/explanation/paper-readings.md``: rows of each corpus, and why."""
 
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.paper_counts import DIFFERENCES, PAPER_COUNTS
+from decomposerl.claims.catalogue import BENCHMARKS, DIFFERENCES, PAPER_COUNTS, SOURCES
 from decomposerl.reports.tables import count
 from studies.reference.markdown import code, table
 
@@ -18,6 +17,6 @@ def block() -> str:
             one.reason,
             code(one.setting) or "–",
         )
-        for one in DIFFERENCES
+        for one in DIFFERENCES.values()
     ]
     return table(("Corpus", "Paper", "Here", "Why", "Setting"), rows)

@@ -14,13 +14,10 @@ import pytest
 from assets.checks import guard_checks
 from assets.corpora import benchmark_assets, source_assets
 from assets.evaluation import evaluation_assets, evaluation_checks
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, with_own_sources
-from decomposerl.claims.claim import LabelMap
+from decomposerl.claims.catalogue import BENCHMARKS, DIFFERENCES, SOURCES, with_own_sources
 from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.generic import parse_source_toml
-from decomposerl.claims.paper_counts import difference_of
 from decomposerl.claims.source import Source
-from decomposerl.evaluation.doubtful import column_of
 from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.evaluation.published import COLUMNS, MEANS
 from decomposerl.evaluation.scored_claims import DERIVED, derived_from, states_rating
@@ -128,7 +125,7 @@ SHOWN = "against the paper"
 def test_every_source_shows_why_its_rows_are_not_the_papers():
     """The text of the one table; a test set shows it where it is none of a training corpus."""
     for source, asset in zip(SOURCES, source_assets(SOURCES, BENCHMARKS), strict=True):
-        known = difference_of(source.name)
+        known = DIFFERENCES.get(source.name)
         assert known is not None
         assert known.text == asset.metadata_by_key[asset.key][SHOWN]
         assert f"Paper: {source.paper_raw:,}." in known.text
@@ -136,7 +133,7 @@ def test_every_source_shows_why_its_rows_are_not_the_papers():
         benchmark.name: asset.metadata_by_key[asset.key].get(SHOWN)
         for benchmark, asset in zip(BENCHMARKS, benchmark_assets(BENCHMARKS, SOURCES), strict=True)
     }
-    fever = difference_of("fever")
+    fever = DIFFERENCES.get("fever")
     assert fever is not None
     assert {"fever": fever.text} == {name: text for name, text in tested.items() if text}
 
@@ -198,10 +195,10 @@ def rated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_parquet(frame, rated / f"benchmark/{RATED_SET}.parquet")
     (rated / RATED_SET).mkdir()
     (rated / RATED_SET / "doubtful.csv").write_text("id\n" + "\n".join(DOUBTED) + "\n", "utf-8")
-    listed = doubtful_claims([RATED_SET], LabelMap.of("yes", "no"), frame, FolderCorpora(rated))
+    tests = [one for one in BENCHMARKS if one.name == RATED_SET]
+    listed = doubtful_claims(tests[0], frame, FolderCorpora(rated))
     assert listed is not None
     write_parquet(listed, rated / f"doubtful/{RATED_SET}.parquet")
-    tests = [one for one in BENCHMARKS if one.name == RATED_SET]
     made = evaluation_assets(tests, SYSTEMS, None)
     evaluated = dg.AssetSelection.key_prefixes("predictions", "scores")
     checks = evaluation_checks([RATED_SET], SYSTEMS)
@@ -241,7 +238,8 @@ def test_it_is_predicted_scored_and_shown_in_a_column_of_its_own(rated: Path):
     asked = folder.read(f"predictions/{UNRATED}/{VERIFIER}")
     assert claims_of(folder, UNRATED)["claim_id"].to_list() == asked["claim_id"].to_list()
     board = folder.read("leaderboard").filter(system=VERIFIER, status="scored")
-    rows = {RATED_SET: 10, UNRATED: 10, column_of(RATED_SET): 7, column_of(UNRATED): 7}
+    rows = {RATED_SET: 10, UNRATED: 10}
+    rows |= {f"{name}_without_doubtful": 7 for name in rows}
     assert rows == dict(board.select("benchmark", "rows").iter_rows())
     slices = folder.read(f"scores/{UNRATED}/{VERIFIER}")["slice"]
     assert "states_rating" not in slices

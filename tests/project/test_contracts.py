@@ -69,11 +69,6 @@ SEEDS = {
         "import decomposerl.claims.sources.scifact\n",
         "Corpora do not know each other",
     ),
-    "a benchmark that knows a sibling": (
-        "decomposerl/claims/benchmarks/fever.py",
-        "import decomposerl.claims.sources.scifact\n",
-        "Corpora do not know each other",
-    ),
     "a step that knows a sibling": (
         "decomposerl/funnel/rules.py",
         "import decomposerl.funnel.silver\n",

@@ -23,7 +23,7 @@ read = each_row(toy_draft)
 
 
 def source_of(name: str, kind: FileFormat, reader: Reader = read) -> Source:
-    labels = LabelMap.of("yes", "no")
+    labels = LabelMap(frozenset({"yes"}), frozenset({"no"}))
     return Source(
         name="toy",
         title="Toy",

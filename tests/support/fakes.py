@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.claims.claim import Record, Reject
+from decomposerl.claims.records import broken_field
 from decomposerl.claims.source import NativeFile
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ class MemoryPages:
 class MemoryCorpora:
     """A corpora folder in memory: rows by path, page databases by path.
 
-    A row may be a ``Reject``, which then comes out in its place.
+    A row may be a ``Reject``, which then comes out in its place; text that no file can hold is one.
     """
 
     rows: Mapping[str, Sequence[Mapping[str, object] | Reject]]
@@ -50,11 +51,22 @@ class MemoryCorpora:
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
         """The rows of a path, numbered from 1; none for an unknown path."""
         for number, row in enumerate(self.rows.get(file.path, ()), start=1):
-            yield row if isinstance(row, Reject) else Record(file.path, number, row)
+            broken = None if isinstance(row, Reject) else _broken_text(row)
+            if broken is not None:
+                yield Reject(file.path, number, broken, "broken_encoding", "lone surrogate")
+            else:
+                yield row if isinstance(row, Reject) else Record(file.path, number, row)
 
     def pages(self, path: str) -> MemoryPages | None:
         """The page database of a path, or None."""
         return self.databases.get(path)
+
+
+def _broken_text(row: Mapping[str, object]) -> str | None:
+    try:
+        return broken_field(row)
+    except (TypeError, ValueError):  # bytes, or a number that nobody can print
+        return None
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""One file per training corpus."""
+"""One file per corpus, but for those in ``row_by_row.py``."""

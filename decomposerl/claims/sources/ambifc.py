@@ -19,9 +19,8 @@ from functools import partial
 from decomposerl.claims.claim import Draft, Reject, short_digest
 from decomposerl.claims.fields import NativeRow, leave_out, non_blank, read_each
 from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile
+from decomposerl.claims.source import CorpusFiles, NativeFile
 
-_MAX_LINE_BYTES = 200_000
 _PASSAGE_ID = re.compile(r"\S+\.jsonl(?::\d+)+")  # such as newwiki.jsonl:5166:0:0
 
 
@@ -56,24 +55,12 @@ def _line(row: NativeRow) -> Draft:
         name = f"{row.identifier('claim_id')}:{document}"
         passages = _sentences(row)
     return row.draft(
-        _joinable(passages),
+        passages,
         native_id=f"{name}:{label.strip().casefold()}",
         native_label=label,
         documents=(document,),
         no_evidence="evidence_unavailable" if passages else "evidence_not_found",
     )
-
-
-def _joinable(passages: tuple[str, ...]) -> tuple[str, ...]:
-    """The passages of a line; those that would spoil the lines joined with it are refused."""
-    try:
-        size = sum(len(passage.encode("utf-8")) for passage in passages)
-    except UnicodeEncodeError as fault:
-        raise FieldError("wiki_passage", "broken_encoding", "lone surrogate") from fault
-    if size > _MAX_LINE_BYTES:
-        detail = f"{size} bytes, at most {_MAX_LINE_BYTES}"
-        raise FieldError("wiki_passage", "evidence_too_large", detail)
-    return passages
 
 
 def _sentences(row: NativeRow) -> tuple[str, ...]:

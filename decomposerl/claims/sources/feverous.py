@@ -10,13 +10,13 @@ The hub's form numbers the labels and has no header record.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from decomposerl.claims.claim import Draft, EvidenceKind, Reject
-from decomposerl.claims.fields import NativeRow, non_blank, read_each
+from decomposerl.claims.claim import Draft, EvidenceKind
+from decomposerl.claims.fields import NativeRow, each_row_with, non_blank
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
-from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
+from decomposerl.claims.source import FieldError, Pages
 
 PAGES = "feverous/feverous_wikiv1.db"
 _CLASSES = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
@@ -30,19 +30,6 @@ _ELEMENT = re.compile(
 )
 
 
-def read(
-    files: CorpusFiles, file: NativeFile, *, sentences_only: bool = False
-) -> Iterator[Draft | Reject]:
-    """One draft per claim; native files need the page database for their passages.
-
-    With ``sentences_only`` a claim with a title, cell, list or table element is left out.
-    """
-    if file.format == "json_array":
-        return read_each(files, file, _sentence_draft)
-    pages = files.pages(PAGES)
-    return read_each(files, file, lambda row: _native_draft(pages, row, sentences_only))
-
-
 def _sentence_draft(row: NativeRow) -> Draft:
     """A row of ``feverous_s``: one ``title<TAB>sentence`` a line of ``evidence``."""
     lines = non_blank(row.text("evidence").split("\n"), "evidence")
@@ -52,11 +39,13 @@ def _sentence_draft(row: NativeRow) -> Draft:
     )
 
 
-def _native_draft(
-    pages: Pages | None,
-    row: NativeRow,
-    sentences_only: bool,  # noqa: FBT001
-) -> Draft | None:
+def _draft(pages: Pages | None, row: NativeRow, *, sentences_only: bool = False) -> Draft | None:
+    """The draft of a claim; native rows need the page database for their passages.
+
+    With ``sentences_only`` a claim with a title, cell, list or table element is left out.
+    """
+    if row.file.format == "json_array":
+        return _sentence_draft(row)
     if row.record.row == 1 and row.raw.get("id") in (None, ""):
         return None  # the header record that opens the published files
     elements = _elements(row)
@@ -108,4 +97,7 @@ def _kind(elements: Sequence[re.Match[str]]) -> EvidenceKind:
     return "table" if names and tabular == names else "text"
 
 
-READERS = {"default": read, "sentences": partial(read, sentences_only=True)}
+READERS = {
+    "default": each_row_with(PAGES, _draft),
+    "sentences": each_row_with(PAGES, partial(_draft, sentences_only=True)),
+}

@@ -7,44 +7,38 @@ every claim with the same set of titles. The native middle class is already fold
 ``NOT_SUPPORTED``. The hub's form names the two parts of a supporting fact and numbers the labels.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import NativeRow, non_blank, read_each
 from decomposerl.claims.passages import page_passages
-from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, in_form, with_hub
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages, in_form, with_hub
 
 PAGES = "hover/wiki_wo_links.db"
 PARAGRAPHS = NativeFile("hover/hover_dev_gold_paragraphs.jsonl", "jsonl", "dev")
 DEV = with_hub(NativeFile("hover/hover_dev_release_v1.1.json", "json_array", "dev"))
 _CLASSES = ("NOT_SUPPORTED", "SUPPORTED")
 
-Passages = tuple[str, ...]
-Titles = tuple[str, ...]
+Texts = Mapping[frozenset[str], tuple[str, ...]]
+"""The paragraphs of a set of titles."""
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     """One draft per claim; the test file has claims only, so its drafts have no label."""
-    if file.split == "test":
-        yield from read_each(files, file, _claim_only)
-        return
     joined, faults = _paragraphs(files)
     if file.split == DEV.split:  # the paragraphs are this file's companion: their faults once
         yield from faults
-    pages = files.pages(PAGES)
-
-    def passages_of(titles: Titles) -> Passages:
-        """The page texts if every page is in the database, else the joined paragraphs, else ()."""
-        return page_passages(pages, titles) or joined.get(frozenset(titles), ())
-
-    yield from read_each(files, file, partial(_draft, passages_of))
+    yield from read_each(files, file, partial(_draft, files.pages(PAGES), joined))
 
 
-def _draft(passages_of: Callable[[Titles], Passages], row: NativeRow) -> Draft:
+def _draft(pages: Pages | None, joined: Texts, row: NativeRow) -> Draft:
+    """Passages are the pages if every one is in the database, else the joined paragraphs."""
+    if row.file.split == "test":
+        return row.draft((), native_id=row.identifier("uid"), native_label=None)
     titles = _titles(row)
     return row.draft(
-        passages_of(titles),
+        page_passages(pages, titles) or joined.get(frozenset(titles), ()),
         native_id=row.identifier("uid"),
         native_label=row.class_label("label", _CLASSES),
         documents=titles,
@@ -52,11 +46,7 @@ def _draft(passages_of: Callable[[Titles], Passages], row: NativeRow) -> Draft:
     )
 
 
-def _claim_only(row: NativeRow) -> Draft:
-    return row.draft((), native_id=row.identifier("uid"), native_label=None)
-
-
-def _titles(row: NativeRow) -> Titles:
+def _titles(row: NativeRow) -> tuple[str, ...]:
     """The distinct titles of ``supporting_facts``: pairs of title and sentence number.
 
     The hub's form names them ``key`` and ``value``.
@@ -71,9 +61,9 @@ def _titles(row: NativeRow) -> Titles:
     return tuple(dict.fromkeys(names))
 
 
-def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], list[Reject]]:
+def _paragraphs(files: CorpusFiles) -> tuple[Texts, list[Reject]]:
     """Paragraphs of each title set, first line in file order, and the unusable lines."""
-    joined: dict[frozenset[str], Passages] = {}
+    joined: dict[frozenset[str], tuple[str, ...]] = {}
     faults: list[Reject] = []
     if not files.exists(PARAGRAPHS.path):
         return joined, faults
@@ -81,7 +71,7 @@ def _paragraphs(files: CorpusFiles) -> tuple[dict[frozenset[str], Passages], lis
     # other titles.
     titles = {
         draft.claim: frozenset(draft.documents)
-        for draft in read_each(files, in_form(files, DEV), partial(_draft, lambda _: ()))
+        for draft in read_each(files, in_form(files.exists, DEV), partial(_draft, None, {}))
         if isinstance(draft, Draft) and draft.native_label == "SUPPORTED"
     }
     for line in read_each(files, PARAGRAPHS, _paragraph_line):

@@ -1,16 +1,19 @@
-"""The corpora whose every row is one draft, with its evidence in the row: a function each.
+"""The corpora whose every row is one draft, with its evidence in the row or in a page: a function.
 
 What gives a verdict away (explanations, long answers, rationales) is never evidence.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import PurePosixPath
 
 from decomposerl.claims.claim import Draft, short_digest
-from decomposerl.claims.fields import JsonObject, NativeRow, each_row, non_blank
-from decomposerl.claims.passages import sentence_passages
-from decomposerl.claims.source import FieldError, Reader
+from decomposerl.claims.fields import JsonObject, NativeRow, each_row, each_row_with, non_blank
+from decomposerl.claims.generic import listed
+from decomposerl.claims.passages import page_passages, page_titles, sentence_passages
+from decomposerl.claims.source import FieldError, Pages, Reader
 
+GOLDEN_PAGES = "ex_fever/pages.db"
 _FAVIQ_EVIDENCE = ("positive_evidence", "negative_evidence")
 _NOT_FOUND = "n/a"
 _HEALTH_CLASSES = ("false", "mixture", "true", "unproven")
@@ -39,6 +42,24 @@ def coverbench(row: NativeRow) -> Draft:
         non_blank(sentence_passages(row.text("context")), "context"),
         native_id=f"{row.file.split}-{row.record.row}",  # not every form may have an id
         native_label="true" if row.boolean("label") else "false",
+    )
+
+
+def ex_fever(pages: Pages | None, row: NativeRow) -> Draft:
+    """A passage is a golden page; without the page database there are none.
+
+    ``golden entity`` is a printed Python list of page names. ``explanation`` is not used: it states
+    the verdict in words and would leak the label as evidence.
+    """
+    field = "golden entity"
+    names = listed(row.text(field).strip())
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FieldError(field, "missing_field", "not a printed list")
+    # The corpus has no id. The file's stem keeps mini_test from taking the ids of test.
+    return row.draft(
+        page_passages(pages, dict.fromkeys(names)),
+        native_id=f"{PurePosixPath(row.file.path).stem}-{row.record.row}",
+        documents=page_titles(names),
     )
 
 
@@ -164,6 +185,7 @@ _CORPORA = (
     *(pubhealth, pubhealthtab, scitab, wice),
 )
 READERS: Mapping[str, Mapping[str, Reader]] = {
+    "ex_fever": {"default": each_row_with(GOLDEN_PAGES, ex_fever)},
     "faviq_a": {
         "default": each_row(faviq_a),
         "positive": each_row(partial(faviq_a, evidence=_FAVIQ_EVIDENCE[:1])),

@@ -17,15 +17,15 @@ from functools import partial
 
 from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.fields import (
+    Drafts,
     JsonObject,
     NativeRow,
     agreed,
     each,
-    has_columns,
+    id_of_rows_with,
     non_blank,
     read_each,
     read_joined,
-    read_many,
 )
 from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, in_form, with_hub
 
@@ -33,6 +33,7 @@ CORPUS = with_hub(NativeFile("scifact/corpus.jsonl", "jsonl", "train"), "corpus"
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")
 NO_EVIDENCE = "NO EVIDENCE"
 _HUB_COLUMNS = frozenset({"evidence_doc_id", "evidence_label", "evidence_sentences"})
+_CLAIM_ID = id_of_rows_with(_HUB_COLUMNS)
 
 # A string that is not closed runs to the end and is refused there, in linear time.
 _PRINTED_STRING = re.compile(
@@ -40,7 +41,6 @@ _PRINTED_STRING = re.compile(
 )
 
 Abstracts = Mapping[str, tuple[str, ...]]
-Outcomes = Sequence[Draft | Reject]
 
 
 def read(
@@ -50,16 +50,13 @@ def read(
     abstracts, faults = _abstracts(files)
     if file.split == "train":  # one corpus serves all files: its faults once
         yield from faults
-    drafts = partial(_drafts, abstracts, by_rationale)
-    if has_columns(files, file, _HUB_COLUMNS):
-        key = lambda row: row.identifier("id")  # noqa: E731
-        yield from read_joined(files, file, key, lambda rows: drafts(_joined(rows)))
-    else:
-        yield from read_many(files, file, drafts)
+    yield from read_joined(files, file, _CLAIM_ID, partial(_drafts, abstracts, by_rationale))
 
 
-def _joined(rows: Sequence[NativeRow]) -> NativeRow:
-    """A claim of the hub's form as one native row; without evidence its document id is blank."""
+def _native(rows: Sequence[NativeRow]) -> NativeRow:
+    """A claim as one native row; in the hub's form a claim without evidence has no document id."""
+    if not rows[0].raw.keys() >= _HUB_COLUMNS:
+        return rows[0]
     agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
     evidence: dict[str, list[object]] = {}
     for row in rows:
@@ -70,14 +67,16 @@ def _joined(rows: Sequence[NativeRow]) -> NativeRow:
     return replace(rows[0], raw={**rows[0].raw, "evidence": evidence})
 
 
-def _drafts(abstracts: Abstracts, by_rationale: bool, row: NativeRow) -> Outcomes:  # noqa: FBT001
-    documents = row.mapping("evidence").raw
-    if documents:
-        return [
-            outcome
-            for document in documents
-            for outcome in _of_document(abstracts, by_rationale, row, document)
-        ]
+def _drafts(abstracts: Abstracts, by_rationale: bool, rows: Sequence[NativeRow]) -> Drafts:  # noqa: FBT001
+    row = _native(rows)
+    outcomes: list[Draft | Reject] = []
+    for document in row.mapping("evidence").raw:
+        try:
+            outcomes += _of_document(abstracts, row, document, by_rationale=by_rationale)
+        except FieldError as fault:
+            outcomes.append(fault.reject(row.record))
+    if outcomes:
+        return outcomes
     cited = [str(document) for document in row.items("cited_doc_ids")]
     lines = (line for document in cited for line in abstracts.get(document, ()))
     passages = tuple(line for line in lines if line.strip())
@@ -86,24 +85,17 @@ def _drafts(abstracts: Abstracts, by_rationale: bool, row: NativeRow) -> Outcome
 
 
 def _of_document(
-    abstracts: Abstracts,
-    by_rationale: bool,  # noqa: FBT001
-    row: NativeRow,
-    document: str,
-) -> Outcomes:
-    try:
-        rationales = row.mapping("evidence").objects(document)
-        draft = row.draft(
-            _abstract(abstracts, document, rationales),
-            native_id=f"{row.identifier('id')}:{document}",
-            native_label=_label(rationales),
-            documents=(document,),
-        )
-    except FieldError as fault:
-        return (fault.reject(row.record),)
-    numbers = range(len(rationales))
-    named = (replace(draft, native_id=f"{draft.native_id}:{number}") for number in numbers)
-    return tuple(named) if by_rationale else (draft,)
+    abstracts: Abstracts, row: NativeRow, document: str, *, by_rationale: bool
+) -> Iterator[Draft]:
+    rationales = row.mapping("evidence").objects(document)
+    passages, claim = _abstract(abstracts, document, rationales), row.identifier("id")
+    labels = sorted({one.text("label") for one in rationales})
+    if len(labels) != 1:
+        raise FieldError("evidence", "unknown_label", f"no single label: {labels}")
+    for number in range(len(rationales) if by_rationale else 1):
+        name = f"{claim}:{document}:{number}" if by_rationale else f"{claim}:{document}"
+        known = {"native_label": labels[0], "documents": (document,)}
+        yield row.draft(passages, native_id=name, **known)
 
 
 def _abstract(
@@ -121,16 +113,9 @@ def _abstract(
     return non_blank(sentences, "evidence")
 
 
-def _label(rationales: Sequence[JsonObject]) -> str:
-    labels = sorted({one.text("label") for one in rationales})
-    if len(labels) != 1:
-        raise FieldError("evidence", "unknown_label", f"no single label: {labels}")
-    return labels[0]
-
-
 def _abstracts(files: CorpusFiles) -> tuple[Abstracts, tuple[Reject, ...]]:
     """Sentences of each abstract by document id, and the rows that could not be read."""
-    corpus = in_form(files, CORPUS)
+    corpus = in_form(files.exists, CORPUS)
     if not files.exists(corpus.path):
         corpus = PRINTED_CORPUS
     outcomes = list(read_each(files, corpus, _entry))
@@ -148,21 +133,15 @@ def _printed(row: NativeRow) -> tuple[str, ...]:
     """The strings of a printed NumPy array, which white space separates, not commas."""
     printed = row.text("abstract")
     residue = _PRINTED_STRING.sub("", printed).strip().strip("[]").strip()
-    if residue:
-        raise FieldError("abstract", "missing_field", f"not a printed array: {residue[:60]}")
-    return tuple(_unescaped(match[0]) for match in _PRINTED_STRING.finditer(printed))
-
-
-def _unescaped(literal: str) -> str:
-    if "\\" not in literal:
-        return literal[1:-1]
     # A printed string may run over a line's end, which a Python literal may not.
-    one_line = literal.replace("\r", "\\r").replace("\n", "\\n")
+    one_line = printed.replace("\r", "\\r").replace("\n", "\\n")
+    strings = ",".join(match[0] for match in _PRINTED_STRING.finditer(one_line))
     try:
-        return str(ast.literal_eval(one_line))
-    except (ValueError, SyntaxError, MemoryError) as fault:
-        detail = f"not a printed string: {literal[:60]}"
-        raise FieldError("abstract", "missing_field", detail) from fault
+        if not residue:
+            return tuple(ast.literal_eval(f"[{strings}]"))
+    except (ValueError, SyntaxError, MemoryError):
+        residue = strings
+    raise FieldError("abstract", "missing_field", f"not a printed array: {residue[:60]}")
 
 
 READERS = {"default": read, "rationales": partial(read, by_rationale=True)}

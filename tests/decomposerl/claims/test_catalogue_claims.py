@@ -220,12 +220,12 @@ def test_the_form_that_is_read_is_stable(tmp_path: Path):
     """Asked again for its own answer, nothing changes; an absent file stays as it is."""
     file = with_hub(SOURCE["scitab"].files[0])
     files = FolderCorpora(tmp_path)
-    assert file == in_form(files, file)
+    assert file == in_form(files.exists, file)
     (tmp_path / "scitab").mkdir()
     pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "scitab/train.parquet")
-    found = in_form(files, file)
+    found = in_form(files.exists, file)
     assert ("scitab/train.parquet", "parquet", ()) == (found.path, found.format, found.also)
-    assert found == in_form(files, found)
+    assert found == in_form(files.exists, found)
 
 
 @pytest.mark.parametrize("shards", [("0000", "0001"), ("x-00000-of-00002", "x-00001-of-00002")])
@@ -238,9 +238,9 @@ def test_several_shards_are_refused_and_not_read_in_part(tmp_path: Path, shards:
     for name in names:
         pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "scitab" / folder / name)
     with pytest.raises(SourceFileError, match=rf"{folder}/{names[1]} .* scitab/train\.parquet"):
-        in_form(FolderCorpora(tmp_path), file)
+        in_form(FolderCorpora(tmp_path).exists, file)
     (tmp_path / file.path).write_text("[]", "utf-8")
-    assert file.path == in_form(FolderCorpora(tmp_path), file).path
+    assert file.path == in_form(FolderCorpora(tmp_path).exists, file).path
 
 
 Rows = Sequence[Mapping[str, Any]]
@@ -364,7 +364,7 @@ def test_several_forms_in_one_folder_are_read_once(tmp_path: Path):
     again = load(tmp_path, SOURCE["hover"])
     assert {names[1]: (names[2],)} == again.unread
     assert loaded.claims.rows() == again.claims.rows()
-    (status,) = corpora_status(FolderCorpora(tmp_path), [SOURCE["hover"]], [])
+    (status,) = corpora_status(FolderCorpora(tmp_path).exists, [SOURCE["hover"]], [])
     assert (names[1],) == status.present
     assert ("hover/hover_dev_release_v1.1.json",) == status.missing
 

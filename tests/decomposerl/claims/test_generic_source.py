@@ -33,7 +33,7 @@ from decomposerl.claims.column_guess import (
 )
 from decomposerl.claims.generic import native_file, parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
-from decomposerl.claims.source import Benchmark, Source, ignored_reading
+from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
 from native_rows import BENCHMARK, SOURCE
 from project import ROOT
@@ -401,9 +401,6 @@ def test_a_reading_of_the_catalogue_leaves_a_copy_as_it_is(name: str, tmp_path: 
     held_out = load_benchmark(tested, own, files, chosen)
     assert [("C train.",)] == claimed(trained, "claim")
     assert [("C test.",)] == claimed(held_out, "claim")
-    unread = [ignored_reading(one, chosen.readings) for one in (own, tested, SOURCE[name])]
-    assert [chosen.readings[name]] * 2 == unread[:2]
-    assert unread[2] is None
 
 
 def test_a_name_is_replaced_only_when_the_file_says_so():

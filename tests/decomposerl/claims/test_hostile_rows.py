@@ -12,13 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora_parts import assert_conserved, rejected
-from decomposerl.claims.claim_collector import MAX_BYTES, MAX_ITEMS
 from decomposerl.claims.generic import parse_source_toml
-from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.load import (
+    MAX_BYTES,
+    MAX_ITEMS,
+    LoadedClaims,
+    LoadSettings,
+    load_benchmark,
+    load_source,
+)
 from decomposerl.claims.passages import sentence_passages, without_links
 from decomposerl.claims.source import DamagedPage, Source
 from fakes import MemoryCorpora
-from native_rows import BENCHMARK, MEMBERS, SOUND, SOURCE, Member, named, only, read
+from native_rows import MEMBERS, SOUND, SOURCE, Member, named, only, read
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.pages import MAX_PAGE_BYTES, SqlitePages
@@ -140,20 +146,6 @@ def test_a_hostile_value_costs_its_row_alone(member: Member):
             found = loaded(member, [row, with_value(row, path, HOSTILE[kind])])
             assert_conserved(found)
             assert found.claims.height + found.drops.height >= 1, (path, kind)
-
-
-def test_what_no_adapter_can_write_is_a_reject_with_its_field():
-    """The adapter's own error names no field; the value that nobody can print does."""
-    places: tuple[tuple[Member, tuple[str | int, ...]], ...] = (
-        (BENCHMARK["fever"], ("evidence", 0, 0, 2)),
-        (SOURCE["pubhealthtab"], ("table", "rows", 0, 1)),
-        (SOURCE["pubhealthtab"], ("table", "header_horizontal", 0)),
-    )
-    for (member, path), kind in product(places, ("5,000 digits", "deeper than the stack")):
-        row = ROWS[member.name][0]
-        rejects = loaded(member, [row, with_value(row, path, HOSTILE[kind])]).rejects
-        found = rejects.filter(reason="adapter_error")
-        assert [(2, path[0])] == found.select("row", "field").unique().rows(), (path, kind)
 
 
 def test_a_users_corpus_survives_hostile_values():

@@ -15,11 +15,11 @@ import corpora_parts
 from corpora_parts import LENIENT, rejected
 from decomposerl.claims.catalogue import BENCHMARKS, source_of
 from decomposerl.claims.claim import Draft, LabelMap
-from decomposerl.claims.claim_collector import HANDED_ON
-from decomposerl.claims.doubtful import doubted_ids, doubtful_claims, list_folders, without_effect
+from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.fields import NativeRow, each_row
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.load import (
+    HANDED_ON,
     LoadedClaims,
     LoadSettings,
     components,
@@ -38,7 +38,7 @@ from resources.corpora.folder import FolderCorpora
 from strategies import law
 from toy_corpus import SOURCE, corpus
 
-LABELS = LabelMap.of("yes", "no", "maybe")
+LABELS = LabelMap(*(frozenset({label}) for label in ("yes", "no", "maybe")))
 TRAIN = NativeFile("toy/train.jsonl", "jsonl", "train")
 DEV = NativeFile("toy/dev.jsonl", "jsonl", "dev")
 TEST = NativeFile("toy/test.jsonl", "jsonl", "test")
@@ -469,14 +469,14 @@ def read(folder: Path, *rows: object, name: str = "doubtful.jsonl") -> pl.DataFr
     (folder / "toy").mkdir(exist_ok=True)
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     (folder / "toy" / name).write_text("\n".join(lines) + "\n", "utf-8")
-    found = doubtful_claims(["toy"], LABELS, DOUBTED, FolderCorpora(folder))
+    found = doubtful_claims(toy_benchmark(), DOUBTED, FolderCorpora(folder))
     assert found is not None
     return found
 
 
 def test_lists_of_the_name_and_of_the_corpus_s_folder_count_together(tmp_path: Path):
     """PubMedClaim's are in ``pubmedqa``; a claim on both is doubted once; without a list, none."""
-    assert doubtful_claims(["toy"], LABELS, DOUBTED, FolderCorpora(tmp_path)) is None
+    assert doubtful_claims(toy_benchmark(), DOUBTED, FolderCorpora(tmp_path)) is None
     claims = {str(pmid): {"QUESTION": f"Is {pmid} high?", "CONTEXTS": ["It is."],
               "final_decision": "yes"} for pmid in range(3)}  # fmt: skip
     folder = tmp_path / "pubmedqa"
@@ -499,7 +499,6 @@ def test_lists_of_the_name_and_of_the_corpus_s_folder_count_together(tmp_path: P
         ("pubmedqa/doubtful.csv", 2, "doubtful"),
         ("pubmedqa/doubtful.csv", 3, "repeated"),
     ] == both.select("file", "row", "state").rows()
-    assert 3 == len(doubted_ids(both))
 
 
 def test_no_folder_may_hold_the_list_of_two_test_sets():
@@ -534,10 +533,8 @@ ROWS: list[tuple[object, str]] = [
 @pytest.mark.parametrize(("row", "said"), ROWS)
 def test_a_row_doubts_the_claims_that_it_names(tmp_path: Path, row: object, said: str):
     """By id or text, evidence telling texts apart; GrayFacts' layout; the claim's own label."""
-    found = read(tmp_path, row)
-    states = found.select("claim_id", "state").rows()
+    states = read(tmp_path, row).select("claim_id", "state").rows()
     assert said == ", ".join(f"{claim} {state}" for claim, state in states)
-    assert {claim for claim, state in states if state == "doubtful"} == doubted_ids(found)
 
 
 def test_rows_that_name_no_claim_are_reported(tmp_path: Path):
@@ -545,12 +542,10 @@ def test_rows_that_name_no_claim_are_reported(tmp_path: Path):
     found = read(tmp_path, {"id": "99"}, {"id": "10"}, {"id": 10}, {"kind": "wrong"})
     assert ["no_claim", "doubtful", "repeated", "unreadable"] == found["state"].to_list()
     assert [1, 2, 3, 4] == found["row"].to_list()
-    effect = without_effect(found)
-    assert [] == [part for part in ("no claim 1", "toy/doubtful.jsonl:1") if part not in effect]
-    assert "" == without_effect(found.filter(state="doubtful"))
 
 
 def test_a_csv_list_says_the_same(tmp_path: Path):
     """Empty cells of a CSV file are missing values."""
     lines = "native_id,claim,kind,label", "10,,wrong,", ",Coal is white.,,yes"
-    assert {"a", "b"} == doubted_ids(read(tmp_path, *lines, name="doubtful.csv"))
+    found = read(tmp_path, *lines, name="doubtful.csv")
+    assert [("a", "doubtful"), ("b", "doubtful")] == found.select("claim_id", "state").rows()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from decomposerl import schemas
-from decomposerl.claims.paper_counts import PAPER_TOTAL
+from decomposerl.claims.catalogue import PAPER_TOTAL
 from decomposerl.funnel.catalogue import select_diverse
 from decomposerl.funnel.selection import label_source_cells, quotas
 from decomposerl.funnel.selector_comparison import (

@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl import schemas
-from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of
-from decomposerl.claims.load import LoadSettings, load_source
-from decomposerl.claims.paper_counts import (
+from decomposerl.claims.catalogue import (
+    BENCHMARKS,
     DIFFERENCES,
     PAPER_COUNTS,
     PAPER_TOTAL,
+    SOURCES,
     STAGE_REASONS,
-    difference_of,
+    benchmark_of,
 )
+from decomposerl.claims.load import LoadSettings, load_source
 from decomposerl.reports import figure_style, figures
 from decomposerl.reports.against_paper import (
     SCHEMA,
@@ -484,12 +485,10 @@ def test_the_papers_table_sums_to_its_totals():
 
 def test_every_corpus_has_one_reason_and_none_is_empty():
     """Each source in the table's order, then test sets; an equal count alone says "the same"."""
-    named = [one.corpus for one in DIFFERENCES]
+    named = list(DIFFERENCES)
     assert list(PAPER_COUNTS) == named[: len(PAPER_COUNTS)]
     assert {*named[len(PAPER_COUNTS) :]} <= {one.name for one in BENCHMARKS}
-    assert len(named) == len(set(named))
-    for one in DIFFERENCES:
-        assert one == difference_of(one.corpus)
+    for one in DIFFERENCES.values():
         assert one.reason
         assert one.reason in one.text
         paper = PAPER_COUNTS.get(one.corpus)
@@ -503,7 +502,7 @@ def test_every_reading_of_the_catalogue_is_a_setting_of_the_table():
     corpora = (*SOURCES, *BENCHMARKS)
     named = [(one.name, reading.name) for one in corpora for reading in one.readings]
     readings = {f"LoadSettings.readings = {{{corpus}: {name}}}" for corpus, name in named}
-    assert readings == {one.setting for one in DIFFERENCES if "readings" in one.setting}
+    assert readings == {one.setting for one in DIFFERENCES.values() if "readings" in one.setting}
 
 
 def test_a_source_stands_beside_the_papers_row():
@@ -565,11 +564,11 @@ def test_every_difference_on_the_real_corpora_has_its_reason():
     raw = frame.filter((pl.col("column") == "Raw") & (pl.col("source") != TOTAL))
     assert {"scitab"} == set(raw.filter(difference=0)["source"])
     for source, reason in raw.filter(pl.col("difference") != 0)["source", "reason"].iter_rows():
-        known = difference_of(source)
+        known = DIFFERENCES.get(source)
         assert known is not None
         assert known.reason[1:] in reason
     assert "722 evidence_unavailable, 654 held_out_document" in cell(frame, "hover", "Raw")[3]
     assert (773, 1_295, -522) == cell(frame, "scifact", "Raw")[:3]
     assert "86 held_out_document" in cell(frame, "pubmedclaim", "Raw")[3]
     whole = {"scitab": 868, "scifact": 773}
-    assert whole == {name: difference_of(name).rows for name in whole}  # type: ignore[union-attr]
+    assert whole == {name: DIFFERENCES.get(name).rows for name in whole}  # type: ignore[union-attr]

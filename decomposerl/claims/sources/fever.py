@@ -19,9 +19,8 @@ from decomposerl.claims.fields import (
     NativeRow,
     agreed,
     each,
-    has_columns,
+    id_of_rows_with,
     non_blank,
-    read_each,
     read_joined,
 )
 from decomposerl.claims.passages import page_title, page_titles, without_treebank
@@ -30,40 +29,30 @@ from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages
 PAGES = "fever/fever.db"
 SYMMETRIC = "fever_symmetric"
 _HUB_COLUMNS = frozenset({"evidence_wiki_url", "evidence_sentence_id"})
+_CLAIM_ID = id_of_rows_with(_HUB_COLUMNS)
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     """One draft per claim, keyed by the native ``id``."""
-    if file.subset == SYMMETRIC:
-        return read_each(files, file, _symmetric_draft)
-    pages = files.pages(PAGES)
-    if has_columns(files, file, _HUB_COLUMNS):
-        join = partial(_joined, pages)
-        return read_joined(files, file, lambda row: row.identifier("id"), join)
-    return read_each(files, file, partial(_native_draft, pages))
+    return read_joined(files, file, _CLAIM_ID, partial(_draft, files.pages(PAGES)))
 
 
-def _symmetric_draft(row: NativeRow) -> Draft:
-    return row.draft(
-        non_blank((without_treebank(row.text("sentence1")),), "sentence1"),
-        native_id=f"{SYMMETRIC}-{row.identifier('id')}",
-        claim=without_treebank(row.text("sentence2")),
-        native_label=row.text("gold_label"),
-    )
-
-
-def _native_draft(pages: Pages | None, row: NativeRow) -> Draft:
+def _draft(pages: Pages | None, rows: Sequence[NativeRow]) -> Draft:
+    row = rows[0]
+    if row.file.subset == SYMMETRIC:
+        return row.draft(
+            non_blank((without_treebank(row.text("sentence1")),), "sentence1"),
+            native_id=f"{SYMMETRIC}-{row.identifier('id')}",
+            claim=without_treebank(row.text("sentence2")),
+            native_label=row.text("gold_label"),
+        )
+    if row.raw.keys() >= _HUB_COLUMNS:  # its annotations become one native evidence set
+        agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
+        agreed(rows, "label", each(rows, lambda row: row.text("label")))
+        row = replace(row, raw={**row.raw, "evidence": [each(rows, _hub_item)]})
     sentences = _annotated(row)
     titles = page_titles(page for page, _ in sentences)
     return row.draft(_passages(pages, sentences), documents=titles)
-
-
-def _joined(pages: Pages | None, rows: Sequence[NativeRow]) -> Sequence[Draft]:
-    """The draft of a claim of the hub's form: its annotations as one native evidence set."""
-    agreed(rows, "claim", each(rows, lambda row: row.text("claim")))
-    agreed(rows, "label", each(rows, lambda row: row.text("label")))
-    whole = replace(rows[0], raw={**rows[0].raw, "evidence": [each(rows, _hub_item)]})
-    return (_native_draft(pages, whole),)
 
 
 def _hub_item(row: NativeRow) -> tuple[None, None, str | None, int | None]:

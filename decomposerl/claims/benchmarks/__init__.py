@@ -1,1 +1,0 @@
-"""One file per test set that its own code reads."""
