@@ -38,6 +38,8 @@ TRACE, VERIFIER = "trace", "verifier"
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
 a sequence-classification head; MiniCheck's own messages, as they were published."""
+ClaimReading = Literal["own", "whole", "min_over_sentences"]
+"""How a verifier reads a claim: as its publisher's code does, at once, or its weakest sentence."""
 _READ = ("temperature", "max_tokens", "seed", "read", "score", "supported", "refuted")
 _FORMS: dict[str, tuple[Form, ...]] = dict.fromkeys(_READ, ("chat", "documents")) | {
     "user": ("chat",),
@@ -120,7 +122,7 @@ class SystemEntry(Endpoint):
     score: Literal["raw", "normalised"] = "normalised"
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.5
     chunk: Count = 0
-    claim_split: Literal["whole", "min_over_sentences"] = "whole"
+    claim_split: ClaimReading = "own"
     supported_class: Count = 1
     template: Json = ""
     tokenizer: str = ""
@@ -130,6 +132,8 @@ class SystemEntry(Endpoint):
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401, ARG002 - pydantic's
         """Take the digest before paths are made absolute: a folder may move with its file."""
         unused = _NO_RESULT | ({"base_url"} if self.revision else set())
+        if self.claim_split == "whole":  # the engine's name has it
+            unused |= {"claim_split"}
         fields = self.model_dump(mode="json", exclude=set(unused), exclude_defaults=True)
         written = json.dumps(fields, sort_keys=True)
         self._digest = hashlib.sha256(written.encode()).hexdigest()[:_SHOWN]

@@ -27,6 +27,7 @@ from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
 from resources.chat.connection import MOST_BYTES, LoopThread, clean_key, without_key
+from resources.store.stored_engine import EmbeddingsStopped
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -39,31 +40,18 @@ _FRAME_BYTES, _BYTES_A_NUMBER = 2**18, 32  # of a reply; a number may come as de
 _WIDEST = 8_192  # numbers a vector where the settings do not say
 
 
-class EmbeddingsStopped(EngineError):  # noqa: N818 - the name is what happened
-    """A request for vectors failed; ``vectors`` (m, d) of the texts at ``rows`` (m,) came."""
-
-    def __init__(self, message: str, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-        """``rows`` are indices of the requested texts, ascending."""
-        super().__init__(message)
-        self.rows, self.vectors = rows, vectors
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled with all three, so that it can come from another process."""
-        return type(self), (str(self), self.rows, self.vectors)
-
-
 @dataclass(frozen=True)
 class HostedEmbedder:
     r"""An ``Embedder`` over HTTP; the client is created with the first text.
 
-    ``base_url`` ends in ``/v1``, or is a function that returns it with the first text, and may
-    start a server; ``key`` may be a function, too. ``revision`` is of the weights behind your own
-    endpoint. ``dimensions`` requests shorter vectors (0: as they are, equally wide within a call).
+    ``base_url`` ends in ``/v1``; ``key`` may be a function. ``revision`` is of the weights behind
+    your own endpoint. ``dimensions`` requests shorter vectors (0: as they are, equally wide within
+    a call).
     ``instruction`` precedes every text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch has at
     most ``batch_items`` texts and about ``batch_tokens`` tokens; ``in_flight`` are sent at once.
     """
 
-    base_url: str | Callable[[], str]
+    base_url: str
     model: str
     key: SecretStr | Callable[[], SecretStr] = field(default=SecretStr(""), repr=False)
     revision: str = ""
@@ -240,8 +228,7 @@ class HostedEmbedder:
         from resources.chat.one_host import openai_client
 
         key = clean_key(self._key)
-        url = self.base_url if isinstance(self.base_url, str) else self.base_url()
-        client = openai_client(url, key, deadline_s=self.timeout_s, retries=self.retries)
+        client = openai_client(self.base_url, key, deadline_s=self.timeout_s, retries=self.retries)
         loop = LoopThread("embeddings")
         weakref.finalize(self, loop.end_after, client.close)
         return loop, client

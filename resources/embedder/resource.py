@@ -3,68 +3,20 @@
 Opening imports no torch: an engine loads its model with its first item.
 """
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from decomposerl.errors import ConfigError
 from decomposerl.ports import Embedder
 from resources.chat.endpoint import EndpointConfig, key_of
-from resources.embedder.hosted import EmbeddingsStopped, HostedEmbedder
+from resources.embedder.hosted import HostedEmbedder
 from resources.embedder.minilm import MiniLM
 from resources.embedder.sentence_transformers_engine import SentenceEmbedder
 from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.store.resource import MappedResource
-from resources.store.stored_engine import Answers, StoredEngine, every_row
-
-
-class StoredEmbedder(StoredEngine[str]):
-    """An ``Embedder`` whose vectors are stored (fixed-size lists of float32)."""
-
-    _port = "embedder"
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As the engine's, shape (n, d); needs one array of the distinct texts in memory.
-
-        Raises:
-            EmbeddingsStopped: a request failed; the vectors received are stored by then.
-        """
-        if not texts:
-            return np.asarray(self._inner.embed(texts), dtype=np.float32)
-        out: list[NDArray[np.float32]] = []
-
-        def fill(rows: NDArray[np.int64], values: Any) -> None:  # noqa: ANN401 - an Arrow array
-            width = values.type.list_size
-            if not out:
-                out.append(np.full((len(texts), width), np.nan, dtype=np.float32))
-            out[0][rows] = values.flatten().to_numpy().reshape(len(values), width)
-
-        positions = self._pass(texts, lambda text: (text,), fill, _answer)
-        if len(texts) == int(positions.max()) + 1:
-            return out[0]  # no text twice: already in order
-        return out[0][positions]
-
-
-def _answer(engine: Embedder, batch: list[str]) -> Answers:
-    stopped: EmbeddingsStopped | None = None
-    try:
-        rows, raw = every_row(len(batch)), engine.embed(batch)
-    except EmbeddingsStopped as error:
-        if not len(error.rows):
-            raise
-        stopped, rows, raw = error, error.rows, error.vectors
-    return Answers(rows, _vectors(raw), stopped)
-
-
-def _vectors(raw: NDArray[np.float32]) -> Any:  # noqa: ANN401 - an Arrow array
-    import pyarrow as pa
-
-    raw = np.ascontiguousarray(raw, dtype=np.float32)
-    return pa.FixedSizeListArray.from_arrays(pa.array(raw.ravel(), pa.float32()), raw.shape[1])
+from resources.store.stored_ports import StoredEmbedder
 
 
 class EmbedderResource(MappedResource):

@@ -36,12 +36,13 @@ from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE
 from resources.hub.locks import MAIN, ModelLocks
 from resources.store.resource import StoredResource
+from resources.store.stored_ports import StoredVerifier
 from resources.tokens.word_tokens import CautiousTokens
 from resources.verifier.chunks import ChunkTokens
 from resources.verifier.classifier import ClassifierVerifier
 from resources.verifier.minicheck_form import minicheck_form
 from resources.verifier.own_chat import OwnChatVerifier
-from resources.verifier.stored import StoredVerifier
+from resources.verifier.questions import claim_split_of
 from resources.vllm.process import VllmServer
 from resources.vllm.server import (
     PolicyAdapter,
@@ -256,7 +257,7 @@ class EntryEngine:
             partial(_verifier_form, entry, sampling, prompts_dir, allow_own=allow_own),
             budget=entry.chunk or max(context - most, context // 4),
             tokens=ChunkTokens(entry.tokenizer, entry.model, entry.revision, cached),
-            claim_split=entry.claim_split,
+            claim_split=claim_split_of(entry.model, entry.claim_split),
             score="raw" if entry.form == "minicheck" else entry.score,
             thinking=settings.thinking,
         )
@@ -271,7 +272,7 @@ class EntryEngine:
             entry.supported_class,
             entry.chunk or _CLASSIFIER_CHUNK,
             entry.context or _CLASSIFIER_CONTEXT,
-            entry.claim_split,
+            claim_split_of(entry.model, entry.claim_split),
             entry.device or self.model.device,
             entry.dtype,
             self.locks.cached,

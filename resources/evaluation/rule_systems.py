@@ -13,8 +13,8 @@ from resources.evaluation.generation import OpenedSystem, method_task, verifier_
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.verifier_caller import VerifierCaller
 from resources.store.result_store import ResultStores
+from resources.store.stored_ports import StoredVerifier
 from resources.verifier.lexical import LexicalVerifier
-from resources.verifier.stored import StoredVerifier
 
 LEXICAL = "embedded"
 """What a profile calls the lexical verifier."""

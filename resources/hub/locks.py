@@ -28,7 +28,7 @@ MODELS_LOCK = "file of the locked commits of hub models; empty: none is locked"
 HUB_MODELS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
     files(__package__).joinpath("models.toml").read_text("utf-8")
 )
-"""By name: ``used_for``, ``licence``, and ``remote_code`` where loading runs the model's code."""
+"""By name: ``used_for``, ``licence``, ``remote_code`` if it runs, a verifier's ``claim_split``."""
 Pin = Callable[[str, str], str]
 """Of a model and the branch, tag or commit in the settings (may be empty): what to load."""
 _HEADER = "# Written at the first use of each model; delete a line to accept a newer commit.\n"

@@ -13,14 +13,28 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
 from decomposerl.progress import bar
 from resources.mapper.in_process import InProcessMapper
 from resources.store.result_store import ResultStore, ResultStores, key_of
 
-Item = TypeVar("Item")
 Pair = tuple[str, str]
+Item = TypeVar("Item", str, Pair)
 Details = Mapping[str, int | float | str]
+
+
+class EmbeddingsStopped(EngineError):  # noqa: N818 - the name is what happened
+    """A request for vectors failed; ``vectors`` (m, d) of the texts at ``rows`` (m,) came."""
+
+    def __init__(self, message: str, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        """``rows`` are indices of the requested texts, ascending."""
+        super().__init__(message)
+        self.rows, self.vectors = rows, vectors
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with all three, so that it can come from another process."""
+        return type(self), (str(self), self.rows, self.vectors)
 
 
 @dataclass(slots=True)
@@ -95,7 +109,6 @@ class StoredEngine(Generic[Item]):
     def _pass(
         self,
         items: Sequence[Item],
-        parts: Callable[[Item], tuple[str, ...]],
         fill: Callable[[NDArray[np.int64], Any], None],
         answer: Callable[[Any, list[Item]], Answers],
     ) -> NDArray[np.int64]:
@@ -111,7 +124,7 @@ class StoredEngine(Generic[Item]):
         kept: list[Item] = []
         positions = np.empty(len(items), dtype=np.int64)
         for row, item in enumerate(items):
-            key = key_of(*parts(item))
+            key = key_of(*((item,) if isinstance(item, str) else item))
             if key not in distinct:
                 distinct[key] = len(kept)
                 kept.append(item)
@@ -157,25 +170,3 @@ def _recall(
         fill(positions, values)
         missing[positions] = False
     return np.flatnonzero(missing)
-
-
-def every_row(count: int) -> NDArray[np.int64]:
-    """Indices 0 to ``count - 1``: all items of a batch were answered."""
-    return np.arange(count, dtype=np.int64)
-
-
-def list_filler(out: list[Any]) -> Callable[[NDArray[np.int64], Any], None]:
-    """A ``fill`` that writes stored values into a list."""
-
-    def fill(rows: NDArray[np.int64], values: Any) -> None:  # noqa: ANN401 - an Arrow array
-        for row, answer in zip(rows, values.to_pylist(), strict=True):
-            out[row] = answer
-
-    return fill
-
-
-def string_lists(answers: Sequence[Sequence[str]]) -> Any:  # noqa: ANN401 - an Arrow array
-    """Lists of strings as an Arrow array."""
-    import pyarrow as pa
-
-    return pa.array([list(answer) for answer in answers], pa.list_(pa.string()))

@@ -9,18 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.errors import EngineMissing
-from decomposerl.extras import require
 from decomposerl.prompts.minicheck import MiniCheckForm
-from resources.hub.access import cached_model, digest_of
+from resources.hub.access import digest_of
 from resources.hub.locks import Pin, as_named
-from resources.verifier.batches import Batch, batches
 from resources.verifier.chunks import words
+from resources.verifier.in_process import InProcess, batches, model_folder
 from resources.verifier.minicheck_form import FormSource, own_form
 from resources.verifier.questions import ClaimSplit, combined, questions
 
@@ -91,11 +89,12 @@ class LocalMiniCheck:
             EngineMissing: transformers, torch, the device or the model is missing.
         """
         facts = MODELS[self.model]
-        measure = words if facts.unit == "words" else self._token_counts
+        measure = words if facts.unit == "words" else self._loaded.sizes
         asked = questions(pairs, facts.budget, measure, self.claim_split)
-        scores = np.empty(len(asked.asked), dtype=np.float64)
-        for batch in batches([self._encoded(*one) for one in asked.asked], self.batch_tokens):
-            scores[batch.rows] = self._scores(batch)
+        rows = [self._encoded(*one) for one in asked.asked]
+        scores = np.empty(len(rows), dtype=np.float64)
+        for batch in batches([len(row) for row in rows], self.batch_tokens):
+            scores[batch] = self._scores([rows[place] for place in batch])
         return combined(scores, asked.shapes)
 
     def _encoded(self, chunk: str, claim: str) -> list[int]:
@@ -103,7 +102,7 @@ class LocalMiniCheck:
 
         The public code cuts the end of the claim, and so judges another claim.
         """
-        facts, tokenizer = MODELS[self.model], self._tokenizer
+        facts, tokenizer = MODELS[self.model], self._loaded.tokenizer
         ids = self._ids(f"{self._prefix}{chunk}{tokenizer.eos_token}{claim}")
         surplus = len(ids) - facts.max_tokens
         if surplus <= 0:
@@ -113,32 +112,19 @@ class LocalMiniCheck:
         return kept[: facts.max_tokens]
 
     def _ids(self, text: str) -> list[int]:
-        return list(self._tokenizer(text, verbose=False)["input_ids"])
+        return list(self._loaded.tokenizer(text, verbose=False)["input_ids"])
 
-    def _token_counts(self, texts: Sequence[str]) -> list[int]:
-        if not texts:
-            return []
-        encoded = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
-        return [len(ids) for ids in encoded["input_ids"]]
-
-    def _scores(self, batch: Batch) -> NDArray[np.float64]:
+    def _scores(self, rows: Sequence[list[int]]) -> NDArray[np.float64]:
         """P(supported) of the questions of one batch, shape (rows,)."""
         import torch
 
-        model = self._model
+        model = self._loaded.model
+        inputs = self._loaded.padded([{"input_ids": row} for row in rows])
         with torch.inference_mode():
-            inputs = {
-                "input_ids": torch.tensor(
-                    batch.padded(self._tokenizer.pad_token_id), device=self.device
-                ),
-                "attention_mask": torch.tensor(batch.mask(), device=self.device),
-            }
             if self.model == "flan-t5-large":
-                start = model.config.decoder_start_token_id
-                inputs["decoder_input_ids"] = torch.full(
-                    (len(batch.rows), 1), start, device=self.device
-                )
-                logits = model(**inputs).logits[:, 0, [_REFUTED_ID, _SUPPORTED_ID]]
+                start = torch.full((len(rows), 1), model.config.decoder_start_token_id)
+                logits = model(**inputs, decoder_input_ids=start.to(self.device)).logits
+                logits = logits[:, 0, [_REFUTED_ID, _SUPPORTED_ID]]
             else:
                 logits = model(**inputs).logits
             chances = logits.float().softmax(dim=-1)[:, 1]
@@ -154,39 +140,10 @@ class LocalMiniCheck:
 
     @cached_property
     def _folder(self) -> Path:
-        facts = MODELS[self.model]
-        revision = self.revision if self.path else self.pin(facts.repo_id, self.revision)
-        folder = Path(self.path) if self.path else cached_model(facts.repo_id, revision)
-        if folder is None or not (folder / "config.json").is_file():
-            where = self.path or "the hub's local cache"
-            raise EngineMissing(
-                f"the model {facts.repo_id} is not in {where}: "
-                f"hf download {facts.repo_id} --revision {revision}"
-                + (f" --local-dir {self.path}" if self.path else "")
-            )
-        return folder
+        return model_folder(MODELS[self.model].repo_id, self.revision, self.pin, self.path)
 
     @cached_property
-    def _tokenizer(self) -> Any:  # noqa: ANN401 - one of three classes without types
-        require("transformers", "torch")
-        from transformers import AutoTokenizer
-
-        return AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
-
-    @cached_property
-    def _model(self) -> Any:  # noqa: ANN401 - one of three classes without types
-        require("transformers", "torch")
-        import torch
-        from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
-        from transformers.utils import logging
-
-        if self.device.startswith("cuda") and not torch.cuda.is_available():
-            raise EngineMissing(f"torch finds no GPU for device '{self.device}': use device 'cpu'")
-        is_t5 = self.model == "flan-t5-large"
-        kind: Any = AutoModelForSeq2SeqLM if is_t5 else AutoModelForSequenceClassification
-        # A progress bar for loading weights would hide the real ones.
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        model = kind.from_pretrained(
-            self._folder, local_files_only=True, dtype=getattr(torch, self.dtype)
-        )
-        return model.eval().to(self.device)
+    def _loaded(self) -> InProcess:
+        prefixed = MODELS[self.model].prefixed
+        kind = "AutoModelForSeq2SeqLM" if prefixed else "AutoModelForSequenceClassification"
+        return InProcess(self._folder, kind, self.dtype, self.device)

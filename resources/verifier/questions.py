@@ -12,13 +12,27 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.text_scan import sentences
+from decomposerl.evaluation.entries import ClaimReading
+from decomposerl.text.sentences import split_sentences
+from resources.hub.locks import HUB_MODELS
 from resources.verifier.chunks import Measure, chunks
 
 Pair = tuple[str, str]
 ClaimSplit = Literal["whole", "min_over_sentences"]
 """``whole``: the claim at once (the public code of 2024 and the leaderboard).
-``min_over_sentences``: each sentence by itself (the public 7B code since August 2025)."""
+``min_over_sentences``: each sentence by itself (the public code of the 7B model and Granite since
+August 2025)."""
+
+
+def claim_split_of(model: str, reading: ClaimReading = "own") -> ClaimSplit:
+    """How ``model`` reads a claim: as the setting says, by default as its publisher's code does.
+
+    That is declared in ``models.toml``; a model without a declaration reads the whole claim.
+    """
+    if reading != "own":
+        return reading
+    declared: ClaimSplit = HUB_MODELS.get(model, {}).get("claim_split", "whole")
+    return declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +62,16 @@ def combined(scores: NDArray[np.float64], shapes: Sequence[tuple[int, int]]) -> 
 def questions(
     pairs: Sequence[Pair], budget: int, measure: Measure, claim_split: ClaimSplit
 ) -> Questions:
-    """The questions of ``pairs``; blank evidence and a blank claim are asked as they are."""
+    """The questions of ``pairs``; blank evidence and a blank claim are asked as they are.
+
+    So is a claim of one sentence: its questions are the same under each split.
+    """
     asked: list[Pair] = []
     shapes: list[tuple[int, int]] = []
     for evidence, claim in pairs:
         documents = chunks(evidence, budget, measure) or [""]
-        parts = [claim] if claim_split == "whole" else sentences(claim) or [claim]
+        parts = [claim] if claim_split == "whole" else split_sentences(claim)
+        parts = parts if len(parts) > 1 else [claim]
         asked += [(document, part) for document in documents for part in parts]
         shapes.append((len(documents), len(parts)))
     return Questions(asked, shapes)

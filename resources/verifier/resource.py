@@ -11,15 +11,17 @@ from pydantic import Field, PrivateAttr
 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
+from decomposerl.evaluation.entries import ClaimReading
 from resources.chat.endpoint import EndpointConfig, config_of, key_of, open_chat
 from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.store.resource import MappedResource
+from resources.store.stored_ports import StoredVerifier
 from resources.verifier.chunks import ChunkTokens
 from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.minicheck_form import minicheck_form
 from resources.verifier.minicheck_hosted import HostedMiniCheck
-from resources.verifier.minicheck_local import LocalMiniCheck
-from resources.verifier.stored import StoredVerifier
+from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
+from resources.verifier.questions import claim_split_of
 from resources.vllm.process import VllmServer, runs_remote_code
 from resources.vllm.server import ServerFields, SharedServer
 
@@ -40,8 +42,10 @@ class VerifierResource(ServerFields, MappedResource):
     model_path: str = Field(
         default="", description="minicheck_local: model folder; empty for the cached one"
     )
-    claim_split: Literal["whole", "min_over_sentences"] = Field(
-        default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
+    claim_split: ClaimReading = Field(
+        default="own",
+        description="MiniCheck: as the model's own code reads a claim (the 7B model its weakest "
+        "sentence, the others the whole), or one of the two",
     )
     prompts_dir: str = Field(
         default="", description="MiniCheck: folder with a minicheck.md that holds its form"
@@ -103,7 +107,7 @@ class VerifierResource(ServerFields, MappedResource):
                 self.endpoint.revision or "main",
                 self.endpoint.device or "cpu",
                 self.endpoint.dtype,
-                self.claim_split,
+                claim_split_of(MODELS[self.minicheck].repo_id, self.claim_split),
                 form=partial(
                     minicheck_form, "pair", self.prompts_dir, allow_own=self.allow_own_prompt
                 ),
@@ -129,7 +133,7 @@ class VerifierResource(ServerFields, MappedResource):
                 find_revision=revision,
                 find_urls=lambda _: (shared.url(server()),),
             ),
-            claim_split=self.claim_split,
+            claim_split=claim_split_of(model.model, self.claim_split),
             form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),
             tokens=ChunkTokens(self.tokenizer, model.model, model.revision, locks.cached),
             score=self.score,

@@ -31,15 +31,14 @@ from mapped_work import (
 )
 from project import PYTHONPATH, SUPPORT
 from ray_parts import RayNodes, ray_nodes
-from resources.decomposer.resource import StoredDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.embedder.minilm import MiniLM
-from resources.embedder.resource import StoredEmbedder
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
 from resources.mapper.processes import ProcessMapper
 from resources.mapper.ray_mapper import MOST_LOSSES, RayMapper
 from resources.store.result_store import ResultStores
+from resources.store.stored_ports import StoredDecomposer, StoredEmbedder
 from training_graph import materialize, write_claims
 from training_stand_in import STEPS
 

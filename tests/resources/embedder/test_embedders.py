@@ -25,10 +25,11 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, BertTo
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from fault_server import DRIPPING, Answer, FaultServer, streaming
 from fault_server import MODEL as SERVED
-from resources.embedder.hosted import BYTES_PER_TOKEN, EmbeddingsStopped, HostedEmbedder
-from resources.embedder.resource import StoredEmbedder
+from resources.embedder.hosted import BYTES_PER_TOKEN, HostedEmbedder
 from resources.embedder.sentence_transformers_engine import SentenceEmbedder
 from resources.store.result_store import ResultStores
+from resources.store.stored_engine import EmbeddingsStopped
+from resources.store.stored_ports import StoredEmbedder
 from strategies import law
 
 MODEL, WIDTH, KEY = "text-embedding-tiny", 6, "sk-secret-5501"
@@ -249,17 +250,6 @@ def test_the_key_is_sent_and_never_shown(fault: str):
     assert fault != "401" or "Bearer ***" in str(error)
 
 
-def test_the_url_may_be_a_function_called_at_the_first_text():
-    """A server that must be started first is asked for its address once, and not too early."""
-    calls = []
-    with serving() as endpoint:
-        engine = HostedEmbedder(lambda: calls.append("started") or endpoint.url, MODEL)
-        assert "hosted:" + MODEL == engine.engine
-        assert [] == calls
-        assert np.array_equal(engine.embed(["a"]), engine.embed(["a"]))
-        assert ["started"] == calls
-
-
 def test_the_engine_names_all_that_decides_a_vector():
     """Model, revision, dimensions and instruction part engines; speed settings do not."""
     parting = {"revision": "a1"}, {"dimensions": 8}, {"instruction": "a:"}, {"instruction": "b:"}
@@ -423,15 +413,6 @@ def test_the_engine_names_the_folder_and_its_prompt(folder: Path, tmp_path: Path
     assert name == SentenceEmbedder(str(copy)).engine
     (copy / "modules.json").write_text("[]", "utf-8")
     assert name != SentenceEmbedder(str(copy)).engine
-
-
-def test_stored_vectors_are_the_models(folder: Path, tmp_path: Path):
-    """Behind the store the same bits come back, without asking the model again."""
-    store = ResultStores(tmp_path)
-    first = StoredEmbedder(SentenceEmbedder(str(folder)), store).embed(TEXTS)
-    again = StoredEmbedder(SentenceEmbedder(str(folder)), store)
-    assert first.tobytes() == again.embed(TEXTS).tobytes()
-    assert 0 == again.calls
 
 
 def test_a_model_that_is_not_here_is_a_download_command(tmp_path: Path):

@@ -16,7 +16,6 @@ from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
 from mapped_work import SENTENCES, Noting, gone, noted, process_of, squares, unpicklable
 from ray_parts import ray_nodes
-from resources.decomposer.resource import StoredDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.mapper.in_process import InProcessMapper
 from resources.mapper.pools import AHEAD
@@ -24,6 +23,7 @@ from resources.mapper.processes import ProcessMapper
 from resources.mapper.ray_mapper import RayMapper
 from resources.mapper.resource import MapperChoice, MapperResource
 from resources.store.result_store import ResultStores
+from resources.store.stored_ports import StoredDecomposer
 from resources.tokens.counting import TalliedTokens
 from resources.tokens.word_tokens import WordTokens
 

@@ -17,9 +17,6 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from resources.decomposer.resource import StoredDecomposer
-from resources.embedder.resource import StoredEmbedder
-from resources.entities.resource import StoredEntities
 from resources.store import result_store
 from resources.store.result_store import (
     MANY_SHARDS,
@@ -28,7 +25,12 @@ from resources.store.result_store import (
     UnreadableShardWarning,
     key_of,
 )
-from resources.verifier.stored import StoredVerifier
+from resources.store.stored_ports import (
+    StoredDecomposer,
+    StoredEmbedder,
+    StoredEntities,
+    StoredVerifier,
+)
 from strategies import law
 
 

@@ -13,9 +13,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.kernels.text_scan import sentences
 from decomposerl.text.sentences import split_sentences
-from resources.verifier.batches import batches
 from resources.verifier.chunks import ChunkTokens, Measure, chunks, utf8_bytes, words
 from resources.verifier.evidence_match import FEATURES, match
+from resources.verifier.in_process import batches
 from resources.verifier.lexical import LexicalVerifier, load_weights
 from resources.verifier.questions import ClaimSplit, combined, questions
 from strategies import LAW, law
@@ -202,40 +202,33 @@ def test_the_best_chunk_counts_for_the_weakest_part(
     table = {asked: rng.random() for asked in found.asked}
     expected = []
     for evidence, claim in pairs:
-        parts = sentences(claim) if split != "whole" and claim.strip() else [claim]
+        parts = [claim] if split == "whole" else sentences(claim)
+        parts = parts if len(parts) > 1 else [claim]
         pieces = chunks(evidence, budget, words) or [""]
         expected.append(min(max(table[piece, part] for piece in pieces) for part in parts))
     scores = np.array([table[asked] for asked in found.asked], dtype=np.float64)
     assert expected == combined(scores, found.shapes).tolist()
 
 
-rows = st.lists(st.lists(st.integers(1, 9), max_size=12), max_size=25)
-
-
 @LAW
-@given(rows, st.integers(1, 60))
-def test_batches_hold_each_row_once(some: list[list[int]], most: int):
-    """Every row comes back whole where it stood, no batch is above the limit but a lone row."""
-    seen: dict[int, list[int]] = {}
-    for batch in batches(some, most):
-        padded, mask = batch.padded(0), batch.mask()
-        assert padded.size <= most or 1 == len(batch.rows)
-        for row, ids, flags in zip(batch.rows, padded, mask, strict=True):
-            assert row not in seen
-            seen[row] = ids[flags == 1].tolist()
-            assert (ids[flags == 0] == 0).all()
-    assert dict(enumerate(some)) == seen
+@given(st.lists(st.integers(0, 12), max_size=25), st.integers(1, 60))
+def test_batches_hold_each_row_once(lengths: list[int], most: int):
+    """Longest first; no batch is above the limit, padding included, but a lone row."""
+    made = list(batches(lengths, most))
+    rows = [row for batch in made for row in batch]
+    assert sorted(rows) == list(range(len(lengths)))
+    assert sorted(lengths, reverse=True) == [lengths[row] for row in rows]
+    assert all(len(batch) * max(lengths[batch[0]], 1) <= most or 1 == len(batch) for batch in made)
 
 
 def test_batches_are_little_padding():
     """Of rows of 10 to 500 tokens, padding is below a tenth; in the order given, over a third."""
     rng = random.Random(5)
-    some = [[1] * rng.randint(10, 500) for _ in range(400)]
-    tokens = sum(map(len, some))
-    sorted_size = sum(batch.padded(0).size for batch in batches(some, 8_192))
-    given_size = sum(16 * max(map(len, some[at : at + 16])) for at in range(0, 400, 16))
-    assert sorted_size < 1.1 * tokens
-    assert given_size > 1.33 * tokens
+    lengths = [rng.randint(10, 500) for _ in range(400)]
+    padded = sum(len(batch) * lengths[batch[0]] for batch in batches(lengths, 8_192))
+    given_size = sum(16 * max(lengths[at : at + 16]) for at in range(0, 400, 16))
+    assert padded < 1.1 * sum(lengths)
+    assert given_size > 1.33 * sum(lengths)
 
 
 @pytest.fixture(scope="module")

@@ -28,14 +28,11 @@ from fault_server import BROKEN, MODEL, REFUSED, Answer, FaultServer, replying
 from project import ROOT
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
-from resources.store.result_store import ResultStores
 from resources.verifier.chunks import chunks
 from resources.verifier.classifier import ClassifierVerifier
 from resources.verifier.minicheck_form import own_form
 from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
 from resources.verifier.own_chat import OwnChatVerifier
-from resources.verifier.questions import ClaimSplit
-from resources.verifier.stored import StoredVerifier
 from tiny_models import tiny_deberta, tiny_gpt2, tiny_roberta, tiny_t5
 
 BUILDERS = {
@@ -141,21 +138,6 @@ def test_long_evidence_scores_as_its_best_chunk(folders: dict[str, Path], name: 
     assert found > min(expected) + 10 * CLOSE
 
 
-@every_model
-def test_the_weakest_sentence_decides_where_claims_are_split(folders: dict[str, Path], name: str):
-    """The split claim scores as its weakest sentence, the whole claim as one text."""
-    reference, evidence = Reference(name, folders[name]), "The dog was born in London."
-    claim = "The cat sat. Paris won a prize. The mat ran to the dog."
-    parts = [part + "." for part in claim.rstrip(".").split(". ")]
-    weakest = min(reference.probability(evidence, part) for part in parts)
-    whole = reference.probability(evidence, claim)
-    splits: dict[ClaimSplit, float] = {"whole": whole, "min_over_sentences": weakest}
-    for split, expected in splits.items():
-        verifier = LocalMiniCheck(name, str(folders[name]), claim_split=split, form=given)
-        (found,) = verifier.support_probability([(evidence, claim)])
-        assert found == pytest.approx(expected, abs=CLOSE)
-
-
 def test_a_question_keeps_its_claim(folders: dict[str, Path]):
     """An endless sentence loses its end, the claim nothing; blank texts are asked as they are."""
     name, claim = "roberta-large", "The cat ran."
@@ -217,17 +199,6 @@ def test_the_form_names_flan_t5_and_changes_what_it_reads(folders: dict[str, Pat
     other = LocalMiniCheck("roberta-large", str(folders["roberta-large"]), form=missing)
     assert "prompt" not in other.engine
     assert (6,) == other.support_probability(pairs).shape
-
-
-def test_stored_scores_load_no_model_again(folders: dict[str, Path], tmp_path: Path):
-    """A second run over the same pairs asks nothing and gives the same numbers."""
-    pairs, path = some_pairs(5, 3), str(folders["flan-t5-large"])
-    first = StoredVerifier(LocalMiniCheck(path=path), ResultStores(tmp_path))
-    second = StoredVerifier(engine := LocalMiniCheck(path=path), ResultStores(tmp_path))
-    expected = first.support_probability(pairs)
-    assert np.array_equal(expected, second.support_probability(pairs))
-    assert (0, 5) == (second.calls, second.hits)
-    assert "_model" not in vars(engine)
 
 
 def test_what_is_missing_is_named_with_its_command(folders: dict[str, Path], tmp_path: Path):
@@ -399,7 +370,7 @@ def test_a_long_text_is_its_best_chunk_and_never_too_long(folders: dict[str, Pat
     cut = ClassifierVerifier(str(folder), chunk=400, context=40)
     kept = cut._encoded(*LONG)["input_ids"]
     assert 40 == len(kept)
-    whole = cut._tokenizer.decode(kept)
+    whole = cut._loaded.tokenizer.decode(kept)
     assert whole.count(LONG[1]) == 1
     assert whole.startswith("<s>The cat")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -19,7 +19,10 @@ from pydantic import SecretStr
 from chat_parts import NothingStored
 from dagster_project.settings import ProfileName
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Token
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from decomposerl.funnel.catalogue import difficulty_band
+from decomposerl.funnel.settings import DifficultySettings
 from decomposerl.prompts.minicheck import (
     MiniCheckForm,
     Use,
@@ -29,23 +32,28 @@ from decomposerl.prompts.minicheck import (
     yes_and_no,
 )
 from decomposerl.prompts.template import parse_prompt
+from decomposerl.schemas import RULE_FILTERED
 from environment import resources_of, variables
 from fakes import WordCounter
 from minicheck_package import PREFIX, SYSTEM, USER, write_package
 from project import ROOT
 from resources.chat.client import ChatClient
+from resources.chat.endpoint import config_of
 from resources.chat.settings import ChatSettings
 from resources.embedder.hosted import HostedEmbedder
 from resources.store.prompts import load_prompt
 from resources.verifier.minicheck_form import minicheck_form, own_form
 from resources.verifier.minicheck_hosted import HostedMiniCheck, Score
+from resources.verifier.minicheck_local import MODELS
 from resources.verifier.published_form import published_prompt
-from resources.verifier.questions import ClaimSplit
-from strategies import LAW
+from resources.verifier.questions import ClaimSplit, claim_split_of
+from resources.verifier.resource import VerifierResource
+from strategies import LAW, example_row, frame_of
 from tiny_models import tiny_chat
 from tiny_server import TinyModel, TinyServer
 
 PROMPT = load_prompt("minicheck")
+SPLITS: tuple[ClaimSplit, ...] = get_args(ClaimSplit)
 Likeliest = Sequence[tuple[str, float]]
 
 
@@ -174,6 +182,44 @@ def test_long_evidence_and_split_claims(split: ClaimSplit, expected: float):
     documents = [request.messages[-1].content.split("\n")[0] for request in chat.asked]
     assert len(documents) > 1
     assert max(len(text.removeprefix("Document: ").encode()) for text in documents) <= 200
+
+
+@pytest.mark.parametrize(
+    ("model", "split"),
+    [
+        ("bespokelabs/Bespoke-MiniCheck-7B", "min_over_sentences"),
+        ("ibm-granite/granite-guardian-3.3-8b", "min_over_sentences"),
+        *((published.repo_id, "whole") for published in MODELS.values()),
+        ("org/another", "whole"),
+    ],
+)
+def test_a_model_reads_a_claim_as_its_publishers_code_does(
+    model: str, split: ClaimSplit, tmp_path: Path
+):
+    """By default; a setting overrides it, and the engine's name has what was used."""
+    assert split == claim_split_of(model)
+    endpoint = config_of(Endpoint(model=model))
+    settings = {"engine": "minicheck_hosted", "endpoint": endpoint, "allow_own_prompt": True}
+    settings["results_dir"] = str(tmp_path)
+    for reading, used in (("own", split), ("whole", "whole"), *((s, s) for s in SPLITS)):
+        verifier = VerifierResource.model_validate({**settings, "claim_split": reading})
+        assert f" claim={used} " in verifier.open().engine
+
+
+@pytest.mark.parametrize(
+    ("claim", "p"), [("One is here. Two is here.", 0.3), ("One is here.", 0.9)]
+)
+def test_the_difficulty_band_goes_by_the_weakest_sentence(claim: str, p: float):
+    """Of the 7B model; a claim of one sentence is asked as it is, and keeps its stored reply."""
+    chat = ScriptedChat({"One is here.": SURE, "Claim: Two is here.": UNSURE})
+    split = claim_split_of("bespokelabs/Bespoke-MiniCheck-7B")
+    frame = frame_of(RULE_FILTERED, [example_row(claim=claim)])
+    verifier = HostedMiniCheck(chat, claim_split=split)
+    band = difficulty_band(frame, DifficultySettings(), verifier)
+    assert [p] * (p < 0.8) == pytest.approx(band.kept["support_probability"].to_list())
+    whole = ScriptedChat({"One is here.": SURE})
+    HostedMiniCheck(whole).support_probability([(frame["evidence"][0], claim)])
+    assert (whole.asked == chat.asked) == (p == 0.9)
 
 
 def test_engine_names_keep_apart_whatever_decides():
@@ -312,7 +358,7 @@ def test_scores_over_http_are_the_models_own(server: TinyServer, in_process: Tin
     assert np.allclose(expected[:, 0], forms.raw, **close)
     assert np.allclose(expected[:, 0] / both, forms.normalised, **close)
     texts = ["ice melts", "", "snow falls on Paris"]
-    vectors = HostedEmbedder(lambda: server.url, server.name, SecretStr("no key")).embed(texts)
+    vectors = HostedEmbedder(server.url, server.name, SecretStr("no key")).embed(texts)
     with torch.no_grad():
         expected = np.array([in_process.embedding(text)[0] for text in texts])
     assert np.allclose(expected, vectors, rtol=0, atol=CLOSE)
