@@ -41,6 +41,7 @@ from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.fields import CountedFiles
 from decomposerl.claims.records import broken_field, excerpt
 from decomposerl.claims.source import (
+    AnyCorpus,
     Benchmark,
     Corpus,
     CorpusFiles,
@@ -338,19 +339,16 @@ class SplitPlan:
     split: bool
 
 
-def plan_split(
-    source: Source | None, benchmark: Benchmark | None, files: CorpusFiles, *, training_on: bool
-) -> SplitPlan:
-    """Give every file on disk its role; ``training_on`` says whether the source is used."""
+def plan_split(source: Source | None, benchmark: Benchmark | None, files: CorpusFiles) -> SplitPlan:
+    """Give every file on disk its role."""
 
     def present(corpus: Source | Benchmark | None, role: str) -> Files:
         forms = (in_form(files.exists, file) for file in getattr(corpus, role, ()))
         return tuple(file for file in forms if files.exists(file.path))
 
-    training, extra = (present(source if training_on else None, r) for r in ("files", "extra"))
-    evaluation, shared, lists = (
-        present(benchmark, role) for role in ("files", "shared", "claim_lists")
-    )
+    training, extra = present(source, "files"), present(source, "extra")
+    evaluation, lists = present(benchmark, "files"), present(benchmark, "claim_lists")
+    shared = present(benchmark, "shared")
     # A path may hold several splits, so an evaluation file is known by path and split.
     same_rows = benchmark.same_rows if benchmark and evaluation else ()
     tested = {(file.path, file.split) for file in (*evaluation, *same_rows)}
@@ -436,13 +434,12 @@ def load_source(
         ConservationError: the adapter lost a row.
         ConfigError: the corpus lacks the reading that ``settings.readings`` chooses.
     """
-    source = read_as(source, settings.readings)
-    benchmark = benchmark and read_as(benchmark, settings.readings)
     collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule, sink)
-    if not _training_on(source, settings):
+    benchmark, trained = _read_as(benchmark, settings), _read_as(source, settings)
+    if trained is None:
         return collector.loaded((), "off_by_terms", settings.max_reject_share)
-    plan = plan_split(source, benchmark, files, training_on=True)
-    holdout = _holdout(plan, source, benchmark, files, settings)
+    plan = plan_split(trained, benchmark, files)
+    holdout = _holdout(plan, trained, benchmark, files, settings)
     split = {*plan.extra, *(plan.training if plan.split else ())}
 
     def drop(file: NativeFile, row: Draft, side: Side | None) -> Drop | None:
@@ -455,7 +452,7 @@ def load_source(
         held_out = file in split and is_held_out(row, holdout)
         return Drop("holdout", "held_out_document") if held_out else None
 
-    return _collected(collector, source, files, (*plan.training, *plan.extra), drop, settings)
+    return _collected(collector, trained, files, (*plan.training, *plan.extra), drop, settings)
 
 
 def load_benchmark(
@@ -475,12 +472,10 @@ def load_benchmark(
     Raises:
         TooManyRejects, SourceFileError, ConservationError, ConfigError: as for ``load_source``.
     """
-    benchmark = read_as(benchmark, settings.readings)
-    source = source and read_as(source, settings.readings)
+    benchmark, source = read_as(benchmark, settings.readings), _read_as(source, settings)
     key = f"benchmark/{benchmark.name}"
     collector = ClaimCollector(benchmark.name, key, settings.label_rule)
-    on = source is not None and _training_on(source, settings)
-    plan = plan_split(source, benchmark, files, training_on=on)
+    plan = plan_split(source, benchmark, files)
     held_out = _holdout(plan, source, benchmark, files, settings) if plan.split else frozenset()
 
     def drop(file: NativeFile, row: Draft, _: Side | None) -> Drop | None:
@@ -497,8 +492,10 @@ def load_benchmark(
     return replace(loaded, doubtful=doubtful)
 
 
-def _training_on(source: Source, settings: LoadSettings) -> bool:
-    return source.training_off is None or settings.allow_training_off
+def _read_as(corpus: AnyCorpus | None, settings: LoadSettings) -> AnyCorpus | None:
+    """The corpus in the chosen reading; None for one that its terms keep out of training."""
+    off = None if settings.allow_training_off else getattr(corpus, "training_off", None)
+    return None if corpus is None or off else read_as(corpus, settings.readings)
 
 
 def _rows(corpus: Corpus, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import yaml
 
-from assets.corpora import source_assets
+from assets.corpora import corpus_assets
 from bridge_corpus import Rows, block, bridge_corpus, page_lines, run_line, write_jsonl
 from corpora_parts import LENIENT, assert_conserved, claimed, rejected
 from decomposerl.claims.catalogue import (
@@ -251,7 +251,7 @@ def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: P
     data = str(tmp_path / "data")
     with dg.DagsterInstance.ephemeral() as instance:
         done = dg.materialize(
-            source_assets([parse_source_toml(block("toml"), "bridge.toml")], []),
+            corpus_assets([parse_source_toml(block("toml"), "bridge.toml")], []),
             instance=instance,
             raise_on_error=False,
             resources={
