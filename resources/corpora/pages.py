@@ -43,7 +43,6 @@ _COLUMNS: Mapping[Layout, tuple[str, str]] = {
     "text": ("documents", "text"),
 }
 """Table and column of the pages, in the order in which a layout is looked for."""
-_FORMS: tuple[Literal["NFD", "NFC"], ...] = ("NFD", "NFC")
 CACHED_PAGES = 8
 """As many as a claim names, and few enough that the longest ones fit into memory."""
 _MAX_SENTENCES = 20_000  # a damaged number must not inflate a page
@@ -147,7 +146,7 @@ def spellings(title: str) -> Iterator[str]:
     swapped = (text.replace(*swap) for text in (plain, marked) for swap in ("_ ", " _"))
     texts = [title, *swapped]
     texts += [change(text) for change in (with_entities, without_entities) for text in texts]
-    forms = ((text, *(normalised(name, text) for name in _FORMS)) for text in texts)
+    forms = ((text, normalised("NFD", text), normalised("NFC", text)) for text in texts)
     yield from dict.fromkeys(chain.from_iterable(forms))
 
 

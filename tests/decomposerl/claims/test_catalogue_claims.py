@@ -388,7 +388,7 @@ def test_an_unknown_form_is_refused_with_the_known_ones(member: Member, tmp_path
     assert message.startswith(f"{member.name}: {file.path}: ")
     assert "text_a, verdict_b" in message.replace("_key, ", "").replace(", _key", "")
     assert member.forms
-    assert all(str(form) in message for form in member.forms)
+    assert all(", ".join(sorted(form.columns)) in message for form in member.forms)
 
 
 def test_a_file_of_half_a_form_is_unknown_and_a_row_of_half_a_form_is_a_reject(tmp_path: Path):

@@ -25,7 +25,6 @@ from decomposerl.claims.load import (
     components,
     documents_of,
     hash_fraction,
-    is_held_out,
     load_benchmark,
     load_source,
     split_by_document,
@@ -388,6 +387,11 @@ ROWS = st.lists(
 
 def draft(number: int, documents: Sequence[str] = ()) -> Draft:
     return Draft("f", number, f"r{number}", "dev", "c", ("e",), "yes", tuple(documents))
+
+
+def is_held_out(row: Draft, held_out: frozenset[str]) -> bool:
+    """Whether a row is the test set's: its documents are all of one component."""
+    return not held_out.isdisjoint(documents_of(row))
 
 
 def reachable(start: str, rows: Sequence[Sequence[str]]) -> set[str]:
