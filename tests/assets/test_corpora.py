@@ -290,13 +290,16 @@ def evaluate(folder: Path, listed: str | None) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return evaluate(tmp_path_factory.mktemp("plain"), None)
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return evaluate(tmp_path_factory.mktemp("listed"), LIST)
 
 
 @pytest.fixture(scope="module")
-def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return evaluate(tmp_path_factory.mktemp("listed"), LIST)
+def plain(tmp_path_factory: pytest.TempPathFactory, listed: Path) -> Path:
+    """The same after the list was taken away."""
+    folder = tmp_path_factory.mktemp("plain")
+    shutil.copytree(listed, folder / "data")
+    return evaluate(folder, None)
 
 
 def files(data: Path) -> dict[str, str]:
@@ -349,14 +352,6 @@ def test_without_a_list_nothing_changes_and_the_rest_is_the_same_with_one(
     compared = there.read("comparison")
     assert {NAME: 10, COLUMN: 8} == dict(compared.select("benchmark", "rows").rows())
     assert here.read("comparison").equals(compared.filter(benchmark=NAME)), "a family of its own"
-
-
-def test_a_list_that_was_taken_away_leaves_nothing_behind(
-    tmp_path: Path, plain: Path, listed: Path
-):
-    """Everything is again what it was without a list."""
-    shutil.copytree(listed, tmp_path / "data")
-    assert files(plain) == files(evaluate(tmp_path, None))
 
 
 BASE = "fever"
