@@ -26,33 +26,29 @@ _NOT_READ_AS = (
 )
 
 
-def source_assets(
+Loader = Callable[..., LoadedClaims]
+
+
+def corpus_assets(
     sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> list[dg.AssetsDefinition]:
-    """One asset per source, in order; ``benchmarks`` are the test sets it may share files with."""
-    return [
-        _corpus_asset(one, benchmark_of(one, benchmarks), _obtained(one), load_source)
-        for one in sources
+    """One asset per source, then one per benchmark, in order; a source may share files with one."""
+    pairs: list[tuple[Source | Benchmark, Corpus | None, Loader]] = [
+        *((one, benchmark_of(one, benchmarks), load_source) for one in sources),
+        *((one, source_of(one, sources), load_benchmark) for one in benchmarks),
     ]
-
-
-def benchmark_assets(
-    benchmarks: Sequence[Benchmark], sources: Sequence[Source]
-) -> list[dg.AssetsDefinition]:
-    """One asset per benchmark, in order; ``sources`` are the corpora it may share files with."""
+    # A user's copy has files of its own.
+    listed = [None if one.replaces else ACCESS.get(one.name) for one, _, _ in pairs]
     return [
-        _corpus_asset(one, source_of(one, sources), _obtained(one), load_benchmark)
-        for one in benchmarks
+        _corpus_asset(*pair, how_to_obtain(access))
+        for pair, access in zip(pairs, listed, strict=True)
     ]
 
 
 # ``obtained`` and ``load`` are arguments: the asset's code version follows what is named here, and
 # a table of every corpus, or the other loader, would change the version of all.
 def _corpus_asset(
-    corpus: Source | Benchmark,
-    other: Corpus | None,
-    obtained: str,
-    load: Callable[..., LoadedClaims],
+    corpus: Source | Benchmark, other: Corpus | None, load: Loader, obtained: str
 ) -> dg.AssetsDefinition:
     said = {"terms of use": corpus.terms, "license": corpus.license} | _against_paper(corpus)
     metadata: dict[str, Any] = {**said, "homepage": dg.MetadataValue.url(corpus.homepage)}
@@ -91,11 +87,6 @@ def _corpus_asset(
             return stage.loaded(out, loaded, said)
 
     return claims
-
-
-def _obtained(corpus: Corpus) -> str:
-    """How the catalogue's files are obtained; a user's copy has files of its own."""
-    return how_to_obtain(None if corpus.replaces else ACCESS.get(corpus.name))
 
 
 def _against_paper(corpus: Source | Benchmark) -> dict[str, str]:

@@ -11,7 +11,7 @@ import dagster as dg
 
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
-from assets.corpora import benchmark_assets, source_assets
+from assets.corpora import corpus_assets
 from assets.evaluation import evaluation_assets, evaluation_checks
 from assets.funnel import funnel_assets
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
@@ -106,8 +106,7 @@ def _assets(
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     return [
-        *source_assets(sources, benchmarks),
-        *benchmark_assets(benchmarks, sources),
+        *corpus_assets(sources, benchmarks),
         *funnel_assets(source_names, benchmark_names, pools),
         *(training_claims_random, *map(base_policy_asset, TINY_BASES)),
         policy_asset(EXPERIMENTS, training),

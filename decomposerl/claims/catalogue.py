@@ -78,15 +78,6 @@ def _words(listed: str) -> frozenset[str]:
 def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str, Any]:
     """What sources and benchmarks share, as the arguments of both."""
     native, sides = _files(table, "files"), table["labels"].items()
-    readings = [
-        Reading(
-            name=entry["name"],
-            description=entry["description"],
-            read=readers.get(entry["name"]),
-            without=tuple(file for file in native if file.path in entry.get("without", ())),
-        )
-        for entry in table.get("readings", ())
-    ]
     return {
         **{key: table[key] for key in ("title", "domain", "homepage", "license", "terms")},
         "name": name,
@@ -97,7 +88,15 @@ def _corpus(name: str, table: Table, readers: Mapping[str, Reader]) -> dict[str,
         "forms": tuple(
             Form(form["name"], _words(form["columns"])) for form in table.get("forms", ())
         ),
-        "readings": tuple(readings),
+        "readings": tuple(
+            Reading(
+                name=entry["name"],
+                description=entry["description"],
+                read=readers.get(entry["name"]),
+                without=tuple(file for file in native if file.path in entry.get("without", ())),
+            )
+            for entry in table.get("readings", ())
+        ),
     }
 
 
@@ -172,14 +171,13 @@ class Difference:
     def text(self) -> str:
         """The counts as far as they are known, the reason and the setting, in one line."""
         paper = PAPER_COUNTS.get(self.corpus)
-        return " ".join(
-            [
-                *([f"Paper: {paper.raw:,}."] if paper else []),
-                *([f"Here: {self.rows:,}."] if self.rows is not None else []),
-                self.reason,
-                *([f"Setting: {self.setting}."] if self.setting else []),
-            ]
+        parts = (
+            f"Paper: {paper.raw:,}." if paper else "",
+            "" if self.rows is None else f"Here: {self.rows:,}.",
+            self.reason,
+            f"Setting: {self.setting}." if self.setting else "",
         )
+        return " ".join(filter(None, parts))
 
 
 DIFFERENCES: Mapping[str, Difference] = {

@@ -139,13 +139,14 @@ class NativeRow(JsonObject):
         return Draft(file=place.file, row=place.row, split=split, passages=passages, **known)
 
     def table_draft(
-        self, *, native_id: str, document: str, table: str, caption: str, header: str, rows: str
+        self, passages: Sequence[str], *, native_id: str, document: str, table: str
     ) -> Draft:
         """The draft of ``claim`` and ``label`` about one table; the arguments are field paths.
 
-        Passages are the caption, the header and the rows; ``table`` is the field that a reject
-        names where none of them has text.
+        ``passages`` are those of the caption, the header and the rows; ``table`` is the field that
+        a reject names where none of them has text.
         """
+        caption, header, rows = passages
         text, names = self.optional(caption, self.text), self.items(header)
         cells = [_typed(rows, row, list, "a list of lists") for row in self.items(rows)]
         return self.draft(
@@ -193,15 +194,12 @@ class CountedFiles:
         self._unfinished += counted
         for record in self.files.records(file):
             if counted:
-                self._count(record)
+                self.handed_out.add(record.row)
+            if counted and isinstance(record, Record) and not self._known:
+                self._columns = self._columns or tuple(record.fields)
+                self._known = any(form.columns <= record.fields.keys() for form in self.forms)
             yield record
         self._unfinished -= counted
-
-    def _count(self, record: Record | Reject) -> None:
-        self.handed_out.add(record.row)
-        if isinstance(record, Record) and not self._known:
-            self._columns = self._columns or tuple(record.fields)
-            self._known = any(form.columns <= record.fields.keys() for form in self.forms)
 
     def check(self, corpus: str, rows: AbstractSet[int]) -> None:
         """Check what was read against the ``rows`` that a reader gave outcomes for.
@@ -212,9 +210,10 @@ class CountedFiles:
         """
         if self._columns and self.forms and not self._known:
             columns = printable(", ".join(map(str, self._columns))[:_MOST_CHARS], keep="")
+            known = (f"{form.name} ({', '.join(sorted(form.columns))})" for form in self.forms)
             raise SourceFileError(
                 f"{corpus}: {self.path}: no row has the columns of a known form; it has "
-                f"{columns}; known are {'; '.join(map(str, self.forms))}"
+                f"{columns}; known are {'; '.join(known)}"
             )
         why = "the reader stopped before the end of the file" * bool(self._unfinished)
         if lost := sorted(self.handed_out - rows):

@@ -21,7 +21,6 @@ Some files may train and test. ``plan_split`` gives every file on disk its role:
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -41,6 +40,7 @@ from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.fields import CountedFiles
 from decomposerl.claims.records import broken_field, excerpt
 from decomposerl.claims.source import (
+    AnyCorpus,
     Benchmark,
     Corpus,
     CorpusFiles,
@@ -187,8 +187,22 @@ class Drop:
     matched_claim_id: str | None = None
 
 
+def _rows(corpus: Corpus, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """What the corpus's reader gives for a file; at its end, whether it lost a row is checked."""
+    counted, seen = CountedFiles(files, file.path, corpus.forms), set[int]()
+    for row in corpus.read(counted, file):
+        if row.file == file.path:
+            seen.add(row.row)
+        yield row
+    counted.check(corpus.name, seen)
+
+
+Dropper = Callable[[NativeFile, Draft, Side | None], Drop | None]
+"""The reason against a sound row of a file, if any, from the side of its label."""
+
+
 class ClaimCollector:
-    """Rows of one corpus while it is read; ``stage`` is the asset, ``name`` the corpus.
+    """Rows of one corpus while it is read; ``stage`` is the asset.
 
     Columns are plain lists until the end, because a frame per row would cost minutes. With a
     ``sink`` claims are handed on as they come, ``HANDED_ON`` rows at a time, and not kept; of each,
@@ -196,12 +210,11 @@ class ClaimCollector:
     rows.
     """
 
-    def __init__(
-        self, name: str, stage: str, label_rule: LabelRule, sink: Sink | None = None
-    ) -> None:
-        self.name, self.stage, self._rule = name, stage, label_rule
-        self._table = BENCHMARK_CLAIMS if stage.startswith("benchmark/") else CLAIMS
-        self._sink, self._handed_on = sink, 0
+    def __init__(self, corpus: Corpus, settings: LoadSettings, sink: Sink | None = None) -> None:
+        tested = isinstance(corpus, Benchmark)
+        self.stage = f"{'benchmark' if tested else 'claims'}/{corpus.name}"
+        self._table = BENCHMARK_CLAIMS if tested else CLAIMS
+        self._corpus, self._settings, self._sink, self._handed_on = corpus, settings, sink, 0
         self._claims: list[tuple[object, ...]] = []
         self._drops: list[tuple[object, ...]] = []
         self._rejects: dict[Reject, None] = {}  # an ordered set
@@ -211,11 +224,28 @@ class ClaimCollector:
         self._seen: dict[tuple[str | None, str, str], tuple[int, str, bool]] = {}
         self._claim_ids: dict[str, int] = {}
 
-    def open_file(self, file: NativeFile) -> None:
-        """Begin a native file: ids must be unique within it."""
-        self._file += 1
-        self._selection = file.selection
-        self._rows_of_id = {}
+    def read(self, files: CorpusFiles, read: Sequence[NativeFile], drop: Dropper) -> LoadedClaims:
+        """Read and check every row of the files."""
+        corpus, most = self._corpus, self._settings.max_evidence_bytes
+        needed, status = isinstance(corpus, Source), "ok" if read else "not_available"
+        for file in read:
+            self._file += 1
+            self._selection, self._rows_of_id = file.selection, {}  # ids are unique in a file
+            empty = True
+            for row in _rows(corpus, files, file):
+                empty, outcome = False, row
+                if isinstance(row, Draft):
+                    outcome = check_draft(
+                        row, corpus.labels, label_needed=needed, max_evidence_bytes=most
+                    )
+                if isinstance(outcome, Reject):
+                    self.reject(outcome)
+                else:
+                    native = outcome.native_label
+                    side = None if native is None else corpus.labels.side(native)
+                    self.record(outcome, side, drop(file, outcome, side))
+            status = "empty" if empty else status
+        return self.loaded(read, status)
 
     def reject(self, reject: Reject) -> None:
         """Quarantine a row; a fault of a support file counts once however often it occurs."""
@@ -231,7 +261,8 @@ class ClaimCollector:
         evidence text, or a reading left the earlier out. A row of a ``NativeFile.selection`` counts
         as one of the corpus without subset.
         """
-        identity = row.claim_id(self.name)
+        name, rule = self._corpus.name, self._settings.label_rule
+        identity = row.claim_id(name)
         earlier_row = self._rows_of_id.setdefault(row.native_id, row.row)
         if earlier_row != row.row or self._claim_ids.get(identity) == self._file:
             detail = f"{row.native_id} stood in row {earlier_row}"
@@ -248,29 +279,37 @@ class ClaimCollector:
             drop = Drop("repeated_row", "repeated_across_files", earlier if covered else identity)
         if repeated or left_out:
             # A separate id, so that every drop is one row of the table.
-            identity = row.claim_id(self.name, f"@{self._file}")
+            identity = row.claim_id(name, f"@{self._file}")
         else:
             self._seen[key] = self._file, identity, bool(row.passages)
         self._claim_ids[identity] = self._file
-        label = None if side is None else apply_rule(side, self._rule)
+        label = None if side is None else apply_rule(side, rule)
         if drop is not None:
-            self._drops.append(self._drop_row(identity, label, drop))
+            source = None if drop.matched_claim_id is None else name
+            why = (self.stage, drop.step, drop.reason, None, None)  # without value and threshold
+            matched = (drop.matched_claim_id, source, None)
+            self._drops.append((identity, name, label, *why, *matched))
             return
-        self._claims.append(self._claim_row(identity, label, row))
+        self._claims.append(
+            (
+                *(identity, name, row.native_id, row.split, row.claim, row.evidence or None),
+                *(list(row.passages), row.evidence_kind, label, row.native_label, rule),
+                *(" | ".join(row.documents) or None, row.subset, row.num_hops),
+            )
+        )
         if self._sink is not None and len(self._claims) >= HANDED_ON:
             self._sink(self._frame())
             self._handed_on += len(self._claims)
             self._claims = []
 
-    def loaded(
-        self, read: Sequence[NativeFile], status: str, max_reject_share: float
-    ) -> LoadedClaims:
+    def loaded(self, read: Sequence[NativeFile], status: str) -> LoadedClaims:
         """The rows collected from the files that were read; a sink gets the rest now.
 
         Raises:
-            TooManyRejects: the share of rejects is above ``max_reject_share``.
+            TooManyRejects: the share of rejects is above the limit.
         """
-        rows = [(self.name, r.file, r.row, r.field, r.reason, r.detail) for r in self._rejects]
+        name, most = self._corpus.name, self._settings.max_reject_share
+        rows = [(name, r.file, r.row, r.field, r.reason, r.detail) for r in self._rejects]
         rejects = REJECTS.conform(pl.DataFrame(rows, schema=REJECTS.schema, orient="row"))
         drops = DROPS.conform(pl.DataFrame(self._drops, schema=DROPS.schema, orient="row"))
         rows_read = self._handed_on + len(self._claims) + len(self._drops)
@@ -278,8 +317,8 @@ class ClaimCollector:
         names = tuple(dict.fromkeys(file.path for file in read))
         unread = {file.path: file.also for file in read if file.also}
         loaded = LoadedClaims(self._frame(), drops, rejects, rows_read, status, names, unread)
-        if loaded.reject_share > max_reject_share:
-            raise TooManyRejects(_refusal(self.name, loaded, max_reject_share), rejects)
+        if loaded.reject_share > most:
+            raise TooManyRejects(_refusal(name, loaded, most), rejects)
         if self._sink is None:
             return loaded
         self._sink(loaded.claims)
@@ -288,18 +327,6 @@ class ClaimCollector:
     def _frame(self) -> pl.DataFrame:
         claims = pl.DataFrame(self._claims, schema=self._table.schema, orient="row")
         return self._table.conform(claims)
-
-    def _claim_row(self, identity: str, label: str | None, row: Draft) -> tuple[object, ...]:
-        return (
-            *(identity, self.name, row.native_id, row.split, row.claim, row.evidence or None),
-            *(list(row.passages), row.evidence_kind, label, row.native_label, self._rule),
-            *(" | ".join(row.documents) or None, row.subset, row.num_hops),
-        )
-
-    def _drop_row(self, identity: str, label: str | None, drop: Drop) -> tuple[object, ...]:
-        source = None if drop.matched_claim_id is None else self.name
-        why = (self.stage, drop.step, drop.reason, None, None)  # without value and threshold
-        return (identity, self.name, label, *why, drop.matched_claim_id, source, None)
 
 
 def _refusal(name: str, loaded: LoadedClaims, most: float) -> str:
@@ -338,19 +365,16 @@ class SplitPlan:
     split: bool
 
 
-def plan_split(
-    source: Source | None, benchmark: Benchmark | None, files: CorpusFiles, *, training_on: bool
-) -> SplitPlan:
-    """Give every file on disk its role; ``training_on`` says whether the source is used."""
+def plan_split(source: Source | None, benchmark: Benchmark | None, files: CorpusFiles) -> SplitPlan:
+    """Give every file on disk its role."""
 
     def present(corpus: Source | Benchmark | None, role: str) -> Files:
         forms = (in_form(files.exists, file) for file in getattr(corpus, role, ()))
         return tuple(file for file in forms if files.exists(file.path))
 
-    training, extra = (present(source if training_on else None, r) for r in ("files", "extra"))
-    evaluation, shared, lists = (
-        present(benchmark, role) for role in ("files", "shared", "claim_lists")
-    )
+    training, extra = present(source, "files"), present(source, "extra")
+    evaluation, lists = present(benchmark, "files"), present(benchmark, "claim_lists")
+    shared = present(benchmark, "shared")
     # A path may hold several splits, so an evaluation file is known by path and split.
     same_rows = benchmark.same_rows if benchmark and evaluation else ()
     tested = {(file.path, file.split) for file in (*evaluation, *same_rows)}
@@ -373,11 +397,6 @@ def _can_test(benchmark: Benchmark, files: CorpusFiles, file: NativeFile) -> boo
 def documents_of(draft: Draft) -> tuple[str, ...]:
     """The row's documents; a row without any counts as a separate document."""
     return draft.documents or (f"row:{draft.native_id.strip()}",)
-
-
-def is_held_out(draft: Draft, held_out: AbstractSet[str]) -> bool:
-    """Whether a row belongs to the benchmark; its documents are all of one component."""
-    return documents_of(draft)[0] in held_out
 
 
 def components(rows: Iterable[Sequence[str]]) -> dict[str, str]:
@@ -436,13 +455,12 @@ def load_source(
         ConservationError: the adapter lost a row.
         ConfigError: the corpus lacks the reading that ``settings.readings`` chooses.
     """
-    source = read_as(source, settings.readings)
-    benchmark = benchmark and read_as(benchmark, settings.readings)
-    collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule, sink)
-    if not _training_on(source, settings):
-        return collector.loaded((), "off_by_terms", settings.max_reject_share)
-    plan = plan_split(source, benchmark, files, training_on=True)
-    holdout = _holdout(plan, source, benchmark, files, settings)
+    benchmark, trained = _read_as(benchmark, settings), _read_as(source, settings)
+    collector = ClaimCollector(trained or source, settings, sink)
+    if trained is None:
+        return collector.loaded((), "off_by_terms")
+    plan = plan_split(trained, benchmark, files)
+    holdout = _holdout(plan, trained, benchmark, files, settings)
     split = {*plan.extra, *(plan.training if plan.split else ())}
 
     def drop(file: NativeFile, row: Draft, side: Side | None) -> Drop | None:
@@ -452,10 +470,10 @@ def load_source(
             return Drop("readings", row.left_out)
         if not row.passages:
             return Drop("evidence", row.no_evidence)
-        held_out = file in split and is_held_out(row, holdout)
+        held_out = file in split and not holdout.isdisjoint(documents_of(row))
         return Drop("holdout", "held_out_document") if held_out else None
 
-    return _collected(collector, source, files, (*plan.training, *plan.extra), drop, settings)
+    return collector.read(files, (*plan.training, *plan.extra), drop)
 
 
 def load_benchmark(
@@ -475,40 +493,29 @@ def load_benchmark(
     Raises:
         TooManyRejects, SourceFileError, ConservationError, ConfigError: as for ``load_source``.
     """
-    benchmark = read_as(benchmark, settings.readings)
-    source = source and read_as(source, settings.readings)
-    key = f"benchmark/{benchmark.name}"
-    collector = ClaimCollector(benchmark.name, key, settings.label_rule)
-    on = source is not None and _training_on(source, settings)
-    plan = plan_split(source, benchmark, files, training_on=on)
+    benchmark, source = read_as(benchmark, settings.readings), _read_as(source, settings)
+    plan = plan_split(source, benchmark, files)
     held_out = _holdout(plan, source, benchmark, files, settings) if plan.split else frozenset()
 
     def drop(file: NativeFile, row: Draft, _: Side | None) -> Drop | None:
         if row.left_out is not None:
             return Drop("readings", row.left_out)
-        trained = plan.split and file in plan.shared and not is_held_out(row, held_out)
+        split = plan.split and file in plan.shared
+        trained = split and held_out.isdisjoint(documents_of(row))
         return Drop("holdout", "training_document") if trained else None
 
     tested = (*plan.evaluation, *plan.shared, *plan.claim_lists)
-    loaded = _collected(collector, benchmark, files, tested, drop, settings)
+    loaded = ClaimCollector(benchmark, settings).read(files, tested, drop)
     doubtful = doubtful_claims(benchmark, loaded.claims, files)
     if sink is not None:
         sink(loaded.claims)
     return replace(loaded, doubtful=doubtful)
 
 
-def _training_on(source: Source, settings: LoadSettings) -> bool:
-    return source.training_off is None or settings.allow_training_off
-
-
-def _rows(corpus: Corpus, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """What the corpus's reader gives for a file; at its end, whether it lost a row is checked."""
-    counted, seen = CountedFiles(files, file.path, corpus.forms), set[int]()
-    for row in corpus.read(counted, file):
-        if row.file == file.path:
-            seen.add(row.row)
-        yield row
-    counted.check(corpus.name, seen)
+def _read_as(corpus: AnyCorpus | None, settings: LoadSettings) -> AnyCorpus | None:
+    """The corpus in the chosen reading; None for one that its terms keep out of training."""
+    off = None if settings.allow_training_off else getattr(corpus, "training_off", None)
+    return None if corpus is None or off else read_as(corpus, settings.readings)
 
 
 def _holdout(
@@ -530,32 +537,3 @@ def _holdout(
     shared = [*drafts(benchmark, plan.shared), *drafts(source, plan.training if plan.split else ())]
     share = settings.holdout_share if plan.split else None
     return split_by_document(shared, drafts(source, plan.extra), share)
-
-
-def _collected(
-    collector: ClaimCollector,
-    corpus: Corpus,
-    files: CorpusFiles,
-    read: Sequence[NativeFile],
-    drop: Callable[[NativeFile, Draft, Side | None], Drop | None],
-    settings: LoadSettings,
-) -> LoadedClaims:
-    """Check every row of the files; ``drop`` gives the reason against a sound row, if any."""
-    labels, most = corpus.labels, settings.max_evidence_bytes
-    needed, status = isinstance(corpus, Source), "ok" if read else "not_available"
-    for file in read:
-        collector.open_file(file)
-        empty = True
-        for row in _rows(corpus, files, file):
-            empty = False
-            outcome = row
-            if isinstance(row, Draft):
-                outcome = check_draft(row, labels, label_needed=needed, max_evidence_bytes=most)
-            if isinstance(outcome, Reject):
-                collector.reject(outcome)
-            else:
-                native = outcome.native_label
-                side = None if native is None else labels.side(native)
-                collector.record(outcome, side, drop(file, outcome, side))
-        status = "empty" if empty else status
-    return collector.loaded(read, status, settings.max_reject_share)

@@ -7,7 +7,6 @@ space after a full stop, ``!`` or ``?``.
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from xml.sax.saxutils import escape, unescape
 
 from decomposerl.claims.source import Pages
@@ -51,10 +50,8 @@ def table_passages(
     table without any text gives no passage at all.
     """
     lines = [caption.strip()] if caption and caption.strip() else []
-    filled = ([header] if header else []), rows
-    lines += [
-        CELL_BAR.join("" if cell is None else str(cell) for cell in row) for row in chain(*filled)
-    ]
+    filled = [header, *rows] if header else rows
+    lines += [CELL_BAR.join("" if cell is None else str(cell) for cell in row) for row in filled]
     return tuple(lines) if any(line.strip(" |") for line in lines) else ()
 
 

@@ -147,10 +147,6 @@ class Form:
     name: str
     columns: frozenset[str]
 
-    def __str__(self) -> str:
-        """The name with the columns, as messages show it."""
-        return f"{self.name} ({', '.join(sorted(self.columns))})"
-
 
 Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]
 
@@ -213,11 +209,11 @@ def read_as(corpus: AnyCorpus, readings: Mapping[str, str]) -> AnyCorpus:
     chosen, known = readings.get(corpus.name), {one.name: one for one in corpus.readings}
     if chosen is None or corpus.replaces:
         return corpus
-    if chosen not in known:
+    if (reading := known.get(chosen)) is None:
         names = ", ".join(known) or "none"
         raise ConfigError(f"{corpus.name} has no reading '{chosen}'; it has: {names}")
-    files = tuple(file for file in corpus.files if file not in known[chosen].without)
-    return replace(corpus, read=known[chosen].read or corpus.read, files=files)
+    files = tuple(file for file in corpus.files if file not in reading.without)
+    return replace(corpus, read=reading.read or corpus.read, files=files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,8 +56,7 @@ class FolderCorpora:
         A file that the system cannot read gives one ``unreadable_file`` reject, row 0.
         """
         path = self._find(file.path)
-        if path is not None:
-            yield from records_of(path, file)
+        return iter(()) if path is None else records_of(path, file)
 
     def pages(self, path: str) -> SqlitePages | None:
         """The page database at ``path``; None where it is absent.

@@ -25,6 +25,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +43,6 @@ _COLUMNS: Mapping[Layout, tuple[str, str]] = {
     "text": ("documents", "text"),
 }
 """Table and column of the pages, in the order in which a layout is looked for."""
-_FORMS: tuple[Literal["NFD", "NFC"], ...] = ("NFD", "NFC")
 CACHED_PAGES = 8
 """As many as a claim names, and few enough that the longest ones fit into memory."""
 _MAX_SENTENCES = 20_000  # a damaged number must not inflate a page
@@ -108,10 +108,8 @@ class SqlitePages:
         tables = dict(self._connection.execute("SELECT name, type FROM sqlite_master"))
         for layout, (table, column) in _COLUMNS.items():
             described = self._connection.execute(f"PRAGMA table_info({table})")
-            if {"id", column} <= {row[1] for row in described}:
-                if tables.get(table) == "view":
-                    why = f"{table} is a view; the pages must be in a table"
-                    raise SourceFileError(f"page database {self._path.name}: {why}")
+            # The rows of a view may never end.
+            if {"id", column} <= {row[1] for row in described} and tables.get(table) != "view":
                 return layout
         wanted = "documents(id, text[, lines]) or wiki(id, data)"
         raise SourceFileError(f"page database {self._path.name}: no table {wanted}")
@@ -146,14 +144,10 @@ def spellings(title: str) -> Iterator[str]:
     for mark, character in TREEBANK.items():
         plain, marked = plain.replace(mark, character), marked.replace(character, mark)
     swapped = (text.replace(*swap) for text in (plain, marked) for swap in ("_ ", " _"))
-    texts = (title, *swapped)
-    entities = (change(text) for change in (with_entities, without_entities) for text in texts)
-    forms = (
-        form
-        for text in (*texts, *entities)
-        for form in (text, *(normalised(name, text) for name in _FORMS))
-    )
-    yield from dict.fromkeys(forms)
+    texts = [title, *swapped]
+    texts += [change(text) for change in (with_entities, without_entities) for text in texts]
+    forms = ((text, normalised("NFD", text), normalised("NFC", text)) for text in texts)
+    yield from dict.fromkeys(chain.from_iterable(forms))
 
 
 def _lenient(data: bytes) -> str:

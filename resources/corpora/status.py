@@ -4,7 +4,7 @@ No file is read but in ``difference``, and where a size is not the published one
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,17 +98,15 @@ def _size_difference(download: Download, path: Path) -> str:
     return "" if same else f"{size:,} bytes where {download.size:,} are published"
 
 
-def corpora_checks(
-    root: Path | None, table: Mapping[str, Access] = ACCESS
-) -> Iterator[ReadinessCheck]:
+def corpora_checks(root: Path | None) -> Iterator[ReadinessCheck]:
     """What the folder lacks of each corpus, with the command that fetches it.
 
     Nothing without a folder: the bundled sample is complete. A corpus that is absent stops no run.
     """
     if root is None:
         return
-    lacking = [check for one in table.values() if (check := _lacks(root, one)) is not None]
-    said = f"{len(table) - len(lacking)} of {len(table)} have all their files"
+    lacking = [check for one in ACCESS.values() if (check := _lacks(root, one)) is not None]
+    said = f"{len(ACCESS) - len(lacking)} of {len(ACCESS)} have all their files"
     yield ReadinessCheck("corpora", str(root), "ok", said)
     yield from lacking
 

@@ -93,8 +93,8 @@ def _passages(pages: Pages | None, elements: Sequence[re.Match[str]]) -> tuple[s
 
 def _kind(elements: Sequence[re.Match[str]]) -> EvidenceKind:
     names = [match["element"] for match in elements if match["element"] != "title"]
-    tabular = [name for name in names if "cell" in name or name.startswith("table")]
-    return "table" if names and tabular == names else "text"
+    tables = all("cell" in name or name.startswith("table") for name in names)
+    return "table" if names and tables else "text"
 
 
 READERS = {

@@ -3,17 +3,26 @@
 What gives a verdict away (explanations, long answers, rationales) is never evidence.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
-from decomposerl.claims.claim import Draft, short_digest
-from decomposerl.claims.fields import JsonObject, NativeRow, each_row, each_row_with, non_blank
+from decomposerl.claims.claim import Draft, Record, Reject, short_digest
+from decomposerl.claims.fields import (
+    JsonObject,
+    NativeRow,
+    each_row,
+    each_row_with,
+    non_blank,
+    read_each,
+)
 from decomposerl.claims.generic import listed
 from decomposerl.claims.passages import page_passages, page_titles, sentence_passages
-from decomposerl.claims.source import FieldError, Pages, Reader
+from decomposerl.claims.source import CorpusFiles, FieldError, NativeFile, Pages, Reader
 
 GOLDEN_PAGES = "ex_fever/pages.db"
+PUBMED_TEST_IDS = NativeFile("pubmedqa/test_ground_truth.json", "json_object", "test")
+_PUBMED_TRAIN_HALF = "pubmedqa/pqal_train_dev.json"
 _FAVIQ_EVIDENCE = ("positive_evidence", "negative_evidence")
 _NOT_FOUND = "n/a"
 _HEALTH_CLASSES = ("false", "mixture", "true", "unproven")
@@ -72,11 +81,11 @@ def faviq_a(row: NativeRow, evidence: Sequence[str] = _FAVIQ_EVIDENCE) -> Draft:
     """
     if not any(name in row.raw for name in _FAVIQ_EVIDENCE):
         raise FieldError(_FAVIQ_EVIDENCE[0], "missing_field", "neither evidence field is there")
-    given = {name: _faviq_passages(row, name) for name in evidence if row.raw.get(name)}
-    found = {
-        name: [one for one in passages if one.text("text").strip().casefold() != _NOT_FOUND]
-        for name, passages in given.items()
-    }
+    found: dict[str, list[JsonObject]] = {}
+    for name in filter(row.raw.get, evidence):
+        single = isinstance(row.raw[name], Mapping)  # one passage object, or a list of them
+        given = (row.mapping(name),) if single else row.objects(name)
+        found[name] = [one for one in given if one.text("text").strip().casefold() != _NOT_FOUND]
     passages = [passage for name in found for passage in found[name]]
     titles = (passage.optional("title", passage.text) for passage in passages)
     documents = tuple(dict.fromkeys(title for title in titles if title))
@@ -84,12 +93,6 @@ def faviq_a(row: NativeRow, evidence: Sequence[str] = _FAVIQ_EVIDENCE) -> Draft:
     if _FAVIQ_EVIDENCE[0] in lost or (lost and not passages):
         return row.draft((), documents=documents, no_evidence="evidence_not_found")
     return row.draft(tuple(passage.text("text") for passage in passages), documents=documents)
-
-
-def _faviq_passages(row: NativeRow, name: str) -> tuple[JsonObject, ...]:
-    """One passage object or a list of them."""
-    single = isinstance(row.raw[name], Mapping)
-    return (row.mapping(name),) if single else row.objects(name)
 
 
 def foolmetwice(row: NativeRow) -> Draft:
@@ -144,14 +147,8 @@ def pubhealthtab(row: NativeRow) -> Draft:
 
     ``header_vertical`` repeats the first cells and ``html_code`` is damaged in places.
     """
-    return row.table_draft(
-        native_id="_id",
-        document="table.website",
-        table="table",
-        caption="table.caption",
-        header="table.header_horizontal",
-        rows="table.rows",
-    )
+    paths = ("table.caption", "table.header_horizontal", "table.rows")
+    return row.table_draft(paths, native_id="_id", document="table.website", table="table")
 
 
 def scitab(row: NativeRow) -> Draft:
@@ -159,13 +156,48 @@ def scitab(row: NativeRow) -> Draft:
 
     Cell marks such as ``[BOLD]`` are kept: they say which result a paper stresses.
     """
-    return row.table_draft(
-        native_id="id",
-        document="paper_id",
-        table="table_content_values",
-        caption="table_caption",
-        header="table_column_names",
-        rows="table_content_values",
+    rows = "table_content_values"
+    paths = ("table_caption", "table_column_names", rows)
+    return row.table_draft(paths, native_id="id", document="paper_id", table=rows)
+
+
+def pubmedclaim(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """PubMedQA's expert-labelled questions read as claims about an abstract, keyed by PMID.
+
+    ``ori_pqal.json`` and the hub's file hold both halves; the official test ids tell them
+    apart. Without those ids the file gives one reject and no rows, because training would
+    leak the test.
+    """
+    test_ids = None
+    if file.path != _PUBMED_TRAIN_HALF:
+        official = list(files.records(PUBMED_TEST_IDS))
+        test_ids = {str(one.fields.get("_key")) for one in official if isinstance(one, Record)}
+        # A test id that cannot be read could leak.
+        if len(test_ids) < max(1, len(official)) and files.exists(file.path):
+            what = f"{PUBMED_TEST_IDS.path}, which names the test rows, is absent, empty or damaged"
+            yield Reject(file.path, 0, "", "dangling_reference", what)
+            return
+    yield from read_each(files, file, partial(_question, test_ids))
+
+
+def _question(test_ids: Collection[str] | None, row: NativeRow) -> Draft | None:
+    """The draft of a row; None where it is of the other half than the file's split says.
+
+    Passages are the abstract's sections. The question is the claim, verbatim: the paper does not
+    say how questions become statements. ``LONG_ANSWER``, the abstract's conclusion, is not used: it
+    gives the answer away.
+    """
+    hub = "pubid" in row.raw
+    pmid = row.identifier("pubid" if hub else "_key")
+    if test_ids is not None and (pmid in test_ids) != (row.file.split == "test"):
+        return None
+    contexts = "context.contexts" if hub else "CONTEXTS"
+    return row.draft(
+        non_blank(row.strings(contexts), contexts),
+        native_id=pmid,
+        claim=row.text("question" if hub else "QUESTION"),
+        native_label=row.text("final_decision"),
+        documents=(pmid,),
     )
 
 
@@ -190,6 +222,7 @@ READERS: Mapping[str, Mapping[str, Reader]] = {
         "default": each_row(faviq_a),
         "positive": each_row(partial(faviq_a, evidence=_FAVIQ_EVIDENCE[:1])),
     },
+    "pubmedclaim": {"default": pubmedclaim},
     **{draft.__name__: {"default": each_row(draft)} for draft in _CORPORA},
 }
 """By the corpus's name, then by its reading."""

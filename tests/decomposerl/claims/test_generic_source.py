@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import yaml
 
-from assets.corpora import source_assets
+from assets.corpora import corpus_assets
 from bridge_corpus import Rows, block, bridge_corpus, page_lines, run_line, write_jsonl
 from corpora_parts import LENIENT, assert_conserved, claimed, rejected
 from decomposerl.claims.catalogue import (
@@ -251,7 +251,7 @@ def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: P
     data = str(tmp_path / "data")
     with dg.DagsterInstance.ephemeral() as instance:
         done = dg.materialize(
-            source_assets([parse_source_toml(block("toml"), "bridge.toml")], []),
+            corpus_assets([parse_source_toml(block("toml"), "bridge.toml")], []),
             instance=instance,
             raise_on_error=False,
             resources={
@@ -338,35 +338,35 @@ def parsed(toml: str) -> tuple[Source, Benchmark]:
     return parse_source_toml(toml, "x.toml"), benchmark
 
 
-def test_a_copy_takes_the_place_of_the_catalogues_corpus(tmp_path: Path):
+def copy_of(name: str) -> tuple[Source, Benchmark]:
+    """A user's copy as the catalogue then has it, on both sides."""
+    source, benchmark = parsed(COPY.replace('"hover"', f'"{name}"'))
+    (own,) = [one for one in with_own_sources([source]) if one.name == name]
+    (tested,) = [one for one in with_own_benchmarks([benchmark]) if one.name == name]
+    return own, tested
+
+
+def test_a_copy_takes_the_place_of_the_catalogues_corpus():
     """Its rows count in the paper's column: same name, title, domain, raw count and place."""
     source, benchmark = parsed(COPY)
     sources, benchmarks = with_own_sources([source]), with_own_benchmarks([benchmark])
     assert [one.name for one in SOURCES] == [one.name for one in sources]
     assert [one.name for one in BENCHMARKS] == [one.name for one in benchmarks]
-    (own,) = [one for one in sources if one.name == "hover"]
-    theirs = SOURCE["hover"]
+    own, tested = copy_of("hover")
     same = ("title", "domain", "paper_raw", "license", "terms", "homepage")
-    assert [getattr(theirs, name) for name in same] == [getattr(own, name) for name in same]
+    assert [getattr(SOURCE["hover"], name) for name in same] == [getattr(own, n) for n in same]
     assert ["mine/train.jsonl"] == [file.path for file in own.files]
-    assert benchmark_of(own, benchmarks) is next(one for one in benchmarks if one.name == "hover")
-    assert own is source_of(benchmark_of(own, benchmarks) or benchmark, sources)
-    (tmp_path / "mine").mkdir()
-    write_jsonl(tmp_path / "mine/train.jsonl", [{"claim": "C.", "text": "T.", "label": "yes"}])
-    files = FolderCorpora(tmp_path)
-    loaded = load_source(own, benchmark_of(own, benchmarks), files, LoadSettings())
-    assert [("hover", "Supported")] == claimed(loaded, "source", "label")
+    assert (tested, own) == (benchmark_of(own, benchmarks), source_of(tested, sources))
 
 
 def test_what_the_user_states_of_rights_is_kept_and_the_terms_bind():
     """A stated license is the copy's own; a corpus that is off for training stays off."""
-    stated = COPY.replace("[files]", 'license = "CC0"\n[files]')
-    own = next(one for one in with_own_sources([parsed(stated)[0]]) if one.name == "hover")
+    stated = parsed(COPY.replace("[files]", 'license = "CC0"\n[files]'))[0]
+    own = next(one for one in with_own_sources([stated]) if one.name == "hover")
     assert ("CC0", SOURCE["hover"].terms) == (own.license, own.terms)
-    gated = parsed(COPY.replace('"hover"', '"llm_aggrefact"'))[0]
-    copy = next(one for one in with_own_sources([gated]) if one.name == "llm_aggrefact")
-    assert copy.training_off
-    assert copy.training_off == SOURCE["llm_aggrefact"].training_off
+    off = SOURCE["llm_aggrefact"].training_off
+    assert off
+    assert off == copy_of("llm_aggrefact")[0].training_off
 
 
 def test_a_copy_may_have_one_side_alone():
@@ -378,7 +378,6 @@ def test_a_copy_may_have_one_side_alone():
     assert (BENCHMARK["fever"].title, None, True) == (own.title, own.source, own.in_domain)
     trained = parse_source_toml(COPY.replace('test = ["mine/test.jsonl"]', ""), "x.toml")
     assert with_own_sources([trained])[3].files == trained.files
-    assert BENCHMARKS == with_own_benchmarks([])
     _, added = parsed(COPY.replace('"hover"', '"scitab"'))  # not among the eleven test sets
     assert [*BENCHMARKS, added] == [*with_own_benchmarks([added])]
 
@@ -386,9 +385,7 @@ def test_a_copy_may_have_one_side_alone():
 @pytest.mark.parametrize("name", ["scifact", "feverous"])
 def test_a_reading_of_the_catalogue_leaves_a_copy_as_it_is(name: str, tmp_path: Path):
     """On both sides, with or without a test set of the paper; other corpora are read by it."""
-    source, benchmark = parsed(COPY.replace('"hover"', f'"{name}"'))
-    (own,) = [one for one in with_own_sources([source]) if one.name == name]
-    (tested,) = [one for one in with_own_benchmarks([benchmark]) if one.name == name]
+    own, tested = copy_of(name)
     (tmp_path / "mine").mkdir()
     for split in ("train", "test"):
         row = {"claim": f"C {split}.", "text": "T.", "label": "yes"}

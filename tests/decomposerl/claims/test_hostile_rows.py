@@ -28,9 +28,6 @@ from native_rows import MEMBERS, SOUND, SOURCE, Member, named, only, read
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.pages import MAX_PAGE_BYTES, SqlitePages
-from resources.decomposer.rule_engine import RuleDecomposer
-from resources.entities.rule_engine import RuleEntities
-from resources.verifier.lexical import LexicalVerifier
 from strategies import EACH_LAW
 
 LENIENT = LoadSettings(max_reject_share=1, allow_training_off=True)
@@ -185,18 +182,6 @@ def test_every_member_of_the_catalogue_is_under_these_laws():
     assert {one.name for one in MEMBERS} == set(ROWS)
 
 
-def test_the_reject_names_file_row_field_and_reason(tmp_path: Path):
-    """The cases that once stopped a corpus: hops of 5,000 digits and a claim of 1.1 MB."""
-    (tmp_path / "own").mkdir()
-    rows = [{**OWN_ROW, "hops": "9" * 5_000}, {**OWN_ROW, "claim": "x" * 1_100_000}, OWN_ROW]
-    (tmp_path / "own/a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    found = load_source(parse_source_toml(OWN, "x"), None, FolderCorpora(tmp_path), LENIENT)
-    assert [
-        ("own/a.jsonl", 1, "hops", "missing_field", "is not a whole number of 64 bits"),
-        ("own/a.jsonl", 2, "claim", "field_too_large", "1100000 bytes, at most 16000"),
-    ] == rejected(found, "file", "row", "field", "reason", "detail")
-
-
 def test_each_text_has_the_limit_that_the_page_states():
     """A text at its limit in UTF-8 is sound, one byte more is a reject; the page says both."""
     column = {"id": "id", "claim": "claim", "label": "label", "document": "page", "subset": "part"}
@@ -209,23 +194,6 @@ def test_each_text_has_the_limit_that_the_page_states():
         assert 1 == found.claims.height
     limits = MAX_BYTES | MAX_ITEMS | {"a page of a database": MAX_PAGE_BYTES}
     assert [] == [name for name, most in limits.items() if f"| {name} | {most:,} " not in PAGE]
-
-
-LONG = {
-    "one word": "x" * 200_000,
-    "capitals": "Xy " * 360_000,
-    "NUL and controls": "\0\x1b[2J\u202e",
-    "lone marks": "[({\"'" * 300,
-    "nothing": "",
-}
-
-
-def test_engines_survive_what_a_row_may_hold():
-    """Longer texts than spaCy takes, texts without a word, controls: an answer each."""
-    pairs = [(text[: MAX_BYTES["claim"]],) * 2 for text in LONG.values()]
-    assert 5 + 1 == len(RuleEntities().entities([*LONG.values(), "Orla Venn met Bram."]))
-    assert (5,) == LexicalVerifier().support_probability(pairs).shape
-    assert 5 == len(RuleDecomposer().decompose(pairs))
 
 
 def database(path: Path, table: str, *rows: tuple[object, ...]) -> SqlitePages:

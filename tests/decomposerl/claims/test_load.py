@@ -1,7 +1,6 @@
 """Corpora as claim frames: no row is lost; and what a list of doubtful labels says of them."""
 
 import json
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import corpora_parts
 from corpora_parts import LENIENT, rejected
-from decomposerl.claims.catalogue import BENCHMARKS, source_of
+from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.fields import NativeRow, each_row
@@ -25,7 +24,6 @@ from decomposerl.claims.load import (
     components,
     documents_of,
     hash_fraction,
-    is_held_out,
     load_benchmark,
     load_source,
     split_by_document,
@@ -171,33 +169,6 @@ def test_every_bad_row_is_quarantined_and_every_good_row_survives(tmp_path: Path
     assert_conserved(loaded)
 
 
-@pytest.mark.parametrize("name", ["train.jsonl.gz", "train.parquet"])
-def test_a_file_that_lies_about_its_format_is_unreadable(tmp_path: Path, name: str):
-    """One reject with row 0, and the corpus fails unless every share of rejects is allowed."""
-    path = tmp_path / "toy" / name
-    path.parent.mkdir()
-    path.write_bytes(b"PAR1 this is neither gzip nor Parquet")
-    parquet = NativeFile("toy/train.parquet", "parquet", "train")
-    source = toy_source(parquet if name.endswith("parquet") else TRAIN)
-    loaded = load(tmp_path, source)
-    assert [(source.files[0].path, 0, "", "unreadable_file")] == rejected(loaded, *REJECT_KEY)
-    assert 0 == loaded.rows_read
-    with pytest.raises(TooManyRejects, match="unreadable_file"):
-        load(tmp_path, source, LoadSettings(max_reject_share=0.5))
-
-
-def test_parquet_rows_are_read_and_a_cut_file_is_unreadable(tmp_path: Path):
-    """Parquet keeps its index at the end, so a cut file gives nothing but its reject."""
-    file = NativeFile("toy/train.parquet", "parquet", "train")
-    path = tmp_path / file.path
-    path.parent.mkdir()
-    pl.DataFrame([row(i) for i in range(500)]).write_parquet(path)
-    assert 500 == load(tmp_path, toy_source(file)).claims.height
-    path.write_bytes(path.read_bytes()[:-100])
-    cut = load(tmp_path, toy_source(file))
-    assert [(file.path, 0, "", "unreadable_file")] == rejected(cut, *REJECT_KEY)
-
-
 def test_too_many_rejects_name_source_share_reasons_and_places(tmp_path: Path):
     """The error tells a person where to look."""
     write(tmp_path, TRAIN, [row(1), row(2, label="odd"), b"junk", row(4, label="strange")])
@@ -330,23 +301,6 @@ def test_no_document_stands_on_both_sides(
     assert_conserved(tested)
 
 
-def test_the_held_out_share_is_near_the_setting(tmp_path: Path):
-    """With one document a row, about a fifth of two thousand rows is held out."""
-    write(tmp_path, DEV, [row(i) for i in range(2000)])
-    trained, tested = sides(tmp_path, *SHARED)
-    assert 0.17 < tested.claims.height / 2000 < 0.23
-    assert 2000 == trained.claims.height + tested.claims.height
-
-
-def test_a_twentieth_of_the_pool_loads_in_seconds(tmp_path: Path):
-    """Reading stays linear and cheap: the paper's 155,506 rows fit well within a minute."""
-    write(tmp_path, TRAIN, (row(i, evidence=["A sentence of text. "] * 8) for i in range(8_000)))
-    started = time.process_time()
-    loaded = load(tmp_path, toy_source(TRAIN))
-    assert 8_000 == loaded.claims.height
-    assert time.process_time() - started < 3
-
-
 SETTINGS = LoadSettings()
 
 
@@ -390,6 +344,11 @@ def draft(number: int, documents: Sequence[str] = ()) -> Draft:
     return Draft("f", number, f"r{number}", "dev", "c", ("e",), "yes", tuple(documents))
 
 
+def is_held_out(row: Draft, held_out: frozenset[str]) -> bool:
+    """Whether a row is the test set's: its documents are all of one component."""
+    return not held_out.isdisjoint(documents_of(row))
+
+
 def reachable(start: str, rows: Sequence[Sequence[str]]) -> set[str]:
     """The plain oracle: walk from row to row until nothing new is found."""
     found = {start}
@@ -414,20 +373,6 @@ def test_the_split_does_not_depend_on_order(rows: list[list[str]], data: st.Data
     mixed = data.draw(st.permutations(drafts))
     one, other = (split_by_document(order, (), 0.5) for order in (drafts, mixed))
     assert [is_held_out(d, one) for d in drafts] == [is_held_out(d, other) for d in drafts]
-
-
-@given(ROWS, ROWS, st.floats(0, 1))
-def test_rows_that_share_a_document_share_a_side(
-    shared: list[list[str]], extra: list[list[str]], share: float
-):
-    """Extra rows join components, so nothing leaks through them either."""
-    mine = [draft(i, docs) for i, docs in enumerate(shared)]
-    more = [draft(100 + i, docs) for i, docs in enumerate(extra)]
-    split = split_by_document(mine, more, share)
-    for one in (*mine, *more):
-        for other in (*mine, *more):
-            if set(one.documents) & set(other.documents):
-                assert is_held_out(one, split) == is_held_out(other, split)
 
 
 def test_without_a_share_all_shared_rows_are_held():
@@ -474,31 +419,25 @@ def read(folder: Path, *rows: object, name: str = "doubtful.jsonl") -> pl.DataFr
     return found
 
 
-def test_lists_of_the_name_and_of_the_corpus_s_folder_count_together(tmp_path: Path):
-    """PubMedClaim's are in ``pubmedqa``; a claim on both is doubted once; without a list, none."""
-    assert doubtful_claims(toy_benchmark(), DOUBTED, FolderCorpora(tmp_path)) is None
-    claims = {str(pmid): {"QUESTION": f"Is {pmid} high?", "CONTEXTS": ["It is."],
-              "final_decision": "yes"} for pmid in range(3)}  # fmt: skip
-    folder = tmp_path / "pubmedqa"
-    folder.mkdir()
-    (folder / "ori_pqal.json").write_text(json.dumps(claims), "utf-8")
-    (folder / "test_ground_truth.json").write_text(json.dumps(dict.fromkeys(claims, "yes")))
-    (folder / "doubtful.csv").write_text("id\n0\n1\n", "utf-8")
-    (pubmed,) = (one for one in BENCHMARKS if one.name == "pubmedclaim")
-    settings, files = LoadSettings(), FolderCorpora(tmp_path)
-    of_corpus = load_benchmark(pubmed, source_of(pubmed), files, settings).doubtful
-    assert of_corpus is not None
-    assert ["doubtful", "doubtful"] == of_corpus["state"].to_list()
-    (tmp_path / "pubmedclaim").mkdir()
-    (tmp_path / "pubmedclaim" / "doubtful.jsonl").write_text('{"id": 1}\n{"id": 2}\n', "utf-8")
-    both = load_benchmark(pubmed, source_of(pubmed), files, settings).doubtful
-    assert both is not None
+def test_lists_of_the_name_and_of_the_folder_of_its_files_count_together(tmp_path: Path):
+    """A claim on both is doubted once; without a list there is none."""
+    elsewhere = toy_benchmark(NativeFile("mine/test.jsonl", "jsonl", "test"))
+    files = FolderCorpora(tmp_path)
+    assert doubtful_claims(elsewhere, DOUBTED, files) is None
+    for path, text in (
+        ("toy/doubtful.jsonl", '{"id": 10}\n{"id": 11}\n'),
+        ("mine/doubtful.csv", "id\n12\n11\n"),
+    ):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text, "utf-8")
+    found = doubtful_claims(elsewhere, DOUBTED, files)
+    assert found is not None
     assert [
-        ("pubmedclaim/doubtful.jsonl", 1, "doubtful"),
-        ("pubmedclaim/doubtful.jsonl", 2, "doubtful"),
-        ("pubmedqa/doubtful.csv", 2, "doubtful"),
-        ("pubmedqa/doubtful.csv", 3, "repeated"),
-    ] == both.select("file", "row", "state").rows()
+        ("toy/doubtful.jsonl", 1, "a", "doubtful"),
+        ("toy/doubtful.jsonl", 2, "b", "doubtful"),
+        ("mine/doubtful.csv", 2, "c", "doubtful"),
+        ("mine/doubtful.csv", 3, "b", "repeated"),
+    ] == found.select("file", "row", "claim_id", "state").rows()
 
 
 def test_no_folder_may_hold_the_list_of_two_test_sets():
@@ -508,40 +447,14 @@ def test_no_folder_may_hold_the_list_of_two_test_sets():
     assert {one.name for one in BENCHMARKS} < set(folders)
 
 
-TOLD = {"statement": "It rained.", "reference_documents": '["A wet day."]'}
-ROWS: list[tuple[object, str]] = [
-    ({"native_id": 10}, "a doubtful"),
-    ({"id": "14"}, "e doubtful, f doubtful"),
-    ({"claim": " coal  is White. ", "kind": "wrong"}, "b doubtful"),
-    ({"claim": "It rained."}, "None several_claims"),
-    ({"claim": "It rained.", "evidence": ["A dry", "day"]}, "d doubtful"),
-    ({"claim": "It rained.", "evidence": "Sun."}, "None no_claim"),
-    ({**TOLD, "label": "AMBIG", "topic": "toy"}, "c doubtful"),
-    ({**TOLD, "label": "S"}, "c confirmed"),
-    ({"native_id": "10", "label": "NS"}, "a doubtful"),
-    ({"native_id": "10", "label": "no"}, "a doubtful"),
-    ({"native_id": "10", "label": "maybe"}, "a doubtful"),
-    ({"native_id": "10", "label": "Supported"}, "a confirmed"),
-    ({"native_id": "10", "label": "S", "kind": "ambiguous"}, "a doubtful"),
-    ({"native_id": "15", "kind": "wrong"}, "g doubtful"),
-    ({"id": "99"}, "None no_claim"),
-    ({"kind": "wrong"}, "None unreadable"),
-    ("{not json", "None unreadable"),
-]
+NAMED = json.loads(Path(__file__).with_name("doubtful.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("row", "said"), ROWS)
+@pytest.mark.parametrize(("row", "said"), NAMED)
 def test_a_row_doubts_the_claims_that_it_names(tmp_path: Path, row: object, said: str):
     """By id or text, evidence telling texts apart; GrayFacts' layout; the claim's own label."""
     states = read(tmp_path, row).select("claim_id", "state").rows()
     assert said == ", ".join(f"{claim} {state}" for claim, state in states)
-
-
-def test_rows_that_name_no_claim_are_reported(tmp_path: Path):
-    """Every row of the list is there; a second row for a claim changes nothing."""
-    found = read(tmp_path, {"id": "99"}, {"id": "10"}, {"id": 10}, {"kind": "wrong"})
-    assert ["no_claim", "doubtful", "repeated", "unreadable"] == found["state"].to_list()
-    assert [1, 2, 3, 4] == found["row"].to_list()
 
 
 def test_a_csv_list_says_the_same(tmp_path: Path):

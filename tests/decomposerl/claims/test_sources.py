@@ -24,48 +24,28 @@ from native_rows import (
     Row,
     faults,
     named,
-    only,
     read,
 )
 from project import ROOT
-from resources.corpora.folder import FolderCorpora
 from resources.corpora.resource import LoadConfig
 
 Case = Mapping[str, Any]
 
 
-def test_a_sound_row_gives_one_draft():
-    """Claim, side and place of a sound row come through."""
-    for name, (index, row) in SOUND.items():
-        draft = only(read(name, [row], index))
-        assert draft.claim in {row.get("claim"), row.get("text"), row.get("QUESTION")}
-        assert draft.row == 1
-        assert draft.native_label is not None
-        assert SOURCE[name].labels.side(draft.native_label) is not None
-        assert draft.split == SOURCE[name].native_files[index].split
-
-
 @pytest.mark.parametrize("damage", ["absent", "null", "wrong type"])
 def test_a_damaged_field_is_quarantined_and_its_neighbours_stay(damage: str):
-    """An absent, null or wrong-typed field rejects its row alone, naming the field."""
+    """An absent, null or wrong-typed field rejects its row alone; a row not parsed passes on."""
     for name, field in REQUIRED:
         index, row = SOUND[name]
         bad = {key: value for key, value in row.items() if key != field}
         if damage != "absent":
             bad[field] = None if damage == "null" else 1.5
-        outcomes = read(name, [row, bad], index)
-        ((number, found, reason),) = faults(outcomes)
-        assert (2, field, "missing_field") == (number, found.split(".")[0], reason), name
-        assert 1 == sum(isinstance(one, Draft) for one in outcomes)
-
-
-def test_an_unreadable_row_passes_through():
-    """What the file reader could not parse is reported once, in its place."""
-    for name, (index, row) in SOUND.items():
-        broken = Reject(SOURCE[name].native_files[index].path, 2, "", "malformed_line", "}")
-        outcomes = read(name, [row, broken], index)
-        assert broken in outcomes, name
-        assert [(2, "", "malformed_line")] == sorted(set(faults(outcomes)))
+        broken = Reject(SOURCE[name].native_files[index].path, 3, "", "malformed_line", "}")
+        outcomes = read(name, [row, bad, broken], index)
+        places = {(number, found.split(".")[0]): why for number, found, why in faults(outcomes)}
+        assert {(2, field): "missing_field", (3, ""): "malformed_line"} == places, name
+        (draft,) = (one for one in outcomes if isinstance(one, Draft))
+        assert draft.split == SOURCE[name].native_files[index].split
 
 
 WITHOUT_TEXT: dict[str, Row] = {
@@ -152,39 +132,6 @@ def shown(loaded: LoadedClaims) -> dict[str, Any]:
         "drops": [[step, reason, known.get(matched)] for step, reason, matched in drops],
         "rejects": [list(row) for row in rejected(loaded)],
     }
-
-
-def test_without_the_native_dev_file_the_reduced_one_is_split():
-    """It is then the only dev file of FEVEROUS, and both sides have a part of it."""
-    row = SOUND["feverous"][1]
-    rows = [{**row, "id": i, "claim": f"C {i}.", "evidence": f"Page {i}\tOne."} for i in range(60)]
-    files, settings = MemoryCorpora({"feverous_s/dev.json": rows}), LoadSettings()
-    source, benchmark = SOURCE["feverous"], BENCHMARK["feverous"]
-    trained = load_source(source, benchmark, files, settings).claims.height
-    tested = load_benchmark(benchmark, source, files, settings).claims.height
-    assert 60 == trained + tested
-    assert 0 < tested < 30
-
-
-def test_labels_that_no_side_claims_are_unknown():
-    """ClaimDecomp's six grades have sides, whatever their case; PubHealth's damaged ones none."""
-    side = SOURCE["claimdecomp"].labels.side
-    assert {"Supported"} == {side("true"), side("TRUE")}
-    assert {"Refuted"} == {side(grade) for grade in ("pants-fire", "false", "barely-true")}
-    assert {"middle"} == {side("half-true"), side("mostly-true")}
-    assert {None} == {SOURCE["pubhealth"].labels.side(label) for label in ("", "-1", "snopes")}
-
-
-def test_pubmedclaim_reads_the_official_ids_as_published(tmp_path: Path):
-    """The published id file maps PMID to a word, not to an object."""
-    source, folder = SOURCE["pubmedclaim"], tmp_path / "pubmedqa"
-    folder.mkdir()
-    rows = {key: dict(SOUND["pubmedclaim"][1]) for key in ("1", "2", "3")}
-    (folder / "ori_pqal.json").write_text(json.dumps(rows, indent=1), "utf-8")
-    (folder / "test_ground_truth.json").write_text('{\n "1": "no",\n "3": "yes"\n}', "utf-8")
-    (draft,) = source.read(FolderCorpora(tmp_path), source.files[0])
-    assert isinstance(draft, Draft)
-    assert "2" == draft.native_id
 
 
 WITH_READINGS = [one for one in MEMBERS if one.readings]
