@@ -22,7 +22,7 @@ from pyarrow import parquet
 from corpora_parts import LENIENT, assert_conserved, rejected
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
 from decomposerl.claims.claim import Draft
-from decomposerl.claims.downloads import ACCESS, listed, size_text
+from decomposerl.claims.downloads import ACCESS, listed
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.passages import with_entities, without_entities
 from decomposerl.claims.source import (
