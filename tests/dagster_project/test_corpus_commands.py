@@ -111,13 +111,6 @@ def test_the_list_has_every_corpus_with_what_a_user_needs(tmp_path: Path):
     assert "hover" not in shown.stdout
 
 
-def test_a_corpus_of_the_hub_is_at_the_revision_of_the_option(tmp_path: Path):
-    """An empty hub has neither the branch by default nor the commit that is named."""
-    words = ("llm_aggrefact", "--corpora", str(tmp_path / "corpora"), "--accept-terms")
-    refused(run(*words, "--endpoint", tmp_path.as_uri()), "no revision 'main'")
-    refused(run(*words, "--endpoint", tmp_path.as_uri(), "--revision", "r9"), "no revision 'r9'")
-
-
 def test_a_cut_file_of_a_person_counts_as_damaged_until_it_is_dealt_with(
     tmp_path: Path, mirror: FileServer
 ):

@@ -32,6 +32,7 @@ from decomposerl.claims.load import LoadedClaims, LoadSettings, load_source
 from decomposerl.claims.source import CorpusFiles, NativeFile
 from project import PYTHONPATH
 from resources.corpora.folder import FolderCorpora
+from resources.corpora.layouts import lay_out
 from strategies import LAW
 
 Row = dict[str, object]
@@ -208,8 +209,9 @@ def test_whatever_is_in_the_file_the_toml_loads(value: str, column: str, label: 
     sides: Mapping[Side, list[str]] = {"supported": [f"{label}1"], "refuted": [f"{label}2"]}
     with TemporaryDirectory() as folder:
         write(Path(folder, "a.jsonl"), "lines", rows)
-        file = NativeFile("a.jsonl", "jsonl", "train")
-        text = guessed("own", {file: Path(folder, "a.jsonl")}, Path(folder), named, sides)
+        root = Path(folder).resolve()
+        files = lay_out(root / "a.jsonl", "own", root, "", root)
+        text = guessed("own", files, named, sides)
     read = tomllib.loads(text)
     assert evidence == read["columns"]["evidence"]
     assert [f"{label}1"] == read["labels"]["supported"]
