@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -187,27 +188,6 @@ def test_nothing_is_overwritten(tmp_path: Path):
     assert file.read_bytes() != (corpora / "own/notes.jsonl").read_bytes()
 
 
-TOML = """
-[source]
-name = "notes"
-title = "Notes"
-[files]
-train = ["notes/a.jsonl"]
-test = ["notes/test.jsonl"]
-[columns]
-claim = "statement"
-evidence = "report"
-label = "verdict"
-id = "note_id"
-[evidence]
-split = "sentences"
-[labels]
-supported = ["holds"]
-refuted = ["fails"]
-middle = ["unclear"]
-"""
-
-
 def everything(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -222,7 +202,7 @@ def test_a_source_toml_that_is_there_is_shown_with_its_rejects(tmp_path: Path):
     """Training and test files; the labels that no list has; how many rejects are too many."""
     folder = tmp_path / "notes"
     folder.mkdir()
-    (folder / "source.toml").write_text(TOML, "utf-8")
+    shutil.copy(Path(__file__).with_name("notes.toml"), folder / "source.toml")
     words = ("init", "corpus", "notes", "--corpora", tmp_path, "--preview", "5")
     empty = command(*words)
     assert (0, True) == (empty.exit_code, "status not_available" in empty.stdout)

@@ -43,24 +43,7 @@ from resources.store.parquet import DataFolder, ParquetTables
 
 Row = dict[str, object]
 CASES = json.loads(Path(__file__).with_name("generic_cases.json").read_text("utf-8"))
-BASE = """
-[source]
-name = "mine"
-title = "Mine"
-[files]
-train = ["mine/{file}"]
-[columns]
-claim = "claim"
-evidence = {evidence}
-label = "label"
-{columns}
-[evidence]
-{how}
-[labels]
-supported = [true, "yes"]
-refuted = [0, "no"]
-middle = ["maybe"]
-"""
+BASE = Path(__file__).with_name("generic_source.toml").read_text("utf-8")
 
 
 def toml(file: str = "a.jsonl", evidence: str = '"text"', columns: str = "", how: str = "") -> str:
@@ -152,32 +135,11 @@ def test_evidence_is_cut_as_asked(tmp_path: Path):
 
 def test_every_mistake_is_named_at_once():
     """The error names the file and, line by line, each key with what is wrong."""
-    text = """
-    [source]
-    name = "My Corpus"
-    licence = "x"
-    [files]
-    train = ["../a.jsonl", "b.xml", 3]
-    [columns]
-    evidence = []
-    label = "l"
-    [evidence]
-    kind = "picture"
-    split = "words"
-    [labels]
-    supported = []
-    refuted = [{}]
-    """
     with pytest.raises(ConfigError) as caught:
-        parse_source_toml(text, "mine.toml")
+        parse_source_toml(CASES["all_mistakes"], "mine.toml")
     message = str(caught.value)
     assert all(line.startswith("mine.toml: ") for line in message.splitlines())
-    keys = (
-        "source.name source.title: source.licence: license files.train.0: files.train.1: "
-        "files.train.2 columns.claim: columns.evidence evidence.kind evidence.split: "
-        "labels.refuted"
-    )
-    assert [] == [key for key in keys.split() if key not in message]
+    assert [] == [key for key in CASES["keys_of_mistakes"].split() if key not in message]
 
 
 @pytest.mark.parametrize("rule", ["drop_middle", "middle_is_refuted"])
