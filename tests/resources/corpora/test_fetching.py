@@ -11,13 +11,11 @@ import signal
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -201,16 +199,6 @@ def test_what_differs_from_the_published_facts_is_not_taken(
     assert WHOLE == (tmp_path / FIRST).read_bytes()
 
 
-@pytest.mark.parametrize("name", [FIRST, f"{FIRST}.gz"])
-def test_a_person_s_own_file_stays(tmp_path: Path, toy: Toy, name: str):
-    """A file that no fetch put there, plain or packed, is neither replaced nor recorded."""
-    (tmp_path / "toy").mkdir()
-    (tmp_path / name).write_bytes(b"mine")
-    assert ["found", "fetched"] == [one.state for one in fetched(tmp_path, toy[1])]
-    assert b"mine" == (tmp_path / name).read_bytes()
-    assert [SECOND] == list(read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256)
-
-
 KILLED = """
 import os, pickle, signal, sys
 from pathlib import Path
@@ -271,22 +259,23 @@ def test_a_kill_at_a_rename_leaves_no_file_without_its_record(tmp_path: Path, wh
 
 
 def test_members_that_are_there_stay_and_a_bad_archive_leaves_nothing(tmp_path: Path):
-    """Only missing members are written; damage in the second member keeps the first out."""
+    """A person's file, packed, is neither replaced nor recorded; damage keeps all members out."""
     members = {"a/first.jsonl": b"1" * 9_000, "a/second.jsonl": bytes(range(256)) * 40}
     with FileServer({"/set.zip": zipped(members)}) as server:
         access = packed(server, MEMBERS)
         good, broken = server.files["/set.zip"], bytearray(server.files["/set.zip"])
         broken[len(good) - 400] ^= 0xFF
         server.files["/set.zip"] = bytes(broken)
-        with pytest.raises(SourceFileError, match="damaged"):
+        with pytest.raises(SourceFileError, match=r"set\.zip is damaged .*; run the same"):
             fetched(tmp_path, access)
         assert [".downloads"] == [path.name for path in tmp_path.iterdir()]
         server.files["/set.zip"] = good
         (tmp_path / "toy").mkdir()
-        (tmp_path / FIRST).write_bytes(b"mine")
+        (tmp_path / f"{FIRST}.gz").write_bytes(b"mine")
         states = [(one.path, one.state) for one in fetched(tmp_path, access)]
     assert [(FIRST, "found"), (SECOND, "fetched")] == states
-    assert b"mine" == (tmp_path / FIRST).read_bytes()
+    assert b"mine" == (tmp_path / f"{FIRST}.gz").read_bytes()
+    assert [SECOND] == list(read_lock(tmp_path / LOCK_FILE)["toy"].sha256)
 
 
 def test_two_fetches_into_one_folder_do_not_mix(tmp_path: Path, toy: Toy):
@@ -324,37 +313,14 @@ def test_a_damaged_lock_file_is_refused_with_the_way_out(tmp_path: Path, toy: To
 # The hub
 
 
-FILES = [{"type": "file", "path": "d/a.jsonl", "size": 12, "oid": "0" * 40}]
 COMMIT, LATER = "0123456789abcdef0123456789abcdef01234567", "f" * 40
+API = "/api/datasets/org/toy"
+TREE = f"{API}/tree/{COMMIT}?recursive=true&expand=false"
+LISTED = [{"type": "file", "path": "d/a.jsonl", "size": 12, "oid": "0" * 40}]
 
 
-class LoopbackHub(BaseHTTPRequestHandler):
-    """The few answers of the hub's protocol that a fetch asks for; its branch moves."""
-
-    branch = iter((COMMIT, COMMIT, LATER))
-
-    def do_GET(self) -> None:
-        """Answer by path alone; ``org/gated`` is gated, ``org/dead`` fails."""
-        content, headers, status = b"from the hub", {"ETag": '"e1"', "X-Repo-Commit": COMMIT}, 200
-        if "/org/gated" in self.path:
-            content, headers, status = b"", {"X-Error-Code": "GatedRepo"}, 403
-        elif self.path.startswith("/api/datasets/org/toy"):
-            commit = next(self.branch) if self.path.endswith("/main") else COMMIT
-            tree = "/tree/" in self.path
-            content = json.dumps(FILES if tree else {"id": "org/toy", "sha": commit}).encode()
-        elif f"/datasets/org/toy/resolve/{COMMIT}/" not in self.path:
-            content, headers, status = b"", {}, 400
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
-
-    do_HEAD = do_GET  # noqa: N815 - the base's name
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Say nothing."""
+def branch(commit: str) -> bytes:
+    return json.dumps({"id": "org/toy", "sha": commit}).encode()
 
 
 FROM_HUB = """
@@ -387,23 +353,24 @@ said("org/toy")
 
 def test_files_of_the_hub_are_pinned_by_commit_and_hash(tmp_path: Path):
     """A branch that moves changes nothing; terms, a missing package or file are named."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), LoopbackHub) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, args=[0.02])
-        thread.start()
-        where = f"http://127.0.0.1:{httpd.server_address[1]}"
+    moved = {f"{API}/revision/main": branch(LATER), f"{API}/revision/{COMMIT}": branch(COMMIT)}
+    files = {TREE: json.dumps(LISTED).encode()}
+    files[f"/datasets/org/toy/resolve/{COMMIT}/d/a.jsonl"] = b"from the hub"
+    with FileServer({**moved, **files}, headers={"X-Repo-Commit": COMMIT}) as server:
+        server.faults[f"{API}/revision/main"] = [Fault(200, body=branch(COMMIT))] * 2
+        gate = Fault(403, {"X-Error-Code": "GatedRepo"})
+        server.faults["/api/datasets/org/gated/revision/main"] = [gate]
         quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         paths = {"PATH": "/usr/bin:/bin", "PYTHONPATH": PYTHONPATH, "HOME": str(tmp_path)}
         done = subprocess.run(
             [sys.executable, "-c", FROM_HUB],
             cwd=tmp_path,
-            env={**paths, **quiet, "HF_ENDPOINT": where},
+            env={**paths, **quiet, "HF_ENDPOINT": server.url()},
             capture_output=True,
             text=True,
             check=False,
             timeout=120,
         )
-        httpd.shutdown()
-        thread.join()
     missing, dead, gated, absent, *rest = done.stdout.splitlines()
     assert missing.startswith("EngineMissing")
     assert "pip install 'decomposerl[hub]'" in missing

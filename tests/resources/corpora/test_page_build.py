@@ -42,7 +42,7 @@ from resources.corpora.page_build import (
     needed_bytes,
     title_key,
 )
-from resources.corpora.pages import CACHED_PAGES, SqlitePages, spellings
+from resources.corpora.pages import CACHED_PAGES, SqlitePages
 from resources.store.run_lock import file_lock, lock_path
 
 MANY = {
@@ -123,11 +123,6 @@ def test_a_title_is_found_with_and_without_entities(tmp_path: Path):
     )
     pages = SqlitePages(built.target)
     assert pages.sentences("Sugar_&_Spice") == pages.sentences("Sugar &amp; Spice") is not None
-    assert 'A "b" & c' in set(spellings("A_&quot;b&quot;_&amp;_c"))
-    found = list(spellings("A_(b)"))
-    assert "A_(b)" == found[0]  # the literal title is tried first
-    assert {"A (b)", "A_-LRB-b-RRB-", "A -LRB-b-RRB-"} <= set(found)
-    assert len(found) == len(set(found))
 
 
 @pytest.mark.parametrize("at", [1, 421, 599])
