@@ -49,12 +49,6 @@ _Changed = Annotated[
 _Mirror = Annotated[
     str, typer.Option(help="A server with https://host/path as MIRROR/host/path.", metavar="URL")
 ]
-_Revision = Annotated[
-    str | None, typer.Option(help="Hub: commit to pin; default: the locked, else the newest.")
-]
-_Endpoint = Annotated[
-    str | None, typer.Option(help="Another hub, or file:///folder with a hub's layout.")
-]
 
 
 @report_errors
@@ -68,8 +62,6 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
     accept_changed: _Changed = False,
     corpora: CorporaOption = None,
     mirror: _Mirror = "",
-    revision: _Revision = None,
-    endpoint: _Endpoint = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fetch corpora and test sets, check and lay out their files; shows the terms first.
@@ -88,13 +80,8 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
         else:
             _list(chosen, corpora or read_settings().paths.corpora)
         return
-    fetcher = Fetcher(
-        root=corpora_folder(corpora),
-        mirror=mirror,
-        accept_changed=accept_changed,
-        endpoint=endpoint,
-        revision=revision,
-    )
+    folder = corpora_folder(corpora)
+    fetcher = Fetcher(root=folder, mirror=mirror, accept_changed=accept_changed)
     show = print_note if as_json else print_text
     new = [access for access in chosen if not fetcher.accepted(access.corpus)]
     for access in new:

@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Mapping
 from functools import partial
-from glob import escape
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +23,7 @@ from resources.store.paths import text_of
 
 if TYPE_CHECKING:
     from decomposerl.claims.column_guess import Role, Side, UnclearPolarity
-    from resources.corpora.layouts import Files
+    from resources.corpora.layouts import GivenFiles
 
 _Column = Annotated[str, typer.Option(metavar="COLUMN", help="Instead of the guess.")]
 _Labels = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Repeatable.")]
@@ -58,6 +57,7 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     """
     from dagster_project.own_corpus import guessed, preview_text
     from decomposerl.claims.column_guess import UnclearPolarity
+    from resources.corpora.folder import FolderCorpora
     from resources.corpora.layouts import lay_out
 
     folder = corpora_folder(corpora, make=False)
@@ -65,25 +65,23 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     if file is None:
         if preview is None or not os.path.lexists(target):
             raise ConfigError(f"name the file of its rows with --from, or --preview a {target}")
-        print_text(preview_text(text_of(target), target, folder, preview))
+        print_text(preview_text(text_of(target), target, FolderCorpora(folder), preview))
         return
     _refuse_taken(name, target, folder)
     columns: Mapping[Role, str] = {"claim": claim, "evidence": evidence, "label": label}
     sides: Mapping[Side, list[str]] = {"supported": supported or [], "refuted": refuted or []}
     with TemporaryDirectory() as made:
-        aside = Path(made).resolve()
-        files = lay_out(file, name, folder, records, aside)
+        files = lay_out(file, name, folder, records, Path(made))
         try:
-            text = guessed(name, files, aside, columns, sides)
+            text = guessed(name, files, columns, sides)
         except UnclearPolarity as unclear:
-            chosen = _chosen_reading(unclear)
-            text = guessed(name, files, aside, columns, {**sides, **chosen})
-        shown = preview_text(text, target, aside, preview or 1)
+            text = guessed(name, files, columns, {**sides, **_chosen_reading(unclear)})
+        shown = preview_text(text, target, files, preview or 1)
         print_text(f"{text[text.index('[columns]') :]}\n{shown}")
         if preview is not None:
             return
-        _write(text, target, aside, files)
-    kind = "claims" if any(native.split != "test" for native in files) else "benchmark"
+        _write(text, target, files)
+    kind = "claims" if any(native.split != "test" for native in files.names) else "benchmark"
     print_text(f"wrote {target}: check every line of it, then")
     print_text(f"DECOMPOSERL_CORPORA={shlex.quote(str(folder))} decomposerl run {kind}/{name}")
 
@@ -147,16 +145,15 @@ def _refuse_taken(name: str, target: Path, folder: Path) -> None:
         raise ConfigError(f"the corpus name '{name}' is taken; choose another")
 
 
-def _write(text: str, target: Path, aside: Path, files: "Files") -> None:
+def _write(text: str, target: Path, files: "GivenFiles") -> None:
     """Write the file and copy the rows that are elsewhere."""
     from resources.store.temporary import replace_file
 
-    folder = target.parent.parent
-    links = [path for file in files for path in aside.glob(f"{escape(file.path)}*")]
-    pairs = [(folder / link.relative_to(aside), link.resolve()) for link in links]
-    copies = {to: path for to, path in pairs if to != path}
+    ending = {path: ".gz" * (rows.suffix == ".gz") for path, rows in files.places.items()}
+    pairs = [(files.root / f"{path}{ending[path]}", rows) for path, rows in files.places.items()]
+    copies = {to: rows for to, rows in pairs if to != rows}
     for to in filter(os.path.lexists, copies):
         raise ConfigError(f"{to} is there already; name it with --from")
-    for to, path in copies.items():
-        replace_file(to, partial(shutil.copyfile, path))
+    for to, rows in copies.items():
+        replace_file(to, partial(shutil.copyfile, rows))
     replace_file(target, lambda aside: aside.write_text(text, "utf-8"))

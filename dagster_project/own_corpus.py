@@ -16,24 +16,22 @@ from decomposerl.claims.generic import (
 )
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.records import excerpt
-from decomposerl.claims.source import FieldError
+from decomposerl.claims.source import CorpusFiles, FieldError
 from decomposerl.errors import ConfigError
 from decomposerl.printable import printable
 from decomposerl.reports.giveaways import giveaways, giveaways_text
-from resources.corpora.folder import FolderCorpora
-from resources.corpora.layouts import Files, encoding_of
+from resources.corpora.layouts import GivenFiles, encoding_of
 
 _MOST_PASSAGES = 8
 
 
 def guessed(
     name: str,
-    files: Files,
-    corpora: Path,
+    files: GivenFiles,
     columns: Mapping[Role, str],
     sides: Mapping[Side, Sequence[str]],
 ) -> str:
-    """The text of a ``source.toml`` for files below ``corpora``, with comments on what to check.
+    """The text of a ``source.toml`` for these files, with comments on what to check.
 
     Empty ``columns`` and ``sides`` are guessed. Of several files without a column of labels each
     file's name is the label of its rows; ``=WORD`` as the label is that of all rows.
@@ -43,21 +41,21 @@ def guessed(
         ConfigError: no row can be read, or a column or a side must be named.
     """
     label = columns["label"]
-    constant = {file.path: label[1:] for file in files} if label.startswith("=") else {}
+    constant = {file.path: label[1:] for file in files.names} if label.startswith("=") else {}
     named = {role: name for role, name in columns.items() if name and name[0] != "="}
-    rows = _rows(files, FolderCorpora(corpora))
+    rows = _rows(files)
     sample = [row.fields for row in rows[:: 1 + len(rows) // guessing.SAMPLE_ROWS]]
     try:
         guess = guessing.guess_columns(sample, named, labelled=not constant)
     except ConfigError:
-        if label or len(files) == 1:
+        if label or len(files.names) == 1:
             raise
         guess = guessing.guess_columns(sample, named, labelled=False)
-        constant = {file.path: PurePosixPath(file.path).stem for file in files}
+        constant = {file.path: PurePosixPath(file.path).stem for file in files.names}
     column = guess.columns.get("label", "label")
     claims = _claims_by_label(rows, constant, column, guess.columns["claim"])
     counts = {label: len(texts) for label, texts in claims.items()}
-    classes = _class_names(files, corpora, column)
+    classes = _class_names(files, column)
     found = guessing.guess_sides(counts, sides, column, classes, claims)
     pairs = ", ".join(f"{_text(path)} = {_text(label)}" for path, label in constant.items())
     lines = []
@@ -69,7 +67,10 @@ def guessed(
     return template.read_text("utf-8").format(
         name=_text(name),
         title=_text(name.replace("_", " ").capitalize()),
-        **{s: _text([f.path for f in files if f.split == s]) for s in ("train", "dev", "test")},
+        **{
+            s: _text([f.path for f in files.names if f.split == s])
+            for s in ("train", "dev", "test")
+        },
         constant=f"labels = {{{pairs}}}  # of all rows of a file" if constant else "",
         columns="\n".join(_column_lines(guess)),
         kind=guess.kind,
@@ -78,11 +79,11 @@ def guessed(
     )
 
 
-def _rows(files: Files, folder: FolderCorpora) -> list[Record]:
+def _rows(files: GivenFiles) -> list[Record]:
     """The rows of all files; refuses files without any, and text that is not UTF-8."""
     rows: list[Record] = []
-    for file, path in files.items():
-        read = list(folder.records(file))
+    for file, path in files.names.items():
+        read = list(files.records(file))
         good = [row for row in read if isinstance(row, Record)]
         bad = [row for row in read if isinstance(row, Reject)]
         if file.format != "parquet" and (encoding := encoding_of(path, broken=bool(bad))):
@@ -90,7 +91,7 @@ def _rows(files: Files, folder: FolderCorpora) -> list[Record]:
                 f"{path} is not UTF-8 but {encoding}: save it as UTF-8, or "
                 f"iconv -f {encoding} -t UTF-8 '{path}' > 'utf8_{path.name}'"
             )
-        if not good and len(files) == 1:
+        if not good and len(files.names) == 1:
             why = f": {bad[0].reason}, {bad[0].detail}" if bad else ""
             raise ConfigError(f"{path} has no row that can be read{why}")
         rows += good
@@ -112,11 +113,11 @@ def _claims_by_label(
     return dict(sorted(claims.items(), key=lambda label: -len(label[1])))
 
 
-def _class_names(files: Files, corpora: Path, column: str) -> Mapping[str, str]:
+def _class_names(files: GivenFiles, column: str) -> Mapping[str, str]:
     """The names of numbered classes in the schema of a Parquet file, by number; may be empty."""
     from pyarrow import parquet
 
-    tables = [corpora / file.path for file in files if (corpora / file.path).suffix == ".parquet"]
+    tables = [rows for rows in files.places.values() if rows.suffix == ".parquet"]
     metadata = parquet.read_schema(tables[0]).metadata if tables else None
     schema = json.loads((metadata or {}).get(b"huggingface", b"{}"))
     feature = schema.get("info", {}).get("features", {}).get(column, {})
@@ -139,7 +140,7 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def preview_text(toml: str, target: Path, corpora: Path, most: int) -> str:
+def preview_text(toml: str, target: Path, files: CorpusFiles, most: int) -> str:
     """The first ``most`` claims of each use of a corpus, and the rows by what becomes of them.
 
     Raises:
@@ -147,7 +148,7 @@ def preview_text(toml: str, target: Path, corpora: Path, most: int) -> str:
     """
     where = str(target)
     source, benchmark = parse_source_toml(toml, where), parse_benchmark_toml(toml, where)
-    read_all = (None, FolderCorpora(corpora), LoadSettings(max_reject_share=1))
+    read_all = (None, files, LoadSettings(max_reject_share=1))
     parts = list[str]()
     if source.files:
         parts += _part(f"claims/{source.name}", load_source(source, *read_all), most)

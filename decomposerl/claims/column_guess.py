@@ -52,24 +52,18 @@ class UnclearPolarity(ConfigError):  # noqa: N818 - a question, asked where ther
 
     def __init__(
         self,
-        column: str,
-        counts: str,
-        labels: "Sequence[str]",
-        missing: "Sequence[Side]",
+        why: str,
+        readings: "Sequence[Mapping[Side, str]]",
         claims: "Mapping[str, Sequence[str]]",
     ) -> None:
-        count = min(len(missing), len(labels))
-        pairs = product(permutations(missing, count), combinations(labels, count))
-        self.readings = [dict(zip(order, words, strict=True)) for order, words in pairs]
-        lines, options = [f"of {counts}"], list[str]()
-        for number, reading in enumerate(self.readings, start=1):
+        self.readings = readings
+        lines, options = [why], list[str]()
+        for number, reading in enumerate(readings, start=1):
             lines.append(f"reading {number}:")
             for side, label in reading.items():
                 lines += [f"  {side:<9}  {excerpt(t)}" for t in claims.get(label, ())[:_SHOWN_ROWS]]
             options.append(" ".join(f"--{side} {quote(word)}" for side, word in reading.items()))
-        text = "\n".join([*lines, "choose one of", *options])
-        which = " and which ".join(missing)
-        super().__init__(f"'{column}' does not say which label is {which} {text}")
+        super().__init__("\n".join([*lines, "choose one of", *options]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +172,12 @@ def guess_sides(
     if len(missing) == 1 and len(sides["drop"]) == 1 and len(given) == 1:
         sides[missing[0]], sides["drop"] = sides["drop"], []  # of two labels one was named
     elif missing and (sides["drop"] or len(missing) > 1):
-        raise UnclearPolarity(column, shown, sides["drop"][:2], missing, claims or {})
+        words, count = sides["drop"][:2], min(len(missing), len(sides["drop"]))
+        pairs = product(permutations(missing, count), combinations(words, count))
+        readings = [dict(zip(order, chosen, strict=True)) for order, chosen in pairs]
+        which = " and which ".join(missing)
+        why = f"'{column}' does not say which label is {which} of {shown}"
+        raise UnclearPolarity(why, readings, claims or {})
     return sides
 
 

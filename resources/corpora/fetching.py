@@ -14,7 +14,7 @@ import tarfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -24,12 +24,12 @@ from typing import IO, Literal
 
 from decomposerl.claims.downloads import Access, Download
 from decomposerl.claims.source import Corpus
-from decomposerl.errors import SourceFileError
+from decomposerl.errors import SourceError, SourceFileError
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock, sha256_of, update_lock
 from resources.corpora.status import difference
 from resources.corpora.transfer import bring, explained_full_disk, require_space
-from resources.hub.download import hub_snapshot
+from resources.hub.access import hub_failures, hub_package
 from resources.store.run_lock import file_lock
 from resources.store.temporary import aside, put_in_place
 
@@ -58,15 +58,12 @@ class Fetcher:
 
     ``mirror`` is a server that has the files of ``https://host/path`` as ``/host/path``.
     ``accept_changed`` takes content that differs from the recorded or published checksum, and
-    records its own. ``endpoint`` and ``revision`` are for the hub: another server or a folder, and
-    a branch or commit to pin in place of the locked one. ``wait`` sleeps between attempts.
+    records its own. ``wait`` sleeps between attempts.
     """
 
     root: Path
     mirror: str = ""
     accept_changed: bool = False
-    endpoint: str | None = None
-    revision: str | None = None
     wait: Callable[[float], object] = time.sleep
 
     @property
@@ -105,28 +102,63 @@ class Fetcher:
 
     def _bring(self, name: str, download: Download) -> Iterator[Fetched]:
         lock = self._lock(name)
-        if download.repo_id and self.revision is not None:  # pinned anew, whatever is there
-            lock, there = Lock(), {}
-        else:
-            states = [self._there(name, download, p, lock) for p in download.files.values()]
-            there = {file.path: file for file in states if file is not None}
+        states = [self._there(name, download, path, lock) for path in download.files.values()]
+        there = {file.path: file for file in states if file is not None}
         yield from there.values()
         wanted = {member: path for member, path in download.files.items() if path not in there}
         if not wanted:
             return
-        with aside(self._parts / "new") as folder, explained_full_disk(download.name, self.root):
-            folder.mkdir()
-            files = {path: folder / Path(path).name for path in wanted.values()}
-            content, revision = self._content(download, wanted, files, lock.revision)
-            digests = {path: sha256_of(file) for path, file in content.items()}
-            for path, digest in digests.items():
-                self._hold(path, digest, lock)
-            # Recorded first: a fetch that is killed among the renames knows its files afterwards,
-            # and continues at the same commit of the hub.
-            update_lock(self._lock_file, name, digests, revision=revision)
-            placed = [self._placed(path, file, digests[path]) for path, file in content.items()]
-        self._whole(download).unlink(missing_ok=True)
+        digest = hashlib.sha256(download.url.encode()).hexdigest()[:8]
+        whole = self._parts / f"{digest}_{download.url.rpartition('/')[2]}"
+        try:
+            with aside(self._parts / "new") as new, explained_full_disk(download.name, self.root):
+                new.mkdir()
+                placed = self._renewed(name, download, wanted, lock, whole, new)
+        except SourceFileError:  # the next fetch asks for it again
+            whole.unlink(missing_ok=True)
+            raise
+        whole.unlink(missing_ok=True)
         yield from placed
+
+    def _renewed(
+        self,
+        name: str,
+        download: Download,
+        wanted: Mapping[str, str],
+        lock: Lock,
+        whole: Path,
+        new: Path,
+    ) -> list[Fetched]:
+        """Fetch to ``whole``, unpack or copy into the folder ``new``, and rename to the paths."""
+        files, revision = {path: new / Path(path).name for path in wanted.values()}, ""
+        if download.repo_id:
+            snapshot = _snapshot(download.repo_id, list(wanted), lock.revision)
+            for pattern, path in wanted.items():
+                shutil.copyfile(_matching(snapshot, pattern), files[path])
+            revision = snapshot.name
+        else:
+            bring(self._mirrored(download), whole, self.wait)
+            if (wrong := difference(download, whole)) and not self.accept_changed:
+                raise SourceFileError(
+                    f"{download.name}: {wrong} (read in {download.checked_in}); nothing was kept. "
+                    "If the publisher has changed it, --accept-changed takes it as it is"
+                )
+            if download.archive:
+                members = {member: files[path] for member, path in wanted.items()}
+                unpack(whole, members, download.most_bytes)
+            else:
+                files = {download.name: whole}
+        digests = {path: sha256_of(file) for path, file in files.items()}
+        for path, digest in digests.items():
+            if lock.sha256.get(path, digest) != digest and not self.accept_changed:
+                raise SourceFileError(
+                    f"{path} has SHA-256 {digest}, the first fetch recorded {lock.sha256[path]} in "
+                    f"{self._lock_file}; nothing was kept. --accept-changed takes the new content"
+                )
+        # Recorded first: a fetch that is killed among the renames knows its files afterwards, and
+        # continues at the same commit of the hub.
+        update_lock(self._lock_file, name, digests, revision=revision)
+        return [self._placed(path, file, digests[path]) for path, file in files.items()]
 
     def _there(self, name: str, download: Download, path: str, lock: Lock) -> Fetched | None:
         """The file if it is there and is not a damaged copy of the recorded one.
@@ -151,62 +183,16 @@ class Fetcher:
             update_lock(self._lock_file, name, {path: digest})
         return Fetched(path, "found", digest)
 
-    def _whole(self, download: Download) -> Path:
-        """Where the content of an address is kept until its files are in their places."""
-        return self._parts / hashlib.sha256(download.url.encode()).hexdigest()[:16]
-
-    def _content(
-        self, download: Download, wanted: Mapping[str, str], files: Mapping[str, Path], locked: str
-    ) -> tuple[Mapping[str, Path], str]:
-        """The new file of each wanted path, and the commit of the hub that they are from.
-
-        They are ``files``, but for a download that is the file itself.
-        """
-        if download.repo_id:
-            commit = locked or self.revision
-            snapshot = hub_snapshot(download.repo_id, list(wanted), commit, self.endpoint)
-            for pattern, path in wanted.items():
-                shutil.copyfile(_matching(snapshot, pattern), files[path])
-            return files, snapshot.name
-        whole = self._whole(download)
-        bring(self._mirrored(download), whole, self.wait)
-        wrong = difference(download, whole)
-        if wrong and not self.accept_changed:
-            whole.unlink()
-            raise SourceFileError(
-                f"{download.name}: {wrong} (read in {download.checked_in}); nothing was kept. If "
-                "the publisher has changed it, --accept-changed takes it as it is"
-            )
-        if not download.archive:
-            return {download.name: whole}, ""
-        try:
-            members = {member: files[path] for member, path in wanted.items()}
-            unpack(whole, members, download.most_bytes)
-        except SourceFileError:
-            whole.unlink()
-            raise
-        return files, ""
-
     def _mirrored(self, download: Download) -> Download:
         if not self.mirror:
             return download
         address = f"{self.mirror.rstrip('/')}/{download.url.partition('://')[2]}"
         return replace(download, url=address, redirects=())
 
-    def _hold(self, path: str, digest: str, lock: Lock) -> None:
-        """New content has to be the recorded one."""
-        if lock.sha256.get(path, digest) != digest and not self.accept_changed:
-            raise SourceFileError(
-                f"{path} has SHA-256 {digest}, the first fetch recorded {lock.sha256[path]} in "
-                f"{self._lock_file}; nothing was kept. --accept-changed takes the new content"
-            )
-
     def _placed(self, path: str, new: Path, digest: str) -> Fetched:
         """Rename a new file to its path; another one that is there keeps a name: none is lost."""
         target, replaced = self.root / path, ""
         if target.is_file():
-            if sha256_of(target) == digest:
-                return Fetched(path, "kept", digest)
             names = (target.with_name(f"{target.name}.replaced-{number}") for number in count(1))
             replaced = target.replace(next(name for name in names if not name.exists())).name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -214,14 +200,34 @@ class Fetcher:
         return Fetched(path, "fetched", digest, replaced)
 
 
+def _snapshot(repo: str, patterns: Sequence[str], commit: str) -> Path:
+    """A folder with the files of a dataset at a commit, else at the newest; its name is the commit.
+
+    The hub's client resumes and retries, and keeps the files in its own cache. The path to the hub
+    is tested against a server on loopback that speaks its protocol.
+    """
+    hub, page = hub_package(), f"https://huggingface.co/datasets/{repo}"
+    where = {"repo_type": "dataset", "revision": commit or None}
+    try:
+        return Path(hub.snapshot_download(repo, allow_patterns=list(patterns), **where))
+    except hub.errors.RepositoryNotFoundError as error:  # as a gated one is to the unknown
+        raise SourceError(
+            f"{repo} is gated: accept its terms at {page}, then put a token of that account "
+            "into HF_TOKEN (or: hf auth login)"
+        ) from error
+    except hub_failures(hub) as error:
+        why = " ".join(str(error).split())
+        raise SourceError(f"{repo} could not be fetched: {why} ({page})") from error
+
+
 def _matching(snapshot: Path, pattern: str) -> Path:
     """The one file of a repository that a name or pattern means."""
     here = (str(path.relative_to(snapshot)) for path in snapshot.rglob("*") if path.is_file())
     matches = sorted(fnmatch.filter(here, pattern))
     if len(matches) != 1:
+        shown = ", ".join(matches) or "none"
         raise SourceFileError(
-            f"{len(matches)} files match '{pattern}' at revision {snapshot.name}: "
-            f"{', '.join(matches) or 'none'}"
+            f"{len(matches)} files match '{pattern}' at revision {snapshot.name}: {shown}"
         )
     return snapshot / matches[0]
 
@@ -258,7 +264,10 @@ def unpack(archive: Path, wanted: Mapping[str, Path], most: int) -> None:
             with opened() as source, wanted[name].open("wb") as file:
                 shutil.copyfileobj(source, file)
     except (*_DAMAGED, NotImplementedError, RuntimeError) as error:  # a method, a password
-        raise SourceFileError(f"{archive.name} is damaged or cannot be read: {error}") from error
+        raise SourceFileError(
+            f"{archive.name} is damaged or cannot be read: {error}; run the same command again, "
+            "which downloads it anew"
+        ) from error
     if missing:
         raise SourceFileError(f"{archive.name} has no file {', '.join(sorted(missing))}")
 

@@ -1,4 +1,4 @@
-"""Files of other projects laid out as a corpus of one's own.
+"""Files of other projects as a corpus of one's own, where they are.
 
 What the readers take stays as it is. Arrow streams, and rows within a JSON object or within other
 rows, are rewritten.
@@ -9,6 +9,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,30 @@ from decomposerl.claims.generic import native_file
 from decomposerl.claims.records import excerpt
 from decomposerl.claims.source import FORMAT_OF_ENDING, NativeFile
 from decomposerl.errors import ConfigError
+from resources.corpora.folder import FolderCorpora
 
-Files = Mapping[NativeFile, Path]
-"""The files of a corpus, each with the path that a person knows it by."""
 _SHEETS = {".xlsx", ".xls", ".xlsm", ".ods"}
 
 
-def lay_out(given: Path, name: str, folder: Path, records: str, aside: Path) -> Files:
-    """Link the files with the rows of ``given`` below ``aside`` as the corpora ``folder`` has them.
+@dataclass(frozen=True, slots=True)
+class GivenFiles(FolderCorpora):
+    """A corpora folder some of whose files are still elsewhere.
 
-    ``given`` is a file or a folder; ``records`` is the dotted key of the rows in JSON: in an
-    object, or in each row, whose other fields the rows then have as well.
+    ``places`` are their rows by path, ``names`` the files that a person named.
+    """
+
+    places: Mapping[str, Path]
+    names: Mapping[NativeFile, Path]
+
+    def _find(self, path: str) -> Path | None:
+        return self.places.get(path)
+
+
+def lay_out(given: Path, name: str, folder: Path, records: str, aside: Path) -> GivenFiles:
+    """The files with the rows of ``given``, a file or a folder, as the corpora ``folder`` has them.
+
+    ``records`` is the dotted key of the rows in JSON: in an object, or in each row, whose other
+    fields the rows then have as well. What has to be rewritten is below ``aside``.
 
     Raises:
         ConfigError: a file cannot be read; says how to save it, or which option is needed.
@@ -39,19 +53,17 @@ def lay_out(given: Path, name: str, folder: Path, records: str, aside: Path) -> 
     if given.is_dir() and not inside:
         raise ConfigError(f"{given} has no file that ends in {', '.join(sorted(endings))}")
     saved = [path for path in inside if path.suffix == ".arrow"]  # beside JSON that is no rows
-    files = {}
+    places, names = dict[str, Path](), dict[NativeFile, Path]()
     for path in saved or inside or [given]:
-        location = _in_rows(path, records, aside / "rows").resolve()
-        if location.is_relative_to(folder):
-            below = location.relative_to(folder)
+        rows = _in_rows(path, records, aside).resolve()
+        if rows.is_relative_to(folder):
+            below = rows.relative_to(folder)
         else:
             place = path.relative_to(given) if inside else Path(path.name)
-            below = name / place.with_name(location.name)
+            below = name / place.with_name(rows.name)
         native = native_file(below.as_posix(), guess_split(below.as_posix()))
-        files[native] = path
-        (aside / below).parent.mkdir(parents=True, exist_ok=True)
-        (aside / below).symlink_to(location)
-    return files
+        places[native.path], names[native] = rows, path
+    return GivenFiles(folder, places, names)
 
 
 def _ending(path: Path) -> str:
@@ -112,11 +124,9 @@ def _rows_at(
 def _rows_in(whole: Mapping[str, Any]) -> list[Any]:
     """The rows of an object: its one list of them, those of columns, or its values by their ids."""
     values = list(whole.values())
-    of_rows = [
-        rows for rows in values if isinstance(rows, list) and isinstance((*rows, 0)[0], dict)
-    ]
-    if len(of_rows) == 1:
-        return of_rows[0]
+    lists = [rows for rows in values if isinstance(rows, list) and isinstance((*rows, 0)[0], dict)]
+    if len(lists) == 1:
+        return lists[0]
     if not values or not all(isinstance(value, dict) for value in values):
         return []
     if all(map(str.isdecimal, (key for value in values for key in value))):  # as pandas writes
@@ -132,10 +142,8 @@ def encoding_of(path: Path, *, broken: bool) -> str:
             data = stream.read(-1 if broken else 1_000)
     except (OSError, EOFError, zlib.error):
         return ""  # its reader says what is damaged
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "UTF-16"
-    if data[:1_000].count(0) > len(data[:1_000]) // 4:  # every other byte of Latin letters
-        return "UTF-16LE" if data[1:2] == b"\0" else "UTF-16BE"
+    if (known := json.detect_encoding(data)).startswith("utf-16"):
+        return known.replace("6-", "6").upper()  # as iconv names it
     for encoding, name in (("utf-8", ""), ("cp1252", "CP1252")) if broken else ():
         with suppress(UnicodeDecodeError):
             data.decode(encoding)

@@ -48,13 +48,12 @@ def update_lock(
 ) -> None:
     """Add hashes, a commit or accepted terms to what is locked under a name.
 
-    The hashes of another commit are forgotten. The file is written whole, by rename.
+    The file is written whole, by rename.
     """
     locks = read_lock(path)
     old = locks.get(name, Lock())
-    kept = {} if revision not in {"", old.revision} else old.sha256
     revision, accepted = revision or old.revision, accepted or old.accepted
-    locks[name] = Lock(revision, {**kept, **sha256}, accepted)
+    locks[name] = Lock(revision, {**old.sha256, **sha256}, accepted)
     lines = [_HEADER]
     for locked, lock in sorted(locks.items()):
         lines += [f"[{json.dumps(locked)}]\n"]

@@ -32,6 +32,7 @@ from decomposerl.claims.load import LoadedClaims, LoadSettings, load_source
 from decomposerl.claims.source import CorpusFiles, NativeFile
 from project import PYTHONPATH
 from resources.corpora.folder import FolderCorpora
+from resources.corpora.layouts import lay_out
 from strategies import LAW
 
 Row = dict[str, object]
@@ -208,46 +209,27 @@ def test_whatever_is_in_the_file_the_toml_loads(value: str, column: str, label: 
     sides: Mapping[Side, list[str]] = {"supported": [f"{label}1"], "refuted": [f"{label}2"]}
     with TemporaryDirectory() as folder:
         write(Path(folder, "a.jsonl"), "lines", rows)
-        file = NativeFile("a.jsonl", "jsonl", "train")
-        text = guessed("own", {file: Path(folder, "a.jsonl")}, Path(folder), named, sides)
+        root = Path(folder).resolve()
+        files = lay_out(root / "a.jsonl", "own", root, "", root)
+        text = guessed("own", files, named, sides)
     read = tomllib.loads(text)
     assert evidence == read["columns"]["evidence"]
     assert [f"{label}1"] == read["labels"]["supported"]
     assert "own" == parse_source_toml(text, "source.toml").name
 
 
-TEXT = "claim;evidence;label\nA.;Grün.;yes\n"
-QAGS = {"article": "A long line of evidence.", "summary_sentences": [{"sentence": "A claim."}]}
-REFUSED: list[tuple[str, bytes | None, str]] = [
-    ("a.xlsx", b"PK", "CSV UTF-8"),
-    ("a.csv", TEXT.encode("cp1252"), "iconv -f CP1252 "),
-    ("a.csv", TEXT.encode("utf-16"), "iconv -f UTF-16 "),
-    ("a.csv", TEXT.encode("utf-16-le"), "iconv -f UTF-16LE "),
-    ("a.jsonl", TEXT.encode("utf-16-be"), "iconv -f UTF-16BE "),
-    ("a.tsv", "claim\tevidence\n橋。\t長い。\n".encode("shift-jis"), "iconv -f ANOTHER_ENCODING "),
-    ("a.csv", None, "there is no {path}"),
-    ("a.csv.gz", gzip.compress(b"claim" * 900, mtime=0)[:-9], "{path} has no row that can be read"),
-    (
-        "a.json.gz",
-        gzip.compress(b"claim" * 900, mtime=0)[:-9],
-        "{path} has no row that can be read",
-    ),
-    ("a.jsonl", b"{", "{path} has no row that can be read: malformed_line"),
-    ("a.json", b'{"train": [{"a": 1}], "test": [{"a": 1}]}', "--records"),
-    ("a.json", b'{"train": {"a": 1}, "test": {"b": 1}}', "--records; of train, test"),
-    ("a.jsonl", b'{"claim": "A claim.", "evidence": "A line of evidence."}', "--label =WORD"),
-    ("a.jsonl", json.dumps({**QAGS, "label": "yes"}).encode(), "--records summary_sentences"),
-]
+REFUSED = json.loads(Path(__file__).with_name("refused_files.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("name", "content", "says"), REFUSED)
+@pytest.mark.parametrize(("name", "text", "encoding", "says"), REFUSED)
 def test_what_cannot_be_read_is_refused_with_the_way_out(
-    name: str, content: bytes | None, says: str, tmp_path: Path
+    name: str, text: str | None, encoding: str, says: str, tmp_path: Path
 ):
     """Spreadsheets, encodings, lists of rows, rows without a label; the file as it was named."""
     path = tmp_path / name
-    if content is not None:
-        path.write_bytes(content)
+    if text is not None:
+        data = text.encode(encoding)
+        path.write_bytes(gzip.compress(data)[:-9] if path.suffix == ".gz" else data)
     done = init("own", path, tmp_path / "corpora")
     assert (2, True) == (done.exit_code, says.format(path=path) in done.stderr), done.output
     assert not (tmp_path / "corpora").exists()

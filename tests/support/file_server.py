@@ -43,10 +43,16 @@ class FileServer:
     """Serves ``files`` by path until the block ends; ``seen`` are the requests."""
 
     def __init__(
-        self, files: Mapping[str, bytes], *, ranges: bool = True, etag: bool = True
+        self,
+        files: Mapping[str, bytes],
+        *,
+        ranges: bool = True,
+        etag: bool = True,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        """``ranges`` and ``etag``: whether the server knows them."""
+        """``ranges`` and ``etag``: whether the server knows them; ``headers`` of all answers."""
         self.files, self.ranges, self.etag = dict(files), ranges, etag
+        self.headers = headers or {}
         self.faults: dict[str, list[Fault]] = {}
         self.seen: list[Seen] = []
         self.ending = threading.Event()
@@ -83,9 +89,9 @@ def _handler(server: FileServer) -> type[BaseHTTPRequestHandler]:
             if not fault.lengthless:
                 headers["Content-Length"] = str(len(body))
             self.send_response(status)
-            for name, value in {**headers, **fault.headers}.items():
+            for name, value in {**headers, **server.headers, **fault.headers}.items():
                 self.send_header(name, value)
-            sent = body if fault.cut is None else body[: fault.cut]
+            sent = body[: 0 if self.command == "HEAD" else fault.cut]
             server.seen.append(Seen(path, asked, len(sent)))
             self.end_headers()
             with suppress(ConnectionError):  # the client has seen enough
@@ -94,6 +100,8 @@ def _handler(server: FileServer) -> type[BaseHTTPRequestHandler]:
             if fault.stalls:
                 server.ending.wait(60)
             self.close_connection = True
+
+        do_HEAD = do_GET  # noqa: N815 - the base's name
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
             """Say nothing."""

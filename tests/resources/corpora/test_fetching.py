@@ -11,13 +11,11 @@ import signal
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -79,17 +77,6 @@ def zipped(members: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def publish(hub: Path, download: Download, commit: str, contents: Mapping[str, bytes]) -> None:
-    """Files of a repository at a commit, by their paths in the corpora folder; its main branch."""
-    folder = hub / download.repo_id
-    for name, path in download.files.items():
-        target = folder / commit / name.replace("*", "")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(contents[path])
-    (folder / "refs").mkdir(exist_ok=True)
-    (folder / "refs" / "main").write_text(f"{commit}\n")
-
-
 @pytest.mark.parametrize("name", ACCESS)
 def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
     tmp_path: Path, made: Mapping[str, bytes], name: str
@@ -97,25 +84,22 @@ def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
     """The claims of every source and test set, with their evidence, are those that were served."""
     access = unchecked(ACCESS[name])
     root, source = tmp_path / "corpora", tmp_path / "source"
+    ours = [one for one in access.wanted(pages=True) if not one.repo_id]
+    fetchable = {path for one in ours for path in one.files.values()}
     for path in access.files():
-        for folder in (source, *(root for _ in access.placed)):  # a person's step
+        for folder in (source, *([] if path in fetchable else [root])):  # a person's step
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(made[path])
-    ours = [one for one in access.wanted(pages=True) if not one.repo_id]
-    for one in access.downloads:
-        if one.repo_id:
-            publish(tmp_path, one, "r1", made)
     with FileServer(served(ours, made)) as server:
-        fetcher = Fetcher(root=root, mirror=server.url(), endpoint=tmp_path.as_uri())
+        fetcher = Fetcher(root=root, mirror=server.url())
         got = list(fetcher.fetch(access, pages=False))
         claims = {f"/{one.url.partition('://')[2]}" for one in ours if not one.pages}
         assert claims == {one.path for one in server.seen}
         got += [one for one in fetcher.fetch(access, pages=True) if one.state == "fetched"]
-        assert set(access.files()) - set(access.placed) == {one.path for one in got}
-        assert {"fetched"} >= {one.state for one in got}
+        assert fetchable == {one.path for one in got if one.state == "fetched"}
         again = list(fetcher.fetch(access, pages=True))
         assert len(server.seen) == len(ours)
-    assert {"kept"} >= {one.state for one in again}
+    assert fetchable == {one.path for one in again if one.state == "kept"}
     assert () == missing_files(root, access, pages=True)
     for corpus in (one for one in EVERY if one.name == name):
         for file in native(corpus):
@@ -174,6 +158,7 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     (tmp_path / FIRST).unlink()
     with pytest.raises(SourceFileError, match=r"first\.jsonl has SHA-256"):
         fetched(tmp_path, access)
+    assert ["fetch.lock"] == [path.name for path in (tmp_path / ".downloads").iterdir()]
     assert not (tmp_path / FIRST).exists()
     fetched(tmp_path, access, changed=True)
     assert b"forged" == (tmp_path / FIRST).read_bytes()
@@ -212,16 +197,6 @@ def test_what_differs_from_the_published_facts_is_not_taken(
     assert {} == differing_files(tmp_path, access)  # the record decides
     assert ["kept"] == [one.state for one in fetched(tmp_path, access)]
     assert WHOLE == (tmp_path / FIRST).read_bytes()
-
-
-@pytest.mark.parametrize("name", [FIRST, f"{FIRST}.gz"])
-def test_a_person_s_own_file_stays(tmp_path: Path, toy: Toy, name: str):
-    """A file that no fetch put there, plain or packed, is neither replaced nor recorded."""
-    (tmp_path / "toy").mkdir()
-    (tmp_path / name).write_bytes(b"mine")
-    assert ["found", "fetched"] == [one.state for one in fetched(tmp_path, toy[1])]
-    assert b"mine" == (tmp_path / name).read_bytes()
-    assert [SECOND] == list(read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256)
 
 
 KILLED = """
@@ -284,22 +259,23 @@ def test_a_kill_at_a_rename_leaves_no_file_without_its_record(tmp_path: Path, wh
 
 
 def test_members_that_are_there_stay_and_a_bad_archive_leaves_nothing(tmp_path: Path):
-    """Only missing members are written; damage in the second member keeps the first out."""
+    """A person's file, packed, is neither replaced nor recorded; damage keeps all members out."""
     members = {"a/first.jsonl": b"1" * 9_000, "a/second.jsonl": bytes(range(256)) * 40}
     with FileServer({"/set.zip": zipped(members)}) as server:
         access = packed(server, MEMBERS)
         good, broken = server.files["/set.zip"], bytearray(server.files["/set.zip"])
         broken[len(good) - 400] ^= 0xFF
         server.files["/set.zip"] = bytes(broken)
-        with pytest.raises(SourceFileError, match="damaged"):
+        with pytest.raises(SourceFileError, match=r"set\.zip is damaged .*; run the same"):
             fetched(tmp_path, access)
         assert [".downloads"] == [path.name for path in tmp_path.iterdir()]
         server.files["/set.zip"] = good
         (tmp_path / "toy").mkdir()
-        (tmp_path / FIRST).write_bytes(b"mine")
+        (tmp_path / f"{FIRST}.gz").write_bytes(b"mine")
         states = [(one.path, one.state) for one in fetched(tmp_path, access)]
     assert [(FIRST, "found"), (SECOND, "fetched")] == states
-    assert b"mine" == (tmp_path / FIRST).read_bytes()
+    assert b"mine" == (tmp_path / f"{FIRST}.gz").read_bytes()
+    assert [SECOND] == list(read_lock(tmp_path / LOCK_FILE)["toy"].sha256)
 
 
 def test_two_fetches_into_one_folder_do_not_mix(tmp_path: Path, toy: Toy):
@@ -325,91 +301,6 @@ def test_a_disk_that_is_full_while_unpacking_is_said(tmp_path: Path):
         assert 1 == len(server.seen)
 
 
-# The hub
-
-
-FIRST_TEXTS = ["first data/a.jsonl", "first b.csv"]
-REPOSITORY = Download(
-    url="hf://datasets/org/toy",
-    files={"data/a.jsonl": "toy/a.jsonl", "b.csv": "toy/b.csv"},
-    checked_in="a page",
-)
-PATHS = tuple(REPOSITORY.files.values())
-
-
-def publish_toy(hub: Path, commit: str, word: str) -> None:
-    texts = {path: f"{word} {name}".encode() for name, path in REPOSITORY.files.items()}
-    publish(hub, REPOSITORY, commit, texts)
-
-
-def get(tmp_path: Path, revision: str | None = None, download: Download = REPOSITORY):
-    endpoint = (tmp_path / "hub with space").resolve().as_uri()
-    fetcher = Fetcher(root=tmp_path / "corpora", endpoint=endpoint, revision=revision)
-    return {
-        f.path: f.state
-        for f in fetcher.fetch(Access(name="toy", downloads=[download]), pages=False)
-    }
-
-
-def texts(tmp_path: Path) -> list[str]:
-    return [(tmp_path / "corpora" / path).read_text() for path in PATHS]
-
-
-def locked(tmp_path: Path) -> Lock:
-    return read_lock(tmp_path / "corpora" / LOCK_FILE)["toy"]
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Path:
-    folder = tmp_path / "hub with space"
-    publish_toy(folder, "c0ffee", "first")
-    return folder
-
-
-def test_the_first_fetch_pins_the_commit_and_the_hashes(tmp_path: Path, hub: Path):
-    """A branch that moves changes nothing; a damaged file is fetched again, the other is kept."""
-    assert dict.fromkeys(PATHS, "fetched") == get(tmp_path)
-    assert FIRST_TEXTS == texts(tmp_path)
-    paths = [tmp_path / "corpora" / path for path in PATHS]
-    hashes = dict(zip(PATHS, map(sha256_of, paths), strict=True))
-    assert Lock("c0ffee", hashes) == locked(tmp_path)
-    publish_toy(hub, "beef", "second")
-    paths[0].write_text("damaged")
-    for states in (["fetched", "kept"], ["kept", "kept"]):
-        assert dict(zip(PATHS, states, strict=True)) == get(tmp_path)
-        assert FIRST_TEXTS == texts(tmp_path)
-        assert Lock("c0ffee", hashes) == locked(tmp_path)
-    kept = list(paths[0].parent.glob("*.replaced-*"))
-    assert ["damaged"] == [file.read_text() for file in kept]  # perhaps a person's own
-
-
-def test_an_explicit_revision_pins_anew(tmp_path: Path, hub: Path):
-    """Asking for another commit replaces the entry; other entries of the lock stay."""
-    get(tmp_path)
-    lock = tmp_path / "corpora" / LOCK_FILE
-    lock.write_text(lock.read_text() + '\n["other"]\nrevision = "x"\n["other".sha256]\n')
-    publish_toy(hub, "beef", "second")
-    assert "fetched" == get(tmp_path, "beef")["toy/b.csv"]
-    assert "kept" == get(tmp_path, "beef")["toy/b.csv"]
-    assert "second b.csv" == texts(tmp_path)[1]
-    revisions = {name: entry.revision for name, entry in read_lock(lock).items()}
-    assert {"toy": "beef", "other": "x"} == revisions
-
-
-def test_a_pattern_takes_the_one_file_that_matches(tmp_path: Path, hub: Path):
-    """A file whose exact name is unknown is found by pattern; two matches and none are refused."""
-    download = replace(REPOSITORY, files={"*.jsonl": "toy/a.jsonl"})
-    get(tmp_path, download=download)
-    assert "first data/a.jsonl" == (tmp_path / "corpora/toy/a.jsonl").read_text()
-    (hub / "org" / "toy" / "c0ffee" / "z.jsonl").write_text("a neighbour")
-    with pytest.raises(SourceFileError, match=r"'\*\.jsonl'.*data/a\.jsonl, z\.jsonl"):
-        get(tmp_path, "c0ffee", download)
-    with pytest.raises(SourceFileError, match=r"match 'c\.csv' at revision c0ffee: none"):
-        get(tmp_path, "c0ffee", replace(download, files={"c.csv": "toy/c.csv"}))
-    with pytest.raises(SourceError, match="'dead'"):
-        get(tmp_path, "dead")
-
-
 @pytest.mark.parametrize("damage", ["[broken", f"a = {'[' * 100_000}", "[toy]\nother = 1"])
 def test_a_damaged_lock_file_is_refused_with_the_way_out(tmp_path: Path, toy: Toy, damage: str):
     """No TOML, nested without end, or of another layout: delete it; nothing is requested."""
@@ -419,89 +310,78 @@ def test_a_damaged_lock_file_is_refused_with_the_way_out(tmp_path: Path, toy: To
     assert [] == toy[0].seen
 
 
-FILES = [{"type": "file", "path": "d/a.jsonl", "size": 12, "oid": "0" * 40}]
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+# The hub
 
 
-class LoopbackHub(BaseHTTPRequestHandler):
-    """The few answers of the hub's protocol that a fetch asks for; ``org/gated`` is gated."""
-
-    def do_GET(self) -> None:
-        """Answer by path alone."""
-        content, headers, status = b"from the hub", {"ETag": '"e1"', "X-Repo-Commit": COMMIT}, 200
-        if "/org/gated" in self.path:
-            content, headers, status = b"", {"X-Error-Code": "GatedRepo"}, 403
-        elif self.path.startswith("/api/datasets/org/toy"):
-            tree = "/tree/" in self.path
-            content = json.dumps(FILES if tree else {"id": "org/toy", "sha": COMMIT}).encode()
-        elif f"/datasets/org/toy/resolve/{COMMIT}/" not in self.path:
-            content, headers, status = b"", {"X-Error-Code": "EntryNotFound"}, 404
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
-
-    do_HEAD = do_GET  # noqa: N815 - the base's name
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Say nothing."""
+COMMIT, LATER = "0123456789abcdef0123456789abcdef01234567", "f" * 40
+API = "/api/datasets/org/toy"
+TREE = f"{API}/tree/{COMMIT}?recursive=true&expand=false"
+LISTED = [{"type": "file", "path": "d/a.jsonl", "size": 12, "oid": "0" * 40}]
 
 
-ELSEWHERE = """
+def branch(commit: str) -> bytes:
+    return json.dumps({"id": "org/toy", "sha": commit}).encode()
+
+
+FROM_HUB = """
 import sys
 from pathlib import Path
 from decomposerl.claims.downloads import Access, Download
 from decomposerl.errors import DecomposeRLError
 from resources.corpora.fetching import Fetcher
-def said(repo, endpoint):
-    url, files = f"hf://datasets/{repo}", {"d/a.jsonl": "toy/a.jsonl"}
+def said(repo, pattern="*/a.jsonl"):
+    url, files = f"hf://datasets/{repo}", {pattern: "toy/a.jsonl"}
     access = Access(name="toy", downloads=[Download(url=url, files=files, checked_in="")])
     try:
-        fetcher = Fetcher(root=Path("c"), endpoint=endpoint)
+        fetcher = Fetcher(root=Path("c"))
         (file,) = fetcher.fetch(access, pages=False)
-        print((fetcher.root / file.path).read_text())
+        print(file.state, (fetcher.root / file.path).read_text())
     except DecomposeRLError as error:
         print(type(error).__name__, error)
-endpoint, nobody = sys.argv[1:]
 sys.modules["huggingface_hub"] = None
-said("org/toy", nobody)
+said("org/toy")
 del sys.modules["huggingface_hub"]
-said("org/dead", nobody)
-said("org/gated", endpoint)
-said("org/toy", endpoint)
+said("org/dead")
+said("org/gated")
+said("org/toy", "b.jsonl")
+said("org/toy")
+Path("c/toy/a.jsonl").write_text("damaged")
+said("org/toy")
+said("org/toy")
 """
 
 
-def test_the_network_path_fetches_and_pins(tmp_path: Path):
-    """The client takes the branch's commit; terms, a missing package, a dead host are named."""
-    home = {"HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    with ThreadingHTTPServer(("127.0.0.1", 0), LoopbackHub) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, args=[0.02])
-        thread.start()
+def test_files_of_the_hub_are_pinned_by_commit_and_hash(tmp_path: Path):
+    """A branch that moves changes nothing; terms, a missing package or file are named."""
+    moved = {f"{API}/revision/main": branch(LATER), f"{API}/revision/{COMMIT}": branch(COMMIT)}
+    files = {TREE: json.dumps(LISTED).encode()}
+    files[f"/datasets/org/toy/resolve/{COMMIT}/d/a.jsonl"] = b"from the hub"
+    with FileServer({**moved, **files}, headers={"X-Repo-Commit": COMMIT}) as server:
+        server.faults[f"{API}/revision/main"] = [Fault(200, body=branch(COMMIT))] * 2
+        gate = Fault(403, {"X-Error-Code": "GatedRepo"})
+        server.faults["/api/datasets/org/gated/revision/main"] = [gate]
+        quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        paths = {"PATH": "/usr/bin:/bin", "PYTHONPATH": PYTHONPATH, "HOME": str(tmp_path)}
         done = subprocess.run(
-            [sys.executable, "-c", ELSEWHERE]
-            + [f"http://127.0.0.1:{port}" for port in (httpd.server_address[1], 9)],
+            [sys.executable, "-c", FROM_HUB],
             cwd=tmp_path,
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": PYTHONPATH, **home},
+            env={**paths, **quiet, "HF_ENDPOINT": server.url()},
             capture_output=True,
             text=True,
             check=False,
             timeout=120,
         )
-        httpd.shutdown()
-        thread.join()
-    missing, dead, gated, content = done.stdout.splitlines()
+    missing, dead, gated, absent, *rest = done.stdout.splitlines()
     assert missing.startswith("EngineMissing")
     assert "pip install 'decomposerl[hub]'" in missing
-    assert dead.startswith("SourceError org/dead ")
-    assert gated.startswith("SourceError org/gated ")
-    assert "https://" in gated
-    assert "token" in gated
-    assert "from the hub" == content
+    assert dead.startswith("SourceError org/dead could not be fetched: ")
+    assert gated.startswith("SourceError org/gated is gated: accept its terms at https://")
+    assert "SourceFileError 0 files match 'b.jsonl' at revision" in absent
+    assert ["fetched from the hub", "fetched from the hub", "kept from the hub"] == rest
+    assert "damaged" == (tmp_path / "c/toy/a.jsonl.replaced-1").read_text()
     lock = read_lock(tmp_path / "c" / LOCK_FILE)["toy"]
-    assert (COMMIT, ["toy/a.jsonl"]) == (lock.revision, list(lock.sha256))
+    digest = sha256_of(tmp_path / "c/toy/a.jsonl")
+    assert Lock(COMMIT, {"toy/a.jsonl": digest}) == lock
 
 
 # Archives

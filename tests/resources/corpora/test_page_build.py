@@ -20,6 +20,7 @@ from decomposerl.claims.claim import Draft
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import ConfigError, SourceFileError
 from made_dumps import (
+    DUMPS,
     FEVER_PAGES,
     LAKES,
     TAR,
@@ -42,7 +43,7 @@ from resources.corpora.page_build import (
     needed_bytes,
     title_key,
 )
-from resources.corpora.pages import CACHED_PAGES, SqlitePages, spellings
+from resources.corpora.pages import CACHED_PAGES, SqlitePages
 from resources.store.run_lock import file_lock, lock_path
 
 MANY = {
@@ -123,11 +124,6 @@ def test_a_title_is_found_with_and_without_entities(tmp_path: Path):
     )
     pages = SqlitePages(built.target)
     assert pages.sentences("Sugar_&_Spice") == pages.sentences("Sugar &amp; Spice") is not None
-    assert 'A "b" & c' in set(spellings("A_&quot;b&quot;_&amp;_c"))
-    found = list(spellings("A_(b)"))
-    assert "A_(b)" == found[0]  # the literal title is tried first
-    assert {"A (b)", "A_-LRB-b-RRB-", "A -LRB-b-RRB-"} <= set(found)
-    assert len(found) == len(set(found))
 
 
 @pytest.mark.parametrize("at", [1, 421, 599])
@@ -173,15 +169,9 @@ def tar_cut_between_members(folder: Path) -> Path:
     return dump
 
 
-def tar_cut_in_a_member(folder: Path) -> Path:
-    whole = hotpot_tar(folder / "abstracts.tar", MANY)
-    return cut(whole, whole.stat().st_size * 2 // 3)
-
-
 REFUSED: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "zip member": ("fever", damaged_zip, r"wiki-pages\.zip: .*wiki-001\.jsonl: damag"),
     "between": ("hover", tar_cut_between_members, "damaged"),
-    "tar": ("hover", tar_cut_in_a_member, r"abstracts\.tar.*: damaged"),
     "cut zip": ("fever", lambda to: cut(fever_zip(to / "cut.zip"), 300), r"cut\.zip"),
     "no pages": (
         "feverous",
@@ -286,23 +276,6 @@ def test_unpacked_files_are_read_like_the_archive(tmp_path: Path):
 # Reading
 
 
-def cell(name: str, value: str) -> dict[str, object]:
-    return {"id": name, "value": value, "is_header": name.startswith("header")}
-
-
-HEADERS = [cell("header_cell_0_0_0", "Lake"), cell("header_cell_0_0_1", "Depth")]
-CELLS = [cell("cell_0_1_0", "[[Blue_Lake|Blue]]"), cell("cell_0_1_1", "40 m")]
-FEVEROUS_PAGE = {
-    "title": "Blue Lake",
-    "order": ["sentence_0", "section_0", "sentence_1", "table_0", "list_0"],
-    "sentence_0": "Blue Lake lies in [[Upper_Valley|Upper Valley]].",
-    "sentence_1": "It is deep.",
-    "section_0": {"value": "Geography", "level": 2},
-    "table_0": {"type": "table", "caption": "Depth of [[Lake|lakes]]", "table": [HEADERS, CELLS]},
-    "list_0": {"type": "unordered_list", "list": [{"id": "item_0_0", "value": "a fish"}]},
-}
-
-
 def database(path: Path, table: str, rows: Iterable[tuple[object, ...]]) -> Path:
     connection = sqlite3.connect(path)
     connection.execute(f"CREATE TABLE {table}")
@@ -343,7 +316,7 @@ def test_text_pages_give_their_lines(tmp_path: Path):
 
 def test_feverous_elements_are_found_by_id(tmp_path: Path):
     """Every kind of element has its text, with links reduced to their anchors."""
-    rows = [("Blue Lake", json.dumps(FEVEROUS_PAGE)), ("Broken", "{")]
+    rows = [("Blue Lake", json.dumps(DUMPS["feverous_page"])), ("Broken", "{")]
     pages = SqlitePages(database(tmp_path / "wiki.db", "wiki(id PRIMARY KEY, data)", rows))
     expected = {
         "sentence_0": "Blue Lake lies in Upper Valley.",
