@@ -283,24 +283,3 @@ def test_a_long_run_of_marks_is_read_by_all_who_normalise(marks: str):
     assert not abstains(text)
     assert len(set(spellings(text))) >= 2
     assert time.process_time() - started < 2
-
-
-LENGTH = 200_000
-REPEATED = (
-    *(".", "!", "…", ". ", '. "', "( . ", '.")', "1", "1. ", "Mr. ", "A.B.C. ", " ", "ก ", "。"),
-    *("(" * (LENGTH // 2) + "Mr. " * (LENGTH // 8), "1" * (LENGTH // 2) + " Mr." * (LENGTH // 8)),
-)
-
-
-@pytest.mark.parametrize("shape", REPEATED, ids=lambda shape: shape[:7])
-def test_no_repetition_takes_much_longer_than_prose(shape: str):
-    """Of one length: a quadratic scan takes hundreds of times as long."""
-    prose = "The bridge opened in 1921. Its twin came later, and nobody paid. "
-
-    def spent(unit: str) -> float:
-        text = (unit * (LENGTH // len(unit)))[:LENGTH]
-        started = time.process_time()
-        sentences(text)
-        return time.process_time() - started
-
-    assert spent(shape) < 40 * max(spent(prose), 0.002)
