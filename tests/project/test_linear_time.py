@@ -14,19 +14,14 @@ import pytest
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput, ModelReply, Procedure
 from decomposerl.baselines.program_reply import read_program
+from decomposerl.claims import passages
 from decomposerl.claims.generic import native_text
 from decomposerl.claims.page_dumps import title_key
-from decomposerl.claims.passages import (
-    sentence_passages,
-    with_entities,
-    without_entities,
-    without_links,
-    without_treebank,
-)
 from decomposerl.claims.records import delimited_records, json_records, jsonl_records
 from decomposerl.errors import DecomposeRLError
 from decomposerl.kernels.text_scan import best_overlap, content_words, normalise_claim
 from decomposerl.kernels.unspaced import count_words
+from decomposerl.kernels.word_sets import pack_sets
 from decomposerl.normal_form import normalised
 from decomposerl.printable import printable, printable_json
 from decomposerl.prompts import judge
@@ -81,7 +76,9 @@ SHAPES: Mapping[str, str] = {
     "lines": "- a\n\n",
     "rows": "|a|b|\n",
     "commas": "a, ",
-    "combining marks": "a\u0301\u0323\u0301",
+    "combining marks": "\u0301\u0327",
+    "marks that decompose": "\u0f73",
+    "marks and a letter": "\u0301\u0327" * 400 + "e",
     "CJK": "字。",
     "letters and dots": "a.",
     "names": "Ab of Cd. ",
@@ -107,8 +104,9 @@ def readers() -> dict[str, Reader]:
     """What reads outside text, by name; a function of two texts has one entry for each."""
     alone: tuple[Reader, ...] = (
         *(split_sentences, parse, checks_of, content_words, normalise_claim, count_words),
-        *(sentence_passages, without_links, without_treebank, without_entities, with_entities),
-        *(native_text, title_key, printable, printable_json, json_object, safe_name, quotations),
+        *(passages.sentence_passages, passages.without_links, passages.without_treebank),
+        *(passages.without_entities, passages.with_entities, native_text, title_key, printable),
+        *(printable_json, json_object, safe_name, quotations),
         *(abstains, answer_text, read_truth, says_unknown, says_nothing, without_json, in_english),
         *(lines.one_line, lines.spoken, lines.plain_text, lines.lines_of, lines.bare),
         *(lists.read_list, lists.read_items, lists.read_question, lists.says_none),
@@ -151,7 +149,8 @@ def of_two_texts() -> dict[str, Reader]:
         "match, claim": lambda text: match(TEXT, text),
         "evidence_view, claim": lambda text: evidence_view(text, TEXT, view),
         "evidence_view, evidence": lambda text: evidence_view(TEXT, text, view),
-        "normalised": lambda text: normalised("NFKC", text),
+        "normalised": lambda text: [normalised(form, text) for form in ("NFC", "NFKD")],
+        "pack_sets": lambda text: pack_sets([text]),
     }
 
 
