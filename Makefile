@@ -46,7 +46,17 @@ UI_ARGS ?=
 # For example --quick, --only semantic, --strict, --report docs/results/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin
-PIP_INSTALL = $(BIN)/python -m pip install --quiet --progress-bar off $(PIP_ARGS) -c constraints-cpu.txt
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --progress-bar off $(PIP_ARGS)
+HASHED = $(PIP_INSTALL) --require-hashes --no-deps --no-build-isolation
+# Packages with the hashes of studies/supply.py; first those that build others. PyTorch has none, as
+# its build depends on the machine: on a stock Linux it is CUDA's, with libraries of its own.
+define install
+	@$(HASHED) -r requirements/demo.txt
+	@$(if $(1),$(HASHED) -r requirements/$(1).txt)
+	@$(PIP_INSTALL) -c constraints-cpu.txt torch
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip check --quiet
+endef
 # Otherwise the first run would wait for it, 10 s of processor time.
 COMPILE = $(BIN)/python -m decomposerl.kernels.ahead_of_time
 STAMPS := .venv/stamps
@@ -173,21 +183,21 @@ $(STAMPS)/venv:
 	"$$python" -m venv .venv
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
+$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints-cpu.txt requirements/demo.txt
 	@echo "installing the project into .venv: 2.8 GB, and some minutes the first time"
-	@$(PIP_INSTALL) -e '.[web,embed,science,train]'
+	$(call install)
 	@$(COMPILE)
 	@touch $@
 
-$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
+$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints-cpu.txt requirements/demo.txt requirements/dev.txt
 	@echo "installing the project with its checks into .venv: 2.8 GB, and some minutes the first time"
-	@$(PIP_INSTALL) -e '.[dev]'
+	$(call install,dev)
 	@$(COMPILE)
 	@touch $(STAMPS)/demo $@
 
-$(STAMPS)/bench: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
+$(STAMPS)/bench: $(STAMPS)/venv pyproject.toml constraints-cpu.txt requirements/demo.txt requirements/bench.txt
 	@echo "installing the project with the peers it is measured against into .venv"
-	@$(PIP_INSTALL) -e '.[bench]'
+	$(call install,bench)
 	@$(COMPILE)
 	@touch $@
 

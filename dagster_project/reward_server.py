@@ -46,6 +46,8 @@ def reward_app(service: RewardService, pool: Executor, most_bytes: int) -> "Star
     health = service.health()  # a missing engine is an error now, not in the first request
 
     async def rewards(request: "Request") -> "Response":
+        if "origin" in request.headers:  # else any page in a browser here could spend judge calls
+            return JSONResponse({"error": "a page of a browser asks"}, HTTPStatus.FORBIDDEN)
         try:
             body = await _body(request, most_bytes)
         except ClientDisconnect:
@@ -56,13 +58,10 @@ def reward_app(service: RewardService, pool: Executor, most_bytes: int) -> "Star
         status, said = await asyncio.get_running_loop().run_in_executor(pool, service.answer, body)
         return JSONResponse(said, status)
 
-    async def look(_: "Request") -> "Response":
-        return JSONResponse(health)
-
     return Starlette(
         routes=[
             Route("/v1/rewards", rewards, methods=["POST"]),
-            Route("/v1/health", look, methods=["GET"]),
+            Route("/v1/health", lambda _: JSONResponse(health), methods=["GET"]),
         ]
     )
 

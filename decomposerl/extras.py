@@ -43,10 +43,10 @@ _ABSENT = re.compile(r"No module named '(\w+)")
 
 
 def install_command(package: str) -> str:
-    """The command that installs a package or importable module."""
+    """The command, in the project's folder, that installs a package or importable module."""
     name = _package(package)
     extra = EXTRA_OF.get(name)
-    return f"pip install 'decomposerl[{extra}]'" if extra else f"pip install {name}"
+    return f"pip install -e '.[{extra}]'" if extra else f"pip install {name}"
 
 
 def not_installed(package: str) -> str:

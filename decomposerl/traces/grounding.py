@@ -154,7 +154,7 @@ def _repeated(answer: str, evidence: str) -> tuple[list[Ground], str]:
     rest = f" {' '.join(answer.split())} "
     found = []
     for place, (one, start, end, text) in enumerate(_placed(evidence)):
-        if text in rest and len(one.content) >= _TELLING:
+        if len(one.content) >= _TELLING and text in rest:
             span = _located(text.strip(), answer)
             exact = span is not None and answer[slice(*span)] == one.text
             found.append(Ground(span, (start, end), "exact" if exact else "normalised", place))
@@ -175,7 +175,7 @@ def _nearest(question: str, rest: str, answer: str, evidence: str) -> Iterator[G
     """For each sentence of ``rest`` of the answer the nearest one, where one is near."""
     index = _placed(evidence)
     asked = _read(question).content
-    for text in split_sentences(_LEAD.sub("", rest)):
+    for text in dict.fromkeys(split_sentences(_LEAD.sub("", rest))):
         said = _read(text)
         if not said.content:
             continue
@@ -209,7 +209,7 @@ def _against(
         return ()
     asked = _read(question)
     against = []
-    for text in split_sentences(_LEAD.sub("", answer)):
+    for text in dict.fromkeys(split_sentences(_LEAD.sub("", answer))):
         said = _read(text)
         place = _other_number(asked, said, evidence)
         if place < 0:

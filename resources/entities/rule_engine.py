@@ -31,6 +31,7 @@ _UNITS = words_of(
     "mg ml pounds tons acres hectares dollars euros people patients points times votes goals "
     "episodes seasons films albums copies members million billion thousand trillion"
 )
+_RUNS = range(1, 13)  # words in a row; the operator "+" would match every stretch of any run
 _NUMBER = r"^[$€£~<>≤≥]?\d[\d.,:/]*(?:st|nd|rd|th|s|%|bn|m|k)?$"
 # Letters and digits in one word (TP53, CD4+, p53, IL-6), or capitals inside one (mRNA, GnRH).
 _GENE = r"^(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9]+(?:[-/+][A-Za-z0-9]+)*\+?$|^[a-z]{1,3}[A-Z]{2,}\w*$"
@@ -80,7 +81,7 @@ _TERMS = words_of(
 def patterns() -> dict[str, list[Pattern]]:
     """Label to token patterns. Quantities and dates come whole; terms are single words."""
     number: dict[str, Any] = {"TEXT": {"REGEX": _NUMBER}}
-    word = {"LOWER": {"IN": _NUMBER_WORDS}}
+    word: dict[str, Any] = {"LOWER": {"IN": _NUMBER_WORDS}}
     month = {"LOWER": {"IN": _MONTHS}, "IS_TITLE": True}
     unit = {"LOWER": {"IN": _UNITS}}
     comma = {"TEXT": ",", "OP": "?"}
@@ -98,7 +99,7 @@ def patterns() -> dict[str, list[Pattern]]:
             [number, {**word, "OP": "?"}, {**unit, "OP": "?"}],
             [number, {"TEXT": "-", "OP": "?"}, unit],
             [number, link, number, {**unit, "OP": "?"}],
-            [{**word, "OP": "+"}, {"TEXT": "-", "OP": "?"}, {**unit, "OP": "?"}],
+            *([*[word] * run, {"TEXT": "-", "OP": "?"}, {**unit, "OP": "?"}] for run in _RUNS),
             [{"LOWER": {"IN": _ORDINALS}}],
         ],
         "SYMBOL": [
@@ -107,7 +108,7 @@ def patterns() -> dict[str, list[Pattern]]:
         ],
         "TERM": [
             [{"LOWER": {"REGEX": rf"^\w{{3,}}(?:{'|'.join(_SUFFIXES)})$"}}],
-            [{"LOWER": {"IN": _TERMS}, "OP": "+"}],
+            *([{"LOWER": {"IN": _TERMS}}] * run for run in _RUNS),
         ],
     }
 
@@ -118,6 +119,8 @@ _COMPONENT = "claim_entities"
 _EDGES = "\"'“”‘’«»()[]{}.,;:!?*_ "
 _DETERMINER = re.compile(r"^(?:the|a|an|this|that|these|those|its|his|her|their|our)\s+")
 _QUOTED = re.compile(r"[\"“]([^\"“”]{2,60})[\"”]")
+_MARKS = re.compile(r"([^\w\s]{32}|_{32})(?=[^\w\s]|_)")
+"""What is cut, as spaCy's tokenizer is quadratic in runs of marks."""
 _POSSESSIVE = re.compile(r"['’]s?$")
 
 
@@ -144,7 +147,8 @@ class RuleEntities:
         if not texts:
             return []
         most = self._pipeline.max_length  # spaCy refuses longer texts
-        docs = self._pipeline.pipe((text[:most] for text in texts), batch_size=256)
+        parts = (_MARKS.sub(r"\1 ", text)[:most] for text in texts)
+        docs = self._pipeline.pipe(parts, batch_size=256)
         return [distinct_forms([span.text for span in doc.ents]) for doc in docs]
 
     @cached_property
@@ -175,6 +179,7 @@ def distinct_forms(surfaces: Sequence[str]) -> list[str]:
 def _make_component(nlp: Any, name: str) -> Callable[[Any], Any]:  # noqa: ANN401 - spaCy's factory signature
     """A component for ``nlp``; ``name`` is the one it has in the pipeline."""
     from spacy.matcher import Matcher
+    from spacy.tokens import Span
     from spacy.util import filter_spans
 
     matcher = Matcher(nlp.vocab)
@@ -184,8 +189,8 @@ def _make_component(nlp: Any, name: str) -> Callable[[Any], Any]:  # noqa: ANN40
     def component(doc: Any) -> Any:  # noqa: ANN401 - a spaCy Doc in and out
         words = [Word(token.text, bool(token.whitespace_)) for token in doc]
         spans = matcher(doc, as_spans=True)
-        spans += [_span(doc, start, end, "NAME") for start, end in name_runs(words)]
-        spans += [_span(doc, start, end, "GUESS") for start, end in guessed_runs(words)]
+        for label, runs in (("NAME", name_runs(words)), ("GUESS", guessed_runs(words))):
+            spans += [Span(doc, start, end, label=label) for start, end in runs]
         for quoted in _QUOTED.finditer(doc.text):
             span = doc.char_span(*quoted.span(1), label="TITLE", alignment_mode="contract")
             spans += [span] if span is not None else []
@@ -194,9 +199,3 @@ def _make_component(nlp: Any, name: str) -> Callable[[Any], Any]:  # noqa: ANN40
 
     component.__name__ = name
     return component
-
-
-def _span(doc: Any, start: int, end: int, label: str) -> Any:  # noqa: ANN401 - spaCy types
-    from spacy.tokens import Span
-
-    return Span(doc, start, end, label=label)

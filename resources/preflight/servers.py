@@ -117,7 +117,7 @@ def _read(url: str, key: str = "") -> bytes:
 
 def vllm_check(installed: str | None) -> ReadinessCheck:
     """Whether this version of vLLM, None for none, may sample a policy."""
-    fix = "pip install -c constraints-gpu.txt 'decomposerl[gpu]' (docs/how-to/gpus.md)"
+    fix = "pip install -c constraints-gpu.txt -e '.[gpu]' (docs/how-to/gpus.md)"
     if installed is None:
         return ReadinessCheck("package", "vllm", "missing", "not installed", fix)
     if installed in VLLM_RANGE:

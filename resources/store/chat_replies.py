@@ -5,11 +5,11 @@ that a flipped bit is not read as another reply; rows of earlier versions have n
 """
 
 import mmap
+import os
 import sqlite3
-import struct
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,15 @@ CREATE TABLE IF NOT EXISTS replies (
 CREATE TABLE IF NOT EXISTS checks (key TEXT PRIMARY KEY, digest TEXT NOT NULL)"""
 _TYPES = {pl.String(): "text", pl.Int64(): "integer", pl.Float64(): "real"}  # as SQLite has them
 _PYTHON = {pl.String(): str, pl.Int64(): int, pl.Float64(): float}
+_KINDS = tuple(_PYTHON[kind] for kind in CHAT_REPLIES.schema.values())
+_ROWS = {_KINDS, (*_KINDS[:-1], type(None))}  # with tokens and without
 _REQUIRED = {name: kind for name, kind in CHAT_REPLIES.schema.items() if name != "tokens"}
 _WHOLE = " AND ".join(f"typeof({name}) = '{_TYPES[kind]}'" for name, kind in _REQUIRED.items())
 _QUERY = f"SELECT {', '.join(COLUMNS)} FROM replies WHERE {_WHOLE} ORDER BY key"  # noqa: S608 - the columns are ours
 _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PAGE, _WAL_HEADER, _FRAME_HEADER, _LEAF = 4096, 32, 24, 13
-_SIZES, _REAL, _FIRST_TEXT = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0), 7, 12  # bytes by type of a value
-_CONSTANTS = {0: None, 8: 0, 9: 1}
+_COUNTER = 24  # a byte of the number of changes, in the first page
 _LOCK_WAIT_S, _WAIT_S = 60.0, 600.0
 
 
@@ -158,12 +159,14 @@ def recover(path: Path) -> None:
         if _is_whole(path):  # another process was first
             return
         checks: dict[str, str] = {}
-        rows: dict[str, tuple[Any, ...]] = {}
-        for values in _records(_pages(path)):
-            if len(values) == len(("key", "digest")):
-                checks.setdefault(str(values[0]), str(values[1]))
-            elif row := _row(values):
-                rows.setdefault(row[0], row)
+        rows: dict[str, Sequence[Any]] = {}
+        with aside(path) as copy:
+            for leaf in _leaves(path, copy):
+                for row in _rows(leaf):
+                    if not any(row[2:]):  # a row of checks
+                        checks.setdefault(row[0], row[1])
+                    elif tuple(map(type, row)) in _ROWS:
+                        rows.setdefault(row[0], row)
         kept = [row for key, row in rows.items() if checks.get(key) in {None, check_of(row)}]
         if not kept:
             raise EngineError(f"{path} has no reply that can be read: move it away to start anew")
@@ -194,30 +197,15 @@ def _is_whole(path: Path) -> bool:
     return False
 
 
-def _row(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Values as a row of ``COLUMNS``; empty where they are none."""
-    if len(values) not in {len(COLUMNS), len(_REQUIRED)}:
-        return ()
-    row = [*values, *([None] * (len(COLUMNS) - len(values)))]
-    for place, (name, kind) in enumerate(CHAT_REPLIES.schema.items()):
-        wanted = _PYTHON[kind]
-        if wanted is float and isinstance(row[place], int):  # SQLite stores 2.0 as 2
-            row[place] = float(row[place])
-        if not (isinstance(row[place], wanted) or (name not in _REQUIRED and row[place] is None)):
-            return ()
-    return tuple(row)
-
-
 # SQLite's file format: https://www.sqlite.org/fileformat2.html
 
 
 def _pages(path: Path) -> dict[int, memoryview]:
-    """Every page by number, as far as the file goes, and those of its write-ahead log."""
+    """Every whole page by number, as far as the file goes, and those of its write-ahead log."""
     with path.open("rb") as file:
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    pages = {
-        start // _PAGE + 1: whole[start : start + _PAGE] for start in range(0, len(whole), _PAGE)
-    }
+    count = len(whole) // _PAGE
+    pages = {number + 1: whole[number * _PAGE :][:_PAGE] for number in range(count)}
     log = path.with_name(f"{path.name}-wal")
     frames = memoryview(log.read_bytes() if log.is_file() else b"")
     for start in range(_WAL_HEADER, len(frames) - _FRAME_HEADER, _FRAME_HEADER + _PAGE):
@@ -227,59 +215,31 @@ def _pages(path: Path) -> dict[int, memoryview]:
     return pages
 
 
-def _records(pages: Mapping[int, memoryview]) -> Iterator[list[Any]]:
-    """The values of every row in the leaves of tables; rows that cannot be read are left out."""
-    for page in pages.values():
-        if page[:1] == bytes([_LEAF]):
-            for place in range(8, 8 + 2 * int.from_bytes(page[3:5]), 2):
-                with suppress(IndexError, KeyError, ValueError, struct.error):
-                    yield _values(_payload(page, int.from_bytes(page[place : place + 2]), pages))
+def _leaves(path: Path, copy: Path) -> Iterator[sqlite3.Connection]:
+    """Each leaf of a table in turn, as all that ``replies`` has, so that SQLite reads its rows.
+
+    ``copy`` gets the first page of a new file, and the leaf where the root of ``replies`` is. Other
+    pages stand where they stood, as long texts go on in them.
+    """
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.executescript(LAYOUT)
+    first, pages = bytearray(copy.read_bytes()[:_PAGE]), _pages(path)
+    first[_COUNTER] ^= 1  # so that the number of pages is the file's own, not what is written here
+    with copy.open("r+b", buffering=0) as file:
+        for number in range(2, len(pages) + 1):
+            os.pwrite(file.fileno(), pages.get(number, b""), _PAGE * (number - 1))
+        for page in pages.values():
+            if page[:1] == bytes([_LEAF]):
+                os.pwrite(file.fileno(), first + page, 0)
+                with closing(sqlite3.connect(copy)) as connection:
+                    connection.text_factory = bytes
+                    yield connection
 
 
-def _payload(page: memoryview, at: int, pages: Mapping[int, memoryview]) -> bytes:
-    """A row's bytes, which go on in overflow pages where they are many."""
-    size, at = _varint(page, at)
-    _, at = _varint(page, at)  # the row's number
-    most, least = _PAGE - 35, (_PAGE - 12) * 32 // 255 - 23
-    local = least + (size - least) % (_PAGE - 4)
-    local = size if size <= most else local if local <= most else least
-    parts, left = [page[at : at + local]], size - local
-    following = page[at + local : at + local + 4]
-    while left > 0:
-        overflow = pages[int.from_bytes(following)]
-        following, part = overflow[:4], overflow[4 : 4 + left]
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def _values(payload: bytes) -> list[Any]:
-    end, at = _varint(payload, 0)
-    values: list[Any] = []
-    body = end
-    while at < end:
-        kind, at = _varint(payload, at)
-        size = (kind - _FIRST_TEXT) // 2 if kind >= _FIRST_TEXT else _SIZES[kind]
-        raw, body = payload[body : body + size], body + size
-        if len(raw) < size:
-            raise ValueError("the row ends early")
-        if kind >= _FIRST_TEXT:
-            values.append(raw.decode() if kind % 2 else raw)
-        elif kind in _CONSTANTS:
-            values.append(_CONSTANTS[kind])
-        else:
-            number = (
-                struct.unpack(">d", raw)[0] if kind == _REAL else int.from_bytes(raw, signed=True)
-            )
-            values.append(number)
-    return values
-
-
-def _varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
-    """A number of up to nine bytes of seven bits, and where it ends."""
-    number = 0
-    for place in range(at, at + 8):
-        number = number << 7 | data[place] & 0x7F
-        if data[place] >> 7 == 0:
-            return number, place + 1
-    return number << 8 | data[at + 8], at + 9
+def _rows(leaf: sqlite3.Connection) -> Iterator[Sequence[Any]]:
+    """The rows of a leaf that can be read."""
+    with suppress(sqlite3.Error):
+        for number in leaf.execute("SELECT rowid FROM replies NOT INDEXED").fetchall():
+            with suppress(sqlite3.Error, UnicodeDecodeError):
+                row = leaf.execute("SELECT * FROM replies WHERE rowid = ?", number).fetchone()
+                yield [value.decode() if isinstance(value, bytes) else value for value in row]

@@ -308,10 +308,10 @@ class Served:
         self.process.kill()
         self.process.communicate()
 
-    def send(self, path: str, sent: bytes | None = None) -> tuple[int, Json]:
+    def send(self, path: str, sent: bytes | None = None, **heads: str) -> tuple[int, Json]:
         """Status and JSON of a GET, or of a POST."""
         try:
-            with urlopen(Request(self.url + path, sent), timeout=120) as reply:  # noqa: S310 - loopback
+            with urlopen(Request(self.url + path, sent, heads), timeout=120) as reply:  # noqa: S310 - loopback
                 return reply.status, json.load(reply)
         except HTTPError as error:
             with error:
@@ -359,6 +359,7 @@ def test_the_command_serves_what_score_writes(tmp_path: Path):
         assert (200, "replay of failed.parquet") == (status, health["judge"])
         status, refused = server.send("/v1/rewards", b" " * 1_000_001)
         assert (413, "the body has more than 1,000,000 bytes") == (status, refused["error"])
+        assert 403 == server.send("/v1/rewards", body(*lines), Origin="http://a.example")[0]
         status, refused = server.send("/v1/rewards", body(ROW | {"claim": ""}))
         blank = {"row": 0, "field": "claim", "reason": "is blank"}
         assert (400, [blank]) == (status, refused["problems"])

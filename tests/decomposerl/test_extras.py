@@ -53,7 +53,7 @@ def test_the_extra_that_is_named_installs_the_package():
     for package, extra in EXTRA_OF.items():
         assert package in {name_of(one) for one in PROJECT["optional-dependencies"][extra]}
         assert package not in BASE
-        assert f"pip install 'decomposerl[{extra}]'" == install_command(package.replace("-", "_"))
+        assert f"pip install -e '.[{extra}]'" == install_command(package.replace("-", "_"))
     assert set() == imported() - BASE - set(EXTRA_OF) - OF_DEPENDENCIES
 
 
@@ -63,11 +63,11 @@ def test_a_missing_module_is_refused_with_its_extra():
     An import error is explained only where an extra helps; a submodule's too.
     """
     require("json", "polars")
-    assert re.match(r"apricot-select .*pip install '.*\[selectors\]'", not_installed("apricot"))
+    assert re.match(r"apricot-select .*pip install -e '.*\[selectors\]'", not_installed("apricot"))
     with pytest.raises(EngineMissing, match=r"^no-such-one .*pip install no-such-one"):
         require("json", "no_such_one")
     said = explained("ModuleNotFoundError: No module named 'trl.trainer'")
-    assert re.match(r"trl .*pip install '.*\[train\]'", said)
+    assert re.match(r"trl .*pip install -e '.*\[train\]'", said)
     own = "No module named 'resources.nowhere'"
     assert own == explained(own)
 

@@ -41,6 +41,27 @@ def test_pinned_versions_are_in_the_ranges(device: str, extras: tuple[str, ...])
     assert {} == {f"{one}": chosen[one] for one in asked if chosen[one] not in one.specifier}
 
 
+@pytest.mark.parametrize(
+    ("command", "extras"),
+    {"demo": ("web", "embed", "science", "train"), "dev": (), "bench": ("bench",)}.items(),
+)
+def test_make_installs_the_pins_by_their_hashes(command: str, extras: tuple[str, ...]):
+    """Of no named index; ``dev`` has all that is left of its requirements. PyTorch is apart."""
+    texts = [(ROOT / f"requirements/{one}.txt").read_text("utf-8") for one in {"demo", command}]
+    blocks = [block for text in texts for block in re.split(r"\n(?=\S)", text.rstrip())[1:]]
+    hashed = dict(block.split(" ", 1)[0].split("==") for block in blocks)
+    assert all(
+        re.fullmatch(r"\S+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+", one) for one in blocks
+    )
+    pinned = pins("constraints-cpu.txt")
+    assert {} == {name: v for name, v in hashed.items() if pinned.get(name) != v}
+    chosen = extras or ("dev", *re.findall(r"\w+", EXTRAS["dev"][0]))
+    wanted = [*PROJECT["dependencies"], *(one for extra in chosen for one in EXTRAS.get(extra, ()))]
+    names = {name_of(Requirement(one).name) for one in wanted}
+    assert {"torch"} >= names - hashed.keys() - {PROJECT["name"]}
+    assert "torch" not in hashed
+
+
 @pytest.mark.skipif("DECOMPOSERL_RESOLVE" not in os.environ, reason="asks an index for minutes")
 def test_pip_resolves_an_extra_to_its_pins(tmp_path: Path):
     """As a dry run, from nothing: all but the card's own libraries have their pinned versions."""

@@ -1,13 +1,11 @@
 """Sentences, words, overlap and normal forms: compiled passes give what is defined."""
 
 import sys
-import time
 import unicodedata
 from collections.abc import Callable
 
 import numpy as np
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,11 +19,7 @@ from decomposerl.kernels.text_scan import (
     sentences,
     words,
 )
-from decomposerl.kernels.word_sets import pack_sets
 from decomposerl.normal_form import LONGEST_RUN, Form, normalised
-from decomposerl.replies.abstention import abstains
-from resources.corpora.pages import spellings
-from resources.judge.rule_text import clean
 from strategies import LAW, any_text, law, passages, sentence
 
 OPENED = "The bridge of Torbeck opened in 1921"
@@ -250,14 +244,6 @@ def test_a_character_that_is_not_hard_lowers_and_composes_by_itself():
 
 FORMS: tuple[Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")
 marked = st.text(st.sampled_from("ab \u0301\u0327\u0344\u0f73\u3099가각ﷺé\U0001d15e"), max_size=600)
-MARKS = 30_000
-RUNS = {
-    "alternating": "\u0301\u0327",
-    "that decompose": "\u0f73",
-    "of two": "\u0344\u0327",
-    "of one kind": "\u0301",
-    "with a letter now and then": "\u0301\u0327" * 400 + "e",
-}
 
 
 @LAW
@@ -268,39 +254,3 @@ def test_text_without_a_long_run_comes_out_as_from_the_standard_library(form: Fo
     assert found == normalised(form, found)
     if len(text) < LONGEST_RUN:
         assert unicodedata.normalize(form, text) == found
-
-
-@pytest.mark.parametrize("marks", RUNS.values(), ids=RUNS)
-def test_a_long_run_of_marks_is_read_by_all_who_normalise(marks: str):
-    """The library sorts a run by insertion: on "that decompose", seconds for each form."""
-    text = "War e" + marks * (MARKS // len(marks)) + " ended."
-    started = time.process_time()
-    for form in FORMS:
-        assert len(normalised(form, text)) >= MARKS
-    assert normalise_claim(text).startswith("war")
-    assert pack_sets([text, "war ended"]).starts.size
-    assert clean(text).sentences
-    assert not abstains(text)
-    assert len(set(spellings(text))) >= 2
-    assert time.process_time() - started < 2
-
-
-LENGTH = 200_000
-REPEATED = (
-    *(".", "!", "…", ". ", '. "', "( . ", '.")', "1", "1. ", "Mr. ", "A.B.C. ", " ", "ก ", "。"),
-    *("(" * (LENGTH // 2) + "Mr. " * (LENGTH // 8), "1" * (LENGTH // 2) + " Mr." * (LENGTH // 8)),
-)
-
-
-@pytest.mark.parametrize("shape", REPEATED, ids=lambda shape: shape[:7])
-def test_no_repetition_takes_much_longer_than_prose(shape: str):
-    """Of one length: a quadratic scan takes hundreds of times as long."""
-    prose = "The bridge opened in 1921. Its twin came later, and nobody paid. "
-
-    def spent(unit: str) -> float:
-        text = (unit * (LENGTH // len(unit)))[:LENGTH]
-        started = time.process_time()
-        sentences(text)
-        return time.process_time() - started
-
-    assert spent(shape) < 40 * max(spent(prose), 0.002)

@@ -1,9 +1,6 @@
 """Replies that went wrong in real runs, by kind: each in five forms or more, with its reading."""
 
 import json
-import time
-from functools import partial
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,11 +8,6 @@ import pytest
 from baseline_parts import drive
 from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import ModelCall, ModelReply, Procedure
-from decomposerl.replies.lines import lines_of
-from decomposerl.replies.lists import read_items
-from decomposerl.replies.passages import read_numbers
-from decomposerl.replies.predicates import read_predicates
-from decomposerl.replies.verdicts import read_verdict
 from decomposerl.rewards.format import conditions_met
 from decomposerl.traces.grammar import parse_trace
 from studies.reply_operations import OPERATIONS, reading
@@ -87,18 +79,3 @@ def test_a_model_that_answers_in_json_gets_a_verdict(procedure: Procedure, inden
 
     ended = drive(procedure, reply).ended
     assert ("Refuted", 0) == (ended.verdict, ended.notes["asked_again"])
-
-
-READERS = (lines_of, read_verdict, read_items, read_predicates, partial(read_numbers, most=7))
-
-
-def test_time_grows_with_the_reply_and_no_faster():
-    """Twice the repetitions take at most 2.5 times as long, or next to nothing."""
-    units = ('{"a": [', '["a",\n', "{'a': ", '{"a": "b"}\n', "I would say ", "1. {\n", ": [", "<a>")
-    for reader, unit in product(READERS, units):
-        seconds = []
-        for repetitions in (4_000, 8_000):
-            started = time.process_time()
-            reader(unit * repetitions)
-            seconds.append(time.process_time() - started)
-        assert seconds[1] < max(2.5 * seconds[0], 0.3), (reader, unit, seconds)

@@ -1,7 +1,6 @@
 """Abstentions: tables of wordings, and laws that no list of wordings can state."""
 
 import json
-import time
 from itertools import product
 from pathlib import Path
 
@@ -84,13 +83,3 @@ def test_a_long_text_is_an_answer():
     thing = "I don't know what countries the monkey lives in" + " Ghana" * (MOST_WORDS - 9)
     assert abstains(thing)
     assert not abstains(f"{thing} Ghana")
-
-
-def test_time_grows_with_length_and_no_faster():
-    """100,000 letters take a second at worst; a quadratic scan would take minutes."""
-    units = ("I don't know ", "sorry ", "(", "'", ".", " \n", "a", "from the,", "\ud800")
-    starts = ("", "I don't know. ", "I don't know. It is not ")
-    for start, unit in product(starts, (*units, "*a", ",a ", "if")):
-        started = time.process_time()
-        abstains(start + unit * (100_000 // len(unit)))
-        assert time.process_time() - started < 3, (start, unit)

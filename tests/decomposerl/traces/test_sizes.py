@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.traces.citations import citations
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from resources.judge.rule_judge import RuleJudge
@@ -113,11 +112,3 @@ def test_a_long_answer_about_long_evidence_takes_linear_time(unit: str):
         for length in (8_000, 32_000)
     )
     assert_linear(lambda: scored(small), lambda: scored(large))
-
-
-def test_quotations_are_located_in_linear_time():
-    """``--questions`` looks up at most so many quotations, each in bounded stretches."""
-    for unit in ('"Ilva opened w{i}" ', '"', "“a ", "w{i}q "):
-        answers = [text(unit, length) for length in (8_000, 32_000)]
-        small, large = (lambda one=one: citations(one, one[::-1] + one) for one in answers)
-        assert_linear(small, large)

@@ -373,7 +373,7 @@ def test_files_of_the_hub_are_pinned_by_commit_and_hash(tmp_path: Path):
         )
     missing, dead, gated, absent, *rest = done.stdout.splitlines()
     assert missing.startswith("EngineMissing")
-    assert "pip install 'decomposerl[hub]'" in missing
+    assert "pip install -e '.[hub]'" in missing
     assert dead.startswith("SourceError org/dead could not be fetched: ")
     assert gated.startswith("SourceError org/gated is gated: accept its terms at https://")
     assert "SourceFileError 0 files match 'b.jsonl' at revision" in absent

@@ -227,7 +227,7 @@ def test_quoted_booleans_of_older_models_are_read(models: dict[str, str], tmp_pa
 
 COMMANDS = {
     "en_core_web_sm": "python -m spacy download en_core_web_sm",
-    "en_core_web_trf": "decomposerl[trf]' && python -m spacy download en_core_web_trf",
+    "en_core_web_trf": "-e '.[trf]' && python -m spacy download en_core_web_trf",
     "en_core_sci_lg": "ai2-s2-scispacy/releases/v0.5.4/en_core_sci_lg-0.5.4.tar.gz",
     "/no/such/folder": "folder",
 }

@@ -178,7 +178,7 @@ next(RayMapper().map(len, [[1]]))
     words, environment = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": path}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode
-    assert "pip install 'decomposerl[ray]'" in done.stderr.splitlines()[-1]
+    assert "pip install -e '.[ray]'" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "auto"])
