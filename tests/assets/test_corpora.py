@@ -14,6 +14,7 @@ import pytest
 from assets.checks import guard_checks
 from assets.corpora import corpus_assets
 from assets.evaluation import evaluation_assets, evaluation_checks
+from corpora_parts import own_toml
 from decomposerl.claims.catalogue import BENCHMARKS, DIFFERENCES, SOURCES, with_own_sources
 from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.generic import parse_source_toml
@@ -36,21 +37,7 @@ from resources.store.parquet import DataFolder, write_parquet
 from resources.store.rows import StoredRows
 from resources.store.run_lock import locked_asset
 
-COPY = """
-[source]
-name = "faviq_a"
-title = "Mine"
-replaces = true
-[files]
-train = ["mine/train.jsonl"]
-[columns]
-claim = "claim"
-evidence = "text"
-label = "label"
-[labels]
-supported = ["yes"]
-refuted = ["no"]
-"""
+COPY = own_toml().replace('"mine"', '"faviq_a"\nreplaces = true').replace("a.jsonl", "train.jsonl")
 
 
 def warnings_of(

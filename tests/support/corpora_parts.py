@@ -9,9 +9,16 @@ from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_source
 from decomposerl.claims.source import FileFormat, NativeFile, Reader, Source
+from project import SUPPORT
 from resources.corpora.folder import FolderCorpora
 
 LENIENT = LoadSettings(max_reject_share=1)
+OWN_TOML = (SUPPORT / "own_source.toml").read_text("utf-8")
+
+
+def own_toml(evidence: str = '"text"', columns: str = "", how: str = "") -> str:
+    """A user's description of the corpus ``mine/a.jsonl``."""
+    return OWN_TOML.format(evidence=evidence, columns=columns, how=how)
 
 
 def toy_draft(row: NativeRow) -> Draft:

@@ -14,7 +14,7 @@ import yaml
 
 from assets.corpora import corpus_assets
 from bridge_corpus import Rows, block, bridge_corpus, page_lines, run_line, write_jsonl
-from corpora_parts import LENIENT, assert_conserved, claimed, rejected
+from corpora_parts import LENIENT, assert_conserved, claimed, own_toml, rejected
 from decomposerl.claims.catalogue import (
     BENCHMARKS,
     SOURCES,
@@ -44,11 +44,6 @@ from resources.store.parquet import DataFolder, ParquetTables
 
 Row = dict[str, object]
 CASES = json.loads(Path(__file__).with_name("generic_cases.json").read_text("utf-8"))
-BASE = Path(__file__).with_name("generic_source.toml").read_text("utf-8")
-
-
-def toml(file: str = "a.jsonl", evidence: str = '"text"', columns: str = "", how: str = "") -> str:
-    return BASE.format(file=file, evidence=evidence, columns=columns, how=how)
 
 
 def load(root: Path, text: str, settings: LoadSettings = LENIENT) -> LoadedClaims:
@@ -109,7 +104,7 @@ def test_evidence_may_be_nested_lists_and_tables(tmp_path: Path):
         "caption": "Cap",
         "table": {"rows": [["a", 1], ["b", None], {"x": "c", "y": True}]},
     }
-    text = toml(evidence='["caption", "table.rows"]', how='kind = "table"')
+    text = own_toml(evidence='["caption", "table.rows"]', how='kind = "table"')
     loaded = corpus(tmp_path, [row], text)
     assert [["Cap", "a | 1", "b |", "c | true"]] == loaded.claims["passages"].to_list()
     assert ["table"] == loaded.claims["evidence_kind"].to_list()
@@ -120,7 +115,7 @@ def test_bad_rows_name_the_users_own_columns(tmp_path: Path):
     """Absent, null and mistyped fields are rejects; an empty list is empty evidence."""
     good: dict[str, object] = {"id": "g", "claim": "C.", "text": "T.", "label": 0, "hops": None}
     rows = [good, *({**good, **changes} for changes, _, _ in CASES["bad_rows"])]
-    loaded = corpus(tmp_path, rows, toml(columns='id = "id"\nnum_hops = "hops"'))
+    loaded = corpus(tmp_path, rows, own_toml(columns='id = "id"\nnum_hops = "hops"'))
     assert [tuple(case[1:]) for case in CASES["bad_rows"]] == rejected(loaded, "field", "reason")
     assert [*range(2, 2 + len(CASES["bad_rows"]))] == loaded.rejects["row"].to_list()
     assert ["g"] == loaded.claims["native_id"].to_list()
@@ -130,7 +125,7 @@ def test_evidence_is_cut_as_asked(tmp_path: Path):
     """The four ways to make passages of one text."""
     for how, expected in CASES["cuts"]:
         row: Row = {"claim": "C.", "text": "A b. C d!\nE", "label": 0}
-        loaded = corpus(tmp_path, [row], toml(how=f'split = "{how}"'))
+        loaded = corpus(tmp_path, [row], own_toml(how=f'split = "{how}"'))
         assert [expected] == loaded.claims["passages"].to_list(), how
 
 
@@ -148,7 +143,9 @@ def test_dropped_labels_are_no_verdict_under_any_rule(tmp_path: Path, rule: Labe
     """They leave with a reason of their own, are counted, and stay in no test set's scores."""
     labels = (True, "no", "maybe", " Duplicate", "spam", "other")
     rows: Rows = [{"claim": f"C {label}.", "text": "T.", "label": label} for label in labels]
-    text = toml().replace('middle = ["maybe"]', 'middle = ["maybe"]\ndrop = ["duplicate", "spam"]')
+    text = own_toml().replace(
+        'middle = ["maybe"]', 'middle = ["maybe"]\ndrop = ["duplicate", "spam"]'
+    )
     settings = LoadSettings(max_reject_share=1, label_rule=rule)
     found = corpus(tmp_path, rows, text, settings)
     kept = ["Supported", "Refuted", "Refuted"]
@@ -164,12 +161,12 @@ def test_dropped_labels_are_no_verdict_under_any_rule(tmp_path: Path, rule: Labe
 
 
 def changed(old: str, new: str) -> str:
-    return toml().replace(old, new)
+    return own_toml().replace(old, new)
 
 
-GROUPED = toml(evidence='"line"', columns='document = "page"', how='group_by = "claim_id"').replace(
-    "middle =", 'drop = ["spam"]\nmiddle ='
-)
+GROUPED = own_toml(
+    evidence='"line"', columns='document = "page"', how='group_by = "claim_id"'
+).replace("middle =", 'drop = ["spam"]\nmiddle =')
 MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
     *((changed(old, new), names) for old, new, names in CASES["mistakes"]),
     (changed("[0,", f"[{'9' * 5_000},"), ()),
@@ -185,7 +182,7 @@ def test_a_wrong_file_label_list_or_key_is_named():
         with pytest.raises(ConfigError, match=r"^x\.toml: ") as caught:
             parse_source_toml(text, "x.toml")
         assert [] == [name for name in names if name not in str(caught.value)]
-    assert parse_benchmark_toml(toml(), "x.toml") is None
+    assert parse_benchmark_toml(own_toml(), "x.toml") is None
 
 
 @pytest.mark.timeout(600)
@@ -279,16 +276,16 @@ def test_the_share_of_rejects_does_not_grow_with_the_length_of_groups(tmp_path: 
 
 FILES = 'train = ["mine/train.jsonl"]\ntest = ["mine/test.jsonl"]'
 COPY = (
-    toml()
+    own_toml()
     .replace('name = "mine"', 'name = "hover"\nreplaces = true')
     .replace('train = ["mine/a.jsonl"]', FILES)
 )
 
 
-def parsed(toml: str) -> tuple[Source, Benchmark]:
-    benchmark = parse_benchmark_toml(toml, "x.toml")
+def parsed(text: str) -> tuple[Source, Benchmark]:
+    benchmark = parse_benchmark_toml(text, "x.toml")
     assert benchmark is not None
-    return parse_source_toml(toml, "x.toml"), benchmark
+    return parse_source_toml(text, "x.toml"), benchmark
 
 
 def copy_of(name: str) -> tuple[Source, Benchmark]:

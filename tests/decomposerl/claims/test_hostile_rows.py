@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora_parts import assert_conserved, rejected
+from corpora_parts import assert_conserved, own_toml, rejected
 from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.load import (
     MAX_BYTES,
@@ -32,24 +32,10 @@ from strategies import EACH_LAW
 
 LENIENT = LoadSettings(max_reject_share=1, allow_training_off=True)
 PAGE = (ROOT / "docs/how-to/add-a-corpus.md").read_text("utf-8")
-OWN = """
-[source]
-name = "own"
-title = "Own"
-[files]
-train = ["own/a.jsonl"]
-[columns]
-claim = "claim"
-evidence = ["text", "table.rows"]
-label = "label"
-id = "id"
-document = "page"
-subset = "part"
-num_hops = "hops"
-[labels]
-supported = ["yes"]
-refuted = ["no"]
-"""
+OWN = own_toml(
+    '["text", "table.rows"]',
+    'id = "id"\ndocument = "page"\nsubset = "part"\nnum_hops = "hops"',
+)
 OWN_ROW: dict[str, object] = {
     "claim": "C.", "text": "One.", "table": {"rows": [["a", 1]]}, "label": "yes",
     "id": 1, "page": "P", "part": "x", "hops": 2,
