@@ -60,16 +60,6 @@ class Download:
         return any(self.files) and not self.repo_id
 
     @property
-    def published(self) -> bool:
-        """Whether a size or a checksum is known, by which a cut copy is noticed."""
-        return bool(self.size or self.sha256 or self.git_blob)
-
-    @property
-    def hosts(self) -> frozenset[str]:
-        """The hosts that may send it."""
-        return frozenset({self.url.split("/")[2].split(":")[0], *self.redirects})
-
-    @property
     def most_bytes(self) -> int:
         """The limit of the download; its unpacked files have the same, all together."""
         if self.size is not None and not self.archive:
