@@ -98,10 +98,10 @@ def test_the_list_has_every_corpus_with_what_a_user_needs(tmp_path: Path):
     rows = json.loads(run("--list", "--json").stdout)
     assert list(ACCESS) == [row["name"] for row in rows]
     for row in rows:
-        assert all((row["license"], row["terms"], row["downloads"]))
+        assert all((row["license"], row["terms"], row["files"]))
         assert row["homepage"].startswith("https://")
-        assert all(one["url"] or row["obtained"] == "manual" for one in row["downloads"])
-        assert all(one["files"] and one["checked_in"] for one in row["downloads"])
+        assert all(file["address"] or row["obtained"] == "manual" for file in row["files"])
+        assert all(file["checked_in"] for file in row["files"])
     by_name = {row["name"]: row for row in rows}
     assert "hub, gated" == by_name["llm_aggrefact"]["obtained"]
     assert "decomposerl fetch hover --pages" == by_name["hover"]["command"]
