@@ -103,15 +103,14 @@ def systems(
 
     Nothing is overwritten. Every entry is commented out.
     """
-    from resources.store.temporary import replace_file
+    from resources.store.temporary import replace_text
 
     settings = read_settings()
     target = file or (data / SYSTEMS_FILE if data is not None else settings.paths.systems_file)
     if os.path.lexists(target):
         raise ConfigError(f"{target} is there already; edit it, or name another with --systems")
     text = resources.files("dagster_project").joinpath("systems_template.toml").read_text("utf-8")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, lambda aside: aside.write_text(text, "utf-8"))
+    replace_text(target, [text])
     print_text(f"wrote {target}: uncomment the entries that you need, then")
     named = ""
     if target.resolve() != settings.paths.systems_file.resolve():
@@ -147,13 +146,15 @@ def _refuse_taken(name: str, target: Path, folder: Path) -> None:
 
 def _write(text: str, target: Path, files: "GivenFiles") -> None:
     """Write the file and copy the rows that are elsewhere."""
-    from resources.store.temporary import replace_file
+    from resources.store.temporary import replace_file, replace_text
 
-    ending = {path: ".gz" * (rows.suffix == ".gz") for path, rows in files.places.items()}
-    pairs = [(files.root / f"{path}{ending[path]}", rows) for path, rows in files.places.items()]
-    copies = {to: rows for to, rows in pairs if to != rows}
+    pairs = {
+        files.root / f"{path}{'.gz' * (rows.suffix == '.gz')}": rows
+        for path, rows in files.places.items()
+    }
+    copies = {to: rows for to, rows in pairs.items() if to != rows}
     for to in filter(os.path.lexists, copies):
         raise ConfigError(f"{to} is there already; name it with --from")
     for to, rows in copies.items():
         replace_file(to, partial(shutil.copyfile, rows))
-    replace_file(target, lambda aside: aside.write_text(text, "utf-8"))
+    replace_text(target, [text])

@@ -192,10 +192,9 @@ def _ranked(role: Role, values: Mapping[str, Sequence[object]], rows: int) -> li
     """The columns that fit a role by their values, best first: by name, then by content."""
     order: dict[str, tuple[bool, int, float]] = {}
     for name, cells in values.items():
-        if not _fits(role, name, cells, rows):
-            continue
         rank, size = _rank(name, _NAMES[role]), median(len(str(cell)) for cell in cells)
-        if rank is not None or _by_content(role, name, cells, size):
+        known = rank is not None or _by_content(role, name, cells, size)
+        if known and _fits(role, name, cells, rows):
             fixed = role == "label" and len({*map(str, cells)}) == 1  # a type, or one class
             size = -size if role == "evidence" else size  # the longest evidence, the shortest claim
             order[name] = (fixed, _UNNAMED if rank is None else rank, size)

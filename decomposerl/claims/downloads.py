@@ -8,7 +8,7 @@ a named publication state; any other checksum is recorded at the first fetch and
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
@@ -58,16 +58,6 @@ class Download:
     def archive(self) -> bool:
         """Whether the files are members of an archive."""
         return any(self.files) and not self.repo_id
-
-    @property
-    def published(self) -> bool:
-        """Whether a size or a checksum is known, by which a cut copy is noticed."""
-        return bool(self.size or self.sha256 or self.git_blob)
-
-    @property
-    def hosts(self) -> frozenset[str]:
-        """The hosts that may send it."""
-        return frozenset({self.url.split("/")[2].split(":")[0], *self.redirects})
 
     @property
     def most_bytes(self) -> int:
@@ -168,11 +158,29 @@ def how_to_obtain(access: Access | None) -> str:
 
 
 def listed(access: Access) -> dict[str, Any]:
-    """One row of ``fetch --list --json``: all that the table knows, and the corpus's terms."""
-    stated = ("title", "homepage", "license", "terms")
-    facts = {name: getattr(access.corpus, name) for name in stated}
-    how = {"obtained": access.obtained, "command": access.command}
-    return {**asdict(access), **facts, **how}
+    """One row of ``fetch --list --json``."""
+    facts = ("about", "sha256", "git_blob", "pages", "checked_in")
+    rows = [
+        {
+            "path": path,
+            "address": f"{download.url}/{name}" if download.repo_id else download.url,
+            "bytes": download.size,
+            **{fact: getattr(download, fact) for fact in facts},
+        }
+        for download in access.downloads
+        for name, path in download.files.items()
+    ]
+    corpus, others = access.corpus, access.other.items()
+    return {
+        "name": access.name,
+        "title": corpus.title,
+        "obtained": access.obtained,
+        **{stated: getattr(corpus, stated) for stated in ("homepage", "license", "terms")},
+        "step": access.step,
+        "command": access.command,
+        "files": rows,
+        "not_fetched": [{"path": path, "reason": reason} for path, reason in others],
+    }
 
 
 def size_text(access: Access) -> str:

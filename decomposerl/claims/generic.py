@@ -370,8 +370,12 @@ def _parsed(text: str, where: str) -> _Spec:
     sides, files, columns = spec.labels, spec.files, spec.columns
     trained = {*files.train, *files.dev}
     every = trained | {*files.test}
-    problems = list(_repeated(sides))
-    problems += ["files: names no file"] * (not every)
+    lists = {f"labels.{name}": getattr(sides, name) for name in _LabelSides.model_fields}
+    problems = ["files: names no file"] * (not every)
+    for label in sorted(frozenset[str]().union(*lists.values())):
+        keys = [key for key, own in lists.items() if label in own]
+        if len(keys) > 1:
+            problems.append(f"{' and '.join(keys)}: {label!r} stands on more than one side")
     problems += [f"files: {path} is trained on and tested on" for path in trained & {*files.test}]
     problems += [
         f"files.labels: {path} is none of the files" for path in files.labels.keys() - every
@@ -385,15 +389,6 @@ def _parsed(text: str, where: str) -> _Spec:
     if problems:
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
     return spec
-
-
-def _repeated(labels: _LabelSides) -> Iterator[str]:
-    """Labels in more than one list, each with the keys of its lists."""
-    lists = {name: getattr(labels, name) for name in _LabelSides.model_fields}
-    for label in sorted(frozenset[str]().union(*lists.values())):
-        keys = [f"labels.{name}" for name, own in lists.items() if label in own]
-        if len(keys) > 1:
-            yield f"{' and '.join(keys)}: {label!r} stands on more than one side"
 
 
 def _mistakes(error: ValidationError) -> Iterator[str]:

@@ -56,7 +56,7 @@ def update_lock(
     locks[name] = Lock(revision, {**old.sha256, **sha256}, accepted)
     lines = [_HEADER]
     for locked, lock in sorted(locks.items()):
-        lines += [f"[{json.dumps(locked)}]\n"]
+        lines += [f"\n[{json.dumps(locked)}]\n"]
         for fact in ("revision", "accepted"):
             lines += [f"{fact} = {json.dumps(said)}\n"] if (said := getattr(lock, fact)) else []
         lines += [f"[{json.dumps(locked)}.sha256]\n"]

@@ -29,9 +29,12 @@ _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SPARE = 50_000_000
 """Bytes that stay free on the disk."""
 _PAGE_STARTS, _HEAD_BYTES = (b"<!doctype html", b"<html"), 1_000
+_BY_HAND = "; open it in a browser and put the file there yourself, unpacked: {url}"
+_WEB_PAGE = "sent a web page in place of the file" + _BY_HAND
+_NO_LENGTH = "does not say how long the file is, so a cut would not be noticed" + _BY_HAND
 
 
-class _Broken(Exception):  # noqa: N818 - caught here
+class _Broken(httpx.TransportError):
     """The transfer should be tried again, in ``wait_s`` if the server says so."""
 
     def __init__(self, why: str, wait_s: float | None = None) -> None:
@@ -58,11 +61,11 @@ def bring(download: Download, target: Path, wait: Callable[[float], object] = ti
                 _attempt(client, download, part)
                 break
             except httpx.TooManyRedirects as error:
-                raise _error(download, f"sends more than {_REDIRECTS} redirects") from error
-            except (httpx.TransportError, _Broken) as error:
+                raise _refusal(download, f"sends more than {_REDIRECTS} redirects") from error
+            except httpx.TransportError as error:
                 failed = failed + 1 if _size(part) <= before else 1
                 if failed >= (_CONNECTS if isinstance(error, _UNREACHABLE) else TRIES):
-                    raise _error(
+                    raise _refusal(
                         download,
                         f"gave nothing more in {failed} attempts "
                         f"({str(error) or type(error).__name__}); {_size(part):,} bytes are "
@@ -75,7 +78,7 @@ def bring(download: Download, target: Path, wait: Callable[[float], object] = ti
             web_page = file.read(_HEAD_BYTES).lstrip().lower().startswith(_PAGE_STARTS)
         if web_page:
             part.unlink()
-            raise _web_page(download)
+            raise _refusal(download, _WEB_PAGE)
         part.replace(target)
 
 
@@ -98,14 +101,27 @@ def _attempt(client: httpx.Client, download: Download, part: Path) -> None:
         _refuse(answer, download)
         start = start if partial else 0
         length = answer.headers.get("Content-Length", "")
-        total = start + int(length) if length.isdecimal() else None
-        if total is not None and total > download.most_bytes:
+        total = start + int(length) if length.isdecimal() else 0
+        if total > download.most_bytes:
             most = f"at most {download.most_bytes:,} are expected"
-            raise _error(download, f"sends {total:,} bytes; {most}")
-        needed = (total or 0) - start + download.unpacked + _SPARE
+            raise _refusal(download, f"sends {total:,} bytes; {most}")
+        needed = max(total - start, 0) + download.unpacked + _SPARE
         require_space(download.name, part.parent.parent, needed)
         version.write_text(sent, "utf-8")
-        _receive(answer, download, part, start, total)
+        with (
+            part.open("ab" if start else "wb") as file,
+            bar(download.name, -(-total // _KB), "kB", start // _KB) as shown,
+        ):
+            for chunk in answer.iter_raw():
+                start += len(chunk)
+                if start > download.most_bytes:
+                    most = f"the {download.most_bytes:,} bytes expected"
+                    raise _refusal(download, f"sent more than {most}")
+                file.write(chunk)
+                file.flush()  # what arrived outlives a process that is killed
+                shown.move(start // _KB)
+        if start < total:
+            raise _Broken(f"{start:,} of {total:,} bytes arrived")
 
 
 def require_space(what: str, folder: Path, needed: int) -> None:
@@ -121,17 +137,9 @@ def require_space(what: str, folder: Path, needed: int) -> None:
         )
 
 
-def _error(download: Download, why: str) -> SourceError:
+def _refusal(download: Download, why: str) -> SourceError:
+    why = why.replace("{url}", download.url)
     return SourceError(f"{download.name}: {httpx.URL(download.url).host} {why}")
-
-
-def _by_hand(download: Download, why: str) -> SourceError:
-    step = "open it in a browser and put the file there yourself, unpacked"
-    return _error(download, f"{why}; {step}: {download.url}")
-
-
-def _web_page(download: Download) -> SourceError:
-    return _by_hand(download, "sent a web page in place of the file")
 
 
 def _refuse(answer: httpx.Response, download: Download) -> None:
@@ -141,35 +149,15 @@ def _refuse(answer: httpx.Response, download: Download) -> None:
         wait_s = headers.get("Retry-After", "")
         raise _Broken(f"it answered {code}", float(wait_s) if wait_s.isdecimal() else None)
     if code not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
-        raise _error(download, f"answered {code} for {download.url}")
+        raise _refusal(download, f"answered {code} for {{url}}")
     if "html" in headers.get("Content-Type", "").lower():
-        raise _web_page(download)
+        raise _refusal(download, _WEB_PAGE)
     if headers.get("Content-Encoding", "identity") != "identity":
-        raise _error(download, f"sent an encoding that was not requested for {download.url}")
+        raise _refusal(download, "sent an encoding that was not requested for {url}")
     # Such a body ends with the connection, so one that was cut looks whole.
-    if not download.published and headers.keys().isdisjoint(
-        {"content-length", "transfer-encoding"}
-    ):
-        raise _by_hand(download, "does not say how long the file is, so a cut would not be noticed")
-
-
-def _receive(
-    answer: httpx.Response, download: Download, part: Path, start: int, total: int | None
-) -> None:
-    size = start
-    with (
-        part.open("ab" if start else "wb") as file,
-        bar(download.name, -(-(total or 0) // _KB), "kB", start // _KB) as shown,
-    ):
-        for chunk in answer.iter_raw():
-            size += len(chunk)
-            if size > download.most_bytes:
-                raise _error(download, f"sent more than the {download.most_bytes:,} bytes expected")
-            file.write(chunk)
-            file.flush()  # what arrived outlives a process that is killed
-            shown.move(size // _KB)
-    if total is not None and size < total:
-        raise _Broken(f"{size:,} of {total:,} bytes arrived")
+    published = download.size or download.sha256 or download.git_blob
+    if not published and headers.keys().isdisjoint({"content-length", "transfer-encoding"}):
+        raise _refusal(download, _NO_LENGTH)
 
 
 @contextmanager
@@ -192,14 +180,16 @@ def _size(part: Path) -> int:
 
 def _client(download: Download) -> httpx.Client:
     """A client that follows redirects to the hosts of a transfer alone."""
+    own = httpx.URL(download.url)
+    hosts, schemes = {own.host, *download.redirects}, {"https", own.scheme}
 
     def refuse_host(request: httpx.Request) -> None:
-        url, schemes = request.url, {"https", httpx.URL(download.url).scheme}
-        if url.host not in download.hosts or url.scheme not in schemes:
-            raise _error(
+        url = request.url
+        if url.host not in hosts or url.scheme not in schemes:
+            raise _refusal(
                 download,
                 f"redirected to {url.scheme}://{url.host}, which is none of the file's hosts "
-                f"({', '.join(sorted(download.hosts))}); nothing was fetched from there",
+                f"({', '.join(sorted(hosts))}); nothing was fetched from there",
             )
 
     try:

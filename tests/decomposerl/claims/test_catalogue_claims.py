@@ -158,8 +158,8 @@ def test_addresses_are_exact_and_say_where_they_were_read():
             assert one.sha256 == "" or len(bytes.fromhex(one.sha256)) == 32
             assert ("raw.githubusercontent.com" in one.url) == bool(one.git_blob)
             assert PINNED.match(one.checked_in), access.name
-        rows = listed(access)["downloads"]
-        assert [path for row in rows for path in row["files"].values()] == list(access.files())
+        rows = listed(access)["files"]
+        assert [row["path"] for row in rows] == list(access.files())
 
 
 def test_every_layout_says_where_its_columns_were_read():

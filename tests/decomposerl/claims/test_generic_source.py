@@ -434,12 +434,8 @@ def test_labels_of_no_side_are_set_aside_and_named_ones_win():
 
 def test_labels_that_cannot_be_sorted_are_refused():
     """Three numbers, a column of ids; a named one must be there; each reading is an option."""
-    for counts, names in (
-        ({"0": 1, "1": 2, "2": 3}, ("--supported 2 --refuted 1", "--refuted 2 --supported 1")),
-        ({"yes": 4}, ("--supported yes", "--refuted yes")),
-        ({"Complete": 4, "A": 2, "B": 1}, ("--refuted A", "--refuted B")),
-        ({f"{n}th": 1 for n in range(60)}, ("60", "--label")),
-    ):
+    many = [{f"{n}th": 1 for n in range(60)}, ["60", "--label"]]
+    for counts, names in [*CASES["unsorted"], many]:
         with pytest.raises(ConfigError) as caught:
             guess_sides(counts, {})
         assert [] == [name for name in names if name not in str(caught.value)]
@@ -449,13 +445,10 @@ def test_labels_that_cannot_be_sorted_are_refused():
 
 def test_the_split_is_in_the_files_name():
     """As a word of its own, or in the name of a folder; the endings are those of the page."""
-    names = (
-        "a/train.jsonl a/dev_v2.csv a/test.json a/latest.csv a/test/rows.csv a/validation-set.tsv"
-    )
-    assert "train dev test train test dev".split() == [guess_split(file) for file in names.split()]
+    for name, split in CASES["splits"].items():
+        assert split == guess_split(name)
     file = native_file("a/b.csv.gz", "dev")
     assert ("a/b.csv", "csv") == (file.path, file.format)
-    assert "csv" == native_file("a/b.csv", "dev").format
     for path in ("../b.csv", "b.xlsx"):
         with pytest.raises(ConfigError, match=r"below|ends in"):
             native_file(path, "train")
