@@ -108,7 +108,7 @@ def _record_at(path: Path, _: tuple[int, int]) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(path.read_text("utf-8"))
         own = record.pop(_OWN, None)
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise SourceFileError(f"{path} is not a run record: {error}. {_again(path)}") from error
     if own not in {None, _digest(record)}:
         raise SourceFileError(f"{path} is damaged or was changed. {_again(path)}")

@@ -54,7 +54,7 @@ def cut_predictions(folder: Path) -> None:
 
 
 def cut_record(folder: Path) -> None:
-    run_path(folder / "data", "decontaminated").write_text('{"stage": "decont')
+    run_path(folder / "data", "decontaminated").write_text("[" * 100_000)
     DataFolder(base_dir=str(folder / "data")).run("decontaminated")
 
 
