@@ -141,7 +141,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
     try:
         config = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(config, dict):
         raise ConfigError(f"{path} holds no mapping; it must begin with 'ops:' or 'resources:'")

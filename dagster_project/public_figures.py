@@ -66,7 +66,7 @@ def card_rates(data: Path) -> Mapping[str, Figure]:
         speeds = plain["tokens_per_s"]
         rates = {port: Figure(float(speeds[port]), source) for port in CARD_PORTS if port in speeds}
         return {} if plain["tiny"] else rates
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         again = f"write it again: python -m perf.gpu --out {path.with_suffix('.md')}"
         raise ConfigError(f"{path} has no rates of a card ({error!r}); {again}") from error
 

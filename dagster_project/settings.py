@@ -396,7 +396,7 @@ def read_toml(file: Path) -> Values:
     """
     try:
         return tomllib.loads(text_of(file))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         where = re.search(r"line \d+, column \d+|end of document", str(error))
         raise ConfigError(f"{file} is no TOML: {where[0] if where else 'too deep'}") from None
 

@@ -24,7 +24,7 @@ NumberType = Literal["float32", "bfloat16", "float16"]
 OPENAI_KEY = "OPENAI_API_KEY"
 _HOST = r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s/?#@:\[\]]+)"
 _URL = re.compile(rf"https?://{_HOST}(:(?P<port>[0-9]+))?(/[^\s?#@]*)?")
-_PORTS = range(1, 2**16)
+_NAME = re.compile(r"(?<=://)[^/:\[]+")
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*_)?(KEY|TOKEN)")
 _REASONING = re.compile(r"gpt-5|o\d")
 
@@ -41,22 +41,22 @@ def _listed(value: object) -> object:
 
 def _urls(value: object) -> object:
     listed = _listed(value)
-    if not isinstance(listed, tuple):
-        return listed
-    if value and not listed:
+    if value and listed == ():
         raise ValueError("names no URL; it must be one such as http://127.0.0.1:8000/v1")
-    return tuple(url.rstrip("/") if isinstance(url, str) else url for url in listed)
+    return listed
 
 
 def plain_urls(urls: Listed) -> Listed:
     """The same URLs, if plain; no message repeats one or a key's value: either may be a secret."""
     matches = [_URL.fullmatch(url) for url in urls]
-    if not all(match and int(match["port"] or 1) in _PORTS for match in matches):
+    if not all(match and int(match["port"] or 1) in range(1, 2**16) for match in matches):
         raise ValueError(
             "must be a plain URL such as http://127.0.0.1:8000/v1, without user, password, query "
             "or fragment, its port 1 to 65535; the field key names the key's variable"
         )
-    return urls
+    # A letter that looks like another one is then seen wherever a URL is shown.
+    urls = tuple(url.rstrip("/") for url in urls)
+    return tuple(_NAME.sub(lambda name: name[0].encode("idna").decode(), url, 1) for url in urls)
 
 
 def _variable(key: str) -> str:

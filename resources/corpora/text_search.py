@@ -23,9 +23,8 @@ SUFFIXES = frozenset({".md", ".txt"})
 MOST_PASSAGES = 5
 _WORDS = 120
 """Words of a passage from which on the next sentence begins another."""
-_CANDIDATES = 50
-_MOST_BYTES = 20_000_000  # of one file
-_LEAST_SHARE = 0.25
+_CANDIDATES, _LEAST_SHARE = 50, 0.25
+_MOST_BYTES, _MOST_IN_ALL = 20_000_000, 200_000_000  # of one file, and of a folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class TextSearch:
 
         With an ``embedder``, relevant passages are ranked by the cosine to the claim.
         """
-        self._folder, self._embedder = folder, embedder
+        self._folder, self._embedder, self._left = folder, embedder, _MOST_IN_ALL
         self.problems: list[str] = []
         """Why files of the folder were not read, known after the first search."""
 
@@ -80,16 +79,16 @@ class TextSearch:
     def _passages(self) -> list[Passage]:
         if not self._folder.is_dir():
             raise SourceFileError(f"{self._folder} is no folder")
-        named = (path for path in self._folder.rglob("*") if path.suffix in SUFFIXES)
-        files = sorted(path for path in named if not path.is_dir())
+        paths = sorted(path for path in self._folder.rglob("*") if path.suffix in SUFFIXES)
         found = [
             Passage(part, str(path.relative_to(self._folder)))
-            for path in files
+            for path in paths
+            if not path.is_dir()
             for part in _passages_of(self._text_of(path))
         ]
         if not found:
-            kinds = " or ".join(sorted(SUFFIXES))
             why = f" ({self.problems[0]})" if self.problems else ""
+            kinds = " or ".join(sorted(SUFFIXES))
             raise SourceFileError(f"{self._folder} holds no text in files that end in {kinds}{why}")
         return found
 
@@ -98,11 +97,12 @@ class TextSearch:
         try:
             if not path.resolve().is_relative_to(self._folder.resolve()):
                 why = "is a link out of the folder"
-            elif regular_file(path).stat().st_size > _MOST_BYTES:
-                why = f"has more than {_MOST_BYTES:,} bytes"
+            elif (size := regular_file(path).stat().st_size) > min(_MOST_BYTES, self._left):
+                why = f"has more than {_MOST_BYTES:,} bytes, or all have more than {_MOST_IN_ALL:,}"
             elif "\0" in (text := path.read_text("utf-8")):
                 why = "is no text but a binary file"
             else:
+                self._left -= size
                 return text
         except UnicodeDecodeError:
             why = "is not UTF-8 text"

@@ -184,7 +184,7 @@ def _adapter_config(path: Path) -> bytes:
     """What peft wrote, without the base's path and the order of a set of modules."""
     try:
         config: dict[str, Any] = dict(json.loads(path.read_text("utf-8")))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise EngineError(f"{path} is no adapter's configuration: {error}") from error
     config.pop(_BASE, None)
     modules = config.get("target_modules")

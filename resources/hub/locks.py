@@ -148,7 +148,7 @@ def read_model_lock(file: str) -> dict[str, str]:
     try:
         text = Path(file).read_text(encoding="utf-8") if file and Path(file).is_file() else ""
         locks = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"lock file {file}: {error}; delete it to lock anew") from error
     wrong = [key for key, value in locks.items() if not COMMIT.fullmatch(str(value))]
     if wrong:

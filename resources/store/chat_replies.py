@@ -31,13 +31,10 @@ CREATE TABLE IF NOT EXISTS replies (
   completion_tokens INTEGER NOT NULL, latency_s REAL NOT NULL, tokens TEXT
 );
 CREATE TABLE IF NOT EXISTS checks (key TEXT PRIMARY KEY, digest TEXT NOT NULL)"""
-_TYPES = {pl.String(): "text", pl.Int64(): "integer", pl.Float64(): "real"}  # as SQLite has them
 _PYTHON = {pl.String(): str, pl.Int64(): int, pl.Float64(): float}
 _KINDS = tuple(_PYTHON[kind] for kind in CHAT_REPLIES.schema.values())
-_ROWS = {_KINDS, (*_KINDS[:-1], type(None))}  # with tokens and without
-_REQUIRED = {name: kind for name, kind in CHAT_REPLIES.schema.items() if name != "tokens"}
-_WHOLE = " AND ".join(f"typeof({name}) = '{_TYPES[kind]}'" for name, kind in _REQUIRED.items())
-_QUERY = f"SELECT {', '.join(COLUMNS)} FROM replies WHERE {_WHOLE} ORDER BY key"  # noqa: S608 - the columns are ours
+_ROWS = {_KINDS, (*_KINDS[:-1], type(None))}  # with tokens and without; others are damaged
+_QUERY = f"SELECT {', '.join(COLUMNS)} FROM replies ORDER BY key"  # noqa: S608 - the columns are ours
 _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PAGE, _WAL_HEADER, _FRAME_HEADER, _LEAF = 4096, 32, 24, 13
@@ -79,7 +76,7 @@ def replies_in(path: Path) -> pl.DataFrame:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            rows = connection.execute(_QUERY).fetchall()
+            rows = [row for row in connection.execute(_QUERY) if tuple(map(type, row)) in _ROWS]
             with suppress(sqlite3.OperationalError):  # an earlier version wrote it
                 checks = dict(connection.execute("SELECT key, digest FROM checks"))
     except sqlite3.Error as error:

@@ -6,12 +6,10 @@ side tables of that run. The digests of a folder's files, such as a checkpoint's
 replaced. A file without a digest, which a user or an earlier version wrote, is read as it is.
 """
 
-import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,25 +27,16 @@ SIDE_OF = {
     "doubtful": "benchmark/",
 }
 """Folders of side tables. A side table's key is its asset's without this prefix."""
-_DIGITS = 64
 _LEVELS = 6  # between a data folder and a file of one of its training runs
 _YOUNG_S, _REPLACED_S = 5.0, 0.3  # a table and its record are renamed one after the other
 _OWN = "digest"
+_RUN, _EVALUATE = "decomposerl run {key}", "decomposerl evaluate {system} --benchmarks {folder}"
 _COMMANDS = {
-    **dict.fromkeys(("predictions", "scores"), "decomposerl evaluate {system}"),
+    **dict.fromkeys(("predictions", "scores"), _EVALUATE),
     "calibrations": "dagster job execute -m dagster_project.definitions -j calibrate",
 }
 _same: dict[Path, tuple[int, int]] = {}
 """Modification time and size of the files that were compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    """What was written about a file: its digest, its rows where known, and how to make it again."""
-
-    digest: str
-    rows: int | None
-    again: str
 
 
 def file_sha256(path: Path) -> str:
@@ -69,12 +58,14 @@ def verified(path: Path) -> Path:
                 verified(file)
         return path
     file = path.absolute()
-    recorded = _checked(file)
-    if recorded is not None and file.is_file() and time.time() - file.stat().st_mtime < _YOUNG_S:
+    again = _differs(file)
+    if again and file.is_file() and time.time() - file.stat().st_mtime < _YOUNG_S:
         time.sleep(_REPLACED_S)
-        recorded = _checked(file)
-    if recorded is not None:
-        raise SourceFileError(f"{path} {_difference(file, recorded)}. {recorded.again}")
+        again = _differs(file)
+    if again:
+        changed = "is damaged or was changed: its SHA-256 is not the recorded one"
+        fault = changed if file.is_file() else "was written and is gone"
+        raise SourceFileError(f"{path} {fault}. {again}")
     return path
 
 
@@ -117,7 +108,7 @@ def _record_at(path: Path, _: tuple[int, int]) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(path.read_text("utf-8"))
         own = record.pop(_OWN, None)
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise SourceFileError(f"{path} is not a run record: {error}. {_again(path)}") from error
     if own not in {None, _digest(record)}:
         raise SourceFileError(f"{path} is damaged or was changed. {_again(path)}")
@@ -172,60 +163,40 @@ def has_digest(file: Path, digest: str) -> bool:
     return True
 
 
-def _checked(file: Path) -> _Recorded | None:
-    """What the record of a file says if the file differs from it."""
+def _differs(file: Path) -> str:
+    """How to make a file again that is not as its record says; empty where it is."""
     if file.is_file() and _same.get(file) == _state(file):
-        return None
-    recorded = _recorded(file)
-    if recorded is None or (file.is_file() and has_digest(file, recorded.digest)):
-        note_written(file)
-        return None
-    return recorded
+        return ""
+    digest, again = _recorded(file)
+    if digest and not (file.is_file() and has_digest(file, digest)):
+        return again
+    note_written(file)
+    return ""
 
 
-def _recorded(file: Path) -> _Recorded | None:
-    """What the nearest record of a file says; None where it has none."""
+def _recorded(file: Path) -> tuple[str, str]:
+    """Digest of a file in the nearest record, and how to make it again; empty without one."""
     for folder in file.parents[:_LEVELS]:
         name = file.relative_to(folder).as_posix()
-        own = run_path(folder, name.removesuffix(".parquet"))
-        for path in filter(Path.is_file, (folder / DIGESTS, own, *_side_records(folder, name))):
+        key = name.removesuffix(".parquet")
+        first, _, rest = key.partition("/")
+        sides = {f"{prefix}{rest}" for prefix in (SIDE_OF[first], "")} if first in SIDE_OF else ()
+        records = (folder / DIGESTS, *(run_path(folder, one) for one in (key, *sides)))
+        for path in filter(Path.is_file, records):
             record = read_record(path)
-            earlier = {name: record.get("data_version", "")} if path == own else {}
-            files = record.get("files", earlier)
-            digest = str(files.get(name, "")) if isinstance(files, dict) else ""
-            if len(digest) == _DIGITS:
-                rows = record.get("rows_kept") if path == own else None
-                return _Recorded(digest, rows, record.get("again") or _again(path))
-    return None
-
-
-def _side_records(folder: Path, name: str) -> Iterator[Path]:
-    """Where a side table may be recorded."""
-    first, _, rest = name.removesuffix(".parquet").partition("/")
-    for prefix in {SIDE_OF[first], ""} if first in SIDE_OF else ():
-        yield run_path(folder, f"{prefix}{rest}")
-
-
-def _difference(file: Path, recorded: _Recorded) -> str:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not file.is_file():
-        return "was written and is gone"
-    with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # polars would panic
-        rows = pq.read_metadata(file).num_rows
-        if recorded.rows is not None and rows != recorded.rows:
-            return f"has {rows:,} rows, and {recorded.rows:,} were written"
-    return "is damaged or was changed: its SHA-256 is not the recorded one"
+            files = record.get("files")
+            if isinstance(files, dict) and name in files:
+                return str(files[name]), record.get("again") or _again(path)
+    return "", ""
 
 
 def _again(record: Path) -> str:
     """The command that makes what a record describes, and the record, again."""
     if record.name == DIGESTS:
         return f"Restore {record.parent} from a copy, or delete it and make it again"
-    folder, _, name = record.stem.replace("__", "/").partition("/")
-    command = _COMMANDS.get(folder, "decomposerl run {key}")
-    command = command.format(key="/".join(filter(None, (folder, name))), system=Path(name).name)
+    key = record.stem.replace("__", "/")
+    kind, folder, system, *_ = [*key.split("/"), "", ""]
+    command = _COMMANDS.get(kind, _RUN).format(key=key, folder=folder, system=system)
     return f"Make it again with: {command} (stored answers of engines are used again)"
 
 

@@ -16,7 +16,6 @@ before it loads a model, through the interpreter in its first line, a server by 
 """
 
 import contextlib
-import http.client
 import json
 import re
 import shutil
@@ -29,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,10 +40,10 @@ from resources.chat.connection import fetched
 from resources.process.child import end_watched, start_watched
 
 HOST, MINIMUM = "127.0.0.1", "0.22"
+MALFORMED = (HTTPException, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY")
 """Never passed on: vLLM would require the first; the others belong to other servers."""
-_WITH_VALUE = {"-u", "--unset", "-C", "--chdir"}
-_REMOTE_CODE = "--trust-remote-code"
+_WITH_VALUE, _REMOTE_CODE = {"-u", "--unset", "-C", "--chdir"}, "--trust-remote-code"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
@@ -285,7 +285,7 @@ def server_problem(root: str, name: str, key: str = "", *, refusal: str) -> str:
         return f"{url} answers status {error.code}"
     except OSError as error:  # urllib's errors are OSErrors
         return f"{url}: {getattr(error, 'reason', error)}"
-    except (http.client.HTTPException, ValueError, LookupError, TypeError, RecursionError) as error:
+    except MALFORMED as error:
         return f"{url} returns no list of models ({type(error).__name__})"
     if name not in served:
         raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{name}'")
@@ -352,7 +352,7 @@ def server_version_problem(
         return version_problem(str(json.loads(get(f"{root}/version"))["version"]))
     except urllib.error.HTTPError as error:
         error.close()
-    except (EngineError, http.client.HTTPException, OSError, ValueError, LookupError, TypeError):
+    except (EngineError, OSError, *MALFORMED):
         pass
     return ""
 

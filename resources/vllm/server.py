@@ -26,7 +26,7 @@ from pydantic import Field, SecretStr
 from decomposerl.errors import EngineError
 from resources.chat.connection import fetched, without_key
 from resources.hub.adapters import first_tensors
-from resources.vllm.process import ServerCommand, VllmServer
+from resources.vllm.process import MALFORMED, ServerCommand, VllmServer
 
 _LISTED_S, _LOADED_S = 10.0, 300.0
 _RANKS = (64, 128, 256, 320, 512)  # that vLLM allows as the highest, from the default here
@@ -225,7 +225,7 @@ def _listed(url: str, key: SecretStr) -> list[dict[str, Any]]:
         raise EngineError(f"{url}/models answers status {error.code}") from error
     except OSError as error:
         raise EngineError(f"{url}/models: {getattr(error, 'reason', error)}") from error
-    except (http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
+    except MALFORMED as error:
         raise EngineError(f"{url}/models returns no list of models") from error
 
 
@@ -237,7 +237,7 @@ def _load(url: str, adapter: PolicyAdapter, key: SecretStr) -> str:
     except urllib.error.HTTPError as error:
         with error:
             said = error.read(2_000).decode("utf-8", "replace")
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(*MALFORMED):
             said = str(json.loads(said)["error"]["message"])
         return without_key(f"HTTP {error.code}: {said}", key)
     except (OSError, http.client.HTTPException) as error:
@@ -252,7 +252,7 @@ def _likely(url: str, model: str, key: SecretStr) -> object:
     try:
         reply = json.loads(_posted(f"{url}/chat/completions", body, key))
         return reply["choices"][0]["logprobs"]["content"]
-    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+    except (OSError, *MALFORMED):
         return None
 
 

@@ -231,6 +231,7 @@ WRONG_FILES = [
     ("judge = 3", "[judge]", "dictionary"),
     ("[judge\nkey = 'hidden7391'", "line 1", "TOML"),
     ("[machine]\nmapper = 'http://hidden7391'", "[machine] mapper", "in_process"),
+    ("a = " + "[" * 9_000, "no TOML", "too deep"),
 ]
 
 

@@ -174,6 +174,13 @@ def test_no_message_repeats_a_secret():
         assert CANARY not in str(caught.value)
 
 
+def test_a_host_that_looks_like_another_is_shown_in_ascii():
+    """The first letter here is Cyrillic."""
+    (entry,) = parsed(CHAT.replace("127.0.0.1:8", "\u0430pi.openai.com"))
+    assert ("http://xn--pi-6kc.openai.com/v1",) == entry.base_url
+    assert not entry.at_openai
+
+
 def test_a_digest_says_whether_an_entry_gives_other_verdicts():
     """Of the fields that decide them, with their defaults; name and place of the file are none."""
     (before,) = parsed(CHAT)

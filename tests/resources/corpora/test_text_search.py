@@ -111,3 +111,9 @@ def test_bad_files_are_named_and_the_others_searched(folder: Path, tmp_path: Pat
     assert [Path(line.split()[0]).name for line in search.problems] == [
         *("b.txt", "c.md", "d.txt", "e.txt")
     ]
+    limited = TextSearch(folder)
+    limited._left = 40  # of the bytes that all files may have
+    with pytest.raises(SourceFileError):
+        limited.search("Ada Brown was born in Odense.")
+    left_out = {Path(line.split()[0]).name for line in limited.problems if "all have" in line}
+    assert {"e.txt"} < left_out

@@ -263,7 +263,7 @@ def test_what_a_model_needs_is_named(models: dict[str, str], tmp_path: Path):
     other = 'factory = "no_such_transformer"'
     known = 'factory = "entity_ruler"'
     path = changed(models["drugs"], "config.cfg", known, other, tmp_path / "large")
-    with pytest.raises(EngineMissing, match=r"(?s)decomposerl\[trf\].*no_such_transformer"):
+    with pytest.raises(EngineMissing, match=r"(?s)\.\[trf\].*no_such_transformer"):
         SpacyEntities((path,)).entities(["text"])
 
 

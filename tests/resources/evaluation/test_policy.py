@@ -240,7 +240,7 @@ def test_an_adapter_is_part_of_its_model_and_has_one_name(adapter: str):
         assert before == weights_digest(Path(adapter))
     configure(Path(adapter), target_modules=modules[:1])
     assert before != weights_digest(Path(adapter))
-    (Path(adapter) / "adapter_config.json").write_text("{")
+    (Path(adapter) / "adapter_config.json").write_text("[" * 100_000)
     with pytest.raises(EngineError, match=r"adapter_config\.json is no adapter's configuration"):
         weights_digest(Path(adapter))
 
