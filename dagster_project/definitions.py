@@ -20,8 +20,7 @@ from assets.selection_study import selectors
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
 from assets.training_studies import training_study_asset
-from dagster_project.asset_details import Details, automation_sensor, detailed
-from dagster_project.code_reader import CodeReader, this_code
+from dagster_project.asset_details import CodeFiles, Details, automation_sensor, detailed, this_code
 from dagster_project.engine_resources import pools_of, resources_for
 from dagster_project.environment import benchmarks_for, read_settings, sources_for, systems_for
 from dagster_project.jobs import jobs_over
@@ -39,7 +38,7 @@ from resources.evaluation.model import unavailable
 def build_definitions(
     settings: Settings,
     loggers: Mapping[str, dg.LoggerDefinition] | None = None,
-    code: CodeReader | None = None,
+    code: CodeFiles | None = None,
     *,
     prefilled: bool = True,
 ) -> dg.Definitions:
@@ -79,7 +78,7 @@ def _details(
     sources: Sequence[Source],
     benchmarks: Sequence[Benchmark],
     resources: dict[str, Any],
-    code: CodeReader,
+    code: CodeFiles,
 ) -> Details:
     return Details(
         data=settings.paths.data,
