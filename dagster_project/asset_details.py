@@ -1,11 +1,11 @@
 """What every asset shows besides its function, for all of them in one place.
 
-Columns and their lineage, the file, the owners, kinds and tags, the code version, and whether it
+Columns, the file, the owners, kinds and tags, the code version, and whether it
 may be made by itself. Tag ``cost`` is ``paid`` (an endpoint that bills), ``gpu``, ``by_system``
 (that of the evaluated system) or ``free``.
 
 Columns come from the tables that the IO manager checks (``decomposerl.schemas``), so that the
-Columns tab has them before any run. Dagster shows column lineage only in Dagster+.
+Columns tab has them before any run.
 
 A code version has two parts, ``code.engines``: a hash of the files that decide the asset's result,
 its own and those that they import; and one of the chosen engines: the revision that each declares,
@@ -20,9 +20,9 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,7 +35,6 @@ from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.source import Corpus
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing, SchemaError
-from decomposerl.funnel.lineage import BEFORE, CLAIMS, Origin, column_origins
 from decomposerl.table import Table
 from decomposerl.training.studies import STUDIES
 from resources.catalogue.database import FILE
@@ -218,20 +217,14 @@ _BESIDE = {"policy": schemas.CURVES}
 """Tables that an asset writes by itself, beside a result that is none."""
 
 
-def column_metadata(key: dg.AssetKey, upstream: Collection[dg.AssetKey]) -> dict[str, Any]:
-    """Definition metadata: ``dagster/column_schema`` and, in the funnel, ``column_lineage``.
-
-    Empty for an asset without a table. ``upstream`` are the keys that the asset reads.
-    """
+def column_metadata(key: dg.AssetKey) -> dict[str, Any]:
+    """Definition metadata ``dagster/column_schema``; empty for an asset without a table."""
     name = key.to_user_string()
     try:
         table = _BESIDE.get(name) or table_of(name)
     except SchemaError:
         return {}
-    found: dict[str, Any] = {"dagster/column_schema": column_schema(table)}
-    if name in BEFORE:
-        found["dagster/column_lineage"] = column_lineage(name, upstream)
-    return found
+    return {"dagster/column_schema": column_schema(table)}
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -251,35 +244,11 @@ def column_schema(table: Table) -> dg.TableSchema:
     return dg.TableSchema(columns=columns, constraints=dg.TableConstraints(other=rows))
 
 
-def column_lineage(stage: str, upstream: Collection[dg.AssetKey]) -> dg.TableColumnLineage:
-    """What each column of a funnel stage is computed from, in the assets of ``upstream``."""
-    sources = sorted(key for key in upstream if key.path[0] == CLAIMS)
-
-    def deps(origin: Origin) -> list[dg.TableColumnDep]:
-        table, column = origin
-        keys = sources if table == CLAIMS else [dg.AssetKey(table)]
-        return [dg.TableColumnDep(asset_key=key, column_name=column) for key in keys]
-
-    return dg.TableColumnLineage(
-        {
-            column: [dep for origin in origins for dep in deps(origin)]
-            for column, origins in column_origins(stage).items()
-        }
-    )
-
-
 _OPENAI, _HUGGING_FACE = "openai", "huggingface"
 _BY_SYSTEM = frozenset({"predictions", "calibrations"})
 _FILLED = frozenset({"sources", "benchmarks", "catalog"})
 """Groups whose assets may be made by themselves: they cost nothing and need no GPU."""
 FILL_MISSING = "fill_missing"
-
-
-def detailed(
-    assets: Sequence[dg.AssetsDefinition], details: "Details"
-) -> list[dg.AssetsDefinition]:
-    """The same assets with all that ``details`` knows about them."""
-    return [asset.map_asset_specs(partial(details.added_to, asset)) for asset in assets]
 
 
 def automation_sensor() -> dg.AutomationConditionSensorDefinition:
@@ -325,7 +294,7 @@ class Details:
         facts = engine_facts({name: self.resources[name] for name in used})
         if spec.key in self.corpora:
             facts["corpus"] = _plain(self.corpora[spec.key])
-        columns = column_metadata(spec.key, [dep.asset_key for dep in spec.deps])
+        columns = column_metadata(spec.key)
         shown = {"engines": dg.MetadataValue.json(_shown(facts))} if facts else {}
         return spec.replace_attributes(
             metadata={**spec.metadata, "dagster/uri": self._uri(spec), **columns, **shown},

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from decomposerl.ports import Decomposer, Mapper
-from resources.chat.resource import PromptedResource
+from resources.chat.endpoint import PromptedResource
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.store.prompts import AGAIN, load_prompt

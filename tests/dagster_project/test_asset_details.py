@@ -20,8 +20,8 @@ from dagster_project.asset_details import DECIDE, FILL_MISSING, CodeFiles
 from dagster_project.definitions import build_definitions
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
-from dagster_project.selection import refuse_unmatched, typed_selection
 from dagster_project.settings import Settings
+from dagster_project.stages import refuse_unmatched, typed_selection
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.table import Table
@@ -123,26 +123,6 @@ def test_every_table_shows_its_columns_before_any_run(graph: AssetGraph):
         table: Table = table_of(name)
         shown = [(one.name, one.type, one.description) for one in schema.columns]
         assert [(one.name, str(one.dtype), one.meaning) for one in table.columns] == shown
-
-
-def test_the_funnel_shows_where_each_column_comes_from(graph: AssetGraph):
-    """The first stage names every source; a later one the stage before; a setting has no origin."""
-
-    def origins(stage: str, column: str) -> set[str]:
-        lineage = graph.get(dg.AssetKey(stage)).metadata["dagster/column_lineage"]
-        assert isinstance(lineage, dg.TableColumnLineage)
-        deps = lineage.deps_by_column[column]
-        return {f"{one.asset_key.to_user_string()}.{one.column_name}" for one in deps}
-
-    sources = {
-        key.to_user_string() for key in graph.materializable_asset_keys if key.path[0] == "claims"
-    }
-    assert {f"{source}.claim" for source in sources} == origins("rule_filtered", "claim")
-    assert set() == origins("rule_filtered", "token_unit")
-    assert {"rule_filtered.label", "rule_filtered.claim", "rule_filtered.evidence"} == origins(
-        "difficulty_band", "label_confidence"
-    )
-    assert {"diversity_selected.selection_rank"} == origins("training_claims", "selection_rank")
 
 
 def test_owners_files_kinds_and_cost_are_shown(

@@ -35,9 +35,7 @@ from resources.decomposer.resource import StoredDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.embedder.minilm import MiniLM
 from resources.embedder.resource import StoredEmbedder
-from resources.mapper.in_process import InProcessMapper
-from resources.mapper.pools import AHEAD
-from resources.mapper.processes import ProcessMapper
+from resources.mapper.pools import AHEAD, InProcessMapper, ProcessMapper
 from resources.mapper.ray_mapper import MOST_LOSSES, RayMapper
 from resources.store.result_store import ResultStores
 from training_graph import materialize, write_claims

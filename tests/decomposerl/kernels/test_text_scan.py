@@ -25,7 +25,7 @@ from decomposerl.kernels.word_sets import pack_sets
 from decomposerl.normal_form import LONGEST_RUN, Form, normalised
 from decomposerl.replies.abstention import abstains
 from resources.corpora.pages import spellings
-from resources.judge.rule_text import clean
+from resources.judge.rule_words import clean
 from strategies import LAW, any_text, law, passages, sentence
 
 OPENED = "The bridge of Torbeck opened in 1921"

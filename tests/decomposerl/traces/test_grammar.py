@@ -239,11 +239,6 @@ def test_time_grows_with_length_and_no_faster():
 
 
 REFUTED = GOOD.replace("Supported", "Refuted")
-QUOTES = (
-    "Okay. The form is <question>…</question> and <answer>…</answer>, so I could write "
-    "<question>Is it old?</question>\n<answer>It is.</answer> and end with "
-    "<verification>Supported</verification>."
-)
 
 
 @pytest.mark.parametrize(("text", "others"), TABLES["quoting thoughts"])
