@@ -18,7 +18,7 @@ from decomposerl.reports.attrition import (
 from decomposerl.reports.attrition import attrition as attrition_table
 from decomposerl.reports.tables import markdown_text
 from resources.catalogue.database import build_catalogue
-from resources.chat.resource import ChatCacheFile
+from resources.chat.endpoint import ChatCacheFile
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, folded, picture
 from resources.store.run_lock import locked_asset

@@ -10,7 +10,7 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import conservation_errors
+from decomposerl.funnel.step import conservation_errors
 from decomposerl.reports.giveaways import READ, giveaways, giveaways_text
 from decomposerl.reports.stage_page import guard_share, source_counts, struck_sources
 from decomposerl.reports.tables import frame_markdown

@@ -45,8 +45,6 @@ def corpus_assets(
     ]
 
 
-# ``obtained`` and ``load`` are arguments: the asset's code version follows what is named here, and
-# a table of every corpus, or the other loader, would change the version of all.
 def _corpus_asset(
     corpus: Source | Benchmark, other: Corpus | None, load: Loader, obtained: str
 ) -> dg.AssetsDefinition:

@@ -65,8 +65,7 @@ from resources.evaluation.results_folder import (
 from resources.evaluation.trained_policy import chosen_facts
 from resources.evaluation.training_overlap import SILVER, dev_claims, leaks
 from resources.store.parquet import DataFolder, StageOutput
-from resources.store.partition_checks import partitioned_check
-from resources.store.recording import StageRecorder, folded, rounded
+from resources.store.recording import StageRecorder, folded, partitioned_check, rounded
 from resources.store.run_lock import locked_asset
 from resources.verifier.resource import VerifierResource
 

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from decomposerl.judge.distillation import (
     DistillationSettings,
+    HeadSettings,
     example_counts,
     judge_examples,
     ruled_calls,
 )
-from decomposerl.judge.heads import HeadSettings
 from decomposerl.reports.judge_figure import (
     PAPER_ROW,
     agreement_markdown,
@@ -24,10 +24,9 @@ from decomposerl.reports.judge_figure import (
 from decomposerl.reports.tables import markdown_table
 from resources.embedder.resource import EmbedderResource
 from resources.hub.locks import ModelLocks, models_lock
-from resources.judge.encoder import MINILM
 from resources.judge.resource import JudgeResource
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.tiny_judge import FOLDER
+from resources.judge.tiny_judge import FOLDER, MINILM
 from resources.report.studies import write_study
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, picture

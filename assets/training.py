@@ -20,7 +20,7 @@ from decomposerl.training.health import HealthSettings, health_findings
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder
-from resources.store.partition_checks import partitioned_check
+from resources.store.recording import partitioned_check
 from resources.store.run_lock import locked_asset
 from resources.training.resource import PolicyTrainerResource, policy_result
 from resources.training.run_inputs import dry_run_folder, gather_inputs, judge_for, restart_notice

@@ -1,39 +1,40 @@
 """What every asset shows besides its function, for all of them in one place.
 
-Columns and their lineage, the file, the owners, kinds and tags, the code version, and whether it
+Columns, the file, the owners, kinds and tags, the code version, and whether it
 may be made by itself. Tag ``cost`` is ``paid`` (an endpoint that bills), ``gpu``, ``by_system``
 (that of the evaluated system) or ``free``.
 
 Columns come from the tables that the IO manager checks (``decomposerl.schemas``), so that the
-Columns tab has them before any run. Dagster shows column lineage only in Dagster+.
+Columns tab has them before any run.
 
-A code version has two parts, ``code.engines``: a hash of the definitions that the asset's function
-uses, with those behind it that it gets as an argument; and one of the chosen engines: the revision
-that each declares, the fields of their resources that decide an answer, and their prompts. Both
-only read files of this project, so definitions load fast. Not part of it: the code of engines and
-stores, because an engine whose answers change changes its name; and the commits of hub models,
-which the data folder locks at the first use. All partitions of an asset share a version, so a
-method's new revision marks the predictions of every system.
+A code version has two parts, ``code.engines``: a hash of the files that decide the asset's result,
+its own and those that they import; and one of the chosen engines: the revision that each declares,
+the fields of their resources that decide an answer, and their prompts. Both only read files of
+this project, so definitions load fast. Not part of it: the code of engines and stores, because an
+engine whose answers change changes its name; and the commits of hub models, which the data folder
+locks at the first use. All partitions of an asset share a version, so a method's new revision marks
+the predictions of every system.
 """
 
 import dataclasses
+import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import dagster as dg
 from pydantic import BaseModel
 
-from dagster_project.code_reader import ROOT, CodeReader, Symbol, short_digest
+from dagster_project.settings import PROJECT
 from decomposerl import schemas
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.source import Corpus
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing, SchemaError
-from decomposerl.funnel.lineage import BEFORE, CLAIMS, Origin, column_origins
 from decomposerl.table import Table
 from decomposerl.training.studies import STUDIES
 from resources.catalogue.database import FILE
@@ -74,42 +75,102 @@ _PROMPTS = {
 }
 _EVALUATED = "evaluation_model"
 """Its prompts are those of the methods: every other file."""
-_LOADS: Mapping[str, Symbol] = {
-    "claims": ("decomposerl.claims.load", "load_source"),
-    "benchmark": ("decomposerl.claims.load", "load_benchmark"),
-}
+_LOADS = ("decomposerl.claims.load", "decomposerl.claims.generic")
 _TRAINS = (
-    ("decomposerl.training.experiments", "RECIPES"),
-    ("decomposerl.judge.plan", "plan"),
-    ("decomposerl.rewards.composite", "reward_batch"),
-    ("decomposerl.training.evidence_view", "evidence_view"),
+    "decomposerl.training.experiments",
+    "decomposerl.judge.plan",
+    "decomposerl.rewards.composite",
+    "decomposerl.training.evidence_view",
 )
-_BEHIND: Mapping[str, tuple[Symbol, ...]] = {
+_STEPS: Mapping[str, tuple[str, ...]] = {
+    "rule_filtered": ("decomposerl.funnel.rules", "decomposerl.funnel.evidence"),
+    "difficulty_band": ("decomposerl.funnel.difficulty",),
+    "deduplicated": ("decomposerl.funnel.duplicates",),
+    "decontaminated": ("decomposerl.funnel.decontamination",),
+    "silver_decomposed": ("decomposerl.funnel.silver",),
+    "diversity_selected": ("decomposerl.funnel.selection",),
+    "training_claims": ("decomposerl.funnel.long_evidence",),
     "policy": _TRAINS,
-    **{
-        f"study/{study.name}": (("decomposerl.training.studies", "STUDIES"), *_TRAINS)
-        for study in STUDIES
-    },
+    **{f"study/{one.name}": ("decomposerl.training.studies", *_TRAINS) for one in STUDIES},
 }
-"""What an asset's function gets as an argument, or what runs in a process of its own."""
+"""The modules that decide a result beside the file of its asset, whose imports serve many assets,
+or what runs in a process of its own."""
+_FOLLOWED = (
+    *("assets", "decomposerl", "resources.catalogue"),
+    "resources.evaluation.training_overlap",
+)
+_APART = ("decomposerl.reports", "decomposerl.progress", "decomposerl.funnel.catalogue")
+_ATTRITION = "decomposerl.reports.attrition"  # the one report that is an asset's table
+_IMPORT = re.compile(r"^ *from ([\w.]+) import (\([^)]*\)|[^\n]+)", re.MULTILINE)
 
 
-def code_version(asset: dg.AssetsDefinition, facts: Mapping[str, object], code: CodeReader) -> str:
+class CodeFiles:
+    """The modules of this project in a folder, each read once.
+
+    Imports are found by a pattern: Python's own parser would cost a second of each load.
+    """
+
+    def __init__(self, root: Path = PROJECT) -> None:
+        """``root`` is this project's folder."""
+        self._root = root
+        self._text, self._imported = cache(self._read), cache(self._imports)
+
+    def digest(self, own: str, roots: Iterable[str]) -> str:
+        """8 hex digits over module ``own``, and ``roots`` with all modules that they import."""
+        seen, waiting = {own}, {*roots}
+        while waiting:
+            module = waiting.pop()
+            seen.add(module)
+            waiting |= self._imported(module) - seen
+        return short_digest(*(self._text(module) for module in sorted(seen)))
+
+    def _read(self, module: str) -> str:
+        base = self._root / module.replace(".", "/")
+        files = (base.with_suffix(".py"), base / "__init__.py")
+        return next((file.read_text("utf-8") for file in files if file.is_file()), "")
+
+    def _imports(self, module: str) -> frozenset[str]:
+        """What is imported of this project's domain; a name may be a module or stand in one."""
+        named = (
+            name
+            for package, names in _IMPORT.findall(self._text(module))
+            for name in (package, *(f"{package}.{word}" for word in re.findall(r"\w+", names)))
+        )
+        return frozenset(name for name in named if _follows(name) and self._text(name))
+
+
+@cache
+def this_code() -> CodeFiles:
+    """Of this project; its files are read once for all profiles of a process."""
+    return CodeFiles()
+
+
+def _follows(module: str) -> bool:
+    def within(packages: Iterable[str]) -> bool:
+        return any(f"{module}.".startswith(f"{package}.") for package in packages)
+
+    return within(_FOLLOWED) and (module == _ATTRITION or not within(_APART))
+
+
+def short_digest(*parts: str) -> str:
+    """8 hex digits of SHA-256."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
+
+
+def code_version(asset: dg.AssetsDefinition, facts: Mapping[str, object], code: CodeFiles) -> str:
     """The version of an asset with one key; ``facts`` are those of ``engine_facts``."""
     function: Any = asset.op.compute_fn
-    decorated = function.decorated_fn
-    own = (decorated.__module__, decorated.__qualname__.partition(".")[0])
+    own: str = function.decorated_fn.__module__
     written = json.dumps(facts, sort_keys=True, default=str)
-    return f"{code.digest([own, *_behind(asset.key)])}.{short_digest(written)}"
+    return f"{code.digest(own, _decided_by(asset.key) or [own])}.{short_digest(written)}"
 
 
-def _behind(key: dg.AssetKey) -> list[Symbol]:
+def _decided_by(key: dg.AssetKey) -> Sequence[str]:
     folder, *name = key.path
-    if folder not in _LOADS:
-        return list(_BEHIND.get(key.to_user_string(), ()))
-    own = ("decomposerl.claims.generic", "parse_source_toml")
-    plain = ("decomposerl.claims.sources.row_by_row", name[0])
-    return [_LOADS[folder], own, plain, (f"decomposerl.claims.sources.{name[0]}", "READERS")]
+    if folder not in {"claims", "benchmark"}:
+        return _STEPS.get(key.to_user_string(), ())
+    plain = "decomposerl.claims.sources.row_by_row"
+    return [*_LOADS, plain, f"decomposerl.claims.sources.{name[0]}"]
 
 
 def engine_facts(resources: Mapping[str, object]) -> dict[str, Any]:
@@ -139,7 +200,7 @@ def _facts(name: str, resource: object) -> dict[str, Any]:
 
 def _prompts_digest(name: str, folder: str) -> str:
     """Of a resource's prompt files, a user's in place of the project's."""
-    shipped = sorted((ROOT / "decomposerl/prompts").glob("*.md"))
+    shipped = sorted((PROJECT / "decomposerl/prompts").glob("*.md"))
     others = {path.stem for path in shipped} - {one for names in _PROMPTS.values() for one in names}
     wanted = set(_PROMPTS.get(name, others))
     own = [Path(folder) / path.name if folder else path for path in shipped]
@@ -155,20 +216,14 @@ _BESIDE = {"policy": schemas.CURVES}
 """Tables that an asset writes by itself, beside a result that is none."""
 
 
-def column_metadata(key: dg.AssetKey, upstream: Collection[dg.AssetKey]) -> dict[str, Any]:
-    """Definition metadata: ``dagster/column_schema`` and, in the funnel, ``column_lineage``.
-
-    Empty for an asset without a table. ``upstream`` are the keys that the asset reads.
-    """
+def column_metadata(key: dg.AssetKey) -> dict[str, Any]:
+    """Definition metadata ``dagster/column_schema``; empty for an asset without a table."""
     name = key.to_user_string()
     try:
         table = _BESIDE.get(name) or table_of(name)
     except SchemaError:
         return {}
-    found: dict[str, Any] = {"dagster/column_schema": column_schema(table)}
-    if name in BEFORE:
-        found["dagster/column_lineage"] = column_lineage(name, upstream)
-    return found
+    return {"dagster/column_schema": column_schema(table)}
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -188,37 +243,11 @@ def column_schema(table: Table) -> dg.TableSchema:
     return dg.TableSchema(columns=columns, constraints=dg.TableConstraints(other=rows))
 
 
-def column_lineage(stage: str, upstream: Collection[dg.AssetKey]) -> dg.TableColumnLineage:
-    """What each column of a funnel stage is computed from, in the assets of ``upstream``."""
-    sources = sorted(key for key in upstream if key.path[0] == CLAIMS)
-
-    def deps(origin: Origin) -> list[dg.TableColumnDep]:
-        table, column = origin
-        keys = sources if table == CLAIMS else [dg.AssetKey(table)]
-        return [dg.TableColumnDep(asset_key=key, column_name=column) for key in keys]
-
-    return dg.TableColumnLineage(
-        {
-            column: [dep for origin in origins for dep in deps(origin)]
-            for column, origins in column_origins(stage).items()
-        }
-    )
-
-
 _OPENAI, _HUGGING_FACE = "openai", "huggingface"
 _BY_SYSTEM = frozenset({"predictions", "calibrations"})
 _FILLED = frozenset({"sources", "benchmarks", "catalog"})
 """Groups whose assets may be made by themselves: they cost nothing and need no GPU."""
 FILL_MISSING = "fill_missing"
-
-
-def detailed(
-    assets: Sequence[dg.AssetsDefinition], details: "Details"
-) -> list[dg.AssetsDefinition]:
-    """The same assets with all that ``details`` knows about them."""
-    made = [asset.map_asset_specs(partial(details.added_to, asset)) for asset in assets]
-    details.code.keep()
-    return made
 
 
 def automation_sensor() -> dg.AutomationConditionSensorDefinition:
@@ -256,7 +285,7 @@ class Details:
     served: Mapping[str, Endpoint]
     resources: Mapping[str, object]
     corpora: Mapping[dg.AssetKey, Corpus]
-    code: CodeReader
+    code: CodeFiles
 
     def added_to(self, asset: dg.AssetsDefinition, spec: dg.AssetSpec) -> dg.AssetSpec:
         """The specification of ``asset`` with its details."""
@@ -264,7 +293,7 @@ class Details:
         facts = engine_facts({name: self.resources[name] for name in used})
         if spec.key in self.corpora:
             facts["corpus"] = _plain(self.corpora[spec.key])
-        columns = column_metadata(spec.key, [dep.asset_key for dep in spec.deps])
+        columns = column_metadata(spec.key)
         shown = {"engines": dg.MetadataValue.json(_shown(facts))} if facts else {}
         return spec.replace_attributes(
             metadata={**spec.metadata, "dagster/uri": self._uri(spec), **columns, **shown},

@@ -66,10 +66,10 @@ def attrition(
 
 def _attrition(folder: Path, table: str) -> "tuple[pl.DataFrame, Callable[[Format], str]]":
     """A table, and the function that gives its text, or its Markdown."""
-    from decomposerl.reports import against_paper, attrition_changes, tables
+    from decomposerl.reports import against_paper, tables
     from decomposerl.reports import attrition as report
+    from resources.catalogue.claim_lookup import funnel_state
     from resources.catalogue.database import read_table
-    from resources.catalogue.funnel_state import funnel_state
 
     pages: _Pages = (tables.frame_text, tables.frame_markdown)
     if table == "by reason":
@@ -79,11 +79,10 @@ def _attrition(folder: Path, table: str) -> "tuple[pl.DataFrame, Callable[[Forma
         frame = against_paper.against_paper(read_table(folder, "attrition"), wide)
         pages = against_paper.against_paper_text, against_paper.against_paper_markdown
     elif table == "published":
-        frame = attrition_changes.against_published(read_table(folder, "attrition_wide"))
+        frame = report.against_published(read_table(folder, "attrition_wide"))
     elif table:
-        frame = attrition_changes.against_older(funnel_state(folder), funnel_state(Path(table)))
-        text = attrition_changes.against_older_text
-        pages = text, partial(text, markdown=True)
+        frame = report.against_older(funnel_state(folder), funnel_state(Path(table)))
+        pages = report.against_older_text, partial(report.against_older_text, markdown=True)
     else:
         frame = read_table(folder, "attrition_wide")
         pages = report.attrition_text, report.attrition_markdown

@@ -18,7 +18,7 @@ from dagster_project.init_command import init
 from dagster_project.metrics_command import metrics
 from dagster_project.pages_command import build_pages
 from dagster_project.rehearse_command import rehearse
-from dagster_project.run_command import RunCommand, run
+from dagster_project.run_command import RunCommand, run, train
 from dagster_project.score_command import score, serve_rewards
 from dagster_project.terminal import (
     Commands,
@@ -29,7 +29,6 @@ from dagster_project.terminal import (
     print_text,
     report_errors,
 )
-from dagster_project.train_command import train
 from dagster_project.verify_command import verify
 from dagster_project.view_command import view
 

@@ -5,6 +5,7 @@ Loads without torch, spaCy or any other engine package; engines import theirs on
 
 import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -16,18 +17,16 @@ from assets.evaluation import evaluation_assets, evaluation_checks
 from assets.funnel import funnel_assets
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
-from assets.selection_study import selectors
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
-from assets.training_studies import training_study_asset
-from dagster_project.asset_details import Details, automation_sensor, detailed
-from dagster_project.code_reader import CodeReader, this_code
+from assets.training_studies import selectors, training_study_asset
+from dagster_project.asset_details import CodeFiles, Details, automation_sensor, this_code
 from dagster_project.engine_resources import pools_of, resources_for
 from dagster_project.environment import benchmarks_for, read_settings, sources_for, systems_for
 from dagster_project.jobs import jobs_over
 from dagster_project.public_figures import JUDGE_TOKENS_A_SECOND
-from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
 from dagster_project.settings import Settings
+from dagster_project.stages import refuse_unmatched, refuse_whole_graph, typed_selection
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import TINY_BASES
@@ -39,7 +38,7 @@ from resources.evaluation.model import unavailable
 def build_definitions(
     settings: Settings,
     loggers: Mapping[str, dg.LoggerDefinition] | None = None,
-    code: CodeReader | None = None,
+    code: CodeFiles | None = None,
     *,
     prefilled: bool = True,
 ) -> dg.Definitions:
@@ -56,7 +55,8 @@ def build_definitions(
     details = _details(settings, sources, benchmarks, resources.copy(), code or this_code())
     last = frozenset(_unavailable(resources, evaluated))
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
-    assets = detailed(_assets(settings, sources, benchmarks, evaluated, last), details)
+    plain = _assets(settings, sources, benchmarks, evaluated, last)
+    assets = [one.map_asset_specs(partial(details.added_to, one)) for one in plain]
     definitions = dg.Definitions(
         assets=assets,
         asset_checks=[
@@ -79,7 +79,7 @@ def _details(
     sources: Sequence[Source],
     benchmarks: Sequence[Benchmark],
     resources: dict[str, Any],
-    code: CodeReader,
+    code: CodeFiles,
 ) -> Details:
     return Details(
         data=settings.paths.data,

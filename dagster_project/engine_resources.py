@@ -10,8 +10,7 @@ from typing import Any
 
 from dagster_project.environment import entries_for, job_variables, names_of_keys
 from dagster_project.settings import Role, Settings
-from resources.chat.endpoint import EndpointConfig, config_of
-from resources.chat.resource import ChatCacheFile
+from resources.chat.endpoint import ChatCacheFile, EndpointConfig, config_of
 from resources.corpora.resource import CorporaResource
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource

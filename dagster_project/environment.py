@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from decomposerl.evaluation.entries import SystemEntry
     from decomposerl.evaluation.systems import System
 
+NAMED_MODELS = "named_models"  # in the data folder: an entry for each model that options named
 PREFIX = "DECOMPOSERL_"
 SHORT = {("paths", name): f"{PREFIX}{name.upper()}" for name in ("data", "corpora")}
 """Permanent short names of the two settings that most scripts name."""
@@ -169,10 +170,10 @@ def _problem(error: Any, given: Given, file: Path | None) -> str:  # noqa: ANN40
     return f"{where}: {said[:1].lower()}{said[1:]}"
 
 
-def use_paths(**paths: Path | None) -> Settings:
-    """The settings with other paths, for this process and those that it starts."""
-    named = {name: str(path.resolve()) for name, path in paths.items() if path is not None}
-    os.environ.update({variable_of(("paths", name)): path for name, path in named.items()})
+def use_settings(section: str, **fields: Path | str | None) -> Settings:
+    """The settings with other fields of a section, for this process and those that it starts."""
+    named = {variable_of((section, name)): value for name, value in fields.items() if value}
+    os.environ.update({name: str(value) for name, value in named.items()})
     return read_settings()
 
 
@@ -206,11 +207,7 @@ def job_variables(settings: Settings) -> dict[str, str]:
 
 
 def load_env_file() -> None:
-    """Add variables of the working folder's ``.env`` file that the environment does not have.
-
-    The ``dagster`` commands do so themselves. A program that starts a run calls this first, so
-    that engines find the keys.
-    """
+    """Add what ``.env`` has and the environment lacks, before a run is started."""
     load_dotenv(".env")
 
 
@@ -277,23 +274,26 @@ def benchmarks_for(settings: Settings) -> tuple[Benchmark, ...]:
     return with_own_benchmarks(benchmark for benchmark in parsed if benchmark is not None)
 
 
-def entries_for(settings: Settings) -> "tuple[SystemEntry, ...]":
-    """The entries of the user's ``systems.toml``; none where there is no such file.
+def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ...]":
+    """The entries of ``further``, of models that options named, and of ``systems.toml``, by name.
 
     Raises:
-        ConfigError: the file is malformed, or was named and is not there.
+        ConfigError: a file is malformed, or was named and is not there.
     """
     from decomposerl.baselines.catalogue import ENTRY_METHODS
     from decomposerl.evaluation.entries import parse_systems_toml
     from decomposerl.training.experiments import EXPERIMENTS
 
-    path = settings.paths.systems_file
-    if settings.paths.systems is None and not os.path.lexists(path):
-        return ()
+    files, own = sorted((settings.paths.data / NAMED_MODELS).glob("*.toml")), settings.paths
+    if own.systems is not None or os.path.lexists(own.systems_file):
+        files.append(own.systems_file)
     methods = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
-    recipes = [one.name for one in EXPERIMENTS]
-    folder, text = path.parent.resolve(), text_of(path)
-    return parse_systems_toml(text, str(path), folder, methods, recipes, known_variables())
+    known = (methods, [one.name for one in EXPERIMENTS], known_variables())
+    entries: list[SystemEntry] = []
+    for file in files:
+        entries += parse_systems_toml(text_of(file), str(file), file.parent.resolve(), *known)
+    entries += parse_systems_toml(further, "options", Path(), *known)
+    return tuple({one.name: one for one in entries}.values())
 
 
 def systems_for(settings: Settings) -> "tuple[System, ...]":

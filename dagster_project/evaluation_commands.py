@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
+from dagster_project import own_model
 from dagster_project.environment import entries_for, read_settings, systems_for, titles_for
 from dagster_project.named_graph import (
     ConfigOption,
@@ -72,7 +73,7 @@ def _systems_like(beginning: str) -> list[str]:
 
 
 @report_errors
-def evaluate(
+def evaluate(  # noqa: PLR0913 - each is one option
     systems: Annotated[
         list[str] | None,
         typer.Argument(
@@ -87,6 +88,10 @@ def evaluate(
     config: ConfigOption = None,
     data: DataOption = None,
     systems_file: SystemsOption = None,
+    endpoint: own_model.EndpointOption = "",
+    model: own_model.ModelOption = "",
+    key_env: own_model.KeyOption = "",
+    method: own_model.MethodOption = "",
     list_systems: ListOption = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -96,14 +101,16 @@ def evaluate(
     the others; the exit code is then 1. decomposerl init systems writes a systems.toml for your
     own endpoints, adapters and verifiers.
     """
-    settings = read_config(config)
+    settings, named = read_config(config), list(systems or [])
+    if given := own_model.named_model(endpoint, model, key_env, method):
+        named.append(own_model.remembered(given, read_settings(data=data, systems=systems_file)))
     graph = named_graph(data, systems_file)
     if list_systems:
         _print_systems(systems_for(graph.settings))
         return
     every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
     own = [entry.name for entry in entries_for(graph.settings)]
-    keys = _systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
+    keys = _systems_named(named, graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
     words = [word.strip() for word in benchmarks.split(",") if word.strip()]
     sets = _known("test set", words, every) or every
     _require_claims(sets, graph)

@@ -122,10 +122,11 @@ def named_graph(data: Path | None, systems: Path | None = None) -> NamedGraph:
     It has another data folder, or another file of the user's own systems, where one is named.
     """
     from dagster_project.definitions import build_definitions
-    from dagster_project.environment import load_env_file, use_paths
+    from dagster_project.environment import load_env_file, use_settings
 
     load_env_file()
-    settings = use_paths(data=data, systems=systems)
+    places = {"data": data and data.resolve(), "systems": systems and systems.resolve()}
+    settings = use_settings("paths", **places)
     return NamedGraph(settings, build_definitions(settings))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dagster_project import own_model
 from dagster_project.terminal import (
     Format,
     FormatOption,
@@ -18,7 +19,6 @@ from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
     from dagster_project.score import ScoreRun
-    from decomposerl.schemas import Verdict
 
 
 UNREADABLE = 3
@@ -89,6 +89,9 @@ def score(  # noqa: PLR0913 - each is one option
     three_way: ThreeWay = False,
     labelled_share: Share = None,
     judge_calls: Recorded = None,
+    endpoint: own_model.EndpointOption = "",
+    model: own_model.ModelOption = "",
+    key_env: own_model.KeyOption = "",
     allow_unreadable: Unreadable = False,
     questions: Annotated[bool, typer.Option(help="Also print each question's values.")] = False,
     output: FormatOption = Format.TEXT,
@@ -102,10 +105,12 @@ def score(  # noqa: PLR0913 - each is one option
     from dagster_project.progress_display import shown_progress
     from dagster_project.score import Labels, score_file
     from decomposerl.rewards.settings import RewardSettings
+    from decomposerl.schemas import LABELS, VERDICTS
 
     paper = RewardSettings(_weights(weight), necessity, abstention, atomicity, votes, failures)
     settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
-    labels = Labels(labelled_share, _verdicts(three_way))
+    labels = Labels(labelled_share, VERDICTS if three_way else LABELS)
+    own_model.use_as_judge(own_model.named_model(endpoint, model, key_env), judge_calls)
     with shown_progress():
         run = score_file(traces, settings, labels, judge_calls, out)
     _print_scores(run, output, questions=questions)
@@ -146,20 +151,15 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     from dagster_project.reward_service import opened_service
     from dagster_project.score import Labels
     from decomposerl.rewards.settings import RewardSettings
+    from decomposerl.schemas import LABELS, VERDICTS
 
     paper = RewardSettings(_weights(weight), necessity, abstention, atomicity, votes, failures)
     settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
-    labels = Labels(labelled_share, _verdicts(three_way))
+    labels = Labels(labelled_share, VERDICTS if three_way else LABELS)
     service = opened_service(
         settings, labels, most_cycles, recorded=judge_calls, most_calls=most_calls
     )
     serve_at(host, port, service, at_once, most_megabytes * 1_000_000)
-
-
-def _verdicts(three_way: bool) -> "tuple[Verdict, ...]":  # noqa: FBT001 - the option
-    from decomposerl.schemas import LABELS, VERDICTS
-
-    return VERDICTS if three_way else LABELS
 
 
 def _weights(pairs: list[str] | None) -> dict[str, float]:

@@ -7,11 +7,12 @@ rules are opened without Dagster.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dagster_project.environment import load_env_file, systems_for
+from dagster_project.found_evidence import FoundRecord
 from dagster_project.settings import Settings
 from dagster_project.training_estimate import default_recipe
 from decomposerl.baselines.method import ClaimInput, Verification
@@ -22,7 +23,6 @@ from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.records import ClaimRecord
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
-from resources.corpora.text_search import TextSearch
 from resources.evaluation.generation import OpenedSystem
 from resources.evaluation.rule_systems import needs_no_model, opened_without_model
 from resources.evaluation.runner import ClaimToVerify, Prediction
@@ -82,7 +82,8 @@ class ClaimVerifier:
         result = self.about.verified(
             record.claim, record.evidence, one.verification, one.confidence, record.claim_id
         )
-        return replace(result, warnings=(*record.notes, *result.warnings))
+        result = replace(result, warnings=(*record.notes, *result.warnings))
+        return record.placed(result) if isinstance(record, FoundRecord) else result
 
 
 @contextmanager
@@ -138,37 +139,3 @@ def _weakness(system: System) -> tuple[str, ...]:
     if tiny or (port == "policy" and experiment(system.model.key).on_tiny_base):
         return (f"{system.key} {_TINY}",)
     return ()
-
-
-def with_evidence(
-    records: Sequence[ClaimRecord], folder: Path, ranked_by: Settings | None = None
-) -> tuple[list[ClaimRecord], list[str]]:
-    """The claims, those without evidence with the passages of a folder that bear on them.
-
-    ``ranked_by`` has the embedder that ranks them again, None for BM25's own order. A claim that no
-    passage bears on stays without evidence, with a note. Also gives why files were not read.
-
-    Raises:
-        EngineMissing, EngineError, SourceFileError: as ``TextSearch.search``.
-    """
-    with ExitStack() as stack:
-        embedder = None
-        if ranked_by is not None:
-            from dagster_project.engine_resources import open_resources
-
-            load_env_file()
-            (resource,) = stack.enter_context(open_resources(ranked_by, "embedder"))
-            embedder = resource.open()
-        search = TextSearch(folder, embedder)
-        found = [one if one.evidence else _found(one, search, folder) for one in records]
-        return found, search.problems
-
-
-def _found(record: ClaimRecord, search: TextSearch, folder: Path) -> ClaimRecord:
-    passages = search.search(record.claim)
-    if not passages:
-        return replace(record, notes=(f"nothing relevant was found in {folder}",))
-    texts = tuple(one.text for one in passages)
-    files = ", ".join(dict.fromkeys(one.file for one in passages))
-    note = f"evidence found in {files}, ranked by {search.ranking}"
-    return replace(record, evidence="\n".join(texts), passages=texts, notes=(note,))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dagster_project import own_model
+from dagster_project.environment import read_settings
 from dagster_project.evaluation_commands import DataOption
 from dagster_project.named_graph import SystemsOption
 from dagster_project.terminal import (
@@ -19,6 +21,7 @@ from dagster_project.terminal import (
     report_errors,
 )
 from decomposerl.errors import ConfigError
+from resources.store.temporary import require_writable
 
 if TYPE_CHECKING:
     from dagster_project.settings import Settings
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 REFUTED, NO_VERDICT, OPEN = 1, 3, 4
 """Exit codes beside 0; 2 is a wrong use, as in all commands."""
 RerankOption = Annotated[
-    bool, typer.Option("--rerank", help="Rank what --retrieve finds by the embedder, too.")
+    bool, typer.Option("--rerank", help="Rank what was found by the embedder, too.")
 ]
 _COLOURS = {"Supported": "bold green", "Refuted": "bold red"}
 Page = Annotated[Path | None, typer.Option(help="Also write one page, for a browser.")]
@@ -43,15 +46,23 @@ def verify(  # noqa: PLR0913 - each is one option
     *,
     claim: Annotated[str | None, typer.Option(help="One claim, in place of FILE.")] = None,
     evidence: Annotated[
-        Path | None, typer.Option(help="Text file with its evidence; '-': standard input.")
+        Path | None, typer.Option(help="File with its evidence: text, PDF or HTML; '-': stdin.")
     ] = None,
+    evidence_text: Annotated[str | None, typer.Option(help="Its evidence.")] = None,
     retrieve: Annotated[
-        Path | None, typer.Option(help="Folder of .txt and .md files to find evidence in.")
+        Path | None, typer.Option(help="Folder of text, PDF and HTML to find evidence in.")
     ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Find evidence on the web: sends the claim there.")
+    ] = False,
     rerank: RerankOption = False,
     system: Annotated[
         str, typer.Option(help="A system's key, or an entry's name; default: the profile's.")
     ] = "",
+    endpoint: own_model.EndpointOption = "",
+    model: own_model.ModelOption = "",
+    key_env: own_model.KeyOption = "",
+    method: own_model.MethodOption = "",
     data: DataOption = None,
     systems_file: SystemsOption = None,
     as_json: JsonOption = False,
@@ -64,21 +75,23 @@ def verify(  # noqa: PLR0913 - each is one option
     folder, cannot be read: each is named, the others are answered. Claims come in the order of the
     file, each as soon as it is done; an answered one costs no call. See docs/how-to/verify.md.
     """
-    from dagster_project.environment import read_settings
-    from dagster_project.verify import with_evidence
-
-    if rerank and retrieve is None:
-        raise ConfigError("--rerank belongs to --retrieve FOLDER")
-    records, problems = _records(file, claim, evidence, searched=retrieve is not None)
+    own = own_model.named_model(endpoint, model, key_env, method, system=system)
+    searched = search or retrieve is not None
+    if rerank and not searched:
+        raise ConfigError("--rerank belongs to --retrieve FOLDER or --search")
+    if len([one for one in (evidence, evidence_text, retrieve, search or None) if one]) > 1:
+        raise ConfigError("evidence has one source: keep one option of those that give or find it")
+    records, problems = _records(file, claim, evidence or evidence_text, searched=searched)
     settings = read_settings(data=data, systems=systems_file)
-    if retrieve is not None:
+    system = own_model.remembered(own, settings) if own else system
+    if searched:
+        from dagster_project.found_evidence import with_evidence
+
         records, unread = with_evidence(records, retrieve, settings if rerank else None)
         problems = [*problems, *unread]
     for problem in problems:
         print_note(str(problem))
     if html is not None:
-        from resources.store.temporary import require_writable
-
         require_writable(html)
     kept: list[VerifiedClaim] | None = None if html is None else []
     verdicts = _verified(settings, system, records, kept, as_json=as_json)
@@ -145,11 +158,11 @@ def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:
 
 
 def _records(
-    file: Path | None, claim: str | None, evidence: Path | None, *, searched: bool
+    file: Path | None, claim: str | None, own: Path | str | None, *, searched: bool
 ) -> "tuple[Sequence[ClaimRecord], Sequence[object]]":
     """The claims of a file or of the options, and the lines that are none.
 
-    ``searched``: they need no evidence of their own.
+    ``own`` is evidence, or its file; ``searched``: they need no evidence of their own.
 
     Raises:
         ConfigError: both were given, or neither, or a claim without evidence or with two.
@@ -157,19 +170,28 @@ def _records(
     """
     from dagster_project.score import lines_of, name_of
     from decomposerl.traces.records import checked_record, read_claim_records
+    from resources.corpora.documents import DOCUMENTS, document_text
 
     if (file is None) == (claim is None):
         raise ConfigError("give either FILE or --claim TEXT with --evidence FILE")
     if file is not None:
-        if evidence is not None:
+        if own is not None:
             raise ConfigError("--evidence belongs to --claim; in FILE each line has its evidence")
         return read_claim_records(lines_of(file), name_of(file), evidence=not searched)
-    if (evidence is None) != searched:
-        raise ConfigError("--claim needs --evidence FILE or --retrieve FOLDER, one of both")
-    if evidence is None:
+    if (own is None) != searched:
+        raise ConfigError(
+            "--claim needs one of --evidence FILE, --evidence-text TEXT, --retrieve FOLDER and "
+            "--search"
+        )
+    if own is None:
         return [checked_record({"claim": claim}, "--claim", evidence=False)], ()
-    values: dict[str, object] = {"claim": claim, "evidence": "\n".join(lines_of(evidence))}
-    return [checked_record(values, f"--claim with {name_of(evidence)}")], ()
+    text, name = own, "--evidence-text"
+    if isinstance(own, Path):
+        name, suffix = name_of(own), own.suffix.lower()
+        known = suffix in DOCUMENTS
+        text = document_text(own.read_bytes(), suffix, name) if known else "\n".join(lines_of(own))
+    values: dict[str, object] = {"claim": claim, "evidence": text}
+    return [checked_record(values, f"--claim with {name}")], ()
 
 
 def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
@@ -195,7 +217,9 @@ def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
 def _evidence(question: "VerifiedQuestion") -> Iterator[tuple[str, str]]:
     from decomposerl.traces.grounding import says_something
 
-    yield from ((f"evidence: {sentence}", "green") for sentence in question.evidence)
+    places = question.places or [""] * len(question.evidence)
+    for sentence, place in zip(question.evidence, places, strict=True):
+        yield f"evidence: {sentence}" + f" ({place})" * bool(place), "green"
     if not question.evidence and says_something(question.answer):
         yield "no sentence of the evidence behind this answer", "yellow"
 

@@ -55,8 +55,9 @@ def plain_urls(urls: Listed) -> Listed:
             "or fragment, its port 1 to 65535; the field key names the key's variable"
         )
     # A letter that looks like another one is then seen wherever a URL is shown.
-    urls = tuple(url.rstrip("/") for url in urls)
-    return tuple(_NAME.sub(lambda name: name[0].encode("idna").decode(), url, 1) for url in urls)
+    bare = (url.rstrip("/") for url in urls)
+    named = [_NAME.sub(lambda name: name[0].encode("idna").decode(), url, 1) for url in bare]
+    return type(urls)(named)
 
 
 def _variable(key: str) -> str:

@@ -27,6 +27,8 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "gpu": ("vllm",),
     "hub": ("huggingface-hub",),
     "retrieve": ("bm25s",),
+    "documents": ("pypdf", "trafilatura"),
+    "search": ("ddgs",),
     "selectors": ("apricot-select",),
     "rewards": ("starlette", "uvicorn"),
     "ray": ("dagster-ray", "ray"),

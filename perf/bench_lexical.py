@@ -22,7 +22,7 @@ from perf import peers
 from perf.inputs import synthetic_claims
 from perf.sizes import Sizes
 from perf.timing import Row, paired, quiet_and_busy, timed
-from resources.mapper.in_process import InProcessMapper
+from resources.mapper.pools import InProcessMapper
 from resources.store.stage_writer import shared_tasks
 
 THRESHOLD = 0.7

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from decomposerl.judge.heads import HEADS, MOST_CLASSES
+from decomposerl.judge.distillation import HEADS, MOST_CLASSES
 from resources.judge.tiny_judge import with_adapter
 
 MODERNBERT_LARGE = {

@@ -25,14 +25,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.judge.call import JudgeCall
-from decomposerl.judge.distillation import head_examples
-from decomposerl.judge.heads import HeadSettings
+from decomposerl.judge.distillation import HeadSettings, head_examples
 from perf.pages import write_between_markers
 from resources.decomposer.rule_engine import questions_of
-from resources.judge.encoder import MINILM, Encoder, length_batches
 from resources.judge.rule_document import answering
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.tiny_judge import RULES
+from resources.judge.tiny_judge import MINILM, RULES, Encoder, length_batches
 from resources.store.parquet import write_parquet
 from resources.training.judge_heads import HeadsRun, Note, fit_head, head_model
 from resources.verifier.evidence_match import feature_matrix

@@ -34,7 +34,7 @@ from perf.frames import (
 )
 from perf.inputs import synthetic_claims, synthetic_evidence
 from perf.memory_watch import MemoryWatch
-from resources.mapper.in_process import InProcessMapper
+from resources.mapper.pools import InProcessMapper
 from resources.store.stage_writer import shared_tasks
 from resources.tokens.word_tokens import WordTokens
 from studies.paper_plan import COUNTS

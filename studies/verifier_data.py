@@ -18,8 +18,13 @@ from numpy.typing import NDArray
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of
 from decomposerl.claims.load import LoadSettings, load_benchmark, load_source
 from decomposerl.judge.call import JudgeCall
-from decomposerl.judge.distillation import DistillationSettings, RuledCall, judge_examples
-from decomposerl.judge.heads import HEADS, Head
+from decomposerl.judge.distillation import (
+    HEADS,
+    DistillationSettings,
+    Head,
+    RuledCall,
+    judge_examples,
+)
 from decomposerl.text.sentences import split_sentences
 from resources.corpora.folder import FolderCorpora
 from studies.weak_claims import weak_claims

@@ -19,26 +19,7 @@ settings.load_profile("house")
 if Path("decomposerl.toml").exists():
     pytest.exit("move decomposerl.toml away: tests would read its settings")
 
-LONGEST_FIRST = (
-    "tests/project/test_first_pages.py",
-    "tests/assets/test_training_studies.py",
-    "tests/project/test_ui.py",
-    "tests/resources/training/test_resume.py",
-    "tests/assets/test_evaluation_graph.py",
-    "tests/dagster_project/test_run_commands.py",
-    "tests/dagster_project/test_run_errors.py",
-    "tests/assets/test_report.py",
-    "tests/assets/test_training_graph.py",
-    "tests/resources/judge/test_tiny_judge.py",
-    "tests/dagster_project/test_terminal.py",
-    "tests/project/test_trace_page.py",
-    "tests/dagster_project/test_settings.py",
-    "tests/project/test_resume.py",
-    "tests/resources/training/test_judge_heads.py",
-    "tests/resources/training/test_worker.py",
-    "tests/project/test_pipeline.py",
-    "tests/dagster_project/test_rewards.py",
-)
+LONGEST_FIRST = Path(__file__).with_name("longest_first.txt").read_text("utf-8").split()
 """Files of over ten seconds. One that starts last leaves the other workers idle."""
 
 

@@ -73,12 +73,6 @@ _ALIKE = 0.5
 _OURS = "DECOMPOSE"  # variables that begin so are ours, and unknown ones are refused
 
 
-def _listed(value: object) -> object:
-    if isinstance(value, str):
-        return (value,)
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _as_json(value: object) -> object:
     if not isinstance(value, dict):
         raise ValueError("must be a table")  # noqa: TRY004 - pydantic reports a ValueError
@@ -88,7 +82,11 @@ def _as_json(value: object) -> object:
         raise ValueError("holds a date, which JSON does not have") from error
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Texts = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given),
+    BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
+]
 Json = Annotated[str, BeforeValidator(_as_json)]
 
 

@@ -6,7 +6,7 @@ and behind them the mean over them.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -16,7 +16,7 @@ import polars as pl
 
 from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.evaluation.intervals import mean_interval
-from decomposerl.evaluation.published import COLUMNS, MEANS, PUBLISHED, PublishedRow
+from decomposerl.evaluation.published import CARDS, COLUMNS, MEANS, PUBLISHED, PublishedRow
 from decomposerl.evaluation.scores import BEYOND_RATE
 from decomposerl.evaluation.systems import System
 from decomposerl.schemas import LEADERBOARD, SCORES
@@ -145,6 +145,7 @@ def _rows(systems: Sequence[System], ran: Collection[str]) -> list[_TableRow]:
         for paper in PUBLISHED
         for system in systems_of(paper, systems)
     ]
+    first = [row for paper in first for row in (paper, *_of_cards(paper, systems))]
     listed = {row.system.key for row in first}
     first += [
         _TableRow(OTHERS, FURTHER, system.reader_title, system, {}, (system.key,))
@@ -153,6 +154,16 @@ def _rows(systems: Sequence[System], ran: Collection[str]) -> list[_TableRow]:
     ]
     rows = [row for each in first for row in _with_seeds(each, systems, ran)]
     return [row for row in rows if row.table != OTHERS or row.runs[0] in ran]
+
+
+def _of_cards(paper: _TableRow, systems: Iterable[System]) -> Iterator[_TableRow]:
+    """Entries with the published weights of a row of table 1, which follow it."""
+    for family, card in CARDS.items():
+        if paper.table == 1 and [paper.system.method, paper.system.model.key] == card["row"]:
+            for one in systems:
+                if one.entry is not None and one.entry.model == card["model"]:
+                    title, runs = one.reader_title, (one.key,)
+                    yield replace(paper, family=family, title=title, system=one, runs=runs)
 
 
 def _with_seeds(

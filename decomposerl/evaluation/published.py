@@ -84,6 +84,9 @@ PUBLISHED = tuple(
     for line, family, title, method, model, printed in table["rows"]
 )
 """Both tables, in the order of their lines."""
+CARDS: Mapping[str, Mapping[str, Any]] = _DATA["cards"]
+"""Weights that the authors published, by the family of their rows: ``model``, ``row`` (method and
+model of their row of table 1), and ``scores``, those of the model's card that it has."""
 ABLATIONS = tuple(
     AblationRow(name, study["section"], line, title, recipe, _scores(columns, printed))
     for name, study in _DATA["studies"].items()

@@ -23,7 +23,7 @@ from decomposerl.evaluation.leaderboard import (
     columns_of,
     wide_leaderboard,
 )
-from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, MEANS, TABLE_TITLES
+from decomposerl.evaluation.published import CARDS, MEAN_IN, MEAN_OUT, MEANS, TABLE_TITLES
 from decomposerl.prompts.minicheck import own_prompt_note
 from decomposerl.reports.small_figures import rows_markdown
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
@@ -53,19 +53,20 @@ _DIFFERENCES = (
     "Holm's correction is over the larger of the two p. * a short run is in it: no p-value."
 )
 _Row = Mapping[str, Any]
+_Cells = tuple[list[str], list[str], list[str], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
     """A table of the board as text; ``number`` is the paper's, 0 for further systems.
 
-    A row has its head, our scores by column, and the paper's.
+    A row has its head, our scores by column, the paper's, and those of its model's card.
     """
 
     number: int
     title: str
     columns: list[str]
-    rows: list[tuple[list[str], list[str], list[str]]]
+    rows: list[_Cells]
 
 
 def leaderboard_text(
@@ -88,10 +89,11 @@ def leaderboard_text(
     pages = []
     for table in tables:
         cells = [[*_HEAD, *table.columns]]
-        for head, ours, paper in table.rows:
+        for head, ours, *published in table.rows:
             cells.append([*head, *ours])
-            if any(figure != _NONE for figure in paper):
-                cells.append(["↳ paper", "", "the paper's", *paper])
+            for source, figures in zip(("paper", "card"), published, strict=True):
+                if any(figure != _NONE for figure in figures):
+                    cells.append([f"↳ {source}", "", f"the {source}'s", *figures])
         pages += [table.title, *_blocks(cells, _that_fit(cells, width), _aligned)]
     if engines:
         marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
@@ -113,11 +115,13 @@ def leaderboard_markdown(
     pages = []
     for table in tables:
         of_paper = [f"{name} (paper)" for name in table.columns]
-        rows = [(_HEAD, table.columns, of_paper), *table.rows]
-        cells = [
-            [*head, *(ours if table.number == OTHERS else chain(*zip(ours, paper, strict=True)))]
-            for head, ours, paper in rows
-        ]
+        cells = []
+        for head, ours, paper, card in [(_HEAD, table.columns, of_paper, []), *table.rows]:
+            both = ours if table.number == OTHERS else chain(*zip(ours, paper, strict=True))
+            cells.append([*head, *both])
+            if any(figure != _NONE for figure in card):
+                pairs = ((_NONE, figure) for figure in card)
+                cells.append([f"{head[0]}: its card", "", "the card's", *chain(*pairs)])
         columns = range(len(_HEAD), len(cells[0]))
         step = wide or len(columns) or 1
         groups = [columns[at : at + step] for at in range(0, len(columns) or 1, step)]
@@ -187,15 +191,15 @@ def _shown(
     return tables, engines, " ".join(filter(None, notes))
 
 
-def _row(
-    row: _Row, columns: Sequence[str], engines: Mapping[str, str]
-) -> tuple[list[str], list[str], list[str]]:
+def _row(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -> _Cells:
+    card = CARDS[row["family"]]["scores"] if row["family"] in CARDS else {}
     scores = [[row[column_name(name, part)] for part in PARTS] for name in columns]
     title = f"{row['title']}{' *' * row['limited']}"
     return (
         [title, row["protocol"], engines.get(row["engine"], _NONE)],
         [_ours(row["seeds"], *ours) for *ours, _ in scores],
         [_figure(paper) for *_, paper in scores],
+        [_figure(card.get(name)) for name in columns],
     )
 
 

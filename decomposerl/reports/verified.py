@@ -12,8 +12,7 @@ import numpy as np
 
 from decomposerl.baselines.method import Notes, ParseStatus, Verification
 from decomposerl.baselines.minicheck import SUPPORT
-from decomposerl.evaluation.calibration import Calibration
-from decomposerl.evaluation.confidence import Confidence
+from decomposerl.evaluation.calibration import Calibration, Confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
 from decomposerl.text.numbers import lists_more
 from decomposerl.traces.grounding import says_something, sentences_behind
@@ -32,18 +31,35 @@ _BEYOND = {
 
 
 @dataclass(frozen=True, slots=True)
+class EvidenceSource:
+    """A file or page that was read to find evidence, and the passages that were used of it.
+
+    ``title``, ``query`` and ``read_at`` (ISO 8601) are of a page; ``text`` is empty where nothing
+    was used.
+    """
+
+    place: str
+    text: str
+    title: str = ""
+    query: str = ""
+    read_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class VerifiedQuestion:
     """A question, its answer, and the sentences of the evidence that the answer rests on.
 
     ``evidence`` is empty where the answer abstains or is a bare yes, no or verdict, and where no
     sentence is near to it.
-    ``thought`` is what the system wrote after the answer, if anything.
+    ``thought`` is what the system wrote after the answer, if anything. ``places`` are the files or
+    pages of the sentences, where the evidence was found.
     """
 
     question: str
     answer: str
     evidence: tuple[str, ...]
     thought: str = ""
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +85,8 @@ class VerifiedClaim:
     the system has no probabilities (rules). ``engine`` names program and model. ``claim_id`` is the
     caller's own, empty where it gave none. ``evidence`` is the text that was read, its passages on
     lines of their own; ``opening`` and ``reply`` are the thought before the first question and the
-    output that holds the verdict, raw. ``notes`` are the method's own findings.
+    output that holds the verdict, raw. ``notes`` are the method's own findings, ``sources`` what
+    was read where the evidence was found.
     """
 
     claim: str
@@ -86,11 +103,15 @@ class VerifiedClaim:
     reply: str = ""
     prompt_hash: str = ""
     notes: Notes = field(default_factory=dict)
+    sources: tuple[EvidenceSource, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON values, without an empty ``claim_id``."""
+        """The fields as JSON values; ``claim_id``, ``sources`` and ``places`` if there are any."""
         values = asdict(replace(self, notes=dict(self.notes)))
-        claim_id = values.pop("claim_id")
+        claim_id, sources = values.pop("claim_id"), values.pop("sources")
+        values |= {"sources": sources} if sources else {}
+        for question in () if sources else values["questions"]:
+            del question["places"]
         return {"claim_id": claim_id, **values} if claim_id else values
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from decomposerl.judge.call import Task
-from decomposerl.judge.heads import heads_of
+from decomposerl.judge.distillation import heads_of
 from decomposerl.rewards.composite import active_rewards
 from decomposerl.training.experiment import Experiment, Grpo, steps_of
 

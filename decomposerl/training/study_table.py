@@ -17,14 +17,15 @@ from decomposerl.evaluation.comparison import holm
 from decomposerl.evaluation.intervals import Bounds, generator
 from decomposerl.evaluation.metrics import Codes, Numbers, codes_of
 from decomposerl.evaluation.paired_seeds import (
+    LEAST_VARIANTS,
     SeedDifference,
     accuracies,
     compare_accuracy,
     compare_means,
     mean_over_seeds,
+    rank_agreement,
 )
 from decomposerl.evaluation.published import ablation_of, domain_means
-from decomposerl.evaluation.rank_agreement import LEAST_VARIANTS, rank_agreement
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import TRAINING_STUDY
 from decomposerl.training.curves import Split

@@ -1,8 +1,11 @@
 """Finds one claim in the data folder: by its id, by its text, or by the row that it was read from.
 
+Also which claims each stage kept, and with which settings.
+
 Reads the Parquet files, so the result is current even if the DuckDB catalogue is older.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,11 +16,11 @@ import polars as pl
 from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.load import LoadSettings, check_draft
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source, in_form
-from decomposerl.errors import DecomposeRLError
-from decomposerl.reports.attrition import STAGES
+from decomposerl.errors import DecomposeRLError, SchemaError
+from decomposerl.reports.attrition import STAGES, FunnelState
 from decomposerl.reports.explain import ClaimRows, MatchedClaim, Where
 from decomposerl.reports.tables import one_line
-from resources.store.integrity import scan_parquet
+from resources.store.integrity import read_record, scan_parquet
 
 SHORTEST_PREFIX = 6
 _LISTED = 8
@@ -189,3 +192,31 @@ def _rows(paths: Iterable[Path], condition: pl.Expr) -> list[dict[str, Any]]:
 
 def _first(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     return rows[0] if rows else None
+
+
+def funnel_state(data: Path) -> FunnelState:
+    """The stages of ``data`` that have run.
+
+    Raises:
+        DecomposeRLError: the folder has none.
+        SchemaError: a run record is damaged.
+    """
+    kept, settings = {}, {}
+    for stage in STAGES:
+        files = sorted(
+            data.glob(f"{stage}/*.parquet" if stage == STAGES[0] else f"{stage}.parquet")
+        )
+        if files:
+            kept[stage] = scan_parquet(*files).select("claim_id", "source").collect()
+        record = data / "stage_runs" / f"{stage}.json"
+        if record.is_file():
+            try:
+                settings[stage] = json.loads(read_record(record)["config"])
+            except (ValueError, KeyError) as error:
+                raise SchemaError(f"{record} is not a run record: {error}") from error
+    if not kept:
+        raise DecomposeRLError(
+            f"no stage has run in {data}; give `paper`, `published` or a data folder, which "
+            "`decomposerl run catalog --upstream` makes"
+        )
+    return FunnelState(kept, settings)

@@ -1,16 +1,21 @@
 """The DuckDB catalogue: one small file to browse the whole data folder with SQL.
 
 ``decomposerl.duckdb`` has views over the Parquet, with paths relative to the data folder, and small
-results as tables. What is not materialized is an empty view or table with the right columns. The
+results as tables. What is not materialized is an empty view or table with the right columns, and a
+column that files of an earlier version lack reads as null. Views over trained policies show, where
+several attempts of a run sampled a step, the rows of the attempt that counts: one that resumed from
+step r replaces everything that earlier ones sampled from r on. The
 file is built under another name and renamed over the old one, so an open reader is not disturbed.
 
 DuckDB is imported in functions: loaded before torch, it prints a page of warnings at exit.
 """
 
+import glob
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 
@@ -18,15 +23,321 @@ from decomposerl import schemas
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.evaluation.leaderboard import wide_leaderboard
+from decomposerl.evaluation.scored_claims import derived_from
+from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
-from decomposerl.table import Table
-from resources.catalogue.views import ATTEMPTS, Current, attempts, views
+from decomposerl.table import Column, Table
 from resources.store.integrity import read_parquet, read_record, verified
 from resources.store.rows import counted_rows
 from resources.store.temporary import aside
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+_SQL_TYPES = {
+    pl.String(): "VARCHAR",
+    pl.Int64(): "BIGINT",
+    pl.Float64(): "DOUBLE",
+    pl.Boolean(): "BOOLEAN",
+}
+
+
+def rows_of(
+    patterns: Sequence[str], columns: Sequence[Column], computed: str = "", read: str = "*"
+) -> str:
+    """The query for all rows of the files; without a pattern one of the same types and no row.
+
+    A column that some file lacks is null there. ``computed`` are further expressions, each ended
+    by a comma, that may use the column ``filename``; ``read`` are the columns taken from the files.
+    """
+    typed = ", ".join(f'NULL::{_sql_type(one.dtype)} AS "{one.name}"' for one in columns)
+    if not patterns:
+        return f"SELECT {typed} WHERE false"
+    listed = ", ".join("'" + pattern.replace("'", "''") + "'" for pattern in patterns)
+    files = f"read_parquet([{listed}], union_by_name = true, filename = true)"
+    return (
+        f"SELECT {quoted_names(columns)} FROM (SELECT {computed}{read} FROM {files} "  # noqa: S608 - constants of this package
+        f"UNION ALL BY NAME SELECT {typed} WHERE false)"
+    )
+
+
+def quoted_names(columns: Iterable[Column]) -> str:
+    """The columns' names, quoted and comma-separated."""
+    return ", ".join(f'"{one.name}"' for one in columns)
+
+
+def matching(data: Path, patterns: Iterable[str]) -> list[str]:
+    """The patterns that match a file: DuckDB refuses one that matches none."""
+    return [pattern for pattern in patterns if any(data.glob(pattern))]
+
+
+def _sql_type(dtype: object) -> str:
+    if isinstance(dtype, pl.Struct):
+        fields = dtype.to_schema().items()
+        return f"STRUCT({', '.join(f'{name} {_sql_type(kind)}' for name, kind in fields)})"
+    if isinstance(dtype, pl.List):
+        return f"{_sql_type(dtype.inner)}[]"
+    return _SQL_TYPES[cast("pl.DataType", dtype)]
+
+
+ATTEMPTS = Table(
+    "training_attempts",
+    (
+        Column("experiment", pl.String(), "name of the recipe"),
+        Column("attempt", pl.Int64(), "which start of the run, from 1"),
+        Column("resumed_from", pl.Int64(), "optimizer steps done before it"),
+    ),
+    unique=("experiment", "attempt"),
+)
+_PLACED = (
+    Column("experiment", pl.String(), "name of the recipe"),
+    Column("split", pl.String(), "train, held_out_sampled or held_out_greedy"),
+    Column("step", pl.Int64(), "optimizer steps done"),
+    Column("attempt", pl.Int64(), "which start of the run sampled it"),
+)
+_SPLITS = ("held_out_sampled", "held_out_greedy")
+_FILE = r"policy/([^/]+)/(?:(held_out_[a-z]+)/)?([a-z_]+)/step-(\d+)\.attempt-(\d+)\.parquet$"
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """A view over the files of a log; each file is a step of an attempt."""
+
+    name: str
+    folder: str
+    table: Table
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the files, after those read from their names."""
+        own = {column.name for column in self.table.columns}
+        placed = tuple(column for column in _PLACED if column.name not in own)
+        return (*placed, *self.table.columns)
+
+
+_LOGS = (
+    _Log("rollouts", "rollouts", schemas.ROLLOUTS),
+    _Log("training_rewards", "rewards", schemas.REWARDS),
+    _Log("training_judge_calls", "judge_calls", schemas.JUDGE_CALLS),
+)
+
+
+def attempts(data: Path) -> pl.DataFrame:
+    """Every start of every run in the folder, as ``ATTEMPTS``."""
+    # Imported late: it loads Dagster, which browsing does not need.
+    from resources.training.run_store import read_attempts
+
+    rows = [
+        (folder.parent.name, start.attempt, start.resumed_from)
+        for folder in sorted(data.glob("policy/*/run.json"))
+        for start in read_attempts(folder.parent)
+    ]
+    return pl.DataFrame(rows, schema=ATTEMPTS.schema, orient="row")
+
+
+def training_views(data: Path) -> list[str]:
+    """The statements; the views read the table ``training_attempts``."""
+    return [f"CREATE VIEW curves AS {_curves(data)}"] + [
+        f"CREATE VIEW {log.name} AS {_steps(log, data)}" for log in _LOGS
+    ]
+
+
+def _curves(data: Path) -> str:
+    return rows_of(matching(data, ["policy/*/curves.parquet"]), schemas.CURVES.columns)
+
+
+def _steps(log: _Log, data: Path) -> str:
+    """The rows that count. A held-out measure at step r stays valid when a run resumes from r."""
+    folders = ("", *(f"{split}/" for split in _SPLITS))
+    candidates = [f"policy/*/{folder}{log.folder}/step-*.parquet" for folder in folders]
+    patterns = matching(data, candidates)
+    from_names = {column.name for column in _PLACED}
+    own = quoted_names(column for column in log.table.columns if column.name not in from_names)
+    rows = rows_of(patterns, log.columns, _FROM_NAMES, own)
+    if not patterns:
+        return rows
+    return (
+        f"{rows} AS placed "  # noqa: S608 - constants of this package
+        "WHERE NOT EXISTS (SELECT 1 FROM training_attempts AS later "
+        "WHERE later.experiment = placed.experiment AND later.attempt > placed.attempt "
+        "AND later.resumed_from < placed.step + (placed.split = 'train')::INTEGER) "
+        "QUALIFY attempt = max(attempt) OVER (PARTITION BY experiment, split, step)"
+    )
+
+
+def _part(number: int) -> str:
+    return f"regexp_extract(filename, '{_FILE}', {number})"
+
+
+_FROM_NAMES = (
+    f"{_part(1)} AS experiment, coalesce(nullif({_part(2)}, ''), 'train') AS split, "
+    f"{_part(4)}::BIGINT AS step, {_part(5)}::BIGINT AS attempt, "
+)
+
+
+_FILE_PARTS = ("benchmark", "system")
+_OF_BENCHMARKS = ("benchmark", "predictions", "scores")
+_OF_SYSTEMS = "calibrations"
+_STAGE_DROPS, _PAIRS, _CELLS = "drops", "pairs", "selection_cells"
+_STAGE_TABLES = {table.name: table for table in STAGE_TABLES.values()}.values()
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The sources and benchmarks whose files count; None: all that are on disk.
+
+    A removed corpus leaves its files in the data folder; they must no longer be counted.
+    """
+
+    sources: frozenset[str] | None = None
+    benchmarks: frozenset[str] | None = None
+
+    @property
+    def evaluated(self) -> frozenset[str] | None:
+        """The test sets of predictions and scores: benchmarks and those derived from them."""
+        names = self.benchmarks
+        return names if names is None else names | derived_from(names).keys()
+
+    def patterns(self, data: Path, folder: str) -> list[str]:
+        """Glob patterns relative to ``data``, each of which matches a Parquet file.
+
+        ``folder`` has one file per corpus: a benchmark's where its name ends with ``benchmark``.
+        """
+        return matching(data, _parquet(folder, self._names(folder)))
+
+    def files(self, data: Path, folder: str) -> list[Path]:
+        """The files of ``patterns``, sorted."""
+        return sorted(p for pattern in self.patterns(data, folder) for p in data.glob(pattern))
+
+    def counts(self, record: Path) -> bool:
+        """Whether a run record is that of a stage or of a current corpus."""
+        folder, _, name = record.stem.partition("__")
+        names = self._names(folder) if name else None
+        return names is None or name.partition("__")[0] in names
+
+    def _names(self, folder: str) -> frozenset[str] | None:
+        # One file per stage, not per corpus.
+        if folder in {_STAGE_DROPS, _PAIRS, _CELLS, _OF_SYSTEMS}:
+            return None
+        return self.evaluated if folder.endswith(_OF_BENCHMARKS) else self.sources
+
+
+def _parquet(folder: str, names: Iterable[str] | None, file: str = ".parquet") -> list[str]:
+    stems = ["*"] if names is None else [glob.escape(name) for name in sorted(names)]
+    return [f"{folder}/{stem}{file}" for stem in stems]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A view over the Parquet files of ``folders``, or over the file of its name."""
+
+    name: str
+    table: Table
+    folders: tuple[str, ...] = ()
+
+    def select(self, data: Path, current: Current) -> str:
+        return rows_of(self._patterns(data, current), self.table.columns)
+
+    def _patterns(self, data: Path, current: Current) -> list[str]:
+        if self.folders:
+            return [p for folder in self.folders for p in current.patterns(data, folder)]
+        return matching(data, [f"{self.name}.parquet"])
+
+
+@dataclass(frozen=True, slots=True)
+class _RejectsView(_View):
+    """A view with a further column ``read_for``: ``source`` or ``benchmark``, by the folder."""
+
+    def select(self, data: Path, current: Current) -> str:
+        columns = (*self.table.columns, Column("read_for", pl.String(), "by the folder"))
+        computed = (
+            "CASE WHEN regexp_matches(filename, 'benchmark/[^/]+$') "
+            "THEN 'benchmark' ELSE 'source' END AS read_for, "
+        )
+        return rows_of(self._patterns(data, current), columns, computed)
+
+
+@dataclass(frozen=True, slots=True)
+class _SystemsView(_View):
+    """A view over ``<name>/<benchmark>/<system>.parquet``.
+
+    ``add_names``: benchmark and system are not in the files and are read from their names.
+    """
+
+    add_names: bool = False
+
+    def select(self, data: Path, current: Current) -> str:
+        patterns = matching(data, _parquet(self.name, current.evaluated, "/*.parquet"))
+        if not self.add_names:
+            return rows_of(patterns, self.table.columns)
+        columns = tuple(Column(name, pl.String(), "by the file") for name in _FILE_PARTS)
+        computed = "".join(
+            f"regexp_extract(filename, '/([^/]+)/([^/]+)\\.parquet$', {number}) AS {name}, "
+            for number, name in enumerate(_FILE_PARTS, start=1)
+        )
+        return rows_of(patterns, (*columns, *self.table.columns), computed)
+
+
+_VIEWS = (
+    _View("claims", schemas.CLAIMS, ("claims",)),
+    _View("benchmarks", schemas.BENCHMARK_CLAIMS, ("benchmark",)),
+    # A row that a test set leaves to training is not dropped from training: a separate view.
+    _View("drops", schemas.DROPS, (_STAGE_DROPS, "drops/claims")),
+    _View("benchmark_drops", schemas.DROPS, ("drops/benchmark",)),
+    _View("pairs", schemas.PAIRS, (_PAIRS,)),
+    _View("selection_cells", schemas.SELECTION_CELLS, (_CELLS,)),
+    _RejectsView("rejects", schemas.REJECTS, ("rejects", "rejects/benchmark")),
+    _View("chat_replies", schemas.CHAT_REPLIES),
+    *(_View(table.name, table) for table in _STAGE_TABLES),
+)
+_SYSTEMS_VIEWS = (
+    _SystemsView("predictions", schemas.PREDICTIONS),
+    _SystemsView("calls", schemas.CALLS, add_names=True),
+    _SystemsView("scores", schemas.SCORES),
+)
+_EXPLAIN = """
+CREATE MACRO explain(id) AS TABLE
+SELECT j.*, m.claim AS matched_claim
+FROM journey j
+LEFT JOIN (
+    SELECT claim_id, claim FROM claims UNION SELECT claim_id, claim FROM benchmarks
+) m ON m.claim_id = j.matched_claim_id
+WHERE starts_with(j.claim_id, id)
+ORDER BY j.claim_id, j.stage_order
+"""
+
+
+def views(data: Path, current: Current) -> list[str]:
+    """The statements that create every view and the macro, in an order that works."""
+    stages, systems = (
+        [f"CREATE VIEW {view.name} AS {view.select(data, current)}" for view in group]
+        for group in (_VIEWS, _SYSTEMS_VIEWS)
+    )
+    journey = f"CREATE VIEW journey AS {_journey()}"
+    return [*stages, journey, _EXPLAIN, *training_views(data), *systems]
+
+
+def _journey() -> str:
+    """Every claim once at every stage: kept, or dropped with its reason."""
+    head = "claim_id, source, label"
+    nothing = (
+        "'kept' AS outcome, '' AS step, '' AS reason, NULL::DOUBLE AS value, "
+        "NULL::DOUBLE AS threshold, NULL::VARCHAR AS matched_claim_id, "
+        "NULL::VARCHAR AS matched_source, NULL::VARCHAR AS engine"
+    )
+    kept = [
+        f"SELECT {head}, {order} AS stage_order, '{stage}' AS stage, {nothing} FROM {stage}"  # noqa: S608 - constants of this module
+        for order, stage in enumerate(STAGES)
+    ]
+    orders = " ".join(f"WHEN '{stage}' THEN {i}" for i, stage in enumerate(STAGES))
+    dropped = (
+        f"SELECT {head}, CASE stage {orders} ELSE 0 END AS stage_order, stage, "  # noqa: S608 - constants of this module
+        "'dropped' AS outcome, step, reason, value, threshold, matched_claim_id, "
+        "matched_source, engine FROM drops"
+    )
+    return " UNION ALL ".join([*kept, dropped])
+
 
 FILE = "decomposerl.duckdb"
 _KEPT = ("source", "label")

@@ -1,4 +1,4 @@
-"""An ``Endpoint`` as part of a Dagster resource, its key, and the client that asks it.
+"""An ``Endpoint`` as part of Dagster resources, its key, and the client that asks it.
 
 A key is never configuration: a resource has the name of the key's variable, and reads the variable
 when its first request needs it.
@@ -10,14 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import dagster as dg
+import polars as pl
 from pydantic import AfterValidator, Field, SecretStr
 
+from decomposerl.chat import Sampling
 from decomposerl.endpoint import Endpoint, plain_urls
 from decomposerl.errors import ConfigError
+from resources.chat.reply_store import REPLIES_FILE
 from resources.chat.settings import Ceilings, ChatSettings
+from resources.profile_defaults import ProfileDefaults
+from resources.store.chat_replies import replies_in
+from resources.store.paths import LocalPath
+from resources.store.resource import StoredResource
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
+    from resources.chat.engine import StoringChat
 
 
 class EndpointConfig(Endpoint, dg.Config):
@@ -97,3 +105,31 @@ def open_chat(
     client = ChatClient(chosen, Path(results_dir), find_access=find_access)
     closers.append(client.close)
     return client
+
+
+class ChatCacheFile(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The replies of a profile's chat clients, for the asset that shows them."""
+
+    results_dir: LocalPath = Field(description="folder of stored engine results")
+
+    def replies(self) -> pl.DataFrame:
+        """Every stored reply, as ``replies_in``."""
+        return replies_in(Path(self.results_dir) / REPLIES_FILE)
+
+
+class PromptedResource(StoredResource):
+    """An engine that sends prompts to a chat model: which one, how, and with which words."""
+
+    endpoint: EndpointConfig = Field(default=EndpointConfig(), description="chat: the model")
+    prompts_dir: str = Field(default="", description="chat: folder with your own prompt files")
+    temperature: float = Field(default=0, ge=0, description="chat: 0 is greedy")
+    seed: int = Field(default=42, description="chat: of sampling")
+    reply_tokens: int = Field(default=1024, ge=1, description="chat: most of one reply")
+
+    def sampling(self) -> Sampling:
+        """As every request is sampled."""
+        return Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens)
+
+    def chat(self) -> "StoringChat":
+        """The client of the model."""
+        return open_chat(self.endpoint, self.results_dir, self._closers)

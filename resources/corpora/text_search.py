@@ -1,4 +1,4 @@
-"""Passages of a folder of text files that bear on a claim, ranked by BM25 (library bm25s).
+"""Passages of texts, such as a folder's files, that bear on a claim, by BM25 (library bm25s).
 
 A passage is a paragraph, or consecutive sentences of a long one. Words are compared by the stems
 that the rules use, without stop words. An embedder may rank the relevant ones again by meaning.
@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from decomposerl.errors import SourceFileError
+from decomposerl.errors import EngineMissing, SourceFileError
 from decomposerl.extras import require
 from decomposerl.ports import Embedder
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import Sentence, parse
+from resources.corpora.documents import DOCUMENTS, document_text
 from resources.store.paths import regular_file
 
-SUFFIXES = frozenset({".md", ".txt"})
+SUFFIXES = frozenset({".md", ".txt"}) | DOCUMENTS
 MOST_PASSAGES = 5
 _WORDS = 120
 """Words of a passage from which on the next sentence begins another."""
@@ -29,21 +30,21 @@ _MOST_BYTES, _MOST_IN_ALL = 20_000_000, 200_000_000  # of one file, and of a fol
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage, and the path of its file in the folder."""
+    """A passage, and the path of its file in the folder, or the URL of its page."""
 
     text: str
     file: str
 
 
 class TextSearch:
-    """The text files of a folder, read and indexed at the first search."""
+    """Passages, or the files of a folder, read and indexed at the first search."""
 
-    def __init__(self, folder: Path, embedder: Embedder | None = None) -> None:
+    def __init__(self, where: Path | list[Passage], embedder: Embedder | None = None) -> None:
         """Files of ``SUFFIXES`` are read, also in folders below it.
 
         With an ``embedder``, relevant passages are ranked by the cosine to the claim.
         """
-        self._folder, self._embedder, self._left = folder, embedder, _MOST_IN_ALL
+        self._where, self._embedder, self._left = where, embedder, _MOST_IN_ALL
         self.problems: list[str] = []
         """Why files of the folder were not read, known after the first search."""
 
@@ -77,28 +78,33 @@ class TextSearch:
 
     @cached_property
     def _passages(self) -> list[Passage]:
-        if not self._folder.is_dir():
-            raise SourceFileError(f"{self._folder} is no folder")
-        paths = sorted(path for path in self._folder.rglob("*") if path.suffix in SUFFIXES)
+        if isinstance(folder := self._where, list):
+            return folder
+        if not folder.is_dir():
+            raise SourceFileError(f"{folder} is no folder")
+        named = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+        files = sorted(path for path in named if not path.is_dir())
         found = [
-            Passage(part, str(path.relative_to(self._folder)))
-            for path in paths
-            if not path.is_dir()
-            for part in _passages_of(self._text_of(path))
+            Passage(part, str(path.relative_to(folder)))
+            for path in files
+            for part in passages_of(self._text_of(path, folder))
         ]
         if not found:
             why = f" ({self.problems[0]})" if self.problems else ""
             kinds = " or ".join(sorted(SUFFIXES))
-            raise SourceFileError(f"{self._folder} holds no text in files that end in {kinds}{why}")
+            raise SourceFileError(f"{folder} holds no text in files that end in {kinds}{why}")
         return found
 
-    def _text_of(self, path: Path) -> str:
+    def _text_of(self, path: Path, folder: Path) -> str:
         """The text of a file; of one that cannot be read none, with the reason in ``problems``."""
         try:
-            if not path.resolve().is_relative_to(self._folder.resolve()):
+            if not path.resolve().is_relative_to(folder.resolve()):
                 why = "is a link out of the folder"
             elif (size := regular_file(path).stat().st_size) > min(_MOST_BYTES, self._left):
                 why = f"has more than {_MOST_BYTES:,} bytes, or all have more than {_MOST_IN_ALL:,}"
+            elif (suffix := path.suffix.lower()) in DOCUMENTS:
+                self._left -= size
+                return document_text(path.read_bytes(), suffix)
             elif "\0" in (text := path.read_text("utf-8")):
                 why = "is no text but a binary file"
             else:
@@ -108,6 +114,8 @@ class TextSearch:
             why = "is not UTF-8 text"
         except OSError as error:
             why = f"cannot be read: {error.strerror}"
+        except (SourceFileError, EngineMissing) as error:  # the library's extra may be missing
+            why = str(error)
         self.problems.append(f"{path} {why}; it was left out")
         return ""
 
@@ -142,7 +150,7 @@ def _nearest_first(claim: str, passages: Sequence[Passage], embedder: Embedder) 
     return [passages[at] for at in order]
 
 
-def _passages_of(text: str) -> Iterator[str]:
+def passages_of(text: str) -> Iterator[str]:
     """Paragraphs, which blank lines separate; long ones in parts of whole sentences."""
     for paragraph in "\n".join(line.strip() for line in text.splitlines()).split("\n\n"):
         part: list[str] = []

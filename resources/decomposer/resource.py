@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from resources.chat.resource import PromptedResource
+from resources.chat.endpoint import PromptedResource
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.store.prompts import AGAIN, load_prompt

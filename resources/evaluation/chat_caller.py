@@ -111,12 +111,11 @@ class CallSettings:
     ) -> Self:
         """Those of a model at its endpoint; ``continues`` where the endpoint does not say."""
         style = endpoint.style
-        thinking = endpoint.thinking if style != "none" else "default"
         return cls(
             seed=seed,
             top_logprobs=0 if style == "openai" else top_logprobs,
             continues=continues if endpoint.continues is None else endpoint.continues,
-            thinking={"default": None, "on": True, "off": False}[thinking],
+            thinking=None if style == "none" else endpoint.thinks,
             thinking_style=style,
             thinking_tokens=endpoint.thinking_tokens,
         )

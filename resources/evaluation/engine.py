@@ -26,12 +26,16 @@ from decomposerl.prompts.verifier import TOP_LOGPROBS, VerifierForm
 from decomposerl.training.experiment import EvidenceView
 from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import open_chat
-from resources.evaluation.caller import MethodCaller
+from resources.evaluation.caller import HostedVerifierCaller, MethodCaller, VerifierCaller
 from resources.evaluation.chat_caller import CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.generation import ContextGuard, Details, Room, counter_of
-from resources.evaluation.local_model import Batching, LocalModel
-from resources.evaluation.verifier_caller import HostedVerifierCaller, VerifierCaller
-from resources.evaluation.weights import Weights, context_of, weights_digest
+from resources.evaluation.local_model import (
+    Batching,
+    LocalModel,
+    Weights,
+    context_of,
+    weights_digest,
+)
 from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE
 from resources.hub.locks import MAIN, ModelLocks
@@ -192,15 +196,13 @@ class EntryEngine:
         started = self.server(loaded, adapter)
         # Called after chat.close: waiting threads would start it again.
         self.model.closers.append(self.model.shared.stop)
-        recorded = _recorded(entry, adapter, loaded or self.identity)
-
         return open_chat(
             entry,
             self.model.results_dir,
             self.model.closers,
             find_urls=lambda key: self._urls(started, adapter, key, needed_context),
             model=name,
-            revision=recorded,
+            revision=_recorded(entry, adapter, loaded or self.identity),
             sent_as=adapter.served_name if adapter else "",
             needs_logprobs=needs_logprobs,
         )

@@ -35,8 +35,7 @@ from decomposerl.baselines.method import (
 )
 from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.errors import ConfigError, EngineMissing
-from decomposerl.evaluation.calibration import Calibration
-from decomposerl.evaluation.confidence import READING
+from decomposerl.evaluation.calibration import READING, Calibration
 from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import (
     BEYOND_CONTEXT,
@@ -53,7 +52,7 @@ from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
 from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
-from resources.evaluation.caller import MethodCaller
+from resources.evaluation.caller import MethodCaller, scored
 from resources.evaluation.runner import (
     ClaimToVerify,
     FailureLimit,
@@ -64,7 +63,6 @@ from resources.evaluation.runner import (
     run_claims,
 )
 from resources.evaluation.trained_policy import AGREEMENT
-from resources.evaluation.verifier_caller import scored
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
 

@@ -39,7 +39,7 @@ from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule, labels_of
 from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import EndpointConfig, key_of
-from resources.evaluation.caller import MethodCaller
+from resources.evaluation.caller import MethodCaller, VerifierCaller, scored_above
 from resources.evaluation.chat_caller import MethodPrompts
 from resources.evaluation.engine import EnginesResource, EntryEngine
 from resources.evaluation.generation import (
@@ -64,7 +64,6 @@ from resources.evaluation.trained_policy import (
     decoding_of,
     policy_procedure,
 )
-from resources.evaluation.verifier_caller import VerifierCaller, scored_above
 from resources.hub.locks import ModelLocks, models_lock
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt

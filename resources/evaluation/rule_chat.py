@@ -35,8 +35,7 @@ from decomposerl.training.experiment import EvidenceView
 from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.caller import Reply
 from resources.evaluation.chat_caller import MethodPrompts
-from resources.judge.rule_coverage import verdict
-from resources.judge.rule_document import answering, asks_yes_or_no, read_document
+from resources.judge.rule_document import answering, asks_yes_or_no, read_document, verdict
 from resources.judge.rule_words import read, share
 
 RULES = 4

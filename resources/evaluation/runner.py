@@ -25,7 +25,7 @@ from decomposerl.baselines.method import (
     Verification,
 )
 from decomposerl.errors import EngineError
-from decomposerl.evaluation.confidence import Confidence, read_confidence
+from decomposerl.evaluation.calibration import Confidence, read_confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.caller import TOO_LONG, MethodCaller, Reply

@@ -12,8 +12,7 @@ from pydantic import Field
 from decomposerl.chat import Sampling
 from decomposerl.judge.call import Judge
 from decomposerl.prompts.judge import JudgeSettings
-from resources.chat.endpoint import EndpointConfig
-from resources.chat.resource import PromptedResource
+from resources.chat.endpoint import EndpointConfig, PromptedResource
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.replay import ReplayJudge
 from resources.judge.rule_judge import RuleJudge

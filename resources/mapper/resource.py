@@ -4,8 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from resources.mapper import MapperName
-from resources.mapper.in_process import InProcessMapper, OpenMapper
-from resources.mapper.processes import ProcessMapper
+from resources.mapper.pools import InProcessMapper, OpenMapper, ProcessMapper
 from resources.mapper.ray_mapper import RayMapper, Share
 from resources.profile_defaults import ProfileDefaults
 

@@ -58,7 +58,6 @@ _FOLDERS = {
     "predictions": schemas.PREDICTIONS,
     "scores": schemas.SCORES,
 }
-_LINEAGE = "dagster/column_lineage"
 
 
 def table_of(key: str) -> Table:
@@ -250,9 +249,7 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
             note_written(file)
         version = dg.DataVersion(digests[target])
         context.step_context.set_data_version(context.asset_key, version)
-        lineage = context.definition_metadata.get(_LINEAGE)  # Dagster+ reads it off the run
-        shown = {"dagster/uri": target.absolute().as_uri(), _LINEAGE: lineage}
-        context.add_output_metadata({name: value for name, value in shown.items() if value})
+        context.add_output_metadata({"dagster/uri": target.absolute().as_uri()})
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame | StoredRows:
         """Read one asset's frame and check it against its table.

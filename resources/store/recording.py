@@ -5,7 +5,8 @@ Rows in, kept, dropped by reason and source, labels, tokens, engines, settings, 
 
 import json
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -286,3 +287,22 @@ def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:
         return "none"
     first = rejects.select("file", "row", "field", "reason", "detail").head(most)
     return f"{rejects.height} rows; the first {first.height}:\n\n{frame_markdown(first)}"
+
+
+_PREVIEW = "Specifying a partitions_def on an AssetCheckSpec is currently in preview"
+
+
+def partitioned_check(
+    parts: dg.PartitionsDefinition[str], asset: dg.AssetKey, name: str
+) -> Callable[[Callable[..., Any]], dg.AssetChecksDefinition]:
+    """``dg.asset_check`` with partitions, without Dagster's preview warning.
+
+    The check finds its partition in ``context.partition_key``.
+    """
+
+    def decorated(function: Callable[..., Any]) -> dg.AssetChecksDefinition:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _PREVIEW, dg.PreviewWarning)
+            return dg.asset_check(asset=asset, name=name, partitions_def=parts)(function)
+
+    return decorated

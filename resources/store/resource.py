@@ -8,7 +8,7 @@ from typing import Self
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from resources.mapper.in_process import OpenMapper
+from resources.mapper.pools import OpenMapper
 from resources.mapper.resource import MapperChoice
 from resources.profile_defaults import ProfileDefaults
 from resources.store.paths import LocalPath

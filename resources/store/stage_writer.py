@@ -17,7 +17,7 @@ from decomposerl.ports import Tasks
 from decomposerl.reports.stage_tally import StageTally
 from decomposerl.schemas import DROPS
 from decomposerl.table import Table
-from resources.mapper.in_process import OpenMapper
+from resources.mapper.pools import OpenMapper
 from resources.store.rows import BATCH_BYTES, RowsWriter, StoredRows, batches_of
 from resources.store.temporary import aside, temporary_of
 

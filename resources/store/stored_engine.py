@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from decomposerl.errors import EngineError
 from decomposerl.ports import Mapper
 from decomposerl.progress import bar
-from resources.mapper.in_process import InProcessMapper
+from resources.mapper.pools import InProcessMapper
 from resources.store.result_store import ResultStore, ResultStores, key_of
 
 Pair = tuple[str, str]

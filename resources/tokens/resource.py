@@ -6,8 +6,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from resources.hub.locks import MODELS_LOCK, ModelLocks
-from resources.mapper.in_process import OpenMapper
-from resources.mapper.pools import PoolMapper
+from resources.mapper.pools import OpenMapper, PoolMapper
 from resources.mapper.resource import MapperChoice
 from resources.profile_defaults import ProfileDefaults
 from resources.tokens.counting import TalliedTokens

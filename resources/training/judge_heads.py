@@ -19,12 +19,10 @@ import numpy as np
 import polars as pl
 
 from decomposerl.evaluation.agreement import macro_f1
-from decomposerl.judge.distillation import HeadExamples, head_examples
-from decomposerl.judge.heads import HEADS, Head, HeadSettings
+from decomposerl.judge.distillation import HEADS, Head, HeadExamples, HeadSettings, head_examples
 from decomposerl.reports.tables import markdown_table
 from decomposerl.settings import Settings
-from resources.judge.encoder import Encoder
-from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, RULES, read_head
+from resources.judge.tiny_judge import HEAD_FILE, JUDGE_FILE, RULES, Encoder, read_head
 from resources.store.integrity import read_parquet, record_folder
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.run_store import write_json

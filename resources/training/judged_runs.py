@@ -18,7 +18,7 @@ import polars as pl
 from decomposerl.errors import TrainingError
 from decomposerl.evaluation.agreement import agreement, reward_agreement
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from decomposerl.judge.heads import HEADS, Head
+from decomposerl.judge.distillation import HEADS, Head
 from decomposerl.judge.plan import plan, rulings_from_frame
 from decomposerl.ports import Embedder
 from decomposerl.prompts.template import labels_of

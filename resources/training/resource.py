@@ -25,7 +25,7 @@ from decomposerl.reports.training_figure import training_curve, training_png
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.training.curves import changes, ends
 from decomposerl.training.experiment import plain_values
-from resources.judge.encoder import MINILM
+from resources.judge.tiny_judge import MINILM
 from resources.process.child import run_watched
 from resources.profile_defaults import ProfileDefaults
 from resources.store.integrity import file_sha256, read_parquet

@@ -1,7 +1,7 @@
 """The table of ``docs/how-to/studies.md``: every trained run of the paper, its command and cost."""
 
 from dagster_project.public_figures import JUDGE_TOKENS_A_SECOND
-from decomposerl.reports.paper_form import paper_form_rows
+from decomposerl.reports.study_report import paper_form_rows
 from decomposerl.training.studies import STUDIES
 from studies.reference.markdown import code, table
 

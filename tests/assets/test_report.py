@@ -14,7 +14,7 @@ import pytest
 
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
-from assets.selection_study import selectors
+from assets.training_studies import selectors
 from chromium import needs_chromium, opened_browser
 from dagster_project.cli import app
 from dagster_project.definitions import defs

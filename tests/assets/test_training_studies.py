@@ -18,7 +18,7 @@ from assets.training import policy_asset
 from assets.training_studies import training_study_asset
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
-from decomposerl.reports.paper_form import JudgeSpeeds
+from decomposerl.reports.study_report import JudgeSpeeds
 from decomposerl.schemas import (
     SILVER_DECOMPOSED,
     TRAINING_CLAIMS,

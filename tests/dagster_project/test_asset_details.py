@@ -1,6 +1,5 @@
 """The graph before any run: what assets show, their versions, and what may be selected."""
 
-import os
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -17,13 +16,12 @@ from dagster._core.execution.backfill import PartitionBackfill
 from dagster._core.storage.tags import BACKFILL_ID_TAG
 from dagster._utils.test.data_versions import get_stale_status_resolver
 
-from dagster_project.asset_details import DECIDE, FILL_MISSING
-from dagster_project.code_reader import CodeReader
+from dagster_project.asset_details import DECIDE, FILL_MISSING, CodeFiles
 from dagster_project.definitions import build_definitions
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
-from dagster_project.selection import refuse_unmatched, typed_selection
 from dagster_project.settings import Settings
+from dagster_project.stages import refuse_unmatched, typed_selection
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.table import Table
@@ -39,6 +37,7 @@ NO_TABLE = {*TINY_BASES, "catalog", "report", "tiny_judge_heads"}
 OWN_TABLE = {"policy"}
 CODE = ("assets", "decomposerl", "resources")
 BAND = {"difficulty_band"}
+PARTS = {"deduplicated", "decontaminated", "diversity_selected", "study/selectors"}
 FUNNEL = ("rule_filtered", "difficulty_band", "deduplicated", "silver_decomposed")
 MACHINE = set(
     "results_dir key runs served_as continues concurrency deadline_s queue_deadline_s "
@@ -76,7 +75,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def versions(root: Path, profile: Settings) -> dict[str, str]:
     """The code version of every asset, with the code in a folder."""
-    graph = build_definitions(profile, code=CodeReader(root)).resolve_asset_graph()
+    graph = build_definitions(profile, code=CodeFiles(root)).resolve_asset_graph()
     nodes = [graph.get(key) for key in graph.materializable_asset_keys]
     return {node.key.to_user_string(): str(node.code_version) for node in nodes}
 
@@ -126,26 +125,6 @@ def test_every_table_shows_its_columns_before_any_run(graph: AssetGraph):
         assert [(one.name, str(one.dtype), one.meaning) for one in table.columns] == shown
 
 
-def test_the_funnel_shows_where_each_column_comes_from(graph: AssetGraph):
-    """The first stage names every source; a later one the stage before; a setting has no origin."""
-
-    def origins(stage: str, column: str) -> set[str]:
-        lineage = graph.get(dg.AssetKey(stage)).metadata["dagster/column_lineage"]
-        assert isinstance(lineage, dg.TableColumnLineage)
-        deps = lineage.deps_by_column[column]
-        return {f"{one.asset_key.to_user_string()}.{one.column_name}" for one in deps}
-
-    sources = {
-        key.to_user_string() for key in graph.materializable_asset_keys if key.path[0] == "claims"
-    }
-    assert {f"{source}.claim" for source in sources} == origins("rule_filtered", "claim")
-    assert set() == origins("rule_filtered", "token_unit")
-    assert {"rule_filtered.label", "rule_filtered.claim", "rule_filtered.evidence"} == origins(
-        "difficulty_band", "label_confidence"
-    )
-    assert {"diversity_selected.selection_rank"} == origins("training_claims", "selection_rank")
-
-
 def test_owners_files_kinds_and_cost_are_shown(
     graph: AssetGraph, profile: Settings, tmp_path: Path
 ):
@@ -182,19 +161,17 @@ def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Settings):
     assert set() == DECIDE - fields
 
 
-READERS = "decomposerl/claims/sources/row_by_row.py"
-WICE = (READERS, 'row.identifier("meta.id")', 'row.text("meta.id")')
+HOVER = ("decomposerl/claims/sources/hover.py", "def _draft(", "def _draft_(")
 EDITS = [
     (("decomposerl/funnel/difficulty.py", "> settings.high", ">= settings.high"), BAND),
-    (("decomposerl/funnel/settings.py", "low: float = Field(0.3", "low: float = 0"), BAND),
-    (WICE, {"claims/wice", "benchmark/wice", "catalog"}),
-    (("decomposerl/funnel/difficulty.py", "is too easy; below", "is easy; below"), set()),
+    (("decomposerl/funnel/parts.py", "def slices(", "def slices_("), PARTS),
+    (HOVER, {"claims/hover", "benchmark/hover"}),
     (("decomposerl/reports/stage_page.py", "def stage_page(", "def a_page("), set()),
 ]
 
 
 def test_a_changed_step_changes_the_version_of_its_stage_alone(copied: Path, profile: Settings):
-    """Code, a default and a reader do; a docstring and a report's page do not."""
+    """So do a module that it imports and a reader; a report's page and a neighbour do not."""
     before = versions(copied, profile)
     for (file, *texts), expected in EDITS:
         with edited(copied / file, *texts):
@@ -236,13 +213,13 @@ def test_a_changed_reader_shows_its_source_as_stale(
     copied: Path, profile: Settings, instance: dg.DagsterInstance
 ):
     """Materialized with the code as it was, fresh; with the changed code, stale and why."""
-    definitions, key = build_definitions(profile), dg.AssetKey(["claims", "wice"])
+    definitions, key = build_definitions(profile), dg.AssetKey(["claims", "hover"])
     job = definitions.resolve_implicit_global_asset_job_def()
     assert job.execute_in_process(instance=instance, asset_selection=[key]).success
     resolver = get_stale_status_resolver(instance, assets_of(definitions))
     assert (StaleStatus.FRESH, []) == (resolver.get_status(key), resolver.get_stale_causes(key))
-    with edited(copied / WICE[0], *WICE[1:]):
-        later = build_definitions(profile, code=CodeReader(copied))
+    with edited(copied / HOVER[0], *HOVER[1:]):
+        later = build_definitions(profile, code=CodeFiles(copied))
     resolver = get_stale_status_resolver(instance, assets_of(later))
     assert StaleStatus.STALE == resolver.get_status(key)
     (cause,) = resolver.get_stale_causes(key)
@@ -273,113 +250,6 @@ def test_what_costs_nothing_may_be_made_by_itself(profile: Settings, instance: d
     automatic = [node for node in may if node.automation_condition is not None]
     assert {"sources", "benchmarks", "catalog"} == {node.group_name for node in automatic}
     assert {"free"} == {node.tags["cost"] for node in automatic}
-
-
-# What counts as the code of a function
-
-STEP = '''"""A step."""
-
-import math
-from decomposerl import words
-from decomposerl.limits import (
-    LOW,  # a comment
-    HIGH as most,
-)
-
-TABLE = {}
-for name in ("a", "b"):
-    TABLE[name] = 1
-UNUSED = 7
-
-
-def step(rows, other: int = 0):
-    """Keep rows; ``unrelated`` is named in words only."""
-    # a comment
-    text = (
-        """select 1
-        from rows"""
-    )
-    return [row for row in rows if LOW < words.count(row) < most and "unrelated" and other]
-
-
-@decorated(
-    UNUSED
-)
-def unrelated():
-    return 1
-
-
-def other():
-    return 2
-'''
-FILES = {
-    "step": STEP,
-    "words": "from decomposerl.deep import split\ndef count(text):\n    return len(split(text))\n",
-    "deep": "def split(text):\n    return text.split()\n",
-    "limits": "LOW, HIGH = 1, 2\nTHIRD = 3\n",
-}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "decomposerl").mkdir()
-    for name, text in FILES.items():
-        (tmp_path / f"decomposerl/{name}.py").write_text(text, "utf-8")
-    return tmp_path
-
-
-CHANGES = [
-    ("step", "if LOW <", "if LOW <=", True),
-    ("step", "select 1", "select 2", True),
-    ("step", "TABLE[name] = 1", "TABLE[name] = 2", True),
-    ("limits", "1, 2", "1, 9", True),
-    ("words", "len(", "sum(", True),
-    ("deep", ".split()", ".split(',')", True),
-    ("step", "Keep rows", "Keep some", False),
-    ("step", "    # a comment", "    # another", False),
-    ("step", '"""A step."""', '"""One step."""', False),
-    ("step", "UNUSED = 7", "UNUSED = 8", False),
-    ("step", "return 1", "return 9", False),
-    ("step", "return 2", "return 9", False),
-    ("limits", "THIRD = 3", "THIRD = 4", False),
-    ("step", "\n\n\ndef other", "\n\n\n\ndef other", False),
-]
-
-
-def test_what_a_function_uses_counts_and_nothing_else(project: Path):
-    """Also through modules and constants; not words, comments, neighbours or an argument's name.
-
-    A decorator is part of what it decorates, and its arguments are followed.
-    """
-
-    def digest(name: str = "step") -> str:
-        return CodeReader(project).digest([("decomposerl.step", name)])
-
-    before, decorated = digest(), digest("unrelated")
-    for file, old, new, counts in CHANGES:
-        with edited(project / f"decomposerl/{file}.py", old, new):
-            assert counts == (before != digest()), (file, new)
-            assert "UNUSED" not in old or decorated != digest("unrelated")
-
-
-def test_digests_are_kept_until_a_file_changes(project: Path):
-    """The next process reads them in place of the files; damaged ones are computed again."""
-    kept, symbol = project / "kept.json", [("decomposerl.step", "step")]
-    first = CodeReader(project, kept)
-    before = first.digest(symbol)
-    first.keep()
-    path = project / "decomposerl/limits.py"
-    written = path.stat()
-    path.write_text(FILES["limits"].replace("1", "7"), "utf-8")
-    now = CodeReader(project).digest(symbol)
-    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))  # as if it had not changed
-    assert before == CodeReader(project, kept).digest(symbol)
-    os.utime(path)
-    assert now == CodeReader(project, kept).digest(symbol) != before
-    kept.write_text('{"state": ', "utf-8")
-    assert now == CodeReader(project, kept).digest(symbol)
-    missing = (CodeReader(project).digest([(f"decomposerl.{one}", "SOURCE")]) for one in "ab")
-    assert 1 == len({*missing}), "a corpus of the user's has no module of its own"
 
 
 # What a run may select

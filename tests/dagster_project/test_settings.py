@@ -110,24 +110,7 @@ NEW = variables(
     MACHINE__DEVICE="cuda",
     EVALUATION__CONTINUES="no",
 )
-WRITTEN = """
-[silver]
-base_url = "http://a/v1"
-prompt_price = 1
-completion_price = 2.0
-[judge]
-key = "DECOMPOSERL_JUDGE_KEY"
-thinking = "on"
-thinking_tokens = 512
-bound_thinking = true
-[machine]
-vllm = ["my", "vllm", "serve"]
-device = "cuda"
-[text]
-spacy = ["a", "b"]
-[evaluation]
-continues = false
-"""
+WRITTEN = Path(__file__).with_name("written_settings.toml").read_text("utf-8")
 
 
 def test_old_names_new_names_and_a_file_say_the_same(tmp_path: Path):

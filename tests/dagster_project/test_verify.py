@@ -25,7 +25,7 @@ from typer.testing import CliRunner, Result
 from dagster_project.cli import app
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
-from dagster_project.verify import with_evidence
+from dagster_project.found_evidence import with_evidence
 from dagster_project.verify_command import exit_code
 from dagster_project.view import JudgeTexts, LiveTraces, Selection, judge_texts, page_about
 from dagster_project.view_server import MOST_BODY, ViewServer, bound_socket
@@ -246,6 +246,7 @@ def test_evidence_from_a_folder(evidence: Path, tmp_path: Path):
     (one,) = lines(found)
     assert (0, "Supported") == (found.exit_code, one["verdict"])
     assert ["evidence found in evidence.txt, ranked by BM25", WEAK] == one["warnings"]
+    assert {"evidence.txt"} == {place for cited in one["questions"] for place in cited["places"]}
     silent = {"claim": "Marie Curie discovered radium."}
     own = {"claim": "Marie Curie discovered radium.", "evidence": "Marie Curie discovered radium."}
     mixed = verify(tmp_path, "-", *folder, "--json", text=jsonl(silent, own, {"claim": TRUE}))

@@ -9,6 +9,7 @@ import pytest
 
 from ledger import DATA, Row, catalogue, differences, digest, table
 from project import ROOT
+from tables import value_beside
 
 FILES = sorted(DATA.glob("*.json"))
 
@@ -18,22 +19,7 @@ def nothing(folder: Path) -> dict[str, object]:
     return {"folder": str(folder)}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "count"),
-    [
-        ({"a": 1}, {"a": 1}, 0),
-        ({"a": 1}, {"a": 2}, 1),
-        ({"a": 1, "z": 0}, {"z": 0}, 1),
-        ({"z": 0}, {"a": 1, "z": 0}, 1),
-        ({"a": [1, 2]}, {"a": [1]}, 1),
-        ({"a": {"b": "x"}}, {"a": {"b": "y", "c": "z"}}, 2),
-        ({"near.b": 1.0}, {"near.b": 1.05}, 0),
-        ({"near.b": 1.0}, {"near.b": 1.2}, 1),
-        ({"near.b": 1.0}, {"near.b": None}, 1),
-        ({"far": 1.0}, {"far": 1.05}, 1),
-        ({"a": True}, {"a": None}, 1),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "count"), value_beside(__file__, "ledger_differences"))
 def test_every_changed_value_is_a_difference(old: dict, new: dict, count: int):
     """A value that changed, went or came is one difference; a tolerance is that of its name."""
     row = Row("some", nothing, tolerances={"near.*": 0.1})

@@ -16,7 +16,7 @@ from dagster_project.definitions import defs
 from decomposerl import schemas
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import conservation_errors
+from decomposerl.funnel.step import conservation_errors
 from documents import shell_lines
 from page_commands import blocks, project_in
 from project import ROOT

@@ -33,9 +33,7 @@ from project import PYTHONPATH, SUPPORT
 from ray_parts import RayNodes, ray_nodes
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.embedder.minilm import MiniLM
-from resources.mapper.in_process import InProcessMapper
-from resources.mapper.pools import AHEAD
-from resources.mapper.processes import ProcessMapper
+from resources.mapper.pools import AHEAD, InProcessMapper, ProcessMapper
 from resources.mapper.ray_mapper import MOST_LOSSES, RayMapper
 from resources.store.result_store import ResultStores
 from resources.store.stored_ports import StoredDecomposer, StoredEmbedder

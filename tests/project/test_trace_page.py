@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from chromium import needs_chromium, opened_browser
 from decomposerl.reports.trace_page.page import live_page, offline_page
 from project import ROOT
+from tables import value_beside
 from trace_pages import EVIDENCE, HOSTILE, cycle, detail, pages, special_traces, trace
 from trace_server import REFUSED, TraceServer
 
@@ -84,22 +85,7 @@ def test_the_list_shows_each_trace_with_its_signs(page: "Page"):
         assert sign in row, sign
 
 
-@pytest.mark.parametrize(
-    ("query", "rows"),
-    [
-        ("f=confident_and_wrong", 1),
-        ("f=wrong", 4),
-        ("f=wrong,truncated", 1),
-        ("verdict=none", 3),
-        ("verdict=refuted", 5),
-        ("result=unknown", 1),
-        ("result=wrong&system=decomposerl-tiny", 5),
-        ("benchmark=wice-with-a-name-that-is-longer-than-the-page-is-wide", 3),
-        ("step=10", 2),
-        ("low=90", 1),
-        ("low=50&high=60", 1),
-    ],
-)
+@pytest.mark.parametrize(("query", "rows"), value_beside(__file__, "trace_filters").items())
 def test_filters_of_a_link_hold(page: "Page", query: str, rows: int):
     """Each filter keeps exactly the traces that it names, and the summary counts them."""
     at(page, f"#/?{query}")

@@ -40,7 +40,6 @@ from strategies import law
 COVERAGE = ROOT / "decomposerl/prompts/coverage.md"
 CANARY = "sk-canary-0123456789"
 HEAVY = ("torch", "spacy", "openai", "transformers", "sentence_transformers", "huggingface_hub")
-QWEN = "Qwen/Qwen2.5-7B-Instruct"
 PORTS = (
     *("tokens", "entities", "verifier", "embedder", "decomposer"),
     *("judge", "question_embedder"),

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from decomposerl.judge.heads import HeadSettings
+from decomposerl.judge.distillation import HeadSettings
 from documents import shell_lines
 from project import ROOT
 from resources.training.judge_heads import HeadsRun

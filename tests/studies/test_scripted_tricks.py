@@ -22,7 +22,7 @@ from decomposerl.training.experiments import experiment
 from fakes import BagOfWordsEmbedder
 from project import ROOT
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.rule_text import clean
+from resources.judge.rule_words import clean
 from resources.judge.scoring import reward_rollouts
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.data import Completion, rollouts_of

@@ -9,11 +9,12 @@ from decomposerl import schemas
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.judge.distillation import (
     DistillationSettings,
+    HeadSettings,
     RuledCall,
+    heads_of,
     judge_examples,
     ruled_calls,
 )
-from decomposerl.judge.heads import HeadSettings, heads_of
 from decomposerl.judge.plan import plan
 from decomposerl.schemas import LABELS
 from decomposerl.traces.grammar import parse_trace

@@ -43,7 +43,7 @@ from ledger import digest
 from ledger_inputs import INPUTS, call
 from metrics_parts import write
 from perf.grpo_case import QWEN_7B
-from resources.mapper.in_process import InProcessMapper
+from resources.mapper.pools import InProcessMapper
 from studies.reference.layouts import LAYOUTS, layout_table
 
 

@@ -22,7 +22,6 @@ from decomposerl.traces.trace import Cycle, Verdict
 S, R, NEI = "Supported", "Refuted", "NotEnoughInfo"
 PLAIN = RewardSettings()
 ALL_MET = (True,) * len(CRITERIA)
-DIMENSIONS = 3
 
 
 def cycles(number: int, answer: str = "It opened in 1921.") -> tuple[Cycle, ...]:

@@ -26,7 +26,6 @@ from resources.training.process import StepReport, TrainingOutcome, TrainingRun
 from resources.training.run_store import RunFolder, begin_attempt, write_outcome
 
 STEPS = 30
-SECRET = "sk-never-shown"  # noqa: S105 - stands for one
 
 
 def main() -> int:

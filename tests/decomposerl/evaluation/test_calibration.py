@@ -17,12 +17,13 @@ from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.calibration import (
     Calibration,
     CalibrationMethod,
+    Confidence,
     cross_fitted,
     fit_calibration,
     isotonic_curve,
+    read_confidence,
     reliability,
 )
-from decomposerl.evaluation.confidence import Confidence, read_confidence
 from decomposerl.evaluation.metrics import calibration_error
 from strategies import law
 

@@ -10,6 +10,7 @@ from decomposerl.evaluation.entries import SystemEntry, parse_systems_toml
 from decomposerl.evaluation.leaderboard import systems_of
 from decomposerl.evaluation.published import PUBLISHED
 from decomposerl.evaluation.systems import System, system_named, systems, with_entries
+from tables import cases_beside
 
 PROTOCOLS = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
 HOME = Path("/home/me")
@@ -68,76 +69,11 @@ def test_paths_are_those_of_the_file():
     assert ("org/b", "a/b", "endpoint") == (served.model, served.adapter, served.place)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("method = 1\n", "method: "),
-        ("[a]\nx = [\n", "not TOML"),
-        ("[a]\n[a]\n", "not TOML"),
-        ("[a]\nb = " + "[" * 5_000, "not TOML"),
-        ("a = \x00\n", "not TOML"),
-        (CHAT.replace("[mine]", '["../up"]'), r"\[../up\]: "),
-        (CHAT.replace("[mine]", '["-x"]'), r"\[-x\]: "),
-        (CHAT.replace("[mine]", "[Mine]"), r"\[Mine\]: "),
-        (CHAT.replace("[mine]", f"[{'a' * 81}]"), "a{81}"),
-        (CHAT.replace("[mine]", "[paper_7b-seed_1]"), "-seed_"),
-        (CHAT.replace("[mine]", "[a-mean]"), "-mean"),
-        ("[mine]\n", r"\[mine\] model: .*\nmy.toml: \[mine\] method: "),
-        (CHAT + 'name = "x"\n', r"\[mine\] name: "),
-        (CHAT + "temprature = 1\n", r"\[mine\] temprature: .*temperature"),
-        (CHAT + "api_key = 'x'\n", r"api_key: .* key\?"),
-        (CHAT.replace("simple", "simpel"), "method: .*'simpel'.* simple"),
-        (CHAT.replace("simple", "minicheck"), "method: .*'minicheck'"),
-        (CHAT + 'protocol = "free"\n', "protocol: .*'faithful'.*'single_call'"),
-        (CHAT + "seed = 1.5\n", "seed: .*integer"),
-        (CHAT + 'context = "8k"\n', "context: .*integer"),
-        (CHAT + "context = -1\n", "context: .*greater"),
-        (CHAT + "prompt_price = nan\n", "prompt_price: "),
-        (CHAT + "temperature = inf\n", "temperature: "),
-        (CHAT + "dollars = 1\n", "dollars: .*prompt_price"),
-        (CHAT + 'recipe = "tiny"\n', "recipe: .*trace"),
-        (CHAT + 'user = "x"\n', "user: .*verifier"),
-        (CHAT + "dtype = 'float16'\n", "dtype: "),
-        (CHAT + 'runs = "server"\n', "base_url: .*'server'"),
-        (CHAT.replace(AT, 'runs = "endpoint"\n'), "base_url: .*'endpoint'"),
-        (TRACE + 'recipe = "tniy"\n', "recipe: .*'tniy'.* tiny"),
-        (TRACE + HUB, "adapter_revision: .*commit"),
-        (TRACE + 'adapter = "./a"\nadapter_revision = "m"\n', "adapter_revision: .*folder"),
-        (TRACE + 'adapter_revision = "main"\n', "adapter: "),
-        (TRACE + "prompt_price = 1\n", "prompt_price: .*base_url"),
-        (TRACE + "concurrency = 3\n", "concurrency: "),
-        (TRACE + 'device = "tpu"\n', "device: "),
-        (VERIFIER.replace("{claim}", ""), "user: .*{claim}.*{document}"),
-        (VERIFIER.replace("user", "pair"), "pair: .*'classifier'"),
-        (VERIFIER + 'refuted = ["Yes"]\n', "supported: .*refuted"),
-        (VERIFIER + "refuted = []\n", "supported: .*refuted.*one"),
-        (VERIFIER + "template = { a = 1 }\n", "template: .*'documents'"),
-        (VERIFIER + 'form = "classifier"\n', "form: .*'classifier'"),
-        (VERIFIER + 'adapter = "./a"\n', "adapter: .*trace"),
-        (VERIFIER + "threshold = 1.0\n", "threshold: .*less than 1"),
-        (DOCUMENTS + "template = { d = 1999-01-01 }\n", "template: .*date"),
-        (CHAT.replace("mine", '"simple-rules-faithful"'), "simple-rules-faithful"),
-        (CHAT.replace(":8/", ":abc/"), "base_url: .*URL"),
-        (CHAT.replace(":8/", ":99999/"), "base_url: .*URL"),
-        (CHAT.replace(":8/", ":0/"), "base_url: .*URL"),
-        (CHAT.replace("127.0.0.1", "[::1"), "base_url: .*URL"),
-        (CHAT.replace("mine", "qwen2.5-7b"), r'\["qwen2.5-7b"\]'),
-        (CHAT + CHAT.replace("mine", "mine.2.b"), r'\[mine.2.b\].*\["mine.2.b"\]'),
-        (CHAT.replace("[mine]", '["a...b"]'), r"\[a\.\.\.b\]: "),
-        (CHAT + 'key = "DECOMPOSERL_MY_KEY"\n', "key: .*DECOMPOSE"),
-        (VERIFIER + "supported_class = 0\n", "supported_class: .*'chat'"),
-        (MINICHECK + "temperature = 0.5\n", "temperature: .*'minicheck'"),
-        (MINICHECK + "seed = 1\n", "seed: .*'minicheck'"),
-        (MINICHECK + 'read = "text"\n', "read: .*'minicheck'"),
-        (MINICHECK + 'refuted = "no"\n', "refuted: .*'minicheck'"),
-        (CLASSIFIER + "max_tokens = 3\n", "max_tokens: .*'classifier'"),
-        (CLASSIFIER + 'supported = "yes"\n', "supported: .*'classifier'"),
-    ],
-)
-def test_a_wrong_file_is_named_with_entry_and_field(text: str, said: str):
+@pytest.mark.parametrize("case", cases_beside(__file__, "wrong_entries"))
+def test_a_wrong_file_is_named_with_entry_and_field(case: dict[str, str]):
     """One line for each mistake, with the nearest name where a word is unknown."""
-    with pytest.raises(ConfigError, match=said) as caught:
-        merged(text)
+    with pytest.raises(ConfigError, match=case["says"]) as caught:
+        merged(case["text"])
     assert str(caught.value).startswith("my.toml: ")
 
 

@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 from decomposerl.errors import TrainingError
 from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling, Task
 from decomposerl.judge.distillation import (
+    HEADS,
     DistillationSettings,
     RuledCall,
     example_counts,
     head_examples,
+    heads_of,
     judge_examples,
+    published_text,
+    ruling_of,
+    texts_of,
 )
-from decomposerl.judge.heads import HEADS, heads_of, published_text, ruling_of, texts_of
 from judge_parts import SPLIT, WordJudge, examples, rollouts, ruled
 
 VALUES = {

@@ -6,9 +6,15 @@ import polars as pl
 import pytest
 
 from decomposerl.reports.figure_style import drawn
-from decomposerl.reports.paper_form import JudgeSpeeds, paper_form_markdown, paper_form_rows
-from decomposerl.reports.study_figure import study_curves, study_figure
-from decomposerl.reports.study_report import study_markdown, study_sentence
+from decomposerl.reports.study_report import (
+    JudgeSpeeds,
+    paper_form_markdown,
+    paper_form_rows,
+    study_curves,
+    study_figure,
+    study_markdown,
+    study_sentence,
+)
 from decomposerl.training.curves import TRAIN, CurvePoint, curve_rows
 from decomposerl.training.studies import STUDIES, Study, study_named
 from decomposerl.training.study_table import ACCURACY, GREEDY, study_table

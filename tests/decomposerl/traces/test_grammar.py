@@ -229,11 +229,6 @@ def test_an_untrimmed_text_cannot_be_written(text: str, space: str):
 
 
 REFUTED = GOOD.replace("Supported", "Refuted")
-QUOTES = (
-    "Okay. The form is <question>…</question> and <answer>…</answer>, so I could write "
-    "<question>Is it old?</question>\n<answer>It is.</answer> and end with "
-    "<verification>Supported</verification>."
-)
 
 
 @pytest.mark.parametrize(("text", "others"), TABLES["quoting thoughts"])

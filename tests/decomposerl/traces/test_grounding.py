@@ -24,7 +24,6 @@ EVIDENCE = (
     'She is "Ada". She was born in Odense.'
 )
 DESIGNED, OPENED, AGAIN, BORN, CLOSED, ADA, SHE = split_sentences(EVIDENCE)
-LONG = "On which Danish island and in what trading town did the celebrated engineer see daylight?"
 
 
 @pytest.mark.parametrize(("question", "answer", "behind"), TABLES["what an answer rests on"])

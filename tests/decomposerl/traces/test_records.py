@@ -132,35 +132,6 @@ def test_silver_questions_give_n_star():
     assert one(n_star=3.0).n_star == 3
 
 
-REFUSED: list[tuple[dict[str, Any], str, str]] = [
-    ({"claim": 7}, "claim", "number text"),
-    ({"claim": None}, "claim", "null"),
-    ({"claim": " "}, "claim", "blank"),
-    ({"claim": "a\ud800"}, "claim", "surrogate"),
-    ({"evidence": {}}, "evidence", "object text"),
-    ({"evidence": [""]}, "evidence", "passage"),
-    ({"evidence": ["a", 1]}, "evidence", "number list"),
-    ({"trace": ["t"]}, "trace", "list text"),
-    ({"label": True}, "label", "true Supported Refuted"),
-    *(
-        ({"label": word}, "label", f"'{word}' Refuted")
-        for word in ("Supported.", "NEI", "", "true")
-    ),
-    ({"label": "not supported"}, "label", "supported' Refuted"),
-    ({"n_star": 0}, "n_star", "0 1 1000000"),
-    ({"n_star": True}, "n_star", "true whole"),
-    ({"n_star": 2.5}, "n_star", "number whole"),
-    ({"n_star": float("nan")}, "n_star", "number whole"),
-    ({"n_star": 3, "questions": ["a?", "b?"]}, "n_star", "3 2 questions"),
-    ({"questions": "a?"}, "questions", "text list"),
-    ({"group": 3.5}, "group", "number text"),
-    ({"group": ""}, "group", "blank"),
-    ({"rollout": -1}, "rollout", "-1 0 1000000"),
-    ({"rollout": 10**40}, "rollout", f"{10**40} 0 1000000"),
-    ({"truncated": "no"}, "truncated", "text true false"),
-]
-
-
 @pytest.mark.parametrize(("changes", "field", "words"), TABLES["a field that cannot be read"])
 def test_a_field_that_cannot_be_read(changes: dict[str, Any], field: str, words: str):
     """The line is left out; the problem names the field, what stands there and what may."""

@@ -25,14 +25,15 @@ from decomposerl.reports.attrition import STAGES, attrition
 from fixture_data import BENCHMARK, SIZES, SPLIT, World, build
 from project import ROOT
 from resources.catalogue.database import (
+    ATTEMPTS,
     FILE,
+    attempts,
     build_catalogue,
     engines_of,
     open_catalogue,
     read_stages,
     read_table,
 )
-from resources.catalogue.views import ATTEMPTS, attempts
 from resources.store.parquet import DataFolder, ParquetTables
 from resources.training.rollout_log import LogTable, read_log
 from training_files import COUNTING, EXPERIMENT, write_policy

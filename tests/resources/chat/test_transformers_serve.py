@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Template
 from decomposerl.errors import EngineError
-from decomposerl.funnel.conservation import conservation_errors
+from decomposerl.funnel.step import conservation_errors
 from decomposerl.schemas import DECONTAMINATED
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings

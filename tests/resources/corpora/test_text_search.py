@@ -90,7 +90,7 @@ def test_what_cannot_be_searched_is_named(tmp_path: Path):
     """No folder, no text, and a file that is not text."""
     with pytest.raises(SourceFileError, match="absent"):
         TextSearch(tmp_path / "absent").search("A claim.")
-    with pytest.raises(SourceFileError, match=r"\.md or \.txt"):
+    with pytest.raises(SourceFileError, match=r"\.md or \.pdf or \.txt"):
         TextSearch(tmp_path).search("A claim.")
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(SourceFileError, match=r"a\.txt"):

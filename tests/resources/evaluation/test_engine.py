@@ -32,9 +32,9 @@ from evaluation_runs import frame_of_claims, predicted
 from fault_server import MODEL, Answer, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.generation import ContextGuard, Generated, OpenedSystem, Room, Task
+from resources.evaluation.local_model import Weights, context_of
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.runner import ClaimToVerify, Prediction
-from resources.evaluation.weights import Weights, context_of
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt

@@ -18,17 +18,16 @@ from transformers import AutoModelForCausalLM
 
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply
 from decomposerl.errors import EngineError
-from decomposerl.evaluation.confidence import read_confidence
+from decomposerl.evaluation.calibration import read_confidence
 from decomposerl.training.experiments import PAPER_7B, TINY
 from evaluation_parts import prompts_in, shelf
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import CallSettings, ChatCaller, MethodPrompts
-from resources.evaluation.local_model import Batching, LocalModel
+from resources.evaluation.local_model import SMALL, Batching, LocalModel, Weights, weights_digest
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, Prediction, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
-from resources.evaluation.weights import SMALL, Weights, weights_digest
 from resources.hub.adapters import zero_product
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.prompts import load_policy_prompt, load_prompt

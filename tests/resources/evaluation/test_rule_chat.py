@@ -46,33 +46,7 @@ PASSAGES = (
     "The film won the Orion Prize in 1954.",
 )
 EVIDENCE = " ".join(PASSAGES)
-FILE = """<!-- section: questions -->
-Write a question for each part of {claim}.
-<!-- section: parts -->
-Split {claim}.
-<!-- section: planned -->
-{claim} {qa}
-<!-- section: from_list -->
-{questions} {qa}
-<!-- section: answer -->
-{question} {evidence}
-<!-- section: check -->
-{statement} {evidence}: Supported, Refuted or Unknown?
-<!-- section: verdict -->
-{claim} {evidence}: Supported or Refuted?
-<!-- section: closed -->
-{claim} {known}: Supported, Refuted or Unknown?
-<!-- section: predicates -->
-{claim} {predicates} {qa}
-<!-- section: select -->
-{question} {passages}
-<!-- section: about -->
-{claim} {evidence}
-<!-- section: single_call -->
-{claim} {evidence}
-<!-- section: statement -->
-{qa}
-"""
+FILE = Path(__file__).with_name("rule_chat_prompt.md").read_text("utf-8")
 CASES_OF_RULES = json.loads(Path(__file__).with_name("rule_chat_cases.json").read_text("utf-8"))
 CLAIM = "Marta Oller directed Glass Harbour and was born in 1921."
 GRAZ = "Marta Oller was born in Graz."

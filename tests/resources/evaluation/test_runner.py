@@ -24,8 +24,7 @@ from decomposerl.baselines import method
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
 from decomposerl.chat import Token
 from decomposerl.errors import EngineError, EvaluationError
-from decomposerl.evaluation.calibration import fit_on_predictions
-from decomposerl.evaluation.confidence import READING
+from decomposerl.evaluation.calibration import READING, fit_on_predictions
 from decomposerl.schemas import BENCHMARK_CLAIMS, CALLS, PREDICTIONS
 from decomposerl.traces.trace import Cycle
 from evaluation_graph import materialize, write_tests
@@ -36,11 +35,10 @@ from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
 from resources.evaluation.calibrating import usable_calibration, write_calibration
-from resources.evaluation.caller import MethodCaller
+from resources.evaluation.caller import MethodCaller, VerifierCaller, scored
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.generation import SHARDS, Generated, OpenedSystem, Task
 from resources.evaluation.runner import FailureLimit, Prediction, PredictionStore, run_claims
-from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.store.parquet import DataFolder
 
 PATIENCE_S = 60

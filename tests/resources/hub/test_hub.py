@@ -323,7 +323,7 @@ def test_a_policy_is_evaluated_on_the_commit_it_was_trained_on(data: DataFolder)
 CHILD = """
 import sys
 from pathlib import Path
-from resources.evaluation.weights import Weights
+from resources.evaluation.local_model import Weights
 from resources.training.preflight import _lengths, _shape
 from resources.training.train import load_policy
 from training_parts import run_of

@@ -32,7 +32,6 @@ ANSWERABLE = JudgeCall("answerability", DOCUMENT, question="Who opened it?")
 CORRECT = JudgeCall("correctness", DOCUMENT, question="Who opened it?", answers=("Ilva Marrek.",))
 ATOMIC = JudgeCall("atomicity", claim="Ilva opened it in 1921.", question="Who and when?")
 COVERAGE = JudgeCall("coverage", claim="Ilva opened it in 1921.", answers=("Ilva.", "In 1921."))
-CALLS = [COVERAGE, ANSWERABLE, ATOMIC, CORRECT]
 FIVE = "\n".join(
     f"{name}:{word}" for name, word in zip(CRITERIA, "YES NO no YES YES".split(), strict=True)
 )

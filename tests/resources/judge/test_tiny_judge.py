@@ -11,14 +11,20 @@ import pytest
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing
 from decomposerl.judge.call import VERDICTS, JudgeCall, Task
-from decomposerl.judge.heads import HEADS, heads_of, published_text, texts_of
+from decomposerl.judge.distillation import HEADS, heads_of, published_text, texts_of
 from decomposerl.judge.plan import plan
 from judge_parts import QUICK, WordJudge, heads_run, rollouts
 from resources.chat.endpoint import config_of
 from resources.embedder.minilm import wheel_folder
-from resources.judge.encoder import MINILM, Encoder, length_batches
 from resources.judge.resource import JudgeResource
-from resources.judge.tiny_judge import RULINGS, TinyJudge, opened_judge
+from resources.judge.tiny_judge import (
+    MINILM,
+    RULINGS,
+    Encoder,
+    TinyJudge,
+    length_batches,
+    opened_judge,
+)
 from resources.store.integrity import DIGESTS
 from resources.store.parquet import write_parquet
 from resources.training.judge_heads import train_heads

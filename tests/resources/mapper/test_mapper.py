@@ -17,9 +17,7 @@ from decomposerl.ports import Mapper
 from mapped_work import SENTENCES, Noting, gone, noted, process_of, squares, unpicklable
 from ray_parts import ray_nodes
 from resources.decomposer.rule_engine import RuleDecomposer
-from resources.mapper.in_process import InProcessMapper
-from resources.mapper.pools import AHEAD
-from resources.mapper.processes import ProcessMapper
+from resources.mapper.pools import AHEAD, InProcessMapper, ProcessMapper
 from resources.mapper.ray_mapper import RayMapper
 from resources.mapper.resource import MapperChoice, MapperResource
 from resources.store.result_store import ResultStores
@@ -32,7 +30,7 @@ SQUARES = [[n**2, (n + 1) ** 2] for n in range(9)]
 _CHILD = """
 from pathlib import Path
 from mapped_work import Noting
-from resources.mapper.processes import ProcessMapper
+from resources.mapper.pools import ProcessMapper
 if __name__ == "__main__":
     for result in ProcessMapper(2).map(Noting(Path({folder!r}), 60.0), [[1], [2], [3]]):
         print(result)

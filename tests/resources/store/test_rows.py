@@ -35,8 +35,7 @@ from fakes import CapitalisedWords, WordCounter
 from perf.inputs import clustered_vectors, synthetic_claims
 from project import ROOT
 from resources.corpora.bundled_sample import ensure_sample, fingerprint
-from resources.mapper.in_process import InProcessMapper
-from resources.mapper.processes import ProcessMapper
+from resources.mapper.pools import InProcessMapper, ProcessMapper
 from resources.store.integrity import file_sha256, run_path
 from resources.store.parquet import (
     DataFolder,

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from decomposerl.errors import EngineMissing, TrainingError
-from decomposerl.judge.distillation import head_examples
-from decomposerl.judge.heads import HEADS, Head
+from decomposerl.judge.distillation import HEADS, Head, head_examples
 from judge_parts import heads_run
 from resources.judge.tiny_judge import TinyJudge, read_head
 from resources.store.integrity import file_sha256
