@@ -23,7 +23,6 @@ from decomposerl.evaluation.metrics import (
     outcome_table,
 )
 
-_DRAWS = 2_000
 _NO_BOUNDS = (math.nan, math.nan)
 Order = Literal["same", "opposite", "not resolved"]
 """How a difference lies to a published one."""
@@ -72,11 +71,7 @@ def accuracies(labels: Codes, verdicts: Codes) -> Numbers:
 
 
 def compare_accuracy(
-    labels: Codes,
-    verdicts: Codes,
-    others: Codes,
-    documents: Sequence[str],
-    rng: np.random.Generator,
+    labels: Codes, verdicts: Codes, others: Codes, documents: Sequence[str]
 ) -> SeedDifference:
     """The difference in balanced accuracy; ``verdicts`` and ``others`` (seeds, claims).
 
@@ -86,12 +81,11 @@ def compare_accuracy(
     seeds = len(verdicts)
     by_run = np.tile(labels, seeds)
     clusters = clusters_of(by_run, [*documents] * seeds)
-    flat = verdicts.ravel(), others.ravel()
-    found = compare(by_run, *flat, clusters, rng, _DRAWS)
+    found = compare(by_run, verdicts.ravel(), others.ravel(), clusters)
     by_seed = accuracies(labels, verdicts) - accuracies(labels, others)
     bounds, p = _student(found.difference, _standard_error(by_seed), seeds - 1)
-    larger = float(np.maximum(found.p_bootstrap, p))
-    return SeedDifference(found.difference, (found.low, found.high), bounds, larger)
+    larger = float(np.maximum(found.p, p))
+    return SeedDifference(found.difference, found.bounds, bounds, larger)
 
 
 def compare_means(values: Numbers, others: Numbers, documents: Sequence[str]) -> SeedDifference:

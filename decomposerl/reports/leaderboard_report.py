@@ -50,7 +50,8 @@ _HEAD = ["System", "Protocol", "Engine"]
 _CLEAREST = 12
 _DIFFERENCES = (
     "Balanced accuracy of the system minus the other's, points of percent, with its 95 % interval. "
-    "Holm's correction is over the larger of the two p. * a short run is in it: no p-value."
+    "p is below 0.05 where it excludes 0; Holm's correction is over all pairs of the test set or "
+    "mean. * a short run is in it: no p-value."
 )
 _Row = Mapping[str, Any]
 
@@ -282,15 +283,13 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
             row["system"],
             row["other"],
             _difference(row),
-            _p_text(row["p_bootstrap"]),
-            _p_text(row["p_mcnemar"]),
+            _p_text(row["p"]),
             f"– ({row['no_p']})" if row["no_p"] else _p_text(row["p_holm"]),
             f"{row['rows']} *" if row["limited"] else row["rows"],
         )
         for row in _clearest(comparison).head(most).iter_rows(named=True)
     ]
-    headers = ["test set", "system", "other", "difference"]
-    headers += ["p", "p (McNemar)", "p (Holm)", "claims"]
+    headers = ["test set", "system", "other", "difference", "p", "p (Holm)", "claims"]
     counted = f"{comparison.height:,} comparisons; the {len(rows)} clearest:"
     return f"{_DIFFERENCES} {counted}\n\n{markdown_table(headers, rows)}"
 

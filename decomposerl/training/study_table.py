@@ -85,19 +85,13 @@ class _Runs:
         known = (one, other, measure)
         if known not in self.differences:
             if measure == ACCURACY:
-                rng = generator(0, "study", one[0], _named(other), measure, one[2])
                 verdicts = self.verdicts[one], self.verdicts[other]
-                found = compare_accuracy(self.labels, *verdicts, self.documents, rng)
-                found = _in_percent(found)
+                found = _in_percent(compare_accuracy(self.labels, *verdicts, self.documents))
             else:
                 values = self.values[one][measure], self.values[other][measure]
                 found = compare_means(*values, self.documents)
             self.differences[known] = found
         return self.differences[known]
-
-
-def _named(key: _Key) -> str:
-    return key[0] if key[1] == _AFTER else UNTRAINED
 
 
 def study_table(study: Study, outcomes: pl.DataFrame, engine: str) -> pl.DataFrame:
