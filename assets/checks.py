@@ -10,7 +10,6 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.reports.giveaways import READ, giveaways, giveaways_text
 from decomposerl.reports.stage_page import guard_share, source_counts, struck_sources
 from decomposerl.reports.tables import frame_markdown
@@ -182,4 +181,30 @@ def all_checks(
         *guard_checks(),
         leakage_check(benchmark_names),
         label_balance,
+    ]
+
+
+def conservation_errors(
+    rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame
+) -> list[str]:
+    """The conservation law: one sentence per violation of a stage and source; empty if it holds.
+
+    All frames need ``claim_id`` and ``source``. A stage must keep or drop each of its rows,
+    exactly once, and no other row.
+    """
+    out = pl.concat([kept.select("claim_id", "source"), drops.select("claim_id", "source")])
+    twice = out.filter(pl.col("claim_id").is_duplicated())
+    lost = rows_in.join(out, on="claim_id", how="anti")
+    invented = out.join(rows_in, on="claim_id", how="anti")
+    return [
+        *_sentences("lost", lost),
+        *_sentences("kept and dropped, or dropped twice", twice.unique()),
+        *_sentences("not among the rows that came in", invented),
+    ]
+
+
+def _sentences(what: str, rows: pl.DataFrame, examples: int = 3) -> Sequence[str]:
+    return [
+        f"{source}: {part.height} rows {what}, e.g. {', '.join(part['claim_id'].head(examples))}"
+        for (source,), part in rows.sort("claim_id").group_by("source", maintain_order=True)
     ]

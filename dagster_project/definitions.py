@@ -16,10 +16,9 @@ from assets.evaluation import evaluation_assets, evaluation_checks
 from assets.funnel import funnel_assets
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
-from assets.selection_study import selectors
+from assets.studies import selectors, training_study_asset
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
-from assets.training_studies import training_study_asset
 from dagster_project.asset_details import Details, automation_sensor, detailed
 from dagster_project.code_reader import CodeReader, this_code
 from dagster_project.engine_resources import pools_of, resources_for

@@ -18,7 +18,7 @@ from decomposerl.baselines.method import ClaimInput, Verification
 from decomposerl.endpoint import is_path
 from decomposerl.errors import ConfigError, EvaluationError
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.verified import VerifiedClaim, Verifying
+from decomposerl.reports.verified import VerifiedClaim, VerifiedQuestion, Verifying
 from decomposerl.traces.records import ClaimRecord
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
@@ -82,7 +82,17 @@ class ClaimVerifier:
         result = self.about.verified(
             record.claim, record.evidence, one.verification, one.confidence, record.claim_id
         )
+        if record.files:
+            cited = tuple(_with_files(asked, record) for asked in result.questions)
+            result = replace(result, questions=cited)
         return replace(result, warnings=(*record.notes, *result.warnings))
+
+
+def _with_files(asked: VerifiedQuestion, record: ClaimRecord) -> VerifiedQuestion:
+    """The question with the file of each of its sentences: that of the passage that holds it."""
+    passages = list(zip(record.passages, record.files, strict=True))
+    found = [[file for text, file in passages if one in text][:1] for one in asked.evidence]
+    return replace(asked, files=tuple("".join(files) for files in found))
 
 
 @contextmanager
@@ -171,4 +181,10 @@ def _found(record: ClaimRecord, search: TextSearch, folder: Path) -> ClaimRecord
     texts = tuple(one.text for one in passages)
     files = ", ".join(dict.fromkeys(one.file for one in passages))
     note = f"evidence found in {files}, ranked by {search.ranking}"
-    return replace(record, evidence="\n".join(texts), passages=texts, notes=(note,))
+    return replace(
+        record,
+        evidence="\n".join(texts),
+        passages=texts,
+        notes=(note,),
+        files=tuple(one.file for one in passages),
+    )

@@ -147,8 +147,8 @@ def paired_line(case: SimulatedClaims, replicates: int) -> list[str]:
         outcome = compare(labels, *pair, clusters)
         bounds[0].append(_bootstrap(labels, clusters, *pair))
         bounds[1].append(outcome.bounds)
-        below += not outcome.too_small and outcome.p < ALPHA
-        shown += not outcome.too_small
+        below += not outcome.no_p and outcome.p < ALPHA
+        shown += not outcome.no_p
     truth = case.right - other
     shares = [f"{100 * count / replicates:.1f}" for count in (below, shown)]
     return [*case.cells, *(cell for each in bounds for cell in _coverage(each, truth)), *shares]

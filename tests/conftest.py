@@ -21,7 +21,7 @@ if Path("decomposerl.toml").exists():
 
 LONGEST_FIRST = (
     "tests/project/test_first_pages.py",
-    "tests/assets/test_training_studies.py",
+    "tests/assets/test_studies.py",
     "tests/project/test_ui.py",
     "tests/resources/training/test_resume.py",
     "tests/assets/test_evaluation_graph.py",

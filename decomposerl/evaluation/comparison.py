@@ -9,7 +9,8 @@ not show. A missing verdict counts as wrong. No verdict of "better" is given.
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -24,7 +25,7 @@ from decomposerl.evaluation.intervals import (
     Clusters,
     Interval,
     clusters_of,
-    difference_intervals,
+    difference_interval,
     mean_interval,
 )
 from decomposerl.evaluation.metrics import Codes, balanced_accuracy, codes_of, outcome_table
@@ -38,7 +39,7 @@ LEAST_DIFFERING = 6
 """Documents on which two systems must differ: with five no sign test is below 2 / 2**5 = 0.06."""
 LEAST_OF_A_LABEL = 10
 """Documents that each label must have."""
-_HALVINGS = 30
+_HALVINGS = 20  # down to p = 1e-7
 Predictions = Mapping[str, Mapping[str, pl.DataFrame]]
 """Test set to system to its ``PREDICTIONS``."""
 
@@ -56,7 +57,8 @@ class Difference:
     """One system's balanced accuracy minus another's, -1..1, with its interval at any level.
 
     ``differing`` counts the documents on which the systems differ, ``of_a_label`` those with a
-    claim of the rarer label (for a mean: in the benchmark with the fewest).
+    claim of the rarer label (for a mean: in the benchmark with the fewest). ``engines`` are those
+    of both; ``limited``: a limited run of either is in it.
     """
 
     rows: int
@@ -64,6 +66,8 @@ class Difference:
     interval: Interval
     differing: int
     of_a_label: int
+    engines: tuple[str, str] = ("", "")
+    limited: bool = False
 
     @property
     def bounds(self) -> Bounds:
@@ -76,27 +80,15 @@ class Difference:
         return max(inverted_p(self.interval), min(1.0, 2.0 ** (1 - self.differing)))
 
     @property
-    def too_small(self) -> str:
+    def no_p(self) -> str:
         """Why no p-value should be shown; empty if one may be shown."""
+        if self.limited:
+            return LIMITED
         if self.of_a_label < LEAST_OF_A_LABEL:
             return f"n = {self.of_a_label} of a label < {LEAST_OF_A_LABEL}"
         if self.differing < LEAST_DIFFERING:
             return f"n = {self.differing} differ < {LEAST_DIFFERING}"
         return ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """A pair on a test set or mean; ``limited``: a limited run of either is in it."""
-
-    outcome: Difference
-    engines: tuple[str, str]
-    limited: bool
-
-    @property
-    def no_p(self) -> str:
-        """Why there is no p-value; empty if there is one."""
-        return LIMITED if self.limited else self.outcome.too_small
 
 
 def compare_systems(
@@ -122,7 +114,7 @@ def compare_systems(
     rows: list[dict[str, Any]] = []
     for pair in _pairs(systems, chosen.against):
         short = {name for system, name in limited if system in pair}
-        sets: dict[str, _Compared] = {}
+        sets: dict[str, Difference] = {}
         for name, frame in labelled.items():
             base = base_of(name) or name
             ours, theirs = (predictions.get(base, {}).get(system) for system in pair)
@@ -132,11 +124,14 @@ def compare_systems(
                 if both["label"].n_unique() > 1:
                     sets[name] = _compared(both, limited=base in short)
         whole = {name: one for name, one in sets.items() if not base_of(name)}
-        every = {**whole, **_means(sets), **sets}  # those without doubtful claims come last
+        means = {
+            name: mean_difference([sets[part] for part in parts])
+            for name, parts in MEANS.items()
+            if all(part in sets for part in parts)
+        }
+        every = {**whole, **means, **sets}  # those without doubtful claims come last
         rows += [
-            _row(*pair, name, one)
-            for name, one in every.items()
-            if not math.isnan(one.outcome.difference)
+            _row(*pair, name, one) for name, one in every.items() if not math.isnan(one.difference)
         ]
     for name in {row["benchmark"] for row in rows}:
         family = [row for row in rows if row["benchmark"] == name and row["p"] is not None]
@@ -162,45 +157,32 @@ def _joined(claims: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> p
     )
 
 
-def _compared(both: pl.DataFrame, *, limited: bool) -> _Compared:
+def _compared(both: pl.DataFrame, *, limited: bool) -> Difference:
     classes = classes_of(both["label"])
     labels, verdicts, others = (
         codes_of(both[column].to_list(), classes)
         for column in ("label", "verdict", "other_verdict")
     )
     clusters = clusters_of(labels, both["document"].to_list())
+    engines = both["engine"][0], both["other_engine"][0]
     outcome = compare(labels, verdicts, others, clusters, classes)
-    return _Compared(outcome, (both["engine"][0], both["other_engine"][0]), limited)
+    return replace(outcome, engines=engines, limited=limited)
 
 
-def _means(sets: Mapping[str, _Compared]) -> dict[str, _Compared]:
-    """The means whose parts are all there."""
-    means = {}
-    for name, names in MEANS.items():
-        if all(part in sets for part in names):
-            parts = [sets[part] for part in names]
-            sides = zip(*(part.engines for part in parts), strict=True)
-            ours, theirs = ("; ".join(sorted(set(side))) for side in sides)
-            outcome = mean_difference([part.outcome for part in parts])
-            means[name] = _Compared(outcome, (ours, theirs), any(part.limited for part in parts))
-    return means
-
-
-def _row(system: str, other: str, name: str, one: _Compared) -> dict[str, Any]:
-    outcome = one.outcome
-    low, high = outcome.bounds
+def _row(system: str, other: str, name: str, one: Difference) -> dict[str, Any]:
+    low, high = one.bounds
     return {
         "benchmark": name,
         "system": system,
         "other": other,
         "engine": one.engines[0],
         "other_engine": one.engines[1],
-        "rows": outcome.rows,
+        "rows": one.rows,
         "limited": one.limited,
-        "difference": 100 * outcome.difference,
+        "difference": 100 * one.difference,
         "low": 100 * low,
         "high": 100 * high,
-        "p": None if one.no_p else outcome.p,
+        "p": None if one.no_p else one.p,
         "p_holm": None,
         "no_p": one.no_p or None,
     }
@@ -217,7 +199,7 @@ def compare(
     return Difference(
         len(labels),
         float(balanced_accuracy(ours) - balanced_accuracy(theirs)),
-        difference_intervals(labels, verdicts, others, clusters, classes),
+        partial(difference_interval, labels, verdicts, others, clusters, classes=classes),
         int(by_cluster.any(axis=1).sum()),
         min(map(clusters.fewest, of_label)),
     )
@@ -232,6 +214,7 @@ def mean_difference(parts: Sequence[Difference]) -> Difference:
     if not parts:
         raise ValueError("a mean over no benchmark")
     differences = [part.difference for part in parts]
+    ours, theirs = map(set, zip(*(part.engines for part in parts), strict=True))
 
     def interval(level: float) -> Bounds:
         lows, highs = zip(*(part.interval(level) for part in parts), strict=True)
@@ -243,6 +226,8 @@ def mean_difference(parts: Sequence[Difference]) -> Difference:
         interval,
         sum(part.differing for part in parts),
         min(part.of_a_label for part in parts),
+        ("; ".join(sorted(ours)), "; ".join(sorted(theirs))),
+        any(part.limited for part in parts),
     )
 
 

@@ -246,21 +246,15 @@ def difference_interval(
     classes: int = 2,
 ) -> Bounds:
     """The interval of one balanced accuracy minus another on the same claims."""
-    return difference_intervals(labels, verdicts, others, clusters, classes)(level)
-
-
-def difference_intervals(
-    labels: Codes, verdicts: Codes, others: Codes, clusters: Clusters, classes: int = 2
-) -> Interval:
-    """``difference_interval`` at any level."""
+    if len(np.unique(labels)) < classes:  # without a label there is no balanced accuracy
+        return math.nan, math.nan
     better = (verdicts == labels) & (others != labels)
     worse = (others == labels) & (verdicts != labels)
-    sides = [labels == label for label in range(classes)]
-    if not all(side.any() for side in sides):  # without a label there is no balanced accuracy
-        return lambda _: (math.nan, math.nan)
-    sums = [clusters.sums(np.stack([better & side, worse & side, side], axis=1)) for side in sides]
-    parts = [_paired(*each.T) for each in sums]
-    return lambda level: _mean([part(level) for part in parts], -1.0)
+    parts = []
+    for side in (labels == label for label in range(classes)):
+        sums = clusters.sums(np.stack([better & side, worse & side, side], axis=1))
+        parts.append(_paired(sums[:, 0], sums[:, 1], sums[:, 2], level))
+    return _mean(parts, -1.0)
 
 
 def mean_interval(scores: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Bounds:
@@ -308,34 +302,28 @@ def _share(hits: Numbers, of: Numbers, level: float) -> _ShareEstimate:
         return _ShareEstimate(0.0, 0.0, 1.0, hits, of)
     p = float(hits.sum() / total)
     spread = hits - p * of
-    size, freedom = _effective(spread, of, p * (1 - p))
-    z = _quantile(level, freedom)
+    size, z = _effective(spread, of, p * (1 - p), level)
     middle = (p + z * z / (2 * size)) / (1 + z * z / size)
     half = z / (1 + z * z / size) * math.sqrt(p * (1 - p) / size + z * z / (4 * size * size))
     return _ShareEstimate(p, min(p, middle - half), max(p, middle + half), spread, of)
 
 
-def _paired(better: Numbers, worse: Numbers, of: Numbers) -> Callable[[float], _ShareEstimate]:
-    """Bonett and Price's interval of a paired difference of shares over clusters, at any level."""
+def _paired(better: Numbers, worse: Numbers, of: Numbers, level: float) -> _ShareEstimate:
+    """Bonett and Price's interval of a paired difference of shares over clusters."""
     total = of.sum()
     ups, downs = float(better.sum() / total), float(worse.sum() / total)
     difference = ups - downs
     spread = better - worse - difference * of
-    size, freedom = _effective(spread, of, ups + downs - difference * difference)
+    size, z = _effective(spread, of, ups + downs - difference * difference, level)
     ups, downs = ((share * size + 1) / (size + 2) for share in (ups, downs))
     middle = ups - downs
-    error = math.sqrt((ups + downs - middle * middle) / (size + 2))
-
-    def at(level: float) -> _ShareEstimate:
-        half = _quantile(level, freedom) * error
-        low, high = max(-1.0, middle - half), min(1.0, middle + half)
-        return _ShareEstimate(difference, min(difference, low), max(difference, high), spread, of)
-
-    return at
+    half = z * math.sqrt((ups + downs - middle * middle) / (size + 2))
+    low, high = max(-1.0, middle - half), min(1.0, middle + half)
+    return _ShareEstimate(difference, min(difference, low), max(difference, high), spread, of)
 
 
-def _effective(spread: Numbers, of: Numbers, variance: float) -> tuple[float, int]:
-    """The effective number of independent claims in the clusters, and Student's degrees of freedom.
+def _effective(spread: Numbers, of: Numbers, variance: float, level: float) -> tuple[float, float]:
+    """The effective number of independent claims in the clusters, and the quantile to use.
 
     ``variance`` is that of a single claim.
     """
@@ -343,12 +331,12 @@ def _effective(spread: Numbers, of: Numbers, variance: float) -> tuple[float, in
     # The design effect if all claims of a cluster had the same outcome: its greatest value.
     identical = float((of * of).sum()) / total
     if identical <= 1:
-        return total, 0
+        return total, _quantile(level, 0)
     effect = identical
     if variance > 0 and count > 1:  # where nothing varies, the data say nothing: take the greatest
         linearized = count / (count - 1) * float((spread * spread).sum()) / total
         effect = min(max(linearized / variance, 1.0), identical)
-    return total / effect, count - 1
+    return total / effect, _quantile(level, count - 1)
 
 
 def _as_f1(part: _ShareEstimate) -> _ShareEstimate:

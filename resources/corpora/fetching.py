@@ -25,7 +25,7 @@ from typing import IO, Literal
 
 from decomposerl.claims.downloads import Access, Download
 from decomposerl.claims.source import Corpus, HubLocation
-from decomposerl.errors import SourceFileError
+from decomposerl.errors import SourceError, SourceFileError
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.lock_file import (
     LOCK_FILE,
@@ -37,7 +37,7 @@ from resources.corpora.lock_file import (
 )
 from resources.corpora.status import difference, missing_files
 from resources.corpora.transfer import bring, explained_full_disk, remove_part
-from resources.hub.download import hub_snapshot
+from resources.hub.access import folder_commit, hub_failures, hub_folder, hub_package
 from resources.store.run_lock import file_lock
 from resources.store.temporary import aside, put_in_place
 
@@ -294,3 +294,37 @@ def _members(archive: Path) -> Iterator[_Member]:
         for entry in (entry for entry in unpacked if not entry.isdir()):
             opened = partial(unpacked.extractfile, entry)
             yield PurePosixPath(entry.name), entry.isreg(), entry.size, opened
+
+
+def hub_snapshot(location: HubLocation, revision: str | None, endpoint: str | None) -> Path:
+    """A folder with the corpus's files at a branch or commit (None: ``main``).
+
+    Its name is the commit. ``endpoint`` is another server, or a folder as ``file://`` address. The
+    hub's client resumes and retries, and keeps the files in its own cache.
+
+    Raises:
+        EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
+        SourceError: the repository is gated, absent or unreachable.
+    """
+    repo, folder = location.repo_id, hub_folder(endpoint)
+    if folder is not None:
+        return folder / repo / folder_commit(folder, repo, revision)
+    hub, page = hub_package(), f"https://huggingface.co/datasets/{repo}"
+    try:
+        snapshot = hub.snapshot_download(
+            repo,
+            repo_type="dataset",
+            revision=revision,
+            endpoint=endpoint,
+            allow_patterns=[name for name, _ in location.files],
+        )
+    except hub_failures(hub) as error:
+        absent = isinstance(error, hub.errors.RepositoryNotFoundError)
+        if isinstance(error, hub.errors.GatedRepoError) or (location.gated and absent):
+            raise SourceError(
+                f"{repo} is gated: accept its terms at {page}, then put a token of that account "
+                "into HF_TOKEN (or: hf auth login)"
+            ) from error
+        why = "no such dataset, or it needs a token" if absent else " ".join(str(error).split())
+        raise SourceError(f"{repo} could not be fetched: {why} ({page})") from error
+    return Path(snapshot)

@@ -1,5 +1,6 @@
 """The graph before any run: what assets show, their versions, and what may be selected."""
 
+import json
 import os
 import shlex
 import shutil
@@ -328,22 +329,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-CHANGES = [
-    ("step", "if LOW <", "if LOW <=", True),
-    ("step", "select 1", "select 2", True),
-    ("step", "TABLE[name] = 1", "TABLE[name] = 2", True),
-    ("limits", "1, 2", "1, 9", True),
-    ("words", "len(", "sum(", True),
-    ("deep", ".split()", ".split(',')", True),
-    ("step", "Keep rows", "Keep some", False),
-    ("step", "    # a comment", "    # another", False),
-    ("step", '"""A step."""', '"""One step."""', False),
-    ("step", "UNUSED = 7", "UNUSED = 8", False),
-    ("step", "return 1", "return 9", False),
-    ("step", "return 2", "return 9", False),
-    ("limits", "THIRD = 3", "THIRD = 4", False),
-    ("step", "\n\n\ndef other", "\n\n\n\ndef other", False),
-]
+CHANGES = json.loads(Path(__file__).with_name("code_changes.json").read_text("utf-8"))
+"""File, words, other words, and whether the hash of a step that uses the file changes."""
 
 
 def test_what_a_function_uses_counts_and_nothing_else(project: Path):

@@ -274,7 +274,7 @@ def test_commands_start_without_the_graph():
     """Neither Dagster nor a heavy library is imported to show the help or a table."""
     code = (
         "import sys, dagster_project.cli, resources.catalogue.database\n"
-        "import resources.catalogue.claim_lookup, resources.catalogue.funnel_state\n"
+        "import resources.catalogue.claim_lookup, dagster_project.attrition_command\n"
         "heavy = {'dagster', 'torch', 'spacy', 'matplotlib', 'sklearn', 'numba'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

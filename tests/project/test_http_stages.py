@@ -19,8 +19,8 @@ import pytest
 
 import stage_child
 from assets.catalog import chat_replies
+from assets.checks import conservation_errors
 from dagster_project.engine_resources import resources_for
-from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.schemas import CHAT_REPLIES, DECONTAMINATED, RULE_FILTERED
 from environment import settings_of
 from fault_server import (

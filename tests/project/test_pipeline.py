@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from assets.checks import conservation_errors
 from dagster_project.cli import app
 from dagster_project.definitions import defs
 from decomposerl import schemas
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import conservation_errors
 from documents import shell_lines
 from page_commands import blocks, project_in
 from project import ROOT

@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import expect
 
 from chromium import needs_chromium, opened_browser
-from decomposerl.reports.trace_page.page import live_page, offline_page
+from decomposerl.reports.trace_page.page import live_page
 from project import ROOT
-from trace_pages import EVIDENCE, HOSTILE, cycle, detail, pages, special_traces, trace
+from trace_pages import EVIDENCE, HOSTILE, cycle, detail, offline_page, pages, special_traces, trace
 from trace_server import REFUSED, TraceServer
 
 if TYPE_CHECKING:

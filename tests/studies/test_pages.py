@@ -10,7 +10,7 @@ from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.evaluation.published import ABLATIONS
 from decomposerl.training.curves import TRAIN, CurvePoint, curve_rows
 from decomposerl.training.experiments import RECIPES, experiment
-from decomposerl.training.studies import STUDIES, study_named
+from decomposerl.training.studies import STUDIES
 from documents import shell_lines
 from environment import settings_of
 from project import ROOT
@@ -24,6 +24,7 @@ from studies.prompt_page import every_prompt
 from studies.real_model import MODEL
 from studies.real_path import environment, executable, write_entity_model
 from studies.reference import study_rows
+from study_outcomes import study_named
 
 HOW_TO, LEARNING, INTERVALS, PROMPTS = (
     (ROOT / "docs" / name).read_text("utf-8")

@@ -232,7 +232,7 @@ def _measured(words: str) -> Any:  # noqa: ANN401 - JSON
 def _tests() -> dict[str, Any]:
     """Corrections, paired tests and intervals."""
     rng = np.random.default_rng(12)
-    rng.integers(0, 2, (2, 80))  # was drawn before: the values below stay
+    rng.integers(0, 2, (2, 80))  # drawn before, so the values below stay
     draws = rng.integers(0, 1000, 200) / 1000
     mean, bounds = mean_over_seeds(np.array([0.71, 0.74, 0.69, 0.75]))
     return {

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from assets.checks import conservation_errors
 from decomposerl import schemas
 from decomposerl.errors import ConservationError
 from decomposerl.funnel import catalogue, settings
-from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.funnel.lineage import BEFORE, column_origins
 from decomposerl.funnel.settings import (
     DecontaminationSettings,

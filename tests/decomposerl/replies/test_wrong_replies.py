@@ -52,25 +52,7 @@ def test_what_is_read_in_spite_of_its_tags_is_not_paid_as_form():
     assert ("Refuted", 2, ()) == (capitals.verdict, len(capitals.cycles), conditions_met(capitals))
 
 
-JSON_REPLIES = {
-    "verdict": {"verdict": "Refuted", "reasoning": "The bridge is older."},
-    "single_call": {"steps": [{"question": "When?", "answer": "1871"}], "verdict": "Refuted"},
-    "transcript": {"follow_up_needed": False, "final_answer": "Refuted"},
-    "next_step": {"step": "NONE"},
-    "split": {"sub_claims": ["The bridge is younger than the mill.", "It is of granite."]},
-    "work_through": [{"question": "When?", "sure": "no", "answer": "In 1871."}],
-    "predicates": [{"predicate": "Younger(bridge, mill)", "question": "Which is younger?"}],
-    "program": {"program": ['fact_1 = Verify("It is old.")', "label = Predict(fact_1)"]},
-    "questions": ["Is the bridge old?", "Is it of granite?"],
-    "select": {"passages": [1, 2]},
-    "summary": {"summary": "The bridge is older."},
-    "check": {"truth": False},
-    "answer": {"answer": "No", "reason": "It opened in 1871."},
-    "first_question": {"question": "When did it open?"},
-    "next_question": {"question": "What is it made of?"},
-    "sufficient": {"sufficient": True},
-    "statement": {"statement": "It opened in 1871."},
-}
+JSON_REPLIES = json.loads(Path(__file__).with_name("json_replies.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(

@@ -75,68 +75,13 @@ def received(recipe: Experiment, generation: Generation | None = None) -> GRPOCo
     return GRPOConfig(**grpo_arguments(run, Path("/nowhere"), PAPER_CLAIMS))
 
 
-PAPERS_NUMBERS = {
-    "optim": "adamw_torch",  # AdamW
-    "learning_rate": 5e-6,
-    "lr_scheduler_type": "cosine_with_min_lr",
-    "lr_scheduler_kwargs": {"min_lr": 5e-7},
-    "warmup_steps": 0.1,
-    "weight_decay": 0.001,
-    "max_grad_norm": 1.0,
-    "per_device_train_batch_size": 4,
-    "gradient_accumulation_steps": 4,
-    "generation_batch_size": 16,
-    "num_train_epochs": 2.0,
-    "max_steps": 5_464,
-    "num_generations": 8,
-    "epsilon": 0.2,
-    "epsilon_high": 0.28,
-    "loss_type": "bnpo",
-    "beta": 0.0,
-    "mask_truncated_completions": True,
-    "multi_objective_aggregation": "sum_then_normalize",
-    "bf16": True,
-}
-OUR_READINGS = {
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": None,
-    "repetition_penalty": 1.0,
-    "max_completion_length": 4_500,
-    "vllm_max_model_length": 16_000,
-    "seed": 42,
-    "data_seed": 42,
-    "shuffle_dataset": True,
-    "num_iterations": 1,
-    "steps_per_generation": 4,
-    "scale_rewards": "group",
-    "importance_sampling_level": "token",
-    "delta": None,
-    "adam_beta1": 0.9,
-    "adam_beta2": 0.999,
-    "adam_epsilon": 1e-8,
-    "top_entropy_quantile": 1.0,
-    "entropy_coef": 0.0,
-    "off_policy_mask_threshold": None,
-    "sync_ref_model": False,
-    "use_vllm": False,
-    "vllm_importance_sampling_correction": True,
-    "vllm_importance_sampling_mode": "sequence_mask",
-    "vllm_importance_sampling_clip_max": 3.0,
-    "vllm_importance_sampling_clip_min": None,
-    "use_transformers_continuous_batching": False,
-    "disable_dropout": False,
-    "remove_unused_columns": False,
-    "ddp_find_unused_parameters": False,
-    "fp16": False,
-    "reward_weights": None,
-}
+TRL_NUMBERS = json.loads(Path(__file__).with_name("trl_numbers.json").read_text("utf-8"))
+"""What TRL must receive: the paper's numbers, and readings of ours where it has none."""
 
 
 def test_trl_receives_the_papers_numbers():
     """Every number of section 4 and of the appendix, after TRL has read its arguments."""
-    config, numbers = received(PAPER_7B), PAPERS_NUMBERS | OUR_READINGS
+    config, numbers = received(PAPER_7B), TRL_NUMBERS["the paper's"] | TRL_NUMBERS["ours"]
     assert numbers == {name: getattr(config, name) for name in numbers}
 
 

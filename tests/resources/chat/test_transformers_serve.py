@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 from pydantic import SecretStr
 
+from assets.checks import conservation_errors
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Template
 from decomposerl.errors import EngineError
-from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.schemas import DECONTAMINATED
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings

@@ -12,8 +12,17 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
+from decomposerl.funnel.catalogue import COMPARED
+from decomposerl.funnel.selector_comparison import compare_selectors
+from decomposerl.funnel.settings import SelectorStudySettings
+from decomposerl.kernels.cosine_filter import unit_rows
 from decomposerl.reports.figure_style import drawn
 from decomposerl.reports.paper_form import JudgeSpeeds, paper_form_markdown
+from decomposerl.reports.selector_report import (
+    selectors_figure,
+    selectors_markdown,
+    selectors_sentence,
+)
 from decomposerl.reports.study_figure import study_curves, study_figure
 from decomposerl.reports.study_report import study_markdown, study_sentence
 from decomposerl.training.experiment import TINY_BASES
@@ -22,9 +31,10 @@ from decomposerl.training.studies import MOST_SEEDS, Study, studied
 from decomposerl.training.study_table import study_table
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
-from resources.report.studies import write_study
+from resources.report.studies import CLOCKS, write_study
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, folded, picture
+from resources.store.rows import StoredRows
 from resources.store.run_lock import locked_asset
 from resources.training.resource import PolicyTrainerResource, TrainedRun, policy_result
 from resources.training.study_runs import (
@@ -165,3 +175,36 @@ def _report_policies(context: dg.AssetExecutionContext, trained: Sequence[StudyR
 
 def _version_tag(version: str) -> dict[str, str]:
     return {"dagster/data_version": version} if version else {}
+
+
+class SelectorStudyConfig(SelectorStudySettings, dg.Config):
+    """``SelectorStudySettings`` as Dagster configuration."""
+
+
+@dg.asset(key=["study", "selectors"], group_name="studies", kinds={"parquet"})
+@locked_asset
+def selectors(
+    context: dg.AssetExecutionContext,
+    config: SelectorStudyConfig,
+    silver_decomposed: StoredRows,
+    embedder: EmbedderResource,
+    data_folder: DataFolder,
+) -> dg.MaterializeResult[StageOutput]:
+    """Selectors under the same quotas: what they cover, how isolated their picks are, seconds."""
+    vectors = embedder.open()
+    recorder = StageRecorder(context, config, vectors)
+    claims = silver_decomposed.read(COMPARED)
+    texts = claims["claim"].to_list()
+    rows = unit_rows(vectors.embed(texts), len(texts))
+    compared = compare_selectors(rows, claims, config, vectors.engine, CLOCKS)
+    for said in compared.missing:
+        context.log.warning(f"a selector is left out: {said}")
+    figure, sentence = drawn(selectors_figure(compared)), selectors_sentence(compared.table)
+    path = write_study(data_folder.path, "selectors", figure, sentence)
+    metadata = {
+        "study": sentence,
+        "figure": picture(figure.png),
+        "selectors": folded(selectors_markdown(compared.table)),
+        "path": dg.MetadataValue.path(str(path)),
+    }
+    return recorder.table(compared.table, metadata)
