@@ -36,7 +36,7 @@ class TableCell:
 def table_cells(question: str, answer: str, evidence: str) -> tuple[TableCell, ...]:
     """The cells that the answer gives, of the rows that it or the question names.
 
-    Where a row has several, those whose header is named, too.
+    Where a row has several, those whose header the question names.
     """
     if "|" not in evidence or abstains(answer):
         return ()
@@ -49,8 +49,8 @@ def table_cells(question: str, answer: str, evidence: str) -> tuple[TableCell, .
                 for place, (title, figure) in enumerate(zip(header, row, strict=True))
                 if _content(figure) and _content(figure) <= said and _names(row, place, said, asked)
             ]
-            named = [one for one in held if _content(one[0]) & (said | asked)]
-            cells += [TableCell(row[0], *one) for one in named or held]
+            of_question = [one for one in held if _content(one[0]) & asked]
+            cells += [TableCell(row[0], *one) for one in of_question or held]
     return tuple(cells[:MOST_CELLS])
 
 

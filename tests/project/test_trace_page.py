@@ -80,7 +80,7 @@ def test_the_list_shows_each_trace_with_its_signs(page: "Page"):
     assert len(index["claim"]) == page.locator("a.row").count()
     row = page.locator("a.row").first.inner_text()
     for sign in ("Supported", "✕ wrong", "0.93", "DecomposeRL tiny", "fever", "4 questions",
-                 "confident and wrong", "abstained"):  # fmt: skip
+                 "confident and wrong", "partly answered"):  # fmt: skip
         assert sign in row, sign
 
 

@@ -15,6 +15,8 @@ import {
 import { Training } from "trace-page/training.js";
 
 const SAME_WORDS = 0.6;
+/** Flags that the verdict of the head says in words. */
+const BASES = new Set(["silent", "partly_answered"]);
 const BROKEN = {
   unparsed: ["Unparsed.", "No verdict could be read from this reply. What follows is what there is."],
   truncated: ["Truncated.", "The token limit cut this reply before its end. What follows is what there is."],
@@ -130,7 +132,7 @@ function Head({ all, at }) {
       <//>`}
       <${Fact} name="System">${nameOf(all, at)}<//>
       ${benchmark && html`<${Fact} name="Benchmark">${benchmark}<//>`}
-      <div class="fact flags">${flagsAt(all, at).map((name) => html`<${Flag} name=${name} />`)}</div>
+      <div class="fact flags">${flagsAt(all, at).filter((name) => !BASES.has(name)).map((name) => html`<${Flag} name=${name} />`)}</div>
     </div>
   </div>`;
 }
