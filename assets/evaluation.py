@@ -49,9 +49,8 @@ from decomposerl.reports.system_report import (
 from decomposerl.schemas import LABELS
 from resources.corpora.resource import CorporaResource
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.calibrating import write_calibration
+from resources.evaluation.generation import write_calibration
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.partitions import policy_dep, system_partitions
 from resources.evaluation.results_folder import (
     PREDICTIONS,
     SCORES,
@@ -471,3 +470,22 @@ def _no_leakage(benchmarks: Sequence[str]) -> dg.AssetChecksDefinition:
         )
 
     return no_leakage
+
+
+def system_partitions(
+    systems: Sequence[System], last: Container[str] = frozenset()
+) -> dg.StaticPartitionsDefinition:
+    """One partition a system: entries of ``systems.toml``, then by method; ``last`` at the end."""
+    ordered = sorted(systems, key=lambda system: (system.key in last, system.entry is None))
+    return dg.StaticPartitionsDefinition([system.key for system in ordered])
+
+
+def policy_dep(systems: Sequence[System]) -> dg.AssetDep:
+    """The edge from asset ``policy``: a policy trained again makes its own system's results stale.
+
+    A partition depends on the run of its system; that of a baseline, or of an entry of
+    ``systems.toml``, on none.
+    """
+    policies = [system for system in systems if system.model.port == "policy"]
+    runs = {system.model.key: system.key for system in policies}
+    return dg.AssetDep("policy", partition_mapping=dg.StaticPartitionMapping(runs))

@@ -17,9 +17,9 @@ from assets.evaluation import evaluation_assets, evaluation_checks
 from assets.funnel import funnel_assets
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
+from assets.studies import selectors, training_study_asset
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
-from assets.training_studies import selectors, training_study_asset
 from dagster_project.asset_details import CodeFiles, Details, automation_sensor, this_code
 from dagster_project.engine_resources import pools_of, resources_for
 from dagster_project.environment import benchmarks_for, read_settings, sources_for, systems_for

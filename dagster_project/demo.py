@@ -14,7 +14,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import distributions
 from pathlib import Path
@@ -37,6 +37,7 @@ from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.systems import systems as all_systems
 from decomposerl.reports.attrition import attrition_text, attrition_wide
 from decomposerl.reports.leaderboard_report import leaderboard_text
+from decomposerl.reports.shown_confidence import stored_confidence
 from decomposerl.reports.training_report import changes_text, duration
 from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.trace import Cycle
@@ -193,12 +194,11 @@ def _right(folder: DataFolder, system: str) -> Iterator[dict[str, Any]]:
 
 
 def _verified(row: dict[str, Any]) -> VerifiedClaim:
-    cycles = tuple(
-        Cycle(one["question"], one["answer"], one["thought"]) for one in row["trace"]["cycles"]
-    )
+    cycles = tuple(Cycle(**cycle) for cycle in row["trace"]["cycles"])
     ended = Verification(row["verdict"], row["parse_status"], row["reply"], cycles)
     about = Verifying(row["system"], row["engine"], row["prompt_hash"])
-    return about.verified(row["claim"], row["evidence"], ended, None, row["claim_id"])
+    shown = about.verified(row["claim"], row["evidence"], ended, None, row["claim_id"])
+    return replace(shown, confidence=stored_confidence(row))
 
 
 RECIPE = "tiny"

@@ -25,7 +25,8 @@ from resources.store.temporary import require_writable
 
 if TYPE_CHECKING:
     from dagster_project.settings import Settings
-    from decomposerl.reports.verified import VerdictConfidence, VerifiedClaim, VerifiedQuestion
+    from decomposerl.reports.shown_confidence import VerdictConfidence
+    from decomposerl.reports.verified import VerifiedClaim, VerifiedQuestion
     from decomposerl.traces.records import ClaimRecord
 
 REFUTED, NO_VERDICT, OPEN = 1, 3, 4
@@ -196,7 +197,7 @@ def _records(
 
 def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
     """Print a claim's trace; the last ``hidden`` warnings were printed before."""
-    from decomposerl.schemas import WRITTEN
+    from decomposerl.traces.basis import basis_words
 
     print_block(f"{one.claim_id}: {one.claim}" if one.claim_id else one.claim, "bold")
     for number, question in enumerate(one.questions, start=1):
@@ -204,8 +205,9 @@ def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
         print_block(question.answer, indent=5)
         for text, style in _evidence(question):
             print_block(text, style, indent=5)
-    word = WRITTEN[one.verdict] if one.verdict else "No verdict"
-    print_block(word, _COLOURS.get(one.verdict or "", "bold yellow"), indent=2)
+    word = basis_words(one.verdict, one.basis) if one.verdict else "No verdict"
+    told = one.verdict if one.verdict and one.basis != "silent" else ""
+    print_block(word, _COLOURS.get(told, "bold yellow"), indent=2)
     if one.verdict is not None:
         print_block(_confidence(one.confidence), "dim", indent=2)
     for warning in one.warnings[: len(one.warnings) - hidden]:
@@ -217,10 +219,12 @@ def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
 def _evidence(question: "VerifiedQuestion") -> Iterator[tuple[str, str]]:
     from decomposerl.traces.grounding import says_something
 
-    places = question.places or [""] * len(question.evidence)
+    # No colour of a verdict: that the evidence has the words does not make the answer right.
+    places = [f" ({place})" for place in question.places] or [""] * len(question.evidence)
     for sentence, place in zip(question.evidence, places, strict=True):
-        yield f"evidence: {sentence}" + f" ({place})" * bool(place), "green"
-    if not question.evidence and says_something(question.answer):
+        yield f"evidence{place}: {sentence}", "dim"
+    yield from ((f"table: {cell}", "dim") for cell in question.cells)
+    if not (question.evidence or question.cells) and says_something(question.answer):
         yield "no sentence of the evidence behind this answer", "yellow"
 
 

@@ -6,28 +6,33 @@ collects again when a file has changed.
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dagster_project.environment import load_env_file, systems_for
 from dagster_project.settings import Settings
 from decomposerl.errors import ConfigError
+from decomposerl.judge.call import JudgeCall
 from decomposerl.reports.trace_page.details import judge_json
-from decomposerl.reports.trace_page.items import TraceItem
+from decomposerl.reports.trace_page.items import TraceItem, judge_calls
 from decomposerl.reports.trace_page.pages import PageAbout
 from decomposerl.reports.trace_page.results import ClaimNames
 from decomposerl.training.experiments import experiment
 from resources.chat.reply_store import REPLIES_FILE
 from resources.traces.collection import CollectedTraces, collect
-from resources.traces.judge_texts import RecordingJudge, with_judge_texts
-from resources.traces.predictions import BenchmarkClaims, PredictionFile, prediction_files
-from resources.traces.results import ResultFile
+from resources.traces.files import (
+    BenchmarkClaims,
+    PredictionFile,
+    ResultFile,
+    Warn,
+    no_warning,
+    prediction_files,
+)
 from resources.traces.rollouts import RunSplit, run_splits
-from resources.traces.tables import Warn, no_warning
 
 _PARQUET = ".parquet"
 _WHOLE_TEXT = 10_000_000
@@ -128,6 +133,44 @@ def stamp_of(sources: Sequence[Source], warnings: Sequence[str] = ()) -> str:
     return digest.hexdigest()[:16]
 
 
+class RecordingJudge(Protocol):
+    """A judge that can show what it was asked and answered."""
+
+    @property
+    def engine(self) -> str:
+        """Model, prompts and settings."""
+        ...
+
+    def recorded(self, calls: Sequence[JudgeCall]) -> list[tuple[str, str]]:
+        """Prompt and stored reply of each call, in order; both empty where none is stored."""
+        ...
+
+
+def with_judge_texts(item: TraceItem, judge: RecordingJudge) -> TraceItem:
+    """The trace with the prompts and replies behind its rulings, where they are stored.
+
+    They are rebuilt: a log names each call by its key, the call itself follows from claim, evidence
+    and trace, its prompt from the judge's settings. So there is a text only where today's judge is
+    the one that ruled.
+
+    Raises:
+        EngineError: the store of replies cannot be read.
+    """
+    rulings = item.judged.rulings
+    calls = judge_calls(item)
+    known = {
+        one.call_key: calls[one.call_key]
+        for one in rulings
+        if one.engine == judge.engine and one.call_key in calls
+    }
+    texts = dict(zip(known, judge.recorded(list(known.values())), strict=True))
+    shown = []
+    for one in rulings:
+        prompt, reply = texts.get(one.call_key, ("", ""))
+        shown.append(replace(one, prompt=prompt, reply=reply))
+    return replace(item, judged=replace(item.judged, rulings=tuple(shown)))
+
+
 @dataclass(slots=True)
 class JudgeTexts:
     """Adds prompts and replies of the judge to traces of training, where they are stored.
@@ -173,16 +216,6 @@ class JudgeTexts:
         except ConfigError:
             return None
         return judge if isinstance(judge, ChatJudge) else None
-
-
-@contextmanager
-def judge_texts(settings: Settings) -> Iterator[JudgeTexts]:
-    """The judge's texts of a profile; what is opened is closed with the block."""
-    texts = JudgeTexts(settings)
-    try:
-        yield texts
-    finally:
-        texts.close()
 
 
 def system_titles(settings: Settings, sources: Sequence[Source] = ()) -> dict[str, str]:

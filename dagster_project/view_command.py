@@ -3,6 +3,7 @@
 import time
 import webbrowser
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,12 +73,12 @@ def view(  # noqa: PLR0913 - each is one option
 
 
 def _write(settings: "Settings", selection: "Selection", html: Path, reviewer: str) -> None:
-    from dagster_project.view import judge_texts, page_about, whole_page
+    from dagster_project.view import JudgeTexts, page_about, whole_page
     from decomposerl.reports.trace_page.page import offline_parts
     from resources.store.temporary import replace_text, require_writable
 
     require_writable(html)
-    with judge_texts(settings) as texts:
+    with closing(JudgeTexts(settings)) as texts:
         warnings: list[str] = []
         sources = selection.sources(settings.paths.data, warnings.append)
         about = page_about(_titled(html.stem), warnings, reviewer=reviewer)
@@ -92,13 +93,13 @@ def _serve(
     settings: "Settings", selection: "Selection", port: int, reviewer: str, *, open_browser: bool
 ) -> None:
     require("starlette", "uvicorn")
-    from dagster_project.view import LiveTraces, judge_texts, page_about
+    from dagster_project.view import JudgeTexts, LiveTraces, page_about
     from dagster_project.view_server import ViewServer, bound_socket, serve
     from decomposerl.reports.trace_page.page import live_page
     from resources.traces.marks import MARKS, MarksFile
 
     listening = bound_socket(port)
-    with judge_texts(settings) as texts, listening:
+    with closing(JudgeTexts(settings)) as texts, listening:
         about = page_about(_titled(settings.paths.data.name), live=True, reviewer=reviewer)
         traces = LiveTraces(selection, settings.paths.data, about, texts, _progress())
         shown = len(traces.current().index["claim_id"])

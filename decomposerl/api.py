@@ -15,7 +15,8 @@ rules, which is the default of the embedded profile.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from decomposerl.reports.verified import VerdictConfidence, VerifiedClaim, VerifiedQuestion
+from decomposerl.reports.shown_confidence import VerdictConfidence
+from decomposerl.reports.verified import VerifiedClaim, VerifiedQuestion
 from decomposerl.rewards.settings import RewardSettings
 
 __all__ = [

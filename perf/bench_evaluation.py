@@ -72,8 +72,7 @@ def _ours(labels: Codes, verdicts: Codes, documents: list[int] | None = None) ->
 
 
 def _difference(labels: Codes, verdicts: Codes, others: Codes) -> Bounds:
-    comparison = compare(labels, verdicts, others, clusters_of(labels), generator(SEED))
-    return comparison.low, comparison.high
+    return compare(labels, verdicts, others, clusters_of(labels)).bounds
 
 
 def _peers(labels: Codes, verdicts: Codes) -> list[tuple[str, Callable[[], Bounds], int]]:

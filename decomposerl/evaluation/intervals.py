@@ -30,7 +30,7 @@ without a bias correction.
 
 import hashlib
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, pairwise
@@ -41,6 +41,8 @@ from numpy.typing import NDArray
 from decomposerl.evaluation.metrics import Codes, Counts, Numbers, count_metrics, indicators
 
 Bounds = tuple[float, float]
+Interval = Callable[[float], Bounds]
+"""Bounds by confidence level, 0..1."""
 DRAWS = 10_000
 LEVEL = 0.95
 LEAST_UNITS = 30

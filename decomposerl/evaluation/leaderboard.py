@@ -17,16 +17,17 @@ import polars as pl
 from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.evaluation.intervals import mean_interval
 from decomposerl.evaluation.published import CARDS, COLUMNS, MEANS, PUBLISHED, PublishedRow
-from decomposerl.evaluation.scores import BEYOND_RATE
+from decomposerl.evaluation.scores import BEYOND_RATE, BY_BASIS
 from decomposerl.evaluation.systems import System
-from decomposerl.schemas import LEADERBOARD, SCORES
+from decomposerl.schemas import BASES, LEADERBOARD, SCORES
 
 METRIC = "balanced_accuracy"
 PARTS = ("score", "low", "high", "paper")
 OTHERS, FURTHER = 0, "Further systems"
-LIMITED, EDITED, NOT_AVAILABLE = "limited", "edited", "not_available"
+LIMITED, EDITED, NOT_AVAILABLE, ONE_LABEL = "limited", "edited", "not_available", "one_label"
 _SCORED, _NOT_RUN = "scored", "not_run"
 _MEAN = "-mean"
+_NO = (0, 0)
 _OURS = ("engine", "score", "low", "high", "rows")
 AGGREFACT = "llm_aggrefact"
 AGGREFACT_PARTS: Mapping[str, str] = {
@@ -68,7 +69,8 @@ def leaderboard(
 ) -> pl.DataFrame:
     """The ``LEADERBOARD`` of all scores; ``benchmarks`` are the known test sets.
 
-    A test set with doubtful labels has a further column without those claims.
+    A test set with doubtful labels has a further column without those claims. A system that was
+    scored on fewer claims than another one of the column is not ``ranked`` among them.
 
     ``scores`` includes the means that can be formed, under the names of ``MEANS``. A row of the
     paper's tables appears for each protocol of its method, run or not. A cell that was not run is
@@ -83,14 +85,14 @@ def leaderboard(
     further = further.with_columns(pl.col("benchmark") + WITHOUT, metric=pl.lit(METRIC))
     counted = pl.concat([scores, further]).filter(metric=METRIC, slice="all")
     scored = {(row["system"], row["benchmark"]): row for row in counted.iter_rows(named=True)}
-    beyond = _beyond(scores)
+    beyond = _counts(scores, BEYOND_RATE)
+    by_basis = {basis: _counts(scores, f"{BY_BASIS}{basis}") for basis in BASES}
     columns = [*dict.fromkeys((*COLUMNS, *benchmarks, *sorted({*further["benchmark"]})))]
     edited = {system for (system, _), status in runs.items() if status == EDITED}
     lines: list[dict[str, object]] = []
-    for _, rows in groupby(
-        _rows(systems, edited | {system for system, _ in scored}), key=lambda row: row.table
-    ):
-        for place, row in enumerate(rows):
+    every = _rows(systems, edited | {system for system, _ in scored})
+    for _, of_table in groupby(every, key=lambda row: row.table):
+        for place, row in enumerate(of_table):
             head = {
                 "table": row.table,
                 "place": place,
@@ -105,17 +107,28 @@ def leaderboard(
             for column in columns:
                 parts = MEANS.get(column, (column.removesuffix(WITHOUT),))
                 status = _status({runs.get((run, part)) for run in row.runs for part in parts})
-                longer = [sum(beyond.get((run, part), 0) for part in parts) for run in row.runs]
+                whole = () if column.endswith(WITHOUT) else parts
+                longer = [sum(beyond.get((r, part), _NO)[0] for part in whole) for r in row.runs]
+                cells = [(run, part) for run in row.runs for part in whole]
+                rests = {
+                    basis: np.sum([_NO, *(counts.get(cell, _NO) for cell in cells)], axis=0)
+                    for basis, counts in by_basis.items()
+                }
                 lines.append(
                     {
                         **head,
                         "benchmark": column,
                         **_score([scored.get((run, column)) for run in row.runs], status),
-                        "beyond_context": 0 if column.endswith(WITHOUT) else max(longer),
+                        "beyond_context": max(longer),
+                        **{f"{basis}_right": int(right) for basis, (right, _) in rests.items()},
+                        **{basis: int(verdicts) for basis, (_, verdicts) in rests.items()},
                         "paper": row.paper.get(column),
                     }
                 )
-    return LEADERBOARD.conform(pl.DataFrame(lines, schema=LEADERBOARD.schema))
+    board = pl.DataFrame(lines, schema=LEADERBOARD.schema)
+    rows = pl.when(pl.col("score").is_not_null()).then("rows")
+    ranked = (rows == rows.max().over("benchmark")).fill_null(value=False)
+    return LEADERBOARD.conform(board.with_columns(ranked=ranked))
 
 
 def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:
@@ -201,17 +214,21 @@ def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[Syste
     ]
 
 
-def _beyond(scores: pl.DataFrame) -> dict[_Cell, int]:
-    """Claims beyond the context, by system and test set."""
-    rates = scores.filter(metric=BEYOND_RATE, slice="all").drop_nulls("score")
-    counts = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64)
-    rows = rates.select("system", "benchmark", counts).rows()
-    return {(system, name): claims for system, name, claims in rows}
+def _counts(scores: pl.DataFrame, metric: str) -> dict[_Cell, tuple[int, int]]:
+    """The claims that a rate counts and those it is a share of, by system and test set."""
+    rates = scores.filter(metric=metric, slice="all").drop_nulls("score")
+    hits = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64)
+    cells = rates.select("system", "benchmark", hits, "rows").iter_rows()
+    return {(system, name): (counted, of) for system, name, counted, of in cells}
 
 
 def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, object]:
     """Our part of a cell, from the one run of its row or from those it is the mean of."""
     present = [cell for cell in cells if cell is not None and cell["score"] is not None]
+    first = cells[0]
+    if first is not None and not present:  # a balanced accuracy needs both labels
+        known = {"engine": first["engine"], "rows": first["rows"], "status": ONE_LABEL}
+        return dict.fromkeys(_OURS) | known
     # A mean over fewer seeds than its neighbours would be compared with them.
     if len(present) < len(cells):
         empty = status if status in {NOT_AVAILABLE, EDITED} else _NOT_RUN
@@ -239,22 +256,23 @@ def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
     """One row per system and table, in the layout of the paper's tables.
 
     Columns: those of ``LEADERBOARD`` up to ``engine`` (each engine once), ``limited`` (a cell is of
-    a limited run), then for each test set and mean ``<name>``, ``<name>_low``, ``<name>_high``
-    (ours) and ``<name>_paper`` (the paper's); of a column without doubtful claims also
-    ``<name>_rows``, the claims left.
+    a limited run), ``ranked`` (no cell has fewer claims than another system's), then for each test
+    set and mean ``<name>``, ``<name>_low``, ``<name>_high`` (ours), ``<name>_paper`` (the paper's)
+    and ``<name>_rows``, the claims.
     """
     head = ["table", "place", "family", "title", "system", "method", "model", "protocol", "seeds"]
     columns = columns_of(board)
     cells = [
         pl.col(part).filter(pl.col("benchmark") == name).first().alias(column_name(name, part))
         for name in columns
-        for part in (*PARTS, *["rows"] * name.endswith(WITHOUT))
+        for part in (*PARTS, "rows")
     ]
     of_test_sets = pl.col("engine").filter(~pl.col("benchmark").is_in(list(MEANS)))
     engines = of_test_sets.drop_nulls().unique().sort().str.join("; ")
     engine = pl.when(engines != "").then(engines).alias("engine")
     limited = (pl.col("status") == LIMITED).any().alias("limited")
-    grouped = board.group_by(head, maintain_order=True).agg(engine, limited, *cells)
+    ranked = pl.col("ranked").filter(pl.col("score").is_not_null()).all().alias("ranked")
+    grouped = board.group_by(head, maintain_order=True).agg(engine, limited, ranked, *cells)
     order = pl.col("table").replace_strict({1: 0, 2: 1, OTHERS: 2})
     return grouped.sort(order, "place")
 

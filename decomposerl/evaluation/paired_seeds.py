@@ -3,13 +3,13 @@
 Takes one value per seed and claim of either recipe. A difference has two 95 % intervals: over
 claims (claims that share evidence together) says whether other claims would show it, over seeds
 whether training again would. Only what both show is called a difference; its p-value is the larger
-of both. Whether variants come in the order of published ones is Kendall's tau-b.
+of both.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from decomposerl.evaluation.metrics import (
     outcome_table,
 )
 
-_DRAWS = 2_000
 _NO_BOUNDS = (math.nan, math.nan)
 Order = Literal["same", "opposite", "not resolved"]
 """How a difference lies to a published one."""
@@ -72,11 +71,7 @@ def accuracies(labels: Codes, verdicts: Codes) -> Numbers:
 
 
 def compare_accuracy(
-    labels: Codes,
-    verdicts: Codes,
-    others: Codes,
-    documents: Sequence[str],
-    rng: np.random.Generator,
+    labels: Codes, verdicts: Codes, others: Codes, documents: Sequence[str]
 ) -> SeedDifference:
     """The difference in balanced accuracy; ``verdicts`` and ``others`` (seeds, claims).
 
@@ -86,12 +81,11 @@ def compare_accuracy(
     seeds = len(verdicts)
     by_run = np.tile(labels, seeds)
     clusters = clusters_of(by_run, [*documents] * seeds)
-    flat = verdicts.ravel(), others.ravel()
-    found = compare(by_run, *flat, clusters, rng, _DRAWS)
+    found = compare(by_run, verdicts.ravel(), others.ravel(), clusters)
     by_seed = accuracies(labels, verdicts) - accuracies(labels, others)
     bounds, p = _student(found.difference, _standard_error(by_seed), seeds - 1)
-    larger = float(np.maximum(found.p_bootstrap, p))
-    return SeedDifference(found.difference, (found.low, found.high), bounds, larger)
+    larger = float(np.maximum(found.p, p))
+    return SeedDifference(found.difference, found.bounds, bounds, larger)
 
 
 def compare_means(values: Numbers, others: Numbers, documents: Sequence[str]) -> SeedDifference:
@@ -140,71 +134,3 @@ def _student(mean: float, error: float, freedom: int) -> tuple[Bounds, float]:
         return _NO_BOUNDS, math.nan
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
     return (mean - half, mean + half), float(2 * stdtr(freedom, -abs(mean) / error))
-
-
-LEAST_VARIANTS = 4
-"""Of fewer, an order of chance agrees too often: of three, one in six."""
-_PERMUTATIONS = 50_000  # exact for up to eight variants
-
-
-@dataclass(frozen=True, slots=True)
-class RankAgreement:
-    """Kendall's tau-b, -1..1, its 95 % interval over seeds, and the p-value of no agreement.
-
-    ``tau`` and ``p`` are NaN where all values of one side are equal, the bounds also for one seed.
-    """
-
-    tau: float
-    over_seeds: Bounds
-    p: float
-
-
-def rank_agreement(
-    values: Numbers, published: Sequence[float], rng: np.random.Generator
-) -> RankAgreement:
-    """The order of the means over seeds beside the published one; ``values`` (seeds, variants).
-
-    ``p`` is exact for up to eight variants: the share of all orders, two-sided, that agree as much.
-    It takes the means as they are; the interval resamples whole seeds (percentiles of the
-    bootstrap, which few seeds make too narrow).
-    """
-    from scipy.stats import permutation_test  # slow to import, and not every run needs it
-
-    printed = np.asarray(published, dtype=np.float64)
-    means = values.mean(axis=0)
-    tau = float(_tau(means, printed))
-    if np.isnan(tau):
-        return RankAgreement(tau, (np.nan, np.nan), np.nan)
-
-    def statistic(ours: Numbers, axis: int) -> Numbers:
-        return _tau(np.moveaxis(ours, axis, -1), printed)
-
-    found: Any = permutation_test(
-        (means,),
-        statistic,
-        permutation_type="pairings",
-        vectorized=True,
-        n_resamples=_PERMUTATIONS,
-        rng=rng,
-    )
-    return RankAgreement(tau, _over_seeds(values, printed, rng), float(found.pvalue))
-
-
-def _over_seeds(values: Numbers, printed: Numbers, rng: np.random.Generator) -> Bounds:
-    seeds = len(values)
-    if seeds == 1:
-        return np.nan, np.nan
-    drawn = values[rng.integers(seeds, size=(_DRAWS, seeds))].mean(axis=1)
-    taus = _tau(drawn, printed)
-    low, high = np.nanquantile(taus, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
-
-
-def _tau(ours: Numbers, printed: Numbers) -> Numbers:
-    """Tau-b over the last axis of ``ours`` (..., variants); NaN where one side is all ties."""
-    first, second = np.triu_indices(len(printed), 1)
-    left = np.sign(ours[..., first] - ours[..., second])
-    right = np.sign(printed[first] - printed[second])
-    with np.errstate(invalid="ignore"):
-        untied = np.sqrt((left != 0).sum(axis=-1) * (right != 0).sum())
-        return np.asarray((left * right).sum(axis=-1) / untied)

@@ -23,6 +23,7 @@ from decomposerl.claims.claim import claim_id
 from decomposerl.errors import EvaluationError
 from decomposerl.kernels.text_scan import sentences
 from decomposerl.schemas import BENCHMARK_CLAIMS, LABELS, VERDICTS
+from decomposerl.traces.basis import with_basis
 
 NO_LABEL, NO_EVIDENCE = "no_label", "no_evidence"
 HAS_EVIDENCE = pl.col("evidence").fill_null("").str.strip_chars() != ""
@@ -147,7 +148,7 @@ def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFra
         states_rating=_states_rating(),
         document=SHARED_EVIDENCE,
     )
-    return about.join(predictions, on="claim_id", how="left", maintain_order="left")
+    return about.join(with_basis(predictions), on="claim_id", how="left", maintain_order="left")
 
 
 def slices(frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:

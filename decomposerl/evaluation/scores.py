@@ -6,6 +6,7 @@ for all claims together only: ``auroc_*`` tells right verdicts from wrong ones b
 ``auroc_support`` Supported claims from Refuted ones by support score.
 ``balanced_accuracy_mean_of_subsets`` is the uniform mean over the benchmark's subsets,
 ``balanced_accuracy_without_doubtful`` leaves out the claims whose label is doubtful.
+``silent_rate`` is the share of silent verdicts among those with a basis (``traces.basis``).
 
 Shares of claims have intervals in closed form (``evaluation.intervals``); AUROC, calibration and
 counts have bootstrap intervals, or none where there are too few claims.
@@ -57,7 +58,7 @@ from decomposerl.evaluation.scored_claims import (
     slices,
     without_dropped,
 )
-from decomposerl.schemas import LABELS, SCORES, VERDICTS
+from decomposerl.schemas import BASES, LABELS, SCORES, VERDICTS
 from decomposerl.settings import Settings
 
 CONFIDENCES = {
@@ -69,10 +70,15 @@ CONFIDENCES = {
 BALANCED = "balanced_accuracy"
 MEAN_OF_SUBSETS = "balanced_accuracy_mean_of_subsets"
 BEYOND_RATE = "beyond_context_rate"
+BY_BASIS = "accuracy_"
+"""Before the name of a basis: the accuracy of the verdicts that rest on it."""
 _BINNINGS: tuple[Literal["mass", "width"], ...] = ("mass", "width")
 _COUNT = "_per_claim"
 _MOST_DRAWS = 1_000  # for confidence
 _EACH, _TRACED = pl.lit(1), pl.col("trace").is_not_null()
+_BASIS = pl.when(pl.col("verdict").is_not_null()).then("basis")
+_HAS: Mapping[str, pl.Expr] = {basis: _BASIS.eq_missing(pl.lit(basis)) for basis in BASES}
+_RIGHT = pl.col("verdict").eq_missing(pl.col("label"))
 _RATIOS: Mapping[str, tuple[pl.Expr, pl.Expr]] = {
     "parse_rate": (pl.col("parse_status") == "parsed", _EACH),
     "truncation_rate": (pl.col("parse_status") == "truncated", _EACH),
@@ -80,6 +86,8 @@ _RATIOS: Mapping[str, tuple[pl.Expr, pl.Expr]] = {
     "calls_per_claim": (pl.col("calls"), _EACH),
     "questions_per_claim": (pl.col("questions") * _TRACED, _TRACED),
     "abstention_rate": (pl.col("abstentions") * _TRACED, pl.col("questions") * _TRACED),
+    "silent_rate": (_HAS["silent"], _BASIS.is_not_null()),
+    **{f"{BY_BASIS}{basis}": (has & _RIGHT, has) for basis, has in _HAS.items()},
 }
 _BEYOND = {BEYOND_RATE: (beyond_context().is_not_null(), _EACH)}
 

@@ -13,7 +13,6 @@ from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
 from decomposerl.replies.questions import listed_questions, without_numbers
 
-NAME = "silver"
 MOST_QUESTIONS = 20
 MOST_CHARACTERS = 2_000
 """Of one question; the longest of the paper's kind have a few hundred."""

@@ -17,6 +17,7 @@ from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
 from decomposerl.evaluation.leaderboard import (
     FURTHER,
     LIMITED,
+    ONE_LABEL,
     OTHERS,
     PARTS,
     column_name,
@@ -27,12 +28,14 @@ from decomposerl.evaluation.published import CARDS, MEAN_IN, MEAN_OUT, MEANS, TA
 from decomposerl.prompts.minicheck import own_prompt_note
 from decomposerl.reports.small_figures import rows_markdown
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
+from decomposerl.schemas import BASES
 
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
 NOTE = (
     "Balanced accuracy in percent with its 95 % interval: ± half of it, or [both bounds] where "
-    "they are not equally far. 'paper' is the paper's own figure, measured by its authors. * a "
-    "short run over some of the claims. – not run."
+    "they are not equally far; n: the claims. 'paper' is the paper's own figure, measured by its "
+    "authors. * a short run, or scored on fewer claims than others: below them, not ranked. – not "
+    "run."
 )
 SEEDS_NOTE = (
     "A mean over seeds has in parentheses the least and the greatest score of its runs: the spread "
@@ -40,6 +43,11 @@ SEEDS_NOTE = (
 )
 BEYOND = "Claims longer than the model's context (read in part, wrong or dropped: beyond_context):"
 DOUBTFUL = "Claims left without those whose label is doubtful:"
+NO_BALANCE = "All claims have one label, so no balanced accuracy (scores/ has accuracy and recall):"
+BASIS = (
+    'What verdicts rest on: no answer but "I don\'t know" (silent), some or all answers. The share '
+    "of silent verdicts, and of right ones of each kind, over all test sets, in percent."
+)
 EDITED = "Not run with the present entry of systems.toml, which was edited since; evaluate again:"
 _NOTHING = "nothing was scored yet"
 _PROTOCOLS = {"single_call": ", single call"}
@@ -47,10 +55,12 @@ _PROTOCOLS = {"single_call": ", single call"}
 _NONE = "–"
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["System", "Protocol", "Engine"]
+_BASIS_HEAD = ["System", "verdicts", "silent", *(f"right, {basis}" for basis in BASES)]
 _CLEAREST = 12
 _DIFFERENCES = (
     "Balanced accuracy of the system minus the other's, points of percent, with its 95 % interval. "
-    "Holm's correction is over the larger of the two p. * a short run is in it: no p-value."
+    "p is below 0.05 where it excludes 0; Holm's correction is over all pairs of the test set or "
+    "mean. * a short run is in it: no p-value."
 )
 _Row = Mapping[str, Any]
 _Cells = tuple[list[str], list[str], list[str], list[str]]
@@ -95,6 +105,8 @@ def leaderboard_text(
                 if any(figure != _NONE for figure in figures):
                     cells.append([f"↳ {source}", "", f"the {source}'s", *figures])
         pages += [table.title, *_blocks(cells, _that_fit(cells, width), _aligned)]
+    if rests := basis_rows(board):
+        pages += [fill(BASIS, width), _aligned(_BASIS_HEAD, rests)]
     if engines:
         marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
         pages.append("\n".join(["engines", *marks]))
@@ -126,8 +138,29 @@ def leaderboard_markdown(
         step = wide or len(columns) or 1
         groups = [columns[at : at + step] for at in range(0, len(columns) or 1, step)]
         pages += [f"**{table.title}**", *_blocks(cells, groups, markdown_table)]
+    if rests := basis_rows(board):
+        pages += [BASIS, markdown_table(_BASIS_HEAD, rests)]
     legend = [[mark, name] for name, mark in engines.items()]
     return "\n\n".join([*pages, markdown_table(["", "Engine"], legend), note])
+
+
+def basis_rows(board: pl.DataFrame) -> list[list[str]]:
+    """By system: verdicts with a basis, the share of silent ones, and of right ones by basis."""
+    names = columns_of(board)
+    test_sets = [name for name in names if name not in MEANS and not name.endswith(WITHOUT)]
+    own = board.filter(pl.col("benchmark").is_in(test_sets)).unique(
+        ["system", "benchmark"], keep="first"
+    )
+    counts = [name for basis in BASES for name in (basis, f"{basis}_right")]
+    summed = own.group_by("system", "title").agg(pl.col(counts).sum()).sort("title", "system")
+    rows = []
+    for row in summed.iter_rows(named=True):
+        verdicts = sum(row[basis] for basis in BASES)
+        if verdicts:
+            shares = [(row["silent"], verdicts), *((row[f"{b}_right"], row[b]) for b in BASES)]
+            percent = [_figure(100 * part / of if of else None) for part, of in shares]
+            rows.append([row["title"], f"{verdicts:,}", *percent])
+    return rows
 
 
 def boards_unfolded(board: pl.DataFrame, titles: Mapping[str, str]) -> dict[str, str]:
@@ -139,7 +172,7 @@ def boards_unfolded(board: pl.DataFrame, titles: Mapping[str, str]) -> dict[str,
         pl.col("paper").is_null(), "score", descending=[False, True], maintain_order=True
     )
     best = scored.unique(["system", "benchmark"], keep="first", maintain_order=True)
-    ordered = best.sort("score", descending=True, maintain_order=True)
+    ordered = best.sort("ranked", "score", descending=True, maintain_order=True)
     parts = ordered.partition_by("benchmark", as_dict=True, include_key=False)
     return {
         _title(name, titles): _unfolded(parts[name,].to_dicts())
@@ -152,8 +185,8 @@ def _unfolded(rows: Sequence[dict[str, Any]]) -> str:
     paper = any(row["paper"] is not None for row in rows)
     lines = [
         [
-            row["title"] + _PROTOCOLS.get(row["protocol"], "") + " *" * (row["status"] == LIMITED),
-            _ours(row["seeds"], *(row[part] for part in PARTS[:3])),
+            row["title"] + _PROTOCOLS.get(row["protocol"], "") + _star(row),
+            f"{_ours(row['seeds'], *(row[part] for part in PARTS[:3]))}, n {row['rows']:,}",
             *([_figure(row["paper"])] if paper else []),
         ]
         for row in rows
@@ -174,7 +207,8 @@ def _shown(
     distinct = wide["engine"].drop_nulls().unique(maintain_order=True)
     engines = {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
     tables = []
-    for (key,), part in wide.group_by("table", maintain_order=True):
+    for (key,), rows in wide.group_by("table", maintain_order=True):
+        part = rows.sort("ranked", descending=True, maintain_order=True)
         number = int(str(key))
         columns = [
             name
@@ -183,9 +217,9 @@ def _shown(
             and any(part[column_name(name, of)].count() for of in ("score", "paper"))
         ]
         names = [_title(name, titles) for name in columns]
-        rows = [_row(row, columns, engines) for row in part.iter_rows(named=True)]
+        lines = [_row(row, columns, engines) for row in part.iter_rows(named=True)]
         title = FURTHER if number == OTHERS else TABLE_TITLES[number]
-        tables.append(_Table(number, title, names, rows))
+        tables.append(_Table(number, title, names, lines))
     seeds = SEEDS_NOTE if (wide["seeds"] > 1).any() else ""
     notes = [NOTE, seeds, own_prompt_note(" ".join(engines)), cells]
     return tables, engines, " ".join(filter(None, notes))
@@ -194,13 +228,22 @@ def _shown(
 def _row(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -> _Cells:
     card = CARDS[row["family"]]["scores"] if row["family"] in CARDS else {}
     scores = [[row[column_name(name, part)] for part in PARTS] for name in columns]
-    title = f"{row['title']}{' *' * row['limited']}"
+    ours = [_ours(row["seeds"], *own) for *own, _ in scores]
+    for place, name in enumerate(columns):
+        if row[name] is not None and (name in MEANS or not row["ranked"]):
+            ours[place] += f", n {row[column_name(name, 'rows')]:,}"
     return (
-        [title, row["protocol"], engines.get(row["engine"], _NONE)],
-        [_ours(row["seeds"], *ours) for *ours, _ in scores],
+        [row["title"] + _star(row), row["protocol"], engines.get(row["engine"], _NONE)],
+        ours,
         [_figure(paper) for *_, paper in scores],
         [_figure(card.get(name)) for name in columns],
     )
+
+
+def _star(row: _Row) -> str:
+    """The mark of a row that is not ranked, or of a short run."""
+    limited = row.get("limited", row.get("status") == LIMITED)
+    return " *" if limited or not row["ranked"] else ""
 
 
 def _ours(seeds: int, score: float | None, low: float | None, high: float | None) -> str:
@@ -242,6 +285,11 @@ def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
             f"{_title(base, titles)} {most[name]:,} of {most[base]:,}"
             for name in columns
             if (base := name.removesuffix(WITHOUT)) != name and most[name]
+        ],
+        NO_BALANCE: [
+            f"{name}, {row['rows']:,} claims"
+            for name, row in named.items()
+            if row["status"] == ONE_LABEL
         ],
         EDITED: [name for name, row in named.items() if row["status"] == EDITED_STATUS],
     }
@@ -287,15 +335,13 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
             row["system"],
             row["other"],
             _difference(row),
-            _p_text(row["p_bootstrap"]),
-            _p_text(row["p_mcnemar"]),
+            _p_text(row["p"]),
             f"– ({row['no_p']})" if row["no_p"] else _p_text(row["p_holm"]),
             f"{row['rows']} *" if row["limited"] else row["rows"],
         )
         for row in _clearest(comparison).head(most).iter_rows(named=True)
     ]
-    headers = ["test set", "system", "other", "difference"]
-    headers += ["p", "p (McNemar)", "p (Holm)", "claims"]
+    headers = ["test set", "system", "other", "difference", "p", "p (Holm)", "claims"]
     counted = f"{comparison.height:,} comparisons; the {len(rows)} clearest:"
     return f"{_DIFFERENCES} {counted}\n\n{markdown_table(headers, rows)}"
 

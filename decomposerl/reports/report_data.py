@@ -45,7 +45,9 @@ def source_fates(attrition: pl.DataFrame) -> pl.DataFrame:
 
 
 def score_bars(board: pl.DataFrame) -> pl.DataFrame:
-    """The systems with a score on the means, best first, short runs last; from ``LEADERBOARD``.
+    """The systems with a score on the means, best first; from ``LEADERBOARD``.
+
+    Those scored on fewer claims than others come last, and short runs.
 
     Where no mean has a score, the two test sets with most systems stand for them. Columns are those
     of the leaderboard, with ``label`` (the title, and its protocol where a title has several) and
@@ -64,7 +66,7 @@ def score_bars(board: pl.DataFrame) -> pl.DataFrame:
         .join(titles, on="title", maintain_order="left")
         .with_columns(
             label=pl.when(several).then(pl.format("{} ({})", "title", "system")).otherwise("title"),
-            limited=pl.col("status") == "limited",
+            limited=(pl.col("status") == "limited") | ~pl.col("ranked"),
         )
         .sort(order, "limited", "score", "system", descending=[False, False, True, False])
         .drop("namesakes")

@@ -163,7 +163,9 @@ def _explain_scores(axes: "Axes", bars: pl.DataFrame) -> None:
         if policy in policies:
             axes.fill_between([], [], **_bar(policy=policy, limited=False), label=label)
     if any(limited for _, limited in kinds):
-        axes.fill_between([], [], **_bar(policy=False, limited=True), label="short run: no measure")
+        axes.fill_between(
+            [], [], **_bar(policy=False, limited=True), label="fewer claims: not ranked"
+        )
     seeds = " (a mean over seeds: least to greatest)" if (bars["seeds"] > 1).any() else ""
     axes.plot([], [], color=INK, marker="|", label=f"95 % interval{seeds}")
     if bars["paper"].count():

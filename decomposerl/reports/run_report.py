@@ -104,12 +104,12 @@ def _board_sentence(bars: pl.DataFrame, titles: Mapping[str, str]) -> str:
     reach = others.filter(pl.col("high") >= low).height
     said = f"{titles.get(name, name)}: {best['label']} is best with {best['score']:.1f}"
     if best["low"] is not None and best["high"] is not None:
-        said += f" ({best['low']:.1f} to {best['high']:.1f})"
+        said += f" ({best['low']:.1f} to {best['high']:.1f}, n {best['rows']:,})"
     if others.height:
         said += f", and the intervals of {reach} of {others.height} others reach its own"
     short = panel.height - whole.height
-    runs = "a short run is" if short == 1 else f"{short} short runs are"
-    return f"{said}; {runs} not counted." if short and whole.height else f"{said}."
+    left_out = f"; {short:,} scored on fewer claims are not ranked" if whole.height else ""
+    return f"{said}{left_out if short else ''}."
 
 
 def comparison_section(data: ReportData) -> Section:

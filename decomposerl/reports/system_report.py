@@ -50,6 +50,7 @@ def prediction_facts(
         **{f"parse status: {name}": n for name, n in _counts(predictions["parse_status"])},
         **{f"beyond the context: {name}": n for name, n in _counts(beyond) if name != "none"},
         **{f"verdict: {name}": n for name, n in _counts(predictions["verdict"])},
+        **{f"basis: {name}": n for name, n in _counts(predictions["basis"]) if name != "none"},
     }
     if predicted:
         facts |= {

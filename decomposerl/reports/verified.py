@@ -14,8 +14,12 @@ from decomposerl.baselines.method import Notes, ParseStatus, Verification
 from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.evaluation.calibration import Calibration, Confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
+from decomposerl.reports.shown_confidence import VerdictConfidence, confidence_of
+from decomposerl.schemas import Basis
 from decomposerl.text.numbers import lists_more
+from decomposerl.traces.basis import basis_of
 from decomposerl.traces.grounding import says_something, sentences_behind
+from decomposerl.traces.table_cells import TableCell, table_cells
 from decomposerl.traces.trace import Verdict
 
 _NO_VERDICT: dict[ParseStatus, str] = {
@@ -50,31 +54,17 @@ class VerifiedQuestion:
     """A question, its answer, and the sentences of the evidence that the answer rests on.
 
     ``evidence`` is empty where the answer abstains or is a bare yes, no or verdict, and where no
-    sentence is near to it.
-    ``thought`` is what the system wrote after the answer, if anything. ``places`` are the files or
-    pages of the sentences, where the evidence was found.
+    sentence is near to it. ``cells`` are the figures of a table that the answer gives. ``thought``
+    is what the system wrote after the answer, if anything. ``places`` are the files or pages of
+    the sentences, where the evidence was found.
     """
 
     question: str
     answer: str
-    evidence: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
     thought: str = ""
     places: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictConfidence:
-    """Confidence in the verdict, 0..1 each. ``meaning`` says what the numbers are.
-
-    ``raw`` is the probability of the verdict's word, ``normalised`` its share of both words; of a
-    verifier both are the probability of the verdict. ``calibrated`` is the share of verdicts with
-    such a confidence that were right on a dev split, None where no calibration was fitted.
-    """
-
-    raw: float
-    normalised: float
-    calibrated: float | None
-    meaning: str
+    cells: tuple[TableCell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +95,14 @@ class VerifiedClaim:
     notes: Notes = field(default_factory=dict)
     sources: tuple[EvidenceSource, ...] = ()
 
+    @property
+    def basis(self) -> Basis | None:
+        """Whether all, some or none of the answers are known; None for a system that asks none."""
+        return basis_of(one.answer for one in self.questions)
+
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON values; ``claim_id``, ``sources`` and ``places`` if there are any."""
-        values = asdict(replace(self, notes=dict(self.notes)))
+        """The fields and the basis; ``claim_id``, ``sources`` and ``places`` if there are any."""
+        values = asdict(replace(self, notes=dict(self.notes))) | {"basis": self.basis}
         claim_id, sources = values.pop("claim_id"), values.pop("sources")
         values |= {"sources": sources} if sources else {}
         for question in () if sources else values["questions"]:
@@ -140,6 +135,7 @@ class Verifying:
                 cycle.answer,
                 sentences_behind(cycle.question, cycle.answer, evidence),
                 cycle.thought or "",
+                cells=table_cells(cycle.question, cycle.answer, evidence),
             )
             for cycle in ended.cycles
         )
@@ -161,39 +157,15 @@ class Verifying:
         )
 
     def _confidence(
-        self, ended: Verification, confidence: Confidence | None
+        self, ended: Verification, tokens: Confidence | None
     ) -> VerdictConfidence | None:
-        support = ended.notes.get(SUPPORT)
-        if ended.verdict is not None and isinstance(support, float):
-            chance = support if ended.verdict == "Supported" else 1.0 - support
-            return VerdictConfidence(
-                chance, chance, None, "the verifier's probability of the verdict"
-            )
-        if confidence is None:
-            return None
-        calibrated = self._calibrated(confidence)
-        return VerdictConfidence(
-            confidence.raw, confidence.normalised, calibrated, self._meaning(confidence)
-        )
-
-    def _calibrated(self, confidence: Confidence) -> float | None:
-        if self.calibration is None:
-            return None
-        raw = np.array([confidence.normalised])
-        model, prompt_hash = self.engine, self.prompt_hash
-        return float(self.calibration.apply(raw, model=model, prompt_hash=prompt_hash)[0])
-
-    def _meaning(self, confidence: Confidence) -> str:
-        raw = "raw is the probability of the verdict's word after the trace"
-        if confidence.lower_bound:
-            raw += " (the other word was not among the listed tokens)"
-        if self.calibration is None:
-            return f"{raw}; it is usually near 1, and says little until it is calibrated"
-        fit = self.calibration
-        return (
-            f"{raw}; calibrated is the share of right verdicts at such a confidence, among "
-            f"{fit.rows:,} claims of {fit.fitted_on}"
-        )
+        support, calibrated, fit = ended.notes.get(SUPPORT), None, ""
+        if tokens is not None and (fitted := self.calibration) is not None:
+            names = {"model": self.engine, "prompt_hash": self.prompt_hash}
+            calibrated = float(fitted.apply(np.array([tokens.normalised]), **names)[0])
+            fit = f", among {fitted.rows:,} claims of {fitted.fitted_on}"
+        chance = support if isinstance(support, float) else None
+        return confidence_of(ended.verdict, chance, tokens, calibrated, fit)
 
 
 def _warnings(
@@ -208,7 +180,7 @@ def _warnings(
         reason = f": {ended.reply}" if ended.status == "failed" else ""
         yield f"{_NO_VERDICT.get(ended.status, 'no verdict')}{reason}"
     for number, one in enumerate(questions, start=1):
-        if not one.evidence and says_something(one.answer):
+        if not (one.evidence or one.cells) and says_something(one.answer):
             yield f"answer {number} is near to no sentence of the evidence"
     if ended.verdict == "Supported" and lists_more(claim, evidence):
         yield "the claim lists years or numbers of which the evidence holds only some"

@@ -4,6 +4,7 @@ The IO manager checks each frame against its table when it writes and reads Parq
 """
 
 from decomposerl.schemas.evaluation import (
+    BASES,
     CALIBRATIONS,
     CALLS,
     COMPARISON,
@@ -11,6 +12,7 @@ from decomposerl.schemas.evaluation import (
     PREDICTIONS,
     SCORES,
     TRACE,
+    Basis,
 )
 from decomposerl.schemas.funnel import (
     ATTRITION,
@@ -47,6 +49,7 @@ from decomposerl.schemas.training import (
 
 __all__ = [
     "ATTRITION",
+    "BASES",
     "BENCHMARK_CLAIMS",
     "CALIBRATIONS",
     "CALLS",
@@ -83,5 +86,6 @@ __all__ = [
     "TRAINING_STUDY",
     "VERDICTS",
     "WRITTEN",
+    "Basis",
     "Verdict",
 ]

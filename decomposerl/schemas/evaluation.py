@@ -1,11 +1,15 @@
 """Tables of the evaluation: predictions and their calls, scores, leaderboard, comparison."""
 
 from functools import partial
+from typing import Literal, get_args
 
 import polars as pl
 
 from decomposerl.table import Column, Table
 
+Basis = Literal["answered", "partly", "silent"]
+"""What a verdict rests on: all of its questions have an answer that tells something, some, none."""
+BASES: tuple[Basis, ...] = get_args(Basis)
 _S, _I, _F = pl.String(), pl.Int64(), pl.Float64()
 _optional = partial(Column, nullable=True)
 
@@ -40,6 +44,11 @@ PREDICTIONS = Table(
         _optional("agreement", _F, "share of k samples with the verdict; null: none drawn"),
         Column("questions", _I, "question-answer pairs of the trace"),
         Column("abstentions", _I, "of those pairs, the ones whose answer is not known"),
+        _optional(
+            "basis",
+            _S,
+            "answered, partly or silent: all, some or none of the answers are known; null: no pair",
+        ),
         Column("calls", _I, "calls to the model for this claim"),
         _optional("trace", TRACE, "what was asked and answered; null: no decomposition"),
         Column("notes", _S, "the method's own findings, as JSON"),
@@ -129,9 +138,12 @@ LEADERBOARD = Table(
         Column(
             "status",
             _S,
-            "scored, limited (a short run), not_available, edited (not run with the present entry "
-            "of systems.toml) or not_run",
+            "scored, limited (a short run), one_label (no balanced accuracy), not_available, "
+            "edited (not run with the present entry of systems.toml) or not_run",
         ),
+        Column("ranked", pl.Boolean(), "on as many claims as any other"),
+        *(Column(basis, _I, "verdicts with this basis; of a mean the sum") for basis in BASES),
+        *(Column(f"{basis}_right", _I, "right ones among them") for basis in BASES),
         _optional("paper", _F, "the paper's figure for this row and test set"),
     ),
     unique=("table", "place", "benchmark"),
@@ -150,9 +162,8 @@ COMPARISON = Table(
         Column("difference", _F, "balanced accuracy of system minus other, points of percent"),
         Column("low", _F, "lower bound of its 95 % interval"),
         Column("high", _F, "upper bound"),
-        _optional("p_bootstrap", _F, "two-sided, paired bootstrap; null: see no_p"),
-        _optional("p_mcnemar", _F, "two-sided, exact; null for a mean, or see no_p"),
-        _optional("p_holm", _F, "the larger p after Holm's correction; null: no_p"),
+        _optional("p", _F, "two-sided, < 0.05 where the interval excludes 0; null: see no_p"),
+        _optional("p_holm", _F, "after Holm's correction over all pairs of the test set or mean"),
         _optional("no_p", _S, "why there is no p-value: limited run, or n < N"),
     ),
     unique=("benchmark", "system", "other"),

@@ -1,8 +1,5 @@
 """Common word families: words that state the same fact in another form (write, author)."""
 
-from collections.abc import Hashable
-from functools import lru_cache
-
 from decomposerl.text.words import stem
 
 _FAMILIES = (
@@ -39,10 +36,3 @@ FAMILY = {
     for word in words.split()
 }
 """Stem to the number of its family; a stem of several belongs to the first."""
-
-
-@lru_cache(maxsize=1 << 15)
-def root(word: str) -> Hashable:
-    """The number of a word's family; its stem where it has none."""
-    found = stem(word.lower())
-    return FAMILY.get(found, found)

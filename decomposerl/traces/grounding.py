@@ -15,7 +15,7 @@ from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import Sentence, parse
 from decomposerl.traces.citations import citations
 
-AnswerStatus = Literal["grounded", "abstained", "contradicted", "not_in_evidence", "unknown"]
+AnswerStatus = Literal["quotes_evidence", "abstained", "contradicted", "not_in_evidence", "unknown"]
 GroundMatch = Literal["exact", "normalised", "near"]
 Span = tuple[int, int]
 
@@ -79,12 +79,12 @@ class GroundedAnswer:
 
 @lru_cache(maxsize=1024)  # rollouts of one claim repeat each other
 def grounded_answer(question: str, answer: str, evidence: str) -> GroundedAnswer:
-    """Whether the evidence bears an answer out, by words alone.
+    """Whether the evidence has an answer's words; whether that is right is not checked.
 
-    ``abstained``: the answer says nothing (``abstains``). ``contradicted``: a sentence about the
-    same thing has other numbers, none of which the answer gives, while the evidence has none of
-    the answer's; or it states what the answer negates. ``not_in_evidence``: nothing is near.
-    ``unknown``: there is no evidence, or the answer is a bare yes, no or verdict.
+    ``abstained``: it says nothing (``abstains``). ``contradicted``: a sentence about the same thing
+    has other numbers, none of which the answer gives, while the evidence has none of the answer's;
+    or it states what the answer negates. ``not_in_evidence``: nothing is near. ``unknown``: there
+    is no evidence, or the answer is a bare yes, no or verdict.
     """
     if abstains(answer):
         return GroundedAnswer("abstained", ())
@@ -94,7 +94,7 @@ def grounded_answer(question: str, answer: str, evidence: str) -> GroundedAnswer
     against = _against(question, answer, evidence, found)
     if against:
         return GroundedAnswer("contradicted", against)
-    return GroundedAnswer("grounded" if found else "not_in_evidence", found)
+    return GroundedAnswer("quotes_evidence" if found else "not_in_evidence", found)
 
 
 def says_something(answer: str) -> bool:
@@ -111,12 +111,11 @@ def sentences_behind(question: str, answer: str, evidence: str) -> tuple[str, ..
     if not says_something(answer):
         return ()
     sentences = _placed(evidence)
-    spans = [one.evidence for one in grounds(question, answer, evidence)]
     places = {
         place
-        for start, end in spans
+        for ground in grounds(question, answer, evidence)
         for place, (_, first, last, _) in enumerate(sentences)
-        if first < end and start < last
+        if first < ground.evidence[1] and ground.evidence[0] < last
     }
     return tuple(sentences[place].sentence.text for place in sorted(places)[:MOST_SENTENCES])
 

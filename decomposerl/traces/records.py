@@ -88,8 +88,8 @@ class TraceRecord:
 class ClaimRecord:
     """A claim with its evidence. ``passages`` are the parts of the evidence, in order.
 
-    ``claim_id`` is the caller's own, empty where it gave none. ``notes`` say where the evidence
-    comes from, if it was searched for; it may then be empty.
+    ``claim_id`` is the caller's own, empty where it gave none. ``notes`` say where evidence comes
+    from that was searched for; it may then be empty.
     """
 
     claim: str

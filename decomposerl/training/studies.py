@@ -161,20 +161,6 @@ _ALL_SEEDS = (DEFAULT_SEED, *SEEDS)
 MOST_SEEDS = len(_ALL_SEEDS)
 
 
-def study_named(name: str) -> Study:
-    """The study with this name.
-
-    Raises:
-        ConfigError: there is none; the message lists the names.
-    """
-    for study in STUDIES:
-        if study.name == name:
-            return study
-    raise ConfigError(
-        f"there is no study '{name}'; the names are {', '.join(s.name for s in STUDIES)}"
-    )
-
-
 def studied(
     variant: Variant, seeds: int, steps: int | None = None, claims: int | None = None
 ) -> Sequence[Experiment]:

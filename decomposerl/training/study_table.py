@@ -14,16 +14,14 @@ import numpy as np
 import polars as pl
 
 from decomposerl.evaluation.comparison import holm
-from decomposerl.evaluation.intervals import Bounds, generator
+from decomposerl.evaluation.intervals import Bounds, generator, interval
 from decomposerl.evaluation.metrics import Codes, Numbers, codes_of
 from decomposerl.evaluation.paired_seeds import (
-    LEAST_VARIANTS,
     SeedDifference,
     accuracies,
     compare_accuracy,
     compare_means,
     mean_over_seeds,
-    rank_agreement,
 )
 from decomposerl.evaluation.published import ablation_of, domain_means
 from decomposerl.rewards.catalogue import REWARDS
@@ -58,6 +56,10 @@ _MEASURES: tuple[tuple[str, Split], ...] = (
     (ACCURACY, SAMPLED),
     *((name, SAMPLED) for name in SCORED),
 )
+LEAST_VARIANTS = 4
+"""Of fewer, an order of chance agrees too often: of three, one in six."""
+_DRAWS = 2_000
+_PERMUTATIONS = 50_000  # exact for up to eight variants
 _Key = tuple[str, str, str]  # variant, end, split
 
 
@@ -86,19 +88,13 @@ class _Runs:
         known = (one, other, measure)
         if known not in self.differences:
             if measure == ACCURACY:
-                rng = generator(0, "study", one[0], _named(other), measure, one[2])
                 verdicts = self.verdicts[one], self.verdicts[other]
-                found = compare_accuracy(self.labels, *verdicts, self.documents, rng)
-                found = _in_percent(found)
+                found = _in_percent(compare_accuracy(self.labels, *verdicts, self.documents))
             else:
                 values = self.values[one][measure], self.values[other][measure]
                 found = compare_means(*values, self.documents)
             self.differences[known] = found
         return self.differences[known]
-
-
-def _named(key: _Key) -> str:
-    return key[0] if key[1] == _AFTER else UNTRAINED
 
 
 def study_table(study: Study, outcomes: pl.DataFrame, engine: str) -> pl.DataFrame:
@@ -277,3 +273,64 @@ def _in_percent(found: SeedDifference) -> SeedDifference:
     return SeedDifference(
         _PERCENT * found.difference, scaled(found.over_claims), scaled(found.over_seeds), found.p
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RankAgreement:
+    """Kendall's tau-b, -1..1, its 95 % interval over seeds, and the p-value of no agreement.
+
+    ``tau`` and ``p`` are NaN where all values of one side are equal, the bounds also for one seed.
+    """
+
+    tau: float
+    over_seeds: Bounds
+    p: float
+
+
+def rank_agreement(
+    values: Numbers, published: Sequence[float], rng: np.random.Generator
+) -> RankAgreement:
+    """The order of the means over seeds beside the published one; ``values`` (seeds, variants).
+
+    ``p`` is exact for up to eight variants: the share of all orders, two-sided, that agree as much.
+    It takes the means as they are; the interval resamples whole seeds (percentiles of the
+    bootstrap, which few seeds make too narrow).
+    """
+    from scipy.stats import permutation_test  # slow to import, and not every run needs it
+
+    printed = np.asarray(published, dtype=np.float64)
+    means = values.mean(axis=0)
+    tau = float(_tau(means, printed))
+    if np.isnan(tau):
+        return RankAgreement(tau, (np.nan, np.nan), np.nan)
+
+    def statistic(ours: Numbers, axis: int) -> Numbers:
+        return _tau(np.moveaxis(ours, axis, -1), printed)
+
+    found: Any = permutation_test(
+        (means,),
+        statistic,
+        permutation_type="pairings",
+        vectorized=True,
+        n_resamples=_PERMUTATIONS,
+        rng=rng,
+    )
+    return RankAgreement(tau, _over_seeds(values, printed, rng), float(found.pvalue))
+
+
+def _over_seeds(values: Numbers, printed: Numbers, rng: np.random.Generator) -> Bounds:
+    seeds = len(values)
+    if seeds == 1:
+        return np.nan, np.nan
+    drawn = values[rng.integers(seeds, size=(_DRAWS, seeds))].mean(axis=1)
+    return interval(_tau(drawn, printed))
+
+
+def _tau(ours: Numbers, printed: Numbers) -> Numbers:
+    """Tau-b over the last axis of ``ours`` (..., variants); NaN where one side is all ties."""
+    first, second = np.triu_indices(len(printed), 1)
+    left = np.sign(ours[..., first] - ours[..., second])
+    right = np.sign(printed[first] - printed[second])
+    with np.errstate(invalid="ignore"):
+        untied = np.sqrt((left != 0).sum(axis=-1) * (right != 0).sum())
+        return np.asarray((left * right).sum(axis=-1) / untied)

@@ -96,7 +96,7 @@ def _records(file: NativeFile, path: Path) -> Iterator[Record | Reject]:
         header = next(lines, b"")
         delimiter = chr(max(b",;|\t", key=header.count)) if file.format == "csv" else "\t"
         return delimited_records(file.path, chain([header], lines), delimiter)
-    return json_records(file.path, _content(path), keyed=file.format == "json_object")
+    return json_records(file.path, content_of(path), keyed=file.format == "json_object")
 
 
 def _opened(path: Path) -> io.BufferedIOBase:
@@ -112,7 +112,7 @@ def _lines(path: Path) -> Iterator[bytes]:
                 line = stream.readline(MAX_LINE_BYTES)
 
 
-def _content(path: Path) -> bytes:
+def content_of(path: Path) -> bytes:
     """All bytes of a file.
 
     Raises:
@@ -132,7 +132,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parquet_records(path: str, location: Path) -> Iterator[Record | Reject]:
-    content: Any = io.BytesIO(_content(location)) if location.suffix == ".gz" else location
+    content: Any = io.BytesIO(content_of(location)) if location.suffix == ".gz" else location
     done = 0
     try:
         with parquet.ParquetFile(content) as table:

@@ -23,6 +23,7 @@ from typing import Protocol as Port
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import (
@@ -34,7 +35,7 @@ from decomposerl.baselines.method import (
     offering,
 )
 from decomposerl.baselines.minicheck import SUPPORT
-from decomposerl.errors import ConfigError, EngineMissing
+from decomposerl.errors import ConfigError, EngineMissing, EvaluationError
 from decomposerl.evaluation.calibration import READING, Calibration
 from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import (
@@ -47,11 +48,11 @@ from decomposerl.evaluation.systems import System
 from decomposerl.progress import Bar, bar
 from decomposerl.prompts.template import THREE_WAY, PromptFile, VerdictRule
 from decomposerl.replies.abstention import abstains
-from decomposerl.schemas import CALLS, LABELS, PREDICTIONS, Verdict
+from decomposerl.schemas import CALIBRATIONS, CALLS, LABELS, PREDICTIONS, Verdict
+from decomposerl.traces.basis import basis_of
 from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
 from decomposerl.training.experiments import experiment
-from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller, scored
 from resources.evaluation.runner import (
     ClaimToVerify,
@@ -63,6 +64,7 @@ from resources.evaluation.runner import (
     run_claims,
 )
 from resources.evaluation.trained_policy import AGREEMENT
+from resources.store.temporary import replace_file
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
 
@@ -373,6 +375,7 @@ def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
         "agreement": verification.notes.get(AGREEMENT),
         "questions": len(verification.cycles),
         "abstentions": sum(abstains(cycle.answer) for cycle in verification.cycles),
+        "basis": basis_of(cycle.answer for cycle in verification.cycles) if decomposes else None,
         "calls": len(one.calls),
         "trace": trace if decomposes else None,
         "notes": json.dumps(dict(verification.notes), sort_keys=True),
@@ -544,3 +547,41 @@ def _reported(
             log(f"{what}: {done:,} of {total:,} claims")
 
     return progress
+
+
+def calibration_path(data: Path, system: str) -> Path:
+    """The file of a system's calibration, next to its table."""
+    return data / CALIBRATIONS.name / f"{system}.json"
+
+
+def write_calibration(data: Path, system: str, calibration: Calibration) -> Path:
+    """Write it for the system's next predictions; returns its path."""
+    path, text = calibration_path(data, system), calibration.model_dump_json(indent=2)
+    replace_file(path, lambda aside: aside.write_text(text, "utf-8"))
+    return path
+
+
+def usable_calibration(
+    data: Path, system: str, *, model: str, prompt_hash: str
+) -> Calibration | None:
+    """The system's calibration, None where there is none.
+
+    Raises:
+        EvaluationError: it is damaged, or was fitted to another model or prompt; says what to do.
+    """
+    path = calibration_path(data, system)
+    if not path.is_file():
+        return None
+    remedy = (
+        "dagster asset materialize -m dagster_project.definitions --select "
+        f"'key:\"{CALIBRATIONS.name}\"' --partition {system}, "
+        f"or remove {path.name} to predict without one"
+    )
+    try:
+        calibration = Calibration.model_validate_json(path.read_text("utf-8"))
+        calibration.refuse_others(model=model, prompt_hash=prompt_hash)
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise EvaluationError(f"{path} is not a calibration; {remedy}") from error
+    except EvaluationError as error:
+        raise EvaluationError(f"{path}: {error}; {remedy}") from error
+    return calibration

@@ -32,7 +32,6 @@ from decomposerl.baselines.method import (
 )
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
@@ -59,6 +58,7 @@ from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.trained_policy import (
     PROMPT,
     REVISION,
+    CheckpointRule,
     PolicyDecoding,
     chosen_policy,
     decoding_of,

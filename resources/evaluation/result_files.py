@@ -7,27 +7,19 @@ an entry becomes the fields ``key`` and, unless the object has one, ``id``; a ba
 field ``value``.
 """
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.records import jsonl_records
-from decomposerl.claims.source import FileFormat, NativeFile
+from decomposerl.claims.source import FORMAT_OF_ENDING, NativeFile
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.cells import format_errors
-from resources.corpora.folder import records_of
+from resources.corpora.folder import content_of, records_of
 
-FORMATS: dict[str, FileFormat] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
 JSON = ".json"
+FORMATS = {ending: form for ending, form in FORMAT_OF_ENDING.items() if ending != JSON}
 
 
 def read_result_rows(path: Path) -> list[Record]:
@@ -56,7 +48,10 @@ def read_result_rows(path: Path) -> list[Record]:
 
 
 def _json_rows(path: Path) -> Iterator[Record | Reject]:
-    name, data = str(path), _content(path)
+    try:
+        data = content_of(path)
+    except OSError as error:
+        raise EvaluationError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
         text = data.decode("utf-8-sig")
         whole = json.loads(text, object_pairs_hook=_unrepeated)
@@ -68,7 +63,7 @@ def _json_rows(path: Path) -> Iterator[Record | Reject]:
     except (ValueError, RecursionError) as error:
         lines = data.splitlines(keepends=True)
         if len(lines) > 1 and lines[0].rstrip().endswith(b"}"):
-            yield from jsonl_records(name, lines)
+            yield from jsonl_records(str(path), lines)
             return
         raise EvaluationError(f"{path}: not JSON: {error}") from error
     if isinstance(whole, dict):
@@ -80,22 +75,11 @@ def _json_rows(path: Path) -> Iterator[Record | Reject]:
     for row, (key, value) in enumerate(entries, start=1):
         named = {} if key is None else {"key": key, "id": key}
         fields = value if isinstance(value, dict) else {"value": value}
-        yield Record(name, row, named | fields)
+        yield Record(str(path), row, named | fields)
 
 
 def _is_table(value: object) -> bool:
     return isinstance(value, list) and value != [] and all(isinstance(row, dict) for row in value)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
-    except (EOFError, zlib.error) as error:
-        raise EvaluationError(f"{path}: damaged gzip: {error}") from error
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise EvaluationError(f"{path} cannot be read: {why}") from error
 
 
 def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -7,9 +7,12 @@ token limit cut before its verdict is truncated, one without a readable verdict 
 trace is repaired.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
 
 from decomposerl.baselines.method import (
     ClaimInput,
@@ -22,7 +25,6 @@ from decomposerl.baselines.method import (
     status_of,
 )
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.checkpoint import CheckpointRule, SelectedCheckpoint, select_checkpoint
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.policy import NAME
 from decomposerl.traces.grammar import parse_trace
@@ -35,6 +37,8 @@ from resources.training.run_store import RunFolder, read_outcome
 if TYPE_CHECKING:
     from resources.store.parquet import DataFolder
 
+CheckpointRule = Literal["final", "best_on_dev"]
+DEV_SPLIT, DEV_MEASURE = "held_out_greedy", "balanced_accuracy"
 PROMPT = NAME
 REVISION = 1
 """Part of the prompt hash. Raise it with any change of this file, of the evidence view or of the
@@ -45,8 +49,21 @@ _EVERY_CHECKPOINT = 1_000_000  # more than any run keeps
 
 
 @dataclass(frozen=True, slots=True)
+class SelectedCheckpoint:
+    """The chosen step, its score on held-out claims (None if not measured), and why.
+
+    ``candidates`` is how many steps could have been chosen.
+    """
+
+    step: int
+    rule: CheckpointRule
+    dev_score: float | None
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
 class ChosenPolicy:
-    """The run's folder, the adapter to evaluate, and why it was chosen."""
+    """The run's folder, the adapter to evaluate, and what was chosen."""
 
     folder: Path
     adapter: Path
@@ -75,6 +92,40 @@ def chosen_policy(
     if adapter.is_dir():
         verified(adapter)
     return ChosenPolicy(run.path, adapter, selected)
+
+
+def select_checkpoint(
+    curves: pl.DataFrame, saved: Collection[int], final: int, rule: CheckpointRule = "final"
+) -> SelectedCheckpoint:
+    """The step to evaluate. ``curves`` is ``CURVES``, ``saved`` the steps whose weights are kept.
+
+    ``final`` is the step that the run ended with; its adapter is always kept. By default it is the
+    one: no score is used to choose, so no score is biased by the choice (the paper does not say).
+    ``best_on_dev`` is of the saved and measured steps the one with the highest balanced accuracy
+    over the run's held-out claims, decoded greedily as a benchmark is; of equal ones the earliest,
+    which is closest to the base model. Held-out claims come from the funnel's own pool, so test
+    claims have no influence.
+
+    Raises:
+        ConfigError: the rule is ``best_on_dev`` and no saved step was measured.
+    """
+    measured = dev_scores(curves)
+    if rule == "final":
+        return SelectedCheckpoint(final, rule, measured.get(final), 1)
+    candidates = sorted({*saved, final} & set(measured))
+    if not candidates:
+        raise ConfigError(
+            "best_on_dev needs a saved checkpoint with a measure on held-out claims; the run has "
+            "none: train with held-out claims, or evaluate the final one"
+        )
+    best = max(candidates, key=lambda step: (measured[step], -step))
+    return SelectedCheckpoint(best, rule, measured[best], len(candidates))
+
+
+def dev_scores(curves: pl.DataFrame) -> dict[int, float]:
+    """Balanced accuracy on held-out claims by step, 0..1; steps without one are missing."""
+    rows = curves.drop_nulls("mean").filter(split=DEV_SPLIT, measure=DEV_MEASURE)
+    return dict(rows.sort("step").select("step", "mean").iter_rows())
 
 
 def chosen_facts(

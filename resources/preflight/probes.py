@@ -30,9 +30,7 @@ from resources.vllm.process import (
     version_problem,
 )
 
-_TIMEOUT_S = 3.0
 _GIB = 2**30
-_LISTED = 5
 _VERDICT_TOKENS, _THOUGHT_TOKENS = 64, 1_024
 """Least limit of a call for a verdict, and least room for the thought before it."""
 _THINKS = re.compile(

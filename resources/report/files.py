@@ -21,7 +21,7 @@ from decomposerl.reports.trace_page.page import offline_parts
 from decomposerl.reports.trace_page.pages import PageAbout
 from resources.store.temporary import empty_folder, folder_aside, publish_folder, replace_text
 from resources.traces.collection import collect
-from resources.traces.predictions import prediction_files
+from resources.traces.files import prediction_files
 
 FOLDER, HTML, MARKDOWN, TRACES = "report", "report.html", "report.md", "traces.html"
 _NO_TRACES = "decomposerl evaluate SYSTEM, then decomposerl run report"

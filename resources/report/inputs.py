@@ -12,7 +12,9 @@ from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import SchemaError, SourceFileError
 from decomposerl.evaluation.scored_claims import without_dropped
 from decomposerl.evaluation.systems import System
+from decomposerl.reports.report_data import TEST_SETS, TEST_SETS_CALIBRATED
 from decomposerl.reports.report_parts import ReportData, TrainedRun
+from decomposerl.reports.shown_confidence import stored_confidence
 from decomposerl.reports.study_tables import STUDY_TABLES, study_key
 from decomposerl.schemas import CURVES, SELECTION_CELLS, STAGE_RUNS
 from decomposerl.table import Table
@@ -22,10 +24,6 @@ from resources.store.parquet import DataFolder, table_of
 from resources.training.run_inputs import policy_folder
 from resources.training.run_store import RunFolder, read_outcome
 
-_CONFIDENCES = {
-    "test sets": "confidence_normalised",
-    "test sets, calibrated": "confidence_calibrated",
-}
 _VERDICTS = {"system": pl.String(), "engine": pl.String(), "reading": pl.String(),
              "confidence": pl.Float64(), "right": pl.Boolean()}  # fmt: skip
 _CALLS = {
@@ -106,7 +104,8 @@ def _files(folder: DataFolder, names: ReportNames) -> Iterator[tuple[str, str]]:
 
 def _verdicts(folder: DataFolder, names: ReportNames) -> Iterator[tuple[Any, ...]]:
     """System, engine, reading, confidence and whether it was right, of each labelled claim."""
-    columns = ["claim_id", "engine", "verdict", "support_score", "notes", *_CONFIDENCES.values()]
+    columns = ["claim_id", "engine", "verdict", "support_score", "notes"]
+    columns += [f"confidence_{kind}" for kind in ("raw", "normalised", "bound", "calibrated")]
     labels: dict[str, pl.DataFrame] = {}
     for benchmark, system in _files(folder, names):
         if benchmark not in labels:
@@ -114,20 +113,12 @@ def _verdicts(folder: DataFolder, names: ReportNames) -> Iterator[tuple[Any, ...
             labels[benchmark] = claims.select("claim_id", "label")
         read = without_dropped(folder.read(f"predictions/{benchmark}/{system}", columns))
         rows = read.join(labels[benchmark], on="claim_id").drop_nulls("verdict")
-        for reading, column in _CONFIDENCES.items():
-            sure = _confidence(column)
-            kept = rows.select("engine", sure=sure, right=pl.col("verdict") == pl.col("label"))
-            for engine, confidence, right in kept.drop_nulls("sure").iter_rows():
-                yield system, engine, reading, confidence, right
-
-
-def _confidence(column: str) -> pl.Expr:
-    """The verdict's confidence; a verifier's is its probability of the verdict."""
-    if column != _CONFIDENCES["test sets"]:
-        return pl.col(column)
-    support = pl.col("support_score")
-    own = pl.when(pl.col("verdict") == "Supported").then(support).otherwise(1 - support)
-    return pl.coalesce(column, own)
+        for row in rows.iter_rows(named=True):
+            sure, right = stored_confidence(row), row["verdict"] == row["label"]
+            if sure is not None:
+                yield system, row["engine"], TEST_SETS, sure.normalised, right
+            if sure is not None and sure.calibrated is not None:
+                yield system, row["engine"], TEST_SETS_CALIBRATED, sure.calibrated, right
 
 
 def _calls(folder: DataFolder, names: ReportNames) -> Iterator[tuple[Any, ...]]:

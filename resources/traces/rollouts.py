@@ -29,7 +29,7 @@ from decomposerl.schemas import JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.training.curves import Split
 from resources.store.integrity import read_parquet, scan_parquet
-from resources.traces.tables import Warn, naming, no_warning, read_named, readable
+from resources.traces.files import Warn, naming, no_warning, read_named, readable
 from resources.training.rollout_log import LogFile, LogTable, files
 from resources.training.run_store import RunFolder, read_key
 

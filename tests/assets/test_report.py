@@ -14,7 +14,7 @@ import pytest
 
 from assets.judge import JUDGE_ASSETS, tiny_judge_heads_asset
 from assets.report import report_asset
-from assets.training_studies import selectors
+from assets.studies import selectors
 from chromium import needs_chromium, opened_browser
 from dagster_project.cli import app
 from dagster_project.definitions import defs
@@ -42,7 +42,6 @@ from decomposerl.schemas import (
     SILVER_DECOMPOSED,
 )
 from decomposerl.training.experiment import Experiment
-from decomposerl.training.studies import study_named
 from decomposerl.training.study_table import study_table
 from evaluation_files import SYSTEMS, write_evaluation
 from evaluation_graph import TEST_SETS, resources, write_tests
@@ -59,7 +58,7 @@ from resources.store.parquet import DataFolder, StageRun, table_of, write_parque
 from resources.training.judged_runs import judged_runs, rulings_of
 from resources.training.resource import PolicyTrainerResource
 from strategies import example_row, frame_of
-from study_outcomes import outcomes
+from study_outcomes import outcomes, study_named
 from tiny_models import tiny_modernbert
 
 RUNS = ("tiny",)

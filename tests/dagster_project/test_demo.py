@@ -250,6 +250,7 @@ def prediction(claim_id: str, verdict: str, questions: int, answer: str) -> dict
     cycle = {"question": "When?", "answer": answer, "thought": ""}
     said = {"claim_id": claim_id, "benchmark": "fever", "system": policy(), "verdict": verdict}
     trace = {"opening": "", "cycles": [cycle] * questions, "verdict": verdict}
+    said |= {"confidence_raw": 0.798, "confidence_normalised": 0.81, "confidence_bound": False}
     return dict.fromkeys(PREDICTIONS.schema) | said | {"trace": trace, "questions": questions}
 
 
@@ -271,6 +272,8 @@ def test_the_shown_claim_is_right_and_rests_on_evidence(tmp_path: Path):
     assert shown is not None
     assert ("c", "Supported", "claim c") == (shown.claim_id, shown.verdict, shown.claim)
     assert ("The bridge opened in 1871.",) == shown.questions[0].evidence
+    assert shown.confidence is not None
+    assert (0.798, 0.81) == (shown.confidence.raw, shown.confidence.normalised)
 
 
 @pytest.mark.parametrize("job", JOB_NAMES)

@@ -12,22 +12,16 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import dagster as dg
 import polars as pl
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 import evaluation_files
 from dagster_project.cli import app
-from dagster_project.engine_resources import resources_for
-from dagster_project.environment import read_settings
-from dagster_project.public_figures import PRICES
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.leaderboard import AGGREFACT_PARTS, LIMITED, leaderboard
-from decomposerl.evaluation.published import TABLE_TITLES, TEST_SET_SIZES
+from decomposerl.evaluation.published import TABLE_TITLES
 from decomposerl.evaluation.systems import System, system_named, systems
-from decomposerl.reports import cost
 from decomposerl.reports.leaderboard_report import (
     boards_unfolded,
     leaderboard_markdown,
@@ -81,8 +75,34 @@ def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     assert {"[1] qwen", "[2] tiny"} < set(alone.splitlines())
     assert "Self-Ask" in leaderboard_text(board(), {}, everything=True)
     assert "nothing was scored yet" == leaderboard_text(board().clear(), {})
+    alone = score(TINY, "fever", None, rows=12)
+    for page in (leaderboard_text, leaderboard_markdown):
+        said = " ".join(page(board(alone), {"fever": "FEVER"}).replace("\\", "").split())
+        assert (
+            f"no balanced accuracy (scores/ has accuracy and recall): {TINY} on FEVER, 12" in said
+        )
     short = leaderboard_text(board(limited=TINY), {})
     assert ("DecomposeRL @ tiny *" in short, "Simple *" in short) == (True, False)
+
+
+def test_a_system_scored_on_fewer_claims_stands_below_the_others():
+    """Marked and with its number of claims; a mean always has its own."""
+    rows = [score("simple-rules-faithful", "fever", 99.0, rows=4), *RAN]
+    rows += [score(one, "mean_in_domain", 70.0, rows=900) for one in (TINY, BASE)]
+    lines = leaderboard_text(board(*rows), {"fever": "FEVER"}, width=200).splitlines()
+    further = lines[lines.index("Further systems") :]
+    policy, few = [line for line in further if " @ " in line]
+    assert re.match(r"DecomposeRL @ tiny  .* 70\.0±2\.0, n 900", policy)
+    assert re.match(r"Simple @ rules \*  .* 99\.0±2\.0, n 4", few)
+
+
+def test_what_verdicts_rest_on_is_a_table_of_its_own():
+    """By system that asks questions: the share of silent verdicts, and of right ones."""
+    rested = [score(TINY, "fever", 50.0, rows=8, metric="accuracy_silent")]
+    rested += [score(TINY, "fever", 75.0, rows=24, metric="accuracy_answered")]
+    text = leaderboard_text(board(*RAN, *rested), {"fever": "FEVER"})
+    assert re.search(r"^DecomposeRL @ tiny +32 +25\.0 +75\.0 +– +50\.0$", text, re.MULTILINE)
+    assert "| 32 | 25.0 | 75.0 | – | 50.0 |" in leaderboard_markdown(board(*RAN, *rested), {})
 
 
 def test_rows_of_the_bundled_sample_say_so(data: Path):
@@ -145,8 +165,10 @@ def test_a_short_table_of_each_test_set_fits_on_a_page():
     assert ["Avg in", "FEVER"] == list(shown)
     head, _, best, other = shown["FEVER"].splitlines()
     assert "| system | score | paper |" == head
-    assert "| Simple | 71.0±2.0 | 72.7 |" == best
-    assert other.endswith("| 70.0±2.0 | – |")
+    assert "| Simple | 71.0±2.0, n 100 | 72.7 |" == best
+    assert other.endswith("| 70.0±2.0, n 100 | – |")
+    few = boards_unfolded(board(score(TINY, "fever", 99.0, rows=4), *RAN[1:]), {})["fever"]
+    assert few.splitlines()[-1].endswith("\\* | 99.0±2.0, n 4 | – |")
     many = [score(one.key, "fever", 50.0 + n / 10) for n, one in enumerate(SYSTEMS)]
     long = boards_unfolded(board(*many), {"fever": "FEVER"})["FEVER"]
     assert len(long) < 1_000
@@ -402,66 +424,3 @@ def test_the_rows_of_the_tables_are_filled_in_order_on_one_card(
     assert printed == mine.done
     assert 20 < len(printed)
     assert {200} == {one["status"] for one in requests_of(tmp_path)}
-
-
-PAGES = ("how-to/costs.md", "results/baselines.md", "reference/prompts.md")
-COSTS, BASELINES, PROMPTS = ((ROOT / "docs" / name).read_text("utf-8") for name in PAGES)
-REPLY, LONG_REPLY = 40, 300
-SINGLE_CALLS, OWN_POLICIES = 8, 2
-
-
-def calls_a_claim() -> dict[str, float]:
-    """By system, the mean that the study of baselines counted."""
-    table = BASELINES.split("| Step by step | Calls per claim | Mean |")[1].split("<!--")[0]
-    cost_rows = re.findall(r"^\| (\w[^|]*?) \| .* \| ([\d.]+) \|$", table, re.MULTILINE)
-    return {name: float(mean) for name, mean in cost_rows}
-
-
-def tokens(section: str) -> int:
-    """Of a section of Self-Ask's prompt."""
-    return int(re.findall(rf"`self_ask` `{section}` \|.*\| (\d+) \|", PROMPTS)[0])
-
-
-def cost_rows() -> list[tuple[str, ...]]:
-    """Calls per claim, calls, prompt tokens and dollars of each row."""
-    counted = calls_a_claim()
-    assert 11 == len(counted)
-    price, text = PRICES["gpt-4.1-mini"], cost.PAPER.claim_tokens + cost.PAPER.evidence_tokens
-    steps = text + (tokens("transcript") + tokens("answer")) / 2
-    paid = ((counted["Self-Ask"], steps, REPLY), (1.0, text + tokens("single_call"), LONG_REPLY))
-    found = []
-    for each, prompt, reply in paid:
-        calls = cost.BENCHMARK_CLAIMS * each
-        dollars = price.dollars(calls * prompt, calls * reply)
-        amount = f"{calls * prompt / cost.PER_PRICE:,.0f} M"
-        found.append((f"{each:g}", f"{calls:,.0f}", amount, f"{dollars:,.0f}"))
-    whole = sum(counted.values()) + SINGLE_CALLS + OWN_POLICIES
-    calls = cost.BENCHMARK_CLAIMS * whole
-    amount = f"≥ {calls * text / cost.PER_PRICE:,.0f} M"
-    return [*found, (f"{whole:g}", f"{calls:,.0f}", amount, "")]
-
-
-def test_the_table_is_calculated_from_what_the_page_names(tmp_path: Path):
-    """Claims, calls, prompts and prices give each cell; the ceiling keeps the model's prices."""
-    section = COSTS.split("## Evaluation\n")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
-    printed = [tuple(cell.strip() for cell in line.split("|")[2:-1]) for line in lines]
-    assert cost_rows() == printed
-    assert f"{cost.BENCHMARK_CLAIMS:,} test claims" in section
-    assert f"{sum(one.rows for one in TEST_SET_SIZES.values()):,} in the four" in section
-    dollars = sum(float(row[-1]) for row in printed[:2])
-    tables = (ROOT / "docs/how-to/paper-tables.md").read_text("utf-8")
-    assert f"about {round(dollars, -1):.0f} dollars" in tables
-    (block,) = re.findall(r"```yaml\n(.*?)```", COSTS, re.DOTALL)
-    given = yaml.safe_load(block)["resources"]["evaluation_model"]
-    env = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_DATA": str(tmp_path)}
-    made = resources_for(read_settings(env))["evaluation_model"]
-    resource_config = {"evaluation_model": given}
-    with (
-        dg.DagsterInstance.ephemeral() as instance,
-        dg.build_resources({"evaluation_model": made}, instance, resource_config) as found,
-    ):
-        openai = found.evaluation_model.openai
-    price = PRICES["gpt-4.1-mini"]
-    shown = (openai.dollars, openai.prompt_price, openai.completion_price)
-    assert (20.0, price.prompt, price.completion) == shown

@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from importlib.util import find_spec
 from math import exp
 from pathlib import Path
@@ -27,7 +28,7 @@ from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
 from dagster_project.found_evidence import with_evidence
 from dagster_project.verify_command import exit_code
-from dagster_project.view import JudgeTexts, LiveTraces, Selection, judge_texts, page_about
+from dagster_project.view import JudgeTexts, LiveTraces, Selection, page_about
 from dagster_project.view_server import MOST_BODY, ViewServer, bound_socket
 from decomposerl.api import verify_claims
 from decomposerl.errors import ConfigError, SourceFileError
@@ -40,7 +41,7 @@ from environment import having, settings_of, variables
 from evaluation_files import SYSTEMS
 from fault_server import MODEL, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT
-from resources.evaluation.calibrating import write_calibration
+from resources.evaluation.generation import write_calibration
 from resources.store.parquet import write_parquet
 from resources.traces.collection import AT_ONCE
 from resources.traces.marks import MARKS, MarksFile
@@ -55,7 +56,7 @@ TRUE = "Ada Brown was born in Odense and won the national championship in 1937."
 FALSE = "Ada Brown won the national championship in 1937 and 1936."
 KEYS = [
     *("claim", "verdict", "confidence", "questions", "system", "engine", "warnings"),
-    *("evidence", "status", "opening", "reply", "prompt_hash", "notes"),
+    *("evidence", "status", "opening", "reply", "prompt_hash", "notes", "basis"),
 ]
 WEAK = "self_ask-rules-faithful is tiny: rules on words, no language model. It is often wrong"
 
@@ -97,12 +98,46 @@ def test_one_claim(claim: str, verdict: str, code: int, evidence: Path, tmp_path
     assert one["engine"].startswith("rule_chat:")
     assert one["questions"]
     for question in one["questions"]:
-        assert ["question", "answer", "evidence", "thought"] == list(question)
+        assert ["question", "answer", "evidence", "thought", "files", "cells"] == list(question)
         assert set(question["evidence"]) <= set(split_sentences(SWIMMER))
         assert question["evidence"]
     page = verify(tmp_path, "--claim", claim, "--evidence", evidence)
     assert (code, f"{WEAK}\n") == (page.exit_code, page.stderr)
     assert max(map(len, page.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("claim", "basis", "words"),
+    [
+        (TRUE, "answered", "Supported"),
+        ("Ada Brown was born in Odense and married Niels Holm in Paris.", "partly",
+         "Refuted: the evidence answers only some questions"),
+        ("The bridge of Torbeck was opened in 1871.", "silent",
+         "Refuted: the evidence does not say"),
+    ],
+)  # fmt: skip
+def test_a_verdict_says_what_it_rests_on(
+    claim: str, basis: str, words: str, evidence: Path, tmp_path: Path
+):
+    """In JSON, in the text and on the page; no colour of a verdict where nothing was answered."""
+    asked = ("--claim", claim, "--evidence", evidence)
+    (one,) = lines(verify(tmp_path, *asked, "--json"))
+    assert (basis, words.partition(":")[0]) == (one["basis"], one["verdict"])
+    page = tmp_path / "page.html"
+    shown = [line.strip() for line in verify(tmp_path, *asked, "--html", page).stdout.splitlines()]
+    assert words in shown
+    _, block = packed(page)
+    assert [basis] == [detail["basis"] for detail in block["items"]]
+
+
+def test_a_claim_from_a_table_cites_row_header_and_figure(tmp_path: Path):
+    """Beside the sentences, in JSON and in the text."""
+    table = "Swimmers\nName | Born | Height (cm)\nAda Brown | 1890 | 172\nEva Holm | 1902 | 168"
+    given = jsonl({"claim": "Ada Brown was born in 1890.", "evidence": table})
+    (one,) = lines(verify(tmp_path, "-", "--json", text=given))
+    cells = [cell for question in one["questions"] for cell in question["cells"]]
+    assert {"row": "Ada Brown", "header": "Born", "figure": "1890"} in cells
+    assert "table: row Ada Brown, Born: 1890" in verify(tmp_path, "-", text=given).stdout
 
 
 def test_a_file_of_claims(tmp_path: Path):
@@ -152,6 +187,7 @@ def test_claims_from_python(tmp_path: Path):
             [*given, {"claim": TRUE, "evidence": tuple(passages), "claim_id": "c"}]
         )
         assert ["Supported", "Refuted", "Supported"] == [one.verdict for one in found]
+        assert {"answered"} == {one.basis for one in found}
         assert ["", "", "c"] == [one.claim_id for one in found]
         for nothing in NO_EVIDENCE:
             with pytest.raises(SourceFileError, match="claim 3, field 'evidence'"):
@@ -246,7 +282,9 @@ def test_evidence_from_a_folder(evidence: Path, tmp_path: Path):
     (one,) = lines(found)
     assert (0, "Supported") == (found.exit_code, one["verdict"])
     assert ["evidence found in evidence.txt, ranked by BM25", WEAK] == one["warnings"]
-    assert {"evidence.txt"} == {place for cited in one["questions"] for place in cited["places"]}
+    for question in one["questions"]:
+        assert ["evidence.txt"] * len(question["evidence"]) == question["places"]
+    assert "evidence (evidence.txt): " in verify(tmp_path, "--claim", TRUE, *folder).stdout
     silent = {"claim": "Marie Curie discovered radium."}
     own = {"claim": "Marie Curie discovered radium.", "evidence": "Marie Curie discovered radium."}
     mixed = verify(tmp_path, "-", *folder, "--json", text=jsonl(silent, own, {"claim": TRUE}))
@@ -559,7 +597,7 @@ def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
             judge.judge([one for one in judged_rollout().calls if one.task == "answerability"])
         asked = len(served.prompts)
         write_judged_run(tmp_path, "tiny", judge.engine)
-        with judge_texts(profile) as texts:
+        with closing(JudgeTexts(profile)) as texts:
             live = LiveTraces(Selection(), tmp_path, page_about("T"), texts)
             live.current()
             rulings = live.judge(0, 0) or []

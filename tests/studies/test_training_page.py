@@ -8,13 +8,13 @@ import pytest
 from decomposerl.reports.judge_figure import agreement_markdown
 from decomposerl.reports.tables import markdown_text
 from decomposerl.schemas import JUDGE_AGREEMENT, JUDGE_STUDY
-from decomposerl.training.studies import STUDIES, study_named
+from decomposerl.training.studies import STUDIES
 from decomposerl.training.study_table import study_table
 from project import ROOT
 from report_parts_made import PNG
 from resources.store.parquet import write_parquet
 from studies.training_page import main
-from study_outcomes import outcomes
+from study_outcomes import outcomes, study_named
 
 REWARDS = study_named("rewards")
 PART = REWARDS.only({"all seven rewards", "without coverage", "without diversity"})

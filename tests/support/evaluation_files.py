@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
+from decomposerl.evaluation.comparison import compare_systems
 from decomposerl.evaluation.leaderboard import leaderboard
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.evaluation.systems import CHAT_MODELS, Model, System
@@ -65,7 +65,5 @@ def write_evaluation(data: Path, benchmark: str, claims: pl.DataFrame) -> None:
     board = leaderboard(pl.concat(scores), SYSTEMS, [benchmark], {})
     write_parquet(board, data / "leaderboard.parquet")
     by_system = {system.key: frame for system, frame in made.items()}
-    pairs = compare_systems(
-        {benchmark: claims}, {benchmark: by_system}, ComparisonSettings(draws=100)
-    )
+    pairs = compare_systems({benchmark: claims}, {benchmark: by_system})
     write_parquet(pairs, data / "comparison.parquet")

@@ -63,9 +63,7 @@ def pair(system: str, other: str, difference: float, p: float | None = 0.01) -> 
     """A row of ``COMPARISON`` with an interval of five points on both sides."""
     limited = {"limited": p is None, "no_p": "limited run" if p is None else None}
     interval = {"difference": difference, "low": difference - 5, "high": difference + 5}
-    return plain(
-        "comparison", system=system, other=other, **interval, **limited, p_bootstrap=p, p_holm=p
-    )
+    return plain("comparison", system=system, other=other, **interval, **limited, p=p, p_holm=p)
 
 
 def comparison(rows: Sequence[dict[str, object]]) -> pl.DataFrame:

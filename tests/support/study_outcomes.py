@@ -6,10 +6,15 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
-from decomposerl.training.studies import Study, Variant
+from decomposerl.training.studies import STUDIES, Study, Variant
 from decomposerl.training.study_table import GREEDY, OUTCOMES, SAMPLED, SCORED
 
 CLAIMS, SEEDS = 60, (42, 1, 2, 3, 4)
+
+
+def study_named(name: str) -> Study:
+    """The study of the catalogue with this name."""
+    return next(one for one in STUDIES if one.name == name)
 
 
 def outcomes(study: Study, worse: dict[str, float], seeds: tuple[int, ...] = SEEDS) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
+from decomposerl.reports.trace_page.page import offline_parts
 from project import SUPPORT
 
 TABLES = json.loads((SUPPORT / "trace_pages.json").read_text("utf-8"))
@@ -17,7 +18,14 @@ Index = dict[str, Any]
 Block = dict[str, Any]
 
 
-def cycle(question: str, answer: str, status: str = "grounded", **more: object) -> dict[str, Any]:
+def offline_page(index: dict[str, Any], blocks: list[dict[str, Any]]) -> str:
+    """The whole file of a page."""
+    return "".join(offline_parts(index, blocks))
+
+
+def cycle(
+    question: str, answer: str, status: str = "quotes_evidence", **more: object
+) -> dict[str, Any]:
     """A cycle of a trace, with nothing known beyond its status unless given."""
     empty = deepcopy(TABLES["cycle"])
     return {"question": question, "answer": answer, "status": status} | empty | more

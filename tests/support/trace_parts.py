@@ -9,8 +9,8 @@ import polars as pl
 
 from decomposerl import schemas
 from decomposerl.judge.call import JudgeCall
+from decomposerl.reports.shown_confidence import VerdictConfidence
 from decomposerl.reports.trace_page.items import TraceItem, TraceOrigin
-from decomposerl.reports.verified import VerdictConfidence
 from decomposerl.traces.trace import Cycle
 from plain_rows import plain, table_of
 from resources.store.parquet import write_parquet

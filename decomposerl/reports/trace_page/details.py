@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from decomposerl.judge.call import CRITERIA
+from decomposerl.reports.shown_confidence import VerdictConfidence
 from decomposerl.reports.trace_page.items import (
     FINDINGS,
     RANGES,
@@ -18,8 +19,8 @@ from decomposerl.reports.trace_page.items import (
     ShownRuling,
     TraceItem,
 )
-from decomposerl.reports.verified import VerdictConfidence
 from decomposerl.traces.grounding import GroundedAnswer, Span, grounded_answer, sentence_spans
+from decomposerl.traces.table_cells import table_cells
 
 _WITHOUT = {"NotEnoughInfo": "Not enough information"}
 _RULING = ("task", "role", "question", "value", "failure", "engine", "prompt", "reply")
@@ -53,6 +54,7 @@ def detail_json(item: TraceItem, answers: Grounded, evidence: int) -> dict[str, 
         "closing": "",
         "reply": item.reply,
         "cycles": list(_cycles(item, answers)),
+        "basis": item.basis,
         "confidence": _confidence(item.confidence),
         "agreement": finite(item.agreement),
         "rewards": [_reward(one) for one in judged.rewards],
@@ -102,6 +104,9 @@ def _cycles(item: TraceItem, answers: Grounded) -> Iterator[dict[str, Any]]:
             "atomicity": _atomicity(item, number),
             "correct": _truth(item, "correctness", number),
             "nearest": _nearest(item, number),
+            "cells": [
+                str(cell) for cell in table_cells(cycle.question, cycle.answer, item.evidence)
+            ],
         }
 
 

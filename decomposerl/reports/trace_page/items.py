@@ -11,8 +11,10 @@ from typing import Literal
 
 from decomposerl.baselines.method import ParseStatus
 from decomposerl.judge.call import JudgeCall
-from decomposerl.reports.verified import VerdictConfidence
+from decomposerl.reports.shown_confidence import VerdictConfidence
 from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.schemas import Basis
+from decomposerl.traces.basis import basis_of
 from decomposerl.traces.trace import Cycle, Verdict
 
 FINDINGS = ("necessary", "redundant", "neutral", "harmful", "ungrounded", "changed", "unchanged")
@@ -113,6 +115,11 @@ class TraceItem:
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: str = ""
+
+    @property
+    def basis(self) -> Basis | None:
+        """What the verdict rests on, by the answers of the trace."""
+        return basis_of(one.answer for one in self.cycles)
 
     @property
     def digest(self) -> str:

@@ -28,19 +28,14 @@ _START = f'import("{_OWN}/app.js").then((page) => page.start());'
 _LEVEL = 6
 
 
-def offline_page(index: Mapping[str, Any], blocks: Iterable[Mapping[str, Any]]) -> str:
+def offline_parts(index: Mapping[str, Any], blocks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """One HTML file that shows ``index`` and ``blocks``, from disk and without a network.
+
+    In parts, one a block: many traces need little memory. The list needs the index only, so that it
+    is drawn while a browser still reads the blocks.
 
     Raises:
         ValueError: a number is not finite, which JSON cannot hold.
-    """
-    return "".join(offline_parts(index, blocks))
-
-
-def offline_parts(index: Mapping[str, Any], blocks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The parts of ``offline_page`` in order, one a block: many traces need little memory.
-
-    The list needs the index only, so that it is drawn while a browser still reads the blocks.
     """
     yield _head("'none'")
     yield f'<script type="application/json" id="index-data">{_packed(index)}</script>\n'

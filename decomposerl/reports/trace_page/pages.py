@@ -23,7 +23,8 @@ CONFIDENT = 0.9
 FLAG_NAMES = (
     "wrong",
     "confident_and_wrong",
-    "abstained",
+    "silent",
+    "partly_answered",
     "harmful_question",
     "unparsed",
     "truncated",
@@ -185,7 +186,8 @@ def trace_flags(item: TraceItem, answers: Grounded) -> int:
     statuses = {answer.status for answer in answers}
     holds = {
         "wrong": wrong,
-        "abstained": "abstained" in statuses,
+        "silent": item.basis == "silent",
+        "partly_answered": item.basis == "partly",
         "harmful_question": "harmful" in item.judged.necessity,
         "unparsed": item.status == "unparsed",
         "truncated": item.status == "truncated",

@@ -26,7 +26,7 @@ from decomposerl.evaluation.marks import (
     reviewer_pairs,
     system_marks,
 )
-from decomposerl.evaluation.paired_seeds import rank_agreement
+from decomposerl.training.study_table import rank_agreement
 
 
 def by_name(found: list[Measured]) -> dict[str, float | None]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,23 +63,12 @@ def test_a_tag_that_shares_its_token_with_the_verdict():
     assert read.support == pytest.approx(0.25 / 0.75)
 
 
+PLAIN_VERDICTS = json.loads(Path(__file__).with_name("plain_verdicts.json").read_text("utf-8"))
+
+
 def test_a_plain_verdict_is_found():
     """A named verdict counts wherever it stands, a bare one on the last line with letters."""
-    for tokens, verdict in (
-        (["Because.\n", "Verdict", ":", " Supported"], "Supported"),
-        (["**Verdict:** ", "Refuted", "**.\n", "That is all"], "Refuted"),
-        (["no doubt\n", "Final verdict: ", "supported", "\n```\n"], "Supported"),
-        (["Refuted"], "Refuted"),
-        (["It says so.\n", "**", "Yes", "**\n\n"], "Supported"),
-        (["thought\n", "No", "."], "Refuted"),
-        ([" ", "FALSE", "\n"], "Refuted"),
-        (["<verdict>", "Supported", "</verdict>", "<|im_end|>"], "Supported"),
-        (["Conclusion: the claim is ", "refuted", "."], "Refuted"),
-        (["Final answer: ", "\\boxed{", "True", "}\nDone"], "Supported"),
-        (["So the final answer is:", " Supported"], "Supported"),
-        (["Follow up: Who?\n", "So the final answer is: ", "**Refuted**", "."], "Refuted"),
-        (["No. So the final answer is ", "refuted", "\nThat is all"], "Refuted"),
-    ):
+    for tokens, verdict in PLAIN_VERDICTS:
         read = read_confidence(plain(*tokens))
         assert read is not None, tokens
         assert verdict == read.verdict, tokens

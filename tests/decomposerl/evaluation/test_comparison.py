@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EvaluationError
@@ -17,12 +16,11 @@ from decomposerl.evaluation.comparison import (
     compare,
     compare_systems,
     holm,
-    mcnemar,
+    inverted_p,
     mean_difference,
-    p_two_sided,
 )
 from decomposerl.evaluation.entries import parse_systems_toml
-from decomposerl.evaluation.intervals import clusters_of, generator
+from decomposerl.evaluation.intervals import clusters_of
 from decomposerl.evaluation.published import IN_DOMAIN
 from decomposerl.evaluation.scored_claims import evaluation_subset
 from decomposerl.evaluation.systems import system_named, systems, with_entries
@@ -33,7 +31,6 @@ from resources.evaluation.training_overlap import dev_claims
 from resources.store.parquet import DataFolder, write_parquet
 from strategies import LAW, example_row, frame_of
 
-FAST = ComparisonSettings(draws=500)
 S, R = "Supported", "Refuted"
 
 
@@ -63,7 +60,7 @@ MIXED = said(TOY, [S, R] * 8 + [R, S] * 8 + [S, R] * 4)
 
 
 def compared(**systems: pl.DataFrame) -> pl.DataFrame:
-    return compare_systems({"toy": TOY}, {"toy": systems}, FAST)
+    return compare_systems({"toy": TOY}, {"toy": systems})
 
 
 def values(row: dict[str, object], names: str) -> tuple[object, ...]:
@@ -75,9 +72,7 @@ def test_a_better_system_is_shown_with_its_interval_and_tests():
     (row,) = compared(b=HALF, a=RIGHT).to_dicts()
     assert ("a", "b", 40, 50.0) == values(row, "system other rows difference")
     assert row["low"] <= 50.0 <= row["high"]
-    assert row["p_mcnemar"] == pytest.approx(2 / 2**20)
-    assert row["p_bootstrap"] < 0.01
-    assert row["p_holm"] == row["p_bootstrap"]
+    assert 2 / 2**20 <= row["p"] == row["p_holm"] < 0.001
 
 
 def test_only_claims_that_both_have_count():
@@ -90,15 +85,15 @@ def test_test_sets_without_doubtful_claims_are_a_family_of_their_own():
     """Rows beside those of all claims, whose p-values stay as they are; short runs are marked."""
     sets, said_of = {"one": TOY, "two": TOY}, {"a": RIGHT, "b": MIXED}
     both, short = {"one": said_of, "two": said_of}, {("b", "two")}
-    plain = compare_systems(sets, both, FAST, short)
+    plain = compare_systems(sets, both, limited=short)
     doubted = {name: TOY["claim_id"].tail(8).to_list() for name in sets}
-    frame = compare_systems(sets, both, FAST, short, doubted)
+    frame = compare_systems(sets, both, limited=short, doubtful=doubted)
     assert plain.equals(frame.filter(pl.col("benchmark").is_in(list(sets))))
     rest = frame.filter(~pl.col("benchmark").is_in(list(sets)))
     first, second = rest.to_dicts()
     assert ("one_without_doubtful", 32, False) == values(first, "benchmark rows limited")
     assert ("two_without_doubtful", 32, True) == values(second, "benchmark rows limited")
-    assert first["p_holm"] == max(first["p_bootstrap"], first["p_mcnemar"])
+    assert first["p_holm"] == first["p"]
     assert first["difference"] == pytest.approx(50.0)
 
 
@@ -107,13 +102,13 @@ def test_a_short_run_marks_its_rows_and_their_mean():
     sets = dict.fromkeys(IN_DOMAIN, TOY)
     found = {name: {"a": RIGHT, "b": HALF, "c": WRONG} for name in sets}
     short = {("a", IN_DOMAIN[0])}
-    frame = compare_systems(sets, found, FAST, short)
+    frame = compare_systems(sets, found, limited=short)
     marked = frame.filter("limited").select("system", "other", "benchmark").rows()
     columns = (IN_DOMAIN[0], "mean_in_domain")
     assert {("a", other, column) for other in "bc" for column in columns} == set(marked)
     shown = comparison_markdown(frame).splitlines()
     assert len(marked) == sum(line.endswith("\\* |") for line in shown)
-    assert not compare_systems(sets, found, FAST)["limited"].any()
+    assert not compare_systems(sets, found)["limited"].any()
     short_table = comparison_unfolded(frame)
     assert len(short_table) < 1_000
     assert short_table.splitlines()[2].startswith("| b over c on ")
@@ -124,21 +119,28 @@ def test_a_short_run_and_a_tiny_set_have_no_p_value():
     tiny = claims([S, R, S, R])
     found = {"a": said(tiny, [S, R, S, R]), "b": said(tiny, [R, S, R, S])}
     for limited, why in ((set(), "n = 2 of a label < 10"), ({("b", "toy")}, "limited run")):
-        frame = compare_systems({"toy": tiny}, {"toy": found}, FAST, limited)
+        frame = compare_systems({"toy": tiny}, {"toy": found}, limited=limited)
         (row,) = frame.to_dicts()
-        assert (None, None, None, why) == values(row, "p_bootstrap p_mcnemar p_holm no_p")
+        assert (None, None, why) == values(row, "p p_holm no_p")
         assert row["low"] < 10 < row["high"] == row["difference"] == 100
         shown = comparison_markdown(frame).splitlines()[-1].replace("\\", "")
-        assert f"| – | – | – ({why.replace('<', '&lt;')}) |" in shown
+        assert f"| – | – ({why.replace('<', '&lt;')}) |" in shown
 
 
-def test_holm_corrects_over_the_tests_that_are_shown():
-    """Eight whole test sets and a short one: the factor of the smallest p is eight."""
-    found = {name: {"a": RIGHT, "b": HALF} for name in IN_DOMAIN}
-    frame = compare_systems(dict.fromkeys(IN_DOMAIN, TOY), found, FAST, {("a", IN_DOMAIN[0])})
-    whole = frame.filter(~pl.col("limited"))
-    assert frame.filter("limited")["p_holm"].null_count() == 2
-    assert whole["p_holm"][0] == pytest.approx(8 * whole["p_bootstrap"][0])
+def test_holm_corrects_over_all_pairs_of_one_test_set():
+    """Four systems are six pairs, five of them with a p-value: the least p counts five times.
+
+    The family is what a sentence on a test set or mean counts, whatever other sets there are.
+    """
+    found = {"a": RIGHT, "b": HALF, "c": WRONG, "d": said(TOY, LABELS)}
+    frame = compare_systems(dict.fromkeys(IN_DOMAIN, TOY), dict.fromkeys(IN_DOMAIN, found))
+    for name in (*IN_DOMAIN, "mean_in_domain"):
+        pairs = frame.filter(benchmark=name)
+        assert 6 == pairs.height
+        known = pairs.drop_nulls("p").sort("p")
+        assert 5 == known.height
+        assert known["p_holm"][0] == pytest.approx(5 * known["p"][0])
+        assert known["p_holm"].to_list() == pytest.approx(holm(known["p"].to_list()))
 
 
 def test_systems_that_hardly_differ_have_no_p_value():
@@ -153,25 +155,22 @@ def test_all_pairs_or_those_with_one():
     found = {"a": RIGHT, "b": HALF, "c": WRONG}
     every = compared(**found).select("system", "other").rows()
     assert [("a", "b"), ("a", "c"), ("b", "c")] == every
-    chosen = compare_systems(
-        {"toy": TOY}, {"toy": found}, ComparisonSettings(against=["b"], draws=500)
-    )
+    chosen = compare_systems({"toy": TOY}, {"toy": found}, ComparisonSettings(against=["b"]))
     assert [("a", "b"), ("c", "b")] == chosen.select("system", "other").rows()
     assert [50.0, -50.0] == chosen["difference"].to_list()
 
 
-def test_a_mean_needs_all_its_parts_and_is_corrected_apart():
+def test_a_mean_needs_all_its_parts():
     """Nine test sets give nine rows and their mean; eight give eight."""
     sets = dict.fromkeys(IN_DOMAIN, TOY)
     found = {name: {"a": RIGHT, "b": HALF} for name in IN_DOMAIN}
-    whole = compare_systems(sets, found, FAST)
+    whole = compare_systems(sets, found)
     assert [*IN_DOMAIN, "mean_in_domain"] == whole["benchmark"].to_list()
     last = whole.row(-1, named=True)
-    assert (50.0, 360, None) == values(last, "difference rows p_mcnemar")
-    assert last["p_holm"] == last["p_bootstrap"]
-    assert whole["p_holm"][0] == pytest.approx(9 * whole["p_bootstrap"][0])
+    assert (50.0, 360) == values(last, "difference rows")
+    assert whole["p_holm"].equals(whole["p"].alias("p_holm"))
     del found["wice"]
-    assert "mean_in_domain" not in compare_systems(sets, found, FAST)["benchmark"]
+    assert "mean_in_domain" not in compare_systems(sets, found)["benchmark"]
 
 
 def test_claims_on_the_same_evidence_are_drawn_together_whether_or_not_it_is_named():
@@ -180,34 +179,17 @@ def test_claims_on_the_same_evidence_are_drawn_together_whether_or_not_it_is_nam
     named = TOY.with_columns(texts.str.replace("text", "page").alias("document_id"), texts)
     unnamed = named.with_columns(document_id=pl.lit(None, pl.String))
     found = {name: {"a": RIGHT, "b": MIXED} for name in ("toy", "named")}
-    by_text = compare_systems({"toy": unnamed}, found, FAST)
-    assert by_text.equals(compare_systems({"toy": named}, found, FAST))
+    by_text = compare_systems({"toy": unnamed}, found)
+    assert by_text.equals(compare_systems({"toy": named}, found))
     apart = TOY.with_columns(pl.Series("evidence", [str(n) for n in range(len(LABELS))]))
-    assert not by_text.equals(compare_systems({"toy": apart}, found, FAST))
+    assert not by_text.equals(compare_systems({"toy": apart}, found))
 
 
 def test_one_label_alone_gives_no_row():
     """Nothing is said where a balanced accuracy is not defined."""
     one = claims([S] * 5)
     both = {"a": said(one, [S] * 5), "b": said(one, [R] * 5)}
-    assert 0 == compare_systems({"toy": one}, {"toy": both}, FAST).height
-
-
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=80))
-def test_mcnemar_is_the_exact_binomial_test(rows: list[tuple[bool, bool]]):
-    """Of the claims that only one got right, each side is as likely; scipy gives the same."""
-    right, other = np.array(rows, dtype=bool).reshape(-1, 2).T
-    better, worse = int((right & ~other).sum()), int((other & ~right).sum())
-    expected = stats.binomtest(better, better + worse).pvalue if better + worse else 1.0
-    assert expected == pytest.approx(mcnemar(right, other), abs=1e-12)
-    assert mcnemar(right, other) == mcnemar(other, right)
-
-
-def test_mcnemar_of_many_claims():
-    """Thirty thousand claims: still exact, far below what floats of each term could add up."""
-    right = np.arange(30_000) < 14_000
-    expected = stats.binomtest(14_000, 30_000).pvalue
-    assert expected == pytest.approx(mcnemar(right, ~right), rel=1e-6)
+    assert 0 == compare_systems({"toy": one}, {"toy": both}).height
 
 
 def test_a_difference_is_found_with_its_interval():
@@ -217,14 +199,13 @@ def test_a_difference_is_found_with_its_interval():
     good = np.where(rng.random(800) < 0.85, labels, 1 - labels)
     poor = np.where(rng.random(800) < 0.70, labels, 2)
     clusters = clusters_of(labels)
-    outcome = compare(labels, good, poor, clusters, generator(1), 2_000)
-    back = compare(labels, poor, good, clusters, generator(1), 2_000)
-    assert (2_000,) == outcome.draws.shape
-    assert 0.05 < outcome.low < outcome.difference < outcome.high < 0.25
-    assert outcome.p_bootstrap == pytest.approx(2 / 2_001)
-    assert (outcome.p_mcnemar or 1) < 1e-6
-    assert (-outcome.high, -outcome.low) == pytest.approx((back.low, back.high), abs=0.006)
+    outcome, back = compare(labels, good, poor, clusters), compare(labels, poor, good, clusters)
+    low, high = outcome.bounds
+    assert 0.05 < low < outcome.difference < high < 0.25
+    assert 0 < outcome.p < 1e-6
+    assert (-high, -low) == pytest.approx(back.bounds)
     assert -outcome.difference == pytest.approx(back.difference)
+    assert outcome.p == pytest.approx(back.p)
 
 
 def test_under_no_difference_p_values_are_spread_out():
@@ -233,25 +214,24 @@ def test_under_no_difference_p_values_are_spread_out():
     labels = np.arange(200) % 2
     clusters = clusters_of(labels)
     below = 0
-    for number in range(200):
+    for _ in range(200):
         sides = [np.where(rng.random(200) < 0.7, labels, 1 - labels) for _ in range(2)]
-        outcome = compare(labels, *sides, clusters, generator(number), 400)
-        below += outcome.p_bootstrap < 0.1
+        below += compare(labels, *sides, clusters).p < 0.1
     assert 8 <= below <= 36
 
 
 def test_means_of_benchmarks():
-    """The mean of differences, narrower than its parts; McNemar has no say, nor has nothing."""
+    """The mean of differences, narrower than its parts; there is none of nothing."""
     rng = np.random.default_rng(3)
     labels = np.arange(300) % 2
     parts = []
-    for number in range(4):
+    for _ in range(4):
         sides = [np.where(rng.random(300) < right, labels, 1 - labels) for right in (0.8, 0.75)]
-        parts.append(compare(labels, *sides, clusters_of(labels), generator(number), 1_000))
+        parts.append(compare(labels, *sides, clusters_of(labels)))
     mean = mean_difference(parts)
     assert mean.difference == pytest.approx(np.mean([part.difference for part in parts]))
-    assert mean.high - mean.low < min(part.high - part.low for part in parts)
-    assert (mean.rows, mean.p_mcnemar) == (1_200, None)
+    assert np.ptp(mean.bounds) < min(np.ptp(part.bounds) for part in parts)
+    assert 1_200 == mean.rows
     with pytest.raises(ValueError, match="no benchmark"):
         mean_difference([])
 
@@ -261,19 +241,24 @@ both_said = st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2))
 
 @LAW
 @given(st.lists(both_said, min_size=4), st.integers(1, 6))
-def test_no_p_value_is_below_what_differing_documents_allow(
+def test_a_p_value_below_five_percent_goes_with_an_interval_without_zero(
     rows: list[tuple[int, int, int]], size: int
 ):
-    """2 ** (1 - m) for m documents, in a test set and in a mean; shown only from six on."""
+    """In a test set and in a mean, where a p is shown, from six differing documents on.
+
+    It is at least 2 ** (1 - m) for m of them.
+    """
     labels, ours, theirs = np.array([*rows, (0, 0, 0), (1, 1, 1)]).T
     clusters = clusters_of(labels, (np.arange(len(labels)) // size).tolist())
-    outcome = compare(labels, ours, theirs, clusters, generator(0), 200)
+    outcome = compare(labels, ours, theirs, clusters)
     mean = mean_difference([outcome] * 3)
     for one in (outcome, mean):
-        assert one.p_bootstrap >= min(1, 2.0 ** (1 - one.differing))
-        assert one.too_small or one.differing >= 6
-        assert -1 <= one.low <= one.difference <= one.high <= 1
-        assert one.low < one.high
+        low, high = one.bounds
+        assert one.p >= min(1, 2.0 ** (1 - one.differing))
+        assert one.no_p or one.differing >= 6
+        assert one.no_p or (one.p < 0.05) == (low > 0 or high < 0)
+        assert -1 <= low <= one.difference <= high <= 1
+        assert low < high
     assert mean.differing == 3 * outcome.differing
 
 
@@ -295,11 +280,26 @@ def test_holm_only_raises_and_keeps_the_order(values: list[float], shuffler: obj
     assert [found[index] for index in moved] == pytest.approx(again)
 
 
-def test_p_of_draws_is_never_zero():
-    """A hundred draws on one side say 2 / 101; none at all say nothing."""
-    assert p_two_sided(np.full(100, 0.3)) == pytest.approx(2 / 101)
-    assert p_two_sided(np.array([-1.0, 1.0, np.nan])) == 1
-    assert np.isnan(p_two_sided(np.array([np.nan])))
+@LAW
+@given(st.lists(st.lists(both_said, min_size=30, max_size=40), min_size=2, max_size=4))
+def test_no_row_is_significant_whose_interval_holds_zero(tables: list[list[tuple[int, int, int]]]):
+    """After the correction, too, of any systems on any claims."""
+    words = [S, R, None]
+    systems = {
+        f"{number}{side}": said(TOY, [words[row[side]] for row in table])
+        for number, table in enumerate(tables)
+        for side in (1, 2)
+    }
+    frame = compared(**systems)
+    wrong = pl.col("p_holm") < 0.05, pl.col("low") <= 0, pl.col("high") >= 0
+    assert frame.filter(*wrong).is_empty()
+
+
+def test_an_interval_that_never_excludes_zero_has_p_one():
+    """Undefined bounds, too; one that always does has a p near 0, but not 0."""
+    assert {1.0} == {inverted_p(lambda _, low=low: (low, 1.0)) for low in (-1.0, float("nan"))}
+    assert 0 < inverted_p(lambda _: (0.1, 0.2)) < 1e-6
+    assert 1.0 == inverted_p(lambda level: (level - 0.99, 1.0))
 
 
 def test_what_cannot_be_asked_is_counted_with_its_reason():

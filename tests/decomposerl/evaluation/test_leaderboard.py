@@ -3,7 +3,6 @@
 import re
 from decimal import ROUND_HALF_UP, Decimal
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.checkpoint import select_checkpoint
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.leaderboard import (
     AGGREFACT,
@@ -26,10 +24,8 @@ from decomposerl.evaluation.leaderboard import (
 from decomposerl.evaluation.published import (
     ABLATIONS,
     COLUMNS,
-    CONTRADICTIONS,
     IN_DOMAIN,
     MEAN_IN,
-    MEAN_OUT,
     MEANS,
     OUT_OF_DOMAIN,
     PUBLISHED,
@@ -38,13 +34,13 @@ from decomposerl.evaluation.published import (
     AblationRow,
     PublishedRow,
     ablation_of,
-    domain_means,
 )
 from decomposerl.evaluation.systems import CHAT_MODELS, Model, System, system_named, systems
 from decomposerl.schemas import CURVES
 from decomposerl.training.experiments import EXPERIMENTS, RECIPES
 from leaderboard_parts import ONE, SYSTEMS, method, score, scores
 from project import ROOT
+from resources.evaluation.trained_policy import select_checkpoint
 from strategies import LAW
 
 TINY, OURS = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
@@ -123,8 +119,8 @@ def test_the_wide_form_has_the_tables_columns_in_order():
     """Head, then for each column of the paper ours, its bounds, and the paper's; own sets last."""
     rows = score(TINY, "toy", 55.0, engine="b"), score(TINY, "fever", 50.0, engine="a")
     shown = wide_leaderboard(board(*rows, benchmarks=("fever", "toy")))
-    parts = ("", "_low", "_high", "_paper")
-    assert [f"{name}{part}" for name in (*COLUMNS, "toy") for part in parts] == shown.columns[11:]
+    parts = ("", "_low", "_high", "_paper", "_rows")
+    assert [f"{name}{part}" for name in (*COLUMNS, "toy") for part in parts] == shown.columns[12:]
     assert "seeds" == shown.columns[8]
     last = shown.row(-1, named=True)
     assert (0, "a; b", 55.0, 53.0, None) == values(last, "table engine toy toy_low toy_paper")
@@ -138,6 +134,35 @@ def test_an_engine_is_named_once_also_where_a_mean_is_over_two():
     mean = mean_scores(scores(rows), MEANS).to_dicts()
     assert ["a / b"] == [row["engine"] for row in mean]
     assert "a; b" == wide_leaderboard(board(*rows, *mean)).row(-1, named=True)["engine"]
+
+
+def test_a_system_scored_on_fewer_claims_is_not_ranked():
+    """In its column and in its row; with as many as any other it is, also where all are few."""
+    few = score(TINY, "fever", 99.0, rows=4), score(TINY, "hover", 70.0, rows=4)
+    shown = board(*few, score(OURS, "fever", 70.0))
+    assert [False, True] == [cell(shown, TINY, name, 0)["ranked"] for name in ("fever", "hover")]
+    assert cell(shown, OURS, "fever", 1)["ranked"]
+    wide = wide_leaderboard(shown).filter(system=TINY)
+    assert [(False, 4)] == wide.select("ranked", "fever_rows").rows()
+
+
+def test_a_test_set_of_one_label_is_told_from_one_that_was_not_run():
+    """Without a balanced accuracy, but with its engine and the number of claims."""
+    shown = cell(board(score(TINY, "toy", None, rows=12), benchmarks=("toy",)), TINY, "toy", 0)
+    assert (None, 12, "one_label", False) == values(shown, "score rows status ranked")
+
+
+def test_verdicts_are_counted_by_what_they_rest_on():
+    """From the accuracies by basis and their claims; a mean has the sum over its parts."""
+    rows = [score(TINY, name, 60.0) for name in IN_DOMAIN]
+    rows += mean_scores(scores(rows), MEANS).to_dicts()
+    rows += [score(TINY, "fever", 50.0, rows=8, metric="accuracy_silent")]
+    rows += [score(TINY, "fever", 100.0, rows=3, metric="accuracy_answered")]
+    rows += [score(TINY, "wice", 25.0, rows=4, metric="accuracy_silent")]
+    shown, names = board(*rows), "answered answered_right silent silent_right partly"
+    assert (3, 3, 8, 4, 0) == values(cell(shown, TINY, "fever", 0), names)
+    assert (3, 3, 12, 5, 0) == values(cell(shown, TINY, MEAN_IN, 0), names)
+    assert (0, 0, 0, 0, 0) == values(cell(shown, TINY, "hover", 0), names)
 
 
 ENDS = ("", "-seed_1", "-seed_2", "-mean")
@@ -318,43 +343,6 @@ def test_each_ablation_begins_with_the_papers_run_and_names_recipes_of_the_paper
             assert rows[name].scores.items() <= printed[name].items()
     assert recipes == {row.recipe for row in ABLATIONS}
     assert {} == ablation_of("learning")
-
-
-def test_the_papers_differences_follow_from_the_rows():
-    """Table 3, G.2, G.6 and G.7 print them; the mean out of domain is that of its two sets."""
-    rewards = {name: domain_means(row) for name, row in ablation_of("rewards").items()}
-    full = rewards.pop("paper_7b")
-    moved = {name: tuple(np.round(np.subtract(means, full), 1)) for name, means in rewards.items()}
-    assert {
-        "no_necessity": (-0.1, -4.8),
-        "no_coverage": (-0.1, -3.9),
-        "no_diversity": (-0.6, -3.2),
-        "no_joint": (-0.7, -2.0),
-        "no_question_count": (-0.1, -1.7),
-    } == moved
-    for study, other, moved in (
-        ("sampling", "random_sampling", (-1.5, -4.3, 0.4)),
-        ("judge", "tiny_judge", (-0.5, -1.5, -0.6)),
-        ("epochs", "one_epoch", (-0.1, -3.9, -4.8)),
-    ):
-        first, second = (ablation_of(study)[name].scores for name in ("paper_7b", other))
-        names = (MEAN_IN, *OUT_OF_DOMAIN)
-        assert moved == tuple(round(second[name] - first[name], 1) for name in names)
-        whole = domain_means(ablation_of(study)["paper_7b"])
-        assert pytest.approx((86.3, 69.75)) == whole
-
-
-def test_the_contradictions_that_are_named_are_in_the_figures():
-    """Each statement of the paper and what its rows give instead."""
-    rewards = {name: row.scores for name, row in ablation_of("rewards").items()}
-    full = rewards["paper_7b"]["coverbench"]
-    drops = {name: round(full - scores["coverbench"], 1) for name, scores in rewards.items()}
-    assert (1.0, 1.6, 8.6) == (drops["no_joint"], drops["no_question_count"], max(drops.values()))
-    assert 1.59 == round(drops["no_necessity"] / drops["no_coverage"], 2)
-    (simple,) = (row for row in PUBLISHED if (row.method, row.model) == ("simple", "qwen2.5-3b"))
-    small = ablation_of("scale")["paper_3b"].scores[MEAN_OUT]
-    assert 0.5 == round(small - simple.scores[MEAN_OUT], 1)
-    assert 5 == len(CONTRADICTIONS)
 
 
 def test_the_columns_are_the_catalogues_test_sets():

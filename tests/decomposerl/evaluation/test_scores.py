@@ -83,6 +83,28 @@ def of(scores: pl.DataFrame, metric: str, name: str = "all", value: str = "") ->
     return rows[0]
 
 
+def test_verdicts_are_scored_by_what_they_rest_on():
+    """The share of silent ones among those with a basis and a verdict, and how often each is right.
+
+    Predictions of an earlier version have no such column.
+    """
+    label = LABELLED["label"][:6].to_list()
+    answers = [["A."], ["A.", "I don't know."], ["I don't know."], ["I don't know."], ["A."], []]
+    rows = []
+    for n, cycles in enumerate(answers):
+        trace = {"opening": "", "cycles": [{"question": "?", "answer": a} for a in cycles]}
+        verdict = None if n == 4 else OTHER[label[n]] if n == 3 else label[n]
+        rows.append(plain("predictions", claim_id=LABELLED["claim_id"][n], verdict=verdict)
+                    | {"benchmark": "hover", "trace": trace})  # fmt: skip
+    frame = table_of(PREDICTIONS, rows).drop("basis")
+    made = score_predictions(frame, LABELLED[:6], QUICK)
+    expected = {"silent_rate": (50.0, 4), "accuracy_answered": (100.0, 1)}
+    expected |= {"accuracy_partly": (100.0, 1), "accuracy_silent": (50.0, 2)}
+    assert expected == {
+        name: (of(made, name)["score"], of(made, name)["rows"]) for name in expected
+    }
+
+
 def test_scores_equal_the_reference(scores: pl.DataFrame):
     """Percent of scikit-learn's, over all claims; a missing verdict is wrong."""
     verdicts = FOUND["verdict"].fill_null("none").to_list()

@@ -93,9 +93,10 @@ def test_systems_stand_from_best_to_worst_and_short_runs_last():
     """A short run is no measure, so a lucky one never stands on top."""
     rows = [board_row("a", 50.0), board_row("b", 70.0), board_row("lucky", 99.0, status="limited")]
     rows += [board_row("a", 88.0, benchmark=MEAN_OUT), board_row("unrun", None)]
+    rows += [board_row("few", 90.0) | {"ranked": False}]
     bars = score_bars(board(rows))
-    assert ["b", "a", "lucky", "a"] == bars["system"].to_list()
-    assert [False, False, True, False] == bars["limited"].to_list()
+    assert ["b", "a", "lucky", "few", "a"] == bars["system"].to_list()
+    assert [False, False, True, True, False] == bars["limited"].to_list()
     assert [MEAN_IN, MEAN_OUT] == scored_columns(board(rows))
 
 
@@ -222,7 +223,7 @@ def test_each_part_is_computed_from_the_data(sections: list[Section]):
         "sources": ("a keeps", "40.0 %"),
         "selection": ("2 of 4 claims", "1 cell", "0.50"),
         "training-tiny": ("3 optimizer steps in 1 min 0 s", "from 0.50 to 0.75"),
-        "leaderboard": ("a is best with 60.0 (55.0 to 65.0)", "0 of 1 others"),
+        "leaderboard": ("a is best with 60.0 (55.0 to 65.0, n 100)", "0 of 1 others"),
         "comparison": ("1 of 1 other systems", "1 significantly (p < 0.05"),
         "reliability": ("80.0 %", "50.0 %", "40 verdicts", "30.0 %"),
         "cost": ("1 system", "35 calls", "1,000 tokens", "0.50 US dollars"),

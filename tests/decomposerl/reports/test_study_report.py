@@ -16,9 +16,9 @@ from decomposerl.reports.study_report import (
     study_sentence,
 )
 from decomposerl.training.curves import TRAIN, CurvePoint, curve_rows
-from decomposerl.training.studies import STUDIES, Study, study_named
+from decomposerl.training.studies import STUDIES, Study
 from decomposerl.training.study_table import ACCURACY, GREEDY, study_table
-from study_outcomes import outcomes
+from study_outcomes import outcomes, study_named
 
 REWARDS, LEARNING, EPOCHS = (study_named(name) for name in ("rewards", "learning", "epochs"))
 SPEEDS: JudgeSpeeds = {"profile": 2_150.0, "tiny": 375_570.0}

@@ -79,27 +79,7 @@ def test_another_name_is_another_statement():
         "A bird. The Marsh heron breeds in France, Spain and Italy. In winter it flies to Mali."
         " The club was led by Zoë Renn."
     )
-    kinds = {
-        "missing": (
-            "The Reed heron breeds in France, Spain and Italy.",
-            "Reed heron breeds in France, Spain and Italy",
-            "heron breeds in Germany, Spain and Italy",
-            "the Marsh heron breeds in Spain, Spain and Italy",
-            "Mali heron breeds in France, Spain and Italy",
-            "Heron breeds in Italy, Spain and Portugal",
-            "the club was lead by Joe Renn",
-        ),
-        "fuzzy": (
-            "The Marsh heron bred in France, Spain and Italy",
-            "A Marsh heron breeds in France, Spain and Italy",
-            "Heron bred in France, Spain and Italy",
-            "Marsh heron bred in France, Spain and Italy",
-            "marsh heron bred in france, spain and italy",
-            "THE MARSH HERON BRED IN FRANCE, SPAIN AND ITALY",
-            "the club was lead by Zoe Renn",
-        ),
-    }
-    for kind, texts in kinds.items():
+    for kind, texts in TABLES["whether a name is the same"].items():
         for text in texts:
             assert [kind] == [each.match for each in citations(f'"{text}"', evidence)], text
 

@@ -47,7 +47,7 @@ def test_what_a_status_rests_on():
     (found,) = grounded_answer(closed, "1903", EVIDENCE).grounds
     assert CLOSED == EVIDENCE[slice(*found.evidence)]
     quoted = f'The text says "{CLOSED}", which is 903 years before 2805.'
-    assert "grounded" == grounded_answer(closed, quoted, EVIDENCE).status
+    assert "quotes_evidence" == grounded_answer(closed, quoted, EVIDENCE).status
     assert "unknown" == grounded_answer("When?", "In 1871.", " \n").status
 
 
@@ -69,7 +69,7 @@ def test_every_offset_is_inside(question: str, answer: str, parts: list[str]):
     assert len(behind) <= MOST_SENTENCES
     assert all(sentence in rest for sentence in behind)
     found = grounded_answer(question, answer, evidence)
-    assert (found.status in {"grounded", "contradicted"}) == bool(found.grounds)
+    assert (found.status in {"quotes_evidence", "contradicted"}) == bool(found.grounds)
     for one in found.grounds:
         assert 0 <= one.evidence[0] < one.evidence[1] <= len(evidence)
         assert one.answer is None or 0 <= one.answer[0] < one.answer[1] <= len(answer)

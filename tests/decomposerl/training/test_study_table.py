@@ -11,7 +11,7 @@ import pytest
 from decomposerl.evaluation.paired_seeds import SeedDifference, compare_means, mean_over_seeds
 from decomposerl.evaluation.published import ABLATIONS, UNEQUAL_MEANS, ablation_of, domain_means
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.training.studies import STUDIES, finished_part, studied, study_named
+from decomposerl.training.studies import STUDIES, finished_part, studied
 from decomposerl.training.study_table import (
     ACCURACY,
     ALL_VARIANTS,
@@ -21,7 +21,7 @@ from decomposerl.training.study_table import (
     UNTRAINED,
     study_table,
 )
-from study_outcomes import CLAIMS, outcomes
+from study_outcomes import CLAIMS, outcomes, study_named
 
 REWARDS_STUDY = study_named("rewards")
 

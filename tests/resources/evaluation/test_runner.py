@@ -34,10 +34,16 @@ from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
-from resources.evaluation.calibrating import usable_calibration, write_calibration
 from resources.evaluation.caller import MethodCaller, VerifierCaller, scored
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
-from resources.evaluation.generation import SHARDS, Generated, OpenedSystem, Task
+from resources.evaluation.generation import (
+    SHARDS,
+    Generated,
+    OpenedSystem,
+    Task,
+    usable_calibration,
+    write_calibration,
+)
 from resources.evaluation.runner import FailureLimit, Prediction, PredictionStore, run_claims
 from resources.store.parquet import DataFolder
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from dagster_project.view import with_judge_texts
 from decomposerl.errors import EvaluationError, SourceFileError
 from decomposerl.evaluation.marks import Mark
 from decomposerl.reports.trace_page.items import TraceItem
@@ -21,10 +22,13 @@ from decomposerl.traces.trace import Cycle
 from evaluation_files import SYSTEMS, predictions
 from resources.store.parquet import write_parquet
 from resources.traces.collection import AT_ONCE, CollectedTraces, TraceSource, collect
-from resources.traces.judge_texts import with_judge_texts
+from resources.traces.files import (
+    BenchmarkClaims,
+    PredictionFile,
+    ResultFile,
+    prediction_files,
+)
 from resources.traces.marks import MarksFile, read_marks
-from resources.traces.predictions import BenchmarkClaims, PredictionFile, prediction_files
-from resources.traces.results import ResultFile
 from resources.traces.rollouts import RunSplit, run_splits
 from trace_parts import EVIDENCE, EchoJudge, ListedTraces, item, write_benchmark
 from trace_runs import STEPS, write_judged_run
@@ -70,6 +74,8 @@ def test_predictions_with_claim_label_and_confidence(evaluated: Path):
     write_parquet(changed, path)
     shown = every(PredictionFile.at(path, BenchmarkClaims(evaluated)))[0].confidence
     assert 0.75 == shown.normalised
+    write_parquet(pl.read_parquet(path).drop("basis"), path)  # as earlier versions wrote it
+    assert ["answered"] * 5 == [one.basis for one in every(prediction_files(evaluated)[0])]
     (evaluated / "benchmark/fever.parquet").unlink()
     one = every(prediction_files(evaluated)[0])[0]
     assert ("", None) == (one.evidence, one.gold)

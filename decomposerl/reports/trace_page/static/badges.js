@@ -9,10 +9,18 @@ const VERDICTS = {
   "": ["none", "No verdict"],
 };
 
-/** A verdict: shape and word, and a colour. */
-export function Verdict({ value }) {
+/** A verdict: shape and word, and a colour, which one without any answer has not. */
+export function Verdict({ value, rests = "", silent = false }) {
   const [name, word] = VERDICTS[value];
-  return html`<span class="verdict ${name}"><${Shape} name=${name} />${word}</span>`;
+  return html`<span class="verdict ${name} ${silent ? "silent" : ""}"><${Shape} name=${name} />${word}${rests}</span>`;
+}
+
+export const isSilent = (all, at) => hasFlag(all, at, "silent");
+
+/** What the verdict rests on, where that is not an answer to every question. */
+export function restsOn(all, at) {
+  if (isSilent(all, at)) return ": the evidence does not say";
+  return hasFlag(all, at, "partly_answered") ? ": the evidence answers only some questions" : "";
 }
 
 const SHAPES = {
@@ -45,7 +53,7 @@ export function Confidence({ value, right }) {
 export const FLAGS = {
   wrong: "wrong",
   confident_and_wrong: "confident and wrong",
-  abstained: "abstained",
+  silent: "the evidence does not say",
   harmful_question: "harmful question",
   unparsed: "unparsed",
   truncated: "truncated",

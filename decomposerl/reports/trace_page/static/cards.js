@@ -9,7 +9,7 @@ import { Found, focused, hovered, isCitation, isLit, lit, segments, sentencesOf,
 import { query } from "trace-page/state.js";
 
 const STATUS = {
-  grounded: ["●", "Grounded"],
+  quotes_evidence: ["❝", "Quotes the evidence"],
   abstained: ["◌", "Abstained"],
   contradicted: ["✕", "Contradicted"],
   not_in_evidence: ["△", "Not in evidence"],
@@ -94,7 +94,8 @@ function Answer({ cycle, at, side, marked }) {
   };
   return html`<p class="answer" dir="auto" data-where="answer" data-cycle=${at}>
     ${cycle.answer ? segments(cycle.answer, ranges).map(part) : html`<span class="muted">(no answer)</span>`}
-  </p>`;
+  </p>
+  ${cycle.cells.map((cell) => html`<p class="muted" dir="auto">Table: ${cell}</p>`)}`;
 }
 
 /** What the judge found of a question, as pairs of name and value. */

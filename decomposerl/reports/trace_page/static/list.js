@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { computed, signal } from "@preact/signals";
 
-import { Confidence, Flag, MARKS, Result, Verdict, flagTitle, flagsAt } from "trace-page/badges.js";
+import { Confidence, Flag, MARKS, Result, Verdict, flagTitle, flagsAt, isSilent } from "trace-page/badges.js";
 import { classes, count, decimal, html, plural } from "trace-page/html.js";
 import { Exchange } from "trace-page/marks.js";
 import { progress, terms } from "trace-page/search.js";
@@ -137,7 +137,7 @@ function Row({ at, place: number, top, size, here }) {
   const marked = marksAt(all, at);
   return html`<li style=${{ transform: `translateY(${top}px)` }} aria-setsize=${size} aria-posinset=${number + 1}>
     <a ref=${link} href=${addressOf(all, at)} tabindex=${here ? 0 : -1} class="row" onFocus=${() => (place.value = number)}>
-      <span class="cell-verdict"><${Verdict} value=${all.verdict[at]} /><${Result} right=${all.right[at]} /></span>
+      <span class="cell-verdict"><${Verdict} value=${all.verdict[at]} silent=${isSilent(all, at)} /><${Result} right=${all.right[at]} /></span>
       <span class="cell-claim">
         <span class="claim" dir="auto"><${Found} text=${all.claim[at] || "(no claim)"} words=${words.value} /></span>
         <span class="under">

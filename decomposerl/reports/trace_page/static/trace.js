@@ -1,7 +1,7 @@
 // One claim: its evidence beside the question cards, rewards, judge, review; alone or against another.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-import { Confidence, Flag, Result, Verdict, flagsAt, verdictWord } from "trace-page/badges.js";
+import { Confidence, Flag, Result, Verdict, flagsAt, isSilent, restsOn, verdictWord } from "trace-page/badges.js";
 import { Calls, Cards, More, ToCard, callsOf } from "trace-page/cards.js";
 import { block, source } from "trace-page/data.js";
 import { Evidence } from "trace-page/evidence.js";
@@ -15,6 +15,8 @@ import {
 import { Training } from "trace-page/training.js";
 
 const SAME_WORDS = 0.6;
+/** Flags that the verdict of the head says in words. */
+const BASES = new Set(["silent", "partly_answered"]);
 const BROKEN = {
   unparsed: ["Unparsed.", "No verdict could be read from this reply. What follows is what there is."],
   truncated: ["Truncated.", "The token limit cut this reply before its end. What follows is what there is."],
@@ -121,14 +123,16 @@ function Head({ all, at }) {
     </nav>
     <h1 ref=${title} tabindex="-1" dir="auto">${all.claim[at] || "(no claim)"}</h1>
     <div class="facts">
-      <${Fact} name="Verdict"><${Verdict} value=${all.verdict[at]} /> <${Result} right=${all.right[at]} /><//>
+      <${Fact} name="Verdict">
+        <${Verdict} value=${all.verdict[at]} rests=${restsOn(all, at)} silent=${isSilent(all, at)} /> <${Result} right=${all.right[at]} />
+      <//>
       ${all.gold[at] && html`<${Fact} name="Gold label"><${Verdict} value=${all.gold[at]} /><//>`}
       ${all.confidence[at] !== null && html`<${Fact} name="Confidence">
         <${Confidence} value=${all.confidence[at]} right=${all.right[at]} />
       <//>`}
       <${Fact} name="System">${nameOf(all, at)}<//>
       ${benchmark && html`<${Fact} name="Benchmark">${benchmark}<//>`}
-      <div class="fact flags">${flagsAt(all, at).map((name) => html`<${Flag} name=${name} />`)}</div>
+      <div class="fact flags">${flagsAt(all, at).filter((name) => !BASES.has(name)).map((name) => html`<${Flag} name=${name} />`)}</div>
     </div>
   </div>`;
 }
@@ -167,7 +171,7 @@ function Trace({ all, read, side, spans, differences, against, titled }) {
   return html`<section class="trace" data-side=${side} aria-label=${side ? "Second trace" : "Trace"}>
     ${titled && html`<header class="trace-title">
       <h2>${nameOf(all, at)}</h2>
-      <${Verdict} value=${all.verdict[at]} /><${Result} right=${all.right[at]} />
+      <${Verdict} value=${all.verdict[at]} rests=${restsOn(all, at)} silent=${isSilent(all, at)} /><${Result} right=${all.right[at]} />
       ${all.confidence[at] !== null && html`<${Confidence} value=${all.confidence[at]} right=${all.right[at]} />`}
     </header>`}
     ${BROKEN[status] && html`<p class="banner alarm"><b>${BROKEN[status][0]}</b> ${BROKEN[status][1]}</p>`}

@@ -1,31 +1,90 @@
-"""Predictions as traces: one Parquet file of a system on a test set, read some claims at a time."""
+"""Files of predictions and of results as traces, read some claims at a time.
 
-from collections.abc import Iterator, Mapping, Sequence
+One that cannot be read is named, or left out with a warning.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
-from decomposerl.errors import ConfigError
+from decomposerl.errors import ConfigError, SourceFileError
+from decomposerl.reports.shown_confidence import stored_confidence
 from decomposerl.reports.trace_page.items import TraceItem, TraceOrigin
-from decomposerl.reports.verified import VerdictConfidence
+from decomposerl.reports.trace_page.results import ClaimNames, result_line
 from decomposerl.schemas import PREDICTIONS
 from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.results_folder import read_test_claims
-from resources.store.integrity import scan_parquet
+from resources.store.integrity import scan_parquet, verified
 from resources.store.parquet import DataFolder
-from resources.traces.tables import Warn, naming, no_warning, read_named, readable, require_columns
 
 _CLAIM = ["claim_id", "claim", "evidence", "label", "source"]
-_VERIFIER = "the verifier's probability of the verdict"
-_TOKEN = "raw is the probability of the verdict's word"  # noqa: S105 - a token of text
-_BOUND = f"{_TOKEN} (the other word was not among the listed tokens)"
-_CALIBRATED = f"{_TOKEN}; calibrated is the share of right verdicts at such a confidence"
 _POLICY = "decomposerl"
 _TABLE = "table of predictions"
-_UNUSED = {"questions", "abstentions", "calls"}
+_UNUSED = {"questions", "abstentions", "calls", "basis"}
+_NEEDED = [name for name in PREDICTIONS.schema if name != "basis"]
+"""Tables of earlier versions have no basis, which follows from the trace."""
+Read = TypeVar("Read")
+Warn = Callable[[str], object]
+"""Receives a line for each file that is left out."""
+_OF_ANOTHER_FORM = (KeyError, ValueError, AttributeError, TypeError)
+"""What rows or JSON of another version, or of no version, lead to."""
+
+
+def no_warning(_: str) -> None:
+    """Leaves files out without a word."""
+
+
+def read_named(path: Path, read: Callable[[Path], Read]) -> Read:
+    """What ``read`` makes of a file.
+
+    Raises:
+        SourceFileError: it cannot be read, or has another form; the message names it.
+    """
+    with naming(path):
+        return read(path)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name a file in what reading it raises.
+
+    Raises:
+        SourceFileError: it cannot be read, or has another form.
+    """
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise SourceFileError(f"{path} cannot be read: {error}") from error
+    except _OF_ANOTHER_FORM as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise SourceFileError(f"{path} is cut off or of another version: {why}") from error
+
+
+def require_columns(path: Path, columns: Iterable[str], what: str) -> None:
+    """Check a Parquet file's columns without reading its rows.
+
+    Raises:
+        SourceFileError: it cannot be read, or is no ``what``, since it lacks a column.
+    """
+    schema = read_named(path, lambda file: pl.read_parquet_schema(verified(file)))
+    missing = sorted(set(columns) - set(schema))
+    if missing:
+        raise SourceFileError(f"{path} is no {what}: it has no '{missing[0]}'")
+
+
+def readable(path: Path, columns: Iterable[str], what: str, warn: Warn) -> bool:
+    """Whether a Parquet file has these columns; if not, ``warn`` receives why."""
+    try:
+        require_columns(path, columns, what)
+    except SourceFileError as error:
+        warn(f"left out: {error}")
+        return False
+    return True
 
 
 @dataclass(slots=True)
@@ -64,7 +123,7 @@ class PredictionFile:
         Raises:
             SourceFileError: it cannot be read, or is no table of predictions.
         """
-        require_columns(path, PREDICTIONS.schema, _TABLE)
+        require_columns(path, _NEEDED, _TABLE)
         head = read_named(path, lambda file: scan_parquet(file).head(1).collect())
         row = head.row(0, named=True) if head.height else {"benchmark": "", "system": path.stem}
         return cls(path, row["benchmark"], row["system"], claims, limit)
@@ -119,7 +178,7 @@ def prediction_files(
         for path in paths
         if (not systems or path.stem in systems)
         and (not benchmarks or path.parent.name in benchmarks)
-        and readable(path, PREDICTIONS.schema, _TABLE, warn)
+        and readable(path, _NEEDED, _TABLE, warn)
     ]
 
 
@@ -149,7 +208,7 @@ def _item(row: Mapping[str, Any], claim: Mapping[str, Any], file: str) -> TraceI
         opening=trace["opening"] or "",
         reply=row["reply"],
         gold=claim.get("label"),
-        confidence=_confidence(row),
+        confidence=stored_confidence(row),
         agreement=row["agreement"],
         faults=() if parsed is None else tuple(fault.kind for fault in parsed.faults),
         warnings=warnings,
@@ -157,16 +216,60 @@ def _item(row: Mapping[str, Any], claim: Mapping[str, Any], file: str) -> TraceI
     )
 
 
-def _confidence(row: Mapping[str, Any]) -> VerdictConfidence | None:
-    support, verdict = row["support_score"], row["verdict"]
-    if support is not None and verdict is not None:
-        chance = support if verdict == "Supported" else 1.0 - support
-        return VerdictConfidence(chance, chance, row["confidence_calibrated"], _VERIFIER)
-    raw, normalised = row["confidence_raw"], row["confidence_normalised"]
-    if raw is None or normalised is None:
-        return None
-    calibrated = row["confidence_calibrated"]
-    meaning = _BOUND if row["confidence_bound"] else _TOKEN
-    return VerdictConfidence(
-        raw, normalised, calibrated, meaning if calibrated is None else _CALIBRATED
-    )
+@dataclass(slots=True)
+class ResultFile:
+    """One JSONL file of results; at most ``limit`` claims (0: all).
+
+    Files that are shown together share ``names``, so that an id means one claim in all of them.
+    """
+
+    path: Path
+    limit: int = 0
+    names: ClaimNames = field(default_factory=ClaimNames)
+    _lines: dict[str, list[tuple[int, int]]] = field(default_factory=dict, init=False)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The file."""
+        return [self.path]
+
+    def claim_ids(self) -> list[str]:
+        """The claim of each result, in the order of the file.
+
+        Raises:
+            SourceFileError: a line is no result, or there is none; names file and line.
+        """
+        self._lines = {}
+        every = []
+        for number, start, text in self._texts():
+            name = self._item(text, number).claim_id
+            if not self.limit or name in self._lines or len(self._lines) < self.limit:
+                self._lines.setdefault(name, []).append((number, start))
+                every.append(name)
+        if not every:
+            raise SourceFileError(f"{self.path} holds no result of 'decomposerl verify --json'")
+        return every
+
+    def items(self, claim_ids: Sequence[str]) -> Iterator[TraceItem]:
+        """The traces of these claims."""
+        with self.path.open("rb") as file:
+            for name in claim_ids:
+                for number, start in self._lines.get(name, ()):
+                    file.seek(start)
+                    yield self._item(_text(file.readline()), number)
+
+    def _item(self, text: str, number: int) -> TraceItem:
+        return self.names.named(result_line(text, str(self.path), number))
+
+    def _texts(self) -> Iterator[tuple[int, int, str]]:
+        """Number, offset and text of each line that is not blank."""
+        start = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, start, _text(line)
+                start += len(line)
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape").removeprefix("\ufeff")

@@ -14,8 +14,8 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from assets.studies import training_study_asset
 from assets.training import policy_asset
-from assets.training_studies import training_study_asset
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
 from decomposerl.reports.study_report import JudgeSpeeds
@@ -25,7 +25,7 @@ from decomposerl.schemas import (
     TRAINING_STUDY,
 )
 from decomposerl.training.experiments import EXPERIMENTS
-from decomposerl.training.studies import Study, studied, study_named
+from decomposerl.training.studies import Study, studied
 from environment import lacking
 from project import PYTHONPATH
 from resources.policy_tiny.folder import load_base_policy
@@ -33,6 +33,7 @@ from resources.store.parquet import DataFolder, write_parquet
 from resources.training.resource import PolicyTrainerResource
 from resources.training.study_runs import plan_run, train_runs
 from strategies import example_row, frame_of
+from study_outcomes import study_named
 
 EPOCHS = study_named("epochs")
 _FULL, *_REMOVED = study_named("rewards").variants
