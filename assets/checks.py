@@ -183,10 +183,3 @@ def all_checks(
         leakage_check(benchmark_names),
         label_balance,
     ]
-
-
-def _sentences(what: str, rows: pl.DataFrame, examples: int = 3) -> Sequence[str]:
-    return [
-        f"{source}: {part.height} rows {what}, e.g. {', '.join(part['claim_id'].head(examples))}"
-        for (source,), part in rows.sort("claim_id").group_by("source", maintain_order=True)
-    ]

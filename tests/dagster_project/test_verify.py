@@ -98,7 +98,7 @@ def test_one_claim(claim: str, verdict: str, code: int, evidence: Path, tmp_path
     assert one["engine"].startswith("rule_chat:")
     assert one["questions"]
     for question in one["questions"]:
-        assert ["question", "answer", "evidence", "thought", "files", "cells"] == list(question)
+        assert ["question", "answer", "evidence", "thought", "cells"] == list(question)
         assert set(question["evidence"]) <= set(split_sentences(SWIMMER))
         assert question["evidence"]
     page = verify(tmp_path, "--claim", claim, "--evidence", evidence)
