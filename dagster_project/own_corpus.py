@@ -64,13 +64,13 @@ def guessed(
         note = printable(f"  # rows: {', '.join(shown)}", keep="") if words else ""
         lines.append(f"{side} = {_text(words)}{note}")
     template = resources.files("dagster_project").joinpath("source_template.toml")
+    splits: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    for file in files.names:
+        splits[file.split].append(file.path)
     return template.read_text("utf-8").format(
         name=_text(name),
         title=_text(name.replace("_", " ").capitalize()),
-        **{
-            s: _text([f.path for f in files.names if f.split == s])
-            for s in ("train", "dev", "test")
-        },
+        **{split: _text(paths) for split, paths in splits.items()},
         constant=f"labels = {{{pairs}}}  # of all rows of a file" if constant else "",
         columns="\n".join(_column_lines(guess)),
         kind=guess.kind,

@@ -203,9 +203,6 @@ def _ranked(role: Role, values: Mapping[str, Sequence[object]], rows: int) -> li
 
 def _by_content(role: Role, name: str, cells: Sequence[object], size: float) -> bool:
     """Whether a column whose name says nothing may have a role; ``size`` is in characters."""
-    if role == "label":
-        sides = {_SIDE_OF.get(_plain(native_text(cell) or "")) for cell in cells}
-        return None not in sides and {"supported", "refuted"} <= sides
     if role == "claim":  # no evidence, however short, nor a topic or a source
         evidence = _rank(name, _NAMES["evidence"]) is not None
         return size >= _LEAST_CLAIM and not evidence and len(set(map(str, cells))) > len(cells) / 4

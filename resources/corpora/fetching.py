@@ -260,10 +260,10 @@ def unpack(archive: Path, wanted: Mapping[str, Path], most: int) -> None:
             if name not in missing:
                 raise SourceFileError(f"{archive.name} has several members {name}")
             missing.remove(name)
-            require_space(name, wanted[name].parent, size)
+            require_space(name, archive.parent, size)
             with opened() as source, wanted[name].open("wb") as file:
                 shutil.copyfileobj(source, file)
-    except (*_DAMAGED, NotImplementedError, RuntimeError) as error:  # a method, a password
+    except (*_DAMAGED, RuntimeError) as error:  # a method, a password
         raise SourceFileError(
             f"{archive.name} is damaged or cannot be read: {error}; run the same command again, "
             "which downloads it anew"
