@@ -471,6 +471,7 @@ def _names(corpora: Sequence[Source] | Sequence[Benchmark] | None) -> frozenset[
 def _fill(
     connection: "DuckDBPyConnection", data: Path, sources: Sequence[Source], current: Current
 ) -> None:
+    runs = _stage_runs(data, current)  # first, as it compares every file with its record
     _store(connection, ATTEMPTS.name, attempts(data))  # the views on training read it
     for statement in views(data, current):
         connection.execute(statement)
@@ -480,7 +481,7 @@ def _fill(
         "attrition": counted,
         "attrition_wide": attrition_wide(counted, raw, {s.name: s.title for s in sources}),
         "drops_by_reason": _reasons(counted),
-        "stage_runs": _stage_runs(data, current),
+        "stage_runs": runs,
         **_evaluation(data),
     }
     for name, frame in tables.items():
@@ -525,8 +526,7 @@ def _stage_runs(data: Path, current: Current) -> pl.DataFrame:
 def _dropped(paths: Iterable[Path]) -> pl.DataFrame:
     """Counts of dropped rows; empty where no file is there."""
     none = schemas.DROPS.empty().select(*_DROPPED, rows=pl.lit(0, dtype=pl.Int64()))
-    files = list(paths)
-    return counted_rows(files, _DROPPED) if files else none
+    return counted_rows(files, _DROPPED) if (files := list(paths)) else none
 
 
 def _all(paths: Iterable[Path], table: Table) -> pl.DataFrame:

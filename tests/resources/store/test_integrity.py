@@ -39,15 +39,13 @@ def empty_table(folder: Path) -> None:
     DataFolder(base_dir=str(folder / "data")).read("decontaminated")
 
 
-def missing_drops(folder: Path) -> None:
-    (folder / "data/drops/decontaminated.parquet").unlink()
-    DataFolder(base_dir=str(folder / "data")).read("drops/decontaminated")
+def damaged_drops(folder: Path) -> None:
+    (folder / "data/drops/decontaminated.parquet").write_bytes(b"PAR1")
+    build_catalogue(folder / "data")
 
 
-def cut_predictions(folder: Path) -> None:
-    file, data = folder / "data/predictions/fever/zero_shot.parquet", folder / "data"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"PAR1")
+def missing_predictions(folder: Path) -> None:
+    data = folder / "data"
     record = run_path(data, "predictions/fever/zero_shot")
     write_record(record, {}, {"predictions/fever/zero_shot.parquet": "0" * 64})
     DataFolder(base_dir=str(data)).read("predictions/fever/zero_shot")
@@ -79,8 +77,11 @@ def bracket_in_the_path(folder: Path) -> None:
 
 ERRORS: dict[Callable[[Path], None], tuple[type[DecomposeRLError], str]] = {
     empty_table: (SourceFileError, "was changed: .* decomposerl run decontaminated"),
-    missing_drops: (SourceFileError, "drops.* is gone.* decomposerl run decontaminated"),
-    cut_predictions: (SourceFileError, "decomposerl evaluate zero_shot --benchmarks fever "),
+    damaged_drops: (SourceFileError, "drops.* is damaged.* decomposerl run decontaminated"),
+    missing_predictions: (
+        SourceFileError,
+        "is gone.*decomposerl evaluate zero_shot --benchmarks fever ",
+    ),
     cut_record: (SourceFileError, "not a run record.* decomposerl run decontaminated"),
     damaged_catalogue: (DecomposeRLError, "damaged; the tables are not.*decomposerl run catalog"),
     cut_checkpoint: (SourceFileError, r"state.pt is damaged.*Delete it"),
