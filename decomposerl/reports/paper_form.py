@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from decomposerl.reports.cost import judge_cost
+from decomposerl.reports.cost import Rate
 from decomposerl.reports.tables import markdown_table
+from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.estimate import (
     PAPER_CLAIMS,
     TINY_JUDGE_TOKENS,
@@ -31,9 +32,7 @@ def paper_form_rows(study: Study, speeds: JudgeSpeeds) -> list[tuple[str, str, s
         recipe = experiment(variant.paper)
         lengths = TINY_JUDGE_TOKENS if recipe.judge == "tiny" else JudgeTokens()
         found = estimate_run(recipe, PAPER_CLAIMS, lengths)
-        tokens = (found.judge_prompt_tokens, found.judge_completion_tokens)
-        speed = speeds[recipe.judge]
-        line = judge_cost(found.judge_calls, tokens, recipe.judge, None, speed)
+        line = judging_cost(found, recipe.judge, Rate(tokens_per_s=speeds[recipe.judge]))
         calls, hours = f"{found.judge_calls:,}", f"{line.gpu_hours:,.1f}"
         command = f"decomposerl train {recipe.name}"
         rows.append((study.section, variant.title, command, calls, hours))

@@ -15,6 +15,8 @@ PROTOCOLS = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engi
 HOME = Path("/home/me")
 AT = 'base_url = "http://127.0.0.1:8/v1"\n'
 CHAT = f'[mine]\nmethod = "simple"\nmodel = "m"\n{AT}'
+CHEN = CHAT.replace("simple", "chen_2024")
+DECOMPOSER = '[mine.decomposer]\nmodel = "./writer"\n'
 VERIFIER = f'[mine]\nmethod = "verifier"\nmodel = "m"\n{AT}user = "{{document}} {{claim}}"\n'
 DOCUMENTS = VERIFIER.replace("user", "system") + 'form = "documents"\n'
 MINICHECK = f'[mine]\nmethod = "verifier"\nform = "minicheck"\nmodel = "m"\n{AT}'
@@ -130,6 +132,11 @@ def test_paths_are_those_of_the_file():
         (MINICHECK + "seed = 1\n", "seed: .*'minicheck'"),
         (MINICHECK + 'read = "text"\n', "read: .*'minicheck'"),
         (MINICHECK + 'refuted = "no"\n', "refuted: .*'minicheck'"),
+        (CHAT + DECOMPOSER, "decomposer: belongs to chen_2024 or claimdecomp"),
+        (CHEN + DECOMPOSER + 'user = "{evidence}"\n', r"decomposer: user: .*{claim}"),
+        (CHEN + DECOMPOSER + "temperature = 1.0\n", "decomposer: temperature: .*around"),
+        (CHEN + DECOMPOSER + 'runs = "server"\n', "decomposer: .*in_process"),
+        (CHEN + "[mine.decomposer]\n", "decomposer.model: is missing"),
         (CLASSIFIER + "max_tokens = 3\n", "max_tokens: .*'classifier'"),
         (CLASSIFIER + 'supported = "yes"\n', "supported: .*'classifier'"),
     ],

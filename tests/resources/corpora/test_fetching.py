@@ -517,7 +517,7 @@ def test_the_network_path_fetches_and_pins(tmp_path: Path):
         thread.join()
     missing, dead, gated, content = done.stdout.splitlines()
     assert missing.startswith("EngineMissing")
-    assert "pip install 'decomposerl[hub]'" in missing
+    assert "pip install -e '.[hub]'" in missing
     assert dead.startswith("SourceError org/dead ")
     assert gated.startswith("SourceError org/gated ")
     assert "https://" in gated

@@ -24,7 +24,7 @@ from resources.mapper.ray_mapper import RayMapper
 from resources.mapper.resource import MapperChoice, MapperResource
 from resources.store.result_store import ResultStores
 from resources.store.stored_ports import StoredDecomposer
-from resources.tokens.counting import TalliedTokens
+from resources.tokens.resource import TalliedTokens
 from resources.tokens.word_tokens import WordTokens
 
 NUMBERS = [[n, n + 1] for n in range(9)]
@@ -178,7 +178,7 @@ next(RayMapper().map(len, [[1]]))
     words, environment = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": path}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode
-    assert "pip install 'decomposerl[ray]'" in done.stderr.splitlines()[-1]
+    assert "pip install -e '.[ray]'" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "auto"])
