@@ -31,7 +31,7 @@ from pydantic import BaseModel
 
 from dagster_project.settings import PROJECT
 from decomposerl import schemas
-from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.catalogue import SYSTEM_METHODS
 from decomposerl.claims.source import Corpus
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing, SchemaError
@@ -177,7 +177,7 @@ def engine_facts(resources: Mapping[str, object]) -> dict[str, Any]:
     """What decides the answers of an asset's resources, by their names; the rest is left out."""
     every = {name: _facts(name, one) for name, one in sorted(resources.items())}
     if _EVALUATED in every:
-        every["methods"] = {one.name: one.revision for one in METHODS} | {"policy": REVISION}
+        every["methods"] = {one.name: one.revision for one in SYSTEM_METHODS} | {"policy": REVISION}
     return {name: facts for name, facts in every.items() if facts}
 
 

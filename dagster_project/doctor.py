@@ -4,6 +4,7 @@ Every check uses the ``Settings`` of the run.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,18 +13,22 @@ from dagster_project.engine_resources import evaluation_model
 from dagster_project.entry_checks import entry_checks
 from dagster_project.environment import entries_for, read_key, variable_of
 from dagster_project.settings import Role, Settings
-from dagster_project.training_estimate import judge_hours, training_estimate
+from dagster_project.training_estimate import (
+    CORPORA_FIX,
+    judge_hours,
+    rate_of,
+    training_estimate,
+)
 from decomposerl.extras import install_command
 from decomposerl.prompts.minicheck import Use
 from decomposerl.reports.cost import (
     BENCHMARK_CLAIMS,
+    FREE,
     PAPER,
     CostLine,
-    EngineCost,
     Workload,
-    estimate,
 )
-from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
+from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck, State
 from resources.corpora.status import corpora_checks
 from resources.evaluation.chat_caller import CallSettings
 from resources.hub.locks import MAIN, ModelLocks, models_lock, read_model_lock
@@ -72,13 +77,13 @@ def check_profile(settings: Settings, experiment: str = "") -> Readiness:
 
 
 def _corpora(settings: Settings) -> Iterator[ReadinessCheck]:
-    """A note, as a rehearsal on the bundled sample is meant; the leaderboard says it again."""
+    """The bundled sample: fine for ``embedded``, a note in ``local``, and refused in ``paper``."""
     if settings.paths.corpora is not None:
         said = str(settings.paths.corpora)
         yield ReadinessCheck("corpora", said, "ok", "see 'decomposerl sources'")
     elif settings.profile != "embedded":
-        fix = "set DECOMPOSERL_CORPORA (docs/how-to/curate.md#lay-out-real-corpora)"
-        yield ReadinessCheck("corpora", "the bundled sample", "note", "invented claims", fix)
+        state: State = "missing" if settings.profile == "paper" else "note"
+        yield ReadinessCheck("corpora", "the bundled sample", state, "invented claims", CORPORA_FIX)
 
 
 def _packages(settings: Settings) -> Iterator[str]:
@@ -217,56 +222,25 @@ def funnel_costs(
 
     ``rates`` of your card (``card_rates``) take the place of published ones.
     """
-    return estimate(work, _costs(settings, work, rates))
-
-
-def _costs(
-    settings: Settings, work: Workload, rates: Mapping[str, figures.Figure]
-) -> Iterator[EngineCost]:
-    yield EngineCost("entities", " + ".join(settings.text.spacy) or "rules")
-    yield _verifier_cost(settings, work, rates.get("verifier"))
-    embedder = settings.embedder
-    if embedder.in_use:
-        price, unknown = embedder.price, embedder.unpriced
-        yield EngineCost("embedder", embedder.model, price=price, unknown=unknown)
+    verifier, embedder, silver = settings.verifier, settings.embedder, settings.silver
+    lines = [work.line("entities", " + ".join(settings.text.spacy) or "rules", FREE)]
+    if verifier.in_use:
+        overhead, card = figures.MINICHECK_PROMPT_TOKENS, figures.MINICHECK_DOCUMENTS_A_MINUTE
+        tokens = work.tokens("verifier") + overhead + 1.0
+        published = replace(card, amount=card.amount / 60 * tokens)
+        cards = 0 if verifier.base_url else settings.machine.cards
+        rate = rate_of(verifier, rates.get("verifier", published), cards)
+        lines.append(work.line("verifier", verifier.model, rate, overhead, 1.0))
     else:
-        yield EngineCost("embedder", embedder.model or "MiniLM")
-    silver = settings.silver
-    yield _chat_cost(silver) if silver.in_use else EngineCost("decomposer", "rules")
-
-
-def _verifier_cost(
-    settings: Settings, work: Workload, measured: figures.Figure | None
-) -> EngineCost:
-    role = settings.verifier
-    if not role.in_use:
-        local = role.engine == "minicheck_local"
-        return EngineCost("verifier", "MiniCheck-Flan-T5-Large" if local else "lexical")
-    overhead = figures.MINICHECK_PROMPT_TOKENS
-    documents_a_second = figures.MINICHECK_DOCUMENTS_A_MINUTE.amount / 60
-    published = documents_a_second * (work.tokens("verifier") + overhead + 1.0)
-    return EngineCost(
-        "verifier",
-        role.model,
-        prompt_overhead=overhead,
-        completion=1.0,
-        price=role.price,
-        tokens_per_s=measured.amount if measured else published,
-    )
-
-
-def _chat_cost(role: Role) -> EngineCost:
-    ours = not role.at_openai and role.model == "Qwen/Qwen3-32B"
-    reasoning = 0.0 if role.sends_temperature else figures.REASONING_TOKENS
-    return EngineCost(
-        "decomposer",
-        role.model,
-        prompt_overhead=figures.SILVER_PROMPT_TOKENS,
-        completion=figures.SILVER_REPLY_TOKENS + reasoning,
-        price=role.price,
-        tokens_per_s=figures.QWEN3_32B_TOKENS_A_SECOND.amount if ours else None,
-        unknown=None if ours else role.unpriced,
-    )
+        local = verifier.engine == "minicheck_local"
+        lines.append(work.line("verifier", "MiniCheck-Flan-T5-Large" if local else "lexical", FREE))
+    rate = rate_of(embedder) if embedder.in_use else FREE
+    lines.append(work.line("embedder", embedder.model or "MiniLM", rate))
+    if silver.in_use:
+        reasoning = 0.0 if silver.sends_temperature else figures.REASONING_TOKENS
+        lengths = figures.SILVER_PROMPT_TOKENS, figures.SILVER_REPLY_TOKENS + reasoning
+        return [*lines, work.line("decomposer", silver.model, rate_of(silver), *lengths)]
+    return [*lines, work.line("decomposer", "rules", FREE)]
 
 
 def _sources(settings: Settings, rates: Mapping[str, figures.Figure]) -> Iterator[str]:
@@ -280,8 +254,8 @@ def _sources(settings: Settings, rates: Mapping[str, figures.Figure]) -> Iterato
         yield f"verifier, {rate}: {speed.source}; not measured here"
     silver, judge = settings.silver, settings.judge
     for port, role in (("silver", silver), ("judge", judge)):
-        if role.in_use and role.model == "Qwen/Qwen3-32B":
-            speed = figures.QWEN3_32B_TOKENS_A_SECOND
+        if role.in_use and not role.at_openai and role.model in figures.SERVED:
+            speed = figures.SERVED[role.model]
             yield f"{port}, {speed.amount:,.0f} tokens/s: {speed.source}; not measured here"
     if judge.in_use:
         yield f"judge, tokens: {figures.JUDGE_TOKENS_SOURCE}"
@@ -294,4 +268,8 @@ def _sources(settings: Settings, rates: Mapping[str, figures.Figure]) -> Iterato
         yield f"training itself: {figures.TRAINING_HOURS_SOURCE}"
     if silver.in_use and not silver.sends_temperature:
         yield f"{figures.REASONING_TOKENS:,.0f} tokens of reasoning per reply are assumed"
+    yield (
+        "hours: on the clock, GPU-hours over a port's cards (DECOMPOSERL_MACHINE__CARDS, or one a "
+        "URL); in training all ports work at once, beside sampling and updates"
+    )
     yield "a blank amount is free; – is one that no public figure gives, and ≥ a sum without it"

@@ -23,7 +23,8 @@ def entry_checks(
     settings: Settings,
 ) -> Iterator[ReadinessCheck]:
     """Every entry's checks in the order of the file, named by the entry."""
-    for entry in entries:
+    every = (one for entry in entries for one in (entry, entry.decomposer) if one is not None)
+    for entry in every:
         for check in _checks(entry, settings):
             state = "note" if check.state == "missing" else check.state
             yield replace(check, what=f"[{entry.name}] {check.what}", state=state)

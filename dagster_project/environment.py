@@ -302,12 +302,12 @@ def systems_for(settings: Settings) -> "tuple[System, ...]":
     Raises:
         ConfigError: as ``entries_for``, or an entry has the name of another system.
     """
-    from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
+    from decomposerl.baselines.catalogue import ENTRY_METHODS, SYSTEM_METHODS
     from decomposerl.evaluation.systems import systems, with_entries
     from decomposerl.training.experiments import EXPERIMENTS
 
-    known, file = systems(METHODS, [one.name for one in EXPERIMENTS]), settings.paths.systems_file
-    return with_entries(known, entries_for(settings), ENTRY_METHODS, str(file))
+    known, where = systems(SYSTEM_METHODS, [one.name for one in EXPERIMENTS]), settings.paths
+    return with_entries(known, entries_for(settings), ENTRY_METHODS, str(where.systems_file))
 
 
 def titles_for(settings: Settings) -> dict[str, str]:

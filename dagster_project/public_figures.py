@@ -32,18 +32,21 @@ PRICES = {
 PRICES_SOURCE = "list prices of api.openai.com as quoted in 2026: check before you rely on them"
 
 MINICHECK_DOCUMENTS_A_MINUTE = Figure(500.0, "model card of Bespoke-MiniCheck-7B, 'more than'")
-QWEN3_32B_TOKENS_A_SECOND = Figure(
-    2_150.0,
-    "gpustack's performance lab: Qwen3-32B, stock vLLM, one H100, 2,150 to 4,000 in total; "
-    "the lower end",
+_GPUSTACK = "gpustack's performance lab: {}, stock vLLM, one H100, {} in total; the lower end"
+SERVED: Mapping[str, Figure] = MappingProxyType(
+    {
+        "Qwen/Qwen3-32B": Figure(2_149.0, _GPUSTACK.format("Qwen3-32B", "2,149 to 4,006")),
+        "Qwen/Qwen3-32B-FP8": Figure(4_068.0, _GPUSTACK.format("Qwen3-32B-FP8", "4,068 to 6,826")),
+    }
 )
+"""Tokens a second of prompts and replies together, by model."""
 TINY_JUDGE_TOKENS_A_SECOND = Figure(
     0.3 * 989e12 / (2 * 395e6),
     "computed, not measured: 30 % of an H100's 989 dense TFLOPS in bfloat16 (NVIDIA's data sheet), "
     "two operations for each of ModernBERT-large's 395 million parameters and token",
 )
 JUDGE_TOKENS_A_SECOND: Mapping[JudgeChoice, float] = MappingProxyType(
-    {"profile": QWEN3_32B_TOKENS_A_SECOND.amount, "tiny": TINY_JUDGE_TOKENS_A_SECOND.amount}
+    {"profile": SERVED["Qwen/Qwen3-32B"].amount, "tiny": TINY_JUDGE_TOKENS_A_SECOND.amount}
 )
 """Of the paper's judges, by what a recipe calls them."""
 CARD_FILE, CARD_PORTS = "gpu.json", ("verifier", "embedder", "tiny_judge")

@@ -38,7 +38,7 @@ from decomposerl.reports.rehearsal import (
 from decomposerl.training.experiment import Experiment
 from resources.chat.reply_store import REPLIES_FILE
 from resources.hub.locks import models_lock
-from resources.preflight.gpu_memory import PeakMemory
+from resources.preflight.probes import PeakMemory
 from resources.store.chat_replies import replies_in
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.metrics_log import PHASES

@@ -154,23 +154,22 @@ def train(  # noqa: PLR0913 - each is one option of the command
     Its claims and its base policy must be on disk: decomposerl run training_claims base_policy.
     The last run of other settings, claims or base is kept in superseded/ of the policy's folder.
     """
+    from dagster_project.training_estimate import refuse_sample
+
     graph = named_graph(data)
+    refuse_sample(graph.settings)
     name = _run_named(recipe, seed, graph.partitions("policy"))
-    given = {"model": model, "steps": steps, "report_to": report_to and report_to.value}
-    job = with_ops(read_config(config), {"policy": _set_fields(given, dry_run=dry_run)})
+    base = str(Path(model).resolve()) if model and Path(model).is_dir() else model
+    given = {"model": base, "steps": steps, "report_to": report_to and report_to.value}
+    fields = {key: value for key, value in given.items() if value is not None}
+    fields |= {"dry_run_only": True} if dry_run else {}
+    job = with_ops(read_config(config), {"policy": fields})
     _require_tracker(graph.settings, job["ops"]["policy"]["config"])
     with graph.started(verbose=verbose, messages=True) as started:
         started.require(started.runs.execute("train", job, name))
     if not dry_run:
         print_text(f"adapter   {graph.folder.path / 'policy' / name / 'adapter'}")
         print_text(f"evaluate  decomposerl evaluate decomposerl-{name}")
-
-
-def _set_fields(values: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
-    chosen = {key: value for key, value in values.items() if value is not None}
-    if "model" in chosen and Path(chosen["model"]).is_dir():
-        chosen["model"] = str(Path(chosen["model"]).resolve())
-    return chosen | ({"dry_run_only": True} if dry_run else {})
 
 
 def _require_tracker(settings: "Settings", config: Mapping[str, Any]) -> None:

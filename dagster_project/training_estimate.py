@@ -4,17 +4,17 @@ Judge calls and questions to embed are counted over the training claims in the d
 paper's where there are none.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 from dagster_project.public_figures import (
-    QWEN3_32B_TOKENS_A_SECOND,
+    SERVED,
     TINY_JUDGE_TOKENS_A_SECOND,
     Figure,
     card_rates,
 )
-from dagster_project.settings import Settings
-from decomposerl.reports.cost import SECONDS_AN_HOUR, CostLine
+from dagster_project.settings import Role, Settings
+from decomposerl.errors import ConfigError
+from decomposerl.reports.cost import FREE, CostLine, Rate
 from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.estimate import (
@@ -31,6 +31,8 @@ from resources.preflight.workload import claim_facts
 
 QUESTIONS, TINY_JUDGE = "Qwen/Qwen3-Embedding-8B", "answerdotai/ModernBERT-large"
 """The models of the measured and of the published speeds."""
+SAMPLE = "profile paper has no corpora but the bundled sample, whose claims are invented"
+CORPORA_FIX = "set DECOMPOSERL_CORPORA (docs/how-to/curate.md#lay-out-real-corpora)"
 BOUND = 512
 """Tokens of a bounded thought in the doctor's comparison of readings."""
 
@@ -86,35 +88,47 @@ def judge_hours() -> dict[str, float]:
     """GPU-hours of ``paper_7b`` with Qwen3-32B, by its thinking."""
     plain = JudgeTokens()
     readings = {"off": plain, str(BOUND): plain.thinking(BOUND), "on": plain.thinking()}
-    speed, hours = QWEN3_32B_TOKENS_A_SECOND.amount, {}
-    for word, tokens in readings.items():
-        line = judging_cost(estimate_run(PAPER_7B, PAPER_CLAIMS, tokens), word, None, speed)
-        hours[word] = line.gpu_hours or 0.0
-    return hours
+    rate = Rate(tokens_per_s=SERVED["Qwen/Qwen3-32B"].amount)
+    return {
+        word: judging_cost(estimate_run(PAPER_7B, PAPER_CLAIMS, tokens), word, rate).gpu_hours
+        or 0.0
+        for word, tokens in readings.items()
+    }
+
+
+def rate_of(role: Role, figure: Figure | None = None, cards: int = 0) -> Rate:
+    """What a model's tokens cost, by ``figure``, else by a published one of it.
+
+    Its ``cards`` are by default one for each of its endpoints.
+    """
+    known = None if role.at_openai else figure or SERVED.get(role.model)
+    speed = known.amount if known else None
+    unknown = None if known else role.unpriced
+    return Rate(role.price, speed, unknown, cards or max(len(role.base_url), 1))
 
 
 def _judge(settings: Settings, recipe: Experiment, estimate: RunEstimate, tiny: Figure) -> CostLine:
     role, encoder = settings.judge, settings.training.encoder
     if recipe.judge == "tiny":
         speed = tiny.amount if encoder == TINY_JUDGE else None
-        return judging_cost(estimate, f"tiny judge on {encoder}", None, speed)
-    if not role.in_use:
-        return judging_cost(estimate, "rules")
-    ours = not role.at_openai and role.model == "Qwen/Qwen3-32B"
-    speed = QWEN3_32B_TOKENS_A_SECOND.amount if ours else None
-    line = judging_cost(estimate, role.model, role.price, speed)
-    return replace(line, unknown=None if ours else role.unpriced)
+        return judging_cost(estimate, f"tiny judge on {encoder}", Rate(tokens_per_s=speed))
+    return judging_cost(estimate, *((role.model, rate_of(role)) if role.in_use else ("rules",)))
 
 
 def _embedder(settings: Settings, estimate: RunEstimate, measured: Figure | None) -> CostLine:
     """At most each question of each rollout: those that repeat are embedded once."""
-    role, model = settings.questions, settings.questions.model
-    tokens = round(estimate.questions * JudgeTokens().question)
-    if not role.in_use:
-        here = settings.embedder.model or "MiniLM"
-        return CostLine("embedder", here, estimate.questions, tokens, 0, None, None)
-    dollars = None if role.price is None else role.price.dollars(tokens, 0)
-    ours = measured is not None and not role.at_openai and model == QUESTIONS
-    hours = tokens / measured.amount / SECONDS_AN_HOUR if measured and ours else None
-    unknown = None if ours else role.unpriced
-    return CostLine("embedder", model, estimate.questions, tokens, 0, dollars, hours, unknown)
+    role, calls = settings.questions, estimate.questions
+    engine, rate = settings.embedder.model or "MiniLM", FREE
+    if role.in_use:
+        engine, rate = role.model, rate_of(role, measured if role.model == QUESTIONS else None)
+    return rate.line("embedder", engine, calls, calls * JudgeTokens().question, 0)
+
+
+def refuse_sample(settings: Settings) -> None:
+    """Refuse the paper's profile without corpora: its models would learn from invented claims.
+
+    Raises:
+        ConfigError: that is so.
+    """
+    if settings.profile == "paper" and settings.paths.corpora is None:
+        raise ConfigError(f"{SAMPLE}: {CORPORA_FIX}")

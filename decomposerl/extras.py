@@ -45,10 +45,11 @@ _ABSENT = re.compile(r"No module named '(\w+)")
 
 
 def install_command(package: str) -> str:
-    """The command, in the project's folder, that installs a package or importable module."""
+    """The command, in the project's folder (it is on no index), that installs a package."""
     name = _package(package)
-    extra = EXTRA_OF.get(name)
-    return f"pip install -e '.[{extra}]'" if extra else f"pip install {name}"
+    fitting = "gpu" if name == "vllm" or find_spec("vllm") else "cpu"
+    own = f"-e '.[{EXTRA_OF.get(name)}]' -c constraints-{fitting}.txt"
+    return f"pip install {own if name in EXTRA_OF else name}"
 
 
 def not_installed(package: str) -> str:

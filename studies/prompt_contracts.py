@@ -13,6 +13,8 @@ CONTRACTS: Mapping[str, str] = {
     "policy/prompt": "A trace: thoughts, at least two questions with answers, one verdict.",
     "simple/verdict": _LABEL,
     "cot/verdict": _LAST,
+    "simple_examples/verdict": _LABEL,
+    "cot_examples/verdict": _LAST,
     "few_shot/verdict": _LAST,
     "self_ask/transcript": "`Follow up: …`, cut at `Intermediate answer:`, or the final line.",
     "self_ask/answer": _ANSWER,

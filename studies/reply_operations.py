@@ -132,9 +132,10 @@ _DECOMPOSING = (
 )
 
 OPERATIONS: Mapping[str, Operation] = {
-    **_faithful("simple", verdict=_VERDICT),
-    **_faithful("cot", verdict=_VERDICT),
-    **_faithful("few_shot", verdict=_VERDICT),
+    **{
+        f"{method}/faithful/verdict": Operation(*_VERDICT)
+        for method in ("simple", "cot", "simple_examples", "cot_examples", "few_shot")
+    },
     **{
         f"{method}/single_call/single_call": Operation(methods.written_out, shapes.WRITTEN_OUT)
         for method in _DECOMPOSING

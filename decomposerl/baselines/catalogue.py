@@ -1,6 +1,6 @@
 """The ordered list of baselines, as in the paper's first table.
 
-To add one: a file with a ``METHOD``, a prompt file of its name, and one line here;
+To add one: a method in a file, a prompt file of its name, and one line here;
 ``tests/decomposerl/baselines/test_laws.py`` then checks it against its formula of calls. The
 templates that end a claim are named ``verdict`` (or, where the reply holds the whole method,
 ``single_call``) and ask for Supported or Refuted; a check that may end in neither label is a
@@ -10,22 +10,20 @@ template of its own.
 from decomposerl.baselines import (
     chen_2024,
     claimdecomp,
-    cot,
     decomposed_prompting,
-    few_shot,
+    direct,
     folk,
     hiss,
     minicheck,
     program_fc,
     qacheck,
     self_ask,
-    simple,
 )
 from decomposerl.baselines.method import Method
 
 METHODS: tuple[Method, ...] = (
-    simple.METHOD,
-    cot.METHOD,
+    direct.SIMPLE,
+    direct.COT,
     minicheck.METHOD,
     self_ask.METHOD,
     decomposed_prompting.METHOD,
@@ -36,5 +34,11 @@ METHODS: tuple[Method, ...] = (
     claimdecomp.METHOD,
     qacheck.METHOD,
 )
-ENTRY_METHODS: tuple[Method, ...] = (*METHODS, few_shot.METHOD)
+SYSTEM_METHODS: tuple[Method, ...] = (
+    *METHODS,
+    direct.SIMPLE_EXAMPLES,
+    direct.COT_EXAMPLES,
+)
+"""Those of the systems that need no file; the last two are rows of our own."""
+ENTRY_METHODS: tuple[Method, ...] = (*SYSTEM_METHODS, direct.FEW_SHOT)
 """What an entry of ``systems.toml`` may name, besides ``trace`` and ``verifier``."""

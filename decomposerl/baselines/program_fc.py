@@ -11,7 +11,7 @@ All steps of all programs that depend on no open step run concurrently; no step 
 so order does not matter.
 
 Replies. Program: the language of ``program``, alone, fenced, or between other lines
-(``program_reply``). Question: plain text. Verify: ``True``, ``False`` or ``Unknown``.
+(``program_parser``). Question: plain text. Verify: ``True``, ``False`` or ``Unknown``.
 
 A program that does not parse, also when repeated, is rejected, counted, and has no vote. Unknown
 facts are neither true nor false; a prediction that they leave open is Refuted, as in the
@@ -47,8 +47,7 @@ from decomposerl.baselines.program import (
     write_expression,
     write_program,
 )
-from decomposerl.baselines.program_parser import ProgramRejectedError
-from decomposerl.baselines.program_reply import read_program
+from decomposerl.baselines.program_parser import ProgramRejectedError, read_program
 from decomposerl.baselines.single_call import decomposing
 from decomposerl.replies.answers import answer_text, read_truth
 from decomposerl.replies.lines import one_line

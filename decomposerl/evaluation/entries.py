@@ -34,7 +34,10 @@ from decomposerl.endpoint import Count, Endpoint, is_path
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import VerdictRule, placeholders_of
 
-TRACE, VERIFIER = "trace", "verifier"
+TRACE, VERIFIER, QUESTIONS = "trace", "verifier", "questions"
+DECOMPOSED = ("chen_2024", "claimdecomp")
+"""The baselines whose publications trained a decomposer: it writes their questions where an entry
+names one, else they are prompted for them."""
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
 a sequence-classification head; MiniCheck's own messages, as they were published."""
@@ -55,6 +58,7 @@ _OF_METHOD = {"protocol", "demonstrations"}
 _OF_VERIFIER = (_FORMS.keys() - {"temperature", "max_tokens", "seed"}) | {"form", "threshold"}
 _OF_VERIFIER |= {"chunk", "claim_split"}
 _OF_PROMPT = {"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"}
+_OF_THE_REST = {"temperature", "max_tokens", "prompts", "verdict_rule", "title"}
 _OF_ENDPOINT = {"prompt_price", "completion_price", "dollars", "key", "served_as"}
 _LIMITS = {"concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes"} | {
     "calls",
@@ -124,6 +128,7 @@ class SystemEntry(Endpoint):
     supported_class: Count = 1
     template: Json = ""
     tokenizer: str = ""
+    decomposer: "SystemEntry | None" = None
 
     _digest: str = PrivateAttr("")
 
@@ -132,7 +137,10 @@ class SystemEntry(Endpoint):
         unused = _NO_RESULT | ({"base_url"} if self.revision else set())
         if self.claim_split == "whole":  # the engine's name has it
             unused |= {"claim_split"}
+        unused |= {"decomposer"}
         fields = self.model_dump(mode="json", exclude=set(unused), exclude_defaults=True)
+        if self.decomposer is not None:
+            fields["decomposer"] = self.decomposer.digest
         written = json.dumps(fields, sort_keys=True)
         self._digest = hashlib.sha256(written.encode()).hexdigest()[:_SHOWN]
 
@@ -169,9 +177,13 @@ def _misplaced(entry: SystemEntry) -> Iterator[str]:
     """Fields that its method or its place does not use."""
     of_chat = entry.method != VERIFIER or entry.form != "classifier"
     unused = {
-        "a baseline": _OF_METHOD if entry.method in {TRACE, VERIFIER} else set(),
+        "a baseline": _OF_METHOD if entry.method in {TRACE, VERIFIER, QUESTIONS} else set(),
+        " or ".join(DECOMPOSED): {"decomposer"} if entry.method not in DECOMPOSED else set(),
+        "the entry around a decomposer": _OF_THE_REST if entry.method == QUESTIONS else set(),
         "method trace": {"recipe"} if entry.method != TRACE else set(),
-        "method verifier": _OF_VERIFIER if entry.method != VERIFIER else set(),
+        "method verifier": _OF_VERIFIER - ({"user"} if entry.method == QUESTIONS else set())
+        if entry.method != VERIFIER
+        else set(),
         "a baseline or trace": _OF_PROMPT if entry.method == VERIFIER else set(),
         "an endpoint (base_url)": _OF_ENDPOINT if entry.place != "endpoint" else set(),
         "a served chat model": _OF_CHAT if entry.place == "in_process" or not of_chat else set(),
@@ -194,6 +206,10 @@ def _contradictions(entry: SystemEntry) -> Iterator[str]:
         )
     if entry.adapter_revision and not entry.adapter:
         yield "adapter: is missing"
+    if entry.method == QUESTIONS and entry.place == "server":
+        yield "runs: a decomposer is at an endpoint or in_process"
+    if entry.method == QUESTIONS and placeholders_of(entry.user) - {"claim"}:
+        yield "user: its one placeholder must be {claim}"
     if entry.dollars and not (entry.prompt_price or entry.completion_price):
         yield "dollars: a ceiling needs prompt_price and completion_price"
 
@@ -273,7 +289,11 @@ def _entry(name: str, table: object) -> SystemEntry:
         )
     if "name" in table:
         raise ConfigError(f"[{name}] name: the name is the line [{name}]")
-    return SystemEntry(name=name, **{str(field): value for field, value in table.items()})
+    fields = {str(field): value for field, value in table.items()}
+    if isinstance(own := fields.get("decomposer"), dict):
+        # The same fields, but for its method: it writes questions and nothing else.
+        fields["decomposer"] = {"name": f"{name}.decomposer", "method": QUESTIONS, **own}
+    return SystemEntry(name=name, **fields)
 
 
 def _inner(table: Mapping[object, object]) -> str:
@@ -325,7 +345,7 @@ def _near(word: str, names: Collection[str]) -> str:
 
 
 def _located(entry: SystemEntry, folder: Path) -> SystemEntry:
-    paths = {
+    paths: dict[str, object] = {
         field: str(folder / value)
         for field in ("model", "adapter", "tokenizer")
         if is_path(value := getattr(entry, field))
@@ -333,4 +353,6 @@ def _located(entry: SystemEntry, folder: Path) -> SystemEntry:
     }
     if entry.prompts:
         paths["prompts"] = str(folder / entry.prompts)
+    if entry.decomposer is not None:
+        paths["decomposer"] = _located(entry.decomposer, folder)
     return entry.model_copy(update=paths)

@@ -3,7 +3,7 @@
 Prices and speeds are settings; what a run really used is recorded by the engines.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +14,64 @@ Amount = Literal["dollars", "gpu_hours"]
 PER_PRICE = 1_000_000
 _UNKNOWN = "–"
 SECONDS_AN_HOUR = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """The estimate for one port; ``dollars`` and ``gpu_hours`` are None where it has none.
+
+    The one in ``unknown``, if any, is None as no published figure gives it.
+    """
+
+    port: Port
+    engine: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    dollars: float | None
+    gpu_hours: float | None
+    unknown: Amount | None = None
+    cards: int = 1
+
+    @property
+    def hours(self) -> float | None:
+        """Hours on the clock, with all of its cards at work."""
+        return None if self.gpu_hours is None else self.gpu_hours / self.cards
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What the tokens of an engine cost.
+
+    ``price`` is None for an engine that costs no money, ``tokens_per_s`` (prompt and completion
+    together, of one card) for one that uses no GPU of yours; ``cards`` work side by side.
+    ``unknown`` is an amount that it has and that no published figure gives.
+    """
+
+    price: Price | None = None
+    tokens_per_s: float | None = None
+    unknown: Amount | None = None
+    cards: int = 1
+
+    def line(
+        self, port: Port, engine: str, calls: int, prompt: float, completion: float
+    ) -> CostLine:
+        """The line of a port, for this many calls and tokens of prompts and completions."""
+        tokens, speed = prompt + completion, self.tokens_per_s
+        return CostLine(
+            port,
+            engine,
+            calls,
+            round(prompt),
+            round(completion),
+            None if self.price is None else self.price.dollars(prompt, completion),
+            None if speed is None else tokens / speed / SECONDS_AN_HOUR,
+            self.unknown,
+            self.cards,
+        )
+
+
+FREE = Rate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +99,17 @@ class Workload:
         with_evidence = port in {"verifier", "decomposer"}
         return self.claim_tokens + (self.evidence_tokens if with_evidence else 0.0)
 
+    def line(
+        self, port: Port, engine: str, rate: Rate, overhead: float = 0.0, completion: float = 0.0
+    ) -> CostLine:
+        """The estimate for a port, whose rows have ``overhead`` more tokens and such a mean reply.
+
+        Calls are an upper bound: no stored result and no repeated row is assumed.
+        """
+        calls = self.items(port)
+        prompt = calls * (self.tokens(port) + overhead)
+        return rate.line(port, engine, calls, prompt, calls * completion)
+
 
 BENCHMARK_CLAIMS = 50_000
 """Claims of the eleven test sets, embedded too. Assumed: the paper does not give the number."""
@@ -49,86 +118,6 @@ PAPER = Workload(155_506, 76_347, _BAND + BENCHMARK_CLAIMS, _BAND, 30.0, 1_000.0
 """The paper's pool (section "Data Curation"): 155,506 claims read; 24,355 in the band, which is
 31.9 % of what the verifier saw. The number after deduplication is not given, so the band is an
 upper bound. Mean lengths are assumed."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineCost:
-    """Tokens that an engine adds to each row, and what its tokens cost.
-
-    ``prompt_overhead`` is the prompt around a row and ``completion`` a mean reply, in tokens.
-    ``price`` is None for an engine that costs no money, ``tokens_per_s`` (prompt and completion
-    together, of one card) for one that uses no GPU of yours. ``unknown`` is an amount that it has
-    and that no published figure gives.
-    """
-
-    port: Port
-    engine: str
-    prompt_overhead: float = 0.0
-    completion: float = 0.0
-    price: Price | None = None
-    tokens_per_s: float | None = None
-    unknown: Amount | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CostLine:
-    """The estimate for one port; ``dollars`` and ``gpu_hours`` are None where it has none.
-
-    The one in ``unknown``, if any, is None as no published figure gives it.
-    """
-
-    port: Port
-    engine: str
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    dollars: float | None
-    gpu_hours: float | None
-    unknown: Amount | None = None
-
-
-def estimate(work: Workload, engines: Iterable[EngineCost]) -> list[CostLine]:
-    """One line per engine, in the order given.
-
-    Calls are an upper bound: no stored result and no repeated row is assumed.
-    """
-    return [_line(work, engine) for engine in engines]
-
-
-def _line(work: Workload, engine: EngineCost) -> CostLine:
-    calls = work.items(engine.port)
-    prompt = calls * (work.tokens(engine.port) + engine.prompt_overhead)
-    completion = calls * engine.completion
-    return CostLine(
-        engine.port,
-        engine.engine,
-        calls,
-        round(prompt),
-        round(completion),
-        _dollars(prompt, completion, engine.price),
-        _gpu_hours(prompt + completion, engine.tokens_per_s),
-        engine.unknown,
-    )
-
-
-def judge_cost(
-    calls: int,
-    tokens: tuple[int, int],
-    engine: str,
-    price: Price | None,
-    tokens_per_s: float | None,
-) -> CostLine:
-    """The judge's line for known ``tokens``: those of prompts and of completions."""
-    dollars, hours = _dollars(*tokens, price), _gpu_hours(sum(tokens), tokens_per_s)
-    return CostLine("judge", engine, calls, *tokens, dollars, hours)
-
-
-def _dollars(prompt: float, completion: float, price: Price | None) -> float | None:
-    return None if price is None else price.dollars(prompt, completion)
-
-
-def _gpu_hours(tokens: float, tokens_per_s: float | None) -> float | None:
-    return None if tokens_per_s is None else tokens / tokens_per_s / SECONDS_AN_HOUR
 
 
 def cost_totals(lines: Sequence[CostLine]) -> tuple[int, int, float, float]:
@@ -141,8 +130,14 @@ def cost_totals(lines: Sequence[CostLine]) -> tuple[int, int, float, float]:
     )
 
 
-def cost_rows(lines: Sequence[CostLine]) -> list[tuple[str, ...]]:
-    """The lines and their total as cells: port, engine, calls, tokens, dollars, GPU-hours.
+def clock_hours(lines: Sequence[CostLine], *, at_once: bool) -> float:
+    """Hours on the clock: of ports that work at once the longest, of others the sum."""
+    hours = [line.hours or 0.0 for line in lines]
+    return max(hours, default=0.0) if at_once else sum(hours)
+
+
+def cost_rows(lines: Sequence[CostLine], *, at_once: bool = False) -> list[tuple[str, ...]]:
+    """The lines and their total: port, engine, calls, tokens, dollars, GPU-hours, clock hours.
 
     An unknown amount is a dash; a total with one is "≥" what is known, a dash where nothing is.
     """
@@ -152,33 +147,32 @@ def cost_rows(lines: Sequence[CostLine]) -> list[tuple[str, ...]]:
             line.engine,
             f"{line.calls:,}",
             _millions(line.prompt_tokens + line.completion_tokens),
-            _amount(line, "dollars", 2),
-            _amount(line, "gpu_hours", 1),
+            _amount(line.dollars, 2, unknown=line.unknown == "dollars"),
+            _amount(line.gpu_hours, 1, unknown=line.unknown == "gpu_hours"),
+            _amount(line.hours, 1, unknown=line.unknown == "gpu_hours"),
         )
         for line in lines
     ]
     calls, tokens, dollars, hours = cost_totals(lines)
     missing = at_least(lines)
     money = _total(dollars, 2, partial="dollars" in missing)
-    time = _total(hours, 1, partial="gpu_hours" in missing)
-    return [*rows, ("total", "", f"{calls:,}", _millions(tokens), money, time)]
+    times = (hours, clock_hours(lines, at_once=at_once))
+    spent = (_total(one, 1, partial="gpu_hours" in missing) for one in times)
+    return [*rows, ("total", "", f"{calls:,}", _millions(tokens), money, *spent)]
 
 
 def at_least(lines: Sequence[CostLine]) -> list[Amount]:
     """The totals that lack an unknown part."""
-    return sorted(
-        {one.unknown for one in lines if one.unknown and _known(one, one.unknown) is None}
-    )
+    return sorted({line.unknown for line in lines if line.unknown and _lacks(line, line.unknown)})
 
 
-def _known(line: CostLine, name: Amount) -> float | None:
-    return line.dollars if name == "dollars" else line.gpu_hours
+def _lacks(line: CostLine, name: Amount) -> bool:
+    return (line.dollars if name == "dollars" else line.gpu_hours) is None
 
 
-def _amount(line: CostLine, name: Amount, decimals: int) -> str:
-    known = _known(line, name)
+def _amount(known: float | None, decimals: int, *, unknown: bool) -> str:
     if known is None:
-        return _UNKNOWN if line.unknown == name else ""
+        return _UNKNOWN * unknown
     return f"{known:,.{decimals}f}"
 
 

@@ -3,7 +3,14 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from decomposerl.reports.cost import CostLine, Workload, at_least, cost_rows, cost_totals
+from decomposerl.reports.cost import (
+    CostLine,
+    Workload,
+    at_least,
+    clock_hours,
+    cost_rows,
+    cost_totals,
+)
 from decomposerl.reports.tables import text_table
 
 State = Literal["ok", "missing", "note"]
@@ -30,13 +37,19 @@ class ReadinessCheck:
 class CostEstimate:
     """What a run costs; ``basis`` says which rows and lengths were assumed.
 
-    ``work`` is None if the run is not the funnel's.
+    ``work`` is None if the run is not the funnel's; then its ports work ``at_once``, while those of
+    the funnel follow each other.
     """
 
     basis: str
     work: Workload | None
     lines: tuple[CostLine, ...]
     run: str = "A full run"
+
+    @property
+    def at_once(self) -> bool:
+        """Whether its ports work side by side."""
+        return self.work is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +95,18 @@ def readiness_json(page: Readiness) -> dict[str, Any]:
     for estimate in page.estimates:
         calls, tokens, dollars, hours = cost_totals(estimate.lines)
         sums = {"calls": calls, "tokens": tokens, "dollars": dollars, "gpu_hours": hours}
-        total = sums | {"at_least": at_least(estimate.lines)}
+        clock = clock_hours(estimate.lines, at_once=estimate.at_once)
+        total = sums | {"hours": clock, "at_least": at_least(estimate.lines)}
         estimates.append(asdict(estimate) | {"total": total})
     return asdict(page) | {"estimates": estimates, "missing": page.missing}
 
 
-def estimate_text(estimate: CostEstimate, hours: str = "GPU-hours") -> str:
-    """The lines of an estimate and their total, aligned; ``hours`` is the last column's title."""
-    header = (*_HEADER, hours)
+def estimate_text(estimate: CostEstimate, *hours: str) -> str:
+    """The lines of an estimate and their total, aligned; ``hours`` are the titles of its hours.
+
+    By default those of GPUs, and on the clock with all cards at work; a single one is of the first.
+    """
+    header = (*_HEADER, *(hours or ("GPU-hours", "hours")))
+    rows = cost_rows(estimate.lines, at_once=estimate.at_once)
     right = [column not in {"port", "engine"} for column in header]
-    return text_table([header, *cost_rows(estimate.lines)], right, rules=())
+    return text_table([header, *(row[: len(header)] for row in rows)], right, rules=())

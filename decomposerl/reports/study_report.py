@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.evaluation.published import ablation_of, domain_means
-from decomposerl.reports.cost import judge_cost
+from decomposerl.reports.cost import Rate
 from decomposerl.reports.figure_style import (
     GREY,
     INK,
@@ -24,6 +24,7 @@ from decomposerl.reports.figure_style import (
     new_grid,
 )
 from decomposerl.reports.tables import markdown_table
+from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.curves import TRAIN, measure_named, smoothed
 from decomposerl.training.estimate import (
     PAPER_CLAIMS,
@@ -303,9 +304,7 @@ def paper_form_rows(study: Study, speeds: JudgeSpeeds) -> list[tuple[str, str, s
         recipe = experiment(variant.paper)
         lengths = TINY_JUDGE_TOKENS if recipe.judge == "tiny" else JudgeTokens()
         found = estimate_run(recipe, PAPER_CLAIMS, lengths)
-        tokens = (found.judge_prompt_tokens, found.judge_completion_tokens)
-        speed = speeds[recipe.judge]
-        line = judge_cost(found.judge_calls, tokens, recipe.judge, None, speed)
+        line = judging_cost(found, recipe.judge, Rate(tokens_per_s=speeds[recipe.judge]))
         calls, hours = f"{found.judge_calls:,}", f"{line.gpu_hours:,.1f}"
         command = f"decomposerl train {recipe.name}"
         rows.append((study.section, variant.title, command, calls, hours))

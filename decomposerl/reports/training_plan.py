@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from decomposerl.chat import Price
-from decomposerl.reports.cost import PER_PRICE, CostLine, judge_cost
+from decomposerl.reports.cost import FREE, PER_PRICE, CostLine, Rate
 from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.estimate import RunEstimate
@@ -41,12 +40,10 @@ class DryRun:
         return tuple(finding for finding in self.findings if finding.state == "missing")
 
 
-def judging_cost(
-    amounts: RunEstimate, engine: str, price: Price | None = None, tokens_per_s: float | None = None
-) -> CostLine:
+def judging_cost(amounts: RunEstimate, engine: str, rate: Rate = FREE) -> CostLine:
     """The judge's line of a cost table."""
     tokens = amounts.judge_prompt_tokens, amounts.judge_completion_tokens
-    return judge_cost(amounts.judge_calls, tokens, engine, price, tokens_per_s)
+    return rate.line("judge", engine, amounts.judge_calls, *tokens)
 
 
 def problem_lines(plan: DryRun) -> list[str]:

@@ -7,7 +7,7 @@ answers, never for a wrong key, an outage or a spent budget (``resources.chat.en
 from collections.abc import Sequence
 from dataclasses import replace
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Sampling
+from decomposerl.chat import ChatFailure, ChatRequest, Sampling
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.silver import read_questions, silver_request
 from decomposerl.prompts.template import PromptFile
@@ -72,7 +72,9 @@ class ChatDecomposer(ChatEngine[Pair]):
                 ``most_unanswered`` of the pairs so far got no answer. What was answered is
                 stored, and costs nothing when it is needed again.
         """
-        answers = self._answers(pairs, lambda pair: [self._request(pair)], _questions)
+        answers = self._answers(
+            pairs, lambda pair: [self._request(pair)], lambda reply: read_questions(reply.text)
+        )
         return [None if isinstance(answer, ChatFailure) else list(answer) for (answer,) in answers]
 
     def _request(self, pair: Pair) -> ChatRequest:
@@ -84,7 +86,3 @@ class ChatDecomposer(ChatEngine[Pair]):
             thinking=self._thinking,
         )
         return replace(asked, again=self._again)
-
-
-def _questions(reply: ChatReply[object]) -> list[str]:
-    return read_questions(reply.text)

@@ -6,7 +6,8 @@ recorded revision are the same: an entry without a revision has the addresses of
 its place. Making a caller loads no weights, starts no server and makes no call.
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, PrivateAttr, SecretStr
 
+from decomposerl.baselines.method import ModelCall
 from decomposerl.chat import Sampling
 from decomposerl.endpoint import is_path
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
-from decomposerl.evaluation.entries import VERIFIER, SystemEntry
+from decomposerl.evaluation.entries import QUESTIONS, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import CONTEXTS
 from decomposerl.prompts.minicheck import SAMPLING as MINICHECK_SAMPLING
@@ -26,7 +28,7 @@ from decomposerl.prompts.verifier import TOP_LOGPROBS, VerifierForm
 from decomposerl.training.experiment import EvidenceView
 from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import open_chat
-from resources.evaluation.caller import HostedVerifierCaller, MethodCaller, VerifierCaller
+from resources.evaluation.caller import HostedVerifierCaller, MethodCaller, Reply, VerifierCaller
 from resources.evaluation.chat_caller import CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.generation import ContextGuard, Details, Room, counter_of
 from resources.evaluation.local_model import (
@@ -114,6 +116,13 @@ class EntryEngine:
         """
         entry, model = self.entry, self.model
         refuse_missing_folder(entry)
+        if entry.decomposer is not None:
+            trained = entry.decomposer
+            text = {entry.method: inline_prompt(entry.method, {QUESTIONS: trained.user})}
+            words = MethodPrompts(given=text) if trained.user else prompts
+            plain = replace(self, entry=entry.model_copy(update={"decomposer": None}))
+            questions = replace(self, entry=trained, identity=trained.identity)
+            return with_decomposer(plain.caller(prompts), questions.caller(words))
         if entry.place == "in_process":
             batching = Batching(model.batch_size, top_logprobs=model.likeliest, seed=entry.seed)
             return LocalModel(self.weights, prompts, batching), dict
@@ -281,6 +290,45 @@ class EntryEngine:
         )
         stored = StoredVerifier(verifier, self.model.stores())
         return VerifierCaller(stored, entry.threshold), stored.details
+
+
+class _WithDecomposer:
+    """A ``MethodCaller`` whose calls that write questions have a model of their own."""
+
+    def __init__(self, rest: MethodCaller, decomposer: MethodCaller) -> None:
+        """``decomposer`` answers the operation ``decompose``, ``rest`` all others."""
+        self._rest, self._decomposer = rest, decomposer
+        self.concurrent = rest.concurrent and decomposer.concurrent
+        self.claims_at_once = min(rest.claims_at_once, decomposer.claims_at_once)
+
+    @property
+    def engine(self) -> str:
+        """Both engines."""
+        return f"{self._rest.engine} questions={self._decomposer.engine}"
+
+    def prompt_hash(self, prompt: str) -> str:
+        """Over the hashes of both."""
+        hashes = f"{self._rest.prompt_hash(prompt)} {self._decomposer.prompt_hash(prompt)}"
+        return hashlib.sha256(hashes.encode()).hexdigest()
+
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
+        """One reply per call, in order; errors as those of the two."""
+        written = [call for call in calls if call.operation == "decompose"]
+        others = [call for call in calls if call.operation != "decompose"]
+        questions = iter(self._decomposer.answer(prompt, written) if written else ())
+        replies = iter(self._rest.answer(prompt, others) if others else ())
+        return [next(questions if call.operation == "decompose" else replies) for call in calls]
+
+
+def with_decomposer(
+    rest: tuple[MethodCaller, Details], decomposer: tuple[MethodCaller, Details]
+) -> tuple[MethodCaller, Details]:
+    """One caller of both, with the counts of both."""
+
+    def details() -> Mapping[str, int | float | str]:
+        return {**rest[1](), **{f"decomposer: {name}": n for name, n in decomposer[1]().items()}}
+
+    return _WithDecomposer(rest[0], decomposer[0]), details
 
 
 def _recorded(entry: SystemEntry, adapter: PolicyAdapter | None, revision: str) -> str:

@@ -9,17 +9,19 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.prompts.minicheck import Use, check_form
 from decomposerl.reports.readiness import ReadinessCheck, State
-from resources.entities.spacy_models import SpacyModel, install_hint
+from resources.entities.spacy_engine import SpacyModel, install_hint
 from resources.hub.access import cached_model
 from resources.hub.locks import HUB_MODELS, MAIN, ModelLocks
 from resources.tokens.model_tokens import tokenizer_file
@@ -31,6 +33,7 @@ from resources.vllm.process import (
 )
 
 _GIB = 2**30
+_EVERY_S, _SMI_S = 1.0, 10.0  # between samples of a card, and for one answer
 _VERDICT_TOKENS, _THOUGHT_TOKENS = 64, 1_024
 """Least limit of a call for a verdict, and least room for the thought before it."""
 _THINKS = re.compile(
@@ -184,11 +187,8 @@ def vllm_program(name: str, fix: str) -> ReadinessCheck:
 
 def gpus(command: str = "nvidia-smi", *, required: bool) -> list[ReadinessCheck]:
     """Memory of each GPU, from ``nvidia-smi``."""
-    query = ["--query-gpu=name,memory.total,memory.free", "--format=csv,noheader,nounits"]
     try:
-        output = subprocess.run(  # noqa: S603 - our own words
-            [command, *query], capture_output=True, text=True, timeout=10, check=True
-        ).stdout
+        output = _smi(command, "name,memory.total,memory.free")
         cards = [line.rsplit(",", 2) for line in output.splitlines() if line.strip()]
         findings = [
             ReadinessCheck(
@@ -204,6 +204,56 @@ def gpus(command: str = "nvidia-smi", *, required: bool) -> list[ReadinessCheck]
     return [
         ReadinessCheck("GPU", "none", _absent(required=required), f"{command} finds no GPU", fix)
     ]
+
+
+def _smi(command: str, fields: str) -> str:
+    words = [command, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    done = subprocess.run(  # noqa: S603 - our own words
+        words, capture_output=True, text=True, timeout=_SMI_S, check=True
+    )
+    return done.stdout
+
+
+class PeakMemory:
+    """Samples once a second inside a ``with`` block; ``mib`` is None where there is no GPU.
+
+    It is the memory in use by every process, of the fullest GPU.
+    """
+
+    def __init__(self, command: str = "nvidia-smi") -> None:
+        """``command`` prints one number a GPU, in MiB."""
+        self._command = command
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self.mib: int | None = None
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        self._done.set()
+        self._thread.join(_SMI_S)
+
+    def _sample(self) -> None:
+        while (used := self._used()) is not None or self.mib is not None:
+            self.mib = max(used or 0, self.mib or 0)
+            if self._done.wait(_EVERY_S):
+                return
+
+    def _used(self) -> int | None:
+        try:
+            output = _smi(self._command, "memory.used")
+            return max(int(line) for line in output.split())
+        except (OSError, subprocess.SubprocessError, ValueError):
+            return None
 
 
 def available_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:

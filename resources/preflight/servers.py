@@ -14,6 +14,7 @@ from packaging.specifiers import SpecifierSet
 from pydantic import SecretStr
 
 from decomposerl.errors import EngineError
+from decomposerl.extras import install_command
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.chat.connection import fetched
 from resources.vllm.process import MINIMUM, server_version_problem
@@ -117,7 +118,7 @@ def _read(url: str, key: str = "") -> bytes:
 
 def vllm_check(installed: str | None) -> ReadinessCheck:
     """Whether this version of vLLM, None for none, may sample a policy."""
-    fix = "pip install -c constraints-gpu.txt -e '.[gpu]' (docs/how-to/gpus.md)"
+    fix = install_command("vllm")
     if installed is None:
         return ReadinessCheck("package", "vllm", "missing", "not installed", fix)
     if installed in VLLM_RANGE:

@@ -17,7 +17,6 @@ from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.extras import require
 from resources.hub.access import cached_model
 from resources.hub.locks import Pin, as_named
-from resources.tokens.counting import byte_level_bpe_bounds
 
 Ints = NDArray[np.int64]
 _BATCH = 1_024
@@ -55,12 +54,21 @@ class ModelTokens:
         return counts
 
     def bounds(self, words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:
-        """Bounds of byte-level BPE if the tokenizer is one, else trivial bounds."""
+        """Bounds of byte-level BPE (GPT-2, Llama 3, Qwen) if it is one, else trivial bounds.
+
+        - words <= tokens. The text is split into pre-tokens before any merge. No pre-token has
+          characters of two words, because white space is only at its ends or is all of it. So
+          each word has its own pre-token, which gives at least one token.
+        - tokens <= bytes. The tokens of a text partition its bytes into non-empty parts. A
+          normaliser that grows the text breaks this; NFC grows only a few rare letters.
+
+        Not valid for SentencePiece models, whose tokens may span words, and for texts with the
+        control characters U+001C to U+001F, which are white space in Python alone.
+        """
         growth = self._growth
         if growth is None:
             return np.zeros_like(words), np.full_like(words, np.iinfo(np.int64).max)
-        least, most = byte_level_bpe_bounds(words, utf8_bytes)
-        return least, growth * most
+        return words, growth * utf8_bytes
 
     @cached_property
     def _revision(self) -> str:

@@ -14,6 +14,7 @@ import polars as pl
 
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
+from decomposerl.reports.cost import Rate
 from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.training_plan import DryRun, judging_cost
 from decomposerl.training.estimate import (
@@ -84,7 +85,7 @@ def dry_run(
         experiment=run.experiment.name,
         findings=findings,
         amounts=estimate,
-        judging=judging_cost(estimate, judge.engine, facts.price, facts.tokens_per_s),
+        judging=judging_cost(estimate, judge.engine, Rate(facts.price, facts.tokens_per_s)),
         memory=memory,
         disk=needed,
         lengths=None if isinstance(lengths, ReadinessCheck) else lengths,

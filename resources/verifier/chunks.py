@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import EngineMissing
 from decomposerl.kernels.text_scan import sentences
+from decomposerl.ports import TokenCounter
 from resources.hub.locks import Pin, as_named
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 
@@ -80,6 +81,15 @@ def utf8_bytes(texts: Sequence[str]) -> list[int]:
     return [len(text.encode("utf-8", "surrogatepass")) + 1 for text in texts]
 
 
+def measure_of(tokens: TokenCounter | None) -> Measure:
+    """Sizes by a counter, or in UTF-8 bytes where there is none."""
+
+    def sizes(texts: Sequence[str]) -> list[int]:
+        return [int(size) for size in tokens.count(texts)] if tokens and texts else []
+
+    return sizes if tokens else utf8_bytes
+
+
 def chunks(document: str, budget: int, measure: Measure) -> list[str]:
     """Chunks of whole sentences in order; none for a blank document.
 
@@ -92,9 +102,9 @@ def chunks(document: str, budget: int, measure: Measure) -> list[str]:
     if budget < 1:
         raise ValueError(f"the chunk budget is {budget}; it must be at least 1")
     joined = [
-        (sentence, "\n" if first else " ")
+        (sentence, " " if index else "\n")
         for line in document.splitlines()
-        for first, sentence in _marked(sentences(line))
+        for index, sentence in enumerate(sentences(line))
     ]
     packed: list[str] = []
     room = 0
@@ -106,7 +116,3 @@ def chunks(document: str, budget: int, measure: Measure) -> list[str]:
             packed.append(sentence)
             room = budget - size
     return packed
-
-
-def _marked(line: Sequence[str]) -> list[tuple[bool, str]]:
-    return [(index == 0, sentence) for index, sentence in enumerate(line)]

@@ -7,8 +7,8 @@ five is a failure.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.errors import EngineError
 from decomposerl.ports import TokenCounter
-from decomposerl.prompts.minicheck import MiniCheckForm, minicheck_request, yes_and_no
+from decomposerl.prompts.minicheck import minicheck_request, yes_and_no
 from resources.chat.engine import ChatEngine, StoringChat
-from resources.verifier.chunks import utf8_bytes
+from resources.verifier.chunks import measure_of
 from resources.verifier.minicheck_form import FormSource, own_form
 from resources.verifier.questions import ClaimSplit, Pair, combined, questions
 
@@ -29,14 +29,6 @@ RULES = 2
 """Increase it when this file or its neighbours change any probability."""
 Score = Literal["raw", "normalised"]
 _KEPT = "What was answered is kept; run again for the rest"
-
-
-@dataclass(frozen=True, slots=True)
-class SupportScores:
-    """Both scores, float64, shape (n,), range 0..1; NaN where no answer came."""
-
-    raw: NDArray[np.float64]
-    normalised: NDArray[np.float64]
 
 
 class HostedMiniCheck(ChatEngine[Pair]):
@@ -67,7 +59,7 @@ class HostedMiniCheck(ChatEngine[Pair]):
         """
         super().__init__(chat, batch_size)
         self._split, self._budget, self._score = claim_split, budget, score
-        self._form_source, self._tokens = form, tokens
+        self._form, self._tokens = cache(form), tokens
         self._server_death, self._shown = server_death, settings or {}
         self._gives_logprobs = False
 
@@ -76,7 +68,7 @@ class HostedMiniCheck(ChatEngine[Pair]):
         """Model, prompt and each setting that decides; answers under others are never mixed."""
         unit = self._tokens.unit if self._tokens else "bytes"
         return (
-            f"minicheck:{self._chat.engine} {self._form.label} "
+            f"minicheck:{self._chat.engine} {self._form().label} "
             f"chunk={self._budget}:{unit} claim={self._split} r{RULES}:{self._score}"
         )
 
@@ -85,41 +77,40 @@ class HostedMiniCheck(ChatEngine[Pair]):
         return {**super().details(), **self._shown}
 
     def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """The chosen score of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
+        """The score of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
 
         Raises:
-            EngineError: a pair got no answer, or as ``support_scores``.
+            EngineError: a pair got no answer, or as ``scores``.
         """
-        scores = self.support_scores(pairs)
-        chosen = scores.raw if self._score == "raw" else scores.normalised
-        missing = int(np.isnan(chosen).sum())
+        scores = self.scores(pairs)
+        missing = int(np.isnan(scores).sum())
         if missing:
             reasons = ", ".join(
                 f"{name} {times}: {self._policy.examples[name]}"
                 for name, times in sorted(self.failures.items())
             )
             text = (
-                f"verifier '{self.engine}': {missing} of {len(chosen)} pairs got no answer (failed "
+                f"verifier '{self.engine}': {missing} of {len(scores)} pairs got no answer (failed "
                 f"questions: {reasons}). {_KEPT}"
             )
             raise EngineError(self._with_death(text))
-        return chosen
+        return scores
 
-    def support_scores(self, pairs: Sequence[Pair]) -> SupportScores:
-        """Both scores, each the best chunk's and the weakest claim part's.
+    def scores(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """The best chunk's score for the weakest claim part, shape (n,).
 
-        NaN where any question of a pair failed: it might have changed either.
+        NaN where any question of a pair failed: it might have changed it.
 
         Raises:
             EngineMissing: the form is missing.
             EngineError: the endpoint gives no log probabilities or answers no question, its
                 server is gone, or a ceiling was reached. What was answered is stored.
         """
-        prompt = self._form.prompt  # a missing form is refused before anything is started
+        prompt = self._form().prompt  # a missing form is refused before anything is started
         shapes: dict[Pair, tuple[int, int]] = {}
 
         def requests_of(pair: Pair) -> list[ChatRequest]:
-            asked = questions([pair], self._budget, self._sizes, self._split)
+            asked = questions([pair], self._budget, measure_of(self._tokens), self._split)
             (shapes[pair],) = asked.shapes
             return [minicheck_request(prompt, *one) for one in asked.asked]
 
@@ -127,17 +118,14 @@ class HostedMiniCheck(ChatEngine[Pair]):
             answers = self._answers(pairs, requests_of, yes_and_no)
         except EngineError as error:
             raise EngineError(self._with_death(str(error))) from error
-        masses = np.array(
-            [
-                (np.nan, np.nan) if isinstance(answer, ChatFailure) else answer
-                for own in answers
-                for answer in own
-            ]
-        ).reshape(-1, 2)
-        yes, both = masses[:, 0], masses.sum(axis=1)
-        share = np.divide(yes, both, out=np.zeros_like(yes), where=both != 0)
-        by_pair = [shapes[pair] for pair in pairs]
-        return SupportScores(combined(yes, by_pair), combined(share, by_pair))
+        every = chain.from_iterable(answers)
+        unknown = (np.nan, np.nan)
+        masses = [unknown if isinstance(one, ChatFailure) else one for one in every]
+        score, no = np.array(masses, np.float64).reshape(-1, 2).T
+        if self._score == "normalised":
+            both = score + no
+            score = np.divide(score, both, out=np.zeros_like(score), where=both != 0)
+        return combined(score, [shapes[pair] for pair in pairs])
 
     def _complete(
         self, requests: Sequence[ChatRequest], parse: Parse[Value]
@@ -165,12 +153,3 @@ class HostedMiniCheck(ChatEngine[Pair]):
     def _with_death(self, text: str) -> str:
         death = self._server_death()
         return f"{text}. {death}" if death else text
-
-    def _sizes(self, texts: Sequence[str]) -> Sequence[int]:
-        if self._tokens is None:
-            return utf8_bytes(texts)
-        return [int(size) for size in self._tokens.count(texts)] if texts else []
-
-    @cached_property
-    def _form(self) -> MiniCheckForm:
-        return self._form_source()

@@ -17,7 +17,7 @@ from decomposerl.errors import EngineError
 from decomposerl.ports import TokenCounter
 from decomposerl.prompts.verifier import VerifierForm
 from resources.chat.engine import ChatEngine, StoringChat
-from resources.verifier.chunks import BYTES, utf8_bytes
+from resources.verifier.chunks import BYTES, measure_of
 from resources.verifier.questions import ClaimSplit, Pair, combined, questions
 
 RULES = 1
@@ -101,7 +101,7 @@ class OwnChatVerifier(ChatEngine[Pair]):
         shapes: dict[Pair, tuple[int, int]] = {}
 
         def requests_of(pair: Pair) -> list[ChatRequest]:
-            asked = questions([pair], self._budget, self._sizes, self._split)
+            asked = questions([pair], self._budget, measure_of(self._tokens), self._split)
             (shapes[pair],) = asked.shapes
             requests = [form.request(*one) for one in asked.asked]
             return [replace(one, thinking=self._thinking) for one in requests]
@@ -133,11 +133,6 @@ class OwnChatVerifier(ChatEngine[Pair]):
     def _scored(self, support: float, denial: float) -> float:
         both = support + denial
         return support if self._score == "raw" or not both else support / both
-
-    def _sizes(self, texts: Sequence[str]) -> Sequence[int]:
-        if self._tokens is None:
-            return utf8_bytes(texts)
-        return [int(size) for size in self._tokens.count(texts)] if texts else []
 
     @cached_property
     def _form(self) -> tuple[str, VerifierForm]:

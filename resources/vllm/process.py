@@ -314,8 +314,7 @@ def version_problem(found: str) -> str:
         return ""
     return (
         f"vLLM {found} is refused: below {MINIMUM} it may run code of a model's repository without "
-        "being allowed to (CVE-2026-27893, CVE-2026-22807). pip install 'vllm>="
-        f"{MINIMUM},<=0.31'"
+        f"being allowed to (CVE-2026-27893, CVE-2026-22807). {install_command('vllm')}"
     )
 
 

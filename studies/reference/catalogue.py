@@ -7,7 +7,7 @@ from dagster_project.definitions import build_definitions, defs
 from dagster_project.jobs import EXAMPLES, JOB_NAMES
 from dagster_project.settings import Settings
 from dagster_project.stages import Stage, stages_of
-from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
+from decomposerl.baselines.catalogue import ENTRY_METHODS, SYSTEM_METHODS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.downloads import ACCESS, Access, size_text
 from decomposerl.claims.source import Benchmark, Corpus, NativeFile, Source
@@ -145,7 +145,7 @@ def _systems() -> Iterator[str]:
         "`systems.toml` have their own names."
     )
     protocols: dict[str, list[str]] = {}
-    for system in systems(METHODS, ()):
+    for system in systems(SYSTEM_METHODS, ()):
         names = protocols.setdefault(system.method, [])
         names += [] if system.protocol in names else [system.protocol]
     rows = [

@@ -31,7 +31,7 @@ from decomposerl.prompts.judge import (
     correctness_request,
     coverage_request,
 )
-from decomposerl.reports.cost import PAPER, Workload, cost_totals, estimate
+from decomposerl.reports.cost import PAPER, Workload, cost_totals
 from decomposerl.reports.readiness import (
     CostEstimate,
     Readiness,
@@ -109,12 +109,12 @@ def test_the_embedded_profile_needs_nothing_that_is_not_here(tmp_path: Path):
 
 
 def test_the_bundled_sample_is_named_where_the_papers_models_would_read_it(tmp_path: Path):
-    """With the variable to set, in ``local`` and ``paper``; nothing once a folder is named."""
+    """With the variable to set, in ``local``; ``paper`` is refused. Nothing with a folder."""
     (tmp_path / "corpora").mkdir()
     nowhere = {"SILVER__BASE_URL": NOBODY, "EMBEDDER__BASE_URL": NOBODY}
-    for name in ("local", "paper"):
+    for name, mark in (("local", "·"), ("paper", "✗")):
         page = doctor(tmp_path, PROFILE=name, **nowhere).stdout
-        assert "· corpora   the bundled sample" in page
+        assert f"{mark} corpora   the bundled sample" in page
         assert "    set DECOMPOSERL_CORPORA (docs/how-to/curate.md" in page
         named = doctor(tmp_path, PROFILE=name, CORPORA=str(tmp_path / "corpora"), **nowhere).stdout
         assert "bundled sample" not in named
@@ -262,6 +262,11 @@ def test_packages_models_cards_and_room_are_found_where_they_are(tmp_path: Path)
     program.write_text("#!/bin/sh\nexit 9\n")
     assert ["missing"] == [found.state for found in look.gpus(str(program), required=True)]
     assert ["note"] == [found.state for found in look.gpus("no-such-program", required=False)]
+    for body, peak in {"echo 120; echo 71234": 71_234, "exit 9": None, "echo x": None}.items():
+        program.write_text(f"#!/bin/sh\n{body}\n")
+        with look.PeakMemory(str(program)) as held:
+            pass
+        assert peak == held.mib, body  # of the fullest card, over all samples
     later = tmp_path / "not" / "yet"
     assert "ok" == look.disk(later, 1e-6).state
     full = look.disk(later, 1e9)
@@ -341,7 +346,7 @@ def test_the_page_says_what_is_missing_in_the_last_line():
     lost = ReadinessCheck("model", "m", "missing", "not here", "hf download m")
 
     def text(*findings: ReadinessCheck) -> str:
-        basis = CostEstimate("nothing", PAPER, tuple(estimate(PAPER, [])))
+        basis = CostEstimate("nothing", PAPER, ())
         return readiness_text(Readiness("local", "/data", findings, (basis,), ("a source",)))
 
     assert text(fine).endswith("\nnothing required is missing")
@@ -463,11 +468,16 @@ def test_a_judge_of_another_kind_costs_otherwise(tmp_path: Path):
     assert 0 < (tiny.gpu_hours or 0) < (large.gpu_hours or 0) / 50
     at_home = training_estimate(settings_of(NOWHERE), "tiny_clean_classifiers").lines[0]
     assert ("tiny judge on minilm", None) == (at_home.engine, at_home.gpu_hours)
-    judge = "Qwen/Qwen3-32B-FP8"
-    fp8 = UNPRICED | {"JUDGE__MODEL": judge}
-    lines = doctor(tmp_path, **fp8).stdout.splitlines()
+    fp8 = UNPRICED | {"JUDGE__MODEL": "Qwen/Qwen3-32B-FP8"}
+    (judge, embedder), twice = training(tmp_path, **fp8)["lines"], f"{NOBODY},http://127.0.0.1:7/v1"
+    tokens = judge["prompt_tokens"] + judge["completion_tokens"]
+    assert judge["gpu_hours"] == pytest.approx(tokens / 4_068 / 3_600)
+    assert judge["gpu_hours"] < (large.gpu_hours or 0)
+    assert embedder["gpu_hours"] is None
+    total = training(tmp_path, **fp8 | {"JUDGE__BASE_URL": twice})["total"]
+    assert (total["gpu_hours"], total["hours"]) == (judge["gpu_hours"], judge["gpu_hours"] / 2)
+    lines = doctor(tmp_path, **UNPRICED | {"JUDGE__MODEL": "own/judge"}).stdout.splitlines()
     asked = max(n for n, line in enumerate(lines) if line.startswith("judge"))
-    assert judge in lines[asked]
     assert lines[asked].endswith("–")
     assert lines[asked + 2].startswith("total")
     assert lines[asked + 2].endswith("–")

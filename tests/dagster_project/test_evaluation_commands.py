@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import evaluation_files
 from dagster_project.cli import app
-from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.catalogue import SYSTEM_METHODS
 from decomposerl.evaluation.leaderboard import AGGREFACT_PARTS, LIMITED, leaderboard
 from decomposerl.evaluation.published import TABLE_TITLES
 from decomposerl.evaluation.systems import System, system_named, systems
@@ -305,7 +305,7 @@ def test_without_a_whole_run_the_command_says_what_to_do(parts: Path):
 # docs/how-to/paper-tables.md, in order on one card
 
 POLICIES = ("paper_7b", "supervision_10", "no_necessity")
-PAGE_SYSTEMS = systems(METHODS, POLICIES)
+PAGE_SYSTEMS = systems(SYSTEM_METHODS, POLICIES)
 PATIENCE_S = 300
 PASSED_ON = (
     "DECOMPOSERL_PROFILE",

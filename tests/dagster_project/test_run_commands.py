@@ -209,6 +209,16 @@ def test_a_dry_run_shows_its_page_and_trains_nothing(home: Home, training: list[
     assert not (Path(home["DECOMPOSERL_DATA"]) / "policy/tiny/adapter").exists()
 
 
+def test_the_papers_models_do_not_learn_from_the_bundled_sample(home: Home):
+    """Not even dry: the profile without corpora is refused before a run begins."""
+    paper = home | {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_CORPORA": None}
+    for words in (("paper_7b",), ("paper_7b", "--dry-run")):
+        done = run(paper, "train", *words)
+        assert 2 == done.exit_code
+        assert "set DECOMPOSERL_CORPORA" in done.stderr
+    assert [] == recorded(home)
+
+
 def test_a_training_without_its_claims_fails(home: Home):
     """The sentence names what is missing; the run is in the history."""
     done = run(home, "train", "tiny")

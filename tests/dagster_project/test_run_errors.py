@@ -22,6 +22,7 @@ from dagster_project.progress_display import ProgressDisplay, rate_text, shown_p
 from dagster_project.run_errors import PrintableFormatter, RunErrors, event_message
 from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal, report_errors
+from decomposerl.extras import install_command
 from decomposerl.printable import printable
 from decomposerl.progress import bar
 from decomposerl.reports.stage_page import MOST_LEFT
@@ -96,7 +97,7 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     capsys: pytest.CaptureFixture[str],
 ):
     """Wherever it was imported: in a run of the graph, and in a command; not one of the project."""
-    sentence = "safetensors is not installed: pip install -e '.[embed]'"
+    sentence = f"safetensors is not installed: {install_command('safetensors')}"
     error = ModuleNotFoundError("No module named 'safetensors.numpy'")
     errors = RunErrors()
     errors.uncaught(ModuleNotFoundError, error, None)
@@ -135,7 +136,7 @@ def test_an_engine_names_the_extra_of_its_package(module: str, tmp_path: Path):
     run.write_text(TrainingRun(experiment("tiny"), "0" * 16, base="b", **paths).to_json())
     code = f"import sys; sys.modules[{module!r}] = None; {words}"
     done = program("-c", code, str(run), DECOMPOSERL_DATA=str(tmp_path))
-    sentence = f"{module} is not installed: pip install -e '.[{extra}]'"
+    sentence = f"{module} is not installed: pip install -e '.[{extra}]' -c constraints-cpu.txt"
     assert done.stderr.strip().splitlines()[-1].endswith(sentence)
 
 

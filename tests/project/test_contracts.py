@@ -85,8 +85,8 @@ SEEDS = {
         "Rewards do not know each other",
     ),
     "a baseline that knows a sibling": (
-        "decomposerl/baselines/cot.py",
-        "import decomposerl.baselines.simple\n",
+        "decomposerl/baselines/hiss.py",
+        "import decomposerl.baselines.direct\n",
         "Baselines do not know each other",
     ),
     "a baseline that knows the rewards": (

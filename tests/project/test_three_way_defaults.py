@@ -32,8 +32,16 @@ from training_graph import claims
 THIRD = WRITTEN["NotEnoughInfo"]
 PROMPTS = (
     *("again", "answerability", "atomicity", "chen_2024", "claimdecomp", "continuation"),
-    *("correctness", "cot", "coverage", "decomposed_prompting", "few_shot", "folk", "hiss"),
-    *("minicheck", "policy", "program_fc", "qacheck", "self_ask", "silver", "simple"),
+    *(
+        "correctness",
+        "cot_examples",
+        "coverage",
+        "decomposed_prompting",
+        "few_shot",
+        "folk",
+        "hiss",
+    ),
+    *("minicheck", "policy", "program_fc", "qacheck", "self_ask", "silver", "simple_examples"),
 )
 OF_PROMPTS: dict[VerdictRule, str] = {"evidence": "62cc6c6358834480", "paper": "6b900602b3cf095d"}
 OF_RECIPES = {

@@ -149,7 +149,7 @@ def other_requests() -> dict[str, Any]:
     with FaultServer(usual=yes) as server, _client(server, logprobs=True) as chat:
         for split in get_args(ClaimSplit):
             verifier = HostedMiniCheck(chat, claim_split=split, budget=120)
-            verifier.support_scores(pairs)
+            verifier.scores(pairs)
             entries[f"minicheck claim={split}"] = _bodies(server)
     return entries
 

@@ -3,7 +3,6 @@
 Then programs as chat models write them: quotes inside strings, remarks around, a return.
 """
 
-import ast
 import itertools
 import json
 import string
@@ -14,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.baselines import program, program_parser
 from decomposerl.baselines.program import (
     Both,
     Expression,
@@ -34,8 +32,8 @@ from decomposerl.baselines.program_parser import (
     MOST_STATEMENTS,
     ProgramRejectedError,
     parse_program,
+    read_program,
 )
-from decomposerl.baselines.program_reply import read_program
 from strategies import LAW
 
 TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
@@ -81,25 +79,6 @@ def read_expression(text: str) -> Expression:
     return parse_program(f"{HEAD}label = Predict({text})").expression
 
 
-def as_python_reads(text: str) -> Expression:
-    """The tree that Python's grammar gives an expression; nothing is run."""
-
-    def tree(node: ast.expr) -> Expression:
-        match node:
-            case ast.Name(id=name):
-                return Name(name)
-            case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return Not(tree(inner))
-            case ast.BoolOp(op=op, values=[first, *rest]):
-                left = tree(first)
-                for value in rest:
-                    left = Both("and" if isinstance(op, ast.And) else "or", left, tree(value))
-                return left
-        raise AssertionError(ast.dump(node))
-
-    return tree(ast.parse(text, mode="eval").body)
-
-
 def truth_tables(names: Sequence[str], choices: Sequence[Truth]) -> Iterator[dict[str, Value]]:
     for values in itertools.product(choices, repeat=len(names)):
         yield dict(zip(names, values, strict=True))
@@ -116,14 +95,6 @@ def rejected(text: str, read: Callable[[str], Program] = parse_program) -> tuple
 def test_what_is_written_reads_as_the_same_program(written: Program):
     """Print and parse: any letters in strings, references, any expression."""
     assert written == parse_program(write_program(written))
-
-
-@LAW
-@given(expressions)
-def test_precedence_is_pythons(expression: Expression):
-    """Not binds before and, and before or, chains lean left; brackets stand where needed."""
-    text = write_expression(expression)
-    assert expression == read_expression(text) == as_python_reads(text)
 
 
 def test_brackets_that_change_nothing_are_not_written():
@@ -185,16 +156,11 @@ def test_what_models_add_is_accepted():
         assert ready_steps(plain, values) == ready_steps(read, values), text
 
 
-def test_the_words_may_be_capitals():
-    """``AND``, ``OR`` and ``NOT`` are the words; ``And`` is a name, which is not there."""
-    assert read_expression("not fact_1 or fact_2") == read_expression("NOT fact_1 OR fact_2")
-    assert "syntax" == rejected(f"{HEAD}label = Predict(fact_1 And fact_2)")[0]
-
-
 def test_the_operators_of_python_read_as_the_words():
-    """Where both mean the same; elsewhere the program is rejected."""
+    """Where both mean the same; elsewhere the program is rejected. Words may be capitals."""
     for written, plain in {
         "fact_1 & fact_2": "fact_1 and fact_2",
+        "NOT fact_1 OR fact_2": "not fact_1 or fact_2",
         "fact_1 && (fact_2 or fact_1)": "fact_1 and (fact_2 or fact_1)",
         "fact_1 & fact_2 and not fact_1": "fact_1 and fact_2 and not fact_1",
         "fact_1 == True": "fact_1",
@@ -264,17 +230,6 @@ def test_nothing_is_executed(tmp_path: Path):
     read = parse_program(hostile[3])
     assert code in ready_steps(read, {})[0].text
     assert not target.exists()
-
-
-@pytest.mark.parametrize("module", [program, program_parser])
-def test_the_language_uses_none_of_pythons_doors(module: object):
-    """Neither file names a function that runs, compiles, imports or looks up by text."""
-    tree = ast.parse(Path(str(vars(module)["__file__"])).read_text("utf-8"))
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    doors = {"eval", "exec", "compile", "__import__", "getattr", "globals", "locals", "vars"}
-    assert set() == used & doors
-    assert {"compile"} >= attributes & doors, "re.compile alone"
 
 
 @pytest.mark.parametrize(("string", "text"), TABLES["quotes inside a text are part of it"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baseline_parts import MARK, QUESTION, drive, faithful, notes, outcome, saying
-from decomposerl.baselines import cot, decomposed_prompting, hiss, self_ask, simple
+from decomposerl.baselines import decomposed_prompting, direct, hiss, self_ask
 from decomposerl.baselines.method import CallFailedError, ModelReply
 from decomposerl.baselines.minicheck import METHOD as MINICHECK
 from decomposerl.baselines.minicheck import from_probability
@@ -34,11 +34,11 @@ Intermediate answer: 1902
 
 def test_simple_and_cot_read_their_own_forms():
     """Simple takes the word; CoT takes the labelled last line, and no yes of its reasoning."""
-    assert "Refuted" == drive(faithful(simple.METHOD), saying("Refuted.")).ended.verdict
-    reasoned = drive(faithful(cot.METHOD), saying("1871 is before 1902.\nVerdict: Refuted"))
+    assert "Refuted" == drive(faithful(direct.SIMPLE), saying("Refuted.")).ended.verdict
+    reasoned = drive(faithful(direct.COT), saying("1871 is before 1902.\nVerdict: Refuted"))
     assert "Refuted" == reasoned.ended.verdict
-    assert "unparsed" == drive(faithful(cot.METHOD), saying("Is it?\nYes")).ended.status
-    cut = drive(faithful(cot.METHOD), saying(ModelReply("It opened\nVerdict: Ref", truncated=True)))
+    assert "unparsed" == drive(faithful(direct.COT), saying("Is it?\nYes")).ended.status
+    cut = drive(faithful(direct.COT), saying(ModelReply("It opened\nVerdict: Ref", truncated=True)))
     assert "truncated" == cut.ended.status
 
 

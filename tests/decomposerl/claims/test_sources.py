@@ -148,6 +148,9 @@ def test_every_reading_differs_and_says_how():
     shipped = yaml.safe_load((ROOT / "configs/paper_rows.yaml").read_text("utf-8"))
     settings = LoadConfig(**shipped["resources"]["corpora"]["config"]["settings"])
     assert {one.name for one in WITH_READINGS} == settings.readings.keys()
+    (fever,) = [one for one in WITH_READINGS if one.name == "fever"]
+    (paper,) = [one for one in fever.readings if one.name == settings.readings["fever"]]
+    assert set(paper.without) == {file for file in fever.files if "symmetric" in file.path}
 
 
 def test_an_unknown_reading_is_refused_with_those_there_are():

@@ -366,7 +366,9 @@ def test_the_page_on_the_tables_has_the_commands_of_each_row():
     lines = {line.split()[1] for line in page.splitlines() if line.startswith("evaluate ")}
     known = systems(METHODS, [one.name for one in EXPERIMENTS])
     wanted = {system.key for row in PUBLISHED for system in systems_of(row, known)}
-    assert wanted | {"decomposerl-no_necessity"} == lines
+    ours = {f"{name}_examples-qwen2.5-7b-faithful" for name in ("simple", "cot")}
+    assert wanted | ours | {"decomposerl-no_necessity"} == lines
+    assert "run benchmarks -c configs/paper_rows.yaml" in page
     section = page.split("## The ablations\n")[1].split("\n## ")[0]
     rows = [line.split("|")[2] for line in section.splitlines() if line.startswith("|")]
     named = {name for cell in rows for name in re.findall(r"`([a-z_0-9]+)`", cell)}

@@ -40,9 +40,10 @@ CONCLUDING = [
     ),
     ("self_ask", "transcript"),
 ]
+WITH_EXAMPLES = ("simple_examples", "cot_examples", "few_shot")
 LABELS = {
     *((name, "single_call") for name in DECOMPOSING),
-    *((name, "verdict") for name in ("simple", "cot", "few_shot", "hiss", "folk")),
+    *((name, "verdict") for name in (*WITH_EXAMPLES, "hiss", "folk")),
     *((name, "verdict") for name in ("chen_2024", "qacheck")),
     *(("decomposed_prompting", "verdict"), ("self_ask", "transcript")),
 }
@@ -163,8 +164,17 @@ def test_the_users_wording_replaces_ours(tmp_path: Path):
 
 @each_prompt
 def test_every_method_has_worked_examples(prompt: str):
-    """Two to four in each section that has some, eight of few-shot; the whole method has some."""
+    """Two to four in each section that has some, eight of few-shot; the whole method has some.
+
+    The paper prompts a model directly, so Simple and CoT have none; with them they are methods of
+    their own, and else the same.
+    """
     counts = {section: len(ones) for section, ones in examples(prompt).items()}
+    if prompt in {"simple", "cot"}:
+        assert {} == counts
+        bare = load_prompt(f"{prompt}_examples", "", PromptSettings(demonstrations=0))
+        assert bare.sections == load_prompt(prompt).sections
+        return
     whole = "single_call" if prompt in DECOMPOSING else "verdict"
     assert 2 <= counts[whole]
     assert set(counts.values()) <= ({8} if prompt == "few_shot" else {2, 3, 4})

@@ -1,6 +1,7 @@
 """The estimate of what a run will cost, and the hours at the rates of a rehearsal."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,15 +9,15 @@ from hypothesis import strategies as st
 
 from decomposerl.chat import Price
 from decomposerl.reports.cost import (
-    BENCHMARK_CLAIMS,
+    FREE,
     PAPER,
     CostLine,
-    EngineCost,
+    Rate,
     Workload,
     at_least,
+    clock_hours,
     cost_rows,
     cost_totals,
-    estimate,
 )
 from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.rehearsal import (
@@ -35,62 +36,54 @@ ESTIMATE = CostEstimate("some claims", None, (LINE,), "Training x")
 
 
 def test_each_port_is_charged_for_what_it_reads():
-    """100 claims with evidence: 100 x (20 + 980 + 200) tokens in, 100 x 50 out."""
-    engine = EngineCost("decomposer", "m", 200, 50, Price(2.0, 10.0), tokens_per_s=1_000.0)
-    (line,) = estimate(WORK, [engine])
+    """100 claims with evidence: 100 x (20 + 980 + 200) tokens in, 100 x 50 out; embedders: claims.
+
+    Hours on the clock are those of its cards side by side.
+    """
+    line = WORK.line("decomposer", "m", Rate(Price(2.0, 10.0), 1_000.0, cards=4), 200, 50)
     assert (100, 120_000, 5_000) == (line.calls, line.prompt_tokens, line.completion_tokens)
     assert line.dollars == pytest.approx(0.12 * 2 + 0.005 * 10)
-    assert line.gpu_hours == pytest.approx(125 / 3_600)
-
-
-def test_a_claim_alone_is_embedded():
-    """The embedder and the entity recogniser never see evidence."""
-    lines = estimate(WORK, [EngineCost("embedder", "e"), EngineCost("entities", "n")])
-    assert [4_000, 20_000] == [line.prompt_tokens for line in lines]
-    assert {(None, None)} == {(line.dollars, line.gpu_hours) for line in lines}
+    assert (line.gpu_hours, line.hours) == pytest.approx((125 / 3_600, 125 / 3_600 / 4))
+    lines = [WORK.line("embedder", "e", FREE), WORK.line("entities", "n", FREE)]
+    assert [4_000, 20_000] == [one.prompt_tokens for one in lines]
+    assert {(None, None, None)} == {(one.dollars, one.gpu_hours, one.hours) for one in lines}
 
 
 ports = st.sampled_from(("entities", "verifier", "embedder", "decomposer"))
 words = st.floats(0, 1e4)
 prices = st.none() | st.builds(Price, st.floats(0, 100), st.floats(0, 100))
-speeds = st.none() | st.floats(1, 1e6)
-engine_costs = st.builds(EngineCost, ports, st.just("x"), words, words, prices, speeds)
+rates = st.builds(Rate, prices, st.none() | st.floats(1, 1e6), st.none(), st.integers(1, 8))
 
 
 @LAW
-@given(
-    st.lists(st.builds(EngineCost, ports, st.just("x"), words, words, prices, speeds), max_size=5)
-)
-def test_the_total_is_the_sum_of_the_lines(engines: list[EngineCost]):
+@given(st.lists(st.tuples(ports, st.just("x"), rates, words, words), max_size=5))
+def test_the_total_is_the_sum_of_the_lines(engines: list[tuple[Any, ...]]):
     """And grows with the rows: twice the workload costs twice as much, to a rounded token."""
-    lines = estimate(WORK, engines)
+    lines = [WORK.line(*one) for one in engines]
     double = Workload(2_000, 1_000, 400, 200, 20.0, 980.0, measured=True)
     calls, tokens, dollars, hours = cost_totals(lines)
-    more_calls, _, more_dollars, more_hours = cost_totals(estimate(double, engines))
+    more_calls, _, more_dollars, more_hours = cost_totals([double.line(*one) for one in engines])
     assert 2 * calls == more_calls
     assert (dollars * 2, hours * 2) == pytest.approx((more_dollars, more_hours))
     assert tokens == sum(line.prompt_tokens + line.completion_tokens for line in lines)
     assert len(lines) + 1 == len(cost_rows(lines))
+    one_after_another, side_by_side = (clock_hours(lines, at_once=once) for once in (False, True))
+    assert side_by_side <= one_after_another <= hours + 1e-9
 
 
 def test_a_total_with_an_unknown_part_says_so():
     """A dash for what no figure gives; the sum of the others is "at least", or a dash without."""
-    known = EngineCost("verifier", "v", tokens_per_s=1_000.0)
-    lost = EngineCost("decomposer", "m", unknown="gpu_hours")
-    unpriced = EngineCost("embedder", "e", unknown="dollars")
-    lines = estimate(WORK, [known, lost, unpriced])
-    rows = cost_rows(lines)
-    assert [("", "0.1"), ("", "–"), ("–", ""), ("–", "≥ 0.1")] == [row[-2:] for row in rows]
+    known = WORK.line("verifier", "v", Rate(tokens_per_s=1_000.0))
+    lost = WORK.line("decomposer", "m", Rate(unknown="gpu_hours"))
+    unpriced = WORK.line("embedder", "e", Rate(unknown="dollars"))
+    lines = [known, lost, unpriced]
+    rows = [row[-3:-1] for row in cost_rows(lines)]
+    assert [("", "0.1"), ("", "–"), ("–", ""), ("–", "≥ 0.1")] == rows
+    assert [row[-1] for row in cost_rows(lines)] == [row[1] for row in rows]
     assert ["dollars", "gpu_hours"] == at_least(lines)
-    assert ("0.00", "–") == cost_rows(estimate(WORK, [lost]))[-1][-2:]
-    measured = [replace(line, gpu_hours=2.0) for line in estimate(WORK, [lost])]
+    assert ("0.00", "–", "–") == cost_rows([lost])[-1][-3:]
+    measured = [replace(lost, gpu_hours=2.0)]
     assert ([], "2.0") == (at_least(measured), cost_rows(measured)[-1][-1])
-
-
-def test_the_papers_loads_follow_from_its_band():
-    """24,355 survivors are what 68.1 % removed leaves; the embedder reads the test sets too."""
-    assert PAPER.decomposer / PAPER.verifier == pytest.approx(1 - 0.681, abs=5e-5)
-    assert PAPER.decomposer + BENCHMARK_CLAIMS == PAPER.embedder
 
 
 def hours(step: RehearsedStep, line: CostLine = LINE) -> float | None:

@@ -16,8 +16,7 @@ from spacy.training import Example
 
 from decomposerl.errors import ConfigError, EngineMissing
 from resources.entities.rule_engine import RuleEntities, distinct_forms, normalise
-from resources.entities.spacy_engine import SpacyEntities
-from resources.entities.spacy_models import SpacyModel, install_hint
+from resources.entities.spacy_engine import SpacyEntities, SpacyModel, install_hint
 from strategies import law
 
 ENGINE = RuleEntities()
@@ -227,7 +226,7 @@ def test_quoted_booleans_of_older_models_are_read(models: dict[str, str], tmp_pa
 
 COMMANDS = {
     "en_core_web_sm": "python -m spacy download en_core_web_sm",
-    "en_core_web_trf": "-e '.[trf]' && python -m spacy download en_core_web_trf",
+    "en_core_web_trf": "-c constraints-cpu.txt && python -m spacy download en_core_web_trf",
     "en_core_sci_lg": "ai2-s2-scispacy/releases/v0.5.4/en_core_sci_lg-0.5.4.tar.gz",
     "/no/such/folder": "folder",
 }

@@ -152,7 +152,7 @@ def test_the_hash_is_over_what_is_sent(tmp_path: Path):
         with opened(tmp_path, key, **changes) as one:
             return one.task.prompt_hash(one.caller)
 
-    for key in ("simple-rules-faithful", "hiss-rules-single_call"):
+    for key in ("folk-rules-faithful", "hiss-rules-single_call"):
         every = [hashed(key)]
         every += [hashed(key, verdict_rule="paper"), hashed(key, demonstrations=0)]
         every += [hashed(key, demonstrations=1), hashed(key, demonstrations=1, seed=1)]

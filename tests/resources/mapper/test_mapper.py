@@ -22,7 +22,7 @@ from resources.mapper.ray_mapper import RayMapper
 from resources.mapper.resource import MapperChoice, MapperResource
 from resources.store.result_store import ResultStores
 from resources.store.stored_ports import StoredDecomposer
-from resources.tokens.counting import TalliedTokens
+from resources.tokens.resource import TalliedTokens
 from resources.tokens.word_tokens import WordTokens
 
 NUMBERS = [[n, n + 1] for n in range(9)]

@@ -246,7 +246,7 @@ def test_a_sampler_that_is_not_installed_is_a_problem(run: TrainingRun, engine: 
     problem, *others = reversed(dry_run(sampled, RULES).problems)
     assert ("vllm", "not installed") == (problem.what, problem.said)
     assert ["sampler"] * (engine == "vllm_server") == [one.part for one in others]
-    assert ".[gpu]" in problem.fix
+    assert "pip install -e '.[gpu]' -c constraints-gpu.txt" == problem.fix
 
 
 @pytest.mark.skipif(find_spec("liger_kernel") is not None, reason="liger-kernel is installed")

@@ -42,10 +42,9 @@ from resources.chat.endpoint import config_of
 from resources.chat.settings import ChatSettings
 from resources.embedder.hosted import HostedEmbedder
 from resources.store.prompts import load_prompt
-from resources.verifier.minicheck_form import minicheck_form, own_form
+from resources.verifier.minicheck_form import minicheck_form, own_form, published_prompt
 from resources.verifier.minicheck_hosted import HostedMiniCheck, Score
 from resources.verifier.minicheck_local import MODELS
-from resources.verifier.published_form import published_prompt
 from resources.verifier.questions import ClaimSplit, claim_split_of
 from resources.verifier.resource import VerifierResource
 from strategies import LAW, example_row, frame_of
@@ -129,9 +128,8 @@ def test_a_reply_with_neither_word_is_a_failure(likeliest: Likeliest):
         yes_and_no(replying(likeliest))
     chat = ScriptedChat({"Claim": SURE, "odd one": likeliest})
     verifier = HostedMiniCheck(chat)
-    scores = verifier.support_scores([("e", "plain"), ("e", "odd one")])
-    for both in (scores.raw, scores.normalised):
-        assert [False, True] == np.isnan(both).tolist()
+    scores = verifier.scores([("e", "plain"), ("e", "odd one")])
+    assert [False, True] == np.isnan(scores).tolist()
     with pytest.raises(EngineError, match=r"1 of 2 pairs .*unparsable 1: neither yes nor no"):
         HostedMiniCheck(chat).support_probability([("e", "plain"), ("e", "odd one")])
     # Without log probabilities it is the endpoint's fault, and another message.
@@ -144,9 +142,6 @@ def test_raw_is_the_mass_and_normalised_the_share(score: Score, expected: float)
     """Both of one answer, 0 where no was likely and yes was not; the engine names the chosen."""
     chat = ScriptedChat({"unsure": UNSURE, "denied": [("No", 0.9)]})
     verifier, pairs = HostedMiniCheck(chat, score=score), [("e", "unsure"), ("e", "denied")]
-    forms = verifier.support_scores(pairs)
-    assert [0.3, 0.0] == pytest.approx(forms.raw.tolist())
-    assert [0.3 / 0.8, 0.0] == pytest.approx(forms.normalised.tolist())
     assert [expected, 0.0] == pytest.approx(verifier.support_probability(pairs).tolist())
     assert verifier.engine.endswith(f":{score}")
     assert (0,) == verifier.support_probability([]).shape
@@ -157,9 +152,10 @@ def test_raw_is_the_mass_and_normalised_the_share(score: Score, expected: float)
 def test_both_forms_are_probabilities(likeliest: list[tuple[str, float]]):
     """Raw is at most normalised, and both are in 0..1, whatever is likely beside a word."""
     chat = ScriptedChat({"claim": [("no", 0.2), *likeliest]})
-    forms = HostedMiniCheck(chat).support_scores([("e", "claim")])
-    assert 0.0 <= forms.raw[0] <= forms.normalised[0] + 1e-12
-    assert forms.normalised[0] <= 1.0
+    (raw,) = HostedMiniCheck(chat).scores([("e", "claim")])
+    (share,) = HostedMiniCheck(chat, score="normalised").scores([("e", "claim")])
+    assert 0.0 <= raw <= share + 1e-12
+    assert share <= 1.0
 
 
 @pytest.mark.parametrize(("split", "expected"), [("whole", 0.9), ("min_over_sentences", 0.3)])
@@ -264,9 +260,7 @@ def test_only_the_first_question_is_asked_alone():
     assert 3 == len(chat.asked)
     chat = ScriptedChat({"One": SURE, "Two": TIMEOUT})
     verifier = HostedMiniCheck(chat, tokens=WordCounter(), budget=2)
-    forms = verifier.support_scores([("One fits. Two fits.", "c")])
-    assert np.isnan(forms.raw).all()
-    assert np.isnan(forms.normalised).all()
+    assert np.isnan(verifier.scores([("One fits. Two fits.", "c")])).all()
     with pytest.raises(EngineError, match="1 of 1 pairs"):
         verifier.support_probability([("One fits. Two fits.", "c")])
     assert {"timeout": 2} == verifier.failures
@@ -283,7 +277,7 @@ def test_only_the_first_question_is_asked_alone():
 def test_an_endpoint_that_answers_nothing_is_told_with_its_words(failure: ChatFailure, said: str):
     """The error holds what the endpoint said, not the number of missing answers alone."""
     with pytest.raises(EngineError, match=said):
-        HostedMiniCheck(ScriptedChat({"Claim": failure})).support_scores([("e", "c"), ("e", "d")])
+        HostedMiniCheck(ScriptedChat({"Claim": failure})).scores([("e", "c"), ("e", "d")])
 
 
 CLOSE = 1e-4
@@ -353,10 +347,11 @@ def test_scores_over_http_are_the_models_own(server: TinyServer, in_process: Tin
     assert (both == 0).any(), "a model that always says yes or no proves nothing about the rest"
     expected[both == 0] = both[both == 0] = np.nan
     with client(server) as chat:
-        forms = HostedMiniCheck(chat, form=given).support_scores(pairs)
+        raw = HostedMiniCheck(chat, form=given).scores(pairs)
+        share = HostedMiniCheck(chat, form=given, score="normalised").scores(pairs)
     close = {"rtol": 0, "atol": CLOSE, "equal_nan": True}
-    assert np.allclose(expected[:, 0], forms.raw, **close)
-    assert np.allclose(expected[:, 0] / both, forms.normalised, **close)
+    assert np.allclose(expected[:, 0], raw, **close)
+    assert np.allclose(expected[:, 0] / both, share, **close)
     texts = ["ice melts", "", "snow falls on Paris"]
     vectors = HostedEmbedder(server.url, server.name, SecretStr("no key")).embed(texts)
     with torch.no_grad():
