@@ -28,7 +28,6 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "hub": ("huggingface-hub",),
     "retrieve": ("bm25s",),
     "selectors": ("apricot-select",),
-    "rewards": ("starlette", "uvicorn"),
     "ray": ("dagster-ray", "ray"),
 }
 EXTRA_OF: Mapping[str, str] = {

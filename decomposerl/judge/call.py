@@ -13,17 +13,6 @@ from typing import Literal, Protocol, Self
 from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.schemas import VERDICTS
 
-__all__ = [
-    "CRITERIA",
-    "VERDICTS",
-    "AnswersVerdict",
-    "Judge",
-    "JudgeCall",
-    "JudgeValue",
-    "Ruling",
-    "Task",
-]
-
 Task = Literal["answerability", "atomicity", "correctness", "coverage"]
 JudgeValue = bool | tuple[bool, ...] | AnswersVerdict
 _TRUTH = {"0": False, "1": True}

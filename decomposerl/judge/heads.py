@@ -1,8 +1,7 @@
 """The eight classifiers of the tiny judge (paper, appendix "Tiny-Judge Ablation").
 
-Five rule on the atomicity criteria, one each on answerability, correctness and coverage; necessity
-reads coverage. A head reads two texts, the short one first, and gives one of its classes, which are
-the words of ``Ruling.text``.
+Five rule on the atomicity criteria, one each on the other tasks. A head reads two texts, the short
+one first, and gives one of its classes, which are the words of ``Ruling.text``.
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,9 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling, Task
+from decomposerl.judge.call import JudgeCall, Ruling, Task
+from decomposerl.prompts.judge import CRITERIA
+from decomposerl.schemas import VERDICTS
 from decomposerl.settings import Settings
 
 

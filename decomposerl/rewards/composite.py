@@ -92,7 +92,7 @@ def reward_batch(
         ConfigError: as ``weights_of``.
         RewardError: a judge call failed and ``failures`` is ``raise``.
         ValueError: the rollouts of a group differ in claim, evidence, label or n*, or a
-            case's signals or vectors are not of its trace.
+            case's vectors are not of its trace.
     """
     groups = _groups(cases)
     all_weights = weights_of(settings, rewards)
@@ -115,7 +115,6 @@ def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
     """The indices of each group's cases, groups in order of first appearance."""
     groups: dict[str, list[int]] = {}
     for index, case in enumerate(cases):
-        _check_signals(case)
         groups.setdefault(case.rollout.group, []).append(index)
     for name, members in groups.items():
         if len({_prompt(cases[index].rollout) for index in members}) > 1:
@@ -127,19 +126,6 @@ def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
 
 def _prompt(rollout: Rollout) -> tuple[str, str, str | None, int | None]:
     return rollout.claim, rollout.evidence, rollout.label, rollout.n_star
-
-
-def _check_signals(case: RewardCase) -> None:
-    """Rewards read signals by cycle: each must have one entry per cycle."""
-    signals, cycles = case.signals, len(case.rollout.trace.cycles)
-    parts = (signals.without, signals.answerable, signals.atomic, signals.correct)
-    lengths = {len(part) for part in (*parts, signals.abstained)}
-    if lengths != {cycles}:
-        rollout = case.rollout
-        raise ValueError(
-            f"rollout {rollout.number} of '{rollout.group}' has {cycles} cycles, its signals "
-            f"have {sorted(lengths)}"
-        )
 
 
 def _results(

@@ -4,7 +4,7 @@
 
 The redundancy half of maximal marginal relevance. n = 0 and n = 1 give -1, the worst: read
 literally one question would be best, and the task requires two. The case holds the unit vectors
-of its questions.
+of its questions. A trace that is too long is not compared, and gets -1.
 """
 
 from collections import defaultdict
@@ -40,10 +40,10 @@ def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Rew
 
 
 def _by_length(cases: Sequence[RewardCase]) -> dict[int, list[int]]:
-    """Indices of the cases by their number of questions."""
+    """Indices of the cases by their number of questions that are compared."""
     members: dict[int, list[int]] = defaultdict(list)
     for index, case in enumerate(cases):
-        members[len(case.rollout.trace.cycles)].append(index)
+        members[0 if case.too_long else len(case.rollout.trace.cycles)].append(index)
     return members
 
 

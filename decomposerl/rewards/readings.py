@@ -9,7 +9,7 @@ means that a ruling is missing.
 from collections.abc import Sequence
 from functools import lru_cache
 
-from decomposerl.judge.call import AnswersVerdict
+from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.text.words import parse, stem, word_set

@@ -16,10 +16,7 @@ from decomposerl.prompts.judge import (
     TASKS,
     JudgeSettings,
     again_section,
-    answerability_request,
-    atomicity_request,
-    correctness_request,
-    coverage_request,
+    judge_request,
     read_criteria,
     read_digit,
     read_verdict,
@@ -37,6 +34,12 @@ _PARSERS: tuple[tuple[frozenset[Task], Callable[..., JudgeValue]], ...] = (
     (frozenset({"atomicity"}), read_criteria),
     (frozenset({"coverage"}), read_verdict),
 )
+_TEXTS: Mapping[Task, tuple[str, ...]] = {
+    "answerability": ("document", "question"),
+    "atomicity": ("claim", "question"),
+    "correctness": ("document", "question"),
+    "coverage": ("claim",),
+}
 
 
 def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
@@ -154,20 +157,11 @@ class ChatJudge(ChatEngine[JudgeCall]):
     def _request(self, call: JudgeCall) -> ChatRequest:
         """The request of a call, with the line for a repetition."""
         section = again_section(call.task, structured=self._settings.structured)
-        return replace(self._first_request(call), again=self._again.filled(section))
-
-    def _first_request(self, call: JudgeCall) -> ChatRequest:
-        prompt, settings = self._prompts[call.task], self._settings
-        match call.task:
-            case "answerability":
-                return answerability_request(prompt, settings, call.document, call.question)
-            case "correctness":
-                (answer,) = call.answers
-                return correctness_request(prompt, settings, call.document, (call.question, answer))
-            case "atomicity":
-                return atomicity_request(prompt, settings, call.claim, call.question)
-            case "coverage":
-                return coverage_request(prompt, settings, call.claim, call.answers)
+        texts = {"document": call.document, "claim": call.claim, "question": call.question}
+        needed = {name: texts[name] for name in _TEXTS[call.task]}
+        prompt = self._prompts[call.task]
+        request = judge_request(prompt, self._settings, call.task, call.answers, **needed)
+        return replace(request, again=self._again.filled(section))
 
 
 def _value(

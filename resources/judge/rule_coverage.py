@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from decomposerl.judge.call import AnswersVerdict
+from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.replies.abstention import abstains
 from decomposerl.text.clauses import checks_of, first_finite
 from decomposerl.text.words import has_opposite

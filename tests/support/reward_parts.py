@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from decomposerl.judge.call import CRITERIA, AnswersVerdict
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals
+from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings

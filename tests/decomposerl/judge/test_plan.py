@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EngineError, SchemaError
-from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling
-from decomposerl.judge.plan import plan, rulings_from_frame
-from decomposerl.judge.signals import Signals
-from decomposerl.schemas import JUDGE_CALLS
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.judge.plan import Signals, plan, rulings_from_frame
+from decomposerl.prompts.judge import CRITERIA
+from decomposerl.schemas import JUDGE_CALLS, VERDICTS
 from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import reward_batch
 from decomposerl.rewards.necessity import necessity
@@ -18,17 +18,13 @@ from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.rewards.table import TOTAL
-from decomposerl.traces.trace import Verdict
 from reward_parts import (
     NEI,
     PLAIN,
     batches,
-    case,
     groups,
-    labels,
     reward_settings,
     values,
-    verdicts,
 )
 from strategies import EACH_LAW, LAW
 
@@ -169,23 +165,6 @@ def test_necessity_is_no_more_than_any_question(cases: list[RewardCase]):
         assert all(one.value <= question.value for question in one.questions)
         assert one.value in {question.value for question in one.questions} or not one.questions
         assert one.value <= other.value + 1e-12
-
-
-@LAW
-@given(labels, verdicts, st.lists(verdicts, max_size=6), st.integers(0, 6))
-def test_one_harmful_question_is_enough(
-    label: Verdict, full: Verdict, others: list[Verdict], place: int
-):
-    """Wrong with it and right without it: -1, whatever the other questions are.
-
-    Where the answers lead to the label a trace earns 1/2, or 1 if no answer can go.
-    """
-    without = [*others[:place], label, *others[place:]]
-    (found,) = necessity([case(full, without, label=label)], PLAIN)
-    if full != label:
-        assert (-1.0, "harmful") == (found.value, found.questions[min(place, len(others))].state)
-    (right,) = necessity([case(label, others or [NEI], label=label)], PLAIN)
-    assert (0.5 if label in others else 1.0) == right.value
 
 
 @LAW

@@ -5,7 +5,7 @@ import re
 import polars as pl
 import pytest
 
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import reward_batch

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import active_rewards, judge_roles, reward_batch
@@ -302,23 +302,6 @@ def test_two_way_an_open_claim_is_no_majority_and_the_two_labels_are_as_before()
         known = open_case(*SHOWN, full=label, without=(label, NEI), label=label)
         assert [1.0] == values(coverage([known], PLAIN))
         assert ["redundant", "necessary"] == states(necessity([known], PLAIN)[0])
-
-
-@LAW
-@given(st.lists(st.sampled_from((S, R, NEI)), max_size=9))
-def test_the_majority_of_three_is_the_one_verdict_with_most_votes(given_: list[Verdict]):
-    """A tie at the top gives none, whatever the policy's own verdicts are."""
-    settings = RewardSettings(votes="policy")
-    cases = [open_case(*SHOWN) for _ in given_]
-    traces = [build_trace("Look.", [], verdict, VERDICTS) for verdict in given_]
-    said = [
-        replace(one, rollout=replace(one.rollout, trace=trace))
-        for one, trace in zip(cases, traces, strict=True)
-    ]
-    counts = sorted((given_.count(one) for one in VERDICTS), reverse=True)
-    clear = bool(given_) and counts[0] > counts[1]
-    expected = max(VERDICTS, key=given_.count) if clear else None
-    assert expected == pseudo_label(said, settings)
 
 
 def test_the_third_verdict_meets_the_format_only_where_it_is_admitted():

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals
 from decomposerl.rewards.coverage import coverage
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward

@@ -14,8 +14,8 @@ import fault_server as server
 from chat_served import client, served_chat
 from decomposerl.chat import Sampling
 from decomposerl.errors import ConfigError, EngineError
-from decomposerl.judge.call import CRITERIA, Judge, JudgeCall, Ruling
-from decomposerl.prompts.judge import JudgeSettings
+from decomposerl.judge.call import Judge, JudgeCall, Ruling
+from decomposerl.prompts.judge import CRITERIA, JudgeSettings
 from decomposerl.prompts.template import parse_prompt
 from decomposerl.training.estimate import longest_judge_calls
 from decomposerl.training.experiments import PAPER_7B

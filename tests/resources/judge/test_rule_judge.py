@@ -17,21 +17,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.errors import EngineError, SchemaError
-from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling
-from decomposerl.judge.plan import Role, plan
-from decomposerl.judge.signals import Signals
+from decomposerl.errors import EngineError
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.judge.plan import Role, Signals, plan
+from decomposerl.prompts.judge import CRITERIA
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import VERDICTS
 from decomposerl.traces.grammar import build_trace, parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle
 from fakes import BagOfWordsEmbedder
 from planted_traces.planting import planted_traces
-from resources.judge.replay import ReplayJudge, record, record_table
+from resources.judge.replay import ReplayJudge
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.scoring import reward_rollouts
+from resources.store.parquet import write_parquet
 from reward_parts import rollout
 from strategies import LAW
 
@@ -274,7 +276,9 @@ PLACES = st.lists(st.integers(0, 4), max_size=12)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rulings")
-    record(folder, CALLS, RULINGS)
+    rows = [(c.key, one.text, one.failure) for c, one in zip(CALLS, RULINGS, strict=True)]
+    table = pl.DataFrame(rows, schema=["call_key", "value", "failure"], orient="row")
+    write_parquet(table, folder / "judge.parquet")
     return folder
 
 
@@ -296,23 +300,11 @@ def test_a_call_without_a_record_is_an_error_that_names_it(folder: Path):
         ReplayJudge(folder / "nowhere").judge(CALLS)
 
 
-def test_one_call_with_two_rulings_is_not_recorded(tmp_path: Path):
-    """Which of them counts would be a matter of order."""
-    with pytest.raises(SchemaError, match="1 calls have two rulings"):
-        record(tmp_path, [CALLS[0]] * 2, [Ruling(True), Ruling(False)])
-    with pytest.raises(ValueError, match="shorter"):
-        record(tmp_path, CALLS, RULINGS[:3])
-
-
 def test_a_stored_verdict_table_can_be_replayed(tmp_path: Path):
     """JUDGE_CALLS of one run gives the same signals in the next, without its judge."""
     parts = [Cycle("Who built it?", "Torbeck built it."), Cycle("When?", "In 1921.")]
     trace = build_trace("Look.", parts, "Supported")
     planned = plan([Rollout("g", 0, "Torbeck built it in 1921.", "Torbeck built it.", trace)])
     rulings = RuleJudge().judge(planned.calls)
-    record_table(tmp_path, planned.frame(rulings, "rules"))
+    write_parquet(planned.frame(rulings, "rules"), tmp_path / "judge.parquet")
     assert planned.signals(rulings) == planned.signals(ReplayJudge(tmp_path).judge(planned.calls))
-    first = (tmp_path / "judge.parquet").read_bytes()
-    record_table(tmp_path, planned.frame(rulings, "rules").reverse())
-    assert first == (tmp_path / "judge.parquet").read_bytes()
-    assert ["call_key", "value", "failure"] == pl.read_parquet(tmp_path / "judge.parquet").columns
