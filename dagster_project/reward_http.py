@@ -1,49 +1,30 @@
 """Requests to the reward server over HTTP, and who may make them.
 
-Judge calls cost money and the server asks for no key, so it answers programs of its user alone: no
-page of the web, also where that page makes a browser send its own name here (DNS rebinding).
+Judge calls cost money and the server asks for no key, so it answers no page of the web, also where
+that page makes a browser send its own name here (DNS rebinding).
 """
 
 import ipaddress
 import json
-import socket
 from collections.abc import Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
-from decomposerl.errors import ConfigError
 from decomposerl.traces.records import safe_name
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - compared, not listened on
-_BACKLOG = 512
 _PART = 65_536  # bytes of a body that are read at a time
 _MOST_DIGITS = 15  # of its length
 Reply = dict[str, object]
 
 
-class Answering(Protocol):
-    """What a handler needs of its server. ``names`` are those that a request may call it by."""
-
-    names: Iterable[str]
-    most_bytes: int
-    health: Reply
-
-    def received(self, connection: socket.socket) -> None:
-        """A request is here whole."""
-
-    def answer(self, body: bytes) -> tuple[HTTPStatus, Reply]:
-        """Status and reply of a request."""
-        ...
-
-
 def is_own_name(host: str, names: Iterable[str]) -> bool:
     """Whether a Host header names the server: loopback, or the address that it listens on.
 
-    At every address of the machine any number counts, but no other name: a page can make a browser
-    send a name of its own, and no number.
+    Where that is every address any number counts: a page can have a name sent, and no number.
     """
     own = {name.casefold() for name in (*_LOOPBACK, *names)}
     try:
@@ -56,7 +37,7 @@ def is_own_name(host: str, names: Iterable[str]) -> bool:
 class RewardHandler(BaseHTTPRequestHandler):
     """The one request of a connection."""
 
-    server: Answering  # type: ignore[assignment]
+    server: Any  # ``reward_server.RewardServer``
     protocol_version = "HTTP/1.1"
     timeout = 60  # seconds of one read or write
 
@@ -110,17 +91,3 @@ class RewardHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Nothing: a trainer sends thousands of requests."""
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes a free one.
-
-    Raises:
-        ConfigError: host or port cannot be used.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError, TypeError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"--host {host} --port {port} cannot be used: {why}") from error

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagster_project.environment import read_settings
-from dagster_project.reward_http import Reply, RewardHandler, listening
+from dagster_project.reward_http import Reply, RewardHandler
 from dagster_project.row_forms import in_score_form
 from dagster_project.score import (
     ALL_LABELS,
@@ -333,6 +333,20 @@ def _until(holds: Callable[[], bool], seconds: float) -> None:
     end = monotonic() + seconds
     while not holds() and monotonic() < end:
         sleep(_POLL_S)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one.
+
+    Raises:
+        ConfigError: host or port cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
+    except (OSError, OverflowError, TypeError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"--host {host} --port {port} cannot be used: {why}") from error
 
 
 def serve_at(

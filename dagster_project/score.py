@@ -196,12 +196,12 @@ def check_settings(settings: RewardSettings, labels: Labels) -> None:
     """Refuse what would fail later, before anything is spent.
 
     Raises:
-        ConfigError: a weight names no reward, the share is not between 0 and 1, or silence
-            refutes although there is a verdict for it.
+        ConfigError: as ``check_rewards``, the share is not between 0 and 1, or silence refutes
+            although there is a verdict for it.
     """
-    from decomposerl.rewards.composite import weights_of
+    from decomposerl.rewards.composite import check_rewards
 
-    weights_of(settings)
+    check_rewards(settings)
     if labels.share is not None and not 0.0 <= labels.share <= 1.0:
         raise ConfigError(f"--labelled-share is {labels.share}; it must be between 0 and 1")
     if labels.names != LABELS and settings.silence != "literal":

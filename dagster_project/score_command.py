@@ -33,6 +33,7 @@ _READINGS = {
     "grounding": "required: coverage and necessity pay for correct answers only.",
     "silence": "refutes: an honest abstention about a part refutes the claim.",
     "restating": "marked: a question that restates the claim earns nothing.",
+    "own": "A reward of your own, MODULE:FUNCTION.",
 }
 """The options that are fields of ``RewardSettings``, with their help."""
 Weights = Annotated[

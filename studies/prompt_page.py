@@ -146,10 +146,12 @@ def _of_training() -> Iterator[ShownPrompt]:
         "answerability": ((), {"document": EVIDENCE, "question": QUESTION}),
         "correctness": (("Ada Holm.",), {"document": EVIDENCE, "question": QUESTION}),
         "atomicity": ((), {"claim": CLAIM, "question": QUESTION}),
+        judge.SENTENCE: (("Ada Holm.",), {"document": EVIDENCE}),
         "coverage": ((EVIDENCE,), {"claim": CLAIM}),
     }
     for task, (answers, texts) in requests.items():
-        made = judge.judge_request(files[task], settings, task, answers, **texts)
+        asked = "correctness" if task == judge.SENTENCE else task
+        made = judge.judge_request(files[task], settings, asked, answers, **texts)
         yield ShownPrompt(task, "prompt", made.messages, files[task].digest)
 
 

@@ -23,7 +23,7 @@ class JudgeCall:
     """One question to the judge. Unused fields are empty, so equal calls are equal values.
 
     answerability: document, question. atomicity: claim, question. correctness: document,
-    question and one answer. coverage: claim and the answers in order.
+    question (none: the answer is a sentence alone), one answer. coverage: claim, all answers.
     """
 
     task: Task

@@ -110,17 +110,18 @@ class Plan:
             raise ValueError(f"{len(rulings)} rulings for {len(self.calls)} calls")
 
 
-def plan(rollouts: Sequence[Rollout]) -> Plan:
+def plan(rollouts: Sequence[Rollout], *, sentences: bool = False) -> Plan:
     """The calls that ``rollouts`` need, each distinct one once, in first-use order.
 
-    No cycle: no call. One cycle: leaving it out leaves nothing, which takes no call. An
-    abstention's correctness is not asked for (paper, section 3.2, the joint reward).
+    ``sentences``: an answer is judged as a sentence, without its question. No cycle: no call. One
+    cycle: leaving it out leaves nothing, which takes no call. An abstention's correctness is not
+    asked for (paper, section 3.2, the joint reward).
     """
     known: dict[JudgeCall, int] = {}
     uses = tuple(
         Use(known.setdefault(call, len(known)), place, role, question)
         for place, rollout in enumerate(rollouts)
-        for role, question, call in _needed(rollout)
+        for role, question, call in _needed(rollout, sentences=sentences)
     )
     return Plan(tuple(rollouts), tuple(known), uses)
 
@@ -144,7 +145,7 @@ def rulings_from_frame(frame: pl.DataFrame) -> Mapping[str, Ruling]:
     return rulings
 
 
-def _needed(rollout: Rollout) -> Iterator[tuple[Role, int | None, JudgeCall]]:
+def _needed(rollout: Rollout, *, sentences: bool) -> Iterator[tuple[Role, int | None, JudgeCall]]:
     """The calls of a rollout with their roles; without an answer the verdict is known."""
     document, claim, cycles = rollout.evidence, rollout.claim, rollout.trace.cycles
     answers = tuple(cycle.answer for cycle in cycles)
@@ -159,7 +160,8 @@ def _needed(rollout: Rollout) -> Iterator[tuple[Role, int | None, JudgeCall]]:
         yield "question", i, JudgeCall("atomicity", claim=claim, question=cycle.question)
     for i, (question, answer) in enumerate((cycle.question, cycle.answer) for cycle in cycles):
         if not abstains(answer):
-            yield "question", i, JudgeCall("correctness", document, "", question, (answer,))
+            asked = "" if sentences else question
+            yield "question", i, JudgeCall("correctness", document, "", asked, (answer,))
 
 
 def _is_of(task: Task, value: object) -> bool:

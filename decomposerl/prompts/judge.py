@@ -37,6 +37,8 @@ from decomposerl.schemas import Verdict
 
 TASKS = ("answerability", "atomicity", "correctness", "coverage")
 """The names of the four prompt files."""
+SENTENCE = "sentence"
+"""The prompt file of correctness where an answer is judged as a sentence, without its question."""
 SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
 """Greedy, with room for reasons and a short thought (paper: seed 42, 4k to 8k tokens)."""
 AnswersVerdict = Verdict

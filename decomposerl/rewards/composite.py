@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decomposerl.errors import ConfigError, RewardError
 from decomposerl.judge.plan import Role
 from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.own import bound, check_own
 from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
@@ -51,7 +52,7 @@ def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
         ConfigError: as ``weights_of``.
     """
     weights = weights_of(settings, rewards)
-    return [reward for reward in rewards if weights[reward.name]]
+    return [bound(reward, settings) for reward in rewards if weights[reward.name]]
 
 
 def judge_roles(
@@ -76,11 +77,24 @@ def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) ->
     unknown = sorted(set(settings.weights) - set(names))
     if unknown:
         raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(names)}")
-    weights = {r.name: float(settings.weights.get(r.name, r.weight)) for r in rewards}
+    usual = {reward.name: bound(reward, settings).weight for reward in rewards}
+    weights = {name: float(settings.weights.get(name, usual[name])) for name in names}
+    if weights.get("own") and not settings.own:
+        raise ConfigError("the weight of 'own' needs rewards.own = MODULE:FUNCTION")
     for name, weight in weights.items():
         if not abs(weight) < float("inf"):
             raise ConfigError(f"the weight of '{name}' is {weight}; it must be a finite number")
     return weights
+
+
+def check_rewards(settings: RewardSettings) -> None:
+    """Refuse before a run what would end it later.
+
+    Raises:
+        ConfigError: as ``weights_of``, or a reward of one's own does not work.
+    """
+    if weights_of(settings)["own"]:
+        check_own(settings)
 
 
 def reward_batch(

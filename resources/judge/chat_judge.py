@@ -13,6 +13,7 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse
 from decomposerl.errors import ConfigError
 from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling, Task
 from decomposerl.prompts.judge import (
+    SENTENCE,
     TASKS,
     JudgeSettings,
     again_section,
@@ -43,12 +44,12 @@ _TEXTS: Mapping[Task, tuple[str, ...]] = {
 
 
 def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
-    """The four prompt files by task, from ``folder``, or the package's where it is empty.
+    """The prompt files by task, and that of a sentence; from ``folder``, or the package's.
 
     Raises:
-        ConfigError: one of the four is missing or malformed.
+        ConfigError: one of them is missing or malformed.
     """
-    return {task: load_prompt(task, folder) for task in TASKS}
+    return {task: load_prompt(task, folder) for task in (*TASKS, SENTENCE)}
 
 
 class ChatJudge(ChatEngine[JudgeCall]):
@@ -76,21 +77,22 @@ class ChatJudge(ChatEngine[JudgeCall]):
                 nothing is spent on half a judge.
         """
         super().__init__(chat, batch_size)  # failures are for the rewards to handle
-        self._prompts, self._settings = dict(prompts), settings or JudgeSettings()
+        self._prompts = {SENTENCE: load_prompt(SENTENCE), **prompts}
+        self._settings = settings or JudgeSettings()
         self._again = again or load_prompt(AGAIN)
         if missing := sorted(set(TASKS) - set(self._prompts)):
             raise ConfigError(f"the judge has no prompt for {', '.join(missing)}")
-        for task in ("answerability", "atomicity", "correctness", "coverage"):
-            self._request(JudgeCall(task, answers=("",)))
+        for task in _TEXTS:
+            self._request(JudgeCall(task, question="?", answers=("",)))
         self._sends_temperature = sends_temperature
 
     @property
     def engine(self) -> str:
         """Model, prompts and settings: rulings under different ones are never mixed."""
         settings, sampling = self._settings, self._settings.sampling
-        digests = " ".join(
-            f"{task}:{self._prompts[task].digest[:_DIGEST_DIGITS]}" for task in TASKS
-        )
+        # A sentence's prompt is named where it is your own: rulings are older than the prompt.
+        named = [*TASKS, *[SENTENCE] * (self._prompts[SENTENCE] != load_prompt(SENTENCE))]
+        digests = " ".join(f"{one}:{self._prompts[one].digest[:_DIGEST_DIGITS]}" for one in named)
         form = "json" if settings.structured else "tags"
         thinking = {None: "default", True: "on", False: "off"}[settings.thinking]
         if settings.thinking_tokens is not None:
@@ -157,10 +159,14 @@ class ChatJudge(ChatEngine[JudgeCall]):
     def _request(self, call: JudgeCall) -> ChatRequest:
         """The request of a call, with the line for a repetition."""
         section = again_section(call.task, structured=self._settings.structured)
+        alone = call.task == "correctness" and not call.question  # an answer as a sentence
         texts = {"document": call.document, "claim": call.claim, "question": call.question}
-        needed = {name: texts[name] for name in _TEXTS[call.task]}
-        prompt = self._prompts[call.task]
-        request = judge_request(prompt, self._settings, call.task, call.answers, **needed)
+        needed = ("document",) if alone else _TEXTS[call.task]
+        prompt, kept = (
+            self._prompts[SENTENCE if alone else call.task],
+            {n: texts[n] for n in needed},
+        )
+        request = judge_request(prompt, self._settings, call.task, call.answers, **kept)
         return replace(request, again=self._again.filled(section))
 
 

@@ -66,7 +66,7 @@ def reward_rollouts(
     """
     active = active_rewards(settings, rewards)
     within = [_within(rollout, most_cycles) for rollout in rollouts]
-    planned = plan(within)
+    planned = plan(within, sentences=settings.correctness == "literal")
     three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
     roles = judge_roles(active, settings, three_way=three_way)
     rulings, distinct_calls = _rulings(planned, judge, roles)

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, Self
 from urllib.error import HTTPError
@@ -29,7 +29,6 @@ from urllib.request import Request, urlopen
 import polars as pl
 import pytest
 import torch
-from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from chat_parts import settings as chat_settings
@@ -41,7 +40,7 @@ from decomposerl.judge.call import Judge, JudgeCall, Ruling, Task
 from decomposerl.rewards.settings import RewardSettings
 from environment import variables
 from fakes import BagOfWordsEmbedder
-from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer
+from fault_server import MODEL, Answer, FaultServer
 from planted_traces.planting import PlantedTrace
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
@@ -224,48 +223,6 @@ def test_a_ceiling_of_calls_holds_over_all_requests():
     assert HTTPStatus.OK == replies[0][0]
     assert HTTPStatus.SERVICE_UNAVAILABLE == replies[-1][0]
     assert "ceiling of 12 calls" in replies[-1][1]["error"]
-
-
-def test_an_outage_ends_with_its_request():
-    """The next request is scored, even if the judge refused the key until it was given up."""
-    trace = "<question>Who?</question><answer>Number {}.</answer>"
-    many = [ROW | {"trace": trace.format(n), "label": "Supported"} for n in range(40)]
-    patience = {"circuit_cooldown_s": 0.05, "circuit_patience_s": 0.05}
-    with (
-        FaultServer([UNKNOWN_KEY] * 400, usual=SUPPORTED) as served,
-        asking(served, **patience) as one,
-    ):
-        status, reply = one.answer(body(*many))
-        assert HTTPStatus.SERVICE_UNAVAILABLE == status
-        assert "the endpoint answers no request" in reply["error"]
-        served._script.clear()
-        Event().wait(0.1)
-        (again,) = scored(one, many[0])
-    assert 1.0 == again["rewards"]["coverage"]["value"]
-
-
-@dataclass
-class OneByOne:
-    """An embedder that notices a second thread."""
-
-    inner: BagOfWordsEmbedder = field(default_factory=BagOfWordsEmbedder)
-    inside: Lock = field(default_factory=Lock)
-    engine: str = "one by one"
-
-    def embed(self, texts: Sequence[str]) -> NDArray[Any]:
-        """As the bag of words."""
-        assert self.inside.acquire(blocking=False), "two threads at once"
-        try:
-            Event().wait(0.02)
-            return self.inner.embed(texts)
-        finally:
-            self.inside.release()
-
-
-def test_the_embedder_has_one_thread_at_a_time():
-    """Its store of results is not for several."""
-    replies = together(service(embedder=OneByOne()), [body(*rows(group)) for group in groups() * 2])
-    assert {HTTPStatus.OK} == {status for status, _ in replies}
 
 
 CYCLE = "<question>Who?</question><answer>Ada.</answer>"
@@ -719,20 +676,6 @@ def test_verl_gets_the_services_totals(judge: Losing, reader: CompletionReader):
     for name in known[0]["rewards"]:
         values = [one["reward_extra_info"][name] for one in in_order]
         assert counted(known, name) == pytest.approx(values, nan_ok=True), name
-
-
-def test_verl_says_what_is_wrong(reader: CompletionReader):
-    """A refused group is an error of each of its rollouts; one that never fills up ends, too."""
-    first, *others = tokens(reader)
-    with serving(doubled(Losing(away=1))) as url:
-        one = manager(url, reader, patience_s=0.2, pauses_s=[])
-        away = asyncio.run(scored_at_once(one, *(sampled(ids, 0) for ids in tokens(reader))))
-        assert SIZE == sum("HTTP 503" in str(error) for error in away)
-        mixed = [sampled(first, 0, uid="u"), *(sampled(ids, 1, uid="u") for ids in others)]
-        refused = asyncio.run(scored_at_once(one, *mixed))
-        assert SIZE == sum("HTTP 400" in str(error) for error in refused)
-        (late,) = asyncio.run(scored_at_once(one, sampled(first, 0)))
-        assert "1 of 4 rollouts came" in str(late)
 
 
 def test_the_page_shows_what_the_server_says():

@@ -285,19 +285,6 @@ TOO_LARGE: list[tuple[str, dict[str, object], str]] = [
 ]
 
 
-def test_a_row_of_an_impossible_size_is_a_reject(tmp_path: Path):
-    """It is named with its size, and the others are scored; questions share their evidence's."""
-    good: dict[str, object] = {"claim": "Ada.", "evidence": "Ada.", "trace": "x"}
-    path = tmp_path / "traces.jsonl"
-    given = (good, *(good | change for _, change, _ in TOO_LARGE))
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in given), "utf-8")
-    result = score(path, *LEAN)
-    assert 3 == result.exit_code, result.output
-    for number, (field, _, said) in enumerate(TOO_LARGE, 2):
-        assert f"line {number}, field '{field}': {said}" in result.stderr
-    assert "scored 1 of 7 lines" in result.stderr
-
-
 # ``metrics``
 
 

@@ -10,8 +10,7 @@ from threading import Thread
 from types import ModuleType
 from typing import Any
 
-from dagster_project.reward_http import listening
-from dagster_project.reward_server import RewardServer, RewardService
+from dagster_project.reward_server import RewardServer, RewardService, listening
 from decomposerl.judge.call import Judge
 from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder

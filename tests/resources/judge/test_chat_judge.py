@@ -74,6 +74,7 @@ def test_every_task_is_ruled_on_in_order(tmp_path: Path):
     """Four tasks in any order, equal calls once: each ruling is that of its own call."""
     rulings = {
         COVERAGE: Ruling("Supported"),
+        JudgeCall("correctness", DOCUMENT, answers=("Ilva. Who else?",)): Ruling(True),
         ANSWERABLE: Ruling(True),
         ATOMIC: FIVE_RULED,
         CORRECT: Ruling(True),
@@ -284,7 +285,7 @@ def test_the_engine_names_whatever_changes_a_ruling():
             ChatJudge(chat, PROMPTS | {task: prompt}).engine for task, prompt in stricter().items()
         ]
         assert ChatJudge(chat, PROMPTS).engine == engines[0]
-    assert 13 == len(engines) == len(set(engines))
+    assert 14 == len(engines) == len(set(engines))
     assert all(engine.startswith("chat:tiny ") for engine in engines)
 
 
