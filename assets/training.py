@@ -7,12 +7,15 @@ step and stops a run that cannot succeed. A health check reads the curves afterw
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
 
 from decomposerl.errors import ConfigError
 from decomposerl.reports.training_report import measures_markdown
+from decomposerl.rewards.composite import check_rewards
 from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import TINY_BASES, Experiment
 from decomposerl.training.experiments import run_name
@@ -33,7 +36,14 @@ _TRAINER_FIELDS = (
 _DEPS = ("training_claims", "training_claims_random", "silver_decomposed", *TINY_BASES)
 
 
-class PolicyConfig(dg.Config):
+class RunRewards(dg.Config):
+    """How one run's rewards differ from its recipe's."""
+
+    own: str = Field(default="", description="import path of your own: module:function")
+    weights: dict[str, float] = Field(default={}, description="by reward; own: your own")
+
+
+class _RunConfig(dg.Config):
     """What may differ in one run from the recipe and from the profile's trainer."""
 
     # Not run configuration of the trainer resource: Dagster would discard the profile's fields.
@@ -58,48 +68,14 @@ class PolicyConfig(dg.Config):
     start_anyway: bool = Field(
         default=False, description="train even if the dry run finds a problem"
     )
-    python: str | None = Field(default=None, description="interpreter; null: the profile's")
-    launch: list[str] | None = Field(
-        default=None,
-        description="words between interpreter and -m, for several GPUs: -m, "
-        "accelerate.commands.launch, --config_file, configs/accelerate/two_gpus.yaml",
-    )
-    memory_share: float | None = Field(
-        default=None, gt=0, le=1, description="vllm_colocate: share of the GPU's memory"
-    )
-    importance_correction: bool | None = Field(
-        default=None,
-        description="vLLM: weight rollouts by the trainer's probabilities over vLLM's",
-    )
-    sleep_mode: bool | None = Field(
-        default=None, description="vllm_colocate: vLLM gives its memory back during an update"
-    )
-    liger: bool | None = Field(default=None, description="GPU: the layer kernels of liger-kernel")
-    checkpoint_every: int | None = Field(default=None, ge=1, description="optimizer steps")
-    most_judge_failures: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="share of judged scores without a verdict that ends the run",
-    )
-    most_wait_s: int | None = Field(
-        default=None, ge=1, description="seconds that one training process waits for another"
-    )
-    sampler_check_every: int | None = Field(
-        default=None, ge=1, description="steps between checks that vLLM has the policy's weights"
-    )
-
-    report_to: str | None = Field(
-        default=None,
-        pattern="^(none|wandb|tensorboard|trackio)$",
-        description="experiment tracker: none, wandb, tensorboard or trackio",
-    )
+    rewards: RunRewards = RunRewards()
 
     def applied(self, experiment: Experiment) -> Experiment:
         """The recipe with this run's changes.
 
         Raises:
-            ConfigError: ``seed`` is not the partition's.
+            ConfigError: ``seed`` is not the partition's, a weight names no reward, or
+                ``rewards.own`` no reward that works.
         """
         if self.seed not in {None, experiment.seed}:
             raise ConfigError(
@@ -112,13 +88,36 @@ class PolicyConfig(dg.Config):
             optimization = replace(optimization, steps=self.steps)
         if self.held_out_claims is not None:
             held_out = replace(held_out, claims=self.held_out_claims)
+        known = experiment.rewards
+        weights = {**known.weights, **self.rewards.weights}
+        rewards = replace(known, own=self.rewards.own or known.own, weights=weights)
+        check_rewards(rewards)
         model = self.model or experiment.model
-        return replace(experiment, model=model, optimization=optimization, held_out=held_out)
+        changed = replace(experiment, model=model, optimization=optimization, held_out=held_out)
+        return replace(changed, rewards=rewards)
 
     def applied_to_trainer(self, trainer: PolicyTrainerResource) -> PolicyTrainerResource:
         """The profile's trainer with this run's changes."""
         fields = {name: getattr(self, name) for name in _TRAINER_FIELDS}
         return trainer.model_copy(update={k: v for k, v in fields.items() if v is not None})
+
+
+def _or_profile(name: str) -> tuple[Any, Any]:
+    """A field of the trainer as one of a run, null for the profile's."""
+    field: Any = PolicyTrainerResource.model_fields[name]
+    kind, text = field.annotation, f"{field.description}; null: as is"
+    if get_origin(kind) is Literal:  # which Dagster's configuration does not know
+        words = "|".join(get_args(kind))
+        return str | None, Field(default=None, description=text, pattern=f"^({words})$")
+    return kind | None, FieldInfo.merge_field_infos(field, default=None, description=text)
+
+
+if TYPE_CHECKING:
+    PolicyConfig = _RunConfig
+else:
+    PolicyConfig = create_model(
+        "PolicyConfig", __base__=_RunConfig, **{name: _or_profile(name) for name in _TRAINER_FIELDS}
+    )
 
 
 def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.AssetsDefinition:

@@ -1,20 +1,19 @@
 """``decomposerl score``: the reward ensemble over traces of any policy.
 
-Reads a JSONL file of traces with their claims and writes the reward table and the judge's verdicts
-next to it.
+Reads a JSONL file of traces with their claims, or rows of a program, and writes the reward table
+and the judge's verdicts next to the file.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-import polars as pl
-
+from dagster_project.row_forms import in_score_form, plain_rows
 from decomposerl.errors import ConfigError, DecomposeRLError, SourceFileError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
@@ -33,12 +32,9 @@ _LONG = 50
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The labels of claims and verdicts of traces, and the share of claims that keep theirs.
+    """The labels of claims and verdicts of traces, and the share of claims that keep theirs."""
 
-    ``share`` is as in a semi-supervised run, None where every claim keeps its label.
-    """
-
-    share: float | None = None
+    share: float | None = None  # of a semi-supervised run; None: every claim keeps its label
     names: tuple[Verdict, ...] = LABELS
 
 
@@ -98,27 +94,45 @@ def score_file(
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
         DecomposeRLError: as ``resources.judge.scoring.reward_rollouts``.
     """
+    from decomposerl.rewards.table import rewards_frame
     from resources.judge.scoring import reward_rollouts
+    from resources.store.parquet import write_parquet
 
     check_settings(settings, labels)
-    outputs = _Outputs.next_to(_target(traces, out))
-    outputs.refuse_overwriting(traces)
-    lines = lines_of(traces)
-    records, problems = _records(lines, name_of(traces), labels.names)
+    rewards = _target(traces, out)
+    stem = rewards.name.removesuffix(".parquet").removesuffix(".rewards")
+    judge_calls = rewards.with_name(f"{stem}.judge_calls.parquet")
+    rejects = rewards.with_name(f"{stem}.rejects.jsonl")
+    taken = {os.path.realpath(path) for path in (rewards, rejects)}
+    for path in filter(None, (traces, recorded)):
+        if os.path.realpath(path) in taken:
+            raise ConfigError(f"{path} would be overwritten: choose another --out")
+    lines, name = lines_of(traces), name_of(traces)
+    records, problems = read_trace_records(lines, name, labels.names, in_score_form)
+    if not records:
+        listed = "".join(f"\n  {problem}" for problem in problems[:10])
+        raise SourceFileError(f"{name} holds no trace that can be scored{listed}")
     rollouts = rollouts_of_records(records, labels.share)
     with opened_engines(recorded) as (judge, embedder):
         scoring = reward_rollouts(rollouts, judge, embedder, settings)
         engines = judge.engine, embedder.engine
-    outputs.refuse_overwriting(*([] if recorded is None else [recorded]))
-    written = _write(scoring, outputs, with_verdicts=recorded is None)
-    written += _write_rejects(problems, lines, outputs.rejects)
-    return ScoreRun(scoring, *engines, tuple(problems), written)
+    frames = {rewards: rewards_frame(scoring.rewards)}
+    if recorded is None:  # recorded verdicts are not written again, as that would lose columns
+        frames[judge_calls] = scoring.judge_calls
+    wrote = [*frames, *[rejects] * any(problem.dropped for problem in problems)]
+    try:
+        for path, frame in frames.items():
+            write_parquet(frame, path)
+        _write_rejects(problems, lines, rejects)
+    except OSError as error:
+        raise DecomposeRLError(f"{rewards} cannot be written: {error.strerror}") from error
+    return ScoreRun(scoring, *engines, tuple(problems), tuple(wrote))
 
 
 def scored_rows(
-    rows: Sequence[dict[str, object]], settings: RewardSettings, labels: tuple[Verdict, ...]
+    rows: Iterable[Mapping[str, object]], settings: RewardSettings, labels: tuple[Verdict, ...]
 ) -> list[dict[str, object]]:
-    """The rewards of traces given as JSON objects; nothing is written.
+    """The rewards of traces given as rows (``plain_rows``); nothing is written.
 
     Raises:
         SourceFileError: a row cannot be scored; the message has every problem.
@@ -128,7 +142,8 @@ def scored_rows(
     from resources.judge.scoring import reward_rollouts
 
     check_settings(settings, Labels(names=labels))
-    records, problems = read_trace_rows(rows, "traces", labels)
+    given = [in_score_form(row) for row in plain_rows(rows)]
+    records, problems = read_trace_rows(given, "traces", labels)
     wrong = [str(problem) for problem in problems if problem.dropped]
     if wrong:
         raise SourceFileError("; ".join(wrong))
@@ -177,26 +192,16 @@ def lines_of(traces: Path) -> list[str]:
     return content.decode("utf-8", "surrogateescape").split("\n")
 
 
-def _records(
-    lines: Sequence[str], name: str, labels: tuple[Verdict, ...]
-) -> tuple[list[TraceRecord], list[Problem]]:
-    records, problems = read_trace_records(lines, name, labels)
-    if not records:
-        listed = "".join(f"\n  {problem}" for problem in problems[:10])
-        raise SourceFileError(f"{name} holds no trace that can be scored{listed}")
-    return records, problems
-
-
 def check_settings(settings: RewardSettings, labels: Labels) -> None:
     """Refuse what would fail later, before anything is spent.
 
     Raises:
-        ConfigError: a weight names no reward, the share is not between 0 and 1, or silence
-            refutes although there is a verdict for it.
+        ConfigError: as ``check_rewards``, the share is not between 0 and 1, or silence refutes
+            although there is a verdict for it.
     """
-    from decomposerl.rewards.composite import weights_of
+    from decomposerl.rewards.composite import check_rewards
 
-    weights_of(settings)
+    check_rewards(settings)
     if labels.share is not None and not 0.0 <= labels.share <= 1.0:
         raise ConfigError(f"--labelled-share is {labels.share}; it must be between 0 and 1")
     if labels.names != LABELS and settings.silence != "literal":
@@ -227,47 +232,7 @@ def _target(traces: Path, out: Path | None) -> Path:
     return stem.with_name(f"{stem.stem}.rewards.parquet")
 
 
-@dataclass(frozen=True, slots=True)
-class _Outputs:
-    """Paths of the tables: all in one folder, with one stem."""
-
-    rewards: Path
-    judge_calls: Path
-    rejects: Path
-
-    @classmethod
-    def next_to(cls, rewards: Path) -> Self:
-        stem = rewards.name.removesuffix(".parquet").removesuffix(".rewards")
-        names = (f"{stem}.judge_calls.parquet", f"{stem}.rejects.jsonl")
-        return cls(rewards, *(rewards.with_name(name) for name in names))
-
-    def refuse_overwriting(self, *inputs: Path) -> None:
-        """Refuse to overwrite an input; recorded verdicts are read and not written."""
-        taken = {Path(os.path.realpath(path)): path for path in (self.rewards, self.rejects)}
-        for path in inputs:
-            if Path(os.path.realpath(path)) in taken:
-                raise ConfigError(f"{path} would be overwritten: choose another --out")
-
-
-def _write(scoring: "JudgedBatch", outputs: _Outputs, *, with_verdicts: bool) -> tuple[Path, ...]:
-    """Write the tables; recorded verdicts are not written again, as that would lose columns."""
-    from decomposerl.rewards.table import rewards_frame
-    from resources.store.parquet import write_parquet
-
-    frames: dict[Path, pl.DataFrame] = {outputs.rewards: rewards_frame(scoring.rewards)}
-    if with_verdicts:
-        frames[outputs.judge_calls] = scoring.judge_calls
-    for path, frame in frames.items():
-        try:
-            write_parquet(frame, path)
-        except OSError as error:
-            raise DecomposeRLError(f"{path} cannot be written: {error.strerror}") from error
-    return tuple(frames)
-
-
-def _write_rejects(
-    problems: Sequence[Problem], lines: Sequence[str], path: Path
-) -> tuple[Path, ...]:
+def _write_rejects(problems: Sequence[Problem], lines: Sequence[str], path: Path) -> None:
     """Write each line that was not scored, unchanged, with its problems; no such line, no file.
 
     The file of an earlier run is removed, because its lines may be scored now.
@@ -279,16 +244,12 @@ def _write_rejects(
         if problem.dropped:
             entry = {"field": problem.field, "reason": problem.reason}
             wrong.setdefault(problem.line, []).append(entry)
-    rows = [
+    rows = (
         json.dumps({"line": line, "problems": entries, "text": lines[line - 1]})
         for line, entries in wrong.items()
-    ]
-    try:
-        if rows:
-            text = "".join(f"{row}\n" for row in rows)
-            replace_file(path, lambda aside: aside.write_text(text, "ascii"))
-        else:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise DecomposeRLError(f"{path} cannot be written: {error.strerror}") from error
-    return (path,) if rows else ()
+    )
+    if not wrong:
+        path.unlink(missing_ok=True)
+        return
+    text = "".join(f"{row}\n" for row in rows)
+    replace_file(path, lambda aside: aside.write_text(text, "ascii"))

@@ -17,10 +17,10 @@ from dagster_project.settings import Settings
 from dagster_project.training_estimate import default_recipe
 from decomposerl.baselines.method import ClaimInput, Verification
 from decomposerl.endpoint import is_path
-from decomposerl.errors import ConfigError, EvaluationError
+from decomposerl.errors import ConfigError, EvaluationError, SourceFileError
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.verified import VerifiedClaim, Verifying
-from decomposerl.traces.records import ClaimRecord
+from decomposerl.traces.records import ClaimRecord, claim_record
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
 from resources.evaluation.generation import OpenedSystem
@@ -139,3 +139,15 @@ def _weakness(system: System) -> tuple[str, ...]:
     if tiny or (port == "policy" and experiment(system.model.key).on_tiny_base):
         return (f"{system.key} {_TINY}",)
     return ()
+
+
+def checked_record(values: dict[str, object], file: str, *, evidence: bool = True) -> ClaimRecord:
+    """The claim of values that stand in no line of a file.
+
+    Raises:
+        SourceFileError: a field cannot be read; names it.
+    """
+    record, problems = claim_record(values, file, 0, evidence=evidence)
+    if record is None:
+        raise SourceFileError(f"{file}, field '{problems[0].field}': {problems[0].reason}")
+    return record

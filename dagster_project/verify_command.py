@@ -170,7 +170,8 @@ def _records(
         SourceFileError: a file cannot be read, or holds no claim.
     """
     from dagster_project.score import lines_of, name_of
-    from decomposerl.traces.records import checked_record, read_claim_records
+    from dagster_project.verify import checked_record
+    from decomposerl.traces.records import read_claim_records
     from resources.corpora.documents import DOCUMENTS, document_text
 
     if (file is None) == (claim is None):

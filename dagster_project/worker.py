@@ -11,34 +11,12 @@ import argparse
 import logging
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from dagster_project.engine_resources import open_resources, resources_for
-from dagster_project.environment import load_env_file, process_rank, read_key, read_settings
-from dagster_project.settings import Settings
-from dagster_project.training_estimate import judge_tokens
-from decomposerl.errors import ConfigError, DecomposeRLError, TrainingError
-from decomposerl.extras import require
-from decomposerl.judge.call import Judge
-from decomposerl.ports import Embedder
-from decomposerl.reports.training_plan import dry_run_plain, problem_lines
-from resources.hub.locks import at_commit
-from resources.preflight.servers import served_context
-from resources.store.run_lock import file_lock
-from resources.training.judge_heads import HeadsRun, train_heads
-from resources.training.process import DONE, REFUSED, TrainingOutcome, TrainingRun
-from resources.training.run_inputs import judge_for, run_key
-from resources.training.safe_point import Interrupted
-
-if TYPE_CHECKING:
-    from resources.training.engine_checks import DryRunFacts
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dagster_pipes import (
     PipesCliArgsParamsLoader,
@@ -47,22 +25,45 @@ from dagster_pipes import (
     PipesParamsLoader,
     open_dagster_pipes,
 )
+from pydantic import ValidationError
 
+from dagster_project.engine_resources import open_resources, resources_for
+from dagster_project.environment import load_env_file, process_rank, read_key, read_settings
 from dagster_project.progress_display import ProgressDisplay
+from dagster_project.settings import Settings
 from dagster_project.terminal import Terminal, print_note
-from decomposerl.progress import Bar, watched
+from dagster_project.training_estimate import judge_tokens
+from decomposerl.errors import ConfigError, DecomposeRLError, TrainingError
+from decomposerl.extras import require
+from decomposerl.judge.call import Judge
+from decomposerl.ports import Embedder
+from decomposerl.progress import Bar, plain_bars, watched
+from decomposerl.reports.training_plan import dry_run_plain, problem_lines
 from decomposerl.reports.training_report import changes_text, step_line
 from decomposerl.training.curves import changes
+from resources.hub.locks import at_commit
+from resources.preflight.servers import served_context
+from resources.store.run_lock import file_lock
+from resources.training.judge_heads import HeadsRun, train_heads
 from resources.training.process import (
+    DONE,
+    DRY_RUN,
+    OUTCOME,
+    PROGRESS,
+    REFUSED,
+    STEP,
     StepReport,
-    dry_run_message,
-    outcome_message,
-    progress_message,
-    step_message,
+    TrainingOutcome,
+    TrainingRun,
 )
+from resources.training.run_inputs import judge_for, run_key
+from resources.training.safe_point import Interrupted
 
 if TYPE_CHECKING:
     from resources.training.engine_checks import DryRunFacts
+
+_BARS_EVERY_S = 1.0
+_SIGNALLED, _PATIENCE_S = 128, 30.0
 
 
 class Output:
@@ -83,9 +84,6 @@ class Output:
         """Report the end of the run."""
 
 
-_BARS_EVERY_S = 1.0
-
-
 class PipesOutput(Output):
     """Reports to the Dagster run that started this process."""
 
@@ -98,7 +96,7 @@ class PipesOutput(Output):
         now = time.monotonic()
         if len(bars) != self._bars or now - self._sent > _BARS_EVERY_S:
             self._bars, self._sent = len(bars), now
-            self._pipes.report_custom_message(progress_message(bars))
+            self._pipes.report_custom_message({"kind": PROGRESS, "bars": plain_bars(bars)})
 
     def note(self, text: str, level: int = logging.INFO) -> None:
         """A line of the run's log; an error is also the last line of the process's output."""
@@ -110,15 +108,16 @@ class PipesOutput(Output):
         self.note(_line(report))
         for warning in report.warnings:
             self.note(warning, logging.WARNING)
-        self._pipes.report_custom_message(step_message(report))
+        self._pipes.report_custom_message({"kind": STEP, **asdict(report)})
 
     def dry_run(self, report: Mapping[str, Any]) -> None:
         """A structured message."""
-        self._pipes.report_custom_message(dry_run_message(report))
+        self._pipes.report_custom_message({"kind": DRY_RUN, "report": dict(report)})
 
     def outcome(self, outcome: TrainingOutcome) -> None:
         """A structured message, which the starter waits for."""
-        self._pipes.report_custom_message(outcome_message(outcome))
+        paths = {"adapter": str(outcome.adapter), "curves": str(outcome.curves)}
+        self._pipes.report_custom_message({"kind": OUTCOME, **asdict(outcome), **paths})
 
 
 class TerminalOutput(Output):
@@ -176,19 +175,6 @@ def _line(report: StepReport) -> str:
     return step_line(report.step, report.steps, {**report.means, **report.seconds}, report.eta_s)
 
 
-_SIGNALLED, _PATIENCE_S = 128, 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The command line, without what Pipes adds to it."""
-
-    file: Path
-    heads: bool
-    dry_run_only: bool
-    start_anyway: bool
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Train the run that the command line names; return the exit status."""
     options = _options(words)
@@ -196,10 +182,10 @@ def main(words: Sequence[str] | None = None) -> int:
     rank, _ = process_rank()
     with opened_output(silent=rank > 0) as output:
         try:
-            if options.heads:
-                _train_heads(options.file, output)
+            if options.heads is not None:
+                _train_heads(options.heads, output)
                 return DONE
-            run = _read(options.file)
+            run = _read(options.run)
             with _exclusive(run) if rank == 0 else nullcontext():
                 outcome = _train(run, output, options)
         except DecomposeRLError as error:
@@ -217,16 +203,15 @@ def _exclusive(run: TrainingRun) -> AbstractContextManager[None]:
     return file_lock(beside, str(run.folder), wait_s=_PATIENCE_S)
 
 
-def _options(words: Sequence[str] | None) -> Options:
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    """The command line, without what Pipes adds to it."""
     parser = argparse.ArgumentParser(prog="python -m dagster_project.worker", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--run", type=Path, help="a TrainingRun as JSON")
     what.add_argument("--heads", type=Path, help="a HeadsRun as JSON: train the tiny judge")
     parser.add_argument("--dry-run-only", action="store_true", help="check, train nothing")
     parser.add_argument("--start-anyway", action="store_true", help="despite problems it finds")
-    known, _ = parser.parse_known_args(words)  # Pipes reads its own options
-    file = known.heads or known.run
-    return Options(file, known.heads is not None, known.dry_run_only, known.start_anyway)
+    return parser.parse_known_args(words)[0]  # Pipes reads its own options
 
 
 def _train_heads(path: Path, output: Output) -> None:
@@ -244,13 +229,15 @@ def _train_heads(path: Path, output: Output) -> None:
 def _read(path: Path) -> TrainingRun:
     try:
         return TrainingRun.from_json(path.read_text("utf-8"))
-    except KeyError as error:
-        raise ConfigError(f"{path} holds no training run: field {error} is missing") from error
-    except (OSError, ValueError, TypeError) as error:
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"field '{'.'.join(map(str, first['loc']))}': {first['msg']}"
+        raise ConfigError(f"{path} holds no training run: {why}") from error
+    except OSError as error:
         raise ConfigError(f"{path} holds no training run: {error}") from error
 
 
-def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcome | None:
+def _train(run: TrainingRun, output: Output, options: argparse.Namespace) -> TrainingOutcome | None:
     """The outcome; None after a dry run only."""
     tracker = [] if run.report_to == "none" else [run.report_to]
     require("torch", "transformers", "trl", "peft", "accelerate", "datasets", *tracker)
@@ -274,7 +261,7 @@ def _dry_run(
     embedder: Embedder,
     settings: Settings,
     output: Output,
-    options: Options,
+    options: argparse.Namespace,
 ) -> None:
     """Check the run and report the result.
 

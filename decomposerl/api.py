@@ -61,12 +61,12 @@ def verify_claims(
     """
     # Imported upwards, as only the wiring knows the engines of a profile.
     from dagster_project.environment import read_settings
-    from dagster_project.verify import claim_verifier
-    from decomposerl.traces.records import checked_record
+    from dagster_project.row_forms import plain_rows
+    from dagster_project.verify import checked_record, claim_verifier
 
     records = [
-        checked_record(_fields(claim), f"claim {number}")
-        for number, claim in enumerate(claims, start=1)
+        checked_record(claim, f"claim {number}")
+        for number, claim in enumerate(plain_rows(claims), start=1)
     ]
     results: list[VerifiedClaim] = []
     with claim_verifier(read_settings(), system) as verifier:
@@ -75,7 +75,7 @@ def verify_claims(
 
 
 def score_traces(
-    traces: Sequence[Mapping[str, object]],
+    traces: Iterable[Mapping[str, object]],
     settings: RewardSettings | None = None,
     *,
     three_way: bool = False,
@@ -84,10 +84,10 @@ def score_traces(
 
     A trace has the fields of a line that ``decomposerl score`` reads: ``claim``, ``evidence`` and
     ``trace``; optionally ``label``, ``n_star`` or ``questions``, ``group``, ``rollout`` and
-    ``truncated``. The result has ``group``, ``rollout``, ``total`` and ``rewards``; each of those
-    has ``value`` (None unless ``state`` is scored), ``state``, ``weight``, ``counted`` and, where
-    it has values by question, ``questions``. ``three_way``: Not Enough Information is a verdict
-    and a label, too.
+    ``truncated``. A trace may be a list of messages, ``traces`` a table of pandas or polars. The
+    result has ``group``, ``rollout``, ``total`` and ``rewards``; each of those has ``value`` (None
+    unless ``state`` is scored), ``state``, ``weight``, ``counted`` and, where it has values by
+    question, ``questions``. ``three_way``: Not Enough Information is a verdict and a label, too.
 
     Raises:
         SourceFileError: a trace lacks a field, or has a wrong one; nothing is scored.
@@ -99,17 +99,4 @@ def score_traces(
     from decomposerl.schemas import LABELS, VERDICTS
 
     labels = VERDICTS if three_way else LABELS
-    return scored_rows([dict(trace) for trace in traces], settings or RewardSettings(), labels)
-
-
-def _fields(claim: tuple[str, Evidence] | Mapping[str, object]) -> dict[str, object]:
-    if not isinstance(claim, Mapping):
-        claim = dict(zip(("claim", "evidence"), claim, strict=True))
-    return {name: _plain(value) for name, value in claim.items()}
-
-
-def _plain(value: object) -> object:
-    """A list in the place of an array, a series or another sequence; numbers as Python has them."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+    return scored_rows(traces, settings or RewardSettings(), labels)

@@ -30,7 +30,6 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "documents": ("pypdf", "trafilatura"),
     "search": ("ddgs",),
     "selectors": ("apricot-select",),
-    "rewards": ("starlette", "uvicorn"),
     "ray": ("dagster-ray", "ray"),
 }
 EXTRA_OF: Mapping[str, str] = {

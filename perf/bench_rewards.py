@@ -12,11 +12,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling
+from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.judge.plan import Plan, plan
+from decomposerl.prompts.judge import CRITERIA
 from decomposerl.rewards.composite import RewardedBatch, reward_batch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import VERDICTS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from perf.sizes import Sizes

@@ -48,6 +48,7 @@ CONTRACTS: Mapping[str, str] = {
     "silver/prompt": "One to twenty questions: `<question>` tags, or JSON where it is enforced.",
     "answerability/prompt": _DIGIT,
     "correctness/prompt": _DIGIT,
+    "sentence/prompt": "The same, of the answer alone (`paper_7b_literal`).",
     "atomicity/prompt": "YES or NO for each of the five criteria, in `<answer>` at the end.",
     "coverage/prompt": "Supported, Refuted or Not Enough Information, in `<answer>` at the end.",
     "minicheck/user": "The probabilities of Yes and No as the first token. This text is used with "

@@ -12,6 +12,7 @@ from pathlib import Path
 from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import ModelCall
 from decomposerl.chat import Message
+from decomposerl.extras import install_command
 from decomposerl.prompts import judge
 from decomposerl.prompts.minicheck import minicheck_request
 from decomposerl.prompts.policy import policy_messages
@@ -134,16 +135,17 @@ def _of_training() -> Iterator[ShownPrompt]:
         silver, (EVIDENCE, CLAIM), judge.SAMPLING, structured=False, thinking=None
     )
     yield ShownPrompt("silver", "prompt", request.messages, silver.digest)
-    files, settings, pair = load_judge_prompts(), judge.JudgeSettings(), (QUESTION, "Ada Holm.")
-    requests = {
-        "answerability": judge.answerability_request(
-            files["answerability"], settings, EVIDENCE, QUESTION
-        ),
-        "correctness": judge.correctness_request(files["correctness"], settings, EVIDENCE, pair),
-        "atomicity": judge.atomicity_request(files["atomicity"], settings, CLAIM, QUESTION),
-        "coverage": judge.coverage_request(files["coverage"], settings, CLAIM, [EVIDENCE]),
+    files, settings = load_judge_prompts(), judge.JudgeSettings()
+    requests: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+        "answerability": ((), {"document": EVIDENCE, "question": QUESTION}),
+        "correctness": (("Ada Holm.",), {"document": EVIDENCE, "question": QUESTION}),
+        "atomicity": ((), {"claim": CLAIM, "question": QUESTION}),
+        judge.SENTENCE: (("Ada Holm.",), {"document": EVIDENCE}),
+        "coverage": ((EVIDENCE,), {"claim": CLAIM}),
     }
-    for task, made in requests.items():
+    for task, (answers, texts) in requests.items():
+        asked = "correctness" if task == judge.SENTENCE else task
+        made = judge.judge_request(files[task], settings, asked, answers, **texts)
         yield ShownPrompt(task, "prompt", made.messages, files[task].digest)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals
 from decomposerl.prompts.escape import escaped
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.readings import asks_about_part, restates

@@ -8,10 +8,10 @@ reader's rulings, under any settings.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decomposerl.judge.call import AnswersVerdict, Judge
-from decomposerl.judge.plan import plan
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.call import Judge
+from decomposerl.judge.plan import Signals, plan
 from decomposerl.ports import Embedder
+from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.composite import reward_batch
 from decomposerl.rewards.reward import RewardCase

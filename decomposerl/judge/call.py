@@ -13,17 +13,6 @@ from typing import Literal, Protocol, Self
 from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.schemas import VERDICTS
 
-__all__ = [
-    "CRITERIA",
-    "VERDICTS",
-    "AnswersVerdict",
-    "Judge",
-    "JudgeCall",
-    "JudgeValue",
-    "Ruling",
-    "Task",
-]
-
 Task = Literal["answerability", "atomicity", "correctness", "coverage"]
 JudgeValue = bool | tuple[bool, ...] | AnswersVerdict
 _TRUTH = {"0": False, "1": True}
@@ -34,7 +23,7 @@ class JudgeCall:
     """One question to the judge. Unused fields are empty, so equal calls are equal values.
 
     answerability: document, question. atomicity: claim, question. correctness: document,
-    question and one answer. coverage: claim and the answers in order.
+    question (none: the answer is a sentence alone), one answer. coverage: claim, all answers.
     """
 
     task: Task

@@ -19,9 +19,10 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.errors import TrainingError
-from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling, Task
+from decomposerl.judge.call import JudgeCall, Ruling, Task
 from decomposerl.judge.plan import plan
-from decomposerl.schemas import JUDGE_EXAMPLES
+from decomposerl.prompts.judge import CRITERIA
+from decomposerl.schemas import JUDGE_EXAMPLES, VERDICTS
 from decomposerl.settings import Settings
 from decomposerl.traces.rollout import Rollout
 

@@ -6,17 +6,17 @@ most 4n + 1 calls: the verdict of all answers, n verdicts with one answer left o
 answerability, atomicity and correctness (paper, sections 3.2 and 3.3).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
 from decomposerl.errors import EngineError, SchemaError
-from decomposerl.judge.call import CRITERIA, VERDICTS, AnswersVerdict, JudgeCall, Ruling
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.call import JudgeCall, Ruling, Task
+from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.replies.abstention import abstains
-from decomposerl.schemas import JUDGE_CALLS
+from decomposerl.schemas import JUDGE_CALLS, VERDICTS
 from decomposerl.traces.rollout import Rollout
 
 Role = Literal["full", "leave_one_out", "question"]
@@ -37,32 +37,30 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class CallIndices:
-    """Indices of one rollout's calls in ``Plan.calls``; tuples have one entry per cycle.
+class Signals:
+    """The five judged signals of a rollout with n cycles; tuples have length n.
 
-    None where no call is needed: no cycle, one cycle, an abstention's correctness.
+    ``full`` is the verdict from all answers, ``without[i]`` the one from all but the i-th.
+    ``atomic[i]`` are the five criteria. ``correct[i]`` is None for an abstention, which takes no
+    call. Elsewhere None means that the call failed. Without cycles ``full`` is NotEnoughInfo, with
+    one cycle ``without`` is (NotEnoughInfo,); neither takes a call.
     """
 
-    full: int | None
-    without: tuple[int | None, ...]
-    answerable: tuple[int, ...]
-    atomic: tuple[int, ...]
-    correct: tuple[int | None, ...]
+    full: AnswersVerdict | None
+    without: tuple[AnswersVerdict | None, ...]
+    answerable: tuple[bool | None, ...]
+    atomic: tuple[tuple[bool, ...] | None, ...]
+    correct: tuple[bool | None, ...]
     abstained: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The calls of a batch. ``indices`` has one entry per rollout, in order."""
+    """The calls of a batch, and ``uses`` by rollout, then role, then question."""
 
     rollouts: tuple[Rollout, ...]
     calls: tuple[JudgeCall, ...]
-    indices: tuple[CallIndices, ...]
-
-    @property
-    def uses(self) -> tuple[Use, ...]:
-        """Which rollout uses which call for what, by rollout, then role, then question."""
-        return tuple(use for row, used in enumerate(self.indices) for use in _uses(row, used))
+    uses: tuple[Use, ...]
 
     def signals(self, rulings: Sequence[Ruling]) -> list[Signals]:
         """What ``rulings``, one per call and in order, say about each rollout.
@@ -74,7 +72,15 @@ class Plan:
             EngineError: a ruling's value is not of its task.
         """
         self._check_count(rulings)
-        return [_signals(used, rulings) for used in self.indices]
+        ruled: list[dict[tuple[Task, int | None], Any]] = [{} for _ in self.rollouts]
+        for use in self.uses:
+            task, value = self.calls[use.call].task, rulings[use.call].value
+            if not _is_of(task, value):
+                raise EngineError(
+                    f"a judge's ruling is outside its contract: {value!r} is not of its task"
+                )
+            ruled[use.rollout][task, use.question] = value
+        return [_signals(*parts) for parts in zip(self.rollouts, ruled, strict=True)]
 
     def frame(self, rulings: Sequence[Ruling], engine: str) -> pl.DataFrame:
         """A ``JUDGE_CALLS`` row for every use, in the order of ``uses``.
@@ -104,15 +110,20 @@ class Plan:
             raise ValueError(f"{len(rulings)} rulings for {len(self.calls)} calls")
 
 
-def plan(rollouts: Sequence[Rollout]) -> Plan:
+def plan(rollouts: Sequence[Rollout], *, sentences: bool = False) -> Plan:
     """The calls that ``rollouts`` need, each distinct one once, in first-use order.
 
-    No cycle: no call. One cycle: leaving it out leaves nothing, which takes no call. An
-    abstention's correctness is not asked for (paper, section 3.2, the joint reward).
+    ``sentences``: an answer is judged as a sentence, without its question. No cycle: no call. One
+    cycle: leaving it out leaves nothing, which takes no call. An abstention's correctness is not
+    asked for (paper, section 3.2, the joint reward).
     """
     known: dict[JudgeCall, int] = {}
-    indices = tuple(_call_indices(rollout, known) for rollout in rollouts)
-    return Plan(tuple(rollouts), tuple(known), indices)
+    uses = tuple(
+        Use(known.setdefault(call, len(known)), place, role, question)
+        for place, rollout in enumerate(rollouts)
+        for role, question, call in _needed(rollout, sentences=sentences)
+    )
+    return Plan(tuple(rollouts), tuple(known), uses)
 
 
 def rulings_from_frame(frame: pl.DataFrame) -> Mapping[str, Ruling]:
@@ -134,83 +145,47 @@ def rulings_from_frame(frame: pl.DataFrame) -> Mapping[str, Ruling]:
     return rulings
 
 
-def _call_indices(rollout: Rollout, known: dict[JudgeCall, int]) -> CallIndices:
-    """The indices of a rollout's calls, which are added to ``known``."""
+def _needed(rollout: Rollout, *, sentences: bool) -> Iterator[tuple[Role, int | None, JudgeCall]]:
+    """The calls of a rollout with their roles; without an answer the verdict is known."""
     document, claim, cycles = rollout.evidence, rollout.claim, rollout.trace.cycles
     answers = tuple(cycle.answer for cycle in cycles)
-    abstained = tuple(map(abstains, answers))
-
-    def index(call: JudgeCall) -> int:
-        return known.setdefault(call, len(known))
-
-    def verdict(kept: tuple[str, ...]) -> int | None:
-        return index(JudgeCall("coverage", claim=claim, answers=kept)) if kept else None
-
-    return CallIndices(
-        full=verdict(answers),
-        without=tuple(verdict(answers[:i] + answers[i + 1 :]) for i in range(len(answers))),
-        answerable=tuple(
-            index(JudgeCall("answerability", document, question=cycle.question)) for cycle in cycles
-        ),
-        atomic=tuple(
-            index(JudgeCall("atomicity", claim=claim, question=cycle.question)) for cycle in cycles
-        ),
-        correct=tuple(
-            None
-            if silent
-            else index(JudgeCall("correctness", document, "", cycle.question, (cycle.answer,)))
-            for cycle, silent in zip(cycles, abstained, strict=True)
-        ),
-        abstained=abstained,
-    )
+    if answers:
+        yield "full", None, JudgeCall("coverage", claim=claim, answers=answers)
+    for i in range(len(answers) if len(answers) > 1 else 0):
+        kept = answers[:i] + answers[i + 1 :]
+        yield "leave_one_out", i, JudgeCall("coverage", claim=claim, answers=kept)
+    for i, cycle in enumerate(cycles):
+        yield "question", i, JudgeCall("answerability", document, question=cycle.question)
+    for i, cycle in enumerate(cycles):
+        yield "question", i, JudgeCall("atomicity", claim=claim, question=cycle.question)
+    for i, (question, answer) in enumerate((cycle.question, cycle.answer) for cycle in cycles):
+        if not abstains(answer):
+            asked = "" if sentences else question
+            yield "question", i, JudgeCall("correctness", document, "", asked, (answer,))
 
 
-def _uses(rollout: int, used: CallIndices) -> list[Use]:
-    def of(role: Role, calls: Sequence[int | None]) -> list[Use]:
-        return [Use(call, rollout, role, i) for i, call in enumerate(calls) if call is not None]
-
-    full = [] if used.full is None else [Use(used.full, rollout, "full")]
-    by_question = (used.answerable, used.atomic, used.correct)
-    return [
-        *full,
-        *of("leave_one_out", used.without),
-        *(use for calls in by_question for use in of("question", calls)),
-    ]
+def _is_of(task: Task, value: object) -> bool:
+    """Whether a task has such a value; a failed call has none."""
+    if value is None:
+        return True
+    if task == "coverage":
+        return isinstance(value, str) and value in VERDICTS
+    if task == "atomicity":
+        return isinstance(value, tuple) and len(value) == len(CRITERIA)
+    return isinstance(value, bool)
 
 
-def _signals(used: CallIndices, rulings: Sequence[Ruling]) -> Signals:
+def _signals(rollout: Rollout, ruled: Mapping[tuple[Task, int | None], Any]) -> Signals:
+    cycles = rollout.trace.cycles
+
+    def of(task: Task, uncalled: AnswersVerdict | None = None) -> tuple[Any, ...]:
+        return tuple(ruled.get((task, i), uncalled) for i in range(len(cycles)))
+
     return Signals(
-        full=_verdict(used.full, rulings),
-        without=tuple(_verdict(call, rulings) for call in used.without),
-        answerable=tuple(_truth(rulings[call]) for call in used.answerable),
-        atomic=tuple(_criteria(rulings[call]) for call in used.atomic),
-        correct=tuple(None if call is None else _truth(rulings[call]) for call in used.correct),
-        abstained=used.abstained,
+        full=ruled.get(("coverage", None), "NotEnoughInfo"),
+        without=of("coverage", "NotEnoughInfo"),
+        answerable=of("answerability"),
+        atomic=of("atomicity"),
+        correct=of("correctness"),
+        abstained=tuple(abstains(cycle.answer) for cycle in cycles),
     )
-
-
-def _verdict(call: int | None, rulings: Sequence[Ruling]) -> AnswersVerdict | None:
-    """No answer, no call: nothing can be concluded."""
-    if call is None:
-        return "NotEnoughInfo"
-    value = rulings[call].value
-    if value is None or (isinstance(value, str) and value in VERDICTS):
-        return value
-    raise _outside_contract(value)
-
-
-def _truth(ruling: Ruling) -> bool | None:
-    if ruling.value is None or isinstance(ruling.value, bool):
-        return ruling.value
-    raise _outside_contract(ruling.value)
-
-
-def _criteria(ruling: Ruling) -> tuple[bool, ...] | None:
-    value = ruling.value
-    if value is None or (isinstance(value, tuple) and len(value) == len(CRITERIA)):
-        return value
-    raise _outside_contract(value)
-
-
-def _outside_contract(value: object) -> EngineError:
-    return EngineError(f"a judge's ruling is outside its contract: {value!r} is not of its task")

@@ -37,6 +37,8 @@ from decomposerl.schemas import Verdict
 
 TASKS = ("answerability", "atomicity", "correctness", "coverage")
 """The names of the four prompt files."""
+SENTENCE = "sentence"
+"""The prompt file of correctness where an answer is judged as a sentence, without its question."""
 SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
 """Greedy, with room for reasons and a short thought (paper: seed 42, 4k to 8k tokens)."""
 AnswersVerdict = Verdict
@@ -110,6 +112,12 @@ CRITERIA_SCHEMA = _schema({name: {"enum": ["YES", "NO"], "type": "string"} for n
 VERDICT_SCHEMA = _schema(
     {"verdict": {"enum": ["SUPPORTED", "REFUTED", "NOT_ENOUGH_INFO"], "type": "string"}}
 )
+_SCHEMAS = {
+    "answerability": DIGIT_SCHEMA,
+    "atomicity": CRITERIA_SCHEMA,
+    "correctness": DIGIT_SCHEMA,
+    "coverage": VERDICT_SCHEMA,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,41 +135,36 @@ class JudgeSettings:
     thinking_tokens: int | None = None
 
 
-def answerability_request(
-    prompt: PromptFile, settings: JudgeSettings, document: str, question: str
+def judge_request(
+    prompt: PromptFile,
+    settings: JudgeSettings,
+    task: str,
+    answers: Sequence[str] = (),
+    **texts: str,
 ) -> ChatRequest:
-    """Does the document alone answer the question? 1 or 0.
+    """The request of one of ``TASKS`` about ``texts``: document, claim, question, as it needs.
+
+    ``answers``: the one that is to be correct, or all, from which coverage sees a verdict.
 
     Raises:
-        ConfigError: here and below, the prompt file lacks a section or a placeholder.
+        ConfigError: the prompt file lacks a section or a placeholder.
     """
-    values = {"document": escaped(document), "question": escaped(question)}
-    return _request(prompt, settings, DIGIT_SCHEMA, values)
-
-
-def correctness_request(
-    prompt: PromptFile, settings: JudgeSettings, document: str, pair: tuple[str, str]
-) -> ChatRequest:
-    """Is the answer of a ``(question, answer)`` pair right by the document? 1 or 0."""
-    question, answer = map(escaped, pair)
-    values = {"document": escaped(document), "question": question, "answer": answer}
-    return _request(prompt, settings, DIGIT_SCHEMA, values)
-
-
-def atomicity_request(
-    prompt: PromptFile, settings: JudgeSettings, claim: str, question: str
-) -> ChatRequest:
-    """Does the question meet each of the five criteria? Five times YES or NO."""
-    values = {"claim": escaped(claim), "question": escaped(question)}
-    return _request(prompt, settings, CRITERIA_SCHEMA, values)
-
-
-def coverage_request(
-    prompt: PromptFile, settings: JudgeSettings, claim: str, answers: Sequence[str]
-) -> ChatRequest:
-    """Which verdict do the answers alone support? Without questions and document."""
-    values = {"claim": escaped(claim), "answers": bullets(answers)}
-    return _request(prompt, settings, VERDICT_SCHEMA, values)
+    values = {name: escaped(text) for name, text in texts.items()}
+    if task == "correctness":
+        (answer,) = answers
+        values["answer"] = escaped(answer)
+    elif task == "coverage":
+        values["answers"] = bullets(answers)
+    reply_format = prompt.filled("json" if settings.structured else "tags")
+    return ChatRequest(
+        (Message("user", prompt.filled("prompt", reply_format=reply_format, **values)),),
+        settings.sampling,
+        prompt.template,
+        settings.thinking,
+        _SCHEMAS[task] if settings.structured else None,
+        thinking_tokens=settings.thinking_tokens,
+        resample=True,
+    )
 
 
 def again_section(task: str, *, structured: bool) -> str:
@@ -174,21 +177,6 @@ def again_section(task: str, *, structured: bool) -> str:
 def bullets(answers: Sequence[str]) -> str:
     """One escaped line per answer; white space collapses, so no answer forges another."""
     return "\n".join(f"- {escaped(' '.join(answer.split()))}" for answer in answers)
-
-
-def _request(
-    prompt: PromptFile, settings: JudgeSettings, schema: str, values: dict[str, str]
-) -> ChatRequest:
-    reply_format = prompt.filled("json" if settings.structured else "tags")
-    return ChatRequest(
-        (Message("user", prompt.filled("prompt", reply_format=reply_format, **values)),),
-        settings.sampling,
-        prompt.template,
-        settings.thinking,
-        schema if settings.structured else None,
-        thinking_tokens=settings.thinking_tokens,
-        resample=True,
-    )
 
 
 def read_digit(reply: str, *, structured: bool = False) -> bool:

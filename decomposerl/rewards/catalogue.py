@@ -9,7 +9,9 @@ from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import format_reward
 from decomposerl.rewards.joint import joint
 from decomposerl.rewards.necessity import necessity
+from decomposerl.rewards.own import own
 from decomposerl.rewards.question_count import question_count
+from decomposerl.rewards.quotes import quotes
 from decomposerl.rewards.reward import Reward
 from decomposerl.rewards.verification import verification
 
@@ -21,4 +23,6 @@ REWARDS: tuple[Reward, ...] = (
     Reward("coverage", "R_cov", "Coverage", coverage, 0, 1, ("full",)),
     Reward("necessity", "R_nec", "Necessity", necessity, -1, 1, ("full", "leave_one_out")),
     Reward("joint", "R_joint", "Joint quality", joint, 0, 1, ("question",)),
+    Reward("quotes", "R_quo", "Verbatim quotes", quotes, 0, 1, weight=0),
+    Reward("own", "R_own", "Your own", own, -1, 1, weight=0),
 )

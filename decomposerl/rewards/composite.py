@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decomposerl.errors import ConfigError, RewardError
 from decomposerl.judge.plan import Role
 from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.own import bound, check_own
 from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
@@ -51,7 +52,7 @@ def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
         ConfigError: as ``weights_of``.
     """
     weights = weights_of(settings, rewards)
-    return [reward for reward in rewards if weights[reward.name]]
+    return [bound(reward, settings) for reward in rewards if weights[reward.name]]
 
 
 def judge_roles(
@@ -76,11 +77,24 @@ def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) ->
     unknown = sorted(set(settings.weights) - set(names))
     if unknown:
         raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(names)}")
-    weights = {r.name: float(settings.weights.get(r.name, r.weight)) for r in rewards}
+    usual = {reward.name: bound(reward, settings).weight for reward in rewards}
+    weights = {name: float(settings.weights.get(name, usual[name])) for name in names}
+    if weights.get("own") and not settings.own:
+        raise ConfigError("the weight of 'own' needs rewards.own = MODULE:FUNCTION")
     for name, weight in weights.items():
         if not abs(weight) < float("inf"):
             raise ConfigError(f"the weight of '{name}' is {weight}; it must be a finite number")
     return weights
+
+
+def check_rewards(settings: RewardSettings) -> None:
+    """Refuse before a run what would end it later.
+
+    Raises:
+        ConfigError: as ``weights_of``, or a reward of one's own does not work.
+    """
+    if weights_of(settings)["own"]:
+        check_own(settings)
 
 
 def reward_batch(
@@ -92,7 +106,7 @@ def reward_batch(
         ConfigError: as ``weights_of``.
         RewardError: a judge call failed and ``failures`` is ``raise``.
         ValueError: the rollouts of a group differ in claim, evidence, label or n*, or a
-            case's signals or vectors are not of its trace.
+            case's vectors are not of its trace.
     """
     groups = _groups(cases)
     all_weights = weights_of(settings, rewards)
@@ -115,7 +129,6 @@ def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
     """The indices of each group's cases, groups in order of first appearance."""
     groups: dict[str, list[int]] = {}
     for index, case in enumerate(cases):
-        _check_signals(case)
         groups.setdefault(case.rollout.group, []).append(index)
     for name, members in groups.items():
         if len({_prompt(cases[index].rollout) for index in members}) > 1:
@@ -127,19 +140,6 @@ def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
 
 def _prompt(rollout: Rollout) -> tuple[str, str, str | None, int | None]:
     return rollout.claim, rollout.evidence, rollout.label, rollout.n_star
-
-
-def _check_signals(case: RewardCase) -> None:
-    """Rewards read signals by cycle: each must have one entry per cycle."""
-    signals, cycles = case.signals, len(case.rollout.trace.cycles)
-    parts = (signals.without, signals.answerable, signals.atomic, signals.correct)
-    lengths = {len(part) for part in (*parts, signals.abstained)}
-    if lengths != {cycles}:
-        rollout = case.rollout
-        raise ValueError(
-            f"rollout {rollout.number} of '{rollout.group}' has {cycles} cycles, its signals "
-            f"have {sorted(lengths)}"
-        )
 
 
 def _results(

@@ -2,7 +2,9 @@
 
     R_cov = 1 if the judge's verdict from claim and answers is the label, else 0
 
-Without a label the group's majority replaces it (section 3.3, ``rewards.votes``); a tie gives 0.
+Without a label the group's majority replaces it (section 3.3): of the judge's verdicts from the
+answers (the paper's symbols) or, ``votes = policy``, of the policy's own. Truncated rollouts do not
+vote, nor do verdicts that a trace may not end with. A tie gives 0.
 The judge may also rule that the answers do not suffice. That matches no label of the paper's two;
 where a claim's label is the third, it matches if an answer shows what the document leaves open
 (``readings.matches``), so a trace that answers nothing is never paid. No answer: 0, without a call.
@@ -11,12 +13,12 @@ in place of 1, and ``silence = refutes`` reads an abstention about a part as a r
 (``rewards.readings``).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from decomposerl.rewards.readings import grounded, matches, shows_open, verdict
 from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.votes import pseudo_label
 from decomposerl.traces.trace import Verdict
 
 
@@ -35,3 +37,24 @@ def _result(case: RewardCase, majority: Verdict | None, settings: RewardSettings
     if not found or not pays:
         return RewardResult(float(found))
     return RewardResult(sum(map(bool, pays)) / len(pays))
+
+
+def pseudo_label(cases: Sequence[RewardCase], settings: RewardSettings) -> Verdict | None:
+    """The verdict with more votes than every other; None for a tie or without votes."""
+    votes = Counter(
+        vote
+        for case in cases
+        if not case.rollout.truncated and (vote := _vote(case, settings)) is not None
+    )
+    first, second = [*votes.most_common(2), (None, 0), (None, 0)][:2]
+    return first[0] if first[1] > second[1] else None
+
+
+def _vote(case: RewardCase, settings: RewardSettings) -> Verdict | None:
+    trace = case.rollout.trace
+    if settings.votes == "policy":
+        return trace.verdict
+    given = verdict(case, settings)
+    if given == "NotEnoughInfo" and given in trace.labels:
+        return given if matches(given, given, shows_open(case)) else None
+    return given if given in trace.labels else None

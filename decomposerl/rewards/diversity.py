@@ -2,9 +2,9 @@
 
     R_div = -(1/n) * sum over i = 2..n of max over j < i of cos(q_i, q_j)
 
-The redundancy half of maximal marginal relevance. n = 0 and n = 1 give -1, the worst: read
-literally one question would be best, and the task requires two. The case holds the unit vectors
-of its questions.
+The redundancy half of maximal marginal relevance. n = 0 and n = 1 give -1, the worst, as the task
+requires two questions; ``diversity = literal`` gives n = 1 the formula's 0. The case holds the unit
+vectors of its questions. A trace that is too long is not compared, and gets -1.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ _FEWEST = 2
 _FIRST = QuestionResult(0.0, "first")
 
 
-def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
+def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """-1..(n-1)/n; a question's value is minus its cosine to the nearest earlier one.
 
     Raises:
@@ -29,8 +29,9 @@ def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Rew
     results: dict[int, RewardResult] = {}
     for questions, members in _by_length(cases).items():
         if questions < _FEWEST:
-            worst = RewardResult(-1.0, questions=(QuestionResult(None, "alone"),) * questions)
-            results.update(dict.fromkeys(members, worst))
+            value = 0.0 if questions and settings.diversity == "literal" else -1.0
+            alone = RewardResult(value, questions=(QuestionResult(None, "alone"),) * questions)
+            results.update(dict.fromkeys(members, alone))
             continue
         nearest = _nearest(np.stack([_vectors(cases[index]) for index in members]))
         results.update(
@@ -40,10 +41,10 @@ def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Rew
 
 
 def _by_length(cases: Sequence[RewardCase]) -> dict[int, list[int]]:
-    """Indices of the cases by their number of questions."""
+    """Indices of the cases by their number of questions that are compared."""
     members: dict[int, list[int]] = defaultdict(list)
     for index, case in enumerate(cases):
-        members[len(case.rollout.trace.cycles)].append(index)
+        members[0 if case.too_long else len(case.rollout.trace.cycles)].append(index)
     return members
 
 

@@ -2,7 +2,9 @@
 
     R_fmt = (conditions met) / (number of conditions)
 
-The paper names three conditions; the published list below spells them out. All count alike.
+The paper names three conditions; the list below spells them out in eight. All count alike.
+``format = literal`` counts the three: well-formed XML, questions and answers in turn, a valid final
+verdict.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +28,7 @@ _thought_over = _without("no_thought_after_answer")
 _one_verdict = _without("no_verdict", "several_verdicts", "not_last")
 _known_label = _without("unknown_verdict", "no_verdict")
 _well_formed = _without("unclosed", "stray_close", "malformed_tag", "empty", "text_outside")
+_closed = _without("unclosed", "stray_close", "malformed_tag")
 CONDITIONS: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
     ("opens with a thought", _without("no_opening_thought")),
     ("asks at least one question, none twice", _without("no_question", "repeated_question")),
@@ -39,10 +42,20 @@ CONDITIONS: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
 """Name and test of each condition, by the faults of the exact tags: other tags pay nothing."""
 
 
-def format_reward(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
-    """The share of ``CONDITIONS`` that each trace meets, 0..1."""
-    met = (len(conditions_met(case.rollout.trace)) for case in cases)
-    return [RewardResult(number / len(CONDITIONS)) for number in met]
+PRINTED: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
+    ("well-formed XML", lambda t: bool(t.blocks) and _closed(t)),
+    ("questions and answers alternate", lambda t: _has_cycle(t) and _answered(t)),
+    ("a valid final verdict", lambda t: t.verdict is not None and _one_verdict(t)),
+)
+"""The paper's three conditions."""
+
+
+def format_reward(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
+    """The share of the conditions that each trace meets, 0..1."""
+    conditions = PRINTED if settings.format == "literal" else CONDITIONS
+    traces = [case.rollout.trace for case in cases]
+    met = (sum(holds(trace) for _, holds in conditions) for trace in traces)
+    return [RewardResult(number / len(conditions)) for number in met]
 
 
 def conditions_met(trace: Trace) -> tuple[str, ...]:

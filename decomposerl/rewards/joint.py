@@ -13,7 +13,7 @@ question: 0. A missing ruling makes the whole reward null.
 
 from collections.abc import Sequence
 
-from decomposerl.judge.call import CRITERIA
+from decomposerl.prompts.judge import CRITERIA
 from decomposerl.rewards.readings import asks_about_part, marked
 from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
@@ -27,16 +27,9 @@ def joint(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardR
 
 
 def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
-    signals = case.signals
-    rulings = zip(
-        signals.answerable, signals.atomic, signals.correct, signals.abstained, strict=True
-    )
-    questions = tuple(_question(*ruling, settings) for ruling in rulings)
+    marks = marked(case, settings)
     questions = tuple(
-        _unpaid(question, mark, cycle.question, case.rollout.claim, settings)
-        for question, mark, cycle in zip(
-            questions, marked(case, settings), case.rollout.trace.cycles, strict=True
-        )
+        _question(case, place, settings, restates=mark) for place, mark in enumerate(marks)
     )
     values = [question.value for question in questions if question.value is not None]
     if len(values) < len(questions):
@@ -44,39 +37,29 @@ def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
     return RewardResult(sum(values) / len(values) if values else 0.0, questions=questions)
 
 
-def _unpaid(
-    ruled: QuestionResult,
-    mark: bool,  # noqa: FBT001 - a reading
-    question: str,
-    claim: str,
-    settings: RewardSettings,
-) -> QuestionResult:
-    """``ruled``, or 0 for a restated claim or an abstention about something else."""
-    if ruled.value is None:
-        return ruled
-    if mark:
-        return QuestionResult(0.0, "restates", ruled.detail)
-    beside = settings.abstention == "part" and ruled.state == "abstained"
-    if beside and not asks_about_part(claim, question):
-        return QuestionResult(0.0, "beside_the_claim", ruled.detail)
-    return ruled
-
-
 def _question(
-    answerable: bool | None,  # noqa: FBT001 - a ruling
-    criteria: tuple[bool, ...] | None,
-    correct: bool | None,  # noqa: FBT001 - a ruling
-    abstained: bool,  # noqa: FBT001 - a reading
-    settings: RewardSettings,
+    case: RewardCase, place: int, settings: RewardSettings, *, restates: bool
 ) -> QuestionResult:
+    """What the question at ``place`` earns; nothing for a restated claim."""
+    rollout, signals = case.rollout, case.signals
+    answerable, criteria = signals.answerable[place], signals.atomic[place]
+    correct, abstained = signals.correct[place], signals.abstained[place]
     if answerable is None or criteria is None or (correct is None and not abstained):
         return _FAILED
-    met = sum(criteria)
-    atomic = float(met == len(CRITERIA)) if settings.atomicity == "strict" else met / len(CRITERIA)
-    if not abstained:
-        value = float(answerable) * atomic * float(bool(correct))
-        detail = f"answerable {answerable:d} x atomic {met}/{len(CRITERIA)} x correct {correct:d}"
-        return QuestionResult(value, "answered", detail)
-    pays = answerable if settings.abstention == "literal" else not answerable
-    detail = f"answerable {answerable:d}, atomic {met}/{len(CRITERIA)}"
-    return QuestionResult(float(pays) * atomic, "abstained", detail)
+    met, all_ = sum(criteria), len(CRITERIA)
+    atomic = float(met == all_) if settings.atomicity == "strict" else met / all_
+    if abstained:
+        detail = f"answerable {answerable:d}, atomic {met}/{all_}"
+        pays, state = (
+            answerable if settings.abstention == "literal" else not answerable,
+            "abstained",
+        )
+        question = rollout.trace.cycles[place].question
+        if settings.abstention == "part" and not asks_about_part(rollout.claim, question):
+            pays, state = False, "beside_the_claim"
+    else:
+        detail = f"answerable {answerable:d} x atomic {met}/{all_} x correct {correct:d}"
+        pays, state = answerable and bool(correct), "answered"
+    if restates:
+        return QuestionResult(0.0, "restates", detail)
+    return QuestionResult(float(pays) * atomic, state, detail)

@@ -21,7 +21,7 @@ reads an abstention about a part as a refutation (``rewards.readings``).
 
 from collections.abc import Sequence
 
-from decomposerl.judge.call import AnswersVerdict
+from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.rewards.readings import (
     grounded,
     matches,

@@ -6,10 +6,10 @@ Functions take a case and give truth values by cycle, or the judge's verdict as 
 means that a ruling is missing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from decomposerl.judge.call import AnswersVerdict
+from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.text.words import parse, stem, word_set
@@ -58,13 +58,7 @@ def marked(case: RewardCase, settings: RewardSettings) -> tuple[bool, ...]:
 
 def honest(case: RewardCase) -> tuple[bool | None, ...]:
     """For each cycle: an abstention about a part of the claim that the document leaves open."""
-    rollout, signals = case.rollout, case.signals
-    return tuple(
-        _not(answerable) if silent and asks_about_part(rollout.claim, cycle.question) else False
-        for cycle, silent, answerable in zip(
-            rollout.trace.cycles, signals.abstained, signals.answerable, strict=True
-        )
-    )
+    return _abstains_rightly(case, asks_about_part)
 
 
 def grounded(case: RewardCase, settings: RewardSettings) -> tuple[bool | None, ...]:
@@ -82,17 +76,19 @@ def grounded(case: RewardCase, settings: RewardSettings) -> tuple[bool | None, .
 
 def shows_open(case: RewardCase) -> tuple[bool | None, ...]:
     """For each cycle: an abstention about the claim or a part that the document leaves open."""
+    return _abstains_rightly(case, lambda *both: asks_about_part(*both) or restates(*both))
+
+
+def _abstains_rightly(
+    case: RewardCase, about: Callable[[str, str], bool]
+) -> tuple[bool | None, ...]:
     claim, signals = case.rollout.claim, case.signals
     return tuple(
-        _not(answerable) if silent and _about(claim, cycle.question) else False
+        _not(answerable) if silent and about(claim, cycle.question) else False
         for cycle, silent, answerable in zip(
             case.rollout.trace.cycles, signals.abstained, signals.answerable, strict=True
         )
     )
-
-
-def _about(claim: str, question: str) -> bool:
-    return asks_about_part(claim, question) or restates(claim, question)
 
 
 def matches(

@@ -11,8 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.judge.plan import Role
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Role, Signals
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
@@ -27,12 +26,14 @@ State = Literal[
 class RewardCase:
     """A rollout with its rulings and the unit vectors of its cycles' questions.
 
-    ``vectors`` has shape (n, d), float32; None where no reward reads them.
+    ``vectors`` has shape (n, d), float32; None where no reward reads them. ``too_long``: the trace
+    has more cycles than are judged and compared.
     """
 
     rollout: Rollout
     signals: Signals
     vectors: NDArray[np.float32] | None = None
+    too_long: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from decomposerl.errors import ConfigError
 
@@ -23,6 +23,14 @@ class RewardSettings:
 
     Whether a trace may end with a third verdict is said where it is read (``traces.grammar``).
 
+    Where the printed form is read otherwise: ``format`` eight pays the eight conditions that we
+    take for well-formed, literal the three that are named; ``diversity`` two gives a trace of one
+    question -1, as two are asked for, literal the formula's 0; ``correctness`` pair judges an
+    answer with its question, literal the answer as a sentence alone.
+
+    ``own`` is the import path of a reward of one's own (``rewards.own``); its weight is 1 unless
+    ``weights`` has one for ``own``.
+
     Three readings beyond the paper, whose formulas are ``literal``. ``grounding`` required:
     coverage and necessity pay only for answers that the document bears out. ``silence``
     refutes: "not enough information" beside an honest abstention about a part of the claim is
@@ -41,6 +49,10 @@ class RewardSettings:
     grounding: Literal["literal", "required"] = "literal"
     silence: Literal["literal", "refutes"] = "literal"
     restating: Literal["literal", "marked"] = "literal"
+    format: Literal["eight", "literal"] = "eight"
+    diversity: Literal["two", "literal"] = "two"
+    correctness: Literal["pair", "literal"] = "pair"
+    own: str = ""
 
     @property
     def reads_answers(self) -> bool:
@@ -51,7 +63,7 @@ class RewardSettings:
         """Refuse an unknown reading, which would otherwise count as the other one."""
         for name, kind in get_type_hints(type(self)).items():
             allowed, value = get_args(kind), getattr(self, name)
-            if name != "weights" and value not in allowed:
+            if get_origin(kind) is Literal and value not in allowed:
                 listed = ", ".join(allowed)
                 raise ConfigError(
                     f"reward setting '{name}' is {value!r}; it must be one of {listed}"
@@ -62,5 +74,9 @@ STRICT = RewardSettings(
     abstention="part", grounding="required", silence="refutes", restating="marked"
 )
 """Every reading in which honesty pays more than the tricks of ``docs/explanation/rewards.md``."""
+PRINTED = RewardSettings(
+    abstention="literal", format="literal", diversity="literal", correctness="literal"
+)
+"""Every formula and judge prompt as the paper prints it."""
 UNGUARDED = RewardSettings(abstention="literal", necessity="mean")
 """Every guard off that is a setting: dodging pays, and a good question hides a harmful one."""

@@ -51,7 +51,7 @@ def reward_objects(batch: RewardedBatch) -> list[dict[str, object]]:
         {
             "group": rollout.group,
             "rollout": rollout.number,
-            "total": _number(batch.totals[index]),
+            "total": batch.totals[index],
             "rewards": {name: _reward_object(batch, name, index) for name in batch.results},
         }
         for index, rollout in enumerate(batch.rollouts)
@@ -61,15 +61,10 @@ def reward_objects(batch: RewardedBatch) -> list[dict[str, object]]:
 def _reward_object(batch: RewardedBatch, name: str, index: int) -> dict[str, object]:
     result = batch.results[name][index]
     values: dict[str, object] = {
-        "value": _number(result.value),
+        "value": result.value,
         "state": result.state,
         "weight": batch.weights[name],
-        "counted": _number(batch.counted[name][index]),
+        "counted": batch.counted[name][index],
     }
-    asked = [{"value": _number(one.value), "state": one.state} for one in result.questions]
+    asked = [{"value": one.value, "state": one.state} for one in result.questions]
     return values | ({"questions": asked} if asked else {})
-
-
-def _number(value: float | None) -> float | None:
-    """A plain number, also where NumPy computed it."""
-    return None if value is None else float(value)

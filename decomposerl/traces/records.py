@@ -9,14 +9,15 @@ policy with its claim, or a claim alone::
     {"claim": "…", "evidence": "…" or ["…", "…"], "claim_id": "…"}
 
 ``claim``, ``evidence`` and ``trace`` must be there; null is the same as absent elsewhere. A
-bad line never stops the lines after it, and none is repaired by a guess: it is left out. Sizes have
-limits far above any rollout (32,000 tokens are some 160 kB), so that no line holds up the rest.
+bad line never stops the lines after it, and none is repaired by a guess: it is left out, also where
+a field is misspelt. Sizes have limits far above any rollout (160 kB), so none holds up the rest.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import count
 from typing import Literal
 
@@ -27,6 +28,7 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 
 Unit = Literal["line", "row"]
+Prepared = Callable[[dict[str, object]], dict[str, object]]
 FIELDS = (
     "claim", "evidence", "trace", "label", "n_star", "questions", "group", "rollout", "truncated",
 )  # fmt: skip
@@ -38,6 +40,7 @@ MOST_QUESTIONS = 1_000
 MOST_READ = 200_000_000
 """Questions of a trace times bytes of its evidence, in which each of them is looked up."""
 _QUESTION = "<question>"
+_LABEL_NAMES = {"gold", "gold_label", "ground_truth", "target", "answer_key", "labels"}
 _LARGEST = 1_000_000
 _LONGEST = 80
 _DIGITS = 16
@@ -126,16 +129,16 @@ class Problem:
 
 
 def read_trace_records(
-    lines: Iterable[str], file: str, labels: tuple[Verdict, ...] = LABELS
+    lines: Iterable[str], file: str, labels: tuple[Verdict, ...] = LABELS, prepared: Prepared = dict
 ) -> tuple[list[TraceRecord], list[Problem]]:
     """Read JSONL lines; blank ones are no records but count as lines.
 
-    Without ``group``, equal claim and evidence make one group; a number is a name too. Without
-    ``rollout``, a record takes the least number that no earlier one of its group has.
-    ``n_star`` is at least 1; where only ``questions`` are given it is the number of different
-    ones. A group holds one claim with one evidence, label and n*, and each number once. Labels
-    and verdicts are ``labels``, those of a claim in any letter case. A list of passages becomes one
-    text with line breaks.
+    ``prepared`` gives the fields of an object. Without ``group``, equal claim and evidence make one
+    group; a number is a name too. Without ``rollout``, a record takes the least number that no
+    earlier one of its group has. ``n_star`` is at least 1; where only ``questions`` are given it is
+    the number of different ones. A group holds one claim with one evidence, label and n*, and each
+    number once. Labels and verdicts are ``labels``, those of a claim in any letter case. A list of
+    passages becomes one text with line breaks.
 
     Every problem of a line is reported, in line order; a field that is not read is reported
     once, where it first stands. Bytes that are not UTF-8 come as surrogates ("surrogateescape"
@@ -143,7 +146,7 @@ def read_trace_records(
     """
     reader = _Reader(file, labels)
     for number, values in _objects(lines):
-        reader.take(number, values)
+        reader.take(number, values if isinstance(values, str) else prepared(values))
     return reader.records, reader.problems
 
 
@@ -206,18 +209,6 @@ def claim_record(
     return ClaimRecord(claim.strip(), "\n".join(passages), passages, claim_id), []
 
 
-def checked_record(values: dict[str, object], file: str, *, evidence: bool = True) -> ClaimRecord:
-    """The claim of values that stand in no line of a file.
-
-    Raises:
-        SourceFileError: a field cannot be read; names it.
-    """
-    record, problems = claim_record(values, file, 0, evidence=evidence)
-    if record is None:
-        raise SourceFileError(f"{file}, field '{problems[0].field}': {problems[0].reason}")
-    return record
-
-
 def json_object(text: str) -> dict[str, object] | str:
     """The JSON object of a line, or what is wrong with the line. Never raises."""
     try:
@@ -229,6 +220,15 @@ def json_object(text: str) -> dict[str, object] | str:
     except (ValueError, RecursionError) as error:
         return f"is no JSON: {error}"
     return values if isinstance(values, dict) else _no_object(values)
+
+
+def meant_field(
+    name: str, values: Mapping[str, object], fields: Sequence[str] = FIELDS
+) -> str | None:
+    """The one of ``fields`` that an unknown name seems to stand for and that ``values`` lack."""
+    near = get_close_matches(name.casefold(), fields, 1, 0.7)  # as "lable", not as "table"
+    meant = "label" if name.casefold() in _LABEL_NAMES else near[0] if near else ""
+    return meant if meant in fields and values.get(meant) is None else None
 
 
 def group_of(claim: str, evidence: str) -> str:
@@ -273,14 +273,16 @@ class _Reader:
         if isinstance(values, str):
             self._drop(line, "", values)
             return
-        for name in values:
-            if name not in FIELDS and name not in self.unread:
+        fields = _Fields(values, self.trace_limits, self.labels)
+        record = self._record(line, fields)
+        for name in (name for name in values if name not in FIELDS):
+            if meant := meant_field(name, values):
+                fields.bad.append((safe_name(name), f"is no field; '{meant}' is absent: rename it"))
+            elif name not in self.unread:
                 self.unread.add(name)
                 reason = f"is not read, here and in later {self.unit}s"
                 problem = Problem(self.file, line, safe_name(name), reason, False, self.unit)
                 self.problems.append(problem)
-        fields = _Fields(values, self.trace_limits, self.labels)
-        record = self._record(line, fields)
         bad = fields.bad or list(self._clashes(record))
         for name, reason in bad:
             self._drop(line, name, reason)
@@ -356,11 +358,8 @@ class _Fields:
         value = self.values.get(name)
         if value is None:
             return []
-        if not isinstance(value, list):
-            self._fail(name, f"{_KINDS[type(value)]} instead of a list of texts")
-            return []
-        if other := [part for part in value if not isinstance(part, str)]:
-            self._fail(name, f"{_KINDS[type(other[0])]} in a list of texts")
+        if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+            self._fail(name, "is not a list of texts")
             return []
         return [self._storable(name, part) for part in value if part.strip()]
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import THREE_WAY, VerdictRule
 from decomposerl.rewards.settings import RewardSettings
@@ -168,8 +170,15 @@ class Experiment:
 
     @property
     def digest(self) -> str:
-        """16 hex digits of SHA-256 over every field but the title and the paper's row."""
-        plain = plain_values(self)
+        """16 hex digits of SHA-256 over every field but the title and the paper's row.
+
+        Of the later settings of the rewards only those that are not the default: runs from before
+        them are the same runs.
+        """
+        plain, usual = plain_values(self), asdict(RewardSettings())
+        for name in ("format", "diversity", "correctness", "own"):
+            if plain["rewards"][name] == usual[name]:
+                del plain["rewards"][name]
         text = json.dumps({k: v for k, v in plain.items() if k not in {"title", "paper"}})
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -194,25 +203,10 @@ def steps_of(experiment: Experiment, claims: int) -> int:
 
 
 def from_plain(plain: Mapping[str, Any]) -> Experiment:
-    """The recipe back from ``plain_values``.
+    """The recipe back from ``plain_values``; a field that it lacks is the default.
 
     Raises:
-        TypeError: a field is unknown.
+        ValueError: a field has a value that it cannot have.
         ConfigError: a reading of the rewards is unknown.
     """
-    parts = dict(plain)
-    lora = dict(parts["lora"])
-    lora["projections"] = tuple(lora["projections"])
-    view = parts["evidence_view"]
-    return Experiment(
-        **{
-            **parts,
-            "lora": Lora(**lora),
-            "optimization": Optimization(**parts["optimization"]),
-            "grpo": Grpo(**parts["grpo"]),
-            "sampling": RolloutSampling(**parts["sampling"]),
-            "rewards": RewardSettings(**parts["rewards"]),
-            "evidence_view": None if view is None else EvidenceView(**view),
-            "held_out": HeldOut(**parts["held_out"]),
-        }
-    )
+    return TypeAdapter(Experiment).validate_python(plain)

@@ -11,7 +11,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import SEED_MARK
 from decomposerl.prompts.template import THREE_WAY
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.settings import STRICT, UNGUARDED
+from decomposerl.rewards.settings import PRINTED, STRICT, UNGUARDED
 from decomposerl.training.experiment import (
     BASE_POLICY,
     CLEAN_POLICY,
@@ -32,6 +32,14 @@ PAPER_7B = Experiment(
     title="The paper's policy",
     paper="main results, 7B at s = 1.0",
     held_out=HeldOut(claims=128, every=1_000),  # our reading: the paper describes none
+)
+PAPER_7B_LITERAL = replace(
+    PAPER_7B,
+    name="paper_7b_literal",
+    title="The paper's policy, every formula and prompt contract as printed",
+    paper="",
+    rewards=PRINTED,
+    verdict_rule="paper",
 )
 PAPER_3B = replace(
     PAPER_7B,
@@ -153,6 +161,7 @@ BEYOND: tuple[Experiment, ...] = (
 
 RECIPES: tuple[Experiment, ...] = (
     PAPER_7B,
+    PAPER_7B_LITERAL,
     PAPER_3B,
     _without("necessity", "necessity"),
     _without("coverage", "coverage"),

@@ -36,31 +36,21 @@ def token_report(lengths: pl.DataFrame, limit: int) -> TokenReport:
     Quantiles are lengths that occur (the nearest at or above the share); ``longest`` is the
     claim with the longest prompt, the first by id among equals.
     """
-    lines = [
-        _line(str(name), group, limit)
-        for (name,), group in lengths.sort("source", "claim_id").group_by(
-            "source", maintain_order=True
-        )
+    tokens = pl.col("prompt_tokens")
+    ranked = lengths.sort("prompt_tokens", "claim_id", descending=[True, False])
+    values = [
+        pl.len().cast(pl.Int64).alias("claims"),
+        (tokens > limit).sum().cast(pl.Int64).alias("too_long"),
+        *(
+            tokens.quantile(share, "higher").cast(pl.Int64).alias(name)
+            for name, share in zip(_NAMES, QUANTILES, strict=True)
+        ),
+        pl.col("claim_id").first().alias("longest"),
     ]
-    every = [_line(ALL, lengths, limit)] if lengths.height else []
-    too_long = lengths.filter(pl.col("prompt_tokens") > limit)
+    every = ranked.group_by(pl.lit(ALL).alias("source")).agg(values).filter(pl.col("claims") > 0)
+    rows = [ranked.group_by("source").agg(values).sort("source"), every]
     return TokenReport(
         limit,
-        pl.DataFrame([*lines, *every], schema=BY_SOURCE),
-        too_long.sort("prompt_tokens", "claim_id", descending=[True, False]).select(list(LENGTHS)),
+        pl.concat(rows).select(list(BY_SOURCE)),
+        ranked.filter(tokens > limit).select(list(LENGTHS)),
     )
-
-
-def _line(name: str, group: pl.DataFrame, limit: int) -> dict[str, object]:
-    tokens = group["prompt_tokens"]
-    longest = group.sort("prompt_tokens", "claim_id", descending=[True, False])["claim_id"][0]
-    return {
-        "source": name,
-        "claims": group.height,
-        "too_long": int((tokens > limit).sum()),
-        **{
-            column: int(tokens.quantile(share, "higher") or 0)
-            for column, share in zip(_NAMES, QUANTILES, strict=True)
-        },
-        "longest": longest,
-    }

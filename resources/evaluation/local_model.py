@@ -29,7 +29,6 @@ from resources.evaluation.caller import TOO_LONG, Reply
 from resources.evaluation.chat_caller import MethodPrompts
 from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE, adapter_problem
-from resources.training.growing_cache import grow_in_place
 
 DataType = Literal["float32", "bfloat16", "float16"]
 _ADAPTER_CONFIG = "adapter_config.json"
@@ -93,7 +92,6 @@ class Weights:
         model: Any = AutoModelForCausalLM.from_pretrained(
             self.base, revision=self.revision, dtype=getattr(torch, self.dtype)
         )
-        grow_in_place(model)
         ends = _ends(model.generation_config.eos_token_id, tokenizer.eos_token_id)
         padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
         # Defaults stored with weights (a penalty, a temperature) would not be greedy decoding.

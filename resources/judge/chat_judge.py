@@ -13,13 +13,11 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse
 from decomposerl.errors import ConfigError
 from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling, Task
 from decomposerl.prompts.judge import (
+    SENTENCE,
     TASKS,
     JudgeSettings,
     again_section,
-    answerability_request,
-    atomicity_request,
-    correctness_request,
-    coverage_request,
+    judge_request,
     read_criteria,
     read_digit,
     read_verdict,
@@ -37,15 +35,21 @@ _PARSERS: tuple[tuple[frozenset[Task], Callable[..., JudgeValue]], ...] = (
     (frozenset({"atomicity"}), read_criteria),
     (frozenset({"coverage"}), read_verdict),
 )
+_TEXTS: Mapping[Task, tuple[str, ...]] = {
+    "answerability": ("document", "question"),
+    "atomicity": ("claim", "question"),
+    "correctness": ("document", "question"),
+    "coverage": ("claim",),
+}
 
 
 def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
-    """The four prompt files by task, from ``folder``, or the package's where it is empty.
+    """The prompt files by task, and that of a sentence; from ``folder``, or the package's.
 
     Raises:
-        ConfigError: one of the four is missing or malformed.
+        ConfigError: one of them is missing or malformed.
     """
-    return {task: load_prompt(task, folder) for task in TASKS}
+    return {task: load_prompt(task, folder) for task in (*TASKS, SENTENCE)}
 
 
 class ChatJudge(ChatEngine[JudgeCall]):
@@ -73,21 +77,22 @@ class ChatJudge(ChatEngine[JudgeCall]):
                 nothing is spent on half a judge.
         """
         super().__init__(chat, batch_size)  # failures are for the rewards to handle
-        self._prompts, self._settings = dict(prompts), settings or JudgeSettings()
+        self._prompts = {SENTENCE: load_prompt(SENTENCE), **prompts}
+        self._settings = settings or JudgeSettings()
         self._again = again or load_prompt(AGAIN)
         if missing := sorted(set(TASKS) - set(self._prompts)):
             raise ConfigError(f"the judge has no prompt for {', '.join(missing)}")
-        for task in ("answerability", "atomicity", "correctness", "coverage"):
-            self._request(JudgeCall(task, answers=("",)))
+        for task in _TEXTS:
+            self._request(JudgeCall(task, question="?", answers=("",)))
         self._sends_temperature = sends_temperature
 
     @property
     def engine(self) -> str:
         """Model, prompts and settings: rulings under different ones are never mixed."""
         settings, sampling = self._settings, self._settings.sampling
-        digests = " ".join(
-            f"{task}:{self._prompts[task].digest[:_DIGEST_DIGITS]}" for task in TASKS
-        )
+        # A sentence's prompt is named where it is your own: rulings are older than the prompt.
+        named = [*TASKS, *[SENTENCE] * (self._prompts[SENTENCE] != load_prompt(SENTENCE))]
+        digests = " ".join(f"{one}:{self._prompts[one].digest[:_DIGEST_DIGITS]}" for one in named)
         form = "json" if settings.structured else "tags"
         thinking = {None: "default", True: "on", False: "off"}[settings.thinking]
         if settings.thinking_tokens is not None:
@@ -154,20 +159,15 @@ class ChatJudge(ChatEngine[JudgeCall]):
     def _request(self, call: JudgeCall) -> ChatRequest:
         """The request of a call, with the line for a repetition."""
         section = again_section(call.task, structured=self._settings.structured)
-        return replace(self._first_request(call), again=self._again.filled(section))
-
-    def _first_request(self, call: JudgeCall) -> ChatRequest:
-        prompt, settings = self._prompts[call.task], self._settings
-        match call.task:
-            case "answerability":
-                return answerability_request(prompt, settings, call.document, call.question)
-            case "correctness":
-                (answer,) = call.answers
-                return correctness_request(prompt, settings, call.document, (call.question, answer))
-            case "atomicity":
-                return atomicity_request(prompt, settings, call.claim, call.question)
-            case "coverage":
-                return coverage_request(prompt, settings, call.claim, call.answers)
+        alone = call.task == "correctness" and not call.question  # an answer as a sentence
+        texts = {"document": call.document, "claim": call.claim, "question": call.question}
+        needed = ("document",) if alone else _TEXTS[call.task]
+        prompt, kept = (
+            self._prompts[SENTENCE if alone else call.task],
+            {n: texts[n] for n in needed},
+        )
+        request = judge_request(prompt, self._settings, call.task, call.answers, **kept)
+        return replace(request, again=self._again.filled(section))
 
 
 def _value(

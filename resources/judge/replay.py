@@ -1,8 +1,8 @@
 """A judge that answers from a recorded table, by call key.
 
-``record`` writes ``judge.parquet`` (``call_key``, ``value``, ``failure``); a ``JUDGE_CALLS`` table
-can be recorded unchanged, so rewards of an earlier run can be computed again without a model. A
-call that was not recorded is an error; a recorded failure is returned like any ruling.
+A ``JUDGE_CALLS`` table is such a one as it is, so rewards of an earlier run can be computed again
+without a model. A call that was not recorded is an error; a recorded failure is returned like any
+ruling.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,6 @@ import polars as pl
 from decomposerl.errors import EngineError
 from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.judge.plan import rulings_from_frame
-from decomposerl.schemas import JUDGE_CALLS
-from resources.store.parquet import write_parquet
 
 _COLUMNS = ("call_key", "value", "failure")
 _SHOWN = 80
@@ -28,7 +26,7 @@ class ReplayJudge:
 
         ``rulings`` by call key stand for a table that was read already.
         """
-        self._path = _table_path(folder)
+        self._path = folder if folder.suffix == ".parquet" else folder / "judge.parquet"
         self._rulings = rulings
         self.engine = f"replay of {folder.name}"
         """Name of the engine: the folder of its recorded rulings."""
@@ -63,33 +61,3 @@ class ReplayJudge:
                 raise EngineError(f"{self._path} is no table of rulings: {error}") from error
             self._rulings = rulings_from_frame(table)
         return self._rulings
-
-
-def record(folder: Path, calls: Sequence[JudgeCall], rulings: Sequence[Ruling]) -> None:
-    """Write the rulings of ``calls``, replacing earlier ones.
-
-    Raises:
-        ValueError: there are more or fewer rulings than calls.
-        SchemaError: one call has two rulings.
-    """
-    rows = [
-        (call.key, ruling.text, ruling.failure) for call, ruling in zip(calls, rulings, strict=True)
-    ]
-    schema = {name: JUDGE_CALLS.schema[name] for name in _COLUMNS}
-    record_table(folder, pl.DataFrame(rows, schema=schema, orient="row"))
-
-
-def record_table(folder: Path, frame: pl.DataFrame) -> None:
-    """Write the rulings of a ``JUDGE_CALLS`` table, replacing earlier ones.
-
-    ``frame`` needs the columns ``call_key``, ``value`` and ``failure``.
-
-    Raises:
-        SchemaError: one call has two rulings.
-    """
-    rulings_from_frame(frame)
-    write_parquet(frame.select(_COLUMNS).unique().sort("call_key"), _table_path(folder))
-
-
-def _table_path(folder: Path) -> Path:
-    return folder if folder.suffix == ".parquet" else folder / "judge.parquet"

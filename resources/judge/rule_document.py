@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from decomposerl.judge.call import AnswersVerdict
+from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.replies.abstention import abstains
 from decomposerl.text.clauses import AUXILIARIES, checks_of, first_finite
 from decomposerl.text.sentences import split_sentences

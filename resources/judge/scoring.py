@@ -4,6 +4,7 @@ What no active reward reads is not computed: each ``Reward`` names the roles of 
 whether it reads question vectors.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -12,10 +13,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from decomposerl.judge.call import CRITERIA, AnswersVerdict, Judge, Ruling
-from decomposerl.judge.plan import Plan, Role, plan
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.call import Judge, Ruling
+from decomposerl.judge.plan import Plan, Role, Signals, plan
 from decomposerl.ports import Embedder
+from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import (
     RewardedBatch,
@@ -54,8 +55,8 @@ def reward_rollouts(
 ) -> JudgedBatch:
     """Rewards for a batch of rollouts of any number of prompts.
 
-    The judge sees no trace of more than ``most_cycles`` cycles: its judged rewards are 0 and it
-    has no vote, as for a trace without questions.
+    A trace of more than ``most_cycles`` cycles is neither judged nor embedded: its judged rewards
+    are 0, its diversity is -1 and it has no vote, as for a trace without questions.
 
     Raises:
         ConfigError: a weight names no reward.
@@ -64,7 +65,8 @@ def reward_rollouts(
         EngineError: an engine failed as a whole.
     """
     active = active_rewards(settings, rewards)
-    planned = plan([_within(rollout, most_cycles) for rollout in rollouts])
+    within = [_within(rollout, most_cycles) for rollout in rollouts]
+    planned = plan(within, sentences=settings.correctness == "literal")
     three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
     roles = judge_roles(active, settings, three_way=three_way)
     rulings, distinct_calls = _rulings(planned, judge, roles)
@@ -73,8 +75,9 @@ def reward_rollouts(
         for read, rollout in zip(planned.signals(rulings), rollouts, strict=True)
     ]
     compare = any(reward.reads_vectors for reward in active)
-    vectors = _vectors(rollouts, embedder) if compare else [None] * len(rollouts)
-    cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
+    vectors = _vectors(within, embedder) if compare else [None] * len(rollouts)
+    too_long = map(operator.is_not, within, rollouts)
+    cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, too_long, strict=True)]
     calls = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(_SKIPPED))
     rewarded = reward_batch(cases, settings, rewards)
     return JudgedBatch(rewarded, calls, distinct_calls, tuple(cases))

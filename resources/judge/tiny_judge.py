@@ -425,9 +425,8 @@ def opened_judge(folder: Path, *settings: Any) -> TinyJudge:  # noqa: ANN401 - a
 def with_adapter(model: Any, adapter: Mapping[str, Any], scale: float) -> Classifier:  # noqa: ANN401
     """``model`` with an adapter in its weights, which stay as they are.
 
-    ``adapter`` has tensors on the model's device by peft's names: pairs of low rank, whose product
-    times ``scale`` is added, and whole weights. The sum is computed in float32 and rounded once to
-    the model's type. It needs as much memory as the weights that it replaces.
+    ``adapter`` has tensors by peft's names: pairs of low rank, whose product times ``scale`` is
+    added in float32 and rounded once, and whole weights. It needs their memory once more.
     """
     import torch
 

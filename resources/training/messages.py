@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import dagster as dg
 import polars as pl
@@ -25,24 +25,6 @@ from resources.vllm.process import tail
 _LEAST_WAIT_S, _WAIT_SHARE = 30.0, 0.15
 
 
-class Observed(Protocol):
-    """What an observer needs of the context of an asset."""
-
-    @property
-    def asset_key(self) -> dg.AssetKey:
-        """The asset."""
-        ...
-
-    @property
-    def partition_key(self) -> str:
-        """Its partition."""
-        ...
-
-    def log_event(self, event: dg.AssetObservation) -> None:
-        """Write the event now; Dagster does, also where the run's stream gets it later."""
-        ...
-
-
 class StepObserver:
     """Logs observations of a policy that trains: its page shows them from the first step on.
 
@@ -50,7 +32,7 @@ class StepObserver:
     follows after 30 seconds, or 15 % of the time so far where that is longer: 40 in eight hours.
     """
 
-    def __init__(self, context: Observed, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, context: Any, clock: Callable[[], float] = time.monotonic) -> None:  # noqa: ANN401 - of an asset
         self._context, self._clock = context, clock
         self._started = self._next = clock()
         self._rows: list[pl.DataFrame] = []

@@ -9,12 +9,13 @@ Each message has ``kind`` and that kind's fields.
 import json
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from decomposerl.progress import Bar, plain_bars
-from decomposerl.training.experiment import Experiment, from_plain, plain_values
+from pydantic import TypeAdapter
+
+from decomposerl.training.experiment import Experiment, plain_values
 
 GenerationEngine = Literal["transformers", "vllm_colocate", "vllm_server"]
 Reporter = Literal["none", "wandb", "tensorboard", "trackio"]
@@ -30,7 +31,6 @@ _MEANING = {
     _SIGNALLED + signal.SIGKILL: "it was killed: kill -9, or the system ran out of memory",
     _SIGNALLED + signal.SIGSEGV: "a library crashed",
 }
-_PATHS = ("adapter", "curves")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +116,9 @@ class TrainingRun:
         """The run back from ``to_json``.
 
         Raises:
-            KeyError: a field is missing.
-            TypeError: a field is unknown.
+            ValueError: a field is missing, or has a value that it cannot have.
         """
-        plain = json.loads(text)
-        held_out = plain["held_out"]
-        return cls(
-            **{
-                **plain,
-                "experiment": from_plain(plain["experiment"]),
-                "claims": Path(plain["claims"]),
-                "folder": Path(plain["folder"]),
-                "held_out": None if held_out is None else Path(held_out),
-                "generation": Generation(**plain["generation"]),
-                "limits": RunLimits(**plain["limits"]),
-            }
-        )
+        return TypeAdapter(cls).validate_json(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,35 +160,12 @@ class TrainingOutcome:
     versions: Mapping[str, str]
 
 
-def step_message(report: StepReport) -> dict[str, Any]:
-    """One step as a message."""
-    return {"kind": STEP, **asdict(report)}
-
-
-def dry_run_message(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a dry run as a message."""
-    return {"kind": DRY_RUN, "report": dict(report)}
-
-
-def progress_message(bars: Sequence[Bar]) -> dict[str, Any]:
-    """The bars that are open as a message."""
-    return {"kind": PROGRESS, "bars": plain_bars(bars)}
-
-
-def outcome_message(outcome: TrainingOutcome) -> dict[str, Any]:
-    """The end of a run as a message."""
-    plain = asdict(outcome)
-    return {"kind": OUTCOME, **plain, **{name: str(plain[name]) for name in _PATHS}}
-
-
 def outcome_among(messages: Sequence[Any]) -> TrainingOutcome | None:
     """The last outcome among messages of all kinds; None where there is none."""
     message = last_of(messages, OUTCOME)
     if message is None:
         return None
-    names = {each.name for each in fields(TrainingOutcome)}
-    plain = {name: value for name, value in message.items() if name in names}
-    return TrainingOutcome(**{**plain, **{name: Path(plain[name]) for name in _PATHS}})
+    return TypeAdapter(TrainingOutcome).validate_python(message)
 
 
 def last_of(messages: Sequence[Any], kind: str) -> dict[str, Any] | None:

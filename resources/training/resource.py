@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -137,15 +137,12 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             EngineMissing: the tracker is not installed.
         """
         self.require_reporter()
+        own = dict(self)
+        limits = {field.name: own[field.name] for field in fields(RunLimits) if field.name in own}
         return TrainingRun(
-            experiment=inputs.experiment,
-            key=inputs.key,
-            claims=inputs.claims,
-            base=inputs.base,
-            revision=inputs.revision,
-            folder=inputs.folder,
-            held_out=inputs.held_out,
-            prompts=inputs.prompts,
+            **{
+                one.name: getattr(inputs, one.name) for one in fields(inputs) if one.name != "notes"
+            },
             device=self.device,
             threads=self.threads,
             generation=Generation(
@@ -155,15 +152,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 importance_correction=self.importance_correction,
                 sleep_mode=self.sleep_mode,
             ),
-            limits=RunLimits(
-                checkpoint_every=self.checkpoint_every,
-                checkpoints_kept=self.checkpoints_kept,
-                most_judge_failures=self.most_judge_failures,
-                most_cycles=self.most_cycles,
-                stop_unhealthy=stop_unhealthy,
-                most_wait_s=self.most_wait_s,
-                sampler_check_every=self.sampler_check_every,
-            ),
+            limits=RunLimits(**limits, stop_unhealthy=stop_unhealthy),
             report_to=self.report_to,
             liger=self.liger,
         )

@@ -30,7 +30,6 @@ from resources.training.data import (
     training_prompts,
 )
 from resources.training.distributed import broadcast_from_main
-from resources.training.growing_cache import grow_in_place
 from resources.training.metrics_log import MetricsLog, judge_usage, seconds_spent
 from resources.training.monitor import TrainingMonitor, step_callback
 from resources.training.process import Report, TrainingOutcome, TrainingRun
@@ -107,7 +106,6 @@ def load_policy(run: TrainingRun) -> LoadedPolicy:
         tokenizer.pad_token = tokenizer.eos_token
     dtype = getattr(torch, run.experiment.lora.dtype)
     model = AutoModelForCausalLM.from_pretrained(run.base, dtype=dtype, **run.base_revision)
-    grow_in_place(model)
     labels = labels_of(run.experiment.verdict_rule)
     reader = completion_reader(tokenizer, end_tokens(model, tokenizer), labels)
     prompts = training_prompts(run, tokenizer), held_out_prompts(run, tokenizer)

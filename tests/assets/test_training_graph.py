@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -27,12 +28,12 @@ from decomposerl.training.claim_draws import held_out_claims, random_claims
 from project import PYTHONPATH, SUPPORT
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
 from resources.training.process import (
+    OUTCOME,
     Generation,
     RunLimits,
     TrainingRun,
     meaning_of,
     outcome_among,
-    outcome_message,
 )
 from resources.training.resource import PolicyTrainerResource
 from resources.training.run_inputs import RunInputs, base_version
@@ -270,7 +271,8 @@ def test_an_outcome_survives_the_channel(tmp_path: Path):
     """What the process reports comes back equal through JSON; other messages are passed over."""
     paths = {"claims": tmp_path / "claims.parquet", "folder": tmp_path}
     outcome = outcome_of(TrainingRun(RECIPES[0], "0" * 16, base="b", **paths))
-    sent = json.loads(json.dumps([{"kind": "step"}, outcome_message(outcome), "noise"]))
+    told = {"kind": OUTCOME, **asdict(outcome)}
+    sent = json.loads(json.dumps([{"kind": "step"}, told, "noise"], default=str))
     assert outcome == outcome_among(sent)
     assert None is outcome_among(sent[:1])
 

@@ -26,10 +26,7 @@ from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.judge import (
     JudgeSettings,
-    answerability_request,
-    atomicity_request,
-    correctness_request,
-    coverage_request,
+    judge_request,
 )
 from decomposerl.reports.cost import PAPER, Workload, cost_totals
 from decomposerl.reports.readiness import (
@@ -325,15 +322,15 @@ def test_the_prompts_are_as_long_as_the_figures_say():
     assert figures.SILVER_PROMPT_TOKENS == longest
     both = f"{minicheck.filled('system')} {minicheck.filled('user', **blank)}"
     assert figures.MINICHECK_PROMPT_TOKENS == tens([both])
-    prompts = load_judge_prompts()
+    prompts, read = load_judge_prompts(), {"document": "", "question": ""}
     requests = [
         request
         for asking in (JudgeSettings(structured=True), JudgeSettings())
         for request in (
-            answerability_request(prompts["answerability"], asking, "", ""),
-            correctness_request(prompts["correctness"], asking, "", ("", "")),
-            atomicity_request(prompts["atomicity"], asking, "", ""),
-            coverage_request(prompts["coverage"], asking, "", ("",)),
+            judge_request(prompts["answerability"], asking, "answerability", **read),
+            judge_request(prompts["correctness"], asking, "correctness", ("",), **read),
+            judge_request(prompts["atomicity"], asking, "atomicity", claim="", question=""),
+            judge_request(prompts["coverage"], asking, "coverage", ("",), claim=""),
         )
     ]
     texts = [" ".join(turn.content for turn in request.messages) for request in requests]

@@ -10,15 +10,17 @@ import math
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, Self
 from urllib.error import HTTPError
@@ -27,20 +29,18 @@ from urllib.request import Request, urlopen
 import polars as pl
 import pytest
 import torch
-from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from chat_parts import settings as chat_settings
 from dagster_project.cli import app
-from dagster_project.reward_server import reward_app, web_server
-from dagster_project.reward_service import MOST_CYCLES, RewardService
+from dagster_project.reward_server import MOST_CYCLES, Limits, RewardService
 from dagster_project.score import Labels
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling, Task
 from decomposerl.rewards.settings import RewardSettings
 from environment import variables
 from fakes import BagOfWordsEmbedder
-from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer
+from fault_server import MODEL, Answer, FaultServer
 from planted_traces.planting import PlantedTrace
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
@@ -62,11 +62,13 @@ from reward_serving import (
     groups,
     imports,
     rows,
+    running,
     service,
     serving,
 )
 from training_parts import BLOCKS, EXPERIMENT, FailingJudge, tiny_policy
 
+JSON = {"Content-Type": "application/json"}
 SAME = ("claim", "evidence", "label", "n_star", "truncated")
 
 
@@ -223,56 +225,91 @@ def test_a_ceiling_of_calls_holds_over_all_requests():
     assert "ceiling of 12 calls" in replies[-1][1]["error"]
 
 
-def test_an_outage_ends_with_its_request():
-    """The next request is scored, even if the judge refused the key until it was given up."""
-    trace = "<question>Who?</question><answer>Number {}.</answer>"
-    many = [ROW | {"trace": trace.format(n), "label": "Supported"} for n in range(40)]
-    patience = {"circuit_cooldown_s": 0.05, "circuit_patience_s": 0.05}
-    with (
-        FaultServer([UNKNOWN_KEY] * 400, usual=SUPPORTED) as served,
-        asking(served, **patience) as one,
-    ):
-        status, reply = one.answer(body(*many))
-        assert HTTPStatus.SERVICE_UNAVAILABLE == status
-        assert "the endpoint answers no request" in reply["error"]
-        served._script.clear()
-        Event().wait(0.1)
-        (again,) = scored(one, many[0])
-    assert 1.0 == again["rewards"]["coverage"]["value"]
+CYCLE = "<question>Who?</question><answer>Ada.</answer>"
 
 
-@dataclass
-class OneByOne:
-    """An embedder that notices a second thread."""
-
-    inner: BagOfWordsEmbedder = field(default_factory=BagOfWordsEmbedder)
-    inside: Lock = field(default_factory=Lock)
-    engine: str = "one by one"
-
-    def embed(self, texts: Sequence[str]) -> NDArray[Any]:
-        """As the bag of words."""
-        assert self.inside.acquire(blocking=False), "two threads at once"
-        try:
-            Event().wait(0.02)
-            return self.inner.embed(texts)
-        finally:
-            self.inside.release()
+@pytest.mark.parametrize(
+    "text",
+    ["<question>" * 5_000, "<think>So.</think>" + CYCLE * 1_100, " " * 300_000, CYCLE * 9_000],
+)
+def test_a_degenerate_rollout_is_scored(text: str):
+    """Thousands of questions, or a text without an end, never refuse their group nor cost more."""
+    judge, embedder = FailingJudge("coverage"), BagOfWordsEmbedder()
+    given = [ROW | {"rollout": 0}, ROW | {"rollout": 1, "trace": text}]
+    first, second = scored(service(judge, embedder=embedder), *given)
+    assert (0, -1) == tuple(second["rewards"][name]["value"] for name in ("joint", "diversity"))
+    assert first["rewards"]["format"]["state"] == second["rewards"]["format"]["state"]
+    assert 0 == sum(judge.asked) + sum(embedder.asked)
 
 
-def test_the_embedder_has_one_thread_at_a_time():
-    """Its store of results is not for several."""
-    replies = together(service(embedder=OneByOne()), [body(*rows(group)) for group in groups() * 2])
-    assert {HTTPStatus.OK} == {status for status, _ in replies}
+def test_a_request_has_a_ceiling_of_questions():
+    """Above it nothing is judged or embedded: rollouts too long to be judged do not count."""
+    judge, embedder = FailingJudge("coverage"), BagOfWordsEmbedder()
+    one = service(judge, embedder=embedder, limits=Limits(most_questions=80))
+    whole = [ROW | {"trace": CYCLE * n, "rollout": n} for n in (40, 41, 39)]
+    status, reply = one.answer(body(*whole, ROW | {"trace": CYCLE * 2, "rollout": 2}))
+    assert (413, True) == (status, "81 questions" in str(reply["error"]))
+    assert 0 == sum(judge.asked) + sum(embedder.asked)
+    assert 3 == len(scored(one, *whole))
 
 
-def test_a_degenerate_rollout_is_scored():
-    """Thousands of questions, or a text without an end, never refuse their group."""
-    cycle = "<question>Who?</question><answer>Ada.</answer>"
-    for text in ("<question>" * 5_000, "<think>So.</think>" + cycle * 1_100, " " * 300_000):
-        given = [ROW | {"rollout": 0}, ROW | {"rollout": 1, "trace": text}]
-        first, second = scored(service(), *given)
-        assert 0 == second["rewards"]["joint"]["value"]
-        assert first["rewards"]["format"]["state"] == second["rewards"]["format"]["state"]
+def test_a_misspelt_field_is_refused():
+    """A group size that is not read would score a part of a group as the whole."""
+    status, reply = service().answer(body(ROW, group_sise=8))
+    assert (400, "group_size") == (status, str(reply["error"]).split("'")[3])
+    status, reply = service().answer(body(ROW | {"lable": "Refuted"}))
+    assert (400, "lable") == (status, reply["problems"][0]["field"])  # type: ignore[index]
+
+
+def asked(url: str, headers: Mapping[str, str], sent: bytes | None = None) -> int:
+    """The status of a request with these headers."""
+    path = "/v1/health" if sent is None else "/v1/rewards"
+    try:
+        with urlopen(Request(url + path, sent, dict(headers)), timeout=30) as reply:  # noqa: S310 - loopback
+            return int(reply.status)
+    except HTTPError as error:
+        with error:
+            return error.code
+
+
+ATTACKS: list[tuple[dict[str, str], int]] = [
+    (JSON | {"Host": "evil.example:8005"}, 403),  # DNS rebinding: its name leads to loopback
+    (JSON | {"Host": ""}, 403),
+    (JSON | {"Origin": "https://evil.example"}, 403),
+    (JSON | {"Origin": "null"}, 403),
+    (JSON | {"Sec-Fetch-Site": "cross-site"}, 403),
+    ({"Content-Type": "text/plain"}, 415),  # what a page may send without being asked for leave
+    ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    (JSON | {"Sec-Fetch-Site": "none", "Host": "LocalHost"}, 200),
+]
+
+
+@pytest.mark.parametrize(("headers", "status"), ATTACKS)
+def test_a_page_of_the_web_spends_no_call(headers: dict[str, str], status: int):
+    """Another host's name, another origin and what no program of a trainer sends are refused."""
+    judge = FailingJudge("coverage")
+    with serving(service(judge)) as url:
+        assert status == asked(url, headers, body(*rows(TRACES[:1])))
+        if status != HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
+            assert status == asked(url, headers)
+    assert (status == HTTPStatus.OK) == bool(judge.asked)
+
+
+def test_a_client_that_sends_slowly_is_cut_off():
+    """Byte by byte, in the headers or the body; the others are served meanwhile."""
+    begun = b"POST /v1/rewards HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    slow = service(limits=Limits(receive_s=0.3))
+    with running(slow) as server, ExitStack() as stack:
+        address = server.socket.getsockname()
+        parts = (begun, begun + b"Content-Length: 9\r\n\r\n")
+        clients = [stack.enter_context(socket.create_connection(address)) for _ in parts]
+        for client, part in zip(clients, parts, strict=True):
+            client.sendall(part)
+        assert HTTPStatus.OK == asked(server.url, {})
+        for client in clients:
+            client.settimeout(10)
+            received = client.recv(1_000)
+            assert received == b"" or received.startswith(b"HTTP/1.1 400")
 
 
 LEAN = ("--weight", "diversity=0")
@@ -311,7 +348,8 @@ class Served:
     def send(self, path: str, sent: bytes | None = None, **heads: str) -> tuple[int, Json]:
         """Status and JSON of a GET, or of a POST."""
         try:
-            with urlopen(Request(self.url + path, sent, heads), timeout=120) as reply:  # noqa: S310 - loopback
+            request = Request(self.url + path, sent, JSON | heads)  # noqa: S310 - loopback
+            with urlopen(request, timeout=120) as reply:  # noqa: S310 - loopback
                 return reply.status, json.load(reply)
         except HTTPError as error:
             with error:
@@ -376,6 +414,29 @@ def at_endpoint(judge: FaultServer) -> dict[str, str]:
     return variables(PROFILE="paper", JUDGE_URL=judge.url, JUDGE_MODEL=MODEL)
 
 
+def test_a_stop_ends_within_ten_seconds(tmp_path: Path):
+    """In the middle of a request whose judge takes a minute; the client is told."""
+    slow: Answer = replace(SUPPORTED, delay_s=60)
+    sent = body(ROW | {"trace": TRACES[0].text, "label": "Supported"})
+    with (
+        FaultServer(usual=slow) as judge,
+        ThreadPoolExecutor(1) as pool,
+        Served(tmp_path, *OFF, **at_endpoint(judge)) as server,
+    ):
+        reply = pool.submit(server.send, "/v1/rewards", sent)
+        while not judge.asked:
+            assert not reply.done(), reply.result()
+            Event().wait(0.05)
+        stopped_at = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        status, said = reply.result()
+        assert (503, True) == (status, "stops" in said["error"])
+        assert 128 + signal.SIGTERM == server.process.wait(timeout=30)
+        assert 10 > time.monotonic() - stopped_at
+        assert server.process.stderr is not None
+        assert "stopped: no further request" in server.process.stderr.read()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_after_the_requests_under_way(number: signal.Signals, tmp_path: Path):
     """The reply still comes, though it takes longer than an interrupted command may live.
@@ -401,23 +462,6 @@ def test_a_signal_ends_it_after_the_requests_under_way(number: signal.Signals, t
         assert 1.0 == scores["rollouts"][0]["rewards"]["coverage"]["counted"]
         assert 128 + number == server.process.wait(timeout=30)
         assert 1 == len(judge.asked)
-
-
-def test_a_signal_is_not_sent_on():
-    """A second one would end the process before its engines are closed."""
-    passed_on: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: passed_on.append(number))
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            server = web_server(reward_app(service(), pool, 1))
-            with server.capture_signals():
-                signal.raise_signal(signal.SIGTERM)
-        assert server.should_exit
-        assert [] == passed_on
-        signal.raise_signal(signal.SIGTERM)
-        assert [signal.SIGTERM] == passed_on, "the earlier handler is back"
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 # The clients
@@ -636,35 +680,8 @@ def test_verl_gets_the_services_totals(judge: Losing, reader: CompletionReader):
         assert counted(known, name) == pytest.approx(values, nan_ok=True), name
 
 
-def test_verl_validates_with_groups_of_another_size(reader: CompletionReader):
-    """A row of another split has ``val_kwargs.n`` rollouts, here one; a mean stands for a null."""
-    with serving(doubled(RuleJudge())) as url:
-        one = sampled(tokens(reader)[0], 0, split="test")
-        (reply,) = asyncio.run(scored_at_once(manager(url, reader), one))
-    assert 1.0 == reply["reward_extra_info"]["format"]
-    with_totals = example("verl_rewards")._with_totals
-    for given, expected in (([3.0, None, 1.0], [3.0, 2.0, 1.0]), ([None], [0.0])):
-        rollouts = with_totals([{"total": total} for total in given])
-        assert expected == [one["total"] for one in rollouts]
-    assert [set(), set()] == [imports(name) for name in ("trl_rewards", "verl_rewards")]
-
-
-def test_verl_says_what_is_wrong(reader: CompletionReader):
-    """A refused group is an error of each of its rollouts; one that never fills up ends, too."""
-    first, *others = tokens(reader)
-    with serving(doubled(Losing(away=1))) as url:
-        one = manager(url, reader, patience_s=0.2, pauses_s=[])
-        away = asyncio.run(scored_at_once(one, *(sampled(ids, 0) for ids in tokens(reader))))
-        assert SIZE == sum("HTTP 503" in str(error) for error in away)
-        mixed = [sampled(first, 0, uid="u"), *(sampled(ids, 1, uid="u") for ids in others)]
-        refused = asyncio.run(scored_at_once(one, *mixed))
-        assert SIZE == sum("HTTP 400" in str(error) for error in refused)
-        (late,) = asyncio.run(scored_at_once(one, sampled(first, 0)))
-        assert "1 of 4 rollouts came" in str(late)
-
-
 def test_the_page_shows_what_the_server_says():
-    """Request, reply, refusal and health's fields are those of the embedded profile."""
+    """Request, reply, refusal and health's fields; its clients need the standard library alone."""
     from resources.embedder.minilm import MiniLM
 
     blocks = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -677,6 +694,7 @@ def test_the_page_shows_what_the_server_says():
     assert (400, bad) == (status, refused)
     (health,) = [part for part in PAGE.split("\n\n") if part.startswith("`GET /v1/health`")]
     assert list(one.health()) == re.findall(r"`([a-z_]+)`", health)
+    assert [set(), set()] == [imports(name) for name in ("trl_rewards", "verl_rewards")]
 
 
 def rounded(value: Any) -> Any:  # noqa: ANN401 - JSON

@@ -80,6 +80,58 @@ def test_python_gives_what_the_command_writes(file: Path, traces: tuple[PlantedT
         score_traces([records[0], {"claim": "It is old."}])
 
 
+def test_python_reads_conversations_and_tables(traces: tuple[PlantedTrace, ...]):
+    """Messages, numpy and pandas give what texts give; what pandas has for missing is missing."""
+    pd = pytest.importorskip("pandas")
+    settings = RewardSettings(weights={"diversity": 0})
+    records = [json.loads(trace.line()) for trace in traces[:3]]
+    known = score_traces(records, settings)
+    roles = ("user", "assistant")
+    turns = [[{"role": role, "content": one["trace"]} for role in roles] for one in records]
+    talked = [one | {"trace": turn} for one, turn in zip(records, turns, strict=True)]
+    talked[1]["trace"][1]["content"] = [{"type": "text", "text": records[1]["trace"]}]
+    assert known == score_traces(talked, settings)
+    arrays = [one | {"evidence": np.array([one["evidence"]])} for one in records]
+    arrays[0]["n_star"] = np.int64(arrays[0]["n_star"])
+    assert known == score_traces(arrays, settings)
+    for table in (pd.DataFrame(records), pl.DataFrame(records)):
+        assert known == score_traces(table, settings)  # type: ignore[arg-type]
+    unlabelled = [{n: v for n, v in one.items() if n != "label"} for one in records]
+    missing = pd.DataFrame(records).assign(label=[np.nan, None, pd.NA])
+    assert score_traces(unlabelled, settings) == score_traces(missing, settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("lable", "label"), ("gold", "label"), ("Label", "label"), ("n_stars", "n_star")],
+)
+def test_a_misspelt_field_is_no_absent_one(name: str, meant: str, tmp_path: Path):
+    """The line is left out, the field named; beside the one that it seems it is only unread."""
+    line, out = FERRY | {"trace": "x", name: "Supported"}, tmp_path / "a.parquet"
+    refused = score("-", *LEAN, "--out", out, text=json.dumps(line))
+    assert 2 == refused.exit_code
+    assert [] == lacking(refused.stderr, f"field '{name}'", f"'{meant}'")
+    value: object = 2 if meant == "n_star" else "Refuted"
+    beside = score("-", *LEAN, "--out", out, text=json.dumps(line | {meant: value}))
+    assert (0, True) == (beside.exit_code, f"field '{name}': is not read" in beside.stderr)
+
+
+def test_what_verify_writes_is_scored(tmp_path: Path):
+    """``verify --json | score -``: its questions, answers, thoughts and verdict are the trace."""
+    claims = tmp_path / "claims.jsonl"
+    evidence = "Ada Brown was born in Odense. She won the national championship in 1937."
+    claims.write_text(json.dumps({"claim": "Ada Brown won in 1937.", "evidence": evidence}))
+    verified = CliRunner().invoke(app, ["verify", str(claims), "--json"]).stdout
+    path = tmp_path / "verified.jsonl"
+    path.write_text(json.dumps(json.loads(verified) | {"label": "Supported"}), "utf-8")
+    result = score(path, *LEAN, "--format", "json")
+    (row,) = rows(result)
+    said = json.loads(verified)
+    assert (said["verdict"], len(said["questions"])) == (row["verdict"], row["cycles"])
+    assert (1.0, "is not read" in result.stderr) == (row["verification"], False)
+    assert 1 == len(score_traces([json.loads(verified)], RewardSettings(weights={"diversity": 0})))
+
+
 def test_the_strict_readings_are_options(tmp_path: Path):
     """An honest abstention earns coverage and necessity by ``--silence refutes`` alone."""
     cycle = "<question>{}</question><answer>{}</answer><think>On.</think>"
@@ -231,19 +283,6 @@ TOO_LARGE: list[tuple[str, dict[str, object], str]] = [
         "asks 201 questions of 1,000,000 bytes of evidence; at most 200",
     ),
 ]
-
-
-def test_a_row_of_an_impossible_size_is_a_reject(tmp_path: Path):
-    """It is named with its size, and the others are scored; questions share their evidence's."""
-    good: dict[str, object] = {"claim": "Ada.", "evidence": "Ada.", "trace": "x"}
-    path = tmp_path / "traces.jsonl"
-    given = (good, *(good | change for _, change, _ in TOO_LARGE))
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in given), "utf-8")
-    result = score(path, *LEAN)
-    assert 3 == result.exit_code, result.output
-    for number, (field, _, said) in enumerate(TOO_LARGE, 2):
-        assert f"line {number}, field '{field}': {said}" in result.stderr
-    assert "scored 1 of 7 lines" in result.stderr
 
 
 # ``metrics``

@@ -27,6 +27,7 @@ from dagster_project.cli import app
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
 from dagster_project.found_evidence import with_evidence
+from dagster_project.verify import checked_record
 from dagster_project.verify_command import exit_code
 from dagster_project.view import JudgeTexts, LiveTraces, Selection, page_about
 from dagster_project.view_server import MOST_BODY, ViewServer, bound_socket
@@ -35,7 +36,6 @@ from decomposerl.errors import ConfigError, SourceFileError
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.reports.trace_page.pages import CONFIDENT
 from decomposerl.text.sentences import split_sentences
-from decomposerl.traces.records import checked_record
 from decomposerl.training.experiments import experiment
 from environment import having, settings_of, variables
 from evaluation_files import SYSTEMS

@@ -17,7 +17,7 @@ from project import ROOT
 from resources.entities.resource import EntitiesResource
 from resources.store.prompts import load_prompt
 from resources.training.rollout_log import RolloutLog
-from studies import interval_coverage, sampler_gaps, warm_start
+from studies import interval_coverage, sampler_gaps
 from studies.interval_coverage import PAIRED, SINGLE, SimulatedClaims, paired_line, single_line
 from studies.prompt_contracts import CONTRACTS
 from studies.prompt_page import every_prompt
@@ -33,7 +33,6 @@ HOW_TO, LEARNING, INTERVALS, PROMPTS = (
 )  # fmt: skip
 READERS = {
     "studies.sampler_gaps": sampler_gaps._options,
-    "studies.warm_start": warm_start._options,
 }
 SECTIONS = {"studies.sampler_gaps": "sampler"}
 INLINE = re.compile(r"`((?:make|python -m) [^`]+)`")

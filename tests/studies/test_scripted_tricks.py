@@ -9,7 +9,7 @@ import pytest
 
 from decomposerl.errors import TrainingError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals
 from decomposerl.replies.abstention import abstains
 from decomposerl.reports.tables import markdown_text
 from decomposerl.rewards.settings import RewardSettings

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from decomposerl.judge.call import CRITERIA, AnswersVerdict
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals
+from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
@@ -99,6 +99,12 @@ def states(score: RewardResult) -> list[str]:
     return [question.state for question in score.questions]
 
 
+def own_reward(cases: Sequence[RewardCase], _: RewardSettings) -> list[float]:
+    """A reward of one's own: 1 for a trace of two cycles or more, else -1."""
+    return [1.0 if len(one.rollout.trace.cycles) > 1 else -1.0 for one in cases]
+
+
+OWN = "reward_parts:own_reward"
 labels = st.sampled_from((S, R))
 verdicts = st.sampled_from((S, R, NEI))
 questions = st.sampled_from(("Who built it?", "When was it opened?", "Is it long?", "Where is it?"))
@@ -114,6 +120,9 @@ reward_settings = st.builds(
     grounding=st.sampled_from(("literal", "required")),
     silence=st.sampled_from(("literal", "refutes")),
     restating=st.sampled_from(("literal", "marked")),
+    format=st.sampled_from(("eight", "literal")),
+    diversity=st.sampled_from(("two", "literal")),
+    own=st.just(OWN),
 )
 
 

@@ -4,15 +4,13 @@ import ast
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from threading import Thread
 from types import ModuleType
 from typing import Any
 
-from dagster_project.reward_server import address_of, listening, reward_app, web_server
-from dagster_project.reward_service import RewardService
+from dagster_project.reward_server import RewardServer, RewardService, listening
 from decomposerl.judge.call import Judge
 from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
@@ -51,17 +49,25 @@ def service(judge: Judge | None = None, **changes: Any) -> RewardService:  # noq
 
 
 @contextmanager
-def serving(service: RewardService, most_bytes: int = 1_000_000) -> Iterator[str]:
-    """The URL of a server on loopback."""
-    with listening("127.0.0.1", 0) as opened, ThreadPoolExecutor(4) as pool:
-        server = web_server(reward_app(service, pool, most_bytes))
-        thread = Thread(target=server.run, kwargs={"sockets": [opened]})
+def running(service: RewardService) -> Iterator[RewardServer]:
+    """A server on loopback."""
+    with listening("127.0.0.1", 0) as opened:
+        server = RewardServer(opened, service, 4)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield address_of(opened)
+            yield server
         finally:
-            server.should_exit = True
+            server.shutdown()
             thread.join()
+            server.stop(0.1)
+
+
+@contextmanager
+def serving(service: RewardService) -> Iterator[str]:
+    """The URL of a server on loopback."""
+    with running(service) as server:
+        yield server.url
 
 
 def example(name: str) -> ModuleType:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import TrainingError
-from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling, Task
+from decomposerl.judge.call import JudgeCall, Ruling, Task
 from decomposerl.judge.distillation import (
     HEADS,
     DistillationSettings,
@@ -23,6 +23,8 @@ from decomposerl.judge.distillation import (
     ruling_of,
     texts_of,
 )
+from decomposerl.prompts.judge import CRITERIA
+from decomposerl.schemas import VERDICTS
 from judge_parts import SPLIT, WordJudge, examples, rollouts, ruled
 
 VALUES = {

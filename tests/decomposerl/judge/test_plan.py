@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EngineError, SchemaError
-from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling
-from decomposerl.judge.plan import plan, rulings_from_frame
-from decomposerl.judge.signals import Signals
-from decomposerl.schemas import JUDGE_CALLS
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.judge.plan import Signals, plan, rulings_from_frame
+from decomposerl.prompts.judge import CRITERIA
+from decomposerl.schemas import JUDGE_CALLS, VERDICTS
 from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle
@@ -215,14 +215,14 @@ def test_a_ruling_comes_back_from_its_text(value: bool | str | tuple[bool, ...] 
     assert Ruling(value) == Ruling.from_text(Ruling(value).text)  # type: ignore[arg-type]
 
 
-def test_rulings_must_match_the_calls_in_number():
-    """A ruling too few or too many would shift all that follow."""
-    planned = plan([one_cycle()])
-    for count in (3, 5):
-        with pytest.raises(ValueError, match=f"{count} .*4"):
-            planned.signals([Ruling(True)] * count)
-        with pytest.raises(ValueError, match=f"{count} .*4"):
-            planned.frame([Ruling(True)] * count, "toy")
+def test_as_printed_an_answer_is_a_sentence_by_itself():
+    """The same calls, but correctness has no question, so equal answers are judged once."""
+    two = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva."), Cycle("When?", "Ilva.")])
+    pairs, alone = plan([two]), plan([two], sentences=True)
+    correct = [call for call in alone.calls if call.task == "correctness"]
+    assert [JudgeCall("correctness", "Text.", answers=("Ilva.",))] == correct
+    others = [call for call in pairs.calls if call.task != "correctness"]
+    assert others == [call for call in alone.calls if call.task != "correctness"]
 
 
 def test_a_table_with_two_rulings_or_a_foreign_value_is_refused():

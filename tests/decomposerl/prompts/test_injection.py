@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from chat_parts import NothingStored, parsed
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Sampling
-from decomposerl.judge.call import CRITERIA, JudgeCall, JudgeValue, Task
+from decomposerl.judge.call import JudgeCall, JudgeValue, Task
 from decomposerl.prompts import judge as tasks
 from decomposerl.prompts.escape import NAMES, escaped, look_alikes
+from decomposerl.prompts.judge import CRITERIA
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
 from decomposerl.traces.grammar import KINDS, parse_trace

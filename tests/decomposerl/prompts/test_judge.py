@@ -16,11 +16,8 @@ from decomposerl.prompts.judge import (
     TASKS,
     VERDICT_SCHEMA,
     JudgeSettings,
-    answerability_request,
-    atomicity_request,
     bullets,
-    correctness_request,
-    coverage_request,
+    judge_request,
 )
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.traces.grammar import KINDS
@@ -43,13 +40,16 @@ def requests_of(
     asking: JudgeSettings, document: str, claim: str, question: str
 ) -> dict[str, ChatRequest]:
     """One request of each task."""
+    read, asked = {"document": document, "question": question}, {"claim": claim}
+    parts: dict[str, tuple[list[str], dict[str, str]]] = {
+        "answerability": ([], read),
+        "atomicity": ([], asked | {"question": question}),
+        "correctness": (["In 1921."], read),
+        "coverage": (["In 1921.", "Ilva."], asked),
+    }
     return {
-        "answerability": answerability_request(JUDGE["answerability"], asking, document, question),
-        "atomicity": atomicity_request(JUDGE["atomicity"], asking, claim, question),
-        "correctness": correctness_request(
-            JUDGE["correctness"], asking, document, (question, "In 1921.")
-        ),
-        "coverage": coverage_request(JUDGE["coverage"], asking, claim, ["In 1921.", "Ilva."]),
+        task: judge_request(JUDGE[task], asking, task, answers, **texts)
+        for task, (answers, texts) in parts.items()
     }
 
 
@@ -145,11 +145,11 @@ def test_a_users_prompt_takes_the_place_of_ours(tmp_path: Path):
         )
         (tmp_path / f"{task}.md").write_text(f"{sections}\nBe strict.\n", "utf-8")
     theirs = load_judge_prompts(str(tmp_path))
-    asked = atomicity_request(theirs["atomicity"], JSON, "C.", "Q?")
+    asked = judge_request(theirs["atomicity"], JSON, "atomicity", claim="C.", question="Q?")
     assert "Be strict." in text_of(asked)
     assert JUDGE["atomicity"].digest != asked.template.digest
     with pytest.raises(ConfigError, match="placeholders"):
-        coverage_request(theirs["atomicity"], TAGS, "C.", ["A."])
+        judge_request(theirs["atomicity"], TAGS, "coverage", ["A."], claim="C.")
     (tmp_path / "coverage.md").unlink()
     assert JUDGE["coverage"] == load_judge_prompts(str(tmp_path))["coverage"]
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from decomposerl.judge.call import AnswersVerdict
-from decomposerl.judge.plan import plan
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals, plan
+from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.composite import RewardedBatch, reward_batch
 from decomposerl.rewards.reward import RewardCase
@@ -21,7 +20,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict
-from reward_parts import ALL_MET, NEI, PLAIN, R, states, unit
+from reward_parts import ALL_MET, PLAIN, states, unit
 
 NAMES = ("format", "verification", "question_count", "diversity", "coverage", "necessity", "joint")
 
@@ -52,15 +51,6 @@ FILE = Path(__file__).with_name("goldens.json")
 GOLDENS = [Golden(**golden) for golden in json.loads(FILE.read_text("utf-8"))]
 MONKEY = next(one for one in GOLDENS if one.name == "monkeys")
 UNDERCOUNT = next(one for one in GOLDENS if one.name == "golf")
-REPAIRED = replace(
-    UNDERCOUNT,
-    text=UNDERCOUNT.text.replace("Three golfers", "Four golfers")
-    .replace("David Toms, Phil", "Davis Love III, David Toms, Phil")
-    .replace("Three of five, as", "Four of five, not three as")
-    .replace("Supported", "Refuted"),
-    full=R,
-    without=(R, NEI, R),
-)
 
 
 def case_of(golden: Golden, *, labelled: bool = True) -> RewardCase:
@@ -143,30 +133,3 @@ def test_the_printed_traces_without_labels():
     labelled = reward_batch([case_of(golden) for golden in GOLDENS], PLAIN)
     for name in ("format", "question_count", "diversity", "joint"):
         assert labelled.counted[name] == scored.counted[name]
-
-
-def test_without_a_label_no_reward_sees_the_undercount():
-    """Beside its repaired twin each of the seven gives the same.
-
-    Both agree with their siblings, are well formed and of the right length, and turn when
-    the count is left out. With the label the outcome tells: verification, coverage and
-    necessity pay the twin alone, but none says which question is wrong.
-    """
-    pair = (UNDERCOUNT, REPAIRED)
-    wrong, right = (values_of(reward_batch([case_of(one, labelled=False)], PLAIN)) for one in pair)
-    assert wrong == right
-    wrong, right = (values_of(reward_batch([case_of(one)], PLAIN)) for one in pair)
-    outcome = {"verification", "coverage", "necessity"}
-    assert outcome == {name for name in NAMES if wrong[name] != right[name]}
-    assert (1.0, 1.0, 0.5) == (right["verification"], right["coverage"], right["necessity"])
-
-
-def test_a_group_of_undercounts_teaches_the_wrong_count():
-    """Where most rollouts miscount, agreement pays them, and the one that is right goes without."""
-    wrong = case_of(UNDERCOUNT, labelled=False)
-    right = case_of(REPAIRED, labelled=False)
-    group = [
-        replace(one, rollout=replace(one.rollout, number=number))
-        for number, one in enumerate([wrong, wrong, right])
-    ]
-    assert (1.0, 1.0, 0.0) == reward_batch(group, PLAIN).counted["coverage"]

@@ -5,7 +5,7 @@ import re
 import polars as pl
 import pytest
 
-from decomposerl.judge.signals import Signals
+from decomposerl.judge.plan import Signals
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import reward_batch
@@ -19,24 +19,26 @@ from project import ROOT
 from resources.embedder.minilm import MiniLM
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.scoring import reward_rollouts
+from studies.reading_table import reading_table
 
 PAGE = ROOT / "docs/explanation/rewards.md"
 JUDGED = [reward.name for reward in REWARDS if reward.judged]
 NAMES = [reward.name for reward in REWARDS if reward.weight]
 TRACES = planted_traces()
+ROLLOUTS = [
+    Rollout(
+        *(trace.group, trace.number, trace.claim, trace.evidence, parse_trace(trace.text)),
+        *(trace.label, trace.n_star, trace.truncated),
+    )
+    for trace in TRACES
+]
+READINGS_PAGE = ROOT / "docs/explanation/paper-readings.md"
 
 
 @pytest.fixture(scope="module")
 def values() -> pl.DataFrame:
     """One row a trace and reward: index of the trace, kind, reward, value."""
-    rollouts = [
-        Rollout(
-            *(trace.group, trace.number, trace.claim, trace.evidence, parse_trace(trace.text)),
-            *(trace.label, trace.n_star, trace.truncated),
-        )
-        for trace in TRACES
-    ]
-    scoring = reward_rollouts(rollouts, RuleJudge(), MiniLM(), RewardSettings())
+    scoring = reward_rollouts(ROLLOUTS, RuleJudge(), MiniLM(), RewardSettings())
     kinds = pl.DataFrame(
         [(t.group, t.number, t.kind, place) for place, t in enumerate(TRACES)],
         schema={"group": pl.String, "rollout": pl.Int64, "kind": pl.String, "trace": pl.Int64},
@@ -115,6 +117,21 @@ def test_the_table_in_the_docs_is_this_one(means: dict[tuple[str, str], float]):
     for kind, row in zip(TRACE_KINDS, rows, strict=True):
         expected = [means[kind, reward] for reward in (*NAMES, TOTAL)]
         assert pytest.approx(expected, abs=0.011) == [float(cell) for cell in row[1:]], kind
+
+
+def test_the_table_of_readings_is_what_the_study_writes():
+    """docs/explanation/paper-readings.md: each reading as printed, and what it earns."""
+    table = reading_table(ROLLOUTS, [trace.kind for trace in TRACES])
+    marked = re.search(
+        r"<!-- readings report: begin -->\n(.*?)<!-- readings report: end",
+        READINGS_PAGE.read_text("utf-8"),
+        re.DOTALL,
+    )
+    assert marked is not None
+    for expected, shown in zip(table.splitlines(), marked[1].splitlines(), strict=True):
+        for one, other in zip(expected.split("|"), shown.split("|"), strict=True):
+            number = re.fullmatch(r" \d\.\d\d ", one)
+            assert pytest.approx(float(one), abs=0.011) == float(other) if number else one == other
 
 
 def test_the_worked_example_of_the_docs():

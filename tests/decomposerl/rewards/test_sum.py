@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +13,7 @@ from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import REWARDS as TABLE
-from reward_parts import NEI, PLAIN, R, S, batches, case, numbered
+from reward_parts import NEI, OWN, PLAIN, S, batches, case, numbered
 from strategies import LAW
 
 NAMES = [reward.name for reward in REWARDS]
@@ -34,7 +33,7 @@ def test_the_total_is_the_weighted_sum_of_what_counts(
     cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
 ):
     """Total = sum of weight x counted value; null exactly where nothing counts."""
-    scored = reward_batch(cases, RewardSettings(weights=chosen, failures=policy))
+    scored = reward_batch(cases, RewardSettings(chosen, failures=policy, own=OWN))
     for place, total in enumerate(scored.totals):
         amounts = {name: found[place] for name, found in scored.counted.items()}
         terms = [
@@ -137,20 +136,12 @@ def test_the_failure_rate_passes_over_what_is_absent():
     assert 0.5 == replace(scored, results={"joint": mixed}).failure_rate("joint")
 
 
-def test_unlabelled_groups_are_summed_without_verification():
-    """Absent is not 0: six rewards count for one group and seven for the other."""
-    cases = numbered([case(S, label=None)], "a") + numbered([case(S)], "b")
-    scored = reward_batch(cases, PLAIN)
-    assert (None, 1.0) == scored.counted["verification"]
-    assert [5.0, 6.0] == list(scored.totals)
-
-
 @LAW
 @given(batches(), st.sampled_from(NAMES))
 def test_a_switch_takes_one_reward_out(cases: list[RewardCase], name: str):
     """An ablation changes no other reward, and each total by that reward's amount alone."""
-    everything = RewardSettings(weights=dict.fromkeys(NAMES, 1.0))
-    without = RewardSettings(weights=dict.fromkeys(NAMES, 1.0) | {name: 0.0})
+    everything = RewardSettings(weights=dict.fromkeys(NAMES, 1.0), own=OWN)
+    without = replace(everything, weights=dict.fromkeys(NAMES, 1.0) | {name: 0.0})
     whole, less = reward_batch(cases, everything), reward_batch(cases, without)
     assert {key: found for key, found in whole.results.items() if key != name} == less.results
     for place in range(len(cases)):
@@ -164,7 +155,7 @@ def test_weights():
     assert SEVEN == [name for name in NAMES if name not in OPTIONAL]
     for name in OPTIONAL:
         expected = {"format": 0.5, "necessity": 3.0, name: 2.0}
-        found = weights_of(RewardSettings(weights=expected))
+        found = weights_of(RewardSettings(weights={"own": 0.0} | expected, own=OWN))
         assert NAMES == list(found)
         assert dict.fromkeys(SEVEN, 1.0) | dict.fromkeys(OPTIONAL, 0.0) | expected == found
     (total,) = reward_batch(
@@ -199,27 +190,6 @@ def test_a_group_is_one_prompt():
         reward_batch([one, replace(other, rollout=replace(changed, group="h"))], PLAIN)
 
 
-def test_signals_of_another_trace_are_refused():
-    """Rulings that are not one a cycle belong elsewhere; a score of them would look right."""
-    one = case(S, [NEI, NEI])
-    for field in ("without", "answerable", "atomic", "correct", "abstained"):
-        short = replace(one.signals, **{field: getattr(one.signals, field)[:1]})
-        with pytest.raises(ValueError, match=r"rollout 0 of 'g' .*2 .*\[1, 2"):
-            reward_batch([replace(one, signals=short)], PLAIN)
-    longer = case(S, [NEI, NEI, NEI]).signals
-    with pytest.raises(ValueError, match=r"2 .*\[3\]"):
-        reward_batch([replace(one, signals=longer)], PLAIN)
-
-
-def test_diversity_needs_vectors_only_where_it_is_on():
-    """Without vectors a batch is scored if diversity is switched off, and refused if not."""
-    bare = [replace(one, vectors=None) for one in twins()[1:]]
-    off = RewardSettings(weights={"diversity": 0.0})
-    assert [6.0] * 3 == list(reward_batch(bare, off).totals)
-    with pytest.raises(ValueError, match="question vectors"):
-        reward_batch(bare, PLAIN)
-
-
 def summed(scored: RewardedBatch) -> dict[tuple[str, int], float]:
     """Each rollout's total again, from the rows of the table alone."""
     frame = rewards_frame(scored)
@@ -237,7 +207,7 @@ def test_the_table_says_what_was_summed(
     cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
 ):
     """Rows conform, and weight x value over the counted rows of a trace gives its total row."""
-    scored = reward_batch(cases, RewardSettings(weights=chosen, failures=policy))
+    scored = reward_batch(cases, RewardSettings(chosen, failures=policy, own=OWN))
     frame = rewards_frame(scored, "run", 7)
     assert TABLE.schema == frame.schema
     assert {("run", 7)} >= {*frame.select("run", "step").rows()}
@@ -251,47 +221,7 @@ def test_the_table_says_what_was_summed(
         assert pytest.approx(total) == again.get(place)
 
 
-def test_the_table_of_one_rollout():
-    """The trace before its questions, rewards in the catalogue's order, then the total."""
-    (one,) = numbered([case(R, [S, NEI], verdict=None, label=S)])
-    chosen = {name: 0.0 for name in SEVEN if name not in {"verification", "necessity"}}
-    frame = rewards_frame(reward_batch([one], RewardSettings(weights=chosen | {"necessity": 2.0})))
-    expected = [
-        ("verification", None, 0.0, "scored", 1.0, True),
-        ("necessity", None, -1.0, "scored", 2.0, True),
-        ("necessity", 0, -1.0, "harmful", 2.0, True),
-        ("necessity", 1, 0.0, "neutral", 2.0, True),
-        (TOTAL, None, -2.0, "scored", 1.0, True),
-    ]
-    columns = ["reward", "question", "value", "state", "weight", "counted"]
-    assert expected == frame.select(columns).rows()
-
-
-def test_the_table_of_a_lost_ruling():
-    """What is null is null with its reason, and what does not count says so."""
-    cases = numbered([case(None, [NEI, NEI], label=None), case(S, [S, NEI], label=None)])
-    chosen = {name: 0.0 for name in SEVEN if name not in {"verification", "coverage"}}
-    frame = rewards_frame(reward_batch(cases, RewardSettings(weights=chosen)))
-    expected = [
-        (0, "verification", None, "absent", False),
-        (0, "coverage", None, "failed", False),
-        (0, TOTAL, None, "dropped", False),
-        (1, "verification", None, "absent", False),
-        (1, "coverage", 1.0, "scored", False),
-        (1, TOTAL, None, "dropped", False),
-    ]
-    assert expected == frame.select("rollout", "reward", "value", "state", "counted").rows()
-
-
 def test_the_table_refuses_a_rollout_twice():
     """Two rollouts of one group and number would be one row's two values."""
     with pytest.raises(SchemaError):
         rewards_frame(reward_batch([case(S), case(S)], PLAIN))
-
-
-def test_scores_are_plain_numbers():
-    """Values are floats of the language, not of an array library, so that they print as such."""
-    scored = reward_batch(twins(), PLAIN)
-    every = [one.value for found in scored.results.values() for one in found]
-    assert {float, type(None)} == {type(value) for value in every}
-    assert not any(isinstance(total, np.floating) for total in scored.totals)

@@ -1,25 +1,26 @@
 """Every branch of the formulas by hand; verdicts stand by their initials."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
-from decomposerl.judge.signals import Signals
-from decomposerl.rewards.coverage import coverage
+from decomposerl.judge.plan import Signals
+from decomposerl.rewards.coverage import coverage, pseudo_label
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
 from decomposerl.rewards.joint import joint
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.question_count import question_count
+from decomposerl.rewards.quotes import quotes
 from decomposerl.rewards.reward import RewardCase, RewardResult
-from decomposerl.rewards.settings import RewardSettings
+from decomposerl.rewards.settings import PRINTED, RewardSettings
 from decomposerl.rewards.verification import verification
-from decomposerl.rewards.votes import pseudo_label
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
-from decomposerl.traces.trace import Verdict
+from decomposerl.traces.trace import Cycle, Verdict
 from reward_parts import (
     ALL_MET,
     NEI,
@@ -82,6 +83,60 @@ def test_format_conditions():
         assert expected == conditions_met(trace), text
         scored = format_reward([RewardCase(Rollout("g", 0, "c", "e", trace), signals(0))], PLAIN)
         assert [RewardResult((8 - len(broken)) / 8)] == scored
+
+
+PRINTED_FORMATS = (
+    (3, GOOD),
+    (3, GOOD.removeprefix(THINK)),  # nothing is said of thoughts, nor of text outside the tags
+    (3, f"Sure: {THINK}{ONE}{END}"),
+    (2, GOOD.replace("Supported", "Mostly Supported")),
+    (2, GOOD + END.replace("Supported", "Refuted")),
+    (2, GOOD.replace(END, f"{WHEN}{END}")),
+    (2, GOOD.replace("1921.", "1921. <Think>")),
+    (2, THINK + END),
+    (1, GOOD.removesuffix(END) + "</answer>"),
+    (0, "The claim is supported."),
+)
+
+
+def test_the_printed_format():
+    """A third each for well-formed XML, questions and answers in turn, a valid final verdict."""
+    for met, text in PRINTED_FORMATS:
+        asking = RewardCase(Rollout("g", 0, "c", "e", parse_trace(text)), signals(0))
+        assert [met / 3] == values(format_reward([asking], PRINTED)), text
+
+
+def test_the_printed_diversity():
+    """-(1/1) * an empty sum is 0 for one question; -cos/2 for two; without one there is no sum."""
+    cases = [
+        RewardCase(rollout(0), signals(0)),
+        RewardCase(rollout(1), signals(1), unit((1, 0))),
+        RewardCase(rollout(2), signals(2), unit(*SIXTY)),
+    ]
+    assert pytest.approx([-1, 0, -1 / 4]) == values(diversity(cases, PRINTED))
+
+
+QUOTED = (
+    ('The page says "the mill was built in 1857 by Ada Moss".', 1),
+    ("The mill was built in 1857 by Ada Moss. So it is old.", 1),
+    ('In 1858 "the mill was built in 1857 by Ada Moss".', 0),  # another figure
+    ('Ada Moss of Turin: "it was sold in the spring".', 0),  # names of another sentence
+    ("Ada Moss built the mill in 1857.", 0),  # in other words
+    ("I don't know.", None),
+)
+
+
+def test_quotes():
+    """The share of answers that quote a sentence with all of their figures and names."""
+    evidence = "The mill was built in 1857 by Ada Moss. It was sold in the spring."
+    parts = [Cycle("When was the mill built?", answer, "On.") for answer, _ in QUOTED]
+    for number, (_, expected) in enumerate(QUOTED):
+        asking = replace(rollout(parts[number : number + 1]), evidence=evidence)
+        (found,) = quotes([RewardCase(asking, signals(1))], PLAIN)
+        assert (expected, expected or 0.0) == (found.questions[0].value, found.value)
+    whole = RewardCase(replace(rollout(parts), evidence=evidence), signals(6))
+    assert [2 / 5] == values(quotes([whole], PLAIN))
+    assert [0.0] == values(quotes([replace(whole, too_long=True)], PLAIN))
 
 
 def test_verification():

@@ -121,10 +121,10 @@ def test_both_ends_are_means_over_a_window():
 def test_changes_are_in_the_order_of_measures_within_their_split():
     """What only one end has is kept and has no difference; unlisted measures come last."""
     ends = changes(
-        {"held_out_greedy/own": 1.0, "held_out_greedy/total": 1.0, "train/loss": 0.5},
+        {"held_out_greedy/odd": 1.0, "held_out_greedy/total": 1.0, "train/loss": 0.5},
         {"held_out_greedy/format": 0.2, "held_out_greedy/total": 1.5},
     )
-    assert ["format", "total", "own", "loss"] == [change.measure.name for change in ends]
+    assert ["format", "total", "odd", "loss"] == [change.measure.name for change in ends]
     assert [None, 0.5, None, None] == [change.difference for change in ends]
 
 

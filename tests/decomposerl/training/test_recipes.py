@@ -19,7 +19,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import reward_batch, weights_of
 from decomposerl.rewards.reward import RewardCase
-from decomposerl.rewards.settings import RewardSettings
+from decomposerl.rewards.settings import PRINTED, RewardSettings
 from decomposerl.traces.trace import Cycle
 from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiment import (
@@ -198,6 +198,18 @@ def test_an_ablation_changes_its_one_part():
         assert replace(PAPER_7B, **described, **changed) == recipe
 
 
+def test_the_literal_recipe_is_the_papers_run_as_printed():
+    """Every reading that has a printed form has it, and silence is no refutation."""
+    literal = experiment("paper_7b_literal")
+    described = {"name": literal.name, "title": literal.title, "paper": ""}
+    printed = replace(PAPER_7B, **described, rewards=PRINTED, verdict_rule="paper")
+    assert printed == literal
+    readings = dataclasses.asdict(literal.rewards)
+    ours = {"necessity": "min", "atomicity": "fraction", "votes": "judge", "failures": "drop_group"}
+    same = {"weights": {}, "own": ""} | ours
+    assert same | dict.fromkeys(readings.keys() - same.keys(), "literal") == readings
+
+
 def test_each_removed_reward_is_one_of_the_papers_seven():
     """In ``no_<reward>`` that one is off; recipes of the paper's tables change no other weight."""
     before = weights_of(PAPER_7B.rewards)
@@ -246,6 +258,9 @@ OTHERWISE = {
     "grounding": "required",
     "silence": "refutes",
     "restating": "marked",
+    "format": "literal",
+    "diversity": "literal",
+    "correctness": "literal",
     "weights": {"joint": 2.0},
     "projections": ("q_proj",),
     "evidence_view": EvidenceView(),

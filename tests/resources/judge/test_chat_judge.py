@@ -14,8 +14,8 @@ import fault_server as server
 from chat_served import client, served_chat
 from decomposerl.chat import Sampling
 from decomposerl.errors import ConfigError, EngineError
-from decomposerl.judge.call import CRITERIA, Judge, JudgeCall, Ruling
-from decomposerl.prompts.judge import JudgeSettings
+from decomposerl.judge.call import Judge, JudgeCall, Ruling
+from decomposerl.prompts.judge import CRITERIA, JudgeSettings
 from decomposerl.prompts.template import parse_prompt
 from decomposerl.training.estimate import longest_judge_calls
 from decomposerl.training.experiments import PAPER_7B
@@ -73,6 +73,7 @@ def test_every_task_is_ruled_on_in_order(tmp_path: Path):
     """Four tasks in any order, equal calls once: each ruling is that of its own call."""
     rulings = {
         COVERAGE: Ruling("Supported"),
+        JudgeCall("correctness", DOCUMENT, answers=("Ilva. Who else?",)): Ruling(True),
         ANSWERABLE: Ruling(True),
         ATOMIC: FIVE_RULED,
         CORRECT: Ruling(True),
@@ -283,7 +284,7 @@ def test_the_engine_names_whatever_changes_a_ruling():
             ChatJudge(chat, PROMPTS | {task: prompt}).engine for task, prompt in stricter().items()
         ]
         assert ChatJudge(chat, PROMPTS).engine == engines[0]
-    assert 13 == len(engines) == len(set(engines))
+    assert 14 == len(engines) == len(set(engines))
     assert all(engine.startswith("chat:tiny ") for engine in engines)
 
 

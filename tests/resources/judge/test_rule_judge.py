@@ -6,22 +6,34 @@ calls a batch takes; recorded rulings are replayed.
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall
-from decomposerl.judge.plan import plan
-from decomposerl.judge.signals import Signals
+from decomposerl.errors import EngineError
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.judge.plan import Role, Signals, plan
+from decomposerl.prompts.judge import CRITERIA
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import VERDICTS
 from decomposerl.traces.grammar import build_trace, parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle
+from fakes import BagOfWordsEmbedder
 from planted_traces.planting import planted_traces
+from resources.judge.replay import ReplayJudge
 from resources.judge.rule_judge import RuleJudge
+from resources.judge.scoring import reward_rollouts
+from resources.store.parquet import write_parquet
+from reward_parts import rollout
 from strategies import LAW
 
 CASES: dict[str, Any] = json.loads(
@@ -179,3 +191,101 @@ def test_planted_traces_are_told_apart():
     assert share("good", "correct") >= 0.9
     assert share("hallucinated", "correct") <= share("good", "correct") - 0.3
     assert share("injected", "correct") < share("good", "correct")
+
+
+# Which calls and vectors a reward takes
+
+
+ROLLOUTS = [rollout(3)]
+OTHERS_OFF = RewardSettings(weights={reward.name: 0.0 for reward in REWARDS})
+
+
+@dataclass
+class NotingJudge:
+    """The rule judge; remembers the calls that it got."""
+
+    calls: list[JudgeCall] = field(default_factory=list)
+    engine: str = "noting"
+
+    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """Rulings on a batch."""
+        self.calls += calls
+        return RuleJudge().judge(calls)
+
+
+def made_up(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
+    """The number of signals of each kind that are there, as a reward of no use."""
+    del settings
+    counts = [[one is not None for one in case.signals.answerable].count(True) for case in cases]
+    return [RewardResult(float(count)) for count in counts]
+
+
+@pytest.mark.parametrize(
+    "roles", [(), ("full",), ("leave_one_out",), ("question",), ("full", "question")]
+)
+def test_a_new_reward_gets_exactly_the_calls_that_it_names(roles: tuple[Role, ...]):
+    """One line in the list of rewards: its roles are asked about, each call once, no others."""
+    reward = Reward("made_up", "R_new", "Made up", made_up, 0, 9, roles)
+    planned = plan(ROLLOUTS)
+    expected = {planned.calls[use.call] for use in planned.uses if use.role in roles}
+    judge, embedder = NotingJudge(), BagOfWordsEmbedder()
+    found = reward_rollouts(ROLLOUTS, judge, embedder, OTHERS_OFF, rewards=(*REWARDS, reward))
+    assert (expected, len(expected)) == (set(judge.calls), len(judge.calls))
+    assert {"made_up": 3.0 if "question" in roles else 0.0} == {
+        name: values[0] for name, values in found.rewards.counted.items()
+    }
+    assert set(roles) == set(found.judge_calls["role"])
+    assert [] == embedder.asked
+
+
+def test_vectors_are_computed_for_a_reward_that_reads_them():
+    """Each distinct question is embedded once, and no judge call is made."""
+    reward = Reward("made_up", "R_new", "Made up", made_up, 0, 9, reads_vectors=True)
+    judge, embedder = NotingJudge(), BagOfWordsEmbedder()
+    reward_rollouts(ROLLOUTS, judge, embedder, RewardSettings(), rewards=(reward,))
+    assert ([3], []) == (embedder.asked, judge.calls)
+
+
+# Recorded rulings
+
+
+CALLS = [JudgeCall("answerability", f"text {row}", question=f"who {row}?") for row in range(5)]
+RULINGS = [Ruling(True), Ruling(False), Ruling(None, "timeout"), Ruling(True), Ruling(False)]
+PLACES = st.lists(st.integers(0, 4), max_size=12)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rulings")
+    rows = [(c.key, one.text, one.failure) for c, one in zip(CALLS, RULINGS, strict=True)]
+    table = pl.DataFrame(rows, schema=["call_key", "value", "failure"], orient="row")
+    write_parquet(table, folder / "judge.parquet")
+    return folder
+
+
+@LAW
+@given(places=PLACES)
+def test_recorded_rulings_come_in_the_order_asked(folder: Path, places: list[int]):
+    """Any calls in any order, repeated or none; a recorded failure is a failure again."""
+    judge = ReplayJudge(folder)
+    assert [RULINGS[place] for place in places] == judge.judge([CALLS[place] for place in places])
+    assert (0, len(places)) == (judge.calls, judge.hits)
+
+
+def test_a_call_without_a_record_is_an_error_that_names_it(folder: Path):
+    """No default ruling: task and question are shown; so is a missing table's path."""
+    other = JudgeCall("correctness", "text 0", question="who 0?", answers=("Ilva.",))
+    with pytest.raises(EngineError, match=r"no record of correctness of 'who 0\?'"):
+        ReplayJudge(folder).judge([CALLS[0], other])
+    with pytest.raises(EngineError, match=r"judge\.parquet"):
+        ReplayJudge(folder / "nowhere").judge(CALLS)
+
+
+def test_a_stored_verdict_table_can_be_replayed(tmp_path: Path):
+    """JUDGE_CALLS of one run gives the same signals in the next, without its judge."""
+    parts = [Cycle("Who built it?", "Torbeck built it."), Cycle("When?", "In 1921.")]
+    trace = build_trace("Look.", parts, "Supported")
+    planned = plan([Rollout("g", 0, "Torbeck built it in 1921.", "Torbeck built it.", trace)])
+    rulings = RuleJudge().judge(planned.calls)
+    write_parquet(planned.frame(rulings, "rules"), tmp_path / "judge.parquet")
+    assert planned.signals(rulings) == planned.signals(ReplayJudge(tmp_path).judge(planned.calls))

@@ -10,9 +10,10 @@ import pytest
 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing
-from decomposerl.judge.call import VERDICTS, JudgeCall, Task
+from decomposerl.judge.call import JudgeCall, Task
 from decomposerl.judge.distillation import HEADS, heads_of, published_text, texts_of
 from decomposerl.judge.plan import plan
+from decomposerl.schemas import VERDICTS
 from judge_parts import QUICK, WordJudge, heads_run, rollouts
 from resources.chat.endpoint import config_of
 from resources.embedder.minilm import wheel_folder

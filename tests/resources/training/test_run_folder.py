@@ -1,7 +1,7 @@
 """A run on disk: copies of its inputs, attempts, steps, checkpoints; and what its page shows."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import dagster as dg
@@ -24,7 +24,7 @@ from resources.store.temporary import publish_folder
 from resources.training.data import policy_prompt
 from resources.training.messages import StepObserver
 from resources.training.metrics_log import MetricsLog, seconds_spent
-from resources.training.process import StepReport, TrainingOutcome, TrainingRun, step_message
+from resources.training.process import STEP, StepReport, TrainingOutcome, TrainingRun
 from resources.training.resource import PolicyTrainerResource
 from resources.training.rollout_log import RolloutLog, all_files, read_log
 from resources.training.run_inputs import (
@@ -348,7 +348,7 @@ class Page:
 def seen(observer: StepObserver, step: int) -> None:
     """A step whose weighted sum has many decimals and whose loss was not measured."""
     means = {"total": 1 / 3 + step, spread_key("total"): 0.5, "loss": None, "entropy": float("nan")}
-    observer.seen(step_message(StepReport(step, 30, 1, means, {}, 90.0)))
+    observer.seen({"kind": STEP, **asdict(StepReport(step, 30, 1, means, {}, 90.0))})
 
 
 def test_a_run_that_trains_shows_its_measures_and_its_curves():

@@ -15,7 +15,6 @@ from transformers import Qwen2ForCausalLM
 
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.training.growing_cache import ROOM, grow_in_place
 from resources.training.monitor import TrainingMonitor
 from resources.training.process import Generation, TrainingRun
 from resources.training.rollout_log import read_log
@@ -208,75 +207,3 @@ def test_where_transformers_samples_it_is_lean_and_nothing_is_compared(base: Pat
     assert {(False, True), (True, False)} == seen
     measures = set(read_log(monitor.run.folder, "curves")["measure"])
     assert not {name for name in measures if name.startswith("sampler")}
-
-
-TOKENS = ROOM + 30  # the room is used up once
-
-
-@pytest.fixture
-def model(base: Path) -> Qwen2ForCausalLM:
-    """The tiny policy's two layers, which nothing ends."""
-    model = Qwen2ForCausalLM.from_pretrained(base).eval()
-    model.generation_config.eos_token_id = None
-    return model
-
-
-def _generated(model: Qwen2ForCausalLM, **how: object) -> tuple[torch.Tensor, ...]:
-    torch.manual_seed(1)
-    ids = torch.randint(1, model.config.vocab_size, (3, 20))
-    mask = torch.ones_like(ids)
-    mask[1, :7] = 0
-    made: Any = model.generate(
-        input_ids=ids, attention_mask=mask, output_scores=True, return_dict_in_generate=True, **how
-    )
-    return made.sequences, *made.scores
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"do_sample": True, "top_k": 0, "max_new_tokens": TOKENS},
-        {"num_beams": 3, "do_sample": False, "max_new_tokens": 12},
-    ],
-    ids=["sampled beyond the room", "beam search, which reorders the cache"],
-)
-def test_generation_is_the_same_bit_for_bit(model: Qwen2ForCausalLM, how: dict[str, Any]):
-    """Tokens and scores, for rows with padding too."""
-    plain = _generated(model, **how)
-    grow_in_place(model)
-    grown = _generated(model, **how)
-    assert all(torch.equal(one, other) for one, other in zip(plain, grown, strict=True))
-
-
-def test_a_token_is_written_into_the_room(model: Qwen2ForCausalLM):
-    """The tokens before it are not copied."""
-    grow_in_place(model)
-    places = set()
-
-    def note(_: object, __: object, named: dict[str, Any]) -> None:
-        layer = named["past_key_values"].layers[0]
-        if layer.is_initialized:
-            places.add(layer.keys.data_ptr())
-
-    model.register_forward_pre_hook(note, with_kwargs=True)
-    _generated(model, do_sample=False, max_new_tokens=40)
-    assert len(places) == 1
-
-
-def test_gradients_flow_through_a_cache(model: Qwen2ForCausalLM):
-    """A cache that is used while gradients are recorded gives those of transformers."""
-    from transformers import DynamicCache
-
-    def gradient() -> torch.Tensor:
-        past = DynamicCache(config=model.config)
-        torch.manual_seed(2)
-        ids = torch.randint(1, model.config.vocab_size, (2, 9))
-        model.zero_grad()
-        model(input_ids=ids[:, :5], past_key_values=past)
-        model(input_ids=ids[:, 5:], past_key_values=past).logits.square().sum().backward()
-        found = model.get_input_embeddings().weight.grad
-        return found.clone()
-
-    plain = gradient()
-    grow_in_place(model)
-    assert torch.equal(plain, gradient())

@@ -1,0 +1,72 @@
+"""Rows of programs in the form that ``score`` and ``verify`` read.
+
+Tables and values of numpy, pandas and polars become plain; a conversation becomes the text of its
+assistant, and what ``verify --json`` writes the trace that it tells.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from decomposerl.schemas import VERDICTS
+from decomposerl.traces.grammar import build_trace, write_trace
+from decomposerl.traces.records import FIELDS
+from decomposerl.traces.trace import Cycle
+
+
+def plain_rows(rows: Any) -> list[dict[str, object]]:  # noqa: ANN401 - tables of two libraries
+    """Rows with values as JSON has them: mappings, pairs of claim and evidence, or a table.
+
+    Values of numpy and pandas become plain ones; what pandas has for a missing value is None.
+    """
+    if hasattr(rows, "to_dicts"):
+        rows = rows.to_dicts()
+    elif hasattr(rows, "to_dict"):
+        rows = rows.to_dict("records")
+    named = (
+        row if isinstance(row, Mapping) else dict(zip(("claim", "evidence"), row, strict=True))
+        for row in rows
+    )
+    return [{str(name): _plain(value) for name, value in row.items()} for row in named]
+
+
+def _plain(value: Any) -> object:  # noqa: ANN401 - any
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(part) for part in value]
+    missing = type(value).__name__ in {"NAType", "NaTType"} or value != value  # noqa: PLR0124 - NaN
+    return None if missing else value
+
+
+def in_score_form(values: dict[str, object]) -> dict[str, object]:
+    """A row as ``score`` reads it: messages become their text, a result of ``verify`` a trace.
+
+    What is neither stays as it is, for the reader to name what is wrong.
+    """
+    try:
+        if isinstance(values.get("trace"), list):
+            return values | {"trace": _spoken(values["trace"])}
+        verified = "trace" not in values and {"verdict", "questions"} <= values.keys()
+        return _verified(values) if verified else values
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return values
+
+
+def _spoken(turns: Any) -> str:  # noqa: ANN401 - JSON
+    """What the assistant of a conversation says; a text may come in parts."""
+    said = [turn["content"] for turn in turns if turn["role"] == "assistant"]
+    parts = [[{"text": one}] if isinstance(one, str) else one for one in said]
+    return "\n".join(part["text"] for each in parts for part in each)
+
+
+def _verified(values: dict[str, Any]) -> dict[str, object]:
+    thoughts = [one.get("thought", "").strip() or None for one in values["questions"]]
+    cycles = [
+        Cycle(one["question"].strip(), one["answer"].strip(), thought)
+        for one, thought in zip(values["questions"], thoughts, strict=True)
+    ]
+    opening = values.get("opening", "").strip() or None
+    trace = write_trace(build_trace(opening, cycles, values["verdict"], VERDICTS))
+    kept = {name: values[name] for name in FIELDS if name in values and name != "questions"}
+    return kept | {"trace": trace}
