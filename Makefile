@@ -33,7 +33,7 @@ PYTEST_ARGS ?= -q -n 3 --dist loadfile --no-loadscope-reorder --reruns 1 -r aR
 # study that trains for real.
 WORKSHOP_TESTS := $(addprefix tests/,studies sample perf dagster_project/test_rehearsal.py \
 	$(addprefix project/test_,real_funnel.py ray.py scispacy.py page_commands.py))
-WORKSHOP_CASES := tests/assets/test_training_studies.py::test_the_miniature_trains_for_real
+WORKSHOP_CASES := tests/assets/test_studies.py::test_the_miniature_trains_for_real
 # Some seconds that notice most mistakes: structure, contracts, methods, the judge.
 FAST_TESTS := $(addprefix tests/project/test_,areas.py contracts.py) \
 	$(addprefix tests/decomposerl/,baselines judge)
