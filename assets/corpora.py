@@ -21,9 +21,6 @@ from resources.store.recording import StageRecorder
 from resources.store.run_lock import locked_asset
 
 _NO_WORD = re.compile(r"\W")  # letters that no tag may hold
-_NOT_READ_AS = (
-    "{0}: the reading '{1}' is not used, as your copy (source.toml, replaces = true) has its own"
-)
 
 
 Loader = Callable[..., LoadedClaims]
@@ -78,7 +75,8 @@ def _corpus_asset(
         stage = StageRecorder(context, corpora.recorded())
         reading = corpora.settings.readings.get(corpus.name)
         if reading and corpus.replaces:
-            context.log.warning(_NOT_READ_AS.format(corpus.name, reading))
+            own = "as your copy (source.toml, replaces = true) has its own"
+            context.log.warning(f"{corpus.name}: the reading '{reading}' is not used, {own}")
         key = "/".join(context.asset_key.path)
         with data_folder.keeping_rejects(key), stage.writing(drops=False) as out:
             loaded = load(corpus, other, corpora.files(), corpora.settings, out.add_claims)

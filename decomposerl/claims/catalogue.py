@@ -26,7 +26,6 @@ from decomposerl.claims.source import (
     FORMAT_OF_ENDING,
     AnyCorpus,
     Benchmark,
-    Corpus,
     Form,
     NativeFile,
     Reader,
@@ -209,9 +208,8 @@ def benchmark_of(source: Source, benchmarks: Sequence[Benchmark] = BENCHMARKS) -
 
 def other_forms(path: str) -> tuple[str, ...]:
     """Where other forms of a file of the catalogue may be; none for any other path."""
-    corpora: tuple[Corpus, ...] = (*SOURCES, *BENCHMARKS)
-    listed = (CORPUS, *(file for corpus in corpora for file in corpus.native_files))
-    return next((file.also for file in listed if file.path == path), ())
+    listed = (file for corpus in (*SOURCES, *BENCHMARKS) for file in corpus.native_files)
+    return next((file.also for file in (CORPUS, *listed) if file.path == path), ())
 
 
 def with_own_sources(own: Iterable[Source]) -> tuple[Source, ...]:

@@ -345,9 +345,6 @@ def _refusal(name: str, loaded: LoadedClaims, most: float) -> str:
     )
 
 
-Files = tuple[NativeFile, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
     """Existing files by role, each in the form that is read.
@@ -357,18 +354,18 @@ class SplitPlan:
     ``training``, too.
     """
 
-    training: Files
-    extra: Files
-    evaluation: Files
-    shared: Files
-    claim_lists: Files
+    training: tuple[NativeFile, ...]
+    extra: tuple[NativeFile, ...]
+    evaluation: tuple[NativeFile, ...]
+    shared: tuple[NativeFile, ...]
+    claim_lists: tuple[NativeFile, ...]
     split: bool
 
 
 def plan_split(source: Source | None, benchmark: Benchmark | None, files: CorpusFiles) -> SplitPlan:
     """Give every file on disk its role."""
 
-    def present(corpus: Source | Benchmark | None, role: str) -> Files:
+    def present(corpus: Corpus | None, role: str) -> tuple[NativeFile, ...]:
         forms = (in_form(files.exists, file) for file in getattr(corpus, role, ()))
         return tuple(file for file in forms if files.exists(file.path))
 

@@ -9,7 +9,6 @@ has row 0 and says where reading stopped.
 
 import gzip
 import io
-import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,13 +64,22 @@ class FolderCorpora:
             SourceFileError: the file is no SQLite database of a known layout.
         """
         database = self.root / path
-        return SqlitePages(database) if os.path.lexists(database) else None
+        return SqlitePages(database) if _exists(database) else None
 
     def _find(self, path: str) -> Path | None:
-        """The file to read; a dangling link is one, too: reading it reports what is wrong."""
         plain = self.root / path
-        forms = filter(os.path.lexists, (plain, plain.with_name(f"{plain.name}.gz")))
+        forms = filter(_exists, (plain, plain.with_name(f"{plain.name}.gz")))
         return next(iter(sorted(forms, key=lambda form: not form.is_file())), None)
+
+
+def _exists(path: Path) -> bool:
+    """Whether a path is there, also as a dangling link or out of reach: reading it says so."""
+    try:
+        return bool(path.lstat())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
+        return True
 
 
 def records_of(path: Path, file: NativeFile) -> Iterator[Record | Reject]:

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from decomposerl.claims.passages import TREEBANK, with_entities, without_entities, without_links
 from decomposerl.claims.source import DamagedPage
@@ -35,14 +35,12 @@ from decomposerl.errors import SourceFileError
 from decomposerl.normal_form import normalised
 from resources.store.paths import regular_file
 
-Layout = Literal["fever", "text", "feverous"]
-
-_COLUMNS: Mapping[Layout, tuple[str, str]] = {
+_COLUMNS: Mapping[str, tuple[str, str]] = {
     "feverous": ("wiki", "data"),
     "fever": ("documents", "lines"),
     "text": ("documents", "text"),
 }
-"""Table and column of the pages, in the order in which a layout is looked for."""
+"""Table and column of the pages of each layout, in the order in which it is looked for."""
 CACHED_PAGES = 8
 """As many as a claim names, and few enough that the longest ones fit into memory."""
 _MAX_SENTENCES = 20_000  # a damaged number must not inflate a page
@@ -104,7 +102,7 @@ class SqlitePages:
         page = self._page(title) if self.layout == "feverous" else None
         return None if page is None else _feverous_element(self._json(page), element_id)
 
-    def _recognised(self) -> Layout:
+    def _recognised(self) -> str:
         tables = dict(self._connection.execute("SELECT name, type FROM sqlite_master"))
         for layout, (table, column) in _COLUMNS.items():
             described = self._connection.execute(f"PRAGMA table_info({table})")
