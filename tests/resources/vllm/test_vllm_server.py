@@ -219,7 +219,7 @@ def test_a_server_that_dies_at_work_tells_its_story(held: Path):
 def test_an_executable_that_is_not_there_is_an_install_command(tmp_path: Path):
     """The error names the program and how to get it."""
     absent = ServerCommand(model="m", executable=("no-such-vllm", "serve"))
-    with pytest.raises(EngineMissing, match=r"'no-such-vllm' .*decomposerl\[gpu\]"):
+    with pytest.raises(EngineMissing, match=r"'no-such-vllm' .*\.\[gpu\]"):
         VllmServer(absent, tmp_path / "log").base_url()
 
 
