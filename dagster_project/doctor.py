@@ -169,8 +169,8 @@ def _servers(settings: Settings) -> Iterator[ReadinessCheck]:
     if _starts_a_server(settings):
         yield probes.vllm_program(
             program_of(settings.machine.vllm),
-            f"{install_command('vllm')}, name it in DECOMPOSERL_MACHINE__VLLM, or name a "
-            "running server in DECOMPOSERL_VERIFIER__BASE_URL",
+            f"{install_command('vllm')}\nor name it in DECOMPOSERL_MACHINE__VLLM, or a running "
+            "server in DECOMPOSERL_VERIFIER__BASE_URL",
         )
 
 

@@ -42,7 +42,7 @@ def _checks(entry: SystemEntry, settings: Settings) -> Iterator[ReadinessCheck]:
         yield probes.hub_model(entry.model, revision=entry.revision or MAIN)
         yield probes.package("transformers", install_command("transformers"))
     if entry.place == "server":
-        fix = f"{install_command('vllm')}, or name it in DECOMPOSERL_MACHINE__VLLM"
+        fix = f"{install_command('vllm')}\nor name it in DECOMPOSERL_MACHINE__VLLM"
         yield probes.vllm_program(program_of(settings.machine.vllm), fix)
 
 

@@ -76,7 +76,7 @@ def readiness_text(page: Readiness) -> str:
             f"{_MARKS[finding.state]} {finding.part:<9} {finding.what}: {finding.said}".rstrip()
         )
         if finding.fix and finding.state != "ok":
-            lines.append(f"    {finding.fix}")
+            lines += [f"    {line}" for line in finding.fix.splitlines()]
     for estimate in page.estimates:
         lines += ["", f"{estimate.run} over {estimate.basis}:", "", estimate_text(estimate)]
     if page.estimates:

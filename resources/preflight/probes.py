@@ -123,7 +123,7 @@ def chunk_tokenizer(named: str, model: str) -> ReadinessCheck:
         return ReadinessCheck("model", what, "ok", str(file))
     if named:
         return hub_model(named, "tokenizer.json")
-    fix = f"hf download {model} tokenizer.json, or name a folder in DECOMPOSERL_VERIFIER__TOKENIZER"
+    fix = f"hf download {model} tokenizer.json\nor name a folder in DECOMPOSERL_VERIFIER__TOKENIZER"
     return ReadinessCheck("model", what, "note", _BYTES_ARE_SMALLER, fix)
 
 

@@ -24,7 +24,8 @@ _ENCODING = "batch_tokenize"  # the function that builds the text for Flan-T5
 FormSource = Callable[[], MiniCheckForm]
 """Called with the first item, so that a missing form is no error before."""
 VARIABLE = "DECOMPOSERL_VERIFIER__ALLOW_OWN_PROMPT"
-FIX = f"{INSTALL}, or name a folder whose {NAME}.md holds it in DECOMPOSERL_PATHS__PROMPTS"
+FIX = f"{INSTALL}\nor name a folder whose {NAME}.md holds it in DECOMPOSERL_PATHS__PROMPTS"
+_FIXES = ", ".join(FIX.splitlines())  # the command, and what else helps
 
 
 def own_form() -> MiniCheckForm:
@@ -53,7 +54,7 @@ def minicheck_form(
         if allow_own:
             return own
         raise EngineMissing(
-            f"the input form that MiniCheck was trained on is missing ({missing}): {FIX}; "
+            f"the input form that MiniCheck was trained on is missing ({missing}): {_FIXES}; "
             f"allow_own_prompt ({VARIABLE}=yes) runs with this project's own text instead"
         ) from missing
 

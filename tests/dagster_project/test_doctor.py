@@ -130,6 +130,7 @@ def test_each_missing_thing_stands_with_what_mends_it(tmp_path: Path):
     assert any(fix.endswith("DECOMPOSERL_SILVER__BASE_URL") for fix in fixes)
     known = ("pip ", "python ", "hf ", "start ", "set ")
     assert [] == [fix for fix in fixes if not fix.startswith(known)]
+    assert [] == [fix for fix in fixes if fix.startswith(("pip ", "hf ")) and ", " in fix]
 
 
 def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
