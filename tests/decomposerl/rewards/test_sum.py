@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.errors import ConfigError, RewardError, SchemaError
+from decomposerl.errors import ConfigError, RewardError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import RewardedBatch, reward_batch, weights_of
 from decomposerl.rewards.reward import RewardCase, RewardResult
@@ -219,9 +219,3 @@ def test_the_table_says_what_was_summed(
         assert (total, total is not None) == (row["value"], row["counted"])
         assert ("scored" if total is not None else "dropped") == row["state"]
         assert pytest.approx(total) == again.get(place)
-
-
-def test_the_table_refuses_a_rollout_twice():
-    """Two rollouts of one group and number would be one row's two values."""
-    with pytest.raises(SchemaError):
-        rewards_frame(reward_batch([case(S), case(S)], PLAIN))
