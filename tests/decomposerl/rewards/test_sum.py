@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from decomposerl.errors import ConfigError, RewardError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import RewardedBatch, reward_batch, weights_of
-from decomposerl.rewards.reward import RewardCase, RewardResult
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import REWARDS as TABLE
@@ -123,17 +123,6 @@ def test_raise_names_the_reward_and_the_rollout():
         reward_batch(twins(), under("raise"))
     whole = twins()[1:]
     assert reward_batch(whole, PLAIN).totals == reward_batch(whole, under("raise")).totals
-
-
-def test_the_failure_rate_passes_over_what_is_absent():
-    """The rate is over the scores that there could be; without any it is 0."""
-    lone = numbered([case(S), case(None)], "a") + numbered([case(S, label=None)], "b")
-    scored = reward_batch(lone, PLAIN)
-    assert (0.0, 1 / 3) == (scored.failure_rate("verification"), scored.failure_rate("coverage"))
-    unlabelled = reward_batch(numbered([case(S, label=None)]), PLAIN)
-    assert 0.0 == unlabelled.failure_rate("verification")
-    mixed = (RewardResult(None, "failed"), RewardResult(1.0), RewardResult(None, "absent"))
-    assert 0.5 == replace(scored, results={"joint": mixed}).failure_rate("joint")
 
 
 @LAW
