@@ -112,6 +112,7 @@ def _judge(settings: Settings) -> JudgeResource:
         prompts_dir=settings.paths.prompts,
         reply_tokens=_REPLY_TOKENS,
         bound_thinking=judge.bound_thinking,
+        reasons=judge.reasons,
         heads=str(settings.paths.data / FOLDER),
     )
 

@@ -181,10 +181,9 @@ class Judge(Chat):
     """The judge of the rewards."""
 
     bound_thinking: bool = Field(
-        default=False,
-        description="end a thought after thinking_tokens, so that a ruling follows: needs vLLM "
-        "with a reasoning parser",
+        False, description="end a thought after thinking_tokens; vLLM with a reasoning parser"
     )
+    reasons: Literal["full", "one_sentence", "none"] = Field("full", description="before a ruling")
 
     @model_validator(mode="after")
     def _can_think(self) -> Self:

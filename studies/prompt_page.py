@@ -95,7 +95,9 @@ def _again() -> str:
     return (
         "## When a reply cannot be read\n\nThe request is made once more, with another seed and "
         f"one of these lines at the end (`{AGAIN}.md`, revision `{again.digest[:12]}`). Each "
-        f'begins with "{first.strip()}"\n\n{lines}\n'
+        f'begins with "{first.strip()}"\n\n{lines}\n\nA judge with fewer reasons '
+        "(`DECOMPOSERL_JUDGE__REASONS`) gets the form in `reasons.md`, revision "
+        f"`{load_prompt('reasons').digest[:12]}`.\n"
     )
 
 

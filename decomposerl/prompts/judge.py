@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.prompts.escape import escaped
@@ -91,10 +91,11 @@ _RESULTS = {"result", "answer", "value"}  # of a criterion that is an object
 _REASONS = {"analysis", "reason", "reasoning", "explanation"}
 
 
-def _schema(results: dict[str, dict[str, object]]) -> str:
-    """Canonical JSON schema of an object with reasons and results."""
+def _schema(results: dict[str, dict[str, object]], *, reasons: bool = True) -> str:
+    """Canonical JSON schema of an object with results, and reasons before them."""
     # Servers that follow a schema write its fields in order: the reasons' name sorts first.
-    properties = {"analysis": {"type": "string"}, **results}
+    properties: dict[str, object] = {"analysis": {"type": "string"}} if reasons else {}
+    properties |= results
     return json.dumps(
         {
             "additionalProperties": False,
@@ -107,17 +108,15 @@ def _schema(results: dict[str, dict[str, object]]) -> str:
     )
 
 
-DIGIT_SCHEMA = _schema({"answer": {"enum": [0, 1], "type": "integer"}})
-CRITERIA_SCHEMA = _schema({name: {"enum": ["YES", "NO"], "type": "string"} for name in CRITERIA})
-VERDICT_SCHEMA = _schema(
-    {"verdict": {"enum": ["SUPPORTED", "REFUTED", "NOT_ENOUGH_INFO"], "type": "string"}}
-)
-_SCHEMAS = {
-    "answerability": DIGIT_SCHEMA,
-    "atomicity": CRITERIA_SCHEMA,
-    "correctness": DIGIT_SCHEMA,
-    "coverage": VERDICT_SCHEMA,
+_RESULTS_OF: dict[str, dict[str, dict[str, object]]] = {
+    "digit": {"answer": {"enum": [0, 1], "type": "integer"}},
+    "criteria": {name: {"enum": ["YES", "NO"], "type": "string"} for name in CRITERIA},
+    "coverage": {
+        "verdict": {"enum": ["SUPPORTED", "REFUTED", "NOT_ENOUGH_INFO"], "type": "string"}
+    },
 }
+DIGIT_SCHEMA, CRITERIA_SCHEMA, VERDICT_SCHEMA = map(_schema, _RESULTS_OF.values())
+Reasons = Literal["full", "one_sentence", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +125,14 @@ class JudgeSettings:
 
     ``structured`` requests JSON by schema instead of tags; ``thinking`` switches a reasoning
     model's thinking (None: the model's default), and a thought ends after ``thinking_tokens``
-    (None: no limit).
+    (None: no limit). ``reasons`` before the result: a few sentences (the paper), one, or none.
     """
 
     sampling: Sampling = SAMPLING
     structured: bool = False
     thinking: bool | None = None
     thinking_tokens: int | None = None
+    reasons: Reasons = "full"
 
 
 def judge_request(
@@ -140,11 +140,13 @@ def judge_request(
     settings: JudgeSettings,
     task: str,
     answers: Sequence[str] = (),
+    shorter: PromptFile | None = None,
     **texts: str,
 ) -> ChatRequest:
     """The request of one of ``TASKS`` about ``texts``: document, claim, question, as it needs.
 
     ``answers``: the one that is to be correct, or all, from which coverage sees a verdict.
+    ``shorter`` has the reply's form where ``settings.reasons`` is not ``full``.
 
     Raises:
         ConfigError: the prompt file lacks a section or a placeholder.
@@ -155,13 +157,19 @@ def judge_request(
         values["answer"] = escaped(answer)
     elif task == "coverage":
         values["answers"] = bullets(answers)
-    reply_format = prompt.filled("json" if settings.structured else "tags")
+    form, kind = "json" if settings.structured else "tags", again_section(task, structured=False)
+    reply_format = (
+        prompt.filled(form)
+        if shorter is None
+        else "\n".join(map(shorter.filled, (f"{settings.reasons}_{form}", f"{form}_{kind}")))
+    )
+    schema = _schema(_RESULTS_OF[kind], reasons=settings.reasons != "none")
     return ChatRequest(
         (Message("user", prompt.filled("prompt", reply_format=reply_format, **values)),),
         settings.sampling,
         prompt.template,
         settings.thinking,
-        _SCHEMAS[task] if settings.structured else None,
+        schema if settings.structured else None,
         thinking_tokens=settings.thinking_tokens,
         resample=True,
     )

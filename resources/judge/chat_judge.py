@@ -79,6 +79,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         super().__init__(chat, batch_size)  # failures are for the rewards to handle
         self._prompts = {SENTENCE: load_prompt(SENTENCE), **prompts}
         self._settings = settings or JudgeSettings()
+        self._shorter = None if self._settings.reasons == "full" else load_prompt("reasons")
         self._again = again or load_prompt(AGAIN)
         if missing := sorted(set(TASKS) - set(self._prompts)):
             raise ConfigError(f"the judge has no prompt for {', '.join(missing)}")
@@ -97,6 +98,8 @@ class ChatJudge(ChatEngine[JudgeCall]):
         thinking = {None: "default", True: "on", False: "off"}[settings.thinking]
         if settings.thinking_tokens is not None:
             thinking = f"{settings.thinking_tokens}"
+        shorter = self._shorter
+        form += f" reasons={settings.reasons}:{shorter.digest[:_DIGEST_DIGITS]}" if shorter else ""
         temperature = f"{sampling.temperature:g}" if self._sends_temperature else "default"
         return (
             f"{self._chat.engine} {digests} {form} "
@@ -144,7 +147,11 @@ class ChatJudge(ChatEngine[JudgeCall]):
     def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:
         rulings: dict[JudgeCall, Ruling] = {}
         for tasks, read in _PARSERS:
-            group = [call for call in calls if call.task in tasks]
+            places: dict[str, int] = {}  # of documents: a server's prefix cache then serves a row
+            group = sorted(
+                (call for call in calls if call.task in tasks),
+                key=lambda call: places.setdefault(call.document, len(places)),
+            )
             answers = self._answers(group, lambda call: [self._request(call)], self._parser(read))
             for call, (answer,) in zip(group, answers, strict=True):
                 if isinstance(answer, ChatFailure):
@@ -166,7 +173,9 @@ class ChatJudge(ChatEngine[JudgeCall]):
             self._prompts[SENTENCE if alone else call.task],
             {n: texts[n] for n in needed},
         )
-        request = judge_request(prompt, self._settings, call.task, call.answers, **kept)
+        request = judge_request(
+            prompt, self._settings, call.task, call.answers, self._shorter, **kept
+        )
         return replace(request, again=self._again.filled(section))
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from decomposerl.chat import Sampling
 from decomposerl.judge.call import Judge
-from decomposerl.prompts.judge import JudgeSettings
+from decomposerl.prompts.judge import JudgeSettings, Reasons
 from resources.chat.endpoint import EndpointConfig, PromptedResource
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.replay import ReplayJudge
@@ -37,6 +37,9 @@ class JudgeResource(PromptedResource):
     )
     folder: str = Field(default="", description="replay: folder of recorded rulings")
     heads: str = Field(default="", description="tiny: folder of the tiny judge's heads")
+    reasons: Reasons = Field(
+        default="full", description="chat: before a ruling, as the paper, one sentence, or none"
+    )
     bound_thinking: bool = Field(
         default=False,
         description="chat: end the thought after thinking_tokens, as vLLM can with a reasoning "
@@ -74,7 +77,9 @@ class JudgeResource(PromptedResource):
         return ChatJudge(
             self.chat(),
             load_judge_prompts(self.prompts_dir),
-            JudgeSettings(self.sampling(), model.enforces_schemas, model.thinks, bound),
+            JudgeSettings(
+                self.sampling(), model.enforces_schemas, model.thinks, bound, self.reasons
+            ),
             again=load_prompt(AGAIN, self.prompts_dir),
             sends_temperature=model.sends_temperature,
             batch_size=self.batch_size,

@@ -1,7 +1,6 @@
 """Rewards of rollouts: ask the judge, embed the questions, sum the ensemble.
 
-What no active reward reads is not computed: each ``Reward`` names the roles of its judge calls and
-whether it reads question vectors.
+What no active reward reads (``judge_roles``, ``reads_vectors``) is not computed.
 """
 
 import operator

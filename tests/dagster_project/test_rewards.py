@@ -44,7 +44,6 @@ from fault_server import MODEL, Answer, FaultServer
 from planted_traces.planting import PlantedTrace
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
-from resources.chat.settings import Ceilings
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.rule_judge import RuleJudge
 from resources.training.data import Completion, CompletionReader, completion_reader
@@ -210,19 +209,6 @@ def test_requests_at_once_share_the_judges_limits():
         assert 3 == served.most_in_flight
         alone = [one.answer(body(*rows(group))) for group in groups()]
     assert [reply["rollouts"] for _, reply in replies] == [r["rollouts"] for _, r in alone]
-
-
-def test_a_ceiling_of_calls_holds_over_all_requests():
-    """What it refuses is an error that says so, never a value."""
-    with (
-        FaultServer(usual=SUPPORTED) as served,
-        asking(served, concurrency=1, ceilings=Ceilings(calls=12)) as one,
-    ):
-        replies = [one.answer(body(*rows(group))) for group in groups()]
-        assert 12 == len(served.asked)
-    assert HTTPStatus.OK == replies[0][0]
-    assert HTTPStatus.SERVICE_UNAVAILABLE == replies[-1][0]
-    assert "ceiling of 12 calls" in replies[-1][1]["error"]
 
 
 CYCLE = "<question>Who?</question><answer>Ada.</answer>"
@@ -604,24 +590,6 @@ def test_trl_gets_the_services_values(judge: Losing, reader: CompletionReader):
 
 def columns(rows: int, claim: int = 0) -> dict[str, list[object]]:
     return {name: [value] * rows for name, value in CLAIMS[claim].items()}
-
-
-def test_trl_asks_again_and_says_what_is_wrong(reader: CompletionReader):
-    """A judge that is away is waited for; a group that is not whole is an error with its words."""
-    judge = Losing(away=1)
-    with serving(doubled(judge)) as url:
-        made = example("trl_rewards").RewardServer
-        format_reward, *_ = made(url, reader.tokenizer, SIZE, pauses_s=(0,)).functions()
-        assert SIZE == len(format_reward(completion_ids=tokens(reader), **columns(SIZE)))
-        assert 2 == len(judge.asked)
-        with pytest.raises(RuntimeError, match=r"HTTP 400.*has 3 rollouts in this request, not 4"):
-            format_reward(completion_ids=tokens(reader)[:3], **columns(3))
-        judge.asked.clear()
-        impatient, *_ = made(url, reader.tokenizer, SIZE, pauses_s=()).functions()
-        with pytest.raises(RuntimeError, match=r"HTTP 503.*the endpoint is away"):
-            impatient(completion_ids=tokens(reader), **columns(SIZE))
-    with pytest.raises(OSError, match="refused"):
-        made(url, reader.tokenizer, SIZE, pauses_s=(0,))
 
 
 PADDING = 3

@@ -1,6 +1,7 @@
 """The policy's and the judge's prompts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,27 @@ def test_a_users_prompt_takes_the_place_of_ours(tmp_path: Path):
         judge_request(theirs["atomicity"], TAGS, "coverage", ["A."], claim="C.")
     (tmp_path / "coverage.md").unlink()
     assert JUDGE["coverage"] == load_judge_prompts(str(tmp_path))["coverage"]
+
+
+@pytest.mark.parametrize("asking", [TAGS, JSON], ids=["tags", "json"])
+def test_fewer_reasons_change_the_form_alone(asking: JudgeSettings):
+    """What stands before the form stays, so that a server's prefix cache serves every form."""
+    shorter = load_prompt("reasons")
+    for reasons in ("one_sentence", "none"):
+        short = replace(asking, reasons=reasons)
+        for task, answers, texts in (
+            ("correctness", ["In 1921."], {"document": DOCUMENT, "question": "When?"}),
+            ("atomicity", [], {"claim": "C.", "question": "When?"}),
+            ("coverage", ["In 1921."], {"claim": "C."}),
+        ):
+            full = judge_request(JUDGE[task], asking, task, answers, **texts)
+            made = judge_request(JUDGE[task], short, task, answers, shorter, **texts)
+            form = JUDGE[task].filled("json" if asking.structured else "tags")
+            before = text_of(full).removesuffix(form)
+            assert text_of(made).startswith(before)
+            assert text_of(made) != text_of(full)
+            schema = "" if made.schema is None else made.schema
+            assert (asking.structured and reasons != "none") == ("analysis" in schema)
 
 
 @LAW

@@ -17,7 +17,7 @@ from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import conditions_met
 from decomposerl.rewards.joint import joint
 from decomposerl.rewards.necessity import necessity
-from decomposerl.rewards.readings import asks_about_part, restates, verdict
+from decomposerl.rewards.readings import asks_about_part, restates
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import STRICT, RewardSettings
 from decomposerl.rewards.verification import verification
@@ -144,24 +144,6 @@ def test_silence_about_a_part_refutes():
     assert ["necessary", "redundant"] == states(necessity([alone], REFUTES)[0])
     both = case([(WHO, SILENT), (WHEN, SILENT)], "N", "NN", "00")
     assert ["redundant", "redundant"] == states(necessity([both], REFUTES)[0])
-
-
-def test_silence_elsewhere_says_nothing():
-    """Fillers and the whole claim do not count, and a verdict that there is stays.
-
-    Where the document answers a dodged question, the abstention refutes nothing.
-    """
-    for question, full, expected in (
-        (FILLER, "N", NEI),
-        (COPY, "N", NEI),
-        (WHO, "S", S),
-        (WHO, "N", R),
-    ):
-        silent = case([(question, SILENT), (WHEN, "In 1931.")], full, "NN", "0+")
-        assert expected == verdict(silent, REFUTES), (question, full)
-    dodged = case([(WHO, SILENT), (WHEN, "In 1931.")], "N", "NN", "0+")
-    answerable = replace(dodged, signals=replace(dodged.signals, answerable=(True, True)))
-    assert NEI == verdict(answerable, REFUTES)
 
 
 def test_the_votes_of_an_unlabelled_group_are_read_the_same():

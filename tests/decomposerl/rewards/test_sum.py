@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.errors import ConfigError, RewardError, SchemaError
+from decomposerl.errors import ConfigError, RewardError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import RewardedBatch, reward_batch, weights_of
-from decomposerl.rewards.reward import RewardCase, RewardResult
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import REWARDS as TABLE
@@ -125,17 +125,6 @@ def test_raise_names_the_reward_and_the_rollout():
     assert reward_batch(whole, PLAIN).totals == reward_batch(whole, under("raise")).totals
 
 
-def test_the_failure_rate_passes_over_what_is_absent():
-    """The rate is over the scores that there could be; without any it is 0."""
-    lone = numbered([case(S), case(None)], "a") + numbered([case(S, label=None)], "b")
-    scored = reward_batch(lone, PLAIN)
-    assert (0.0, 1 / 3) == (scored.failure_rate("verification"), scored.failure_rate("coverage"))
-    unlabelled = reward_batch(numbered([case(S, label=None)]), PLAIN)
-    assert 0.0 == unlabelled.failure_rate("verification")
-    mixed = (RewardResult(None, "failed"), RewardResult(1.0), RewardResult(None, "absent"))
-    assert 0.5 == replace(scored, results={"joint": mixed}).failure_rate("joint")
-
-
 @LAW
 @given(batches(), st.sampled_from(NAMES))
 def test_a_switch_takes_one_reward_out(cases: list[RewardCase], name: str):
@@ -219,9 +208,3 @@ def test_the_table_says_what_was_summed(
         assert (total, total is not None) == (row["value"], row["counted"])
         assert ("scored" if total is not None else "dropped") == row["state"]
         assert pytest.approx(total) == again.get(place)
-
-
-def test_the_table_refuses_a_rollout_twice():
-    """Two rollouts of one group and number would be one row's two values."""
-    with pytest.raises(SchemaError):
-        rewards_frame(reward_batch([case(S), case(S)], PLAIN))

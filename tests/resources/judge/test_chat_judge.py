@@ -92,6 +92,20 @@ def test_every_task_is_ruled_on_in_order(tmp_path: Path):
         assert len(rulings) == len(served.asked)
 
 
+def test_calls_about_a_document_are_sent_together():
+    """In the order in which the documents come first, whatever stands between: a server's cache."""
+    other = "Torbeck has a river."
+    calls = [
+        JudgeCall("answerability", document, question=question)
+        for question in ("Who?", "When?")
+        for document in (DOCUMENT, other)
+    ]
+    with SoundServer() as served, client(served.url, None, concurrency=1) as chat:
+        ChatJudge(chat, PROMPTS).judge(calls)
+        sent = [asked["messages"][-1]["content"] for asked in served.asked]
+    assert [False, False, True, True] == [other in text for text in sent]
+
+
 FAILED = [
     (replying("<answer>NOT SUPPORTED</answer>"), "unparsable"),
     (replying("<answer>SUPPORTED</answer>\n<answer>REFUTED</answer>"), "unparsable"),
@@ -277,6 +291,8 @@ def test_the_engine_names_whatever_changes_a_ruling():
         JudgeSettings(Sampling(temperature=0.5, max_tokens=4_096)),
         JudgeSettings(Sampling(top_p=0.5, max_tokens=4_096)),
         JudgeSettings(Sampling(seed=1, max_tokens=4_096)),
+        JudgeSettings(reasons="one_sentence"),
+        JudgeSettings(reasons="none"),
     ]
     with client("http://127.0.0.1:1/v1") as chat:
         engines = [ChatJudge(chat, PROMPTS, asking).engine for asking in askings]
@@ -284,7 +300,7 @@ def test_the_engine_names_whatever_changes_a_ruling():
             ChatJudge(chat, PROMPTS | {task: prompt}).engine for task, prompt in stricter().items()
         ]
         assert ChatJudge(chat, PROMPTS).engine == engines[0]
-    assert 14 == len(engines) == len(set(engines))
+    assert 16 == len(engines) == len(set(engines))
     assert all(engine.startswith("chat:tiny ") for engine in engines)
 
 
