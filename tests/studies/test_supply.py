@@ -8,7 +8,7 @@ from studies.supply import licence_rows, suits
 @pytest.mark.parametrize(
     ("file", "expected"),
     {
-        "a_b-1.0-py3-none-any.whl": True,
+        "a_b-1.0-py312-none-any.whl": True,
         "a_b-1.0-cp312-cp312-manylinux_2_28_aarch64.whl": True,
         "a_b-1.0-cp39-abi3-macosx_11_0_arm64.whl": True,
         "a-b-1.0.tar.gz": True,
