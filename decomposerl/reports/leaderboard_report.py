@@ -110,7 +110,7 @@ def leaderboard_text(
     if engines:
         marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
         pages.append("\n".join(["engines", *marks]))
-    return "\n\n".join([*pages, fill(note, width)])
+    return "\n\n".join([*pages, fill(note, width, break_on_hyphens=False)])
 
 
 def leaderboard_markdown(

@@ -64,7 +64,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert materialize(data, SIMPLE).success
     for system in OF_PROFILE[1:]:
         assert materialize(data, system, "fever").success, system
-    assert materialize(data, draws=200).success
+    assert materialize(data).success
     return data
 
 
@@ -163,7 +163,7 @@ def test_a_short_run_says_so_and_a_whole_one_asks_the_rest(data: Path, whole: Pa
     shown = metadata(short, FEVER)
     assert ("limited", 4) == (shown["status"], shown["engine calls"])
     assert all(check.passed for check in short.get_asset_check_evaluations())
-    assert materialize(data, draws=100).success
+    assert materialize(data).success
     folder = DataFolder(base_dir=str(data))
     (cell,) = folder.read("leaderboard").filter(system=SIMPLE, benchmark="fever").to_dicts()
     assert ("limited", 4) == (cell["status"], cell["rows"])
