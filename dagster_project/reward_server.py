@@ -343,6 +343,7 @@ def listening(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
+        socket.getaddrinfo(host, port, family)  # create_server leaves a socket open at a bad name
         return socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
     except (OSError, OverflowError, TypeError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
@@ -352,9 +353,7 @@ def listening(host: str, port: int) -> socket.socket:
 def serve_at(
     host: str, port: int, opening: AbstractContextManager[RewardService], at_once: int
 ) -> None:
-    """Serve until SIGTERM or SIGINT; requests under way then have ``STOP_S``.
-
-    ``at_once`` requests are scored at a time.
+    """Serve until SIGTERM or SIGINT; ``at_once`` requests are scored at a time.
 
     Raises:
         ConfigError: host or port cannot be used.

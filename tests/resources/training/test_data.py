@@ -230,7 +230,7 @@ def test_groups_must_be_whole(reader: CompletionReader):
 
 
 def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
-    """No label or ruling: None, for a whole group. Above the limit judged rewards are 0."""
+    """No label or ruling: None, for a whole group. Above the limit the judged and compared lose."""
     ids = [tokens(reader, *GOOD), tokens(reader, WHO), tokens(reader, ALONE)] * 2
     batch = reader.read(columns(6, labelled=False, groups=2), ids)
     judge = FailingJudge("answerability")
@@ -253,4 +253,5 @@ def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
     for name in NAMES:
         first, second = capped.rewards.counted[name]
         assert whole.rewards.counted[name][0] == first
-        assert second == (0.0 if name in JUDGED else whole.rewards.counted[name][1])
+        worst = {"diversity": -1.0} | dict.fromkeys(JUDGED, 0.0)
+        assert second == worst.get(name, whole.rewards.counted[name][1])
