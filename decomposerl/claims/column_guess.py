@@ -5,6 +5,7 @@ From names and a few rows; whatever is guessed can be named instead. Polarity is
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -92,6 +93,7 @@ def guess_columns(
     for name, value in (cell for row in rows for cell in _cells(row, "", _DEPTH)):
         if value is not None and value != "":
             values.setdefault(name, []).append(value)
+    values |= _by_source(rows, values)
     known = f"the columns are {', '.join(map(excerpt, islice(values, _NAMED))) or 'none'}"
     for role, column in named.items():
         cells = [cell for row in rows if (cell := Columns(row).find(column)) is not None]
@@ -111,7 +113,8 @@ def guess_columns(
             )
         chosen |= {role: best} if best else {}
         others |= {role: other} if other and role in _REQUIRED else {}
-    examples = {name: cells[0] for name, cells in values.items()}
+    inside = f"{chosen['evidence']}."
+    examples = {name: v[0] for name, v in values.items() if not name.startswith(inside)}
     return Guess(chosen, *_shape(values[chosen["evidence"]]), examples, others)
 
 
@@ -213,7 +216,7 @@ def _fits(role: Role, name: str, cells: Sequence[object], rows: int) -> bool:
     """Whether a column can have a role; ``cells`` has no nulls."""
     texts = [native_text(cell) for cell in cells]
     if role in {"claim", "evidence"}:
-        kinds = str | list if role == "evidence" else str
+        kinds = str | list | dict if role == "evidence" else str
         fits = all(isinstance(cell, kinds) for cell in cells) and mean(map(is_url, cells)) < _MOST
         return fits and not is_label(name.rpartition(".")[2])
     if None in texts:
@@ -227,9 +230,8 @@ def _fits(role: Role, name: str, cells: Sequence[object], rows: int) -> bool:
 def _rank(column: str, names: Sequence[str]) -> int | None:
     """How well a column's name fits, 0 is best; its last part counts, and words within it."""
     parts = [snake(part) for part in (column, *column.split(".")[::-1])]
-    for part in parts:
-        if part in names:
-            return names.index(part) + (0 if part == parts[0] else len(names))
+    if known := [part for part in parts if part in names]:
+        return min(names.index(part) + (0 if part == parts[0] else len(names)) for part in known)
     near = [place for place, name in enumerate(names) if name in parts[0].split("_")]
     return near[0] + 2 * len(names) if near else None
 
@@ -240,6 +242,19 @@ def _cells(fields: Mapping[str, object], prefix: str, depth: int) -> Iterator[tu
             yield from _cells(value, f"{prefix}{name}.", depth - 1)
         else:
             yield f"{prefix}{name}", value
+
+
+def _by_source(
+    rows: Sequence[Mapping[str, object]], values: Mapping[str, Sequence[object]]
+) -> dict[str, list[object]]:
+    """Objects of evidence whose keys are sources, each with its text: one column each."""
+    texts = Counter(
+        name.partition(".")[0]
+        for name, cells in values.items()
+        if "." in name and median(len(str(cell)) for cell in cells) >= _LEAST_EVIDENCE
+    )
+    named = [name for name, count in texts.items() if count > 1 and name in _NAMES["evidence"]]
+    return {name: [row[name] for row in rows if row.get(name)] for name in named}
 
 
 def _shape(values: Sequence[object]) -> tuple[EvidenceKind, str]:
