@@ -121,15 +121,3 @@ def test_the_other_readings_of_the_printed_traces():
     assert 0.5 == values_of(strict)["joint"]
     mean = reward_batch([by_name["books"], by_name["monkeys"]], RewardSettings(necessity="mean"))
     assert pytest.approx([2 / 3, 2 / 3]) == [one.value for one in mean.results["necessity"]]
-
-
-def test_the_printed_traces_without_labels():
-    """A lone rollout agrees with itself; needed is an answer whose absence turns the verdict."""
-    cases = [case_of(golden, labelled=False) for golden in GOLDENS]
-    scored = reward_batch(cases, PLAIN)
-    assert (None,) * 5 == scored.counted["verification"]
-    assert (1.0,) * 5 == scored.counted["coverage"]
-    assert (0.0, 1.0, 0.0, 0.0, 0.0) == scored.counted["necessity"]
-    labelled = reward_batch([case_of(golden) for golden in GOLDENS], PLAIN)
-    for name in ("format", "question_count", "diversity", "joint"):
-        assert labelled.counted[name] == scored.counted[name]

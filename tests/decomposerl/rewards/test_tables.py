@@ -4,7 +4,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 
 from decomposerl.judge.plan import Signals
@@ -206,14 +205,6 @@ def test_diversity_by_hand():
     assert [[], ["alone"]] == [states(score) for score in diversity(alone, PLAIN)]
 
 
-def test_diversity_is_bounded_and_never_minus_zero():
-    """Vectors a rounding error too long give no cosine above 1; right angles give a plain 0."""
-    long = np.full((2, 2), np.float32(1.00001))
-    assert [-0.5] == values(diversity([RewardCase(rollout(2), signals(2), long)], PLAIN))
-    (apart,) = diversity([RewardCase(rollout(2), signals(2), unit((1, 0), (0, 1)))], PLAIN)
-    assert "0.0 0.0" == f"{apart.value} {apart.questions[1].value}"
-
-
 def test_diversity_without_a_vector_a_question():
     """Vectors that are not one a question are a fault of the caller, not a score."""
     for vectors in (None, unit((1, 0)), unit((1, 0), (0, 1), (1, 1))):
@@ -221,7 +212,7 @@ def test_diversity_without_a_vector_a_question():
             diversity([RewardCase(rollout(2), signals(2), vectors)], PLAIN)
 
 
-LITERAL, STRICT = RewardSettings(abstention="literal"), RewardSettings(atomicity="strict")
+LITERAL = RewardSettings(abstention="literal")
 POLICY, MEAN = RewardSettings(votes="policy"), RewardSettings(necessity="mean")
 OF = {"S": S, "R": R, "N": NEI, "-": None}
 
@@ -368,13 +359,6 @@ def test_joint_of_an_abstention():
             assert [honest] == values(joint([silent], PLAIN))
             (found,) = joint([silent], LITERAL)
             assert (literal, ["abstained"]) == (found.value, states(found))
-
-
-def test_joint_strict():
-    """Strict atomicity pays for all five criteria alone, with an answer or without one."""
-    for criteria, expected in ((FOUR_OF_5, 0.0), (ALL_MET, 1.0)):
-        for ruling in ((True, criteria, True, False), (False, criteria, None, True)):
-            assert [expected] == values(joint([asked(ruling)], STRICT))
 
 
 def test_joint_of_a_trace():
