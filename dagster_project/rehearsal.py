@@ -40,6 +40,7 @@ from resources.chat.reply_store import REPLIES_FILE
 from resources.hub.locks import models_lock
 from resources.preflight.probes import PeakMemory
 from resources.store.chat_replies import replies_in
+from resources.store.integrity import record_again
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.metrics_log import PHASES
 from resources.training.process import TrainingOutcome
@@ -116,6 +117,12 @@ class Stage:
             )
         return Done(_materialized(result), peak.mib, failure_of(result))
 
+    def cut(self, key: str, kept: pl.DataFrame) -> None:
+        """Leave these rows of a table, and record it as they are."""
+        file = self.folder.path / f"{key}.parquet"
+        write_parquet(kept, file)
+        record_again(self.folder.path, key, file)
+
 
 def refuse_configuration(config: Mapping[str, Any]) -> None:
     """Refuse parts that no job of a rehearsal reads.
@@ -180,9 +187,7 @@ PORTS: dict[str, Port] = {
     "judge": "judge",
 }
 _SUMMED = ("seconds", "engine calls", *(f"chat {name}" for name in _COUNTED))
-_MODEL_STAGES = (
-    *("rule_filtered", "difficulty_band", "deduplicated", "decontaminated", "silver_decomposed"),
-)
+_MODEL_STAGES = tuple(_OPEN)[:-1]
 
 
 def doctor(stage: Stage) -> None:
@@ -220,8 +225,7 @@ def _cut_claims(stage: Stage) -> int:
     drawn = evaluation_subset(pool, CLAIMS).claims["claim_id"].to_list()
     kept = list(dict.fromkeys([*longest, *drawn]))[:CLAIMS]
     for name, frame in every.items():
-        chosen = frame.filter(pl.col("claim_id").is_in(kept))
-        write_parquet(chosen, stage.folder.path / f"claims/{name}.parquet")
+        stage.cut(f"claims/{name}", frame.filter(pl.col("claim_id").is_in(kept)))
     return len(kept)
 
 
@@ -235,7 +239,7 @@ def _cut_test_sets(stage: Stage) -> list[str]:
             chosen = claims.clear()
         else:
             kept.append(name)
-        write_parquet(chosen, stage.folder.path / f"benchmark/{name}.parquet")
+        stage.cut(f"benchmark/{name}", chosen)
     return kept
 
 
@@ -339,10 +343,7 @@ FOLDER = "rehearsal"
 
 
 def rehearse(
-    settings: Settings,
-    recipe: Experiment,
-    say: Say,
-    config: Mapping[str, Any] | None = None,
+    settings: Settings, recipe: Experiment, say: Say, config: Mapping[str, Any] | None = None
 ) -> Rehearsal:
     """Run every step until one fails; each is passed to ``say`` when it ends.
 
@@ -361,10 +362,7 @@ def rehearse(
             failure = f"the rehearsal failed at {error}"
             return Rehearsal(settings.profile, recipe.name, tuple(steps), failure=failure)
         hours = _training_hours(settings, stage)
-    estimates = (
-        *estimates_for(settings),
-        training_estimate(settings, recipe.name),
-    )
+    estimates = (*estimates_for(settings), training_estimate(settings, recipe.name))
     measured = {PORTS[step.step]: step for step in steps if step.step in PORTS}
     timed = at_measured_rates(estimates, measured)
     return Rehearsal(settings.profile, recipe.name, tuple(steps), timed, hours)

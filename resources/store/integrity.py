@@ -131,7 +131,7 @@ def record_folder(folder: Path, again: str, without: Iterable[str] = ()) -> None
 
 
 def record_again(base: Path, key: str, file: Path) -> None:
-    """Put the digest of a side table that a failed run wrote into its asset's record."""
+    """Put the digest of a table, or of a side table that a failed run wrote, into a record."""
     path = run_path(base, key)
     if path.is_file():
         record = read_record(path)
