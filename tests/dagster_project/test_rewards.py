@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from types import SimpleNamespace
 from typing import Any, Self
 from urllib.error import HTTPError
@@ -29,6 +29,7 @@ from urllib.request import Request, urlopen
 import polars as pl
 import pytest
 import torch
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from chat_parts import settings as chat_settings
@@ -40,10 +41,11 @@ from decomposerl.judge.call import Judge, JudgeCall, Ruling, Task
 from decomposerl.rewards.settings import RewardSettings
 from environment import variables
 from fakes import BagOfWordsEmbedder
-from fault_server import MODEL, Answer, FaultServer
+from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer
 from planted_traces.planting import PlantedTrace
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
+from resources.chat.settings import Ceilings
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.rule_judge import RuleJudge
 from resources.training.data import Completion, CompletionReader, completion_reader
@@ -209,6 +211,61 @@ def test_requests_at_once_share_the_judges_limits():
         assert 3 == served.most_in_flight
         alone = [one.answer(body(*rows(group))) for group in groups()]
     assert [reply["rollouts"] for _, reply in replies] == [r["rollouts"] for _, r in alone]
+
+
+def test_a_ceiling_of_calls_holds_over_all_requests():
+    """What it refuses is an error that says so, never a value."""
+    with (
+        FaultServer(usual=SUPPORTED) as served,
+        asking(served, concurrency=1, ceilings=Ceilings(calls=12)) as one,
+    ):
+        replies = [one.answer(body(*rows(group))) for group in groups()]
+        assert 12 == len(served.asked)
+    assert HTTPStatus.OK == replies[0][0]
+    assert HTTPStatus.SERVICE_UNAVAILABLE == replies[-1][0]
+    assert "ceiling of 12 calls" in replies[-1][1]["error"]
+
+
+def test_an_outage_ends_with_its_request():
+    """The next request is scored, even if the judge refused the key until it was given up."""
+    trace = "<question>Who?</question><answer>Number {}.</answer>"
+    many = [ROW | {"trace": trace.format(n), "label": "Supported"} for n in range(40)]
+    patience = {"circuit_cooldown_s": 0.05, "circuit_patience_s": 0.05}
+    with (
+        FaultServer([UNKNOWN_KEY] * 400, usual=SUPPORTED) as served,
+        asking(served, **patience) as one,
+    ):
+        status, reply = one.answer(body(*many))
+        assert HTTPStatus.SERVICE_UNAVAILABLE == status
+        assert "the endpoint answers no request" in reply["error"]
+        served._script.clear()
+        Event().wait(0.1)
+        (again,) = scored(one, many[0])
+    assert 1.0 == again["rewards"]["coverage"]["value"]
+
+
+@dataclass
+class OneByOne:
+    """An embedder that notices a second thread."""
+
+    inner: BagOfWordsEmbedder = field(default_factory=BagOfWordsEmbedder)
+    inside: Lock = field(default_factory=Lock)
+    engine: str = "one by one"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[Any]:
+        """As the bag of words."""
+        assert self.inside.acquire(blocking=False), "two threads at once"
+        try:
+            Event().wait(0.02)
+            return self.inner.embed(texts)
+        finally:
+            self.inside.release()
+
+
+def test_the_embedder_has_one_thread_at_a_time():
+    """Its store of results is not for several."""
+    replies = together(service(embedder=OneByOne()), [body(*rows(group)) for group in groups() * 2])
+    assert {HTTPStatus.OK} == {status for status, _ in replies}
 
 
 CYCLE = "<question>Who?</question><answer>Ada.</answer>"

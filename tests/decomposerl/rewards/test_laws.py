@@ -13,18 +13,23 @@ from hypothesis import strategies as st
 from decomposerl.judge.plan import Signals
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import reward_batch
+from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.rewards.table import TOTAL
+from decomposerl.schemas import Verdict
 from reward_parts import (
     NEI,
     OWN,
     PLAIN,
     batches,
+    case,
     groups,
+    labels,
     reward_settings,
     values,
+    verdicts,
 )
 from strategies import EACH_LAW, LAW
 
@@ -153,6 +158,35 @@ def test_order_of_groups(cases: list[RewardCase], settings: RewardSettings, chan
         members = [place for place, one in enumerate(cases) if one.rollout.group == group]
         alone = reward_batch([cases[place] for place in members], settings)
         assert [whole.totals[place] for place in members] == list(alone.totals)
+
+
+@LAW
+@given(groups())
+def test_necessity_is_no_more_than_any_question(cases: list[RewardCase]):
+    """The minimum law, with a label and without; the mean is never below the minimum."""
+    least = necessity(cases, PLAIN)
+    mean = necessity(cases, RewardSettings(necessity="mean"))
+    for one, other in zip(least, mean, strict=True):
+        assert all(one.value <= question.value for question in one.questions)
+        assert one.value in {question.value for question in one.questions} or not one.questions
+        assert one.value <= other.value + 1e-12
+
+
+@LAW
+@given(labels, verdicts, st.lists(verdicts, max_size=6), st.integers(0, 6))
+def test_one_harmful_question_is_enough(
+    label: Verdict, full: Verdict, others: list[Verdict], place: int
+):
+    """Wrong with it and right without it: -1, whatever the other questions are.
+
+    Where the answers lead to the label a trace earns 1/2, or 1 if no answer can go.
+    """
+    without = [*others[:place], label, *others[place:]]
+    (found,) = necessity([case(full, without, label=label)], PLAIN)
+    if full != label:
+        assert (-1.0, "harmful") == (found.value, found.questions[min(place, len(others))].state)
+    (right,) = necessity([case(label, others or [NEI], label=label)], PLAIN)
+    assert (0.5 if label in others else 1.0) == right.value
 
 
 @LAW

@@ -11,7 +11,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.judge.plan import Signals
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import active_rewards, judge_roles
+from decomposerl.rewards.composite import active_rewards, judge_roles, reward_batch
 from decomposerl.rewards.coverage import coverage, pseudo_label
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import conditions_met
@@ -32,6 +32,7 @@ from reward_parts import (
     PLAIN,
     R,
     S,
+    groups,
     numbered,
     rollout,
     signals,
@@ -180,6 +181,19 @@ def test_the_rulings_that_a_reading_needs_are_asked_for():
     roles = {"full", "leave_one_out", "question"}
     assert roles == judge_roles(active_rewards(strict), strict)
     assert roles == judge_roles(list(REWARDS), PLAIN)
+
+
+@LAW
+@given(groups())
+def test_strict_values_stay_in_range_and_wrong_verdicts_earn_no_more(cases: list[RewardCase]):
+    """Each reward keeps its bounds; joint quality never grows by the strict readings."""
+    found = reward_batch(cases, STRICT).results
+    plain = reward_batch(cases, PLAIN).results
+    for reward in REWARDS:
+        for result in found.get(reward.name, ()):
+            assert result.value is None or reward.low <= result.value <= reward.high
+    for strict, literal in zip(found["joint"], plain["joint"], strict=True):
+        assert strict.value is None or strict.value <= (literal.value or 0.0) + 1e-9
 
 
 def test_the_papers_recipes_keep_the_papers_readings():

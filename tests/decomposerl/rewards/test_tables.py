@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from decomposerl.judge.plan import Signals
@@ -203,6 +204,14 @@ def test_diversity_by_hand():
     alone = [RewardCase(rollout(0), signals(0)), RewardCase(rollout(1), signals(1), unit((1, 0)))]
     assert [-1.0, -1.0] == values(diversity(alone, PLAIN))
     assert [[], ["alone"]] == [states(score) for score in diversity(alone, PLAIN)]
+
+
+def test_diversity_is_bounded_and_never_minus_zero():
+    """Vectors a rounding error too long give no cosine above 1; right angles give a plain 0."""
+    long = np.full((2, 2), np.float32(1.00001))
+    assert [-0.5] == values(diversity([RewardCase(rollout(2), signals(2), long)], PLAIN))
+    (apart,) = diversity([RewardCase(rollout(2), signals(2), unit((1, 0), (0, 1)))], PLAIN)
+    assert "0.0 0.0" == f"{apart.value} {apart.questions[1].value}"
 
 
 def test_diversity_without_a_vector_a_question():
