@@ -3,6 +3,7 @@
 import re
 from decimal import ROUND_HALF_UP, Decimal
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -24,8 +25,10 @@ from decomposerl.evaluation.leaderboard import (
 from decomposerl.evaluation.published import (
     ABLATIONS,
     COLUMNS,
+    CONTRADICTIONS,
     IN_DOMAIN,
     MEAN_IN,
+    MEAN_OUT,
     MEANS,
     OUT_OF_DOMAIN,
     PUBLISHED,
@@ -34,6 +37,7 @@ from decomposerl.evaluation.published import (
     AblationRow,
     PublishedRow,
     ablation_of,
+    domain_means,
 )
 from decomposerl.evaluation.systems import CHAT_MODELS, Model, System, system_named, systems
 from decomposerl.schemas import CURVES
@@ -409,3 +413,40 @@ def test_the_best_on_dev_is_the_earliest_of_the_best_that_were_kept():
         assert step == select_checkpoint(MEASURED, saved, 30, "best_on_dev").step
     with pytest.raises(ConfigError, match="best_on_dev"):
         select_checkpoint(MEASURED, {40, 50}, 40, "best_on_dev")
+
+
+def test_the_papers_differences_follow_from_the_rows():
+    """Table 3, G.2, G.6 and G.7 print them; the mean out of domain is that of its two sets."""
+    rewards = {name: domain_means(row) for name, row in ablation_of("rewards").items()}
+    full = rewards.pop("paper_7b")
+    moved = {name: tuple(np.round(np.subtract(means, full), 1)) for name, means in rewards.items()}
+    assert {
+        "no_necessity": (-0.1, -4.8),
+        "no_coverage": (-0.1, -3.9),
+        "no_diversity": (-0.6, -3.2),
+        "no_joint": (-0.7, -2.0),
+        "no_question_count": (-0.1, -1.7),
+    } == moved
+    for study, other, moved in (
+        ("sampling", "random_sampling", (-1.5, -4.3, 0.4)),
+        ("judge", "tiny_judge", (-0.5, -1.5, -0.6)),
+        ("epochs", "one_epoch", (-0.1, -3.9, -4.8)),
+    ):
+        first, second = (ablation_of(study)[name].scores for name in ("paper_7b", other))
+        names = (MEAN_IN, *OUT_OF_DOMAIN)
+        assert moved == tuple(round(second[name] - first[name], 1) for name in names)
+        whole = domain_means(ablation_of(study)["paper_7b"])
+        assert pytest.approx((86.3, 69.75)) == whole
+
+
+def test_the_contradictions_that_are_named_are_in_the_figures():
+    """Each statement of the paper and what its rows give instead."""
+    rewards = {name: row.scores for name, row in ablation_of("rewards").items()}
+    full = rewards["paper_7b"]["coverbench"]
+    drops = {name: round(full - scores["coverbench"], 1) for name, scores in rewards.items()}
+    assert (1.0, 1.6, 8.6) == (drops["no_joint"], drops["no_question_count"], max(drops.values()))
+    assert 1.59 == round(drops["no_necessity"] / drops["no_coverage"], 2)
+    (simple,) = (row for row in PUBLISHED if (row.method, row.model) == ("simple", "qwen2.5-3b"))
+    small = ablation_of("scale")["paper_3b"].scores[MEAN_OUT]
+    assert 0.5 == round(small - simple.scores[MEAN_OUT], 1)
+    assert 5 == len(CONTRADICTIONS)
