@@ -63,7 +63,7 @@ DECIDE = frozenset(
         *("structured", "thinking", "thinking_tokens", "bound_thinking", "temperature", "seed"),
         *("reply_tokens", "context", "prefix_caching", "vllm_arguments", "importance_correction"),
         *("most_cycles", "verdict_rule", "demonstrations", "beyond_context", "folder", "encoder"),
-        *("adapter", "adapter_revision"),
+        *("adapter", "adapter_revision", "reasons"),
     )
 )
 """Fields of the resources that decide an answer; the others say where, how fast, at what cost."""

@@ -19,7 +19,7 @@ from decomposerl.evaluation.intervals import mean_interval
 from decomposerl.evaluation.published import CARDS, COLUMNS, MEANS, PUBLISHED, PublishedRow
 from decomposerl.evaluation.scores import BEYOND_RATE, BY_BASIS
 from decomposerl.evaluation.systems import System
-from decomposerl.schemas import BASES, LEADERBOARD, SCORES
+from decomposerl.schemas import BASES, LEADERBOARD, SCORES, Basis
 
 METRIC = "balanced_accuracy"
 PARTS = ("score", "low", "high", "paper")
@@ -110,18 +110,13 @@ def leaderboard(
                 whole = () if column.endswith(WITHOUT) else parts
                 longer = [sum(beyond.get((r, part), _NO)[0] for part in whole) for r in row.runs]
                 cells = [(run, part) for run in row.runs for part in whole]
-                rests = {
-                    basis: np.sum([_NO, *(counts.get(cell, _NO) for cell in cells)], axis=0)
-                    for basis, counts in by_basis.items()
-                }
                 lines.append(
                     {
                         **head,
                         "benchmark": column,
                         **_score([scored.get((run, column)) for run in row.runs], status),
                         "beyond_context": max(longer),
-                        **{f"{basis}_right": int(right) for basis, (right, _) in rests.items()},
-                        **{basis: int(verdicts) for basis, (_, verdicts) in rests.items()},
+                        **_by_basis(by_basis, cells),
                         "paper": row.paper.get(column),
                     }
                 )
@@ -129,6 +124,18 @@ def leaderboard(
     rows = pl.when(pl.col("score").is_not_null()).then("rows")
     ranked = (rows == rows.max().over("benchmark")).fill_null(value=False)
     return LEADERBOARD.conform(board.with_columns(ranked=ranked))
+
+
+def _by_basis(
+    counts: Mapping[Basis, Mapping[_Cell, tuple[int, int]]], cells: Sequence[_Cell]
+) -> dict[str, int]:
+    """The verdicts of some cells by what they rest on, and the right ones among them."""
+    sums = {
+        basis: np.sum([_NO, *(of_basis.get(cell, _NO) for cell in cells)], axis=0)
+        for basis, of_basis in counts.items()
+    }
+    right = {f"{basis}_right": int(right) for basis, (right, _) in sums.items()}
+    return right | {basis: int(verdicts) for basis, (_, verdicts) in sums.items()}
 
 
 def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:

@@ -13,10 +13,9 @@ import pytest
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput, ModelReply, Procedure
-from decomposerl.baselines.program_reply import read_program
+from decomposerl.baselines.program_parser import read_program
 from decomposerl.claims import passages
 from decomposerl.claims.generic import native_text
-from decomposerl.claims.page_dumps import title_key
 from decomposerl.claims.records import delimited_records, json_records, jsonl_records
 from decomposerl.errors import DecomposeRLError
 from decomposerl.kernels.text_scan import best_overlap, content_words, normalise_claim
@@ -50,8 +49,9 @@ from decomposerl.traces.grounding import grounded_answer
 from decomposerl.traces.records import json_object, safe_name
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
+from resources.corpora.page_build import title_key
 from resources.corpora.pages import spellings
-from resources.corpora.text_search import _passages_of
+from resources.corpora.text_search import passages_of
 from resources.decomposer.rule_engine import questions_of
 from resources.entities.rule_engine import RuleEntities
 from resources.judge.rule_atomicity import atomicity
@@ -159,7 +159,7 @@ def of_files() -> dict[str, Reader]:
     return {
         "entities": lambda text: entities.entities([text]),
         "chunks": lambda text: chunks(text, 300, words),
-        "passages of a text": lambda text: [*_passages_of(text)],
+        "passages of a text": lambda text: [*passages_of(text)],
         "spellings of a title": lambda text: [*spellings(text)],
         "JSON": lambda text: [*json_records("a.json", text.encode())],
         "lines of JSON": lambda text: [*jsonl_records("a.jsonl", text.encode().splitlines())],

@@ -3,9 +3,13 @@
 ``trace_pages.json`` has the special ones, and what is known of a trace where nothing is said.
 """
 
+import base64
+import gzip
 import json
+import re
 from collections.abc import Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 from decomposerl.reports.trace_page.page import offline_parts
@@ -78,3 +82,9 @@ def special_traces() -> tuple[Index, list[Block]]:
 
 def _made(cycles: Sequence[dict[str, Any]] = (), **more: Any) -> dict[str, Any]:  # noqa: ANN401
     return detail([cycle(**one) for one in cycles], **more)
+
+
+def packed(page: Path) -> list[dict[str, Any]]:
+    """The blocks of data in an offline page, unpacked."""
+    found = re.findall(r'<script type="application/json" [^>]*>([^<]*)</script>', page.read_text())
+    return [json.loads(gzip.decompress(base64.b64decode(text))) for text in found]

@@ -20,7 +20,7 @@ from resources.judge.scoring import reward_rollouts
 
 CLAIM = "Ilva Marrek opened the Torbeck bridge in 1921."
 EVIDENCE = "Ilva Marrek opened it in 1921.\n| Name | Year |\n| Ilva | 1921 |\n| Torbeck | 1930 |"
-EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS})
+EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS if reward.name != "own"})
 UNITS = (
     *("a", ",", "I don't know. ", "7", "3 May 1921 ", "1,", "1-", "| {i} | w{i} |\n", "|", '"'),
     *('"Ilva opened w{i}" ', "“a ", "[(", "<", "< Think x", "<think>", "</answer>", " ", "\n"),

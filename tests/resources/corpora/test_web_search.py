@@ -11,11 +11,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from dagster_project.found_evidence import with_evidence
-from dagster_project.verify import claim_verifier
+from dagster_project.verify import checked_record, claim_verifier
 from decomposerl.errors import ConfigError, EngineError, EngineMissing, SourceFileError
 from decomposerl.extras import install_command
 from decomposerl.reports.verified import EvidenceSource, VerifiedClaim
-from decomposerl.traces.records import ClaimRecord, checked_record
+from decomposerl.traces.records import ClaimRecord
 from environment import settings_of
 from fault_server import Answer, FaultServer, redirect, streaming
 from resources.corpora.documents import document_text
