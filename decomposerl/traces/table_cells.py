@@ -14,8 +14,7 @@ from itertools import groupby
 from decomposerl.replies.abstention import abstains
 from decomposerl.text.words import parse
 
-MOST_CELLS = 3
-"""Most cells of one answer."""
+_MOST_CELLS = 3  # of one answer
 _TELLING = 3  # letters or digits of a cell that is not named by chance
 _RULE = re.compile(r"[\s|:+-]+")  # below the header of a Markdown table
 
@@ -36,7 +35,7 @@ class TableCell:
 def table_cells(question: str, answer: str, evidence: str) -> tuple[TableCell, ...]:
     """The cells that the answer gives, of the rows that it or the question names.
 
-    Where a row has several, those whose header the question names.
+    Where a row has several, those whose header or figure the question names.
     """
     if "|" not in evidence or abstains(answer):
         return ()
@@ -44,14 +43,15 @@ def table_cells(question: str, answer: str, evidence: str) -> tuple[TableCell, .
     cells: list[TableCell] = []
     for header, rows in _tables(evidence):
         for row in rows:
+            name = _content(row[0])
             held = [
                 (title, figure)
                 for place, (title, figure) in enumerate(zip(header, row, strict=True))
                 if _content(figure) and _content(figure) <= said and _names(row, place, said, asked)
             ]
-            of_question = [one for one in held if _content(one[0]) & asked]
-            cells += [TableCell(row[0], *one) for one in of_question or held]
-    return tuple(cells[:MOST_CELLS])
+            chosen = [one for one in held if (_content(one[0]) | _content(one[1]) - name) & asked]
+            cells += [TableCell(row[0], *one) for one in chosen or held]
+    return tuple(cells[:_MOST_CELLS])
 
 
 def _names(row: list[str], figure: int, said: frozenset[str], asked: frozenset[str]) -> bool:

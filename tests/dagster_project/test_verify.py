@@ -110,13 +110,13 @@ def test_a_verdict_says_what_it_rests_on(
 
 
 def test_a_claim_from_a_table_cites_row_header_and_figure(tmp_path: Path):
-    """Beside the sentences, in JSON and in the text."""
-    table = "Swimmers\nName | Born | Height (cm)\nAda Brown | 1890 | 172\nEva Holm | 1902 | 168"
-    given = jsonl({"claim": "Ada Brown was born in 1890.", "evidence": table})
+    """Beside the sentences, in JSON and text; of each header or figure that is asked about."""
+    table = "Towns\nTown | Medals | Year\nBrask | 3 | 1990\nVarn | 1 | 1994"
+    given = jsonl({"claim": "Brask won 3 medals in 1990.", "evidence": table})
     (one,) = lines(verify(tmp_path, "-", "--json", text=given))
     cells = [cell for question in one["questions"] for cell in question["cells"]]
-    assert {"row": "Ada Brown", "header": "Born", "figure": "1890"} in cells
-    assert "table: row Ada Brown, Born: 1890" in verify(tmp_path, "-", text=given).stdout
+    assert {"row": "Brask", "header": "Medals", "figure": "3"} in cells
+    assert "table: row Brask, Year: 1990" in verify(tmp_path, "-", text=given).stdout
 
 
 def test_a_file_of_claims(tmp_path: Path):
