@@ -207,8 +207,8 @@ def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
         for text, style in _evidence(question):
             print_block(text, style, indent=5)
     word = basis_words(one.verdict, one.basis) if one.verdict else "No verdict"
-    told = one.verdict if one.verdict and one.basis != "silent" else ""
-    print_block(word, _COLOURS.get(told, "bold yellow"), indent=2)
+    decided = one.verdict if one.verdict and one.basis != "silent" else ""
+    print_block(word, _COLOURS.get(decided, "bold yellow"), indent=2)
     if one.verdict is not None:
         print_block(_confidence(one.confidence), "dim", indent=2)
     for warning in one.warnings[: len(one.warnings) - hidden]:

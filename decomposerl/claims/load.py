@@ -174,7 +174,7 @@ def _too_large(draft: Draft, texts: Mapping[str, str]) -> Iterator[Fault]:
 
 
 def _bytes(text: str, most: int) -> int:
-    """The size of a text in UTF-8; 0 where it cannot be above ``most``, which is told faster."""
+    """The size of a text in UTF-8; 0 where it cannot be above ``most``."""
     return len(text.encode("utf-8", "surrogatepass")) if 4 * len(text) > most else 0
 
 

@@ -85,10 +85,10 @@ def test_the_readme_names_every_extra_of_the_table():
 
 EXTRAS = PROJECT["optional-dependencies"]
 OUTSIDE = {"cupy-cuda12x", "liger-kernel", "minicheck", "datatrove", "pyspark"}
-"""Packages of the index that people are told to install, and that no extra has."""
+"""Packages of the index that messages and pages name, and that no extra has."""
 
 
-def told() -> Iterator[str]:
+def printed_commands() -> Iterator[str]:
     """What stands behind each ``pip install`` that the product prints or a page shows."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     texts = [page.read_text("utf-8") for page in pages if "_build" not in page.parts]
@@ -103,7 +103,7 @@ def told() -> Iterator[str]:
 
 def test_every_printed_command_installs_something_from_a_checkout():
     """The project is on no index, so it is ``-e .`` with extras and files that there are."""
-    commands = set(told())
+    commands = set(printed_commands())
     assert any("-e '.[gpu]' -c constraints-gpu.txt" in one for one in commands)
     for command in commands:
         words = iter(shlex.split(re.split(r" && | \(|, (?!\w)", command)[0]))
