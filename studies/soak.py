@@ -50,7 +50,7 @@ READER |= dict.fromkeys(("scores", "predictions"), "leaderboard")
 """The stage that reads a file, by the file's name or folder; of others the catalogue."""
 CHAT, LEFT = "chat_cache.sqlite", re.compile(r"\.(partial|building|writing)")
 FAULTS, EVERY = (fault.BUSY, fault.BROKEN, fault.CUT, fault.NO_JSON), 7
-FLIPS, CLAIMS, GROUPS, TRIES, BAD_REQUEST = 4, 40, 5, 12, 400
+FLIPS, CLAIMS, GROUPS, TRIES, OK, BAD_REQUEST = 4, 40, 5, 12, 200, 400
 MEASURED = ("MB", "handles", "threads")
 CLOCKED = ("latency_s", "cached")  # a reply of before a kill is read from the store
 ENDINGS = {".parquet", ".json", ".sqlite", ".duckdb"}
@@ -162,6 +162,8 @@ class Day:
             while not (address := re.search(r"http://\S+", self._server.errors.read_text())):
                 time.sleep(0.1)
             calm = [ask(address[0], body) for body in self._requests]
+            answered = all(status == OK for status, _ in calm)
+            self.check("a request for rewards was refused", holds=answered)
             while time.monotonic() < end:
                 measured = self._round()
                 for body in HOSTILE:
@@ -322,7 +324,8 @@ def contents(data: Path) -> Mapping[str, str]:
 
 def ask(url: str, body: bytes) -> tuple[int, bytes]:
     """Status and body of the answer to a request for rewards."""
-    reply = httpx.post(url, content=body, timeout=300)
+    form = {"Content-Type": "application/json"}
+    reply = httpx.post(url, content=body, headers=form, timeout=300)
     return reply.status_code, reply.content
 
 

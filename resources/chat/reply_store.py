@@ -26,8 +26,10 @@ from decomposerl.chat import ChatReply, FinishReason, Template, Token
 from decomposerl.errors import EngineError
 from resources.store.chat_replies import (
     COLUMNS,
+    INSERT,
     DamagedReplyWarning,
-    check_of,
+    digest_of,
+    is_whole,
     mark_damaged,
     open_replies,
     what_to_do,
@@ -39,13 +41,10 @@ BATCH_S = 0.25
 _KEYS_PER_QUERY = 500
 # A second reply changes nothing, unless it replaces exactly the text that its writer rejected,
 # which may be NULL.
-_WRITE = f"""
-INSERT INTO replies VALUES ({",".join("?" * len(COLUMNS))})
-ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in COLUMNS[1:])}
-WHERE CAST(replies.text AS BLOB) IS ?"""  # noqa: S608 - the columns are this module's
-_READ = f"""
-SELECT {", ".join(f"replies.{name}" for name in COLUMNS)}, checks.digest
-FROM replies LEFT JOIN checks ON checks.key = replies.key WHERE replies.key IN ({{}})"""  # noqa: S608
+_CHANGED = ", ".join(f"{name} = excluded.{name}" for name in (*COLUMNS[1:], "digest"))
+_WRITE = (
+    f"{INSERT} ON CONFLICT (key) DO UPDATE SET {_CHANGED} WHERE CAST(replies.text AS BLOB) IS ?"
+)
 _TEXT = COLUMNS.index("text")
 
 
@@ -152,19 +151,19 @@ class ReplyStore:
         self._reader.close()
 
     def _read(self, keys: Sequence[str]) -> Iterator[tuple[str, ChatReply[None]]]:
-        query = _READ.format(",".join("?" * len(keys)))
+        query = f"SELECT * FROM replies WHERE key IN ({','.join('?' * len(keys))})"  # noqa: S608
         try:
             with self._reading:
                 rows = self._reader.execute(query, keys).fetchall()
         except sqlite3.Error as error:
             raise ReplyStoreError(what_to_do(self.path, error)) from error
-        for *row, check in rows:
+        for row in rows:
             key = bytes(row[0]).decode("utf-8", "replace")
             if key not in keys:  # the index led to another row
                 raise ReplyStoreError(mark_damaged(self.path))
             try:
-                reply = _reply(row, check)
-            except (ValueError, TypeError, AttributeError, RecursionError):
+                reply = _reply(row)
+            except (ValueError, TypeError, RecursionError):
                 self._damaged[key] = row[_TEXT]
                 text = f"a reply in {self.path} is damaged and asked again: {key}"
                 warnings.warn(text, DamagedReplyWarning, stacklevel=2)
@@ -211,45 +210,45 @@ class ReplyStore:
         replaced = self._damaged.get(entry.key)
         if entry.replaces is not None:
             replaced = entry.replaces.encode()
-        return (
+        row = (
             *(entry.key, self._model, self._revision, template.name, template.digest),
             *(reply.text, reply.finish_reason, reply.model, reply.prompt_tokens),
-            *(reply.completion_tokens, reply.latency_s, tokens, replaced),
+            *(reply.completion_tokens, reply.latency_s, tokens),
         )
+        return *row, digest_of(row), replaced
 
 
 def _write(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> set[str]:
     """Write the rows in one transaction; returns the keys that were stored before."""
     connection.execute("BEGIN IMMEDIATE")
     kept = {row[0] for row in rows if not connection.execute(_WRITE, row).rowcount}
-    checks = [(row[0], check_of(row[: len(COLUMNS)])) for row in rows if row[0] not in kept]
-    connection.executemany("INSERT OR REPLACE INTO checks VALUES (?, ?)", checks)
     connection.execute("COMMIT")
     return kept
 
 
-def _reply(row: Sequence[Any], check: bytes | None) -> ChatReply[None]:
+def _reply(stored: Sequence[Any]) -> ChatReply[None]:
     """The reply in a row, whose texts are bytes.
 
     Raises:
-        ValueError, TypeError, AttributeError, RecursionError: a column is damaged.
+        ValueError, TypeError, RecursionError: a column is damaged.
     """
-    text, finish, model = (part.decode() for part in row[_TEXT : _TEXT + 3])
-    if finish not in get_args(FinishReason) or check not in {None, check_of(row).encode()}:
+    row: tuple[Any, ...] = tuple(
+        value.decode() if isinstance(value, bytes) else value for value in stored
+    )
+    text, finish, model, prompt_tokens, completion_tokens, latency_s, listed, _ = row[_TEXT:]
+    if not is_whole(row) or finish not in get_args(FinishReason):
         raise ValueError(f"damaged, or of an unknown finish reason {finish!r}")
-    prompt_tokens, completion_tokens, latency_s, listed = row[_TEXT + 3 :]
-    tokens = json.loads(listed) if listed else ()
     return ChatReply(
         text=text,
         finish_reason=finish,
         model=model,
-        prompt_tokens=int(prompt_tokens),
-        completion_tokens=int(completion_tokens),
-        latency_s=float(latency_s),
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        latency_s=latency_s,
         cached=True,
         tokens=tuple(
             Token(_checked(text), float(logprob), tuple((_checked(t), float(p)) for t, p in others))
-            for text, logprob, others in tokens
+            for text, logprob, others in (json.loads(listed) if listed else ())
         ),
     )
 

@@ -1,7 +1,7 @@
 """The SQLite file of chat replies: its layout, its rows as a table, what is left of a damaged one.
 
-``resources.chat.reply_store`` reads and writes it. Table ``checks`` has a digest of each row, so
-that a flipped bit is not read as another reply; rows of earlier versions have none.
+``resources.chat.reply_store`` reads and writes it. Each row ends with its digest, so that a
+flipped bit is not read as another reply; rows of earlier versions have none.
 """
 
 import mmap
@@ -28,13 +28,13 @@ CREATE TABLE IF NOT EXISTS replies (
   key TEXT PRIMARY KEY, model TEXT NOT NULL, revision TEXT NOT NULL, template TEXT NOT NULL,
   template_digest TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
   reported_model TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
-  completion_tokens INTEGER NOT NULL, latency_s REAL NOT NULL, tokens TEXT
-);
-CREATE TABLE IF NOT EXISTS checks (key TEXT PRIMARY KEY, digest TEXT NOT NULL)"""
+  completion_tokens INTEGER NOT NULL, latency_s REAL NOT NULL, tokens TEXT, digest TEXT
+)"""
 _PYTHON = {pl.String(): str, pl.Int64(): int, pl.Float64(): float}
 _KINDS = tuple(_PYTHON[kind] for kind in CHAT_REPLIES.schema.values())
 _ROWS = {_KINDS, (*_KINDS[:-1], type(None))}  # with tokens and without; others are damaged
-_QUERY = f"SELECT {', '.join(COLUMNS)} FROM replies ORDER BY key"  # noqa: S608 - the columns are ours
+_ALL = "SELECT * FROM replies"
+INSERT = f"INSERT INTO replies VALUES ({','.join('?' * (len(COLUMNS) + 1))})"  # noqa: S608 - no values
 _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PAGE, _WAL_HEADER, _FRAME_HEADER, _LEAF = 4096, 32, 24, 13
@@ -51,14 +51,15 @@ def is_damage(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
-def check_of(row: Sequence[Any]) -> str:
-    """The digest of a row of ``COLUMNS``.
+def digest_of(row: Sequence[Any]) -> str:
+    """The digest of the values of ``COLUMNS``."""
+    return key_of(*("" if value is None else str(value) for value in row))
 
-    Raises:
-        UnicodeDecodeError: a text, given as bytes, is not UTF-8.
-    """
-    texts = (value.decode() if isinstance(value, bytes) else value for value in row)
-    return key_of(*("" if value is None else str(value) for value in texts))
+
+def is_whole(row: Sequence[Any]) -> bool:
+    """Whether a row has its columns' types and, if it has a digest, that of its values."""
+    values, digest = row[: len(COLUMNS)], row[len(COLUMNS) :]
+    return tuple(map(type, values)) in _ROWS and digest in {(), (None,), (digest_of(values),)}
 
 
 def replies_in(path: Path) -> pl.DataFrame:
@@ -72,18 +73,13 @@ def replies_in(path: Path) -> pl.DataFrame:
     """
     if not path.is_file():
         return CHAT_REPLIES.empty()
-    checks: dict[str, str] = {}
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            rows = [row for row in connection.execute(_QUERY) if tuple(map(type, row)) in _ROWS]
-            with suppress(sqlite3.OperationalError):  # an earlier version wrote it
-                checks = dict(connection.execute("SELECT key, digest FROM checks"))
+            rows = connection.execute(f"{_ALL} ORDER BY key").fetchall()
     except sqlite3.Error as error:
         raise EngineError(f"{path} cannot be read as a chat cache: {error}") from error
-    # A check without a row: the key of some row without a check was damaged.
-    unchecked = {None} if checks.keys() <= {row[0] for row in rows} else set()
-    whole = [row for row in rows if checks.get(row[0]) in unchecked | {check_of(row)}]
+    whole = [row[: len(COLUMNS)] for row in rows if is_whole(row)]
     return pl.DataFrame(whole, schema=CHAT_REPLIES.schema, orient="row")
 
 
@@ -93,17 +89,15 @@ def open_replies(path: Path) -> sqlite3.Connection:
     Raises:
         sqlite3.Error, OSError, EngineError: it cannot be opened, or is no store of replies.
     """
-    mark = _mark(path)
-    if mark.is_file():
-        recover(path)
-        mark.unlink()
-    try:
-        return _opened(path)
-    except sqlite3.DatabaseError as error:
-        if not is_damage(error):
-            raise
-        recover(path)
-        return _opened(path)
+    if not _mark(path).is_file():
+        try:
+            return _opened(path)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+    recover(path)
+    _mark(path).unlink(missing_ok=True)
+    return _opened(path)
 
 
 def what_to_do(path: Path, error: Exception) -> str:
@@ -137,8 +131,9 @@ def _opened(path: Path) -> sqlite3.Connection:
         with suppress(sqlite3.OperationalError):  # another process is switching it right now
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
-        for statement in LAYOUT.split(";"):
-            connection.execute(statement)
+        connection.execute(LAYOUT)
+        with suppress(sqlite3.OperationalError):  # it has the column: no earlier version wrote it
+            connection.execute("ALTER TABLE replies ADD COLUMN digest TEXT")
     except sqlite3.Error:
         connection.close()
         raise
@@ -155,25 +150,15 @@ def recover(path: Path) -> None:
     with file_lock(path.with_name(f".{path.name}.lock"), str(path), wait_s=_WAIT_S):
         if _is_whole(path):  # another process was first
             return
-        checks: dict[str, str] = {}
-        rows: dict[str, Sequence[Any]] = {}
         with aside(path) as copy:
-            for leaf in _leaves(path, copy):
-                for row in _rows(leaf):
-                    if not any(row[2:]):  # a row of checks
-                        checks.setdefault(row[0], row[1])
-                    elif tuple(map(type, row)) in _ROWS:
-                        rows.setdefault(row[0], row)
-        kept = [row for key, row in rows.items() if checks.get(key) in {None, check_of(row)}]
+            whole = filter(is_whole, (row for leaf in _leaves(path, copy) for row in _rows(leaf)))
+            kept = {row[0]: row for row in whole}
         if not kept:
             raise EngineError(f"{path} has no reply that can be read: move it away to start anew")
         with aside(path) as new:
             with closing(sqlite3.connect(new)) as connection:
-                connection.executescript(LAYOUT)
-                holes = ",".join("?" * len(COLUMNS))
-                connection.executemany(f"INSERT INTO replies VALUES ({holes})", kept)  # noqa: S608
-                known = [(row[0], checks[row[0]]) for row in kept if row[0] in checks]
-                connection.executemany("INSERT INTO checks VALUES (?, ?)", known)
+                connection.execute(LAYOUT)
+                connection.executemany(INSERT, kept.values())
                 connection.commit()
             damaged = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
             for ending in ("", "-wal", "-shm"):
@@ -219,7 +204,7 @@ def _leaves(path: Path, copy: Path) -> Iterator[sqlite3.Connection]:
     pages stand where they stood, as long texts go on in them.
     """
     with closing(sqlite3.connect(copy)) as connection:
-        connection.executescript(LAYOUT)
+        connection.execute(LAYOUT)
     first, pages = bytearray(copy.read_bytes()[:_PAGE]), _pages(path)
     first[_COUNTER] ^= 1  # so that the number of pages is the file's own, not what is written here
     with copy.open("r+b", buffering=0) as file:
@@ -238,5 +223,5 @@ def _rows(leaf: sqlite3.Connection) -> Iterator[Sequence[Any]]:
     with suppress(sqlite3.Error):
         for number in leaf.execute("SELECT rowid FROM replies NOT INDEXED").fetchall():
             with suppress(sqlite3.Error, UnicodeDecodeError):
-                row = leaf.execute("SELECT * FROM replies WHERE rowid = ?", number).fetchone()
-                yield [value.decode() if isinstance(value, bytes) else value for value in row]
+                row = leaf.execute(f"{_ALL} WHERE rowid = ?", number).fetchone()
+                yield tuple(value.decode() if isinstance(value, bytes) else value for value in row)

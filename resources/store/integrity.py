@@ -140,7 +140,7 @@ def record_again(base: Path, key: str, file: Path) -> None:
 
 
 def note_written(file: Path) -> None:
-    """Note that a file is as this process has just written it, or has no digest."""
+    """Note that a file is as this process has just written it."""
     _same[file.absolute()] = _state(file)
 
 
@@ -165,13 +165,8 @@ def has_digest(file: Path, digest: str) -> bool:
 
 def _differs(file: Path) -> str:
     """How to make a file again that is not as its record says; empty where it is."""
-    if file.is_file() and _same.get(file) == _state(file):
-        return ""
     digest, again = _recorded(file)
-    if digest and not (file.is_file() and has_digest(file, digest)):
-        return again
-    note_written(file)
-    return ""
+    return "" if not digest or (file.is_file() and has_digest(file, digest)) else again
 
 
 def _recorded(file: Path) -> tuple[str, str]:
