@@ -25,6 +25,7 @@ from perf.bench_process import run_fresh
 from perf.machine import description, peak_mb
 from perf.memory_watch import MemoryWatch
 from perf.pages import write_between_markers
+from resources.store.integrity import record_again
 from resources.store.parquet import DataFolder, table_of
 from resources.store.rows import StoredRows
 from studies import growth
@@ -136,7 +137,9 @@ def discard(folder: Path, step: str) -> None:
         return
     keys = [f"claims/{name}" for name in COUNTS] if before == CLAIMS else [before]
     for key in keys:
-        without_evidence(StoredRows(folder / f"{key}.parquet", table_of(key)))
+        table = StoredRows(folder / f"{key}.parquet", table_of(key))
+        without_evidence(table)
+        record_again(folder, key, table.path)  # else a later stage refuses it as damaged
 
 
 def _disk_gb(folder: Path) -> float:
