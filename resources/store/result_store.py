@@ -27,10 +27,8 @@ from resources.store.temporary import replace_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Prefixes = NDArray[np.uint64]
 _ENGINE, _DIMENSION = b"engine", b"dimension"
 _DIGITS = 16  # of each half of a shard's name
-_PREFIX_DIGITS = 16  # hex digits of a key that the index holds: 8 bytes
 SMALL_ROWS = 16_384
 """Shards below this are merged, up to about this size, once there are many of them."""
 MANY_SHARDS = 8
@@ -69,19 +67,15 @@ class ResultStores:
 
 
 class ResultStore:
-    """The results of one engine in one folder.
-
-    The index in memory takes 8 bytes a key: the sorted first halves of each shard's keys.
-    """
+    """The results of one engine in one folder."""
 
     def __init__(self, folder: Path, engine: str) -> None:
         """``engine`` is written into every shard and checked when one is read."""
         self._folder, self._engine = folder, engine
-        self._index: dict[Path, Prefixes] = {}
-        self._width: int | None = None  # numbers per vector, 0 for other values; None: unknown
+        self._known: tuple[int, Path] | None = None  # numbers per vector, 0 for other values
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the folder itself, with an index of its own."""
+        """Another process opens the folder itself."""
         return ResultStore, (self._folder, self._engine)
 
     def read(
@@ -95,24 +89,17 @@ class ResultStore:
         Raises:
             EngineError: the folder has a shard of another engine or dimension.
         """
-        if not wanted:
-            return
-        prefixes = np.sort(_prefixes(list(wanted)))
         seen: set[Path] = set()
-        complete = False
-        while not complete:
-            self._refresh()
-            complete = True
-            for path in sorted(self._index.keys() - seen):
+        # What another process merges meanwhile is in a newer shard.
+        while wanted and (paths := self._shards() - seen):
+            for path in sorted(paths):
                 seen.add(path)
-                if not _share_any(self._index[path], prefixes):
-                    continue
-                table = self._load(path, ["key", "value"])
-                if table is not None:
-                    yield from _picked(table, prefixes, wanted)
-                else:  # damaged, or another process merged it: its values are in a newer shard
-                    del self._index[path]
-                    complete = False
+                keys = self._load(path, "key")
+                stored = [] if keys is None else [wanted.get(key, -1) for key in keys.to_pylist()]
+                positions = np.array(stored, np.int64)
+                here = positions >= 0
+                if here.any() and (values := self._load(path, "value")) is not None:
+                    yield positions[here], values.filter(here).combine_chunks()
 
     def write(self, keys: Sequence[str], values: "pa.Array[Any]") -> None:
         """Add one shard, whole or not at all; ``values`` has one entry per key.
@@ -124,40 +111,41 @@ class ResultStore:
 
         if not keys:
             return
-        if self._width is None:
-            self._refresh()
-        self._check_width(_width(values.type), None)
+        for path in sorted(self._shards()):
+            if self._known is not None:
+                break
+            self._load(path, "key")
+        self._check_width(_width(values.type), self._folder)
         self._put(pa.table({"key": pa.array(keys, pa.string()), "value": values}))
 
     def compact(self) -> None:
         """Merge small shards once there are more than ``MANY_SHARDS`` of them."""
-        small = [path for path, keys in sorted(self._index.items()) if len(keys) < SMALL_ROWS]
-        if len(small) <= MANY_SHARDS:
+        if len(paths := sorted(self._shards())) <= MANY_SHARDS:
             return
+        rows = {path: len(keys) for path in paths if (keys := self._load(path, "key")) is not None}
+        small = [path for path, count in rows.items() if count < SMALL_ROWS]
         group: list[Path] = []
-        for path in small:
+        for path in small if len(small) > MANY_SHARDS else ():
             group.append(path)
-            if sum(len(self._index[member]) for member in group) >= SMALL_ROWS:
+            if path == small[-1] or sum(map(rows.__getitem__, group)) >= SMALL_ROWS:
                 self._merge(group)
                 group = []
-        self._merge(group)
 
     def _merge(self, paths: Sequence[Path]) -> None:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        loaded = {path: self._load(path, ["key", "value"]) for path in paths}
-        tables = [table for table in loaded.values() if table is not None]
+        parts = [[self._load(path, column) for column in ("key", "value")] for path in paths]
+        tables = [pa.table(part, ["key", "value"]) for part in parts if None not in part]
         if len(tables) > 1:
             table = pa.concat_tables(tables)
             first = pc.index_in(pc.unique(table["key"]), table["key"].combine_chunks())
             # The merged shard is in place before its parts go, so a reader that finds a part
             # gone finds its values there, and a killed merge loses nothing.
             kept = self._put(table.take(first))
-            for path in loaded:
+            for path in paths:
                 if path != kept:
                     path.unlink(missing_ok=True)
-        self._index = {path: keys for path, keys in self._index.items() if path.exists()}
 
     def _put(self, table: "pa.Table") -> Path:
         import pyarrow.parquet as pq
@@ -169,20 +157,13 @@ class ResultStore:
         keys = key_of(*table.column("key").to_pylist())[:_DIGITS]
         target = self._folder / f"{keys}-{digest}.parquet"
         replace_file(target, lambda path: path.write_bytes(whole.getbuffer()))
-        self._index[target] = np.sort(_prefixes(table.column("key")))
         return target
 
-    def _refresh(self) -> None:
-        paths = set(self._folder.glob("*.parquet"))
-        for path in self._index.keys() - paths:
-            del self._index[path]
-        for path in sorted(paths - self._index.keys()):
-            table = self._load(path, ["key"])
-            if table is not None:
-                self._index[path] = np.sort(_prefixes(table.column("key")))
+    def _shards(self) -> set[Path]:
+        return set(self._folder.glob("*.parquet"))
 
-    def _load(self, path: Path, columns: list[str]) -> "pa.Table | None":
-        """Some columns of a shard; None where it is gone, or damaged and moved aside."""
+    def _load(self, path: Path, column: str) -> "pa.ChunkedArray[Any] | None":
+        """A column of a shard; None where it is gone, or damaged and moved aside."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -200,7 +181,7 @@ class ResultStore:
                 else:
                     self._check_owner(owner.decode(), path)
                     self._check_width(_width(schema.field("value").type), path)
-                    return file.read(columns)
+                    return file.read([column]).column(0)
         except FileNotFoundError:
             return None
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -227,64 +208,17 @@ class ResultStore:
                 f"the folder {slug(owner)}, or delete it"
             )
 
-    def _check_width(self, width: int, path: Path | None) -> None:
-        """Adopt the first width seen, refuse others; ``path`` is None for new answers."""
-        if self._width is None:
-            self._width = width
-        if width != self._width:
-            known = next(iter(sorted(self._index)), self._folder)
+    def _check_width(self, width: int, path: Path) -> None:
+        """Adopt the first width seen, refuse others; ``path`` is the folder for new answers."""
+        self._known = self._known or (width, path)
+        if width != self._known[0]:
             raise EngineError(
-                f"engine '{self._engine}' has vectors of {self._width} numbers in {known} and of "
-                f"{width} in {path or 'its new answers'}: set the dimension that is stored, give "
-                f"the other model its own name, or delete what you no longer want"
+                f"engine '{self._engine}' has vectors of {self._known[0]} numbers in "
+                f"{self._known[1]} and of {width} in {path}: set the dimension that is stored, "
+                "give the other model its own name, or delete what you no longer want"
             )
 
 
 def _width(value: "pa.DataType") -> int:
     """Numbers per stored vector; 0 for a value that is no vector."""
     return int(getattr(value, "list_size", 0))
-
-
-def _prefixes(keys: "Sequence[str] | pa.ChunkedArray[Any]") -> Prefixes:
-    """The first 16 hex digits of each key as a number, shape (n,)."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = keys if isinstance(keys, pa.ChunkedArray) else pa.chunked_array([pa.array(keys)])
-    digits = pc.binary_slice(column.cast(pa.binary()), 0, _PREFIX_DIGITS)
-    text = digits.cast(pa.binary(_PREFIX_DIGITS)).combine_chunks()
-    # An Arrow array may be a slice of a larger buffer.
-    raw = np.frombuffer(text.buffers()[1], np.uint8)[text.offset * _PREFIX_DIGITS :]
-    raw = raw[: len(text) * _PREFIX_DIGITS].reshape(-1, _PREFIX_DIGITS)
-    values = np.where(raw >= ord("a"), raw - (ord("a") - 10), raw - ord("0")).astype(np.uint8)
-    joined = (values[:, 0::2] << 4) | values[:, 1::2]
-    return np.ascontiguousarray(joined).view(">u8").ravel().astype(np.uint64)
-
-
-def _share_any(one: Prefixes, other: Prefixes) -> bool:
-    """Whether two sorted arrays have an element in common."""
-    few, many = (one, other) if len(one) < len(other) else (other, one)
-    return bool(_contained(few, many).any())
-
-
-def _contained(values: Prefixes, ascending: Prefixes) -> NDArray[np.bool_]:
-    """Which of ``values`` are in a sorted array, shape (len(values),)."""
-    if not len(ascending):
-        return np.zeros(len(values), dtype=np.bool_)
-    index = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
-    return np.asarray(ascending[index] == values)
-
-
-def _picked(
-    table: "pa.Table", prefixes: Prefixes, wanted: Mapping[str, int]
-) -> Iterator[tuple[NDArray[np.int64], "pa.Array[Any]"]]:
-    """Positions and values of the shard's rows that are wanted."""
-    candidates = np.flatnonzero(_contained(_prefixes(table.column("key")), prefixes))
-    keys = table.column("key").take(candidates).to_pylist()
-    # A prefix is half a key, so the whole key decides.
-    rows = [row for row, key in zip(candidates, keys, strict=True) if key in wanted]
-    if rows:
-        positions = np.array([wanted[key] for key in keys if key in wanted], dtype=np.int64)
-        values = table.column("value")
-        picked = values if len(rows) == len(values) else values.take(rows)
-        yield positions, picked.combine_chunks()

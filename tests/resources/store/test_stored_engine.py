@@ -363,14 +363,6 @@ def test_a_reader_finds_what_another_process_merges_meanwhile(tmp_path: Path):
     assert {key: float(row) for row, key in enumerate(keys)} == seen
 
 
-def test_keys_with_the_same_first_half_are_kept_apart(tmp_path: Path):
-    """The index holds half of a key; the whole key decides."""
-    half = key_of("x")[:16]
-    store = ResultStore(tmp_path, "model:1")
-    store.write([half + "0" * 16, half + "1" * 16], pa.array([0.0, 1.0]))
-    assert {half + "1" * 16: 1.0} == numbers(store, [half + "1" * 16, half + "2" * 16])
-
-
 @law(40)
 @given(written=st.lists(st.integers(0, 40), max_size=30), asked=st.sets(st.integers(0, 60)))
 def test_exactly_the_stored_keys_are_found(
@@ -383,14 +375,3 @@ def test_exactly_the_stored_keys_are_found(
         store.write([key_of(str(n)) for n in some], pa.array([float(n) for n in some]))
     expected = {key_of(str(n)): float(n) for n in asked & set(written)}
     assert expected == numbers(store, [key_of(str(n)) for n in sorted(asked)])
-
-
-def test_the_index_takes_eight_bytes_a_key(tmp_path: Path):
-    """At 100 million keys that is 0.8 GB."""
-    store = ResultStore(tmp_path, "model:1")
-    keys = keys_of(10_000)
-    for start in range(0, len(keys), 1_000):
-        store.write(keys[start : start + 1_000], pa.array([0.0] * 1_000))
-    again = ResultStore(tmp_path, "model:1")
-    assert {} == numbers(again, [key_of("absent")])
-    assert 8 * len(keys) == sum(index.nbytes for index in again._index.values())
