@@ -23,7 +23,7 @@ from pydantic import SecretStr, ValidationError
 
 from dagster_project.settings import PROJECT, Settings, fields_of, own_file, read_toml
 from decomposerl.claims.catalogue import with_own_benchmarks, with_own_sources
-from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
+from decomposerl.claims.generic import parse_corpus_toml
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.endpoint import OPENAI_KEY
 from decomposerl.errors import ConfigError
@@ -261,7 +261,7 @@ def sources_for(settings: Settings) -> tuple[Source, ...]:
     Raises:
         ConfigError: a file is malformed, or a name is taken.
     """
-    return with_own_sources(parse_source_toml(text, at) for at, text in _own_corpora(settings))
+    return with_own_sources(source for source, _ in _own_corpora(settings))
 
 
 def benchmarks_for(settings: Settings) -> tuple[Benchmark, ...]:
@@ -270,8 +270,8 @@ def benchmarks_for(settings: Settings) -> tuple[Benchmark, ...]:
     Raises:
         ConfigError: a file is malformed, or a name is taken.
     """
-    parsed = (parse_benchmark_toml(text, where) for where, text in _own_corpora(settings))
-    return with_own_benchmarks(benchmark for benchmark in parsed if benchmark is not None)
+    tested = (benchmark for _, benchmark in _own_corpora(settings))
+    return with_own_benchmarks(benchmark for benchmark in tested if benchmark is not None)
 
 
 def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ...]":
@@ -322,8 +322,8 @@ def titles_for(settings: Settings) -> dict[str, str]:
     return titles | {one.name: one.title for one in derived_from(titles).values()}
 
 
-def _own_corpora(settings: Settings) -> list[tuple[str, str]]:
+def _own_corpora(settings: Settings) -> list[tuple[Source, Benchmark | None]]:
     corpora = settings.paths.corpora
     folders = sorted(corpora.glob("*")) if corpora else []
     paths = [path for folder in folders if os.path.lexists(path := folder / "source.toml")]
-    return [(str(path), text_of(path)) for path in paths]
+    return [parse_corpus_toml(text_of(path), str(path)) for path in paths]

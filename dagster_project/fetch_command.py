@@ -68,20 +68,21 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
 
     Continues broken downloads. Exits with 1 where files are missing that you must get.
     """
-    from decomposerl.claims.downloads import listed
+    from decomposerl.claims.downloads import ACCESS, listed
     from resources.corpora.fetching import Fetcher
 
     if mirror and not _ADDRESS.fullmatch(mirror):
         raise ConfigError(f"--mirror is no address such as https://host/folder: {mirror}")
-    chosen = _chosen(names or [], every=every or (list_only and not names))
+    if unknown := [name for name in names or () if name not in ACCESS]:
+        raise ConfigError(f"there is no corpus '{unknown[0]}'; there are {', '.join(ACCESS)}")
+    if not (names or every or list_only):
+        raise ConfigError("name a corpus, or give --all; --list shows what there is")
+    chosen = [ACCESS[name] for name in (ACCESS if every or not names else dict.fromkeys(names))]
+    if list_only and as_json:
+        return print_json(list(map(listed, chosen)))
     if list_only:
-        if as_json:
-            print_json(list(map(listed, chosen)))
-        else:
-            _list(chosen, corpora or read_settings().paths.corpora)
-        return
-    folder = corpora_folder(corpora)
-    fetcher = Fetcher(root=folder, mirror=mirror, accept_changed=accept_changed)
+        return _list(chosen, corpora or read_settings().paths.corpora)
+    fetcher = Fetcher(root=corpora_folder(corpora), mirror=mirror, accept_changed=accept_changed)
     show = print_note if as_json else print_text
     new = [access for access in chosen if not fetcher.accepted(access.corpus)]
     for access in new:
@@ -114,37 +115,24 @@ def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
     return folder
 
 
-def _chosen(names: Sequence[str], *, every: bool) -> "list[Access]":
-    from decomposerl.claims.downloads import ACCESS
-
-    if unknown := [name for name in names if name not in ACCESS]:
-        known = ", ".join(ACCESS)
-        raise ConfigError(f"there is no corpus '{unknown[0]}'; there are {known}")
-    if not names and not every:
-        raise ConfigError("name a corpus, or give --all; --list shows what there is")
-    return [ACCESS[name] for name in (ACCESS if every else dict.fromkeys(names))]
-
-
 def _list(chosen: "Sequence[Access]", folder: Path | None) -> None:
-    from decomposerl.claims.downloads import fetch_command, size_text
+    from decomposerl.claims.downloads import size_text
     from resources.corpora.status import differing_files, missing_files
 
-    cells, notes = [], []
+    rows = []
     for access in chosen:
         wanted, there = len(access.files(pages=False)), "?"
         if folder is not None:
             differing = differing_files(folder, access)
-            notes += [
-                f"{folder / path} is damaged or another version: {why}; "
-                f"move it away, then {fetch_command(access.name)}"
-                for path, why in differing.items()
-            ]
             there = str(wanted - len(missing_files(folder, access)) - len(differing))
+            for path, why in differing.items():
+                print_note(
+                    f"{folder / path} is damaged or another version: {why}; move it away, then "
+                    f"{access.command(pages=False)}"
+                )
         files, licence = f"{there} of {wanted}", access.corpus.license
-        cells.append((access.name, access.obtained, files, size_text(access), licence))
-    print_columns(("corpus", "obtained", "files", "size", "licence"), cells)
-    for note in notes:
-        print_note(note)
+        rows.append((access.name, access.obtained, files, size_text(access), licence))
+    print_columns(("corpus", "obtained", "files", "size", "licence"), rows)
 
 
 def _terms(access: "Access") -> str:

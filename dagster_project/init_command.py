@@ -20,10 +20,10 @@ from dagster_project.settings import SYSTEMS_FILE
 from dagster_project.terminal import Commands, Terminal, print_text, report_errors
 from decomposerl.errors import ConfigError
 from resources.store.paths import text_of
+from resources.store.temporary import replace_file, replace_text
 
 if TYPE_CHECKING:
     from decomposerl.claims.column_guess import Role, Side, UnclearPolarity
-    from resources.corpora.layouts import GivenFiles
 
 _Column = Annotated[str, typer.Option(metavar="COLUMN", help="Instead of the guess.")]
 _Labels = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Repeatable.")]
@@ -55,33 +55,33 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
 
     A file that is not in the corpora folder is copied there. Nothing is overwritten.
     """
-    from dagster_project.own_corpus import guessed, preview_text
+    from dagster_project.own_corpus import guessed, lay_out, preview_text
     from decomposerl.claims.column_guess import UnclearPolarity
-    from resources.corpora.folder import FolderCorpora
-    from resources.corpora.layouts import lay_out
 
     folder = corpora_folder(corpora, make=False)
     target = folder / name / "source.toml"
     if file is None:
         if preview is None or not os.path.lexists(target):
             raise ConfigError(f"name the file of its rows with --from, or --preview a {target}")
-        print_text(preview_text(text_of(target), target, FolderCorpora(folder), preview))
+        print_text(preview_text(text_of(target), target, folder, preview))
         return
     _refuse_taken(name, target, folder)
     columns: Mapping[Role, str] = {"claim": claim, "evidence": evidence, "label": label}
     sides: Mapping[Side, list[str]] = {"supported": supported or [], "refuted": refuted or []}
     with TemporaryDirectory() as made:
-        files = lay_out(file, name, folder, records, Path(made))
+        place = Path(made)
+        files = lay_out(file, name, folder, records, place)
         try:
-            text = guessed(name, files, columns, sides)
+            text = guessed(name, place, files, columns, sides)
         except UnclearPolarity as unclear:
-            text = guessed(name, files, columns, {**sides, **_chosen_reading(unclear)})
-        shown = preview_text(text, target, files, preview or 1)
+            text = guessed(name, place, files, columns, {**sides, **_chosen_reading(unclear)})
+        shown = preview_text(text, target, place, preview or 1)
         print_text(f"{text[text.index('[columns]') :]}\n{shown}")
         if preview is not None:
             return
-        _write(text, target, files)
-    kind = "claims" if any(native.split != "test" for native in files.names) else "benchmark"
+        _copy(place, folder)
+        replace_text(target, [text])
+    kind = "claims" if any(native.split != "test" for native in files) else "benchmark"
     print_text(f"wrote {target}: check every line of it, then")
     print_text(f"DECOMPOSERL_CORPORA={shlex.quote(str(folder))} decomposerl run {kind}/{name}")
 
@@ -103,8 +103,6 @@ def systems(
 
     Nothing is overwritten. Every entry is commented out.
     """
-    from resources.store.temporary import replace_text
-
     settings = read_settings()
     target = file or (data / SYSTEMS_FILE if data is not None else settings.paths.systems_file)
     if os.path.lexists(target):
@@ -144,17 +142,11 @@ def _refuse_taken(name: str, target: Path, folder: Path) -> None:
         raise ConfigError(f"the corpus name '{name}' is taken; choose another")
 
 
-def _write(text: str, target: Path, files: "GivenFiles") -> None:
-    """Write the file and copy the rows that are elsewhere."""
-    from resources.store.temporary import replace_file, replace_text
-
-    pairs = {
-        files.root / f"{path}{'.gz' * (rows.suffix == '.gz')}": rows
-        for path, rows in files.places.items()
-    }
-    copies = {to: rows for to, rows in pairs.items() if to != rows}
+def _copy(place: Path, folder: Path) -> None:
+    """Copy what is laid out in ``place`` and is not yet in the corpora folder."""
+    rows = {folder / path.relative_to(place): path for path in place.rglob("*") if path.is_file()}
+    copies = {to: path for to, path in rows.items() if to != path.resolve()}
     for to in filter(os.path.lexists, copies):
         raise ConfigError(f"{to} is there already; name it with --from")
-    for to, rows in copies.items():
-        replace_file(to, partial(shutil.copyfile, rows))
-    replace_text(target, [text])
+    for to, path in copies.items():
+        replace_file(to, partial(shutil.copyfile, path))

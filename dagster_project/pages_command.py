@@ -1,10 +1,9 @@
 """``decomposerl build-pages``: the page databases of HoVer, Ex-FEVER, FEVER and FEVEROUS."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,10 +12,6 @@ from dagster_project.fetch_command import CorporaOption, corpora_folder
 from dagster_project.progress_display import shown_progress
 from dagster_project.terminal import JsonOption, print_json, print_text, report_errors
 from decomposerl.errors import ConfigError
-
-if TYPE_CHECKING:
-    from decomposerl.claims.source import Benchmark, Source
-    from resources.corpora.page_build import BuiltPages
 
 _SHOWN_TITLES = 5
 
@@ -42,7 +37,7 @@ def build_pages(
 
     One pass: a build that was ended begins again when the same command is run.
     """
-    from resources.corpora.page_build import PAGE_SETS, dump_bytes, megabytes, needed_bytes
+    from resources.corpora.page_build import PAGE_SETS, megabytes, named_pages, needed_bytes
     from resources.corpora.page_build import build_pages as build
 
     if corpus not in PAGE_SETS:
@@ -50,7 +45,7 @@ def build_pages(
         raise ConfigError(f"there is no page database of '{corpus}', only of: {known}")
     if dump is not None and not dump.exists():
         raise ConfigError(f"--from: there is no {dump}")
-    folder, pages = corpora_folder(corpora), PAGE_SETS[corpus]
+    folder, pages, needed = corpora_folder(corpora), PAGE_SETS[corpus], None
     places = [folder / place / pages.file for place in pages.places]
     dump = dump or next((place for place in places if place.exists()), None)
     if dump is None:
@@ -60,48 +55,25 @@ def build_pages(
             "with --from"
         )
     with shown_progress() as say:
-        needed = _needed(corpus, folder) if only_needed else None
-        if needed is None:
-            needs = needed_bytes(pages, dump_bytes(dump))
-            free = shutil.disk_usage(folder).free
+        if only_needed:
+            settings = read_settings().with_paths(corpora=folder)
+            every = (*sources_for(settings), *benchmarks_for(settings))
+            needed = named_pages([one for one in every if one.name == corpus], folder)
+        else:
+            needs, free = needed_bytes(pages, dump), shutil.disk_usage(folder).free
             room = f"the database will need about {megabytes(needs)}; {megabytes(free)} are free"
             say(f"{'·' if needs > free else ' '} {room}")
-        target = folder / pages.target
-        built = build(pages, dump, target, needed, replace=replace_old)
+        built = build(pages, dump, folder / pages.target, needed, replace=replace_old)
     if as_json:
         print_json({**asdict(built), "target": str(built.target)})
-    else:
-        print_text("\n".join(_summary(built)))
-
-
-def _needed(name: str, folder: Path) -> dict[str, str]:
-    """The pages that the claims on disk name.
-
-    Raises:
-        ConfigError: there are no claims.
-    """
-    from resources.corpora.page_build import ClaimsAlone, named_pages
-
-    settings = read_settings().with_paths(corpora=folder)
-    every: tuple[Source | Benchmark, ...] = (*sources_for(settings), *benchmarks_for(settings))
-    corpora = [corpus for corpus in every if corpus.name == name]
-    named = named_pages(corpora, ClaimsAlone(folder))
-    if not named:
-        files = ", ".join(dict.fromkeys(file.path for corpus in corpora for file in corpus.files))
-        raise ConfigError(f"--only-needed: no claim in {folder} names a page; looked in {files}")
-    return named
-
-
-def _summary(built: "BuiltPages") -> Iterator[str]:
-    from resources.corpora.page_build import megabytes
-
-    yield f"{built.target}: {built.pages:,} pages, {megabytes(built.size)}, from {built.dump}"
+        return
+    print_text(f"{built.target}: {built.pages:,} pages, {megabytes(built.size)}, from {built.dump}")
     if built.repeated:
-        yield f"{built.repeated:,} pages of a title that was there were left out"
+        print_text(f"{built.repeated:,} pages of a title that was there were left out")
     if built.unreadable:
-        yield f"{built.unreadable:,} lines were no pages and were left out"
+        print_text(f"{built.unreadable:,} lines were no pages and were left out")
     if built.missing:
         more = len(built.missing) - _SHOWN_TITLES
         titles = ", ".join(built.missing[:_SHOWN_TITLES]) + f" and {more:,} more" * (more > 0)
         missing = f"{len(built.missing):,} of the {built.needed:,} pages that claims name"
-        yield f"{missing} are not in the dump: {titles}"
+        print_text(f"{missing} are not in the dump: {titles}")

@@ -84,10 +84,11 @@ class Guess:
 def guess_columns(
     rows: Sequence[Mapping[str, object]], named: Mapping[Role, str], *, labelled: bool = True
 ) -> Guess:
-    """The roles of the columns of rows, which may have no labels; ``named`` are not guessed.
+    """The roles of the columns of rows; ``named`` are not guessed, nor is a role without a name.
 
     Raises:
-        ConfigError: a named column is absent, or no column looks like claim, evidence or label.
+        ConfigError: a named column is absent, or no column looks like the claim, the evidence or,
+            of rows that have to be ``labelled``, the label.
     """
     values: dict[str, list[object]] = {}
     for name, value in (cell for row in rows for cell in _cells(row, "", _DEPTH)):
@@ -95,18 +96,18 @@ def guess_columns(
             values.setdefault(name, []).append(value)
     values |= _by_source(rows, values)
     known = f"the columns are {', '.join(map(excerpt, islice(values, _NAMED))) or 'none'}"
-    for role, column in named.items():
+    chosen, others = {role: column for role, column in named.items() if column}, dict[Role, str]()
+    for role, column in chosen.items():
         cells = [cell for row in rows if (cell := Columns(row).find(column)) is not None]
         if not cells:
             raise ConfigError(f"--{role}: there is no column '{column}'; {known}")
         values.setdefault(column, cells)
-    chosen, others = dict(named), dict[Role, str]()
     for role in (*_REQUIRED, "id", "document"):
-        if role in named or (role == "label" and not labelled):
+        if role in named:
             continue
         free = {name: cells for name, cells in values.items() if name not in chosen.values()}
         best, other, *_ = (*_ranked(role, free, len(rows)), "", "")
-        if not best and role in _REQUIRED:
+        if not best and role in _REQUIRED[not labelled :]:
             raise ConfigError(
                 f"no column looks like the {role}: name it with --{role}"
                 f"{_hint(role, free)}; {known}"

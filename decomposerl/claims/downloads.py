@@ -8,12 +8,12 @@ a named publication state; any other checksum is recorded at the first fetch and
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from typing import Any
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.source import Benchmark, Source
+from decomposerl.claims.source import Corpus
 
 _MOST_BYTES, _MOST_PAGE_BYTES = 4_000_000_000, 80_000_000_000
 _HUB = "hf://datasets/"
@@ -87,25 +87,20 @@ class Access:
         wanted = (one for one in self.downloads if pages or not one.pages)
         return tuple(path for download in wanted for path in download.files.values())
 
-    def wanted(self, *, pages: bool) -> tuple[Download, ...]:
-        """The downloads with or without those of page databases."""
-        return tuple(one for one in self.downloads if one.url and (pages or not one.pages))
-
     @property
-    def corpus(self) -> Source | Benchmark:
+    def corpus(self) -> Corpus:
         """The training corpus, or the test set where there is none."""
-        every: tuple[Source | Benchmark, ...] = (*SOURCES, *BENCHMARKS)
-        return next(corpus for corpus in every if corpus.name == self.name)
+        return {corpus.name: corpus for corpus in (*BENCHMARKS, *SOURCES)}[self.name]
 
     @property
     def placed(self) -> tuple[str, ...]:
         """The paths that a person fills."""
         return tuple(path for one in self.downloads if not one.url for path in one.files.values())
 
-    @property
-    def command(self) -> str:
-        """The command that fetches all of it."""
-        return fetch_command(self.name, pages=any(download.pages for download in self.downloads))
+    def command(self, *, pages: bool = True) -> str:
+        """The command that fetches it; with or without page databases, if it has any."""
+        pages = pages and any(download.pages for download in self.downloads)
+        return f"decomposerl fetch {self.name}{' --pages' * pages}"
 
     @property
     def obtained(self) -> str:
@@ -141,11 +136,6 @@ ACCESS: Mapping[str, Access] = {name: _access(name, table) for name, table in _T
 """By the name of the corpus, which a training corpus and its test set share."""
 
 
-def fetch_command(name: str, *, pages: bool = False) -> str:
-    """The command that fetches a corpus."""
-    return f"decomposerl fetch {name}{' --pages' * pages}"
-
-
 def how_to_obtain(access: Access | None) -> str:
     """One sentence on how the files are obtained; empty for a corpus of the user."""
     if access is None:
@@ -154,42 +144,22 @@ def how_to_obtain(access: Access | None) -> str:
         return f"To get them: {access.step}."
     gate = " after you have accepted its terms on the hub" if access.gated else ""
     note = f"; {access.step}" if access.step else ""
-    return f"`{access.command}` gets the files{gate} ({size_text(access)}){note}."
+    return f"`{access.command()}` gets the files{gate} ({size_text(access)}){note}."
 
 
 def listed(access: Access) -> dict[str, Any]:
-    """One row of ``fetch --list --json``."""
-    facts = ("about", "sha256", "git_blob", "pages", "checked_in")
-    rows = [
-        {
-            "path": path,
-            "address": f"{download.url}/{name}" if download.repo_id else download.url,
-            "bytes": download.size,
-            **{fact: getattr(download, fact) for fact in facts},
-        }
-        for download in access.downloads
-        for name, path in download.files.items()
-    ]
-    corpus, others = access.corpus, access.other.items()
-    return {
-        "name": access.name,
-        "title": corpus.title,
-        "obtained": access.obtained,
-        **{stated: getattr(corpus, stated) for stated in ("homepage", "license", "terms")},
-        "step": access.step,
-        "command": access.command,
-        "files": rows,
-        "not_fetched": [{"path": path, "reason": reason} for path, reason in others],
-    }
+    """One row of ``fetch --list --json``: the fields of the types above, and what they say."""
+    stated = ("title", "homepage", "license", "terms")
+    facts = {name: getattr(access.corpus, name) for name in stated}
+    return {**asdict(access), **facts, "obtained": access.obtained, "command": access.command()}
 
 
 def size_text(access: Access) -> str:
     """``9.2 MB``, ``9.2 MB and more`` where a size is not published; page databases apart."""
-    claims = access.wanted(pages=False)
-    known = [download.size for download in claims if download.size is not None]
-    parts = [f"{sum(known) / 1e6:,.1f} MB"] if known else []
-    parts += [download.about for download in claims if download.size is None and download.about]
-    if not claims or any(download.size is None and not download.about for download in claims):
-        parts += ["more"] if parts else ["size not published"]
+    claims = [one for one in access.downloads if one.url and not one.pages]
+    known = sum(download.size or 0 for download in claims)
+    parts = [f"{known / 1e6:,.1f} MB"] * (known > 0)
+    parts += sorted({download.about or "more" for download in claims if download.size is None})
+    parts = ["size not published"] if parts in ([], ["more"]) else parts
     pages = [f"pages {one.about or 'of unknown size'}" for one in access.downloads if one.pages]
     return "; ".join([" and ".join(parts), *pages])

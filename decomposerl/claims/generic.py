@@ -278,15 +278,8 @@ Paths = Annotated[tuple[NativePath, ...], Field(strict=False)]
 
 
 def native_file(path: str, split: str) -> NativeFile:
-    """The file at a path below the corpora folder, in the format of its ending.
-
-    Raises:
-        ConfigError: the path is not below that folder, or its ending is unknown.
-    """
-    try:
-        path = _file(path)
-    except ValueError as error:
-        raise ConfigError(f"{path} {error}") from error
+    """The file at a path below the corpora folder, in the format of its ending."""
+    path = path.removesuffix(".gz")
     return NativeFile(path, FORMAT_OF_ENDING[PurePosixPath(path).suffix], split)
 
 
@@ -329,8 +322,8 @@ _KEYS = [
 ]
 
 
-def parse_source_toml(text: str, where: str) -> Source:
-    """The training corpus that a TOML file describes: its train and dev files.
+def parse_corpus_toml(text: str, where: str) -> tuple[Source, Benchmark | None]:
+    """The training corpus that a TOML file describes, and the test set where it names test files.
 
     ``where`` names the TOML file in messages.
 
@@ -338,26 +331,19 @@ def parse_source_toml(text: str, where: str) -> Source:
         ConfigError: the file is wrong; the message lists every mistake with its key.
     """
     spec = _parsed(text, where)
-    return Source(
+    trained, tested = (
+        tuple(native_file(path, split) for split in splits for path in getattr(spec.files, split))
+        for splits in (("train", "dev"), ("test",))
+    )
+    source = Source(
         **spec.source.model_dump(),
         labels=LabelMap(**spec.labels.model_dump()),
-        files=_native_files(spec, "train", "dev"),
+        files=trained,
         read=RowReader(spec.columns, spec.evidence, spec.files.labels),
     )
-
-
-def parse_benchmark_toml(text: str, where: str) -> Benchmark | None:
-    """The test set of the same TOML file; None where it names no test files.
-
-    Raises:
-        ConfigError: as for ``parse_source_toml``.
-    """
-    tested, source = _native_files(_parsed(text, where), "test"), parse_source_toml(text, where)
-    return Benchmark.from_source(source, *tested, in_domain=bool(source.files)) if tested else None
-
-
-def _native_files(spec: _Spec, *splits: str) -> tuple[NativeFile, ...]:
-    return tuple(native_file(file, one) for one in splits for file in getattr(spec.files, one))
+    if not tested:
+        return source, None
+    return source, Benchmark.from_source(source, *tested, in_domain=bool(trained))
 
 
 def _parsed(text: str, where: str) -> _Spec:

@@ -98,9 +98,9 @@ def _records(file: NativeFile, path: Path) -> Iterator[Record | Reject]:
     if file.format == "parquet":
         return _parquet_records(file.path, path)
     if file.format == "jsonl":
-        return jsonl_records(file.path, _lines(path))
+        return jsonl_records(file.path, physical_lines(_opened(path)))
     if file.format in {"csv", "tsv"}:
-        lines = _lines(path)
+        lines = physical_lines(_opened(path))
         header = next(lines, b"")
         delimiter = chr(max(b",;|\t", key=header.count)) if file.format == "csv" else "\t"
         return delimited_records(file.path, chain([header], lines), delimiter)
@@ -111,13 +111,13 @@ def _opened(path: Path) -> io.BufferedIOBase:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    """Physical lines with their line breaks; of a longer one, a byte more than the limit."""
-    with _opened(path) as stream:
-        while line := stream.readline(MAX_LINE_BYTES + 1):
+def physical_lines(stream: io.BufferedIOBase, most: int = MAX_LINE_BYTES) -> Iterator[bytes]:
+    """Lines with their line breaks; of one above ``most`` bytes, a byte more than that."""
+    with stream:
+        while line := stream.readline(most + 1):
             yield line
             while len(line) > _CHUNK_BYTES and not line.endswith(b"\n"):  # the rest of a long line
-                line = stream.readline(MAX_LINE_BYTES)
+                line = stream.readline(most)
 
 
 def content_of(path: Path) -> bytes:

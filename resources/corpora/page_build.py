@@ -13,42 +13,37 @@ import io
 import json
 import re
 import sqlite3
-import tarfile
 import tomllib
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from decomposerl.claims.claim import Draft
+from decomposerl.claims.fields import JsonObject
 from decomposerl.claims.passages import page_title, without_entities
-from decomposerl.claims.source import Benchmark, CorpusFiles, Source, in_form
+from decomposerl.claims.source import Corpus, FieldError, in_form
 from decomposerl.errors import ConfigError, SourceError, SourceFileError
 from decomposerl.normal_form import normalised
 from decomposerl.progress import Bar, bar
-from resources.corpora.folder import FolderCorpora
+from resources.corpora.archives import DAMAGE, Member, archive_members
+from resources.corpora.folder import FolderCorpora, physical_lines
 from resources.corpora.pages import MAX_PAGE_BYTES
-from resources.corpora.transfer import FULL
 from resources.store.run_lock import file_lock, lock_path
 from resources.store.temporary import aside, put_in_place
 
 _NAME = re.compile(r"wiki[-_]?\d+(?:\.jsonl)?(?:\.bz2|\.gz)?")
-# bz2's error of damaged data is an OSError; zipfile's of a password is a RuntimeError.
-_DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError, RuntimeError, OSError)
 _NOT_WRITTEN = ("SQLITE_FULL", "SQLITE_IOERR")
 _MOST_UNREADABLE = 0.05
-_MB, _CHUNK = 1_000_000, 1 << 20
+_MB, _GB, _CHUNK = 1_000_000, 1_000_000_000, 1 << 20
+_UNPACK: Mapping[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open}
 # Without a journal: a file that is not whole is never read again.
 _BEGIN = ("PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "PRAGMA cache_size=-65536")
-Row = tuple[str, ...]
-_GB = 1_000_000_000
 _BARE_PAGE = 2  # keys of a FEVEROUS page without content: title and order
-_Stream = Any
-"""A binary stream of bz2, gzip, tarfile, zipfile or a file."""
+Row = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +52,14 @@ class PageSet:
 
     ``target`` and ``places`` (of the dump) are below the corpora folder. ``table`` creates the
     table; ``row`` makes a row of a line's JSON object, None for a page without content, and raises
-    ``ValueError`` for anything else. ``size`` is that of the dump, ``database`` about that of all
+    ``FieldError`` for anything else. ``size`` is that of the dump, ``database`` about that of all
     its pages, in bytes.
     """
 
     name: str
     target: str
     table: str
-    row: Callable[[dict[str, Any]], Row | None]
+    row: Callable[[JsonObject], Row | None]
     file: str
     address: str
     size: int
@@ -98,15 +93,6 @@ class BuiltPages:
     missing: tuple[str, ...] = ()
 
 
-class ClaimsAlone(FolderCorpora):
-    """A corpora folder as if it had no page database, so that its claims name their pages."""
-
-    __slots__ = ()
-
-    def pages(self, path: str) -> None:
-        """None is there."""
-
-
 def build_pages(
     pages: PageSet,
     dump: Path,
@@ -132,7 +118,7 @@ def build_pages(
     with file_lock(lock_path(target.parent, target.name), str(target)), aside(target) as partial:
         try:
             with (
-                bar(f"{pages.name} pages", dump_bytes(dump) // _MB, "MB") as shown,
+                bar(f"{pages.name} pages", _bytes_in(dump) // _MB, "MB") as shown,
                 closing(sqlite3.connect(partial, isolation_level=None)) as database,
             ):
                 for statement in (*_BEGIN, f"CREATE TABLE {pages.table}", "BEGIN"):
@@ -141,23 +127,16 @@ def build_pages(
                 database.execute("COMMIT")
                 built.pages = database.total_changes
             put_in_place(partial, target)
-        except (OSError, sqlite3.Error) as error:
-            name = getattr(error, "sqlite_errorname", "")
-            if getattr(error, "errno", None) not in FULL and not name.startswith(_NOT_WRITTEN):
+        except sqlite3.Error as error:
+            if not getattr(error, "sqlite_errorname", "").startswith(_NOT_WRITTEN):
                 raise
-            whole = megabytes(needed_bytes(pages, dump_bytes(dump)))
+            whole = megabytes(needed_bytes(pages, dump))
             raise SourceError(
                 f"the database of {pages.name} cannot be written ({error}): all pages need about "
                 f"{whole} on the disk of {partial.parent}; make room and run the same command again"
             ) from error
     built.size, built.repeated = target.stat().st_size, built.repeated - built.pages
     return built
-
-
-def dump_bytes(dump: Path) -> int:
-    """The bytes of the file, or of all files of the folder."""
-    files = dump.rglob("*") if dump.is_dir() else [dump]
-    return sum(path.stat().st_size for path in files if path.is_file())
 
 
 def _rows(
@@ -170,12 +149,13 @@ def _rows(
     """
     lines, rows, why, where, missing = 0, 0, "", str(dump), dict(needed or {})
     try:
-        for name, packed, position in _members(dump):
-            if not _NAME.fullmatch(Path(name).name):
+        for member in _members(dump):
+            name = member.path.name
+            if not _NAME.fullmatch(name):
                 continue
-            where = str(dump) if dump.name == name else f"{dump}: {name}"
-            shown.move(position // _MB)
-            for number, line in enumerate(_lines(name, packed), 1):
+            where = str(dump) if dump.name == name else f"{dump}: {member.path}"
+            shown.move(member.position // _MB)
+            for number, line in enumerate(_lines(member), 1):
                 lines += 1
                 try:
                     row = row_of(pages, line, needed)
@@ -192,7 +172,7 @@ def _rows(
                     f"{where}: {built.unreadable:,} of {lines:,} lines are no pages for "
                     f"{pages.name}: {why}"
                 )
-    except _DAMAGE as error:
+    except DAMAGE as error:
         if getattr(error, "errno", None) is not None:  # of the disk, not of what is packed
             raise
         raise SourceFileError(
@@ -204,51 +184,36 @@ def _rows(
     built.repeated, built.missing = rows, tuple(sorted(missing.values()))
 
 
-def _members(dump: Path) -> Iterator[tuple[str, _Stream, int]]:
-    """Name, content and place (in bytes of the dump) of each of its files, one after another."""
-    if dump.is_dir() or _NAME.fullmatch(dump.name):
-        position = 0
-        for path in filter(Path.is_file, sorted(dump.rglob("*")) if dump.is_dir() else [dump]):
-            with path.open("rb", 0) as stream:
-                yield path.name, stream, position
-            position += path.stat().st_size
-    elif zipfile.is_zipfile(dump):
-        with zipfile.ZipFile(dump) as archive:
-            for info in sorted(archive.infolist(), key=lambda info: info.header_offset):
-                with archive.open(info) as stream:
-                    yield info.filename, stream, info.header_offset
-    elif ".tar" in dump.suffixes or tarfile.is_tarfile(dump):
-        with dump.open("rb", _CHUNK) as packed, tarfile.open(fileobj=packed) as unpacked:
-            for entry in filter(tarfile.TarInfo.isfile, unpacked):
-                yield entry.name, unpacked.extractfile(entry), packed.tell()
-            # tarfile takes an archive that is cut between two members for a whole one.
-            if unpacked.fileobj.tell() != unpacked.offset + tarfile.BLOCKSIZE:
-                raise EOFError("it ends in the middle")
-    else:
-        raise SourceFileError(
-            f"{dump}: neither a zip nor a tar archive of pages (a database needs no build; "
-            "a .zip file may lack its end: download it again)"
-        )
+def _members(dump: Path) -> Iterator[Member]:
+    """The files of a dump, one after another."""
+    if dump.is_file() and not _NAME.fullmatch(dump.name):
+        yield from archive_members(dump)
+        return
+    position = 0
+    for path in _files(dump):
+        yield Member(path, path.stat().st_size, position, partial(path.open, "rb"))
+        position += path.stat().st_size
 
 
-def _lines(name: str, packed: _Stream) -> Iterator[bytes]:
-    """Lines that are not blank; one above ``MAX_PAGE_BYTES`` is cut there, so it is no JSON."""
-    if name.endswith(".bz2"):
-        packed = bz2.BZ2File(packed)
-    if name.endswith(".gz"):
-        packed = gzip.GzipFile(fileobj=packed)
-    with io.BufferedReader(packed, _CHUNK) as reader:
-        while line := reader.readline(MAX_PAGE_BYTES):
-            rest = line
-            while rest and not rest.endswith(b"\n"):
-                rest = reader.readline(MAX_PAGE_BYTES)
-            if line.strip():
-                yield line
+def _lines(member: Member) -> Iterator[bytes]:
+    """Lines that are not blank; a very long one is cut, so it is no JSON."""
+    with member.opened() as packed:
+        unpack = _UNPACK.get(member.path.suffix)
+        stream = io.BufferedReader(unpack(packed) if unpack else packed, _CHUNK)
+        yield from filter(bytes.strip, physical_lines(stream, MAX_PAGE_BYTES))
 
 
-def needed_bytes(pages: PageSet, dump_bytes: int) -> int:
+def _files(dump: Path) -> Iterator[Path]:
+    return filter(Path.is_file, [dump, *sorted(dump.rglob("*"))])
+
+
+def _bytes_in(dump: Path) -> int:
+    return sum(path.stat().st_size for path in _files(dump))
+
+
+def needed_bytes(pages: PageSet, dump: Path) -> int:
     """About the size of all pages of a dump, from the published sizes."""
-    return dump_bytes * pages.database // pages.size
+    return _bytes_in(dump) * pages.database // pages.size
 
 
 def megabytes(size: int) -> str:
@@ -270,61 +235,59 @@ def row_of(pages: PageSet, line: bytes, needed: Mapping[str, str] | None) -> Row
         ValueError: the line is no page of this dump.
     """
     try:
-        page = json.loads(line)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if not isinstance(page, dict):
-        raise ValueError(f"no JSON object but {type(page).__name__}")  # noqa: TRY004 - as json's
-    row = pages.row(page)
+        row = pages.row(JsonObject({"line": json.loads(line)}).mapping("line"))
+    except (FieldError, RecursionError) as error:
+        raise ValueError(str(error)) from error
     if row is None or (needed is not None and title_key(row[0]) not in needed):
         return None
-    return tuple(map(_storable, row))
+    # Lone surrogates, which UTF-8 cannot hold, become question marks.
+    return tuple(text.encode("utf-8", "replace").decode("utf-8") for text in row)
 
 
-def named_pages(corpora: Iterable[Source | Benchmark], folder: CorpusFiles) -> dict[str, str]:
-    """The pages that the claims of these corpora name, of every label: key to title."""
-    named: dict[str, str] = {}
-    for corpus in corpora:
-        for file in dict.fromkeys(corpus.native_files):
-            for draft in corpus.read(folder, in_form(folder.exists, file)):
-                titles = draft.documents if isinstance(draft, Draft) else ()
-                named.update((title_key(title), title) for title in titles)
+def named_pages(corpora: Sequence[Corpus], root: Path) -> dict[str, str]:
+    """The pages that the claims of corpora in a folder name, of every label: key to title.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    folder, named = _ClaimsAlone(root), dict[str, str]()
+    native = {file: corpus for corpus in corpora for file in corpus.native_files}
+    for file, corpus in native.items():
+        for draft in corpus.read(folder, in_form(folder.exists, file)):
+            titles = draft.documents if isinstance(draft, Draft) else ()
+            named.update((title_key(title), title) for title in titles)
+    if not named:
+        paths = ", ".join(dict.fromkeys(file.path for file in native))
+        raise ConfigError(f"--only-needed: no claim in {root} names a page; looked in {paths}")
     return named
 
 
-def _storable(text: str) -> str:
-    """Without lone surrogates, which UTF-8 cannot hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+class _ClaimsAlone(FolderCorpora):
+    """A corpora folder as if it had no page database, so that its claims name their pages."""
+
+    __slots__ = ()
+
+    def pages(self, path: str) -> None:
+        """None is there."""
 
 
-def _text(page: Mapping[str, Any], key: str) -> str:
-    value = page.get(key)
-    if not isinstance(value, str):
-        raise ValueError(f"'{key}' is no text" if key in page else f"no '{key}'")  # noqa: TRY004
-    return value
-
-
-def _introduction(page: dict[str, Any]) -> Row | None:
+def _introduction(page: JsonObject) -> Row | None:
     """A page of HotpotQA's introductions: sentences with their own leading spaces."""
-    title, sentences = _text(page, "title"), page.get("text")
-    if not isinstance(sentences, list) or not all(isinstance(one, str) for one in sentences):
-        raise ValueError("'text' is no list of sentences")
+    title, sentences = page.text("title"), page.strings("text")
     return (normalised("NFD", title), "".join(sentences)) if title else None
 
 
-def _fever_page(page: dict[str, Any]) -> Row | None:
-    name = _text(page, "id")  # the dump has a page without a name
-    row = normalised("NFD", name), _text(page, "text"), _text(page, "lines")
+def _fever_page(page: JsonObject) -> Row | None:
+    name = page.text("id")  # the dump has a page without a name
+    row = normalised("NFD", name), page.text("text"), page.text("lines")
     return row if name else None
 
 
-def _feverous_page(page: dict[str, Any]) -> Row | None:
-    title = _text(page, "title")
-    if "order" not in page:
-        raise ValueError("no 'order'")
-    if not title or len(page) <= _BARE_PAGE:
+def _feverous_page(page: JsonObject) -> Row | None:
+    title, _ = page.text("title"), page.value("order")
+    if not title or len(page.raw) <= _BARE_PAGE:
         return None
-    return normalised("NFD", title), normalised("NFD", json.dumps(page, ensure_ascii=False))
+    return normalised("NFD", title), normalised("NFD", json.dumps(page.raw, ensure_ascii=False))
 
 
 _ROWS = {

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decomposerl.claims.catalogue import other_forms
-from decomposerl.claims.downloads import ACCESS, Access, Download, fetch_command
+from decomposerl.claims.downloads import ACCESS, Access, Download
 from decomposerl.claims.source import Benchmark, Source, in_form
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.readiness import ReadinessCheck
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock, sha256_of
+from resources.corpora.lock_file import read_lock
+from resources.store.integrity import file_sha256
 
 _SHOWN = 2
 
@@ -68,11 +69,11 @@ def differing_files(root: Path, access: Access) -> dict[str, str]:
     """
     differing, recorded = {}, dict[str, str]()
     with suppress(SourceFileError):  # the next fetch says what is wrong with it
-        recorded.update(read_lock(root / LOCK_FILE).get(access.name, Lock()).sha256)
+        recorded = read_lock(root, access.name).sha256
     for one in access.downloads:
         target = root / one.name
         said = _size_difference(one, target) if not one.archive and target.is_file() else ""
-        if said and (one.name not in recorded or sha256_of(target) != recorded[one.name]):
+        if said and (one.name not in recorded or file_sha256(target) != recorded[one.name]):
             differing[one.name] = said
     return differing
 
@@ -81,7 +82,7 @@ def difference(download: Download, path: Path) -> str:
     """How a file, or an archive, differs from what is published; empty where it does not."""
     if said := _size_difference(download, path):
         return said
-    if download.sha256 and (digest := sha256_of(path)) != download.sha256:
+    if download.sha256 and (digest := file_sha256(path)) != download.sha256:
         return f"its SHA-256 is {digest}, published is {download.sha256}"
     if download.git_blob:
         head = b"blob %d\0" % path.stat().st_size
@@ -105,13 +106,13 @@ def corpora_checks(root: Path | None) -> Iterator[ReadinessCheck]:
     """
     if root is None:
         return
-    lacking = [check for one in ACCESS.values() if (check := _lacks(root, one)) is not None]
+    lacking = [check for one in ACCESS.values() for check in _lacks(root, one)]
     said = f"{len(ACCESS) - len(lacking)} of {len(ACCESS)} have all their files"
     yield ReadinessCheck("corpora", str(root), "ok", said)
     yield from lacking
 
 
-def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
+def _lacks(root: Path, access: Access) -> Iterator[ReadinessCheck]:
     """A note on the files that are not there or differ; page databases once the claims are."""
     absent, differing = missing_files(root, access), differing_files(root, access)
     lacking = [f"{path} is damaged or another version: {why}" for path, why in differing.items()]
@@ -120,10 +121,9 @@ def _lacks(root: Path, access: Access) -> ReadinessCheck | None:
         said = f"{len(absent)} of {len(access.files(pages=False))} files are missing: {shown}"
         there = [path for path in access.other if FolderCorpora(root).exists(path)]
         lacking.append(said + f"; {', '.join(there)} is read" * bool(there))
-    fix = f"{'move it away, then ' * bool(differing)}{fetch_command(access.name)}"
+    fix = f"{'move it away, then ' * bool(differing)}{access.command(pages=False)}"
     if not lacking and (pages := missing_files(root, access, pages=True)):
         lacking = [f"without {', '.join(pages)} its claims that name pages have no evidence"]
-        fix = fetch_command(access.name, pages=True)
-    if not lacking:
-        return None
-    return ReadinessCheck("corpus", access.name, "note", "; ".join(lacking), fix)
+        fix = access.command()
+    if lacking:
+        yield ReadinessCheck("corpus", access.name, "note", "; ".join(lacking), fix)

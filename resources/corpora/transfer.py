@@ -5,11 +5,9 @@ broken transfer, also of an earlier process, continues with a range request if t
 that content, and begins anew if not. The proxies of the environment are used.
 """
 
-import errno
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -20,8 +18,6 @@ from decomposerl.progress import bar
 
 TRIES = 5
 """Attempts in a row that bring nothing, after which a transfer is given up."""
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of a full disk, of a quota and of a limit of file sizes."""
 _REDIRECTS, _KB = 5, 1_000
 _UNREACHABLE, _CONNECTS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError), 2
 _TIMEOUT, _LONGEST_WAIT_S = httpx.Timeout(60.0, connect=20.0), 60.0
@@ -49,12 +45,12 @@ def bring(download: Download, target: Path, wait: Callable[[float], object] = ti
 
     Raises:
         SourceError: the server refuses, lacks or cuts the file, redirects to another host,
-            sends a web page or too much, the disk is full, or a proxy variable is wrong.
+            sends a web page or too much, the disk has no room, or a proxy variable is wrong.
     """
     if target.is_file():
         return
     part, failed = target.with_name(f"{target.name}.part"), 0
-    with _client(download) as client, explained_full_disk(download.name, part.parent.parent):
+    with _client(download) as client:
         while True:
             before = _size(part)
             try:
@@ -73,13 +69,13 @@ def bring(download: Download, target: Path, wait: Callable[[float], object] = ti
                     ) from error
                 wait_s = getattr(error, "wait_s", None)
                 wait(min(2.0**failed if wait_s is None else wait_s, _LONGEST_WAIT_S))
-        part.with_suffix(".version").unlink()
-        with part.open("rb") as file:  # whatever its header said
-            web_page = file.read(_HEAD_BYTES).lstrip().lower().startswith(_PAGE_STARTS)
-        if web_page:
-            part.unlink()
-            raise _refusal(download, _WEB_PAGE)
-        part.replace(target)
+    part.with_suffix(".version").unlink()
+    with part.open("rb") as file:  # whatever its header said
+        web_page = file.read(_HEAD_BYTES).lstrip().lower().startswith(_PAGE_STARTS)
+    if web_page:
+        part.unlink()
+        raise _refusal(download, _WEB_PAGE)
+    part.replace(target)
 
 
 def _attempt(client: httpx.Client, download: Download, part: Path) -> None:
@@ -102,9 +98,6 @@ def _attempt(client: httpx.Client, download: Download, part: Path) -> None:
         start = start if partial else 0
         length = answer.headers.get("Content-Length", "")
         total = start + int(length) if length.isdecimal() else 0
-        if total > download.most_bytes:
-            most = f"at most {download.most_bytes:,} are expected"
-            raise _refusal(download, f"sends {total:,} bytes; {most}")
         needed = max(total - start, 0) + download.unpacked + _SPARE
         require_space(download.name, part.parent.parent, needed)
         version.write_text(sent, "utf-8")
@@ -114,9 +107,8 @@ def _attempt(client: httpx.Client, download: Download, part: Path) -> None:
         ):
             for chunk in answer.iter_raw():
                 start += len(chunk)
-                if start > download.most_bytes:
-                    most = f"the {download.most_bytes:,} bytes expected"
-                    raise _refusal(download, f"sent more than {most}")
+                if (least := max(start, total)) > (most := download.most_bytes):
+                    raise _refusal(download, f"sends {least:,} bytes or more of at most {most:,}")
                 file.write(chunk)
                 file.flush()  # what arrived outlives a process that is killed
                 shown.move(start // _KB)
@@ -158,20 +150,6 @@ def _refuse(answer: httpx.Response, download: Download) -> None:
     published = download.size or download.sha256 or download.git_blob
     if not published and headers.keys().isdisjoint({"content-length", "transfer-encoding"}):
         raise _refusal(download, _NO_LENGTH)
-
-
-@contextmanager
-def explained_full_disk(what: str, folder: Path) -> Iterator[None]:
-    """A full disk or quota in the block as an error that says what to do."""
-    try:
-        yield
-    except OSError as error:  # of the disk: httpx has its own for the network
-        if error.errno not in FULL:
-            raise
-        raise SourceError(
-            f"{what}: {(error.strerror or 'no space').lower()} on the disk of {folder}; free some "
-            "and run the same command again, which continues where it stopped"
-        ) from error
 
 
 def _size(part: Path) -> int:

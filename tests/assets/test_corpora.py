@@ -17,7 +17,7 @@ from assets.evaluation import evaluation_assets, evaluation_checks
 from corpora_parts import own_toml
 from decomposerl.claims.catalogue import BENCHMARKS, DIFFERENCES, SOURCES, with_own_sources
 from decomposerl.claims.doubtful import doubtful_claims
-from decomposerl.claims.generic import parse_source_toml
+from decomposerl.claims.generic import parse_corpus_toml
 from decomposerl.claims.source import Source
 from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.evaluation.published import COLUMNS, MEANS
@@ -66,7 +66,7 @@ def test_a_stage_names_the_inputs_whose_last_run_failed(tmp_path: Path):
     """What it reads is older than that run; nothing is said of inputs as their last run left."""
     (tmp_path / "mine").mkdir()
     file, row = tmp_path / "mine/train.jsonl", {"claim": "C.", "text": "One.", "label": "yes"}
-    (own,) = [one for one in with_own_sources([parse_source_toml(COPY, "")]) if one.replaces]
+    (own,) = [one for one in with_own_sources([parse_corpus_toml(COPY, "")[0]]) if one.replaces]
     given = own, CorporaResource(root=str(tmp_path)), tmp_path
     for label, failed in (("yes", False), ("no way", True), ("no", False)):
         file.write_text(json.dumps(row | {"label": label}), "utf-8")
@@ -80,7 +80,7 @@ def test_a_copy_is_read_as_its_file_says_whatever_reading_is_chosen(tmp_path: Pa
     (tmp_path / "mine").mkdir()
     row = {"claim": "C.", "text": "One.", "label": "yes"}
     (tmp_path / "mine/train.jsonl").write_text(json.dumps(row), "utf-8")
-    copy = parse_source_toml(COPY, "x.toml")
+    copy = parse_corpus_toml(COPY, "x.toml")[0]
     (own,) = [one for one in with_own_sources([copy]) if one.name == "faviq_a"]
     chosen = CorporaResource(
         root=str(tmp_path), settings=LoadConfig(readings={"faviq_a": "positive"})

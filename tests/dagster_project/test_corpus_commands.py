@@ -62,7 +62,7 @@ def test_terms_come_first_and_are_accepted_once(tmp_path: Path, mirror: FileServ
     assert 2 == len(mirror.seen)
     lock = tmp_path / LOCK_FILE
     text = lock.read_text("utf-8")
-    digest = text.partition('accepted = "')[2].split(" on ")[0]
+    digest = text.partition('accepted" = "')[2].split(" on ")[0]
     assert 12 == len(digest)
     lock.write_text(text.replace(digest, "0" * 12), "utf-8")
     refused(run(*words, "--accept-changed"), "--accept-terms")
@@ -98,10 +98,9 @@ def test_the_list_has_every_corpus_with_what_a_user_needs(tmp_path: Path):
     rows = json.loads(run("--list", "--json").stdout)
     assert list(ACCESS) == [row["name"] for row in rows]
     for row in rows:
-        assert all((row["license"], row["terms"], row["files"]))
-        assert row["homepage"].startswith("https://")
-        assert all(file["address"] or row["obtained"] == "manual" for file in row["files"])
-        assert all(file["checked_in"] for file in row["files"])
+        assert all((row["license"], row["terms"], row["homepage"].startswith("https://")))
+        manual = row["obtained"] == "manual"
+        assert all(one["checked_in"] and (one["url"] or manual) for one in row["downloads"])
     by_name = {row["name"]: row for row in rows}
     assert "hub, gated" == by_name["llm_aggrefact"]["obtained"]
     assert "decomposerl fetch hover --pages" == by_name["hover"]["command"]

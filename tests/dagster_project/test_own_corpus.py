@@ -24,15 +24,14 @@ from pyarrow import parquet
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
-from dagster_project.own_corpus import guessed
+from dagster_project.own_corpus import guessed, lay_out
 from decomposerl.claims.claim import EvidenceKind, Record, Reject
 from decomposerl.claims.column_guess import Role, Side
-from decomposerl.claims.generic import ColumnMap, EvidenceShape, RowReader, parse_source_toml
+from decomposerl.claims.generic import ColumnMap, EvidenceShape, RowReader, parse_corpus_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_source
 from decomposerl.claims.source import CorpusFiles, NativeFile
 from project import PYTHONPATH
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.layouts import lay_out
 from strategies import LAW
 
 Row = dict[str, object]
@@ -107,7 +106,7 @@ def init(name: str, file: Path, corpora: Path, *words: str) -> Result:
 
 def read(corpora: Path, name: str, **changes: float) -> LoadedClaims:
     text = (corpora / name / "source.toml").read_text("utf-8")
-    source, settings = parse_source_toml(text, "f"), LoadSettings(**changes)
+    source, settings = parse_corpus_toml(text, "f")[0], LoadSettings(**changes)
     return load_source(source, None, FolderCorpora(corpora), settings)
 
 
@@ -210,12 +209,12 @@ def test_whatever_is_in_the_file_the_toml_loads(value: str, column: str, label: 
     with TemporaryDirectory() as folder:
         write(Path(folder, "a.jsonl"), "lines", rows)
         root = Path(folder).resolve()
-        files = lay_out(root / "a.jsonl", "own", root, "", root)
-        text = guessed("own", files, named, sides)
+        files = lay_out(root / "a.jsonl", "own", root, "", root / "place")
+        text = guessed("own", root / "place", files, named, sides)
     read = tomllib.loads(text)
     assert evidence == read["columns"]["evidence"]
     assert [f"{label}1"] == read["labels"]["supported"]
-    assert "own" == parse_source_toml(text, "source.toml").name
+    assert "own" == parse_corpus_toml(text, "source.toml")[0].name
 
 
 REFUSED = json.loads(Path(__file__).with_name("refused_files.json").read_text("utf-8"))

@@ -158,8 +158,8 @@ def test_addresses_are_exact_and_say_where_they_were_read():
             assert one.sha256 == "" or len(bytes.fromhex(one.sha256)) == 32
             assert ("raw.githubusercontent.com" in one.url) == bool(one.git_blob)
             assert PINNED.match(one.checked_in), access.name
-        rows = listed(access)["files"]
-        assert [row["path"] for row in rows] == list(access.files())
+        rows = listed(access)["downloads"]
+        assert access.files() == tuple(path for row in rows for path in row["files"].values())
 
 
 def test_every_layout_says_where_its_columns_were_read():
@@ -431,13 +431,13 @@ def test_needed_pages_are_the_rows_of_all_pages_by_key(
 def test_a_line_of_another_layout_is_refused():
     """With the field that is wrong; HotpotQA's full pages have lists of paragraphs."""
     for name, line, message in (
-        ("hover", '{"title": "A"}', "'text'"),
-        ("hover", '{"title": "A", "text": [["A paragraph."]]}', "'text'"),
+        ("hover", '{"title": "A"}', "text: "),
+        ("hover", '{"title": "A", "text": [["A paragraph."]]}', "text: "),
         ("hover", "[]", "list"),
-        ("hover", '{"title": 3, "text": []}', "'title'"),
+        ("hover", '{"title": 3, "text": []}', "title: "),
         ("hover", "[" * 100_000, "nested|recursion"),
-        ("fever", '{"id": "A", "text": ""}', "'lines'"),
-        ("feverous", '{"title": "A", "text": ["B."]}', "'order'"),
+        ("fever", '{"id": "A", "text": ""}', "lines: "),
+        ("feverous", '{"title": "A", "text": ["B."]}', "order: "),
     ):
         with pytest.raises(ValueError, match=message):
             row_of(PAGE_SETS[name], line.encode(), None)

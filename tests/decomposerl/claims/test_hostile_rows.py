@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora_parts import assert_conserved, own_toml, rejected
-from decomposerl.claims.generic import parse_source_toml
+from decomposerl.claims.generic import parse_corpus_toml
 from decomposerl.claims.load import (
     MAX_BYTES,
     MAX_ITEMS,
@@ -133,7 +133,7 @@ def test_a_hostile_value_costs_its_row_alone(member: Member):
 
 def test_a_users_corpus_survives_hostile_values():
     """The reader of a TOML file keeps the same law, and the neighbour is a claim."""
-    source = parse_source_toml(OWN, "x.toml")
+    source = parse_corpus_toml(OWN, "x.toml")[0]
     for path, kind in product(paths(OWN_ROW), HOSTILE):
         bad = with_value(OWN_ROW, path, HOSTILE[kind])
         found = loaded(source, [bad, {**OWN_ROW, "id": "sound"}])
@@ -173,7 +173,7 @@ def test_each_text_has_the_limit_that_the_page_states():
     column = {"id": "id", "claim": "claim", "label": "label", "document": "page", "subset": "part"}
     for field, most in MAX_BYTES.items():
         long = "é" * (most // 2)
-        source = parse_source_toml(OWN.replace('"no"', f'"no", "{long}"'), "x.toml")
+        source = parse_corpus_toml(OWN.replace('"no"', f'"no", "{long}"'), "x.toml")[0]
         sound = {**OWN_ROW, column[field]: long}
         found = loaded(source, [sound, {**OWN_ROW, "id": "2", column[field]: f"{long}x"}])
         assert [(2, field, "field_too_large")] == rejected(found)

@@ -16,7 +16,7 @@ from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.doubtful import doubtful_claims, list_folders
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.generic import parse_source_toml
+from decomposerl.claims.generic import parse_corpus_toml
 from decomposerl.claims.load import (
     HANDED_ON,
     LoadedClaims,
@@ -307,7 +307,7 @@ SETTINGS = LoadSettings()
 def test_claims_are_handed_on_in_order_while_they_are_read(tmp_path: Path):
     """Together they are the claims of a reading at once; what else is found is the same."""
     files = FolderCorpora(corpus(tmp_path, 2 * HANDED_ON + 100))
-    source = parse_source_toml(SOURCE, "toy/source.toml")
+    source = parse_corpus_toml(SOURCE, "toy/source.toml")[0]
     parts: list[pl.DataFrame] = []
     whole = load_source(source, None, files, SETTINGS)
     streamed = load_source(source, None, files, SETTINGS, parts.append)
@@ -324,7 +324,7 @@ def test_a_repeat_is_found_although_the_first_was_handed_on(tmp_path: Path):
     folder = corpus(tmp_path, HANDED_ON + 10)
     path = folder / "toy" / "claims.jsonl"
     lines = path.read_text("utf-8").splitlines()
-    source = parse_source_toml(SOURCE, "toy/source.toml")
+    source = parse_corpus_toml(SOURCE, "toy/source.toml")[0]
     path.write_text("\n".join([*lines, *lines[:5]]), "utf-8")
     parts: list[pl.DataFrame] = []
     loaded = load_source(source, None, FolderCorpora(folder), SETTINGS, parts.append)

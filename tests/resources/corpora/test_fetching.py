@@ -28,8 +28,9 @@ from file_server import Fault, FileServer
 from project import PYTHONPATH
 from resources.corpora.fetching import Fetched, Fetcher, unpack
 from resources.corpora.folder import FolderCorpora
-from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock, sha256_of
+from resources.corpora.lock_file import LOCK_FILE, read_lock
 from resources.corpora.status import differing_files, missing_files
+from resources.store.integrity import file_sha256
 from sample import Sample
 
 EVERY = (*SOURCES, *BENCHMARKS)
@@ -84,7 +85,7 @@ def test_a_fetch_lays_the_files_out_as_the_adapters_read_them(
     """The claims of every source and test set, with their evidence, are those that were served."""
     access = unchecked(ACCESS[name])
     root, source = tmp_path / "corpora", tmp_path / "source"
-    ours = [one for one in access.wanted(pages=True) if not one.repo_id]
+    ours = [one for one in access.downloads if one.url and not one.repo_id]
     fetchable = {path for one in ours for path in one.files.values()}
     for path in access.files():
         for folder in (source, *([] if path in fetchable else [root])):  # a person's step
@@ -146,8 +147,8 @@ def test_the_first_fetch_records_and_later_ones_are_held_to_it(tmp_path: Path, t
     """Another copy is fetched beside what is there; other content of the server is refused."""
     server, access = toy
     fetched(tmp_path, access)
-    recorded = read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256
-    assert {path: sha256_of(tmp_path / path) for path in (FIRST, SECOND)} == recorded
+    recorded = read_lock(tmp_path, "toy").sha256
+    assert {path: file_sha256(tmp_path / path) for path in (FIRST, SECOND)} == recorded
     (tmp_path / FIRST).write_bytes(b"damaged")
     again = [(one.state, one.replaced) for one in fetched(tmp_path, access)]
     assert [("fetched", "first.jsonl.replaced-1"), ("kept", "")] == again
@@ -251,8 +252,8 @@ def test_a_kill_at_a_rename_leaves_no_file_without_its_record(tmp_path: Path, wh
         states = [one.state for one in fetched(tmp_path, access)]
         assert 1 == len(server.seen)
     assert ["kept" if when == "after" else "fetched", "fetched"] == states
-    recorded = read_lock(tmp_path / "corpora.lock.toml")["toy"].sha256
-    assert {path: sha256_of(tmp_path / path) for path in MEMBERS.values()} == recorded
+    recorded = read_lock(tmp_path, "toy").sha256
+    assert {path: file_sha256(tmp_path / path) for path in MEMBERS.values()} == recorded
     assert {"first.jsonl", "second.jsonl"} == {one.name for one in (tmp_path / "toy").iterdir()}
 
 
@@ -273,7 +274,7 @@ def test_members_that_are_there_stay_and_a_bad_archive_leaves_nothing(tmp_path: 
         states = [(one.path, one.state) for one in fetched(tmp_path, access)]
     assert [(FIRST, "found"), (SECOND, "fetched")] == states
     assert b"mine" == (tmp_path / f"{FIRST}.gz").read_bytes()
-    assert [SECOND] == list(read_lock(tmp_path / LOCK_FILE)["toy"].sha256)
+    assert [SECOND] == list(read_lock(tmp_path, "toy").sha256)
 
 
 def test_two_fetches_into_one_folder_do_not_mix(tmp_path: Path, toy: Toy):
@@ -294,7 +295,7 @@ def test_a_disk_that_is_full_while_unpacking_is_said(tmp_path: Path):
         words = child(tmp_path, access)
         words[2] = f"{limit}\n{words[2]}"
         full = subprocess.run(words, check=False, capture_output=True, text=True)
-        assert "SourceError: toy/first.jsonl: file too large" in full.stderr
+        assert f"File too large: '{tmp_path / FIRST}'" in full.stderr
         assert "fetched" == fetched(tmp_path, access)[0].state
         assert 1 == len(server.seen)
 
@@ -377,9 +378,9 @@ def test_files_of_the_hub_are_pinned_by_commit_and_hash(tmp_path: Path):
     assert "SourceFileError 0 files match 'b.jsonl' at revision" in absent
     assert ["fetched from the hub", "fetched from the hub", "kept from the hub"] == rest
     assert "damaged" == (tmp_path / "c/toy/a.jsonl.replaced-1").read_text()
-    lock = read_lock(tmp_path / "c" / LOCK_FILE)["toy"]
-    digest = sha256_of(tmp_path / "c/toy/a.jsonl")
-    assert Lock(COMMIT, {"toy/a.jsonl": digest}) == lock
+    lock = read_lock(tmp_path / "c", "toy")
+    digest = file_sha256(tmp_path / "c/toy/a.jsonl")
+    assert (COMMIT, {"toy/a.jsonl": digest}) == (lock.revision, lock.sha256)
 
 
 # Archives
