@@ -61,55 +61,50 @@ class MiniCheckForm:
             )
         return text.removesuffix(_PAIR)
 
+    def request(self, document: str, claim: str) -> ChatRequest:
+        """The request for one token about a chunk and a claim, with its top log-probabilities.
 
-def check_form(form: MiniCheckForm, use: Use) -> None:
-    """Raise where the form has not what ``use`` needs.
+        Raises:
+            ConfigError: the prompt file lacks a section or a placeholder.
+        """
+        messages = (
+            Message("system", self.prompt.filled("system")),
+            Message("user", self.prompt.filled("user", document=document, claim=claim)),
+        )
+        return ChatRequest(messages, SAMPLING, self.prompt.template)
 
-    Raises:
-        ConfigError: it lacks a section or a placeholder.
-    """
-    if use == "pair":
-        _ = form.prefix
-    else:
-        minicheck_request(form.prompt, "", "")
+    @staticmethod
+    def support(reply: ChatReply[object]) -> tuple[float, float]:
+        """Probability mass of the first tokens that are the word "yes", and the word "no".
+
+        Letter case does not count, and neither does a space (also written ``▁``) before the word.
+        One word that is not among the top five has mass 0.
+
+        Raises:
+            ValueError: the reply has no log probabilities of its first token, or neither word is
+                among the top five: then nothing is known about the claim.
+        """
+        if not reply.tokens or not reply.tokens[0].alternatives:
+            raise ValueError("the reply carries no log probabilities of its first token")
+        mass = {"yes": 0.0, "no": 0.0}
+        listed = reply.tokens[0].alternatives[:TOP_LOGPROBS]
+        words = [(text.lstrip(_BEFORE_A_WORD).lower(), chance) for text, chance in listed]
+        if not mass.keys() & {word for word, _ in words}:
+            raise ValueError("neither yes nor no is among the likeliest first tokens")
+        for word, chance in words:
+            if word in mass:
+                mass[word] += math.exp(chance)
+        return min(mass["yes"], 1.0), min(mass["no"], 1.0)
+
+    def check(self, use: Use) -> None:
+        """Raise where the form has not what ``use`` needs.
+
+        Raises:
+            ConfigError: it lacks a section or a placeholder.
+        """
+        _ = self.prefix if use == "pair" else self.request("", "")
 
 
 def own_prompt_note(engines: str) -> str:
     """``OWN_NOTE`` where one of the engine names has this project's text, else empty."""
     return OWN_NOTE if _OWN in engines else ""
-
-
-def minicheck_request(prompt: PromptFile, document: str, claim: str) -> ChatRequest:
-    """The request for one token about a chunk and a claim, with its top log-probabilities.
-
-    Raises:
-        ConfigError: the prompt file lacks a section or a placeholder.
-    """
-    messages = (
-        Message("system", prompt.filled("system")),
-        Message("user", prompt.filled("user", document=document, claim=claim)),
-    )
-    return ChatRequest(messages, SAMPLING, prompt.template)
-
-
-def yes_and_no(reply: ChatReply[object]) -> tuple[float, float]:
-    """Probability mass of the first tokens that are the word "yes", and the word "no".
-
-    Letter case does not count, and neither does a space (also written ``▁``) before the word. One
-    word that is not among the top five has mass 0.
-
-    Raises:
-        ValueError: the reply has no log probabilities of its first token, or neither word is
-            among the top five: then nothing is known about the claim.
-    """
-    if not reply.tokens or not reply.tokens[0].alternatives:
-        raise ValueError("the reply carries no log probabilities of its first token")
-    alternatives = reply.tokens[0].alternatives[:TOP_LOGPROBS]
-    words = [(text.lstrip(_BEFORE_A_WORD).lower(), chance) for text, chance in alternatives]
-    if not {"yes", "no"} & {word for word, _ in words}:
-        raise ValueError("neither yes nor no is among the likeliest first tokens")
-    yes, no = (
-        sum(math.exp(logprob) for word, logprob in words if word == wanted)
-        for wanted in ("yes", "no")
-    )
-    return min(yes, 1.0), min(no, 1.0)

@@ -30,7 +30,8 @@ class VerifierForm:
 
     ``prompt`` has the section ``user`` and may have ``system``; None sends the evidence as a
     document and the claim as the assistant's message, with ``template`` (JSON) for the chat
-    template. ``supported`` and ``refuted`` are its words, in any letter case.
+    template. ``supported`` and ``refuted`` are its words, in any letter case. ``label`` stands for
+    the prompt in the engine's name.
     """
 
     prompt: PromptFile | None
@@ -39,6 +40,7 @@ class VerifierForm:
     read: ReadFrom = "logprobs"
     sampling: Sampling = ONE_TOKEN
     template: str = ""
+    label: str = ""
 
     def request(self, document: str, claim: str) -> ChatRequest:
         """The request about a chunk and a claim.

@@ -9,17 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.endpoint import NumberType
 from decomposerl.errors import ConfigError
-from decomposerl.prompts.template import PromptFile
+from decomposerl.evaluation.entries import VERIFIER, SystemEntry
+from decomposerl.prompts.template import PromptFile, inline_prompt
 from resources.hub.access import digest_of
-from resources.hub.locks import Pin, as_named
+from resources.hub.locks import MAIN, Pin, as_named
 from resources.verifier.in_process import InProcess, batches, model_folder
-from resources.verifier.questions import ClaimSplit, Pair, combined, questions
+from resources.verifier.questions import ClaimSplit, Pair, claim_split_of, combined, questions
 
 RULES = 1
 """Increase it when this file or its neighbours change any probability."""
@@ -48,6 +50,23 @@ class ClassifierVerifier:
     device: str = "cpu"
     dtype: NumberType = "float32"
     pin: Pin = as_named
+
+    @classmethod
+    def of(cls, entry: SystemEntry, device: str, pin: Pin) -> Self:
+        """The verifier of an entry, on ``device`` unless it names its own."""
+        form = inline_prompt(VERIFIER, {"pair": entry.pair}) if entry.pair else None
+        return cls(
+            entry.model,
+            entry.revision or MAIN,
+            form,
+            entry.supported_class,
+            entry.chunk or cls.chunk,
+            entry.context or cls.context,
+            claim_split_of(entry.model, entry.claim_split),
+            entry.device or device,
+            entry.dtype,
+            pin,
+        )
 
     @cached_property
     def engine(self) -> str:

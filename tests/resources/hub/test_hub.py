@@ -31,8 +31,7 @@ from project import PYTHONPATH, ROOT
 from resources.chat.endpoint import config_of
 from resources.chat.settings import ChatSettings
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.engine import EntryEngine
-from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.model import EntryEngine, EvaluationModelResource
 from resources.hub.locks import HUB_MODELS, ModelLocks, models_lock, read_model_lock
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet

@@ -30,9 +30,9 @@ from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.verifier.chunks import chunks
 from resources.verifier.classifier import ClassifierVerifier
+from resources.verifier.hosted import HostedVerifier
 from resources.verifier.minicheck_form import own_form
 from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
-from resources.verifier.own_chat import OwnChatVerifier
 from tiny_models import tiny_deberta, tiny_gpt2, tiny_roberta, tiny_t5
 
 BUILDERS = {
@@ -238,7 +238,7 @@ PROMPT = inline_prompt("verifier", {"user": "{document}\n{claim}"})
 PAIR = inline_prompt("verifier", {"pair": "{document} So: {claim}?"})
 PAIRS = [("the cat sat on a mat", "the dog ran"), ("the dog ran to Paris", "a cat was born")]
 LONG = ("The cat sat on a mat. The dog ran to London. The prize was won in Paris.", "the dog ran")
-Make = Callable[..., OwnChatVerifier]
+Make = Callable[..., HostedVerifier]
 
 
 def spelled(**chances: float) -> Answer:
@@ -263,14 +263,14 @@ def clients() -> Iterator[list[ChatClient]]:
 def verifier(clients: list[ChatClient], tmp_path: Path) -> Make:
     """A verifier at a server's endpoint, by its settings; all store their replies."""
 
-    def made(served: FaultServer, *, logprobs: bool = True, **fields: Any) -> OwnChatVerifier:  # noqa: ANN401
+    def made(served: FaultServer, *, logprobs: bool = True, **fields: Any) -> HostedVerifier:  # noqa: ANN401
         chosen = ChatSettings(
             model=MODEL, endpoints=(served.url,), attempts=1, needs_logprobs=logprobs
         )
         clients.append(ChatClient(chosen, tmp_path))
-        form = fields.pop("form", VerifierForm(PROMPT))
-        return OwnChatVerifier(
-            clients[-1], lambda: ("prompt=entry@0", form), **{"budget": 1_000, **fields}
+        form = replace(fields.pop("form", VerifierForm(PROMPT)), label="prompt=entry@0")
+        return HostedVerifier(
+            clients[-1], lambda: form, **{"budget": 1_000, "score": "normalised", **fields}
         )
 
     return made
