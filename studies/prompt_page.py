@@ -14,9 +14,9 @@ from decomposerl.baselines.method import ModelCall
 from decomposerl.chat import Message
 from decomposerl.extras import install_command
 from decomposerl.prompts import judge
-from decomposerl.prompts.minicheck import MiniCheckForm
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
+from decomposerl.prompts.verifier import MiniCheckForm
 from resources.evaluation.caller import CONTINUATION, MethodPrompts
 from resources.judge.chat_judge import load_judge_prompts
 from resources.store.prompts import AGAIN, load_prompt

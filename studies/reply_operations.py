@@ -12,8 +12,8 @@ from typing import Any
 
 from decomposerl.chat import ChatReply, Token
 from decomposerl.prompts.judge import read_criteria, read_digit, read_verdict
-from decomposerl.prompts.minicheck import MiniCheckForm
 from decomposerl.prompts.silver import read_questions
+from decomposerl.prompts.verifier import MiniCheckForm
 from decomposerl.replies.abstention import abstains
 from decomposerl.traces.grammar import parse_trace
 from studies import reply_methods as methods

@@ -158,21 +158,18 @@ class VerifierCaller:
         if not pairs:
             return []
         if isinstance(self._verifier, HostedVerifier):
-            return [self._reply(answer) for answer in self._verifier.answers(pairs)]
+            return [
+                _reply(_probability(answer), answer, self._price)
+                for answer in self._verifier.answers(pairs)
+            ]
         scores = self._verifier.support_probability(pairs).tolist()
         return [Reply(ModelReply(repr(score))) for score in scores]
 
-    def _reply(self, answer: VerifierAnswer) -> Reply:
-        text = "" if isnan(answer.probability) else repr(answer.probability)
-        reason, _, detail = answer.failure.partition(": ")
-        return Reply(
-            ModelReply(text, failure=_failure(reason, detail) if answer.failure else ""),
-            answer.prompt_tokens,
-            answer.completion_tokens,
-            answer.latency_s,
-            answer.cached,
-            _dollars(self._price, answer),
-        )
+
+def _probability(answer: VerifierAnswer) -> ModelReply:
+    text = "" if isnan(answer.probability) else repr(answer.probability)
+    reason, _, detail = answer.failure.partition(": ")
+    return ModelReply(text, failure=_failure(reason, detail) if answer.failure else "")
 
 
 def _failure(reason: str, detail: str) -> str:
@@ -180,8 +177,12 @@ def _failure(reason: str, detail: str) -> str:
     return f"{TOO_LONG if _LENGTH.search(detail) else reason}: {detail}"
 
 
-def _dollars(price: Price | None, used: VerifierAnswer | ChatReply[None]) -> float | None:
-    return None if price is None else price.dollars(used.prompt_tokens, used.completion_tokens)
+def _reply(
+    answer: ModelReply, used: VerifierAnswer | ChatReply[None], price: Price | None
+) -> Reply:
+    tokens = used.prompt_tokens, used.completion_tokens
+    dollars = None if price is None else price.dollars(*tokens)
+    return Reply(answer, *tokens, used.latency_s, used.cached, dollars)
 
 
 def scored(question: ClaimInput, threshold: float = THRESHOLD) -> Steps:
@@ -348,14 +349,8 @@ class ChatCaller:
             if outcome.reason == "empty":
                 return Reply(ModelReply(""))
             return Reply(ModelReply("", failure=_failure(outcome.reason, outcome.detail)))
-        return Reply(
-            ModelReply(_after(call.continues, outcome.text), tokens=outcome.tokens),
-            outcome.prompt_tokens,
-            outcome.completion_tokens,
-            outcome.latency_s,
-            outcome.cached,
-            _dollars(self._price, outcome),
-        )
+        answer = ModelReply(_after(call.continues, outcome.text), tokens=outcome.tokens)
+        return _reply(answer, outcome, self._price)
 
     def _refuse(self, outcomes: Sequence[ChatReply[None] | ChatFailure]) -> None:
         """Raise where no further claim could be answered."""

@@ -102,8 +102,8 @@ from resources.store.stored_ports import StoredVerifier
 from resources.tokens.word_tokens import CautiousTokens
 from resources.training.run_inputs import base_of
 from resources.training.run_store import RunFolder, recorded_in_config
-from resources.verifier.classifier import ClassifierVerifier
 from resources.verifier.hosted import entry_verifier
+from resources.verifier.local import ClassifierVerifier
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import VllmServer
 from resources.vllm.server import (

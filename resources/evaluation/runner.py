@@ -34,6 +34,7 @@ Progress = Callable[[int, int], None]
 _STORE_ROWS, _STORE_S = 64, 5.0
 """Finished claims are stored when there are this many, or when the next one finishes after this
 many seconds."""
+_USED = ("prompt_tokens", "completion_tokens", "latency_s", "cached", "dollars")
 _STORED = ("verdict", "status", "reply", "opening", "cycles")
 
 
@@ -210,19 +211,11 @@ class _ClaimInProgress:
 
     def resume(self, replies: Sequence[Reply]) -> None:
         """Pass in the replies to ``pending`` and run up to the next calls, or to the end."""
-        self._records += [
-            CallRecord(
-                call.operation,
-                call.template,
-                reply.prompt_tokens,
-                reply.completion_tokens,
-                reply.latency_s,
-                reply.cached,
-                reply.dollars,
-                reply.answer.failure or None,
-            )
-            for call, reply in zip(self.pending, replies, strict=True)
-        ]
+        for call, reply in zip(self.pending, replies, strict=True):
+            used = {name: getattr(reply, name) for name in _USED}
+            failure = reply.answer.failure or None
+            record = CallRecord(call.operation, call.template, **used, failure=failure)
+            self._records.append(record)
         answers = tuple(reply.answer for reply in replies)
         self._advance(lambda: self._steps.send(answers))
 

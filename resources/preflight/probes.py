@@ -19,7 +19,7 @@ from typing import Any, Self
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineMissing
-from decomposerl.prompts.minicheck import Use
+from decomposerl.prompts.verifier import Use
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.entities.spacy_engine import SpacyModel, install_hint
 from resources.hub.access import cached_model

@@ -19,14 +19,26 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Samplin
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.entries import VERIFIER, SystemEntry
 from decomposerl.ports import TokenCounter
-from decomposerl.prompts.minicheck import SAMPLING, MiniCheckForm
 from decomposerl.prompts.template import inline_prompt
-from decomposerl.prompts.verifier import TOP_LOGPROBS, VerifierForm
+from decomposerl.prompts.verifier import (
+    MINICHECK_SAMPLING,
+    TOP_LOGPROBS,
+    MiniCheckForm,
+    VerifierForm,
+)
 from resources.chat.engine import ChatEngine, StoringChat
 from resources.hub.locks import Pin
-from resources.verifier.chunks import BYTES, ChunkTokens, measure_of
+from resources.verifier.chunks import (
+    BYTES,
+    ChunkTokens,
+    ClaimSplit,
+    Pair,
+    claim_split_of,
+    combined,
+    measure_of,
+    questions,
+)
 from resources.verifier.minicheck_form import minicheck_form, own_form
-from resources.verifier.questions import ClaimSplit, Pair, claim_split_of, combined, questions
 
 BUDGET = 32_768 - 300
 """Tokens of a chunk: MiniCheck's context without what claim and prompt may take."""
@@ -246,7 +258,7 @@ def entry_verifier(
 def _sampling(entry: SystemEntry, thought: int) -> Sampling:
     """One token with log probabilities, or a text, unless the entry says more."""
     if entry.form == "minicheck":
-        return replace(SAMPLING, max_tokens=SAMPLING.max_tokens + thought)
+        return replace(MINICHECK_SAMPLING, max_tokens=MINICHECK_SAMPLING.max_tokens + thought)
     spelled = entry.read == "text"
     return Sampling(
         temperature=entry.temperature or 0.0,

@@ -16,12 +16,11 @@ from resources.chat.endpoint import EndpointConfig, config_of, key_of, open_chat
 from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.store.resource import MappedResource
 from resources.store.stored_ports import StoredVerifier
-from resources.verifier.chunks import ChunkTokens
+from resources.verifier.chunks import ChunkTokens, claim_split_of
 from resources.verifier.hosted import HostedVerifier
 from resources.verifier.lexical import LexicalVerifier
+from resources.verifier.local import MODELS, LocalMiniCheck
 from resources.verifier.minicheck_form import minicheck_form
-from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
-from resources.verifier.questions import claim_split_of
 from resources.vllm.process import VllmServer, runs_remote_code
 from resources.vllm.server import ServerFields, SharedServer
 
@@ -104,13 +103,11 @@ class VerifierResource(ServerFields, MappedResource):
             local = LocalMiniCheck(
                 self.minicheck,
                 self.model_path,
-                self.endpoint.revision or "main",
-                self.endpoint.device or "cpu",
-                self.endpoint.dtype,
-                claim_split_of(MODELS[self.minicheck].repo_id, self.claim_split),
-                form=partial(
-                    minicheck_form, "pair", self.prompts_dir, allow_own=self.allow_own_prompt
-                ),
+                partial(minicheck_form, "pair", self.prompts_dir, allow_own=self.allow_own_prompt),
+                revision=self.endpoint.revision or "main",
+                device=self.endpoint.device or "cpu",
+                dtype=self.endpoint.dtype,
+                claim_split=claim_split_of(MODELS[self.minicheck].repo_id, self.claim_split),
                 pin=ModelLocks(self.models_lock).cached,
             )
             return StoredVerifier(local, self.stores(), self.batch_size, self.open_mapper())

@@ -36,9 +36,9 @@ from resources.evaluation.caller import CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.rule_chat import RuleChat
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.store.prompts import load_prompt
+from resources.verifier.chunks import ClaimSplit
 from resources.verifier.hosted import HostedVerifier
 from resources.verifier.lexical import LexicalVerifier
-from resources.verifier.questions import ClaimSplit
 
 CLAIMS = {
     name: ClaimInput(given["claim"], "\n".join(given["passages"]), tuple(given["passages"]))

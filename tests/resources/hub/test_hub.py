@@ -40,7 +40,7 @@ from resources.training.process import TrainingRun
 from resources.training.resource import PolicyTrainerResource
 from resources.training.run_inputs import gather_inputs, restart_notice
 from resources.training.run_store import RunFolder, begin_attempt, recorded_in_config, write_json
-from resources.verifier.minicheck_local import MODELS
+from resources.verifier.local import MODELS
 from resources.verifier.resource import VerifierResource
 from resources.vllm.server import ServerFields
 from studies.reference.layouts import LAYOUTS

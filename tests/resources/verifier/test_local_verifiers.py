@@ -21,18 +21,16 @@ from transformers import (
 )
 
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
-from decomposerl.prompts.minicheck import MiniCheckForm
 from decomposerl.prompts.template import inline_prompt, parse_prompt
-from decomposerl.prompts.verifier import ONE_TOKEN, VerifierForm
+from decomposerl.prompts.verifier import ONE_TOKEN, MiniCheckForm, VerifierForm
 from fault_server import BROKEN, MODEL, REFUSED, Answer, FaultServer, replying
 from project import ROOT
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.verifier.chunks import chunks
-from resources.verifier.classifier import ClassifierVerifier
 from resources.verifier.hosted import HostedVerifier
+from resources.verifier.local import MODELS, ClassifierVerifier, LocalMiniCheck
 from resources.verifier.minicheck_form import own_form
-from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
 from tiny_models import tiny_deberta, tiny_gpt2, tiny_roberta, tiny_t5
 
 BUILDERS = {
@@ -222,7 +220,7 @@ def test_a_downloaded_model_is_named_by_its_commit(folders: dict[str, Path], tmp
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     code = (
-        "from resources.verifier.minicheck_local import LocalMiniCheck\n"
+        "from resources.verifier.local import LocalMiniCheck\n"
         "verifier = LocalMiniCheck('roberta-large')\n"
         "print(verifier.engine, verifier._folder)"
     )
@@ -370,7 +368,7 @@ def test_a_long_text_is_its_best_chunk_and_never_too_long(folders: dict[str, Pat
     cut = ClassifierVerifier(str(folder), chunk=400, context=40)
     kept = cut._encoded(*LONG)["input_ids"]
     assert 40 == len(kept)
-    whole = cut._loaded.tokenizer.decode(kept)
+    whole = cut._tokenizer.decode(kept)
     assert whole.count(LONG[1]) == 1
     assert whole.startswith("<s>The cat")
 

@@ -23,12 +23,12 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.funnel.catalogue import difficulty_band
 from decomposerl.funnel.settings import DifficultySettings
-from decomposerl.prompts.minicheck import (
+from decomposerl.prompts.template import parse_prompt
+from decomposerl.prompts.verifier import (
     MiniCheckForm,
     Use,
     own_prompt_note,
 )
-from decomposerl.prompts.template import parse_prompt
 from decomposerl.schemas import RULE_FILTERED
 from environment import resources_of, variables
 from fakes import WordCounter
@@ -39,10 +39,10 @@ from resources.chat.endpoint import config_of
 from resources.chat.settings import ChatSettings
 from resources.embedder.hosted import HostedEmbedder
 from resources.store.prompts import load_prompt
+from resources.verifier.chunks import ClaimSplit, claim_split_of
 from resources.verifier.hosted import HostedVerifier, Score
+from resources.verifier.local import MODELS
 from resources.verifier.minicheck_form import minicheck_form, own_form, published_prompt
-from resources.verifier.minicheck_local import MODELS
-from resources.verifier.questions import ClaimSplit, claim_split_of
 from resources.verifier.resource import VerifierResource
 from strategies import LAW, example_row, frame_of
 from tiny_models import tiny_chat
