@@ -20,32 +20,16 @@ from pydantic import Field
 
 from decomposerl.claims.source import Benchmark
 from decomposerl.errors import EvaluationError
+from decomposerl.evaluation import leaderboard as boards
 from decomposerl.evaluation.calibration import fit_on_predictions
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
-from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
-from decomposerl.evaluation.leaderboard import LIMITED, RunCoverage, mean_scores
-from decomposerl.evaluation.leaderboard import leaderboard as arranged
+from decomposerl.evaluation.leaderboard import LIMITED
 from decomposerl.evaluation.published import MEANS, SHARE_TOLERANCE, TEST_SET_SIZES
 from decomposerl.evaluation.scored_claims import classes_of, derived_from, evaluation_subset
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.leaderboard_report import (
-    EDITED,
-    boards_unfolded,
-    comparison_markdown,
-    comparison_unfolded,
-    leaderboard_markdown,
-)
-from decomposerl.reports.system_report import (
-    calibration_facts,
-    calls_markdown,
-    example_traces,
-    prediction_facts,
-    reliability_markdown,
-    score_facts,
-    scores_markdown,
-    verdicts_markdown,
-)
+from decomposerl.reports import leaderboard_report as board_pages
+from decomposerl.reports import system_report as pages
 from decomposerl.schemas import LABELS
 from resources.corpora.resource import CorporaResource
 from resources.embedder.resource import EmbedderResource
@@ -71,7 +55,6 @@ from resources.verifier.resource import VerifierResource
 LEAST_PARSED, LEAST_USEFUL = 0.95, 0.5
 TRAINING_SETS = ("training_claims", "training_claims_random")
 _GROUP = "evaluation"
-_WIDE = 6  # columns of scores that fit into Dagster's dialog
 _TRIAL = 40
 """Claims predicted first, to see whether the system has any confidence."""
 _WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
@@ -79,7 +62,16 @@ _Parts = dg.StaticPartitionsDefinition
 _Output = dg.MaterializeResult[StageOutput]
 
 
-class PredictionConfig(dg.Config):
+class _RunConfig(dg.Config):
+    most_failed: float = Field(
+        default=0.02, ge=0, le=1, description="largest share of claims without an answer"
+    )
+    checkpoint: Literal["final", "best_on_dev"] = Field(
+        default="final", description="policies: which weights; best_on_dev: best on held-out claims"
+    )
+
+
+class PredictionConfig(_RunConfig):
     """What may differ in one run."""
 
     limit: int | None = Field(
@@ -88,18 +80,12 @@ class PredictionConfig(dg.Config):
         description="largest number of claims, half of either label; such a run has the status "
         "limited and is not a measurement",
     )
-    most_failed: float = Field(
-        default=0.02, ge=0, le=1, description="largest share of claims without an answer"
-    )
     samples: int = Field(
         default=0, ge=0, description="policies: extra traces per claim, for their agreement"
     )
-    checkpoint: Literal["final", "best_on_dev"] = Field(
-        default="final", description="policies: which weights; best_on_dev: best on held-out claims"
-    )
 
 
-class CalibrationConfig(dg.Config):
+class CalibrationConfig(_RunConfig):
     """What may differ in one run of a calibration."""
 
     claims: int = Field(default=1_000, ge=20, description="largest dev split")
@@ -107,12 +93,6 @@ class CalibrationConfig(dg.Config):
         default="temperature", description="isotonic needs 500 verdicts with a confidence"
     )
     seed: int = Field(default=42, description="seed of the dev split's draw")
-    most_failed: float = Field(
-        default=0.02, ge=0, le=1, description="largest share of claims without an answer"
-    )
-    checkpoint: Literal["final", "best_on_dev"] = Field(
-        default="final", description="policies: which weights, as for predictions"
-    )
 
 
 class ScoreConfig(ScoreSettings, dg.Config):
@@ -173,18 +153,18 @@ def _predictions(
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         log, most_failed = context.log.info, config.most_failed
         result = engine.predict(name, subset.claims, most_failed, log, calibrated=not third)
+        predicted, calls = result.predictions, result.calls
         texts = {
-            "verdicts": verdicts_markdown(result.predictions, subset.claims),
-            **example_traces(result.predictions, subset.claims),
-            "calls by operation": calls_markdown(result.calls),
+            "verdicts": pages.verdicts_markdown(predicted, subset.claims),
+            **pages.example_traces(predicted, subset.claims),
+            "calls by operation": pages.calls_markdown(calls),
         }
         page = {
             **{title: dg.MetadataValue.md(text) for title, text in texts.items()},
-            **prediction_facts(system, subset, result.predictions, result.calls),
+            **pages.prediction_facts(system, subset, predicted, calls),
             **chosen_facts(data_folder, system, config.checkpoint),
         }
-        status = subset_status(subset)
-        return stage.evaluated(result.predictions, subset.usable, status, page, calls=result.calls)
+        return stage.evaluated(predicted, subset.usable, subset_status(subset), page, calls=calls)
 
     return predictions
 
@@ -226,9 +206,9 @@ def _calibrations(
         )
         path = write_calibration(data_folder.path, system.key, calibration)
         page = {
-            **calibration_facts(calibration),
+            **pages.calibration_facts(calibration),
             "calibration": dg.MetadataValue.path(str(path)),
-            "reliability": dg.MetadataValue.md(reliability_markdown(bins)),
+            "reliability": dg.MetadataValue.md(pages.reliability_markdown(bins)),
         }
         return stage.evaluated(bins, split.claims.height, "ok", page)
 
@@ -273,7 +253,10 @@ def _scores(name: str, base: str, parts: _Parts) -> dg.AssetsDefinition:
             claims = claims.join(predictions, on="claim_id", how="semi")
         doubtful = read_doubtful(data_folder, name)
         frame = score_predictions(predictions, claims, config, doubtful, classes)
-        page = {**score_facts(frame), "scores": dg.MetadataValue.md(scores_markdown(frame))}
+        page = {
+            **pages.score_facts(frame),
+            "scores": dg.MetadataValue.md(pages.scores_markdown(frame)),
+        }
         return stage.evaluated(frame, predictions.height, status, page)
 
     return scores
@@ -290,14 +273,16 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
     def leaderboard(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
         """All scores so far in the layout of the paper's tables, next to its figures."""
         stage = StageRecorder(context)
-        evaluated, runs = _evaluated(context, data_folder, names, systems, SCORES)
-        scores = evaluated.scores()
-        means = mean_scores(scores, MEANS)
-        board = arranged(pl.concat([scores, means]), systems, list(names), runs)
-        text = leaderboard_markdown(board, names, wide=_WIDE)
-        short = boards_unfolded(board, names)
+        files = _evaluated(context, data_folder, names, systems, SCORES)
+        scores, runs = files.scores(), files.runs()
+        whole = pl.concat([scores, boards.mean_scores(scores, MEANS)])
+        board = boards.leaderboard(whole, systems, list(names), runs)
+        text = board_pages.leaderboard_page(board, names, markdown=True)
         metadata = {
-            **{name: dg.MetadataValue.md(table) for name, table in short.items()},
+            **{
+                name: dg.MetadataValue.md(table)
+                for name, table in board_pages.boards_unfolded(board, names).items()
+            },
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
             "leaderboard": folded(with_sample_note(text, data_folder, board, names)),
@@ -321,13 +306,14 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         stage = StageRecorder(context, config)
         for key in config.against:
             system_named(key, systems)
-        evaluated, runs = _evaluated(context, data_folder, names, systems, PREDICTIONS)
+        files = _evaluated(context, data_folder, names, systems, PREDICTIONS)
+        runs = files.runs(PREDICTIONS)
         limited = {cell for cell, status in runs.items() if status == LIMITED}
-        claims, predictions = evaluated.claims(), evaluated.predictions()
-        frame = compare_systems(claims, predictions, config, limited, evaluated.doubtful())
+        predictions, doubtful = files.predictions(), files.doubtful()
+        frame = compare_systems(files.claims(), predictions, config, limited, doubtful)
         metadata = {
-            "clearest": dg.MetadataValue.md(comparison_unfolded(frame)),
-            "comparison": folded(comparison_markdown(frame)),
+            "clearest": dg.MetadataValue.md(board_pages.comparison_unfolded(frame)),
+            "comparison": folded(board_pages.comparison_markdown(frame)),
         }
         return stage.table(frame, metadata)
 
@@ -340,14 +326,15 @@ def _evaluated(
     names: Mapping[str, str],
     systems: Sequence[System],
     kind: str,
-) -> tuple[EvaluationFiles, RunCoverage]:
-    """What was evaluated, and its runs; a warning names those of an earlier form of an entry."""
+) -> EvaluationFiles:
+    """What was evaluated; a warning names the runs of an earlier form of an entry."""
     digests = {system.key: system.entry_digest for system in systems}
     files = EvaluationFiles(folder, list(names), digests)
-    runs = files.runs(kind)
-    if left := sorted(cell for cell, status in runs.items() if status == EDITED_STATUS):
-        context.log.warning(f"{EDITED} {'; '.join(f'{system} on {name}' for system, name in left)}")
-    return files, runs
+    left = sorted(cell for cell, status in files.runs(kind).items() if status == boards.EDITED)
+    if left:
+        cells = "; ".join(f"{system} on {name}" for system, name in left)
+        context.log.warning(f"{board_pages.EDITED} {cells}")
+    return files
 
 
 def evaluation_checks(

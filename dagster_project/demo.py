@@ -36,7 +36,7 @@ from decomposerl.claims.catalogue import SOURCES
 from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.systems import systems as all_systems
 from decomposerl.reports.attrition import attrition_text, attrition_wide
-from decomposerl.reports.leaderboard_report import leaderboard_text
+from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.reports.shown_confidence import stored_confidence
 from decomposerl.reports.training_report import changes_text, duration
 from decomposerl.reports.verified import VerifiedClaim, Verifying
@@ -147,7 +147,7 @@ def board_page(folder: DataFolder, settings: Settings) -> str:
     """The leaderboard's means, one row a system."""
     board = folder.read("leaderboard")
     titles = titles_for(settings)
-    return with_sample_note(leaderboard_text(board, titles, only=MEANS), folder, board, titles)
+    return with_sample_note(leaderboard_page(board, titles, only=MEANS), folder, board, titles)
 
 
 def made_page(folder: DataFolder, recipe: str) -> str:

@@ -20,7 +20,7 @@ from dagster_project.training_estimate import (
     training_estimate,
 )
 from decomposerl.extras import install_command
-from decomposerl.prompts.minicheck import Use
+from decomposerl.prompts.verifier import Use
 from decomposerl.reports.cost import (
     BENCHMARK_CLAIMS,
     FREE,
@@ -30,11 +30,11 @@ from decomposerl.reports.cost import (
 )
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck, State
 from resources.corpora.status import corpora_checks
-from resources.evaluation.chat_caller import CallSettings
+from resources.evaluation.caller import CallSettings
 from resources.hub.locks import MAIN, ModelLocks, models_lock, read_model_lock
 from resources.preflight import probes, servers
 from resources.preflight.workload import measured_workload
-from resources.verifier.minicheck_local import MODELS
+from resources.verifier.local import MODELS
 from resources.vllm.process import program_of
 
 _DATA_GIB, _SAMPLE_GIB = 20.0, 1.0

@@ -12,7 +12,7 @@ from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.extras import install_command
 from decomposerl.reports.readiness import ReadinessCheck
-from resources.evaluation.engine import adapter_folder
+from resources.evaluation.model import adapter_folder
 from resources.hub.locks import MAIN
 from resources.preflight import probes, servers
 from resources.vllm.process import program_of

@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
 from dagster_project import own_model
-from dagster_project.environment import entries_for, read_settings, systems_for, titles_for
+from dagster_project.environment import read_settings, systems_for, titles_for
 from dagster_project.named_graph import (
     ConfigOption,
     SystemsOption,
@@ -105,25 +106,22 @@ def evaluate(  # noqa: PLR0913 - each is one option
     if given := own_model.named_model(endpoint, model, key_env, method):
         named.append(own_model.remembered(given, read_settings(data=data, systems=systems_file)))
     graph = named_graph(data, systems_file)
+    known = systems_for(graph.settings)
     if list_systems:
-        _print_systems(systems_for(graph.settings))
+        _print_systems(known)
         return
-    every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
-    own = [entry.name for entry in entries_for(graph.settings)]
-    keys = _systems_named(named, graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
-    words = [word.strip() for word in benchmarks.split(",") if word.strip()]
-    sets = _known("test set", words, every) or every
-    _require_claims(sets, graph)
+    keys = _keys(named, known)
+    sets = _test_sets(benchmarks, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
     if done:
-        from decomposerl.reports.leaderboard_report import leaderboard_text
+        from decomposerl.reports.leaderboard_report import leaderboard_page
         from resources.evaluation.results_folder import read_leaderboard, with_sample_note
 
         board = read_leaderboard(graph.folder.path)
         shown = board.filter(board["system"].is_in(done))
         titles = titles_for(graph.settings)
-        print_text(with_sample_note(leaderboard_text(shown, titles), graph.folder, shown, titles))
+        print_text(with_sample_note(leaderboard_page(shown, titles), graph.folder, shown, titles))
     if done != keys:
         raise typer.Exit(1)
 
@@ -163,39 +161,41 @@ def _evaluated(
     return done
 
 
-def _systems_named(
-    words: Sequence[str], partitions: Sequence[str], own: Sequence[str]
-) -> list[str]:
-    """The systems, each once; ``own`` are the entries of the user's among the partitions.
+def _keys(words: Sequence[str], known: "Sequence[System]") -> list[str]:
+    """The keys of the named systems, each once.
 
     Raises:
         ConfigError: there is no word, or one names none; the message has the nearest names.
     """
+    from decomposerl.evaluation.systems import system_named
+
     if not words:
-        methods = dict.fromkeys(key.partition("-")[0] for key in partitions if key not in own)
-        mine = f"; your own are {', '.join(own)}" if own else ""
-        examples = f"{', '.join(methods)} (docs/how-to/evaluate.md){mine}"
+        methods = dict.fromkeys(one.method for one in known if one.entry is None)
+        own = ", ".join(one.key for one in known if one.entry is not None)
+        examples = (
+            f"{', '.join(methods)} (docs/how-to/evaluate.md){own and f'; your own are {own}'}"
+        )
         raise ConfigError(f"name a system; the methods are {examples}")
-    return _known("system", words, partitions)
+    return list(dict.fromkeys(system_named(word, known).key for word in words))
 
 
-def _known(kind: str, words: Sequence[str], every: Sequence[str]) -> list[str]:
-    """The words, each once.
+def _test_sets(benchmarks: str, graph: "NamedGraph") -> list[str]:
+    """The named test sets, each once, or all of them.
 
     Raises:
-        ConfigError: one is unknown; the message has the nearest names.
+        ConfigError: a name is unknown, and the message has the nearest; or the claims of one are
+            not on disk.
     """
     from dagster_project.stages import nearest
 
-    for word in words:
-        if word not in every:
-            near = " or ".join(nearest(word, every))
-            raise ConfigError(f"there is no {kind} '{word}'; the nearest is {near}")
-    return list(dict.fromkeys(words))
-
-
-def _require_claims(sets: Sequence[str], graph: "NamedGraph") -> None:
     stages = graph.stages
+    every = [key.removeprefix(_PREDICTIONS) for key in stages if _PREDICTIONS in key]
+    sets = list(dict.fromkeys(word.strip() for word in benchmarks.split(",") if word.strip()))
+    for name in sets:
+        if name not in every:
+            near = " or ".join(nearest(name, every))
+            raise ConfigError(f"there is no test set '{name}'; the nearest is {near}")
+    sets = sets or every
     before = {one for name in sets for one in stages[f"{_PREDICTIONS}{name}"].upstream}
     absent = [
         key
@@ -205,6 +205,7 @@ def _require_claims(sets: Sequence[str], graph: "NamedGraph") -> None:
     if absent:
         first = absent[0] if len(absent) == 1 else stages[absent[0]].group
         raise ConfigError(f"not on disk: {', '.join(absent)}; first: decomposerl run {first}")
+    return sets
 
 
 @report_errors
@@ -228,7 +229,7 @@ def leaderboard(
     with lower or missing scores, which are listed, the exit code is 1.
     """
     from decomposerl.evaluation.leaderboard import wide_leaderboard
-    from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
+    from decomposerl.reports.leaderboard_report import leaderboard_page
     from resources.evaluation.results_folder import read_leaderboard, with_sample_note
     from resources.store.parquet import DataFolder
 
@@ -240,9 +241,10 @@ def leaderboard(
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), form)
     else:
         board, titles = read_leaderboard(folder), titles_for(read_settings())
-        page = leaderboard_text if form is Format.TEXT else leaderboard_markdown
-        text, files = page(board, titles, everything=everything), DataFolder(base_dir=str(folder))
-        print_text(with_sample_note(text, files, board, titles))
+        markdown = form is Format.MARKDOWN
+        shown = partial(leaderboard_page, markdown=markdown, width=None if markdown else 100)
+        text = shown(board, titles, everything=everything)
+        print_text(with_sample_note(text, DataFolder(base_dir=str(folder)), board, titles))
     if fail_below is not None and _lower_scores(read_leaderboard(folder), fail_below):
         raise typer.Exit(1)
 

@@ -116,8 +116,7 @@ def _calibrated(
             evidence=inside["document"].to_numpy(),
         )
         given = _chance(rows["encoder"].to_numpy())
-        applied = fitted.apply(given, model=_MODEL, prompt_hash=_PROMPT)
-        found[f"chance_{method}"] = pl.Series(applied)
+        found[f"chance_{method}"] = pl.Series(fitted.apply(given))
     return found
 
 

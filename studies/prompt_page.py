@@ -14,10 +14,10 @@ from decomposerl.baselines.method import ModelCall
 from decomposerl.chat import Message
 from decomposerl.extras import install_command
 from decomposerl.prompts import judge
-from decomposerl.prompts.minicheck import minicheck_request
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
-from resources.evaluation.chat_caller import CONTINUATION, MethodPrompts
+from decomposerl.prompts.verifier import MiniCheckForm
+from resources.evaluation.caller import CONTINUATION, MethodPrompts
 from resources.judge.chat_judge import load_judge_prompts
 from resources.store.prompts import AGAIN, load_prompt
 from resources.tokens.model_tokens import ModelTokens
@@ -119,7 +119,7 @@ def every_prompt() -> Iterator[ShownPrompt]:
     yield ShownPrompt(CONTINUATION, "prompt", [Message("user", text)], continuation.digest)
     yield from _of_training()
     minicheck = load_prompt("minicheck")
-    messages = minicheck_request(minicheck, EVIDENCE, CLAIM).messages
+    messages = MiniCheckForm("own", minicheck).request(EVIDENCE, CLAIM).messages
     yield ShownPrompt("minicheck", "user", messages, minicheck.digest)
 
 

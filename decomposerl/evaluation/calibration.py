@@ -190,23 +190,11 @@ CalibrationMethod = Literal["temperature", "isotonic"]
 class DevSplit:
     """Labelled claims to fit a calibration on, in the order of the draw, with the pool's columns.
 
-    ``free`` is how many could have been drawn, ``pool`` how many there are.
+    ``name`` is recorded with the calibration: sizes, seed, and 16 hex digits over the claims' ids.
     """
 
     claims: pl.DataFrame
-    free: int
-    pool: int
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """Recorded with the calibration: sizes, seed, and 16 hex digits over the claims' ids."""
-        ids = "".join(self.claims["claim_id"].sort())
-        digest = hashlib.sha256(ids.encode()).hexdigest()[:16]
-        return (
-            f"{self.claims.height:,} of {self.free:,} unused claims of silver_decomposed "
-            f"({self.pool:,}), seed {self.seed}, claims {digest}"
-        )
+    name: str
 
 
 def dev_split(pool: pl.DataFrame, used: Iterable[pl.Series], count: int, seed: int) -> DevSplit:
@@ -224,7 +212,9 @@ def dev_split(pool: pl.DataFrame, used: Iterable[pl.Series], count: int, seed: i
     ]
     ordered = free.with_columns(_hash=pl.Series(hashes, dtype=pl.String)).sort("_hash")
     drawn = in_turns(ordered.drop("_hash"), count)
-    return DevSplit(drawn, free.height, pool.height, seed)
+    digest = hashlib.sha256("".join(drawn["claim_id"].sort()).encode()).hexdigest()[:16]
+    sizes = f"{drawn.height:,} of {free.height:,} unused claims of silver_decomposed"
+    return DevSplit(drawn, f"{sizes} ({pool.height:,}), seed {seed}, claims {digest}")
 
 
 class Calibration(Settings):
@@ -261,40 +251,32 @@ class Calibration(Settings):
             raise ValueError("an isotonic curve has corners, a temperature none")
         return self
 
-    def refuse_others(self, *, model: str, prompt_hash: str) -> None:
-        """Check that the calibration was fitted to this model and prompt.
-
-        Raises:
-            EvaluationError: it was fitted to another.
-        """
+    def misfit(self, model: str, prompt_hash: str) -> str:
+        """Why it must not be applied to this model and prompt; empty where it may."""
         bound = {"model": (self.model, model), "prompt hash": (self.prompt_hash, prompt_hash)}
         for what, (own, given) in bound.items():
             if own != given:
-                raise EvaluationError(
-                    f"the calibration was fitted to {what} {own}, not {given}: fit one for it"
-                )
+                return f"was fitted to {what} {own}, not {given}: fit one for it"
+        return ""
 
-    def apply(self, confidences: Numbers, *, model: str, prompt_hash: str) -> Numbers:
-        """Calibrated confidences, same shape, 0..1; NaN stays NaN.
+    def apply(self, confidences: Numbers) -> Numbers:
+        """Calibrated confidences of the model and prompt it is valid for, same shape, 0..1.
 
-        Raises:
-            EvaluationError: as ``refuse_others``.
+        NaN stays NaN.
         """
-        self.refuse_others(model=model, prompt_hash=prompt_hash)
-        corners = np.array(self.confidences), np.array(self.shares)
-        return _Curve(1.0 / self.temperature, *corners).applied(confidences)
+        return _Curve(self.temperature, self.confidences, self.shares).applied(confidences)
 
 
 class _Curve(NamedTuple):
-    """An isotonic curve by its corners, or without corners a factor of the log odds."""
+    """An isotonic curve by its corners, or without corners a divisor of the log odds."""
 
-    sharpness: float
-    confidences: Numbers
-    shares: Numbers
+    temperature: float
+    confidences: Sequence[float] = ()
+    shares: Sequence[float] = ()
 
     def applied(self, confidences: Numbers) -> Numbers:
-        if not len(self.confidences):
-            return _chance(_log_odds(confidences) * self.sharpness)
+        if not self.confidences:
+            return _chance(_log_odds(confidences) / self.temperature)
         # np.interp is flat beyond the first and last corner.
         interpolated: Numbers = np.interp(confidences, self.confidences, self.shares)
         return interpolated
@@ -314,22 +296,23 @@ def fit_on_predictions(
     bound = predictions.select("system", "engine", "prompt_hash").unique()
     if bound.height != 1:
         raise EvaluationError(f"a calibration is of one model and prompt, not {bound.height}")
+    ((system, engine, prompt_hash),) = bound.rows()
     about = claims.select("claim_id", "label", document=pl.coalesce(SHARED_EVIDENCE, "claim_id"))
     joined = predictions.join(about, on="claim_id", maintain_order="left")
     rows = joined.drop_nulls("confidence_normalised")
-    ((system, engine, prompt_hash),) = bound.rows()
     confidences = rows["confidence_normalised"].to_numpy()
     right = (rows["verdict"] == rows["label"]).to_numpy()
     evidence = rows["document"].rank("dense").to_numpy().astype(np.int64)
-    bound_to = {"model": engine, "prompt_hash": prompt_hash, "fitted_on": fitted_on}
-    calibration = fit_calibration(confidences, right, method, **bound_to, evidence=evidence)
+    named = {"model": engine, "prompt_hash": prompt_hash, "fitted_on": fitted_on}
+    calibration = fit_calibration(confidences, right, method, **named, evidence=evidence)
     after = cross_fitted(confidences, right, evidence, method)
     bins = [
-        reliability(values, right).with_columns(reading=pl.lit(name))
+        reliability(values, right).with_columns(
+            reading=pl.lit(name), system=pl.lit(system), engine=pl.lit(engine)
+        )
         for name, values in (("normalised", confidences), ("calibrated", after))
     ]
-    table = pl.concat(bins).with_columns(system=pl.lit(system), engine=pl.lit(engine))
-    return calibration, CALIBRATIONS.conform(table)
+    return calibration, CALIBRATIONS.conform(pl.concat(bins))
 
 
 def fit_calibration(
@@ -359,16 +342,13 @@ def fit_calibration(
         raise EvaluationError("a confidence to calibrate lies outside 0..1")
     pieces = np.arange(len(confidences)) if evidence is None else evidence
     after = cross_fitted(confidences, right, pieces, method)
-    curve = _fitted(confidences, right, method)
     return Calibration(
         method=method,
         model=model,
         prompt_hash=prompt_hash,
         fitted_on=fitted_on,
         rows=len(confidences),
-        temperature=1.0 / curve.sharpness,
-        confidences=tuple(curve.confidences.tolist()),
-        shares=tuple(curve.shares.tolist()),
+        **_fitted(confidences, right, method)._asdict(),
         error_before=calibration_error(confidences, right),
         error_after=calibration_error(after, right),
         brier_before=brier(confidences, right),
@@ -408,53 +388,43 @@ def _folds(evidence: Codes) -> Codes:
 
 def _fitted(confidences: Numbers, right: NDArray[np.bool_], method: CalibrationMethod) -> _Curve:
     if method == "isotonic":
-        return _Curve(1.0, *isotonic_curve(confidences, right))
-    return _Curve(_sharpness(confidences, right), np.empty(0), np.empty(0))
+        return _Curve(1.0, *(tuple(part.tolist()) for part in isotonic_curve(confidences, right)))
+    return _Curve(1.0 / _sharpness(confidences, right))
 
 
 def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-    """Corners of the nondecreasing curve with the least squared error (pool adjacent violators).
+    """Corners of the nondecreasing curve with the least squared error.
 
     Values rise strictly; each block of equal shares keeps its two ends.
     """
+    from scipy.optimize import isotonic_regression  # slow to import, and rarely needed
+
     distinct, index = np.unique(values, return_inverse=True)
-    weights = np.bincount(index).astype(np.float64)
+    weights = np.bincount(index)
     shares = np.bincount(index, weights=happened) / weights
-    blocks: list[tuple[float, float, int]] = []  # share, weight, number of distinct values
-    for share, weight in zip(shares.tolist(), weights.tolist(), strict=True):
-        block = (share, weight, 1)
-        while blocks and blocks[-1][0] >= block[0]:
-            before = blocks.pop()
-            total = before[1] + block[1]
-            mean = (before[0] * before[1] + block[0] * block[1]) / total
-            block = (mean, total, before[2] + block[2])
-        blocks.append(block)
-    ends = np.cumsum([count for _, _, count in blocks])
-    starts = np.concatenate([[0], ends[:-1]])
-    corners = np.unique(np.concatenate([starts, ends - 1]))
-    heights = np.repeat([share for share, _, _ in blocks], [count for _, _, count in blocks])
+    heights: Numbers = isotonic_regression(shares, weights=weights).x
+    rises = np.flatnonzero(np.diff(heights))
+    corners = np.unique([0, *rises, *(rises + 1), len(heights) - 1])
     return distinct[corners], heights[corners]
 
 
 def reliability(confidences: Numbers, right: NDArray[np.bool_], bins: int = BINS) -> pl.DataFrame:
     """The rows of a reliability diagram: how often verdicts of similar confidence were right.
 
-    Columns ``bin``, ``low``, ``high``, ``rows``, ``confidence``, ``right``, a row for each bin that
-    is not empty, in rising order. Bins are those of the calibration error by mass, at most
-    ``bins``; ``low`` and ``high`` are the least and greatest confidence of a bin, ``confidence``
-    their mean, ``right`` the share of right verdicts.
+    The columns of ``CALIBRATIONS`` from ``bin`` on, a row for each of at most ``bins`` bins that is
+    not empty, in rising order. Bins are those of the calibration error by mass.
     """
-    rows = pl.DataFrame(
-        {"bin": bin_numbers(confidences, "mass", bins), "confidence": confidences, "right": right},
-        schema={"bin": pl.Int64, "confidence": pl.Float64, "right": pl.Boolean},
-    )
+    columns = {"bin": bin_numbers(confidences, "mass", bins), "confidence": confidences}
+    kinds = {"bin": pl.Int64, "confidence": pl.Float64, "right": pl.Boolean}
+    confidence = pl.col("confidence")
     return (
-        rows.group_by("bin")
+        pl.DataFrame(columns | {"right": right}, schema=kinds)
+        .group_by("bin")
         .agg(
-            low=pl.col("confidence").min(),
-            high=pl.col("confidence").max(),
+            low=confidence.min(),
+            high=confidence.max(),
             rows=pl.len().cast(pl.Int64),
-            confidence=pl.col("confidence").mean(),
+            confidence=confidence.mean(),
             right=pl.col("right").mean(),
         )
         .sort("bin")

@@ -6,8 +6,8 @@ and behind them the mean over them.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -19,7 +19,7 @@ from decomposerl.evaluation.intervals import mean_interval
 from decomposerl.evaluation.published import CARDS, COLUMNS, MEANS, PUBLISHED, PublishedRow
 from decomposerl.evaluation.scores import BEYOND_RATE, BY_BASIS
 from decomposerl.evaluation.systems import System
-from decomposerl.schemas import BASES, LEADERBOARD, SCORES, Basis
+from decomposerl.schemas import BASES, LEADERBOARD, SCORES
 
 METRIC = "balanced_accuracy"
 PARTS = ("score", "low", "high", "paper")
@@ -27,7 +27,6 @@ OTHERS, FURTHER = 0, "Further systems"
 LIMITED, EDITED, NOT_AVAILABLE, ONE_LABEL = "limited", "edited", "not_available", "one_label"
 _SCORED, _NOT_RUN = "scored", "not_run"
 _MEAN = "-mean"
-_NO = (0, 0)
 _OURS = ("engine", "score", "low", "high", "rows")
 AGGREFACT = "llm_aggrefact"
 AGGREFACT_PARTS: Mapping[str, str] = {
@@ -45,23 +44,27 @@ AGGREFACT_PARTS: Mapping[str, str] = {
 }
 """The column of LLM-AggreFact's leaderboard of each part of the data set, in its order."""
 _SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)[ _]?b(?![a-z\d])", re.IGNORECASE)
-_Cell = tuple[str, str]
-RunCoverage = Mapping[_Cell, str]
-"""Runs without a full score, by system and test set. ``LIMITED`` ones predicted some of the claims
-only; ``NOT_AVAILABLE`` ones had none to predict, because the test set's files are missing.
-``EDITED`` ones are of an earlier form of an entry, and count as not run."""
+RunCoverage = Mapping[tuple[str, str], str]
+"""Statuses of runs by system and test set. ``LIMITED`` ones predicted some of the claims only;
+``NOT_AVAILABLE`` ones had none to predict, because the test set's files are missing. ``EDITED``
+ones are of an earlier form of an entry, and count as not run. Others have a full score."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TableRow:
-    """A row of a table before its cells; ``runs`` are the systems that it is the mean of."""
+    """A row of a table before its cells."""
 
     table: int
     family: str
     title: str
     system: System
-    paper: Mapping[str, float]
-    runs: tuple[str, ...]
+    paper: Mapping[str, float] = field(default_factory=dict)
+    mean_of: Sequence[str] = ()
+
+    @property
+    def runs(self) -> Sequence[str]:
+        """The systems whose scores it has the mean of, or its own."""
+        return self.mean_of or [self.system.key]
 
 
 def leaderboard(
@@ -85,12 +88,11 @@ def leaderboard(
     further = further.with_columns(pl.col("benchmark") + WITHOUT, metric=pl.lit(METRIC))
     counted = pl.concat([scores, further]).filter(metric=METRIC, slice="all")
     scored = {(row["system"], row["benchmark"]): row for row in counted.iter_rows(named=True)}
-    beyond = _counts(scores, BEYOND_RATE)
-    by_basis = {basis: _counts(scores, f"{BY_BASIS}{basis}") for basis in BASES}
+    counts = _counts(scores)
     columns = [*dict.fromkeys((*COLUMNS, *benchmarks, *sorted({*further["benchmark"]})))]
     edited = {system for (system, _), status in runs.items() if status == EDITED}
-    lines: list[dict[str, object]] = []
     every = _rows(systems, edited | {system for system, _ in scored})
+    lines = []
     for _, of_table in groupby(every, key=lambda row: row.table):
         for place, row in enumerate(of_table):
             head = {
@@ -107,35 +109,45 @@ def leaderboard(
             for column in columns:
                 parts = MEANS.get(column, (column.removesuffix(WITHOUT),))
                 status = _status({runs.get((run, part)) for run in row.runs for part in parts})
+                score = _score([scored.get((run, column)) for run in row.runs], status)
                 whole = () if column.endswith(WITHOUT) else parts
-                longer = [sum(beyond.get((r, part), _NO)[0] for part in whole) for r in row.runs]
-                cells = [(run, part) for run in row.runs for part in whole]
-                lines.append(
-                    {
-                        **head,
-                        "benchmark": column,
-                        **_score([scored.get((run, column)) for run in row.runs], status),
-                        "beyond_context": max(longer),
-                        **_by_basis(by_basis, cells),
-                        "paper": row.paper.get(column),
-                    }
-                )
+                rests: dict[str, object] = {**_counted(counts, row.runs, whole)}
+                cell = {"benchmark": column, "paper": row.paper.get(column), **score, **rests}
+                lines.append(head | cell)
     board = pl.DataFrame(lines, schema=LEADERBOARD.schema)
     rows = pl.when(pl.col("score").is_not_null()).then("rows")
     ranked = (rows == rows.max().over("benchmark")).fill_null(value=False)
     return LEADERBOARD.conform(board.with_columns(ranked=ranked))
 
 
-def _by_basis(
-    counts: Mapping[Basis, Mapping[_Cell, tuple[int, int]]], cells: Sequence[_Cell]
+def _counts(scores: pl.DataFrame) -> dict[tuple[str, str, str], tuple[int, int]]:
+    """The claims that a rate counts and those it is a share of, by rate, system and test set."""
+    names = [BEYOND_RATE, *(f"{BY_BASIS}{basis}" for basis in BASES)]
+    rates = scores.filter(pl.col("metric").is_in(names), slice="all").drop_nulls("score")
+    hits = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64)
+    cells = rates.select("metric", "system", "benchmark", hits, "rows").iter_rows()
+    return {(rate, system, name): (counted, of) for rate, system, name, counted, of in cells}
+
+
+def _counted(
+    counts: Mapping[tuple[str, str, str], tuple[int, int]],
+    runs: Sequence[str],
+    parts: Sequence[str],
 ) -> dict[str, int]:
-    """The verdicts of some cells by what they rest on, and the right ones among them."""
-    sums = {
-        basis: np.sum([_NO, *(of_basis.get(cell, _NO) for cell in cells)], axis=0)
-        for basis, of_basis in counts.items()
-    }
-    right = {f"{basis}_right": int(right) for basis, (right, _) in sums.items()}
-    return right | {basis: int(verdicts) for basis, (_, verdicts) in sums.items()}
+    """Over some test sets: the most claims of a run beyond the context, verdicts by their basis."""
+
+    def sums(rate: str, run: str) -> tuple[int, int]:
+        found = [counts.get((rate, run, part), (0, 0)) for part in parts]
+        return sum(counted for counted, _ in found), sum(of for _, of in found)
+
+    cell = {"beyond_context": max(sums(BEYOND_RATE, run)[0] for run in runs)}
+    for basis in BASES:
+        each = [sums(f"{BY_BASIS}{basis}", run) for run in runs]
+        cell |= {
+            basis: sum(of for _, of in each),
+            f"{basis}_right": sum(right for right, _ in each),
+        }
+    return cell
 
 
 def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:
@@ -159,31 +171,30 @@ def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.
 
 
 def _rows(systems: Sequence[System], ran: Collection[str]) -> list[_TableRow]:
-    """The paper's rows, then the other systems that ran; each with its recipe's other seeds."""
-    first = [
-        _TableRow(paper.table, paper.family, paper.title, system, paper.scores, (system.key,))
-        for paper in PUBLISHED
-        for system in systems_of(paper, systems)
-    ]
-    first = [row for paper in first for row in (paper, *_of_cards(paper, systems))]
+    """The paper's rows, then the other systems that ran; each with its recipe's other seeds.
+
+    Entries with the published weights of a row of table 1 follow that row.
+    """
+    first: list[_TableRow] = []
+    for paper in PUBLISHED:
+        for system in systems_of(paper, systems):
+            row = _TableRow(paper.table, paper.family, paper.title, system, paper.scores)
+            first.append(row)
+            for family, card in CARDS.items():
+                if paper.table == 1 and [paper.method, paper.model] == card["row"]:
+                    first += [
+                        replace(row, family=family, title=one.reader_title, system=one)
+                        for one in systems
+                        if one.entry is not None and one.entry.model == card["model"]
+                    ]
     listed = {row.system.key for row in first}
     first += [
-        _TableRow(OTHERS, FURTHER, system.reader_title, system, {}, (system.key,))
+        _TableRow(OTHERS, FURTHER, system.reader_title, system)
         for system in systems
         if not (system.model.seed or system.key in listed)
     ]
     rows = [row for each in first for row in _with_seeds(each, systems, ran)]
     return [row for row in rows if row.table != OTHERS or row.runs[0] in ran]
-
-
-def _of_cards(paper: _TableRow, systems: Iterable[System]) -> Iterator[_TableRow]:
-    """Entries with the published weights of a row of table 1, which follow it."""
-    for family, card in CARDS.items():
-        if paper.table == 1 and [paper.system.method, paper.system.model.key] == card["row"]:
-            for one in systems:
-                if one.entry is not None and one.entry.model == card["model"]:
-                    title, runs = one.reader_title, (one.key,)
-                    yield replace(paper, family=family, title=title, system=one, runs=runs)
 
 
 def _with_seeds(
@@ -199,15 +210,14 @@ def _with_seeds(
         and system.key in ran
     ]
     rows = [first] + [
-        replace(first, title=f"{first.title}, {seed.model.seed}", system=seed, runs=(seed.key,))
+        replace(first, title=f"{first.title}, {seed.model.seed}", system=seed)
         for seed in seeds
         if seed.key != own.key
     ]
     if len(seeds) > 1:
         title = f"{first.title}, mean of {len(seeds)} seeds"
         mean = replace(own, model=replace(own.model, key=f"{own.model.recipe}{_MEAN}"))
-        runs = tuple(seed.key for seed in seeds)
-        rows.append(replace(first, title=title, system=mean, runs=runs))
+        rows.append(replace(first, title=title, system=mean, mean_of=[one.key for one in seeds]))
     return rows
 
 
@@ -221,25 +231,16 @@ def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[Syste
     ]
 
 
-def _counts(scores: pl.DataFrame, metric: str) -> dict[_Cell, tuple[int, int]]:
-    """The claims that a rate counts and those it is a share of, by system and test set."""
-    rates = scores.filter(metric=metric, slice="all").drop_nulls("score")
-    hits = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64)
-    cells = rates.select("system", "benchmark", hits, "rows").iter_rows()
-    return {(system, name): (counted, of) for system, name, counted, of in cells}
-
-
 def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, object]:
     """Our part of a cell, from the one run of its row or from those it is the mean of."""
     present = [cell for cell in cells if cell is not None and cell["score"] is not None]
-    first = cells[0]
+    first, empty = cells[0], dict.fromkeys(_OURS)
     if first is not None and not present:  # a balanced accuracy needs both labels
-        known = {"engine": first["engine"], "rows": first["rows"], "status": ONE_LABEL}
-        return dict.fromkeys(_OURS) | known
+        return empty | {"engine": first["engine"], "rows": first["rows"], "status": ONE_LABEL}
     # A mean over fewer seeds than its neighbours would be compared with them.
     if len(present) < len(cells):
-        empty = status if status in {NOT_AVAILABLE, EDITED} else _NOT_RUN
-        return dict.fromkeys(_OURS) | {"rows": 0, "status": empty}
+        status = status if status in {NOT_AVAILABLE, EDITED} else _NOT_RUN
+        return empty | {"rows": 0, "status": status}
     if len(present) == 1:
         return {name: present[0][name] for name in _OURS} | {"status": status}
     scores = [float(cell["score"]) for cell in present]
@@ -309,11 +310,11 @@ def aggrefact_rows(scores: pl.DataFrame, systems: Sequence[System]) -> pl.DataFr
     for system in systems:
         if system.key in known["system"]:
             parts = [by_part.get((system.key, part)) for part in AGGREFACT_PARTS]
-            shown = [None if part is None else round(part, 1) for part in parts]
-            present = [part for part in shown if part is not None]
-            whole = len(present) == len(parts)
-            average = round(sum(present) / len(parts), 1) if whole else None
-            rows.append((system.reader_title, _size(system), average, *shown))
+            shown = [round(part, 1) for part in parts if part is not None]
+            whole = len(shown) == len(parts)
+            average = round(sum(shown) / len(parts), 1) if whole else None
+            cells = (None if part is None else round(part, 1) for part in parts)
+            rows.append((system.reader_title, _size(system), average, *cells))
     columns = {"model": pl.String(), "Size": pl.String(), "Average": pl.Float64()}
     columns |= dict.fromkeys(AGGREFACT_PARTS.values(), pl.Float64())
     table = pl.DataFrame(rows, schema=columns, orient="row")
@@ -323,6 +324,4 @@ def aggrefact_rows(scores: pl.DataFrame, systems: Sequence[System]) -> pl.DataFr
 def _size(system: System) -> str:
     entry = system.entry
     names = (entry.model, entry.title) if entry else (system.model.title, system.model.key)
-    sizes = (match[1] for name in names if (match := _SIZE.search(name)))
-    size = next(sizes, None)
-    return f"{size}B" if size else "-"
+    return next((f"{match[1]}B" for name in names if (match := _SIZE.search(name))), "-")

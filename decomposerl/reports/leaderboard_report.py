@@ -4,9 +4,8 @@ Every row of the leaderboard names its engine by a number with the name below. T
 are always marked as such and apart from ours. An empty cell is a dash.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from textwrap import fill
 from typing import Any
 
@@ -25,7 +24,7 @@ from decomposerl.evaluation.leaderboard import (
     wide_leaderboard,
 )
 from decomposerl.evaluation.published import CARDS, MEAN_IN, MEAN_OUT, MEANS, TABLE_TITLES
-from decomposerl.prompts.minicheck import own_prompt_note
+from decomposerl.prompts.verifier import own_prompt_note
 from decomposerl.reports.small_figures import rows_markdown
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
 from decomposerl.schemas import BASES
@@ -63,85 +62,63 @@ _DIFFERENCES = (
     "mean. * a short run is in it: no p-value."
 )
 _Row = Mapping[str, Any]
-_Cells = tuple[list[str], list[str], list[str], list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table of the board as text; ``number`` is the paper's, 0 for further systems.
-
-    A row has its head, our scores by column, the paper's, and those of its model's card.
-    """
-
-    number: int
-    title: str
-    columns: list[str]
-    rows: list[_Cells]
-
-
-def leaderboard_text(
+def leaderboard_page(
     board: pl.DataFrame,
     titles: Mapping[str, str],
     *,
+    markdown: bool = False,
     everything: bool = False,
     only: Collection[str] = (),
-    width: int = 100,
+    width: int | None = 100,
 ) -> str:
-    """Each table as aligned text; without ``everything`` only the systems that were run.
+    """Each table as aligned text or Markdown; without ``everything`` only the systems that ran.
 
-    ``only`` are the test sets or means to show; empty: all.
-    The paper's scores are on a separate line below ours. Columns that do not fit into ``width``
-    characters follow in a further block of the same rows.
+    ``only`` are the test sets or means to show; empty: all. The paper's scores are on a separate
+    line below ours. Columns that do not fit into ``width`` characters follow in a further block of
+    the same rows; None: one block.
     """
-    tables, engines, note = _shown(board, titles, everything=everything, only=only)
-    if not tables:
-        return note
+    wide = wide_leaderboard(board)
+    wide = wide if everything else wide.filter(pl.col("engine").is_not_null())
+    about_cells = _cells_note(board, titles)
+    if wide.is_empty():
+        return "\n\n".join(filter(None, [_NOTHING, about_cells]))
+    # Engines' names are too long for a row.
+    distinct = wide["engine"].drop_nulls().unique(maintain_order=True)
+    engines = {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
+    table_of = markdown_table if markdown else _aligned
+    filled = partial(fill, width=10_000 if markdown else width or 10_000, break_on_hyphens=False)
     pages = []
-    for table in tables:
-        cells = [[*_HEAD, *table.columns]]
-        for head, ours, *published in table.rows:
-            cells.append([*head, *ours])
-            for source, figures in zip(("paper", "card"), published, strict=True):
-                if any(figure != _NONE for figure in figures):
-                    cells.append([f"↳ {source}", "", f"the {source}'s", *figures])
-        pages += [table.title, *_blocks(cells, _that_fit(cells, width), _aligned)]
+    for (number,), rows in wide.group_by("table", maintain_order=True):
+        part = rows.sort("ranked", descending=True, maintain_order=True)
+        columns = [
+            name
+            for name in columns_of(board)
+            if (name in only or not only)
+            and any(part[column_name(name, of)].count() for of in ("score", "paper"))
+        ]
+        lines = [[*_HEAD, *(_title(name, titles) for name in columns)]]
+        lines += (
+            line for row in part.iter_rows(named=True) for line in _lines(row, columns, engines)
+        )
+        title = FURTHER if number == OTHERS else TABLE_TITLES[int(str(number))]
+        pages.append(f"**{title}**" if markdown else title)
+        for group in _that_fit(lines, width):
+            header, *block = [[line[at] for at in (*range(len(_HEAD)), *group)] for line in lines]
+            pages.append(table_of(header, block))
     if rests := basis_rows(board):
-        pages += [fill(BASIS, width), _aligned(_BASIS_HEAD, rests)]
-    if engines:
+        pages += [filled(BASIS), table_of(_BASIS_HEAD, rests)]
+    if markdown:
+        pages.append(
+            markdown_table(["", "Engine"], [[mark, name] for name, mark in engines.items()])
+        )
+    elif engines:
         marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
         pages.append("\n".join(["engines", *marks]))
-    return "\n\n".join([*pages, fill(note, width, break_on_hyphens=False)])
-
-
-def leaderboard_markdown(
-    board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False, wide: int = 0
-) -> str:
-    """Each table as Markdown, the paper's scores in separate columns beside ours.
-
-    ``wide`` is the most columns with scores; further ones follow in a block of the same rows. 0:
-    one block.
-    """
-    tables, engines, note = _shown(board, titles, everything=everything)
-    if not tables:
-        return note
-    pages = []
-    for table in tables:
-        of_paper = [f"{name} (paper)" for name in table.columns]
-        cells = []
-        for head, ours, paper, card in [(_HEAD, table.columns, of_paper, []), *table.rows]:
-            both = ours if table.number == OTHERS else chain(*zip(ours, paper, strict=True))
-            cells.append([*head, *both])
-            if any(figure != _NONE for figure in card):
-                pairs = ((_NONE, figure) for figure in card)
-                cells.append([f"{head[0]}: its card", "", "the card's", *chain(*pairs)])
-        columns = range(len(_HEAD), len(cells[0]))
-        step = wide or len(columns) or 1
-        groups = [columns[at : at + step] for at in range(0, len(columns) or 1, step)]
-        pages += [f"**{table.title}**", *_blocks(cells, groups, markdown_table)]
-    if rests := basis_rows(board):
-        pages += [BASIS, markdown_table(_BASIS_HEAD, rests)]
-    legend = [[mark, name] for name, mark in engines.items()]
-    return "\n\n".join([*pages, markdown_table(["", "Engine"], legend), note])
+    seeds = SEEDS_NOTE if (wide["seeds"] > 1).any() else ""
+    notes = [NOTE, seeds, own_prompt_note(" ".join(engines)), about_cells]
+    return "\n\n".join([*pages, filled(" ".join(filter(None, notes)))])
 
 
 def basis_rows(board: pl.DataFrame) -> list[list[str]]:
@@ -194,50 +171,22 @@ def _unfolded(rows: Sequence[dict[str, Any]]) -> str:
     return rows_markdown(["system", "score", *(["paper"] if paper else [])], lines)
 
 
-def _shown(
-    board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool, only: Collection[str] = ()
-) -> tuple[list[_Table], dict[str, str], str]:
-    """The tables with a row to show, the marks of engines by name, and the note below."""
-    wide = wide_leaderboard(board)
-    wide = wide if everything else wide.filter(pl.col("engine").is_not_null())
-    cells = _cells_note(board, titles)
-    if wide.is_empty():
-        return [], {}, "\n\n".join(filter(None, [_NOTHING, cells]))
-    # Engines' names are too long for a row.
-    distinct = wide["engine"].drop_nulls().unique(maintain_order=True)
-    engines = {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
-    tables = []
-    for (key,), rows in wide.group_by("table", maintain_order=True):
-        part = rows.sort("ranked", descending=True, maintain_order=True)
-        number = int(str(key))
-        columns = [
-            name
-            for name in columns_of(board)
-            if (name in only or not only)
-            and any(part[column_name(name, of)].count() for of in ("score", "paper"))
-        ]
-        names = [_title(name, titles) for name in columns]
-        lines = [_row(row, columns, engines) for row in part.iter_rows(named=True)]
-        title = FURTHER if number == OTHERS else TABLE_TITLES[number]
-        tables.append(_Table(number, title, names, lines))
-    seeds = SEEDS_NOTE if (wide["seeds"] > 1).any() else ""
-    notes = [NOTE, seeds, own_prompt_note(" ".join(engines)), cells]
-    return tables, engines, " ".join(filter(None, notes))
-
-
-def _row(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -> _Cells:
-    card = CARDS[row["family"]]["scores"] if row["family"] in CARDS else {}
+def _lines(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -> Iterator[list[str]]:
+    """Our scores of a row, then the paper's and those of its model's card, where there are some."""
     scores = [[row[column_name(name, part)] for part in PARTS] for name in columns]
     ours = [_ours(row["seeds"], *own) for *own, _ in scores]
     for place, name in enumerate(columns):
         if row[name] is not None and (name in MEANS or not row["ranked"]):
             ours[place] += f", n {row[column_name(name, 'rows')]:,}"
-    return (
-        [row["title"] + _star(row), row["protocol"], engines.get(row["engine"], _NONE)],
-        ours,
-        [_figure(paper) for *_, paper in scores],
-        [_figure(card.get(name)) for name in columns],
-    )
+    yield [row["title"] + _star(row), row["protocol"], engines.get(row["engine"], _NONE), *ours]
+    card = CARDS[row["family"]]["scores"] if row["family"] in CARDS else {}
+    published = {
+        "paper": [_figure(paper) for *_, paper in scores],
+        "card": [_figure(card.get(name)) for name in columns],
+    }
+    for source, figures in published.items():
+        if any(figure != _NONE for figure in figures):
+            yield [f"↳ {source}", "", f"the {source}'s", *figures]
 
 
 def _star(row: _Row) -> str:
@@ -296,10 +245,10 @@ def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
     return " ".join(f"{note} {'; '.join(cells)}." for note, cells in notes.items() if cells)
 
 
-def _that_fit(cells: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
+def _that_fit(cells: Sequence[Sequence[str]], width: int | None) -> Iterator[list[int]]:
     """The columns of scores in groups that fit into the width beside the head."""
     widths = [2 + max(map(len, column)) for column in zip(*cells, strict=True)]
-    room = width + 2 - sum(widths[: len(_HEAD)])
+    room = sum(widths) if width is None else width + 2 - sum(widths[: len(_HEAD)])
     group: list[int] = []
     for column in range(len(_HEAD), len(widths)):
         if group and sum(widths[index] for index in [*group, column]) > room:
@@ -307,17 +256,6 @@ def _that_fit(cells: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]
             group = []
         group.append(column)
     yield group
-
-
-def _blocks(
-    cells: Sequence[Sequence[str]],
-    groups: Iterable[Sequence[int]],
-    show: Callable[[list[str], list[list[str]]], str],
-) -> Iterator[str]:
-    """The table in a block for each group of columns, each with the head of the rows."""
-    for group in groups:
-        header, *rows = [[row[index] for index in (*range(len(_HEAD)), *group)] for row in cells]
-        yield show(header, rows)
 
 
 def _aligned(header: list[str], rows: list[list[str]]) -> str:

@@ -21,7 +21,7 @@ from decomposerl.reports.attrition import (
 )
 from decomposerl.reports.figures import selection_figure
 from decomposerl.reports.funnel_figure import STAGE_TITLES, funnel_figure
-from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
+from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_page
 from decomposerl.reports.report_data import (
     KEPT,
     SIGNIFICANT,
@@ -90,7 +90,7 @@ def leaderboard_section(data: ReportData) -> Section:
         sentence=_board_sentence(bars, titles),
         engine=_engines(bars),
         pictures=(picture("leaderboard", "scores with intervals", figure),),
-        table=leaderboard_markdown(data.leaderboard, data.benchmark_titles),
+        table=leaderboard_page(data.leaderboard, data.benchmark_titles, markdown=True, width=None),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from decomposerl.prompts.minicheck import own_prompt_note
+from decomposerl.prompts.verifier import own_prompt_note
 from decomposerl.reports.small_figures import bars_markdown, rows_markdown
 from decomposerl.reports.stage_tally import StageTally, counts_by
 from decomposerl.reports.tables import (

@@ -161,8 +161,7 @@ class Verifying:
     ) -> VerdictConfidence | None:
         support, calibrated, fit = ended.notes.get(SUPPORT), None, ""
         if tokens is not None and (fitted := self.calibration) is not None:
-            names = {"model": self.engine, "prompt_hash": self.prompt_hash}
-            calibrated = float(fitted.apply(np.array([tokens.normalised]), **names)[0])
+            calibrated = float(fitted.apply(np.array([tokens.normalised]))[0])
             fit = f", among {fitted.rows:,} claims of {fitted.fitted_on}"
         chance = support if isinstance(support, float) else None
         return confidence_of(ended.verdict, chance, tokens, calibrated, fit)

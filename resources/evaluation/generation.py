@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from typing import Protocol as Port
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -26,14 +25,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS
-from decomposerl.baselines.method import (
-    ClaimInput,
-    Method,
-    Procedure,
-    Protocol,
-    Verification,
-    offering,
-)
+from decomposerl.baselines.method import ClaimInput, Method, Procedure, Verification, offering
 from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.errors import ConfigError, EngineMissing, EvaluationError
 from decomposerl.evaluation.calibration import READING, Calibration
@@ -56,8 +48,6 @@ from decomposerl.training.experiments import experiment
 from resources.evaluation.caller import MethodCaller, scored
 from resources.evaluation.runner import (
     ClaimToVerify,
-    FailureLimit,
-    Finished,
     Prediction,
     PredictionStore,
     Progress,
@@ -81,7 +71,7 @@ _CLAIMS = 3  # times that a prompt may repeat the claim or parts of it
 _NUMBER = 6  # tokens of a passage's number and line break
 
 
-class Counts(Port):
+class Counts(Protocol):
     """The part of a ``TokenCounter`` that a guard needs."""
 
     def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -120,14 +110,12 @@ class ContextGuard:
         """The question to ask, None for no call, and what was done; the same where it fits."""
         if self.rule == DROPPED and len(question.evidence.split()) > MOST_WORDS:
             return None, DROPPED
-        whole = question
+        claim, read = question.claim, question
         if self.view is not None:
-            question = replace(
-                question, evidence=evidence_view(question.claim, question.evidence, self.view)
-            )
-        left = self._left(question)
+            read = replace(question, evidence=evidence_view(claim, question.evidence, self.view))
+        left = self._left(read)
         if left is None:
-            return whole, None
+            return question, None
         if self.rule != "best_sentences":
             return None, "wrong"
         each = _NUMBER if self._numbers and question.passages else 1
@@ -135,11 +123,11 @@ class ContextGuard:
         def cost(texts: Sequence[str]) -> list[int]:
             return [int(tokens) + each for tokens in self.counter.count(texts)]
 
-        lines = best_sentences(question.claim, question.evidence, left, cost)
+        lines = best_sentences(claim, read.evidence, left, cost)
         if not lines:
             return None, "wrong"
         passages = tuple(lines) if question.passages else ()
-        return ClaimInput(question.claim, "\n".join(lines), passages), "best_sentences"
+        return ClaimInput(claim, "\n".join(lines), passages), "best_sentences"
 
     def _left(self, question: ClaimInput) -> int | None:
         """Tokens for evidence where the whole of it does not fit; None where it fits."""
@@ -152,25 +140,21 @@ class ContextGuard:
         whole = max(len(question.evidence.encode()), sum(len(one.encode()) for one in passages))
         if self._fixed + most + whole <= self.context:
             return None
-        claim, evidence, apart = self.counter.count(
-            [question.claim, question.evidence, "\n".join(passages)]
-        )
-        left = self.context - self._fixed - _CLAIMS * int(claim)
-        return left if max(int(evidence), int(apart)) + numbers > left else None
+        texts = [question.claim, question.evidence, "\n".join(passages)]
+        claim, *each = map(int, self.counter.count(texts))
+        left = self.context - self._fixed - _CLAIMS * claim
+        return left if max(each) + numbers > left else None
 
     @cached_property
     def _numbers(self) -> bool:
         """Whether a prompt shows passages with numbers."""
-        return any("{passages}" in text for text in self._sections)
-
-    @cached_property
-    def _sections(self) -> list[str]:
-        return [] if self.file is None else list(self.file.sections.values())
+        return self.file is not None and any("{passages}" in s for s in self.file.sections.values())
 
     @cached_property
     def _fixed(self) -> int:
         """Tokens besides claim and evidence."""
-        longest = max((int(one) for one in self.counter.count(self._sections)), default=0)
+        sections = [] if self.file is None else list(self.file.sections.values())
+        longest = max(map(int, self.counter.count(sections)), default=0)
         return longest + self.room.reply + self.room.later + _MARGIN
 
 
@@ -189,17 +173,14 @@ _UNASKED = Verification(None, "unparsed", "not asked: its evidence is beyond the
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The procedure of a system, and the names it is recorded under.
+    """The procedure of a system, under whose names its predictions are recorded.
 
     ``prompt`` is the method's prompt file, ``revision`` the number of its code, ``settings`` other
     settings that decide its answers, as JSON. ``decomposes``: its cycles are kept as a trace.
     ``seed`` is of sampling. ``samples`` change no answer and are not part of the prompt's hash.
     """
 
-    system: str
-    method: str
-    model: str
-    protocol: str
+    system: System
     procedure: Procedure
     prompt: str
     decomposes: bool = True
@@ -208,34 +189,11 @@ class Task:
     samples: int = 0
     revision: int = 1
 
-    @property
-    def store_name(self) -> str:
-        """The name that its finished claims are stored under."""
-        return f"{self.system} samples={self.samples}" if self.samples else self.system
-
-    @property
-    def names(self) -> dict[str, str | int]:
-        """The columns of ``PREDICTIONS`` that are equal for all its claims."""
-        columns = ("system", "method", "model", "protocol", "seed")
-        return {name: getattr(self, name) for name in columns}
-
     def prompt_hash(self, caller: MethodCaller) -> str:
         """64 hex digits of SHA-256 over the prompt files, the code's revisions and all settings."""
-        files = caller.prompt_hash(self.prompt)
-        parts = [files, self.protocol, self.revision, self.settings, self.seed, READING]
+        files, protocol = caller.prompt_hash(self.prompt), self.system.protocol
+        parts = [files, protocol, self.revision, self.settings, self.seed, READING]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def task_of(
-    system: System,
-    procedure: Procedure,
-    prompt: str,
-    seed: int,
-    **fields: Any,  # noqa: ANN401 - of a task
-) -> Task:
-    """A task under the names of ``system``; ``fields`` are further ones of ``Task``."""
-    names = (system.key, system.method, system.model.key, system.protocol)
-    return Task(*names, procedure, prompt, seed=seed, **fields)
 
 
 def method_task(system: System, seed: int = 42, labels: tuple[Verdict, ...] = LABELS) -> Task:
@@ -245,12 +203,15 @@ def method_task(system: System, seed: int = 42, labels: tuple[Verdict, ...] = LA
         ConfigError: there is no such method, or it has no such protocol.
     """
     method = _method(system)
-    return task_of(
+    procedures = {str(name): procedure for name, procedure in method.procedures.items()}
+    if system.protocol not in procedures:
+        raise ConfigError(f"{method.title} has no protocol '{system.protocol}'")
+    return Task(
         system,
-        offering(labels, method.procedures[_protocol(system, method)]),
+        offering(labels, procedures[system.protocol]),
         method.prompt,
-        seed,
-        decomposes=method.decomposes,
+        method.decomposes,
+        seed=seed,
         revision=method.revision,
     )
 
@@ -274,7 +235,7 @@ def rule_of(entry: SystemEntry) -> VerdictRule:
 def verifier_task(system: System, seed: int = 42) -> Task:
     """The task of a method whose verdicts are a verifier's."""
     revision = _method(system).revision
-    return task_of(system, scored, system.method, seed, decomposes=False, revision=revision)
+    return Task(system, scored, system.method, decomposes=False, seed=seed, revision=revision)
 
 
 def _method(system: System) -> Method:
@@ -282,13 +243,6 @@ def _method(system: System) -> Method:
         if method.name == system.method:
             return method
     raise ConfigError(f"there is no method '{system.method}' for system '{system.key}'")
-
-
-def _protocol(system: System, method: Method) -> Protocol:
-    for protocol in method.procedures:
-        if protocol == system.protocol:
-            return protocol
-    raise ConfigError(f"{method.title} has no protocol '{system.protocol}'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,61 +256,6 @@ class Generated:
     calls: pl.DataFrame
     asked: int
     stored: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Guarded:
-    """The claims to ask, as they are read, and what was done with those beyond the context."""
-
-    asked: list[ClaimToVerify]
-    beyond: Mapping[str, BeyondContext]
-
-    def noted(self, claim_id: str, answered: Prediction | None) -> Prediction:
-        """A claim's prediction, with a note where it was beyond the context."""
-        one = answered or Prediction(claim_id, _UNASKED, None, ())
-        if claim_id not in self.beyond:
-            return one
-        notes = {BEYOND_CONTEXT: self.beyond[claim_id]} | dict(one.verification.notes)
-        return replace(one, verification=replace(one.verification, notes=notes))
-
-    def all_noted(self, answered: Sequence[Prediction], order: Sequence[str]) -> list[Prediction]:
-        """All predictions in ``order``, those without a call included."""
-        found = {one.claim_id: one for one in answered}
-        return [self.noted(claim_id, found.get(claim_id)) for claim_id in order]
-
-
-def _guarded(claims: Sequence[ClaimToVerify], guard: ContextGuard | None) -> _Guarded:
-    asked: list[ClaimToVerify] = []
-    beyond: dict[str, BeyondContext] = {}
-    for one in claims:
-        question, done = guard.fitted(one.question) if guard else (one.question, None)
-        if question is not None:
-            asked.append(replace(one, question=question))
-        if done is not None:
-            beyond[one.claim_id] = done
-    return _Guarded(asked, beyond)
-
-
-def _claims(claims: pl.DataFrame) -> list[ClaimToVerify]:
-    columns = claims.select("claim_id", "claim", "evidence", "passages")
-    return [
-        ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
-        for claim_id, claim, evidence, passages in columns.iter_rows()
-    ]
-
-
-def _digest(question: ClaimInput) -> str:
-    """SHA-256 of everything that a method sees of a claim, evidence and its passages included."""
-    return hashlib.sha256(json.dumps(asdict(question)).encode()).hexdigest()
-
-
-def _predictions(
-    finished: Sequence[Prediction], task: Task, same: Mapping[str, str]
-) -> pl.DataFrame:
-    """``PREDICTIONS``; ``same`` are the columns besides the task's that all rows share."""
-    head = {**task.names, **same}
-    rows = [head | _row(one, decomposes=task.decomposes) for one in finished]
-    return PREDICTIONS.conform(pl.DataFrame(rows, PREDICTIONS.schema))
 
 
 def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
@@ -383,23 +282,6 @@ def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
     }
 
 
-def _calls(finished: Sequence[Prediction]) -> pl.DataFrame:
-    rows = [
-        {"claim_id": one.claim_id, "call": number, **asdict(call)}
-        for one in finished
-        for number, call in enumerate(one.calls)
-    ]
-    return CALLS.conform(pl.DataFrame(rows, CALLS.schema))
-
-
-def _calibrated(
-    predictions: pl.DataFrame, calibration: Calibration, model: str, prompt_hash: str
-) -> pl.DataFrame:
-    raw = predictions["confidence_normalised"].fill_null(float("nan")).to_numpy()
-    calibrated = calibration.apply(raw, model=model, prompt_hash=prompt_hash)
-    return predictions.with_columns(pl.Series("confidence_calibrated", calibrated).fill_nan(None))
-
-
 @dataclass
 class OpenedSystem:
     """A system ready to predict test sets; what is stored below ``folder`` is reused.
@@ -412,7 +294,7 @@ class OpenedSystem:
     caller: MethodCaller
     folder: Path
     details: Details = dict
-    guard: ContextGuard | None = None
+    guard: ContextGuard = ContextGuard("best_sentences")
     calls: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
 
@@ -439,21 +321,44 @@ class OpenedSystem:
                 kept.
             EvaluationError: the calibration was fitted to another model or prompt.
         """
-        prompt_hash = self.task.prompt_hash(self.caller)
         # A wrong calibration is refused before any call is paid.
         calibration = self.calibration() if calibrated else None
-        title, before = f"{self.task.system}, {benchmark}", (self.calls, self.hits)
+        system, before = self.task.system, (self.calls, self.hits)
+        title, columns = f"{system.key}, {benchmark}", ("claim_id", "claim", "evidence", "passages")
+        asked = [
+            ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
+            for claim_id, claim, evidence, passages in claims.select(columns).iter_rows()
+        ]
         with bar(title, claims.height, "claims") as shown:
-            progress, limits = _reported(_moves(shown), title, log), FailureLimit(most_failed)
-            answered = self._answered(_claims(claims), benchmark, limits, progress)
-        same = {"benchmark": benchmark, "engine": self.engine, "prompt_hash": prompt_hash}
-        predictions = _predictions(answered, self.task, same)
+            progress = _reported(shown, title, log)
+            answered = self._answered(asked, benchmark, progress, most_failed=most_failed)
+        same = {
+            "benchmark": benchmark,
+            "system": system.key,
+            "method": system.method,
+            "model": system.model.key,
+            "protocol": system.protocol,
+            "engine": self.engine,
+            "prompt_hash": self.task.prompt_hash(self.caller),
+            "seed": self.task.seed,
+        }
+        rows = [same | _row(one, decomposes=self.task.decomposes) for one in answered]
+        predictions = PREDICTIONS.conform(pl.DataFrame(rows, PREDICTIONS.schema))
         if calibration is not None:
-            predictions = _calibrated(predictions, calibration, self.engine, prompt_hash)
+            known = predictions["confidence_normalised"].fill_null(float("nan")).to_numpy()
+            applied = pl.Series("confidence_calibrated", calibration.apply(known)).fill_nan(None)
+            predictions = predictions.with_columns(applied)
+        calls = [
+            {"claim_id": one.claim_id, "call": number, **asdict(call)}
+            for one in answered
+            for number, call in enumerate(one.calls)
+        ]
         counts = (self.calls - before[0], self.hits - before[1])
-        return Generated(predictions, _calls(answered), *counts)
+        return Generated(predictions, CALLS.conform(pl.DataFrame(calls, CALLS.schema)), *counts)
 
-    def verify(self, claims: Sequence[ClaimToVerify], finished: Finished) -> None:
+    def verify(
+        self, claims: Sequence[ClaimToVerify], finished: Callable[[Prediction], None]
+    ) -> None:
         """Answer claims with distinct ids that belong to no test set.
 
         ``finished`` receives each claim's result as soon as it is there, in any order; those
@@ -463,84 +368,82 @@ class OpenedSystem:
         Raises:
             EngineError: no call can be answered.
         """
-        with bar(self.task.system, len(claims), "claims") as shown:
-            moved = _moves(shown)
-            self._answered(
-                claims,
-                VERIFIED,
-                FailureLimit(1.0),
-                lambda done, _: moved(done),
-                finished,
-                at_once=_AT_ONCE,
-            )
+        with bar(self.task.system.key, len(claims), "claims") as shown:
+            progress = _reported(shown)
+            self._answered(claims, VERIFIED, progress, finished, at_once=_AT_ONCE)
 
     def _answered(
         self,
         claims: Sequence[ClaimToVerify],
         name: str,
-        limits: FailureLimit,
         progress: Progress,
-        finished: Finished = lambda _: None,
+        finished: Callable[[Prediction], None] = lambda _: None,
+        *,
+        most_failed: float = 1.0,
         at_once: int = 0,
     ) -> list[Prediction]:
         """The result of each claim, in order; they are stored in the folder ``name``."""
-        task, guarded = self.task, _guarded(claims, self.guard)
-        questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
-        names = (self.engine, task.store_name, task.prompt_hash(self.caller))
-        store = PredictionStore(self.folder / SHARDS / name, *names, questions)
-        known = len(store.read(list(questions)))
+        task = self.task
+        fitted = {one.claim_id: self.guard.fitted(one.question) for one in claims}
+        asked = [ClaimToVerify(one, question) for one, (question, _) in fitted.items() if question]
+        digests = {  # of everything that a method sees of a claim
+            one.claim_id: hashlib.sha256(json.dumps(asdict(one.question)).encode()).hexdigest()
+            for one in asked
+        }
+        # Samples are further traces of the same prompt: their claims are stored apart.
+        stored_as = task.system.key + (f" samples={task.samples}" if task.samples else "")
+        names = (self.engine, stored_as, task.prompt_hash(self.caller))
+        store = PredictionStore(self.folder / SHARDS / name, *names, digests)
+        known = len(store.read(list(digests)))
+
+        def noted(one: Prediction) -> Prediction:
+            """With a note where the claim was beyond the context."""
+            done, ended = fitted[one.claim_id][1], one.verification
+            if done is None:
+                return one
+            return replace(
+                one, verification=replace(ended, notes={BEYOND_CONTEXT: done, **ended.notes})
+            )
+
         answered = run_claims(
             task.procedure,
             task.prompt,
-            guarded.asked,
+            asked,
             self.caller,
             store,
-            limits=limits,
+            most_failed=most_failed,
             progress=progress,
-            finished=lambda one: finished(guarded.noted(one.claim_id, one)),
+            finished=lambda one: finished(noted(one)),
             at_once=at_once,
         )
-        every = guarded.all_noted(answered, [one.claim_id for one in claims])
-        for one in (one for one in every if one.claim_id not in questions):
-            finished(one)
-        self.calls += len(questions) - known
+        every = {one.claim_id: noted(one) for one in answered}
+        for claim_id in fitted.keys() - digests.keys():
+            every[claim_id] = noted(Prediction(claim_id, _UNASKED, None, ()))
+        for claim in (claim for claim in claims if claim.claim_id not in digests):
+            finished(every[claim.claim_id])
+        self.calls += len(digests) - known
         self.hits += known
-        return every
+        return [every[claim.claim_id] for claim in claims]
 
     def calibration(self) -> Calibration | None:
         """The system's calibration, None where none was fitted.
 
         Raises:
-            EvaluationError: it was fitted to another model or prompt.
+            EvaluationError: it is damaged, or was fitted to another model or prompt.
         """
-        prompt_hash = self.task.prompt_hash(self.caller)
-        return usable_calibration(
-            self.folder, self.task.system, model=self.engine, prompt_hash=prompt_hash
-        )
+        model, prompt_hash = self.engine, self.task.prompt_hash(self.caller)
+        return usable_calibration(self.folder, self.task.system.key, model, prompt_hash)
 
 
-def _moves(shown: Bar) -> Callable[[int], None]:
-    """Moves the bar; the first report is of what was stored, and says nothing of the rate."""
-    reports = 0
-
-    def moved(done: int) -> None:
-        nonlocal reports
-        shown.known = done if reports == 0 else shown.known
-        reports += 1
-        shown.move(done)
-
-    return moved
-
-
-def _reported(
-    moved: Callable[[int], None], what: str, log: Callable[[str], None]
-) -> Callable[[int, int], None]:
+def _reported(shown: Bar, what: str = "", log: Callable[[str], None] = lambda _: None) -> Progress:
     """Moves the bar and logs ``what`` at the end, and at each part where that takes long."""
-    said = time.monotonic()
+    said, first = time.monotonic(), True
 
     def progress(done: int, total: int) -> None:
-        nonlocal said
-        moved(done)
+        nonlocal said, first
+        if first:  # what was stored, which says nothing of the rate
+            shown.known, first = done, False
+        shown.move(done)
         part = total and done * _REPORTS // total != (done - 1) * _REPORTS // total
         if done and (done == total or (part and time.monotonic() - said > _REPORT_EVERY_S)):
             said = time.monotonic()
@@ -561,9 +464,7 @@ def write_calibration(data: Path, system: str, calibration: Calibration) -> Path
     return path
 
 
-def usable_calibration(
-    data: Path, system: str, *, model: str, prompt_hash: str
-) -> Calibration | None:
+def usable_calibration(data: Path, system: str, model: str, prompt_hash: str) -> Calibration | None:
     """The system's calibration, None where there is none.
 
     Raises:
@@ -572,16 +473,15 @@ def usable_calibration(
     path = calibration_path(data, system)
     if not path.is_file():
         return None
-    remedy = (
-        "dagster asset materialize -m dagster_project.definitions --select "
-        f"'key:\"{CALIBRATIONS.name}\"' --partition {system}, "
-        f"or remove {path.name} to predict without one"
-    )
     try:
         calibration = Calibration.model_validate_json(path.read_text("utf-8"))
-        calibration.refuse_others(model=model, prompt_hash=prompt_hash)
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise EvaluationError(f"{path} is not a calibration; {remedy}") from error
-    except EvaluationError as error:
-        raise EvaluationError(f"{path}: {error}; {remedy}") from error
+        problem = calibration.misfit(model, prompt_hash)
+    except (ValidationError, UnicodeDecodeError):
+        problem = "is not a calibration"
+    if problem:
+        raise EvaluationError(
+            f"{path} {problem}; dagster asset materialize -m dagster_project.definitions --select "
+            f"'key:\"{CALIBRATIONS.name}\"' --partition {system}, or remove {path.name} to predict "
+            "without one"
+        )
     return calibration

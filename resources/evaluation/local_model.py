@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,8 +26,7 @@ from decomposerl.chat import Token
 from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.extras import require
 from decomposerl.prompts.escape import escaped
-from resources.evaluation.caller import TOO_LONG, Reply
-from resources.evaluation.chat_caller import MethodPrompts
+from resources.evaluation.caller import TOO_LONG, MethodPrompts, Reply
 from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE, adapter_problem
 
@@ -229,30 +229,6 @@ class _Job:
     call: ModelCall
     ids: list[int]
 
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """The settings that calls of one batch must share."""
-        call = self.call
-        return call.max_tokens, call.temperature, call.stop, call.sample
-
-
-@dataclass(frozen=True, slots=True)
-class StepLogprobs:
-    """Log probability of the chosen token, and the top tokens with their log probabilities."""
-
-    chosen: float
-    ids: Sequence[int]
-    logprobs: Sequence[float]
-
-    def token(self, number: int, tokenizer: Any) -> Token:  # noqa: ANN401 - transformers' tokenizer
-        """The step with token texts; ``number`` is the chosen token's id."""
-
-        def text(token: int) -> str:
-            return str(tokenizer.decode([token], clean_up_tokenization_spaces=False))
-
-        pairs = zip(self.ids, self.logprobs, strict=True)
-        return Token(text(number), self.chosen, tuple((text(one), value) for one, value in pairs))
-
 
 class TopLogprobs:
     """A logits processor that records top log probabilities and changes nothing.
@@ -265,35 +241,36 @@ class TopLogprobs:
         self._count = count
         self._last: Any = None
         self._chosen: list[Any] = []
-        self._ids: list[Any] = []
-        self._values: list[Any] = []
+        self._top: list[tuple[Any, Any]] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ANN401 - tensors
         """Record this step's scores, and the token that the previous step chose."""
-        if self._last is not None:
-            self._choose(input_ids[:, -1])
+        self._choose(input_ids)
         self._last = scores.float().log_softmax(dim=-1)
         # A few numbers per step: a whole vocabulary per step would not fit into memory.
         top = self._last.topk(self._count, dim=-1)
-        self._ids.append(top.indices)
-        self._values.append(top.values)
+        self._top.append((top.indices, top.values))
         return scores
 
-    def steps(self, generated: Any) -> list[list[StepLogprobs]]:  # noqa: ANN401 - a tensor
-        """Each row's steps; ``generated`` are the chosen tokens, shape (batch, steps)."""
+    def rows(self, generated: Any, tokenizer: Any) -> Iterator[Iterator[Token]]:  # noqa: ANN401 - a tensor
+        """The chosen tokens of each row (batch, steps), each made when it is taken."""
         import torch
 
-        if self._last is None:
-            return [[] for _ in generated]
-        self._choose(generated[:, -1])
-        chosen = torch.stack(self._chosen, dim=1).tolist()
-        ids = torch.stack(self._ids, dim=1).tolist()
-        values = torch.stack(self._values, dim=1).tolist()
-        rows = zip(chosen, ids, values, strict=True)
-        return [[StepLogprobs(*step) for step in zip(*row, strict=True)] for row in rows]
+        def text(number: int) -> str:
+            return str(tokenizer.decode([number], clean_up_tokenization_spaces=False))
+
+        self._choose(generated)
+        recorded = (self._chosen, *zip(*self._top, strict=True))
+        columns = (torch.stack(tuple(part), dim=1).tolist() for part in recorded)
+        for row in zip(generated.tolist(), *columns, strict=True):
+            yield (
+                Token(text(number), chosen, tuple(zip(map(text, ids), values, strict=True)))
+                for number, chosen, ids, values in zip(*row, strict=True)
+            )
 
     def _choose(self, ids: Any) -> None:  # noqa: ANN401 - a tensor
-        self._chosen.append(self._last.gather(1, ids[:, None])[:, 0])
+        if self._last is not None:
+            self._chosen.append(self._last.gather(1, ids[:, -1:])[:, 0])
 
 
 class LocalModel:
@@ -329,15 +306,26 @@ class LocalModel:
             ConfigError: the prompt file lacks a call's section or one of its variables.
             OSError: there are no such weights.
         """
+        replies: dict[int, Reply] = {}
+        kinds: dict[tuple[Any, ...], list[_Job]] = {}
         jobs = [_Job(n, call, self._ids(prompt, call)) for n, call in enumerate(calls)]
-        replies = {job.index: self._refused(job) for job in jobs if self._room(job) < 0}
-        fitting = [job for job in jobs if job.index not in replies]
-        for batch in _batches(fitting, self._batching.size):
-            started = time.monotonic()
-            answers = self._generated(batch)
-            took_s = time.monotonic() - started
-            for job, (answer, length) in zip(batch, answers, strict=True):
-                replies[job.index] = Reply(answer, len(job.ids), length, took_s)
+        # Longest first: a batch that does not fit in memory fails at once.
+        for job in sorted(jobs, key=lambda job: -len(job.ids)):
+            call, size = job.call, len(job.ids)
+            if size > (most := self._loaded.context - call.max_tokens):
+                said = f"{TOO_LONG}: the prompt has {size:,} tokens; {most:,} fit beside its reply"
+                replies[job.index] = Reply(ModelReply("", failure=said), size)
+            else:
+                kind = (call.max_tokens, call.temperature, call.stop, call.sample)
+                kinds.setdefault(kind, []).append(job)
+        size = self._batching.size
+        for alike in kinds.values():
+            for batch in (alike[start : start + size] for start in range(0, len(alike), size)):
+                started = time.monotonic()
+                answers = self._generated(batch)
+                took_s = time.monotonic() - started
+                for job, (answer, length) in zip(batch, answers, strict=True):
+                    replies[job.index] = Reply(answer, len(job.ids), length, took_s)
         return [replies[index] for index in range(len(calls))]
 
     @cached_property
@@ -354,86 +342,46 @@ class LocalModel:
         transcript = tokenizer(escaped(call.continues), add_special_tokens=False)["input_ids"]
         return [*rendered["input_ids"], *transcript]
 
-    def _room(self, job: _Job) -> int:
-        return self._loaded.context - job.call.max_tokens - len(job.ids)
-
-    def _refused(self, job: _Job) -> Reply:
-        most = self._loaded.context - job.call.max_tokens
-        text = f"{TOO_LONG}: the prompt has {len(job.ids):,} tokens; {most:,} fit beside its reply"
-        return Reply(ModelReply("", failure=text), len(job.ids))
-
     def _generated(self, batch: Sequence[_Job]) -> list[tuple[ModelReply, int]]:
-        """One answer per job, with its number of tokens."""
+        """One answer per job, of one kind all, with its number of tokens."""
         import torch
 
-        loaded, call = self._loaded, batch[0].call
-        ids, mask = _padded(batch, loaded.padding, self._weights.device)
+        loaded, call, device = self._loaded, batch[0].call, self._weights.device
+        width = max(len(job.ids) for job in batch)
+        gaps = [width - len(job.ids) for job in batch]
+        ids = [[loaded.padding] * gap + job.ids for gap, job in zip(gaps, batch, strict=True)]
+        mask = [[0] * gap + [1] * (width - gap) for gap in gaps]
+        chosen: dict[str, Any] = {"do_sample": call.temperature > 0}
+        if call.temperature > 0:
+            chosen |= {"temperature": call.temperature, "top_k": 0, "top_p": 1.0}
+        if call.stop:
+            chosen |= {"stop_strings": list(call.stop), "tokenizer": loaded.tokenizer}
         recorder = TopLogprobs(self._batching.top_logprobs)
-        devices = [] if self._weights.device == "cpu" else [self._weights.device]
+        devices = [] if device == "cpu" else [device]
         with loaded.threads(), torch.inference_mode(), torch.random.fork_rng(devices):
             torch.manual_seed(self._batching.seed + call.sample)
             whole = loaded.model.generate(
-                input_ids=ids,
-                attention_mask=mask,
+                input_ids=torch.tensor(ids, device=device),
+                attention_mask=torch.tensor(mask, device=device),
                 max_new_tokens=call.max_tokens,
                 logits_processor=[recorder],
-                **_decoding(call, loaded),
+                **chosen,
             )
-        generated = whole[:, ids.shape[1] :]
-        steps = recorder.steps(generated)
-        rows = generated.tolist()
-        return [self._answer(call, row, steps[n]) for n, row in enumerate(rows)]
+        generated = whole[:, width:]
+        rows = zip(generated.tolist(), recorder.rows(generated, loaded.tokenizer), strict=True)
+        return [self._answer(call, *row) for row in rows]
 
     def _answer(
-        self, call: ModelCall, row: list[int], steps: Sequence[StepLogprobs]
+        self, call: ModelCall, row: list[int], tokens: Iterator[Token]
     ) -> tuple[ModelReply, int]:
         """The answer of one row: up to its end token, or to where a stop string begins."""
         loaded = self._loaded
         length = next((n for n, one in enumerate(row) if one in loaded.ends), len(row))
-        text = _text(loaded, row[:length])
+        # Tags of a trace are no special tokens and are kept.
+        text: str = loaded.tokenizer.decode(
+            row[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         cut = min((start for stop in call.stop if (start := text.find(stop)) >= 0), default=None)
         ended = length < len(row) or cut is not None
-        tokens = [one.token(row[n], loaded.tokenizer) for n, one in enumerate(steps[:length])]
-        answer = ModelReply(text[:cut], truncated=not ended, tokens=tuple(tokens))
+        answer = ModelReply(text[:cut], truncated=not ended, tokens=tuple(islice(tokens, length)))
         return answer, min(length + 1, len(row))
-
-
-def _batches(jobs: Sequence[_Job], size: int) -> list[list[_Job]]:
-    """Jobs in batches of one kind."""
-    # Longest first: a batch that does not fit in memory fails at once.
-    kinds: dict[tuple[Any, ...], list[_Job]] = {}
-    for job in sorted(jobs, key=lambda job: -len(job.ids)):
-        kinds.setdefault(job.kind, []).append(job)
-    return [
-        alike[start : start + size]
-        for alike in kinds.values()
-        for start in range(0, len(alike), size)
-    ]
-
-
-def _padded(batch: Sequence[_Job], padding: int, device: str) -> tuple[Any, Any]:
-    """Token ids and mask, shape (batch, longest), padded on the left."""
-    import torch
-
-    width = max(len(job.ids) for job in batch)
-    ids = [[padding] * (width - len(job.ids)) + job.ids for job in batch]
-    mask = [[0] * (width - len(job.ids)) + [1] * len(job.ids) for job in batch]
-    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
-
-
-def _decoding(call: ModelCall, loaded: LoadedModel) -> dict[str, Any]:
-    sampled = call.temperature > 0
-    chosen: dict[str, Any] = {"do_sample": sampled}
-    if sampled:
-        chosen |= {"temperature": call.temperature, "top_k": 0, "top_p": 1.0}
-    if call.stop:
-        chosen |= {"stop_strings": list(call.stop), "tokenizer": loaded.tokenizer}
-    return chosen
-
-
-def _text(loaded: LoadedModel, ids: Sequence[int]) -> str:
-    """The text of the tokens; tags of a trace are no special tokens and are kept."""
-    text: str = loaded.tokenizer.decode(
-        list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-    )
-    return text

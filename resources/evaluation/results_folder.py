@@ -1,7 +1,7 @@
 """The evaluation's files in the data folder; writing its tables is the IO manager's task."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
@@ -117,17 +117,6 @@ def subset_status(subset: EvaluationSubset) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
-    """Predictions or scores; ``current``: of the present form of the system's entry."""
-
-    key: str
-    benchmark: str
-    system: str
-    status: str
-    current: bool
-
-
-@dataclass(frozen=True, slots=True)
 class EvaluationFiles:
     """The files of the evaluation, whichever run wrote them; restricted to current names.
 
@@ -152,36 +141,35 @@ class EvaluationFiles:
 
     def scores(self) -> pl.DataFrame:
         """All scores of current systems and test sets, as ``SCORES``."""
-        frames = [self.folder.read(file.key) for file in self._files(SCORES) if file.current]
+        frames = [
+            self.folder.read(f"{SCORES}/{name}/{system}")
+            for (system, name), status in self.runs(SCORES).items()
+            if status != EDITED
+        ]
         return schemas.SCORES.conform(pl.concat([schemas.SCORES.empty(), *frames]))
 
     def predictions(self) -> Predictions:
         """Claim, verdict and engine of all predictions that count, by test set and system."""
         frames: dict[str, dict[str, pl.DataFrame]] = {}
-        for file in self._files(PREDICTIONS):
-            if file.current:
-                read = without_dropped(self.folder.read(file.key, [*_COMPARED, "notes"]))
-                frames.setdefault(file.benchmark, {})[file.system] = read.select(_COMPARED)
+        for (system, name), status in self.runs(PREDICTIONS).items():
+            if status != EDITED:
+                columns = [*_COMPARED, "notes"]
+                read = self.folder.read(f"{PREDICTIONS}/{name}/{system}", columns)
+                frames.setdefault(name, {})[system] = without_dropped(read).select(_COMPARED)
         return frames
 
     def runs(self, kind: str = SCORES) -> RunCoverage:
-        """The limited runs, those without a claim to predict, and those of an earlier entry."""
-        statuses = {LIMITED: LIMITED, NOT_AVAILABLE: NOT_AVAILABLE, NOTHING_TO_ASK: NOT_AVAILABLE}
-        return {
-            (file.system, file.benchmark): statuses[file.status] if file.current else EDITED
-            for file in self._files(kind)
-            if file.status in statuses or not file.current
-        }
-
-    def _files(self, kind: str) -> Iterator[_File]:
-        """The files that exist, in the order of the lists."""
-        for benchmark in self.benchmarks:
+        """The status of each file that exists, in the order of the lists."""
+        statuses: dict[tuple[str, str], str] = {}
+        for name in self.benchmarks:
             for system, digest in self.systems.items():
-                key = f"{kind}/{benchmark}/{system}"
+                key = f"{kind}/{name}/{system}"
                 if self.folder.exists(key):
                     run = self.folder.run(key)
-                    current = not digest or run.get("entry") == digest
-                    yield _File(key, benchmark, system, run["status"], current)
+                    status = NOT_AVAILABLE if run["status"] == NOTHING_TO_ASK else run["status"]
+                    edited = digest and run.get("entry") != digest
+                    statuses[system, name] = EDITED if edited else status
+        return statuses
 
 
 def read_leaderboard(data: Path) -> pl.DataFrame:

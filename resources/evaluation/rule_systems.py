@@ -7,8 +7,7 @@ engine, prompt hash and stores as ``EvaluationModelResource`` gives it.
 from pathlib import Path
 
 from decomposerl.evaluation.systems import System
-from resources.evaluation.caller import MethodCaller, VerifierCaller
-from resources.evaluation.chat_caller import MethodPrompts
+from resources.evaluation.caller import MethodCaller, MethodPrompts, VerifierCaller
 from resources.evaluation.generation import OpenedSystem, method_task, verifier_task
 from resources.evaluation.rule_chat import RuleChat
 from resources.store.result_store import ResultStores

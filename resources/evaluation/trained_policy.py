@@ -17,18 +17,15 @@ import polars as pl
 from decomposerl.baselines.method import (
     ClaimInput,
     ModelCall,
-    ModelReply,
     Procedure,
     Steps,
     Verification,
     ask,
-    status_of,
 )
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.policy import NAME
 from decomposerl.traces.grammar import parse_trace
-from decomposerl.traces.trace import Verdict
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 from resources.store.integrity import read_parquet, verified
@@ -109,7 +106,8 @@ def select_checkpoint(
     Raises:
         ConfigError: the rule is ``best_on_dev`` and no saved step was measured.
     """
-    measured = dev_scores(curves)
+    rows = curves.drop_nulls("mean").filter(split=DEV_SPLIT, measure=DEV_MEASURE)
+    measured: dict[int, float] = dict(rows.sort("step").select("step", "mean").iter_rows())
     if rule == "final":
         return SelectedCheckpoint(final, rule, measured.get(final), 1)
     candidates = sorted({*saved, final} & set(measured))
@@ -122,12 +120,6 @@ def select_checkpoint(
     return SelectedCheckpoint(best, rule, measured[best], len(candidates))
 
 
-def dev_scores(curves: pl.DataFrame) -> dict[int, float]:
-    """Balanced accuracy on held-out claims by step, 0..1; steps without one are missing."""
-    rows = curves.drop_nulls("mean").filter(split=DEV_SPLIT, measure=DEV_MEASURE)
-    return dict(rows.sort("step").select("step", "mean").iter_rows())
-
-
 def chosen_facts(
     data: "DataFolder", system: System, rule: CheckpointRule
 ) -> dict[str, str | int | float]:
@@ -136,15 +128,14 @@ def chosen_facts(
         return {}
     chosen = chosen_policy(data, system.model.key, rule)
     selected = chosen.selected
-    facts: dict[str, str | int | float] = {
+    score = selected.dev_score
+    return {
         "adapter": str(chosen.adapter),
         "checkpoint": selected.step,
         "checkpoint rule": selected.rule,
         "checkpoints weighed": selected.candidates,
+        **({} if score is None else {"held-out balanced accuracy": score}),
     }
-    if selected.dev_score is not None:
-        facts["held-out balanced accuracy"] = selected.dev_score
-    return facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,22 +172,12 @@ def policy_procedure(decoding: PolicyDecoding) -> Procedure:
         warm = replace(greedy, temperature=decoding.temperature)
         samples = [replace(warm, sample=number) for number in range(1, decoding.samples + 1)]
         answer, *others = yield from ask(greedy, *samples)
-        return _read(answer, [parse_trace(other.text, other.labels).verdict for other in others])
+        trace = parse_trace(answer.text, answer.labels)
+        notes: dict[str, str | int | float | bool] = {"faults": len(trace.faults)}
+        if others and trace.verdict is not None:
+            verdicts = [parse_trace(other.text, other.labels).verdict for other in others]
+            notes[AGREEMENT] = verdicts.count(trace.verdict) / len(verdicts)
+        opening = trace.opening or ""
+        return Verification.of_reply(trace.verdict, answer, trace.cycles, opening, notes=notes)
 
     return procedure
-
-
-def _read(answer: ModelReply, sampled: list[Verdict | None]) -> Verification:
-    trace = parse_trace(answer.text, answer.labels)
-    notes: dict[str, str | int | float | bool] = {"faults": len(trace.faults)}
-    if sampled and trace.verdict is not None:
-        notes[AGREEMENT] = sum(one == trace.verdict for one in sampled) / len(sampled)
-    return Verification(
-        trace.verdict,
-        status_of(trace.verdict, answer),
-        answer.text,
-        trace.cycles,
-        trace.opening or "",
-        spoken=answer,
-        notes=notes,
-    )

@@ -67,10 +67,11 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
     used: list[pl.Series] = [
         read_parquet(file, ["claim_id"])["claim_id"] for file in files if file.is_file()
     ]
-    split = dev_split(data.read(SILVER), used, count, seed)
+    silver = data.read(SILVER)
+    split = dev_split(silver, used, count, seed)
     if split.claims.is_empty():
         raise EvaluationError(
-            f"none of the {split.pool:,} claims of {SILVER} is outside the training sets: "
+            f"none of the {silver.height:,} claims of {SILVER} is outside the training sets: "
             "there is nothing to calibrate on"
         )
     return split

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from decomposerl.errors import EngineMissing
-from decomposerl.prompts.minicheck import NAME, MiniCheckForm, Use
 from decomposerl.prompts.template import PromptFile
+from decomposerl.prompts.verifier import NAME, MiniCheckForm, Use
 from resources.store.prompts import load_prompt
 
 PACKAGE = "minicheck"

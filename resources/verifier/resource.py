@@ -16,12 +16,11 @@ from resources.chat.endpoint import EndpointConfig, config_of, key_of, open_chat
 from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.store.resource import MappedResource
 from resources.store.stored_ports import StoredVerifier
-from resources.verifier.chunks import ChunkTokens
+from resources.verifier.chunks import ChunkTokens, claim_split_of
+from resources.verifier.hosted import HostedVerifier
 from resources.verifier.lexical import LexicalVerifier
+from resources.verifier.local import MODELS, LocalMiniCheck
 from resources.verifier.minicheck_form import minicheck_form
-from resources.verifier.minicheck_hosted import HostedMiniCheck
-from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
-from resources.verifier.questions import claim_split_of
 from resources.vllm.process import VllmServer, runs_remote_code
 from resources.vllm.server import ServerFields, SharedServer
 
@@ -86,7 +85,7 @@ class VerifierResource(ServerFields, MappedResource):
 
     _server: SharedServer = PrivateAttr(default_factory=SharedServer)
 
-    def open(self) -> StoredVerifier | HostedMiniCheck:
+    def open(self) -> StoredVerifier | HostedVerifier:
         """A fresh port; its ``calls`` and ``hits`` start at zero.
 
         Raises:
@@ -104,19 +103,17 @@ class VerifierResource(ServerFields, MappedResource):
             local = LocalMiniCheck(
                 self.minicheck,
                 self.model_path,
-                self.endpoint.revision or "main",
-                self.endpoint.device or "cpu",
-                self.endpoint.dtype,
-                claim_split_of(MODELS[self.minicheck].repo_id, self.claim_split),
-                form=partial(
-                    minicheck_form, "pair", self.prompts_dir, allow_own=self.allow_own_prompt
-                ),
+                partial(minicheck_form, "pair", self.prompts_dir, allow_own=self.allow_own_prompt),
+                revision=self.endpoint.revision or "main",
+                device=self.endpoint.device or "cpu",
+                dtype=self.endpoint.dtype,
+                claim_split=claim_split_of(MODELS[self.minicheck].repo_id, self.claim_split),
                 pin=ModelLocks(self.models_lock).cached,
             )
             return StoredVerifier(local, self.stores(), self.batch_size, self.open_mapper())
         return self._hosted()
 
-    def _hosted(self) -> HostedMiniCheck:
+    def _hosted(self) -> HostedVerifier:
         # Its requests switch no thinking, whatever the model is called.
         model = self.endpoint.model_copy(update={"thinking_style": "none"})
         shared, locks = self._server, ModelLocks("" if model.base_url else self.models_lock)
@@ -125,7 +122,7 @@ class VerifierResource(ServerFields, MappedResource):
         # Once each: a server is known by its object, and opening sends no request for a commit.
         revision = cache(lambda: pin(model.model, model.revision))
         server = cache(lambda: self.server(revision()))
-        return HostedMiniCheck(
+        return HostedVerifier(
             open_chat(
                 model,
                 self.results_dir,

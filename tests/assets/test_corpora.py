@@ -23,7 +23,7 @@ from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.evaluation.published import COLUMNS, MEANS
 from decomposerl.evaluation.scored_claims import DERIVED, derived_from, states_rating
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
+from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS, DROPS
 from evaluation_graph import SYSTEMS, claim_row, resources
 from fixture_data import build
@@ -316,8 +316,8 @@ def test_scores_have_the_metric_over_the_claims_left(listed: Path):
     assert [(8, "scored")] == cells.select("rows", "status").rows()
     wide = wide_leaderboard(board).filter(system=RULES[0])
     assert 8 == wide[f"{COLUMN}_rows"][0]
-    for page in (leaderboard_text, leaderboard_markdown):
-        shown = page(board, {NAME: "FoolMeTwice"})
+    for markdown in (False, True):
+        shown = leaderboard_page(board, {NAME: "FoolMeTwice"}, markdown=markdown)
         assert "FoolMeTwice without doubtful" in shown
         assert "FoolMeTwice 8 of 10" in " ".join(shown.split())
 

@@ -30,8 +30,7 @@ from decomposerl.evaluation.systems import System, system_named, systems
 from decomposerl.reports import cost
 from decomposerl.reports.leaderboard_report import (
     boards_unfolded,
-    leaderboard_markdown,
-    leaderboard_text,
+    leaderboard_page,
 )
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
 from environment import resources_of, variables
@@ -67,7 +66,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     """Ours with half its interval and its engine; the paper's figures named as the paper's."""
-    lines = leaderboard_text(board(), {"fever": "FEVER"}).splitlines()
+    lines = leaderboard_page(board(), {"fever": "FEVER"}).splitlines()
     ours, *_ = [line for line in lines if line.startswith("Simple  ")]
     assert {"faithful", "[1]", "71.0±2.0", "–"} <= set(ours.split())
     assert lines[lines.index(ours) + 1].split()[:5] == ["↳", "paper", "the", "paper's", "72.7"]
@@ -76,18 +75,19 @@ def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     below = lines[lines.index("Further systems") :]
     assert any("DecomposeRL @ tiny" in line and "70.0±2.0" in line for line in below)
     assert [] == [line for line in below if "the paper's " in line and "↳" in line]
-    alone = leaderboard_text(board(), {"fever": "FEVER"}, only=["mean_in_domain"])
+    alone = leaderboard_page(board(), {"fever": "FEVER"}, only=["mean_in_domain"])
     assert ("FEVER" in alone, "Avg in" in alone) == (False, True)
     assert {"[1] qwen", "[2] tiny"} < set(alone.splitlines())
-    assert "Self-Ask" in leaderboard_text(board(), {}, everything=True)
-    assert "nothing was scored yet" == leaderboard_text(board().clear(), {})
+    assert "Self-Ask" in leaderboard_page(board(), {}, everything=True)
+    assert "nothing was scored yet" == leaderboard_page(board().clear(), {})
     alone = score(TINY, "fever", None, rows=12)
-    for page in (leaderboard_text, leaderboard_markdown):
-        said = " ".join(page(board(alone), {"fever": "FEVER"}).replace("\\", "").split())
+    for markdown in (False, True):
+        page = leaderboard_page(board(alone), {"fever": "FEVER"}, markdown=markdown)
+        said = " ".join(page.replace("\\", "").split())
         assert (
             f"no balanced accuracy (scores/ has accuracy and recall): {TINY} on FEVER, 12" in said
         )
-    short = leaderboard_text(board(limited=TINY), {})
+    short = leaderboard_page(board(limited=TINY), {})
     assert ("DecomposeRL @ tiny *" in short, "Simple *" in short) == (True, False)
 
 
@@ -95,7 +95,7 @@ def test_a_system_scored_on_fewer_claims_stands_below_the_others():
     """Marked and with its number of claims; a mean always has its own."""
     rows = [score("simple-rules-faithful", "fever", 99.0, rows=4), *RAN]
     rows += [score(one, "mean_in_domain", 70.0, rows=900) for one in (TINY, BASE)]
-    lines = leaderboard_text(board(*rows), {"fever": "FEVER"}, width=200).splitlines()
+    lines = leaderboard_page(board(*rows), {"fever": "FEVER"}, width=200).splitlines()
     further = lines[lines.index("Further systems") :]
     policy, few = [line for line in further if " @ " in line]
     assert re.match(r"DecomposeRL @ tiny  .* 70\.0±2\.0, n 900", policy)
@@ -106,9 +106,10 @@ def test_what_verdicts_rest_on_is_a_table_of_its_own():
     """By system that asks questions: the share of silent verdicts, and of right ones."""
     rested = [score(TINY, "fever", 50.0, rows=8, metric="accuracy_silent")]
     rested += [score(TINY, "fever", 75.0, rows=24, metric="accuracy_answered")]
-    text = leaderboard_text(board(*RAN, *rested), {"fever": "FEVER"})
+    text = leaderboard_page(board(*RAN, *rested), {"fever": "FEVER"})
     assert re.search(r"^DecomposeRL @ tiny +32 +25\.0 +75\.0 +– +50\.0$", text, re.MULTILINE)
-    assert "| 32 | 25.0 | 75.0 | – | 50.0 |" in leaderboard_markdown(board(*RAN, *rested), {})
+    page = leaderboard_page(board(*RAN, *rested), {}, markdown=True)
+    assert "| 32 | 25.0 | 75.0 | – | 50.0 |" in page
 
 
 def test_rows_of_the_bundled_sample_say_so(data: Path):
@@ -126,7 +127,7 @@ def test_rows_of_the_bundled_sample_say_so(data: Path):
 def test_columns_that_do_not_fit_follow_in_blocks_of_their_own():
     """In a terminal and in Markdown, each block with every row's head."""
     for width in (60, 100, 1_000):
-        text = leaderboard_text(board(), {"fever": "FEVER"}, width=width)
+        text = leaderboard_page(board(), {"fever": "FEVER"}, width=width)
         table = text.split(TABLE_TITLES[2])[0].splitlines()
         assert width >= max(map(len, table))
         headers = [line for line in table if line.startswith("System")]
@@ -136,32 +137,31 @@ def test_columns_that_do_not_fit_follow_in_blocks_of_their_own():
         assert ["FEVER"] == [word for word in shown if word == "FEVER"]
         assert (width == 1_000) == (len(rows) == 1)
 
-    def heads(**options: int) -> list[list[str]]:
-        page = leaderboard_markdown(board(), {"fever": "FEVER"}, **options).splitlines()
-        return [line.strip("| ").split(" | ") for line in page if line.startswith("| System")]
+    def heads(width: int | None) -> list[str]:
+        page = leaderboard_page(board(), {"fever": "FEVER"}, markdown=True, width=width)
+        lines = [line for line in page.splitlines() if line.startswith("| System")]
+        return [cell for line in lines for cell in line.strip("| ").split(" | ")[3:]]
 
-    narrow = heads(wide=2)
-    assert 3 + 2 == max(map(len, narrow))
-    cells = [[cell for line in lines for cell in line[3:]] for lines in (heads(), narrow)]
-    assert cells[0] == cells[1]
+    assert heads(None) == heads(70)
 
 
-def test_markdown_has_the_papers_figures_in_columns_of_their_own():
-    """Where the row is the paper's; an uneven interval has both its bounds, own words a note."""
-    first, *_, last = leaderboard_markdown(board(), {"fever": "FEVER"}).split("\n\n**")
-    header = next(line for line in first.splitlines() if line.startswith("| System"))
-    assert "| FEVER | FEVER \\(paper\\) |" in header
-    assert "| 71.0±2.0 | 72.7 |" in first
-    assert "paper\\)" not in last
+def test_markdown_is_laid_out_as_the_text_is():
+    """The paper's figures below ours; an uneven interval has both its bounds, own words a note."""
+    first, *_, last = leaderboard_page(board(), {"fever": "FEVER"}, markdown=True).split("\n\n**")
+    rows = [line for line in first.splitlines() if "| 71.0±2.0 |" in line or "↳ paper" in line]
+    assert ["| Simple ", "| ↳ paper "] == [row[: row.index("|", 2)] for row in rows[:2]]
+    assert "| 72.7 |" in rows[1]
+    assert "↳ paper" not in last
     row = score(BASE, "fever", 100.0) | {"low": 53.5, "high": 100.0, "rows": 4}
-    assert "100.0 [53.5, 100.0]" in leaderboard_text(board(row), {"fever": "FEVER"})
-    assert "100.0 \\[53.5, 100.0\\]" in leaderboard_markdown(board(row), {"fever": "FEVER"})
+    assert "100.0 [53.5, 100.0]" in leaderboard_page(board(row), {"fever": "FEVER"})
+    page = leaderboard_page(board(row), {"fever": "FEVER"}, markdown=True)
+    assert "100.0 \\[53.5, 100.0\\]" in page
     own = score("minicheck-7b", "fever", 70.0, engine="minicheck:chat prompt=own@0123 r2")
-    for shown in (leaderboard_text, leaderboard_markdown):
-        reported = shown(board(own), {"fever": "FEVER"})
+    for markdown in (False, True):
+        reported = leaderboard_page(board(own), {"fever": "FEVER"}, markdown=markdown)
         assert 1 == reported.count("prompt=own@0123")
         assert "asked in this project's words" in " ".join(reported.split())
-        assert "project's words" not in shown(board(), {"fever": "FEVER"})
+    assert "project's words" not in leaderboard_page(board(), {"fever": "FEVER"})
 
 
 def test_a_short_table_of_each_test_set_fits_on_a_page():
@@ -189,8 +189,8 @@ SEEDS = tuple(score(NAMED + end, "fever", value, engine=f"policy{end}") for end,
 
 def test_means_over_seeds_are_shown_with_their_spread(data: Path):
     """With a note on it."""
-    for page in (leaderboard_text, leaderboard_markdown):
-        shown = page(board(*SEEDS), {"fever": "FEVER"})
+    for markdown in (False, True):
+        shown = leaderboard_page(board(*SEEDS), {"fever": "FEVER"}, markdown=markdown)
         said = shown.replace("\\", "")
         for title in ("DecomposeRL (s = 1.0)", "DecomposeRL @ 7B"):
             assert f"{title}, seed 1 " in said
@@ -198,7 +198,7 @@ def test_means_over_seeds_are_shown_with_their_spread(data: Path):
         assert 2 == said.count("71.8 (70.0 to 73.5)")
         assert 2 == said.count("73.5±2.0")
         assert "the spread of training" in " ".join(shown.split())
-        assert "the spread of training" not in " ".join(page(board(), {}).split())
+    assert "the spread of training" not in " ".join(leaderboard_page(board(), {}).split())
     write_parquet(board(*SEEDS), data / "leaderboard.parquet")
     rows = json.loads(output(data, "leaderboard", "--format", "json"))
     assert [1, 1, 2] == [row["seeds"] for row in rows][:3]

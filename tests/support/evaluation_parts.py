@@ -13,8 +13,7 @@ from decomposerl.baselines.method import (
     Verification,
     ask,
 )
-from resources.evaluation.caller import Reply
-from resources.evaluation.chat_caller import MethodPrompts
+from resources.evaluation.caller import MethodPrompts, Reply
 from resources.evaluation.runner import ClaimToVerify, PredictionStore
 
 PROMPT_HASH = "a" * 64

@@ -32,13 +32,13 @@ from ledger_inputs import INPUTS
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.decomposer.chat_engine import ChatDecomposer
-from resources.evaluation.chat_caller import CallSettings, ChatCaller, MethodPrompts
+from resources.evaluation.caller import CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.rule_chat import RuleChat
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.store.prompts import load_prompt
+from resources.verifier.chunks import ClaimSplit
+from resources.verifier.hosted import HostedVerifier
 from resources.verifier.lexical import LexicalVerifier
-from resources.verifier.minicheck_hosted import HostedMiniCheck
-from resources.verifier.questions import ClaimSplit
 
 CLAIMS = {
     name: ClaimInput(given["claim"], "\n".join(given["passages"]), tuple(given["passages"]))
@@ -148,7 +148,7 @@ def other_requests() -> dict[str, Any]:
     yes.change["choices"][0]["logprobs"] = {"content": [likely[0] | {"top_logprobs": likely}]}
     with FaultServer(usual=yes) as server, _client(server, logprobs=True) as chat:
         for split in get_args(ClaimSplit):
-            verifier = HostedMiniCheck(chat, claim_split=split, budget=120)
+            verifier = HostedVerifier(chat, claim_split=split, budget=120)
             verifier.scores(pairs)
             entries[f"minicheck claim={split}"] = _bodies(server)
     return entries

@@ -172,13 +172,13 @@ def test_it_calibrates_and_keeps_the_order(method: CalibrationMethod):
     found = fitted(method)
     assert found.error_after < found.error_before / 2
     asked = np.linspace(0, 1, 101)
-    given_back = found.apply(asked, **BOUND)
+    given_back = found.apply(asked)
     assert (np.diff(given_back) >= 0).all()
     assert ((given_back >= 0) & (given_back <= 1)).all()
-    assert math.isnan(found.apply(np.array([np.nan]), **BOUND)[0])
+    assert math.isnan(found.apply(np.array([np.nan]))[0])
     again = Calibration.model_validate_json(found.model_dump_json())
     assert found == again
-    assert (given_back == again.apply(asked, **BOUND)).all()
+    assert (given_back == again.apply(asked)).all()
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
@@ -192,13 +192,13 @@ def test_its_worth_is_told_by_verdicts_that_it_was_not_fitted_to(method: Calibra
         held = evidence % 5 == fold
         others = (np.tile(part[~held], 2) for part in (confidences, right))
         rest = fit_calibration(*others, method, **BOUND, fitted_on="rest")
-        after[held] = rest.apply(confidences[held], **BOUND)
+        after[held] = rest.apply(confidences[held])
     assert after == pytest.approx(cross_fitted(confidences, right, evidence, method), abs=1e-9)
     assert found.error_after == pytest.approx(calibration_error(after, right))
     assert found.brier_after == pytest.approx(np.mean((after - right) ** 2))
     assert found.brier_before == pytest.approx(np.mean((confidences - right) ** 2))
     assert (5, 700) == (found.folds, found.rows)
-    itself = found.apply(confidences, **BOUND)
+    itself = found.apply(confidences)
     assert found.brier_after > np.mean((itself - right) ** 2)
 
 
@@ -218,8 +218,8 @@ def test_another_model_or_prompt_is_refused():
     """What was fitted to one says nothing of another."""
     found = fitted("temperature")
     for name, other in {"model": "tiny", "prompt_hash": "cd" * 32}.items():
-        with pytest.raises(EvaluationError, match="fitted to"):
-            found.apply(np.array([0.9]), **(BOUND | {name: other}))
+        assert "fitted to" in found.misfit(**(BOUND | {name: other}))
+    assert not found.misfit(**BOUND)
 
 
 def test_too_few_verdicts_are_refused():
@@ -238,9 +238,9 @@ def test_where_confidence_says_nothing_or_all_the_temperature_is_bounded():
     """Always wrong when sure flattens to a half; always right sharpens; neither is infinite."""
     sure, right = np.full(50, 0.9), np.ones(50, dtype=bool)
     flat = fit_calibration(sure, ~right, "temperature", **BOUND, fitted_on="dev")
-    assert flat.apply(sure, **BOUND) == pytest.approx(np.full(50, 0.5), abs=0.01)
+    assert flat.apply(sure) == pytest.approx(np.full(50, 0.5), abs=0.01)
     sharp = fit_calibration(sure, right, "temperature", **BOUND, fitted_on="dev")
-    assert sharp.apply(sure, **BOUND) == pytest.approx(np.ones(50), abs=0.01)
+    assert sharp.apply(sure) == pytest.approx(np.ones(50), abs=0.01)
     assert math.isfinite(sharp.temperature)
 
 

@@ -352,8 +352,8 @@ def test_it_holds_unused_claims_of_both_labels(
     split = dev_split(silver, [used], count, seed)
     ids = split.claims["claim_id"].to_list()
     assert not set(ids) & set(used)
-    assert len(ids) == min(count, split.free) == len(set(ids))
-    assert len(labels) - len(used) == split.free
+    assert len(ids) == min(count, len(labels) - len(used)) == len(set(ids))
+    assert f" of {len(labels) - len(used)} unused claims " in split.name
     free = silver.filter(~pl.col("claim_id").is_in(used.implode()))["label"].to_list()
     drawn = [split.claims["label"].to_list().count(label) for label in (S, R)]
     assert abs(drawn[0] - drawn[1]) <= 1 or min(drawn) == min(free.count(S), free.count(R))

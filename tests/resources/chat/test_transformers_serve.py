@@ -21,7 +21,7 @@ from decomposerl.schemas import DECONTAMINATED
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.store.integrity import file_sha256
-from resources.verifier.minicheck_hosted import HostedMiniCheck
+from resources.verifier.hosted import HostedVerifier
 from stage_child import run_stage, write_claims
 from tiny_models import tiny_chat, tiny_writer
 from tiny_server import TinyModel
@@ -108,7 +108,7 @@ def test_replies_are_the_models_greedy_text(url: str, folder: Path, tmp_path: Pa
 def test_minicheck_refuses_a_peer_without_log_probabilities(url: str, folder: Path):
     """It takes ``logprobs`` and gives none: an error, never a score of 0."""
     with client(url, folder) as chat, pytest.raises(EngineError, match="no log probabilities"):
-        HostedMiniCheck(chat).support_probability([("Ice melts.", "Ice melts.")])
+        HostedVerifier(chat).support_probability([("Ice melts.", "Ice melts.")])
 
 
 def test_the_silver_stage_runs_over_the_peer(url: str, tmp_path: Path):

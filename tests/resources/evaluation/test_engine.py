@@ -20,8 +20,8 @@ from decomposerl.baselines.method import ClaimInput
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.evaluation.entries import parse_systems_toml
 from decomposerl.evaluation.scored_claims import MOST_WORDS
-from decomposerl.evaluation.systems import System, systems, with_entries
-from decomposerl.reports.leaderboard_report import leaderboard_text
+from decomposerl.evaluation.systems import Model, System, systems, with_entries
+from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from decomposerl.training.evidence_view import best_sentences
 from decomposerl.training.experiment import EvidenceView
@@ -443,7 +443,7 @@ def test_the_leaderboard_counts_them(server: Server, tmp_path: Path):
     counted = dict(board.select("benchmark", "beyond_context").iter_rows())
     named = {"fever": len(LONG), "mean_in_domain": len(LONG), "wice": 0}
     assert named == {name: counted[name] for name in named}
-    text = " ".join(leaderboard_text(board, {"fever": "FEVER"}).split())
+    text = " ".join(leaderboard_page(board, {"fever": "FEVER"}).split())
     assert f"{OPEN} on FEVER {len(LONG)}." in text
 
 
@@ -496,7 +496,8 @@ def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     endless, short = ClaimInput("It rained.", "rain" * 9_000), ClaimInput("It rained.", "It did.")
     claims = [ClaimToVerify("a", endless), ClaimToVerify("b", short)]
     guard = ContextGuard("wrong", 4_000, load_prompt("simple"), Room(100))
-    task = Task("two-steps", "two-steps", "scripted", "faithful", two_steps, "simple")
+    named = System("two-steps", "Two steps", Model("scripted", "scripted", "open"), "faithful")
+    task = Task(named, two_steps, "simple")
     seen: list[Prediction] = []
     caller = ScriptedCaller()
     system = OpenedSystem(task, caller, tmp_path, guard=guard)

@@ -23,10 +23,9 @@ from decomposerl.training.experiments import PAPER_7B, TINY
 from evaluation_parts import prompts_in, shelf
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
-from resources.evaluation.caller import MethodCaller
-from resources.evaluation.chat_caller import CallSettings, ChatCaller, MethodPrompts
+from resources.evaluation.caller import CallSettings, ChatCaller, MethodCaller, MethodPrompts
 from resources.evaluation.local_model import SMALL, Batching, LocalModel, Weights, weights_digest
-from resources.evaluation.runner import ClaimToVerify, FailureLimit, Prediction, run_claims
+from resources.evaluation.runner import ClaimToVerify, Prediction, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.hub.adapters import zero_product
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
@@ -164,8 +163,7 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
     long = ClaimToVerify("long", ClaimInput("Sentence number 7 is here.", evidence))
     asked, shelved = policy_procedure(PolicyDecoding(None, 50)), shelf(tmp_path / "long")
-    none = FailureLimit(most_failed=0)
-    found = run_claims(asked, "policy", [*fresh()[:1], long], model(), shelved, limits=none)
+    found = run_claims(asked, "policy", [*fresh()[:1], long], model(), shelved, most_failed=0)
     assert ["truncated", "unparsed"] == [one.verification.status for one in found]
     assert "too_long: the prompt has" in found[1].verification.reply
     assert ["c0"] == list(shelved.read(["c0", "long"]))

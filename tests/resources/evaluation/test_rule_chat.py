@@ -32,10 +32,9 @@ from fault_server import MODEL, FaultServer, replying
 from fault_server import Answer as Served
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
-from resources.evaluation.caller import Reply
-from resources.evaluation.chat_caller import CONTINUATION, CallSettings, ChatCaller, MethodPrompts
+from resources.evaluation.caller import CONTINUATION, CallSettings, ChatCaller, MethodPrompts, Reply
 from resources.evaluation.rule_chat import RuleChat
-from resources.evaluation.runner import ClaimToVerify, FailureLimit, Prediction, run_claims
+from resources.evaluation.runner import ClaimToVerify, Prediction, run_claims
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.verifier.lexical import LexicalVerifier
 from tiny_server import TinyServer
@@ -252,8 +251,7 @@ def asking(served: FaultServer | TinyServer, name: str = MODEL, **how: Any) -> I
 def _run(
     caller: ChatCaller, procedure: Procedure, prompt: str, folder: Path, cases: int = len(CASES)
 ) -> list[Prediction]:
-    none = FailureLimit(most_failed=0.0)
-    return run_claims(procedure, prompt, CASES[:cases], caller, shelf(folder), limits=none)
+    return run_claims(procedure, prompt, CASES[:cases], caller, shelf(folder), most_failed=0)
 
 
 @pytest.mark.parametrize(("method", "protocol"), RUNS, ids=lambda one: getattr(one, "name", one))

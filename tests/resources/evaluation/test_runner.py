@@ -25,6 +25,7 @@ from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Step
 from decomposerl.chat import Token
 from decomposerl.errors import EngineError, EvaluationError
 from decomposerl.evaluation.calibration import READING, fit_on_predictions
+from decomposerl.evaluation.systems import Model, System
 from decomposerl.schemas import BENCHMARK_CLAIMS, CALLS, PREDICTIONS
 from decomposerl.traces.trace import Cycle
 from evaluation_graph import materialize, write_tests
@@ -34,8 +35,13 @@ from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
-from resources.evaluation.caller import MethodCaller, VerifierCaller, scored
-from resources.evaluation.chat_caller import CallSettings, ChatCaller
+from resources.evaluation.caller import (
+    CallSettings,
+    ChatCaller,
+    MethodCaller,
+    VerifierCaller,
+    scored,
+)
 from resources.evaluation.generation import (
     SHARDS,
     Generated,
@@ -44,7 +50,7 @@ from resources.evaluation.generation import (
     usable_calibration,
     write_calibration,
 )
-from resources.evaluation.runner import FailureLimit, Prediction, PredictionStore, run_claims
+from resources.evaluation.runner import Prediction, PredictionStore, run_claims
 from resources.store.parquet import DataFolder
 
 PATIENCE_S = 60
@@ -128,7 +134,7 @@ def failing(*numbers: int) -> ScriptedCaller:
 
 def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
     """Rows with a reason, asked again by the next run; above the limit the run ends."""
-    found = run(10, failing(3), tmp_path, limits=FailureLimit(most_failed=0.1))
+    found = run(10, failing(3), tmp_path, most_failed=0.1)
     (failed,) = [one for one in found if one.failed]
     assert IDS[3] == failed.claim_id
     assert "timeout: late" == failed.verification.reply == failed.calls[0].failure
@@ -137,7 +143,7 @@ def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
     assert {"claim 3"} == {call.variables["claim"] for call in caller.asked}
     caller = failing(*range(20, 40))
     with pytest.raises(EngineError, match="3 of 40"):
-        run(40, caller, tmp_path / "many", limits=FailureLimit(most_failed=0.05))
+        run(40, caller, tmp_path / "many", most_failed=0.05)
     assert len(caller.asked) < 60
     assert 20 == len(shelf(tmp_path / "many").read(IDS[:40]))
 
@@ -285,8 +291,10 @@ def sure(call: ModelCall) -> ModelReply:
 
 
 def task(**changes: object) -> Task:
-    named = {"system": "s-m-faithful", "method": "s", "model": "m", "protocol": "faithful"}
-    return Task(**{**named, "procedure": traced, "prompt": "simple", **changes})  # type: ignore[arg-type]
+    named = {"method": "s", "title": "S", "model": Model("m", "M", "open"), "protocol": "faithful"}
+    of_system = {name: changes.pop(name, named[name]) for name in named}
+    system = System(**of_system)  # type: ignore[arg-type]
+    return Task(system, **{"procedure": traced, "prompt": "simple", **changes})  # type: ignore[arg-type]
 
 
 def predict(
@@ -308,7 +316,7 @@ CHANGES: tuple[dict[str, object], ...] = (
     {"settings": "[1]"},
     {"seed": 7},
     {"revision": 2},
-    {"system": "other"},
+    {"method": "other"},
     {"samples": 2},
     {"protocol": "single_call"},
 )

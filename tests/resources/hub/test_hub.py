@@ -31,8 +31,7 @@ from project import PYTHONPATH, ROOT
 from resources.chat.endpoint import config_of
 from resources.chat.settings import ChatSettings
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.engine import EntryEngine
-from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.model import EntryEngine, EvaluationModelResource
 from resources.hub.locks import HUB_MODELS, ModelLocks, models_lock, read_model_lock
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
@@ -41,7 +40,7 @@ from resources.training.process import TrainingRun
 from resources.training.resource import PolicyTrainerResource
 from resources.training.run_inputs import gather_inputs, restart_notice
 from resources.training.run_store import RunFolder, begin_attempt, recorded_in_config, write_json
-from resources.verifier.minicheck_local import MODELS
+from resources.verifier.local import MODELS
 from resources.verifier.resource import VerifierResource
 from resources.vllm.server import ServerFields
 from studies.reference.layouts import LAYOUTS

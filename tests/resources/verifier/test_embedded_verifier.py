@@ -13,11 +13,19 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.kernels.text_scan import sentences
 from decomposerl.text.sentences import split_sentences
-from resources.verifier.chunks import ChunkTokens, Measure, chunks, utf8_bytes, words
+from resources.verifier.chunks import (
+    ChunkTokens,
+    ClaimSplit,
+    Measure,
+    chunks,
+    combined,
+    questions,
+    utf8_bytes,
+    words,
+)
 from resources.verifier.evidence_match import FEATURES, match
-from resources.verifier.in_process import batches
 from resources.verifier.lexical import LexicalVerifier, load_weights
-from resources.verifier.questions import ClaimSplit, combined, questions
+from resources.verifier.local import batches
 from strategies import LAW, law
 
 EVIDENCE = (

@@ -21,18 +21,16 @@ from transformers import (
 )
 
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
-from decomposerl.prompts.minicheck import MiniCheckForm
 from decomposerl.prompts.template import inline_prompt, parse_prompt
-from decomposerl.prompts.verifier import ONE_TOKEN, VerifierForm
+from decomposerl.prompts.verifier import ONE_TOKEN, MiniCheckForm, VerifierForm
 from fault_server import BROKEN, MODEL, REFUSED, Answer, FaultServer, replying
 from project import ROOT
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.verifier.chunks import chunks
-from resources.verifier.classifier import ClassifierVerifier
+from resources.verifier.hosted import HostedVerifier
+from resources.verifier.local import MODELS, ClassifierVerifier, LocalMiniCheck
 from resources.verifier.minicheck_form import own_form
-from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
-from resources.verifier.own_chat import OwnChatVerifier
 from tiny_models import tiny_deberta, tiny_gpt2, tiny_roberta, tiny_t5
 
 BUILDERS = {
@@ -222,7 +220,7 @@ def test_a_downloaded_model_is_named_by_its_commit(folders: dict[str, Path], tmp
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
     code = (
-        "from resources.verifier.minicheck_local import LocalMiniCheck\n"
+        "from resources.verifier.local import LocalMiniCheck\n"
         "verifier = LocalMiniCheck('roberta-large')\n"
         "print(verifier.engine, verifier._folder)"
     )
@@ -238,7 +236,7 @@ PROMPT = inline_prompt("verifier", {"user": "{document}\n{claim}"})
 PAIR = inline_prompt("verifier", {"pair": "{document} So: {claim}?"})
 PAIRS = [("the cat sat on a mat", "the dog ran"), ("the dog ran to Paris", "a cat was born")]
 LONG = ("The cat sat on a mat. The dog ran to London. The prize was won in Paris.", "the dog ran")
-Make = Callable[..., OwnChatVerifier]
+Make = Callable[..., HostedVerifier]
 
 
 def spelled(**chances: float) -> Answer:
@@ -263,14 +261,14 @@ def clients() -> Iterator[list[ChatClient]]:
 def verifier(clients: list[ChatClient], tmp_path: Path) -> Make:
     """A verifier at a server's endpoint, by its settings; all store their replies."""
 
-    def made(served: FaultServer, *, logprobs: bool = True, **fields: Any) -> OwnChatVerifier:  # noqa: ANN401
+    def made(served: FaultServer, *, logprobs: bool = True, **fields: Any) -> HostedVerifier:  # noqa: ANN401
         chosen = ChatSettings(
             model=MODEL, endpoints=(served.url,), attempts=1, needs_logprobs=logprobs
         )
         clients.append(ChatClient(chosen, tmp_path))
-        form = fields.pop("form", VerifierForm(PROMPT))
-        return OwnChatVerifier(
-            clients[-1], lambda: ("prompt=entry@0", form), **{"budget": 1_000, **fields}
+        form = replace(fields.pop("form", VerifierForm(PROMPT)), label="prompt=entry@0")
+        return HostedVerifier(
+            clients[-1], lambda: form, **{"budget": 1_000, "score": "normalised", **fields}
         )
 
     return made
@@ -370,7 +368,7 @@ def test_a_long_text_is_its_best_chunk_and_never_too_long(folders: dict[str, Pat
     cut = ClassifierVerifier(str(folder), chunk=400, context=40)
     kept = cut._encoded(*LONG)["input_ids"]
     assert 40 == len(kept)
-    whole = cut._loaded.tokenizer.decode(kept)
+    whole = cut._tokenizer.decode(kept)
     assert whole.count(LONG[1]) == 1
     assert whole.startswith("<s>The cat")
 

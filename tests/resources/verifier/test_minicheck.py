@@ -23,15 +23,12 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.funnel.catalogue import difficulty_band
 from decomposerl.funnel.settings import DifficultySettings
-from decomposerl.prompts.minicheck import (
+from decomposerl.prompts.template import parse_prompt
+from decomposerl.prompts.verifier import (
     MiniCheckForm,
     Use,
-    check_form,
-    minicheck_request,
     own_prompt_note,
-    yes_and_no,
 )
-from decomposerl.prompts.template import parse_prompt
 from decomposerl.schemas import RULE_FILTERED
 from environment import resources_of, variables
 from fakes import WordCounter
@@ -42,10 +39,10 @@ from resources.chat.endpoint import config_of
 from resources.chat.settings import ChatSettings
 from resources.embedder.hosted import HostedEmbedder
 from resources.store.prompts import load_prompt
+from resources.verifier.chunks import ClaimSplit, claim_split_of
+from resources.verifier.hosted import HostedVerifier, Score
+from resources.verifier.local import MODELS
 from resources.verifier.minicheck_form import minicheck_form, own_form, published_prompt
-from resources.verifier.minicheck_hosted import HostedMiniCheck, Score
-from resources.verifier.minicheck_local import MODELS
-from resources.verifier.questions import ClaimSplit, claim_split_of
 from resources.verifier.resource import VerifierResource
 from strategies import LAW, example_row, frame_of
 from tiny_models import tiny_chat
@@ -98,11 +95,13 @@ SURE, UNSURE = [("Yes", 0.9), ("No", 0.1)], [("No", 0.5), ("Yes", 0.2), ("yes", 
 def test_the_mass_of_yes_is_of_the_word_in_every_spelling():
     """Of the five likeliest; document before claim, one greedy token."""
     reply = replying([("Yes", 0.4), (" no", 0.2), ("▁YES", 0.1), (" Yes", 0.09), ("Yes.", 0.08)])
-    assert yes_and_no(reply) == pytest.approx((0.59, 0.2))
-    assert yes_and_no(replying([("▁yes", 0.6), ("▁No", 0.3)])) == pytest.approx((0.6, 0.3))
+    assert MiniCheckForm.support(reply) == pytest.approx((0.59, 0.2))
+    assert MiniCheckForm.support(replying([("▁yes", 0.6), ("▁No", 0.3)])) == pytest.approx(
+        (0.6, 0.3)
+    )
     six = [("a", 0.3), ("b", 0.2), ("c", 0.1), ("d", 0.09), ("no", 0.08), ("yes", 0.07)]
-    assert yes_and_no(replying(six)) == pytest.approx((0.0, 0.08))
-    request = minicheck_request(PROMPT, "Ice {claim} melts.", "It is warm.")
+    assert MiniCheckForm.support(replying(six)) == pytest.approx((0.0, 0.08))
+    request = MiniCheckForm("own", PROMPT).request("Ice {claim} melts.", "It is warm.")
     system, user = request.messages
     assert ("system", "user") == (system.role, user.role)
     assert {"Yes", "No"} <= set(system.content.replace('"', " ").split())
@@ -125,23 +124,23 @@ def test_the_mass_of_yes_is_of_the_word_in_every_spelling():
 def test_a_reply_with_neither_word_is_a_failure(likeliest: Likeliest):
     """It says nothing about the claim: never a score of 0, which would read as Refuted."""
     with pytest.raises(ValueError, match="neither yes nor no"):
-        yes_and_no(replying(likeliest))
+        MiniCheckForm.support(replying(likeliest))
     chat = ScriptedChat({"Claim": SURE, "odd one": likeliest})
-    verifier = HostedMiniCheck(chat)
+    verifier = HostedVerifier(chat)
     scores = verifier.scores([("e", "plain"), ("e", "odd one")])
     assert [False, True] == np.isnan(scores).tolist()
     with pytest.raises(EngineError, match=r"1 of 2 pairs .*unparsable 1: neither yes nor no"):
-        HostedMiniCheck(chat).support_probability([("e", "plain"), ("e", "odd one")])
+        HostedVerifier(chat).support_probability([("e", "plain"), ("e", "odd one")])
     # Without log probabilities it is the endpoint's fault, and another message.
     with pytest.raises(ValueError, match="no log probabilities"):
-        yes_and_no(replying([]))
+        MiniCheckForm.support(replying([]))
 
 
 @pytest.mark.parametrize(("score", "expected"), [("raw", 0.3), ("normalised", 0.3 / 0.8)])
 def test_raw_is_the_mass_and_normalised_the_share(score: Score, expected: float):
     """Both of one answer, 0 where no was likely and yes was not; the engine names the chosen."""
     chat = ScriptedChat({"unsure": UNSURE, "denied": [("No", 0.9)]})
-    verifier, pairs = HostedMiniCheck(chat, score=score), [("e", "unsure"), ("e", "denied")]
+    verifier, pairs = HostedVerifier(chat, score=score), [("e", "unsure"), ("e", "denied")]
     assert [expected, 0.0] == pytest.approx(verifier.support_probability(pairs).tolist())
     assert verifier.engine.endswith(f":{score}")
     assert (0,) == verifier.support_probability([]).shape
@@ -152,8 +151,8 @@ def test_raw_is_the_mass_and_normalised_the_share(score: Score, expected: float)
 def test_both_forms_are_probabilities(likeliest: list[tuple[str, float]]):
     """Raw is at most normalised, and both are in 0..1, whatever is likely beside a word."""
     chat = ScriptedChat({"claim": [("no", 0.2), *likeliest]})
-    (raw,) = HostedMiniCheck(chat).scores([("e", "claim")])
-    (share,) = HostedMiniCheck(chat, score="normalised").scores([("e", "claim")])
+    (raw,) = HostedVerifier(chat).scores([("e", "claim")])
+    (share,) = HostedVerifier(chat, score="normalised").scores([("e", "claim")])
     assert 0.0 <= raw <= share + 1e-12
     assert share <= 1.0
 
@@ -169,12 +168,12 @@ def test_long_evidence_and_split_claims(split: ClaimSplit, expected: float):
         "Two fits.\nClaim: Two is here.": UNSURE,
     }
     chat = ScriptedChat(listed)
-    verifier = HostedMiniCheck(chat, claim_split=split, tokens=WordCounter(), budget=2)
+    verifier = HostedVerifier(chat, claim_split=split, tokens=WordCounter(), budget=2)
     found = verifier.support_probability([("One fits. Two fits.", "One is here. Two is here.")])
     assert found[0] == pytest.approx(expected)
     assert len(chat.asked) == (2 if split == "whole" else 4)
     chat = ScriptedChat({"Claim": SURE})
-    HostedMiniCheck(chat, budget=200).support_probability([("Mmmm 😀😀😀😀😀. " * 20, "x")])
+    HostedVerifier(chat, budget=200).support_probability([("Mmmm 😀😀😀😀😀. " * 20, "x")])
     documents = [request.messages[-1].content.split("\n")[0] for request in chat.asked]
     assert len(documents) > 1
     assert max(len(text.removeprefix("Document: ").encode()) for text in documents) <= 200
@@ -210,11 +209,11 @@ def test_the_difficulty_band_goes_by_the_weakest_sentence(claim: str, p: float):
     chat = ScriptedChat({"One is here.": SURE, "Claim: Two is here.": UNSURE})
     split = claim_split_of("bespokelabs/Bespoke-MiniCheck-7B")
     frame = frame_of(RULE_FILTERED, [example_row(claim=claim)])
-    verifier = HostedMiniCheck(chat, claim_split=split)
+    verifier = HostedVerifier(chat, claim_split=split)
     band = difficulty_band(frame, DifficultySettings(), verifier)
     assert [p] * (p < 0.8) == pytest.approx(band.kept["support_probability"].to_list())
     whole = ScriptedChat({"One is here.": SURE})
-    HostedMiniCheck(whole).support_probability([(frame["evidence"][0], claim)])
+    HostedVerifier(whole).support_probability([(frame["evidence"][0], claim)])
     assert (whole.asked == chat.asked) == (p == 0.9)
 
 
@@ -223,14 +222,14 @@ def test_engine_names_keep_apart_whatever_decides():
     chat, other = ScriptedChat({}), ScriptedChat({}, engine="chat:fake@2")
     edited = parse_prompt("minicheck", "<!-- section: system -->\nJudge.")
     verifiers = [
-        HostedMiniCheck(chat),
-        HostedMiniCheck(other),
-        HostedMiniCheck(chat, form=lambda: MiniCheckForm("file", edited)),
-        HostedMiniCheck(chat, form=lambda: MiniCheckForm("file", PROMPT)),
-        HostedMiniCheck(chat, form=lambda: MiniCheckForm("published", PROMPT)),
-        HostedMiniCheck(chat, claim_split="min_over_sentences"),
-        HostedMiniCheck(chat, budget=1_000),
-        HostedMiniCheck(chat, tokens=WordCounter()),
+        HostedVerifier(chat),
+        HostedVerifier(other),
+        HostedVerifier(chat, form=lambda: MiniCheckForm("file", edited)),
+        HostedVerifier(chat, form=lambda: MiniCheckForm("file", PROMPT)),
+        HostedVerifier(chat, form=lambda: MiniCheckForm("published", PROMPT)),
+        HostedVerifier(chat, claim_split="min_over_sentences"),
+        HostedVerifier(chat, budget=1_000),
+        HostedVerifier(chat, tokens=WordCounter()),
     ]
     assert len(verifiers) == len({verifier.engine for verifier in verifiers})
     with pytest.raises(ConfigError, match="no section 'user'"):
@@ -245,21 +244,21 @@ def test_only_the_first_question_is_asked_alone():
     chat = ScriptedChat({"Claim": NO_LOGPROBS})
     pairs = [("e", f"claim {n}") for n in range(1_000)]
     with pytest.raises(EngineError, match="no log probabilities"):
-        HostedMiniCheck(chat).support_probability(pairs)
+        HostedVerifier(chat).support_probability(pairs)
     assert 1 == len(chat.asked)
     chat = ScriptedChat({"Claim": SURE})
-    verifier = HostedMiniCheck(chat)
+    verifier = HostedVerifier(chat)
     for start in (0, 5):
         verifier.support_probability([("e", f"claim {n}") for n in range(start, start + 5)])
     assert [1, 4, 5] == chat.batches
     pairs = [("e", "first"), ("e", "second"), ("e", "third")]
     chat = ScriptedChat({"Claim": SURE, "second": TIMEOUT})
-    broken = HostedMiniCheck(chat, batch_size=2)
+    broken = HostedVerifier(chat, batch_size=2)
     with pytest.raises(EngineError, match=r"1 of 3 pairs .*timeout 1"):
         broken.support_probability(pairs)
     assert 3 == len(chat.asked)
     chat = ScriptedChat({"One": SURE, "Two": TIMEOUT})
-    verifier = HostedMiniCheck(chat, tokens=WordCounter(), budget=2)
+    verifier = HostedVerifier(chat, tokens=WordCounter(), budget=2)
     assert np.isnan(verifier.scores([("One fits. Two fits.", "c")])).all()
     with pytest.raises(EngineError, match="1 of 1 pairs"):
         verifier.support_probability([("One fits. Two fits.", "c")])
@@ -277,7 +276,7 @@ def test_only_the_first_question_is_asked_alone():
 def test_an_endpoint_that_answers_nothing_is_told_with_its_words(failure: ChatFailure, said: str):
     """The error holds what the endpoint said, not the number of missing answers alone."""
     with pytest.raises(EngineError, match=said):
-        HostedMiniCheck(ScriptedChat({"Claim": failure})).scores([("e", "c"), ("e", "d")])
+        HostedVerifier(ScriptedChat({"Claim": failure})).scores([("e", "c"), ("e", "d")])
 
 
 CLOSE = 1e-4
@@ -324,7 +323,7 @@ def some_pairs(count: int) -> list[tuple[str, str]]:
 
 def masses(model: TinyModel, document: str, claim: str) -> tuple[float, float]:
     """Yes and no among the five likeliest first tokens, from the model's own numbers."""
-    messages = minicheck_request(ASKED, document, claim).messages
+    messages = given().request(document, claim).messages
     ids = model.prompt_ids([{"role": turn.role, "content": turn.content} for turn in messages])
     with torch.no_grad():
         chances = model.model(input_ids=torch.tensor([ids])).logits[0, -1].softmax(dim=-1)
@@ -347,8 +346,8 @@ def test_scores_over_http_are_the_models_own(server: TinyServer, in_process: Tin
     assert (both == 0).any(), "a model that always says yes or no proves nothing about the rest"
     expected[both == 0] = both[both == 0] = np.nan
     with client(server) as chat:
-        raw = HostedMiniCheck(chat, form=given).scores(pairs)
-        share = HostedMiniCheck(chat, form=given, score="normalised").scores(pairs)
+        raw = HostedVerifier(chat, form=given).scores(pairs)
+        share = HostedVerifier(chat, form=given, score="normalised").scores(pairs)
     close = {"rtol": 0, "atol": CLOSE, "equal_nan": True}
     assert np.allclose(expected[:, 0], raw, **close)
     assert np.allclose(expected[:, 0] / both, share, **close)
@@ -367,7 +366,7 @@ def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
     sent = len(server.asked)
     for calls in (4, 0):
         with client(server, tmp_path) as chat:
-            verifier = HostedMiniCheck(chat, form=given, budget=50, batch_size=3)
+            verifier = HostedVerifier(chat, form=given, budget=50, batch_size=3)
             scores = verifier.support_probability([*pairs, pairs[0]]).tolist()
         first = first or scores
         assert first == scores
@@ -377,15 +376,15 @@ def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
         assert len(server.asked) - sent == questions
     evidence, parts = "Ice melts in rain. Snow falls on Paris.", 2
     with client(server, tmp_path / "other") as chat:
-        HostedMiniCheck(chat, form=given, budget=25).support_probability(
+        HostedVerifier(chat, form=given, budget=25).support_probability(
             [("Ice melts in rain.", "c")]
         )
         sent = len(server.asked)
-        whole = HostedMiniCheck(chat, form=given, budget=25)
+        whole = HostedVerifier(chat, form=given, budget=25)
         whole.support_probability([(evidence, "c")])
         assert parts - 1 == len(server.asked) - sent
         assert (1, 0) == (whole.calls, whole.hits)
-        other = HostedMiniCheck(chat, form=given, budget=25, score="normalised")
+        other = HostedVerifier(chat, form=given, budget=25, score="normalised")
         other.support_probability([(evidence, "c")])
         assert (0, 1) == (other.calls, other.hits)
         assert parts - 1 == len(server.asked) - sent
@@ -413,7 +412,7 @@ def test_the_installed_package_gives_its_texts_to_the_letter(tmp_path: Path):
     """The package is never imported; each text and origin has a name of its own."""
     search, document = [write_package(tmp_path)], "[CLAIM] {claim} x"
     form = minicheck_form("chat", search=search)
-    system, user = minicheck_request(form.prompt, document, "y").messages
+    system, user = form.request(document, "y").messages
     assert ("published", SYSTEM) == (form.origin, system.content)
     assert f"Paper: {document}\nStatement: y" == user.content
     assert PREFIX == minicheck_form("pair", search=search).prefix
@@ -516,7 +515,7 @@ def test_a_file_that_does_not_fit_the_small_models_is_refused(tmp_path: Path, te
     with pytest.raises(ConfigError, match=said):
         _ = form.prefix
     with pytest.raises(ConfigError, match=said):
-        check_form(form, "pair")
+        form.check("pair")
 
 
 @contextmanager
