@@ -31,7 +31,7 @@ from resources.vllm.server import ServerFields
 _HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cached as they arrive
 _REPLY_TOKENS = 1_024  # of a judge or a writer of questions, without its thought
 _OF_THE_HUB = {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}  # a started server downloads its model
-_ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
+_START_S = 1_800  # a first start downloads the model
 
 
 def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _roles(settings: Settings, here: MapperChoice, of_models: MapperChoice) -> d
             **locks,
             tokenizer=verifier.tokenizer,
             allow_own_prompt=verifier.allow_own_prompt,
-            start_timeout_s=_ATTACH_S if verifier.base_url else _START_S,
+            start_timeout_s=_START_S,
             **_command(settings),
         ),
         "embedder": EmbedderResource(**port(settings.embedder, settings.embedder.engine), **locks),
