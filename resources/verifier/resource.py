@@ -82,7 +82,6 @@ class VerifierResource(ServerFields, MappedResource):
         default=["--trust-remote-code", "--dtype", "bfloat16"],
         description="further words to start one",
     )
-    start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
 
     _server: SharedServer = PrivateAttr(default_factory=SharedServer)
 
