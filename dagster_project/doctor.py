@@ -165,7 +165,7 @@ def _servers(settings: Settings) -> Iterator[ReadinessCheck]:
         yield servers.endpoint(url, model, read_key(role.key_variable), _endpoint_fix(name, role))
     if settings.training.generation == "vllm_server":
         fix = f"start it ({_GUIDE}), or name another in DECOMPOSERL_TRAINING__GENERATION_URL"
-        yield servers.sampler(settings.training.generation_url[0], "", 0, fix)
+        yield servers.sampler(settings.training.generation_url, "", 0, fix)
     if _starts_a_server(settings):
         yield probes.vllm_program(
             program_of(settings.machine.vllm),

@@ -1,15 +1,18 @@
 """Settings as Dagster resources, by the names that assets use.
 
-A resource has the name of a key's variable and reads it when a request needs the key, so Dagster
-neither stores nor shows a key.
+A setting reaches the field of its name in the resource of its section. A resource has the name of a
+key's variable and reads it when a request needs the key, so Dagster neither stores nor shows a key.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from dagster_project.environment import entries_for, job_variables, names_of_keys
 from dagster_project.settings import Role, Settings
+from decomposerl.endpoint import Endpoint
 from resources.chat.endpoint import ChatCacheFile, EndpointConfig, config_of
 from resources.corpora.resource import CorporaResource
 from resources.decomposer.resource import DecomposerResource
@@ -29,123 +32,102 @@ from resources.verifier.resource import VerifierResource
 from resources.vllm.server import ServerFields
 
 _HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cached as they arrive
-_REPLY_TOKENS = 1_024  # of a judge or a writer of questions, without its thought
+_REPLY_TOKENS = 1_024  # of a writer of questions, without its thought
 _OF_THE_HUB = {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}  # a started server downloads its model
-_ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
+Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]:
     """The resources; ``mapped``: for whole tables, so batches run where the settings say."""
-    paths, text = settings.paths, settings.text
+    paths, text, training = settings.paths, settings.text, settings.training
     here, of_models = (_mapper(settings, mapped=mapped, model=model) for model in (False, True))
+    shared = _shared(settings)
+
+    def port(kind: type[Kind], role: Role, **own: Any) -> Kind:  # noqa: ANN401 - of a resource
+        """The resource of a role, with every setting of the role that is not its endpoint's."""
+        fields = {name: value for name, value in role if name not in Endpoint.model_fields}
+        hosted = {"mapper": MapperChoice(), "batch_size": _HOSTED_BATCH}
+        local = {"mapper": here if fields["engine"] == "embedded" else of_models}
+        fields |= (hosted if role.in_use else local) | {"endpoint": _endpoint(settings, role)}
+        return _made(kind, shared | fields, **own)
+
+    questions, silver = settings.questions, settings.silver
+    thinks = silver.style == "openai" or silver.thinking == "on"
     return {
         "io_manager": ParquetTables(base_dir=str(paths.data)),
         "data_folder": DataFolder(base_dir=str(paths.data)),
         "corpora": CorporaResource(
             root=str(paths.corpora or ""), sample_root=str(paths.data / "sample")
         ),
-        "chat_cache": ChatCacheFile(results_dir=str(paths.results)),
-        "tokens": TokensResource(
+        "chat_cache": _made(ChatCacheFile, shared),
+        "tokens": _made(
+            TokensResource,
+            shared,
             engine="tokenizer" if text.tokenizer else "embedded",
             model=text.tokenizer,
             # Of one machine this process is enough: the tokenizer has a thread a core.
             mapper=here if text.tokenizer and here.where == "ray" else MapperChoice(),
-            models_lock=models_lock(paths.data),
         ),
-        "entities": EntitiesResource(
-            results_dir=str(paths.results),
+        "entities": _made(
+            EntitiesResource,
+            shared,
             engine="spacy" if text.spacy else "embedded",
             models=list(text.spacy),
             gpu=settings.machine.on_gpu,
             mapper=of_models if text.spacy else here,
         ),
-        **_roles(settings, here, of_models),
-        "judge": _judge(settings),
-        "policy_trainer": _policy_trainer(settings),
+        "verifier": port(VerifierResource, settings.verifier),
+        "embedder": port(EmbedderResource, settings.embedder),
+        "question_embedder": port(
+            EmbedderResource, questions if questions.engine == "hosted" else settings.embedder
+        ),
+        "decomposer": port(
+            DecomposerResource,
+            silver,
+            reply_tokens=_REPLY_TOKENS + (silver.thinking_tokens if thinks else 0),
+        ),
+        "judge": port(JudgeResource, settings.judge),
+        "policy_trainer": _made(
+            PolicyTrainerResource,
+            shared | dict(training) | {"jobs": _jobs(settings)},
+            module="dagster_project.worker",
+        ),
         "evaluation_model": evaluation_model(settings),
         "mapper": MapperResource(choice=here),
     }
 
 
-def _roles(settings: Settings, here: MapperChoice, of_models: MapperChoice) -> dict[str, Any]:
-    """The resources of four roles; batches of models in this process run as ``of_models``."""
-    verifier, silver, questions = settings.verifier, settings.silver, settings.questions
-    prompts: dict[str, Any] = {"prompts_dir": settings.paths.prompts}
-    locks: dict[str, Any] = {"models_lock": models_lock(settings.paths.data)}
-
-    def port(role: Role, engine: str) -> dict[str, Any]:
-        local = here if engine == "embedded" else of_models
-        at = {"mapper": MapperChoice() if role.in_use else local}
-        return {"engine": engine, **at, **_endpoint(settings, role)}
-
-    own = questions if questions.engine == "hosted" else settings.embedder
-    thinks = silver.style == "openai" or silver.thinking == "on"
+def _shared(settings: Settings) -> dict[str, Any]:
+    """What several resources have, by the names of their fields; a server sees no key of ours."""
+    models = (settings.evaluation, settings.endpoint, *settings.served.values())
+    keys = {model.key_variable for model in (*models, *entries_for(settings))} - {""}
+    paths, machine = settings.paths, settings.machine
     return {
-        "verifier": VerifierResource(
-            **port(verifier, verifier.engine),
-            **prompts,
-            **locks,
-            tokenizer=verifier.tokenizer,
-            allow_own_prompt=verifier.allow_own_prompt,
-            start_timeout_s=_ATTACH_S if verifier.base_url else _START_S,
-            **_command(settings),
-        ),
-        "embedder": EmbedderResource(**port(settings.embedder, settings.embedder.engine), **locks),
-        "question_embedder": EmbedderResource(**port(own, own.engine), **locks),
-        "decomposer": DecomposerResource(
-            **port(silver, silver.engine),
-            **prompts,
-            reply_tokens=_REPLY_TOKENS + (silver.thinking_tokens if thinks else 0),
-        ),
+        "results_dir": str(paths.results),
+        "prompts_dir": paths.prompts,
+        "models_lock": models_lock(paths.data),
+        "heads": str(paths.data / FOLDER),
+        "device": machine.device,
+        "vllm": list(machine.vllm),
+        "cards": machine.cards,
+        "withheld": sorted({*names_of_keys(), *keys} - _OF_THE_HUB),
     }
 
 
-def _judge(settings: Settings) -> JudgeResource:
-    """One that never thinks has no room for a thought, and nothing to switch."""
-    judge, switch = settings.judge, dict[str, Any]()
-    if judge.style == "none":
-        room = 0 if judge.thinking == "off" else judge.thinking_tokens
-        switch = {"thinking": "default", "thinking_tokens": room}
-    return JudgeResource(
-        engine=judge.engine,
-        **_endpoint(settings, judge, **switch),
-        prompts_dir=settings.paths.prompts,
-        reply_tokens=_REPLY_TOKENS,
-        bound_thinking=judge.bound_thinking,
-        reasons=judge.reasons,
-        heads=str(settings.paths.data / FOLDER),
-    )
+def _made(kind: type[Kind], values: dict[str, Any], **own: Any) -> Kind:  # noqa: ANN401 - of a resource
+    """A resource with those of the values that it has a field for."""
+    fields = {name: value for name, value in values.items() if name in kind.model_fields}
+    return kind(**fields | own)
 
 
-def _endpoint(settings: Settings, role: Role, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - of an endpoint
+def _endpoint(settings: Settings, role: Role) -> EndpointConfig:
     """A model as its resource has it, on the device of this machine unless it names its own."""
-    device = role.device or settings.machine.device
-    endpoint = config_of(role).model_copy(update={"device": device, **changes})
-    batch = {"batch_size": _HOSTED_BATCH} if role.in_use else {}
-    return {"results_dir": str(settings.paths.results), "endpoint": endpoint, **batch}
-
-
-@contextmanager
-def open_resources(settings: Settings, *names: str) -> Iterator[list[Any]]:
-    """These resources as a run has them; what they start ends with the block."""
-    made = resources_for(settings)
-    with ExitStack() as opened:
-        ready = (made[name].process_config_and_initialize_cm() for name in names)
-        yield [opened.enter_context(one) for one in ready]
-
-
-def pools_of(settings: Settings) -> dict[str, str]:
-    """The pool of each asset that uses a GPU, here or through a server started for it."""
-    engine, on_gpu = settings.verifier.engine, settings.machine.on_gpu
-    using = {
-        "difficulty_band": engine == "minicheck_hosted" or (engine != "embedded" and on_gpu),
-        "predictions": on_gpu or settings.evaluation.place == "server",
-        "policy": on_gpu,
-        "rule_filtered": on_gpu and bool(settings.text.spacy),
-    }
-    encodes = on_gpu and settings.embedder.engine == "sentence_transformers"
-    using |= dict.fromkeys(("deduplicated", "decontaminated", "diversity_selected"), encodes)
-    return {stage: "gpu" for stage, used in sorted(using.items()) if used}
+    changes: dict[str, Any] = {"device": role.device or settings.machine.device}
+    if role is settings.judge and role.style == "none":
+        # One that never thinks has no room for a thought, and nothing to switch.
+        room = 0 if role.thinking == "off" else role.thinking_tokens
+        changes |= {"thinking": "default", "thinking_tokens": room}
+    return config_of(role).model_copy(update=changes)
 
 
 def _mapper(settings: Settings, *, mapped: bool, model: bool) -> MapperChoice:
@@ -156,41 +138,24 @@ def _mapper(settings: Settings, *, mapped: bool, model: bool) -> MapperChoice:
     return MapperChoice(where=at.where, workers=workers, address=at.address, gpus=float(on_gpu))
 
 
-def _command(settings: Settings) -> dict[str, Any]:
-    """How a server is started; it sees no key but the hub's."""
-    models = (settings.evaluation, settings.endpoint, *settings.served.values())
-    keys = {one.key_variable for one in (*models, *entries_for(settings))} - {""}
-    withheld = {*names_of_keys(), *keys} - _OF_THE_HUB
-    machine = settings.machine
-    return {"vllm": list(machine.vllm), "cards": machine.cards, "withheld": sorted(withheld)}
-
-
-def _policy_trainer(settings: Settings) -> PolicyTrainerResource:
-    training, machine = settings.training, settings.machine
-    address = "".join(training.jobs)
-    shown = job_variables(settings) if address else {}
-    return PolicyTrainerResource(
-        jobs=TrainingJobs(address=address, gpus=float(machine.on_gpu), variables=shown),
-        module="dagster_project.worker",
-        device=machine.device,
-        encoder=training.encoder,
-        generation=training.generation,
-        generation_url="".join(training.generation_url),
-        prompts_dir=settings.paths.prompts,
-    )
+def _jobs(settings: Settings) -> TrainingJobs:
+    address = settings.training.jobs
+    variables = job_variables(settings) if address else {}
+    gpus = float(settings.machine.on_gpu)
+    return TrainingJobs(address=address, gpus=gpus, variables=variables)
 
 
 def evaluation_model(settings: Settings) -> EvaluationModelResource:
     """The models that are evaluated; a server is started where the settings say so."""
-    return EvaluationModelResource(
-        open_models=_evaluated(settings.evaluation, continues=not settings.evaluation.at_openai),
+    evaluation, shared = settings.evaluation, _shared(settings)
+    return _made(
+        EvaluationModelResource,
+        shared,
+        open_models=_evaluated(evaluation, continues=not evaluation.at_openai),
         openai=_evaluated(settings.openai),
         endpoint=_evaluated(settings.endpoint),
-        server=ServerFields(**_command(settings)),
-        policies=settings.evaluation.policies,
-        device=settings.machine.device,
-        prompts_dir=settings.paths.prompts,
-        results_dir=str(settings.paths.results),
+        server=_made(ServerFields, shared),
+        policies=evaluation.policies,
     )
 
 
@@ -198,3 +163,28 @@ def _evaluated(role: Role, *, continues: bool = False) -> EndpointConfig:
     """A role as the evaluation has it; ``continues`` unless the settings say otherwise."""
     given = continues if role.continues is None else role.continues
     return config_of(role).model_copy(update={"continues": given})
+
+
+@contextmanager
+def open_resources(settings: Settings, *names: str) -> Iterator[list[Any]]:
+    """These resources as a run has them; what they start ends with the block."""
+    resources = resources_for(settings)
+    with ExitStack() as stack:
+        ready = (resources[name].process_config_and_initialize_cm() for name in names)
+        yield [stack.enter_context(opening) for opening in ready]
+
+
+def pools_of(settings: Settings) -> dict[str, str]:
+    """The pool of each asset that uses a GPU, here or through a server started for it."""
+    engine, on_gpu = settings.verifier.engine, settings.machine.on_gpu
+    encodes = on_gpu and settings.embedder.engine == "sentence_transformers"
+    using = {
+        "deduplicated": encodes,
+        "decontaminated": encodes,
+        "difficulty_band": engine == "minicheck_hosted" or (engine != "embedded" and on_gpu),
+        "diversity_selected": encodes,
+        "policy": on_gpu,
+        "predictions": on_gpu or settings.evaluation.place == "server",
+        "rule_filtered": on_gpu and bool(settings.text.spacy),
+    }
+    return {stage: "gpu" for stage, used in using.items() if used}

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,31 +106,29 @@ def _given(layers: Iterable[Mapping[str, str]]) -> Given:
     """The settings of variables; an empty one is unset, and a new name overrides an old one."""
     given, openai = Given(), any(layer.get(OPENAI_KEY) for layer in layers)
     for layer in layers:
-        for old, path in _OLD.items():
-            if value := layer.get(old):
-                translated = _translated(old, path, value, openai=openai)
-                given |= {one: (text, old) for one, text in translated}
-                if old not in _NOW.values():
-                    _notice(f"{old} is now {_NOW[old]}; the old name works for one version")
+        for old in filter(layer.get, _OLD):
+            translated = _translated(old, layer[old], openai=openai)
+            given |= {path: (text, old) for path, text in translated.items()}
+            if old not in SHORT.values():
+                _notice(f"{old} is now {_NOW[old]}; the old name works for one version")
         given |= {path: (layer[name], name) for name, path in _NEW.items() if layer.get(name)}
     return given
 
 
-def _translated(old: str, path: Path_, value: str, *, openai: bool) -> Iterator[tuple[Path_, str]]:
+def _translated(old: str, value: str, *, openai: bool) -> dict[Path_, str]:
     """What an old variable set: prices, keys and bounds of thinking were written otherwise."""
-    section, field = path
+    section, field = _OLD[old]
+    fields = {field: value}
     if field == "key":
-        yield path, old  # the value is the key: the setting names the variable
+        fields = {"key": old}  # the value is the key: the setting names the variable
     elif field == "prompt_price":
         prompt, _, completion = value.partition("/")
-        yield from ((path, prompt), ((section, "completion_price"), completion or "0"))
+        fields = {"prompt_price": prompt, "completion_price": completion or "0"}
     elif field == "thinking" and value.isdecimal() and int(value):
-        yield from ((path, "on"), ((section, "thinking_tokens"), value))
-        yield (section, "bound_thinking"), "yes"
-    else:
-        yield path, value
-    if field == "base_url" and section in {"silver", "embedder"} and openai:
-        yield (section, "key"), OPENAI_KEY  # it went to both, wherever they were
+        fields = {"thinking": "on", "thinking_tokens": value, "bound_thinking": "yes"}
+    elif field == "base_url" and section in {"silver", "embedder"} and openai:
+        fields |= {"key": OPENAI_KEY}  # it went to both, wherever they were
+    return {(section, name): text for name, text in fields.items()}
 
 
 @cache
@@ -163,8 +161,9 @@ def _problem(error: Any, given: Given, file: Path | None) -> str:  # noqa: ANN40
     written = [name for place, (_, name) in given.items() if path == place[: len(path)]]
     where = ", ".join(dict.fromkeys(written)) or f"{file}: {section}" * bool(file) or section
     if error["type"] == "extra_forbidden":
-        names = {one[len(path) - 1] for one, _ in fields_of() if one[: len(path) - 1] == path[:-1]}
-        nearest = get_close_matches(path[-1], sorted(names), 1, 0)[0]
+        inside = len(path) - 1
+        names = {place[inside] for place, _ in fields_of() if place[:inside] == path[:inside]}
+        nearest = get_close_matches(path[inside], sorted(names), 1, 0)[0]
         said = f"there is no such setting; the nearest is {nearest}"
     said = said.replace("Input should", "must", 1)
     return f"{where}: {said[:1].lower()}{said[1:]}"
@@ -181,29 +180,24 @@ def use_settings(section: str, **fields: Path | str | None) -> Settings:
 def with_data_folder(settings: Settings, data: Path) -> Iterator[Settings]:
     """The settings with another data folder, for the block and processes that it starts."""
     variable = variable_of(("paths", "data"))
-    before = os.environ.get(variable)
+    before = os.environ.get(variable, "")  # an empty variable is unset
     os.environ[variable] = str(data)
     try:
         yield settings.with_paths(data=data)
     finally:
-        os.environ.pop(variable)
-        os.environ.update({variable: before} if before is not None else {})
+        os.environ[variable] = before
 
 
 def job_variables(settings: Settings) -> dict[str, str]:
-    """What a process on another machine needs to have these settings: no keys, whole folders."""
-    file, given = own_file(settings.paths.data), dict[tuple[str, ...], object]()
-    for name, value in read_toml(file).items() if file else ():
-        inside = value.items() if isinstance(value, dict) else [("", value)]
-        given |= {(name, field) if field else (name,): one for field, one in inside}
-    given |= {path: value for path, (value, _) in _given(_layers()).items()}
-    folders = {("paths", name): getattr(settings.paths, name) for name in ("data", "corpora")}
-    given |= {path: folder for path, folder in folders.items() if folder}
-    words = {path: " " if path[-1] == "vllm" else "," for path in given}
-    return {
-        variable_of(path): words[path].join(value) if isinstance(value, list) else str(value)
-        for path, value in given.items()
-    }
+    """The variables of a process on another machine that has these settings; they hold no key."""
+    written = {}
+    for path, _ in fields_of():
+        value: Any = reduce(getattr, path, settings)
+        if isinstance(value, tuple):
+            value = (" " if path[-1] == "vllm" else ",").join(value)
+        if value not in ("", None):
+            written[variable_of(path)] = str(value)
+    return written
 
 
 def load_env_file() -> None:
@@ -232,9 +226,8 @@ def use_instance(
         ConfigError: ``DAGSTER_HOME`` names no folder.
     """
     env = os.environ if environment is None else environment
-    named = env.get("DAGSTER_HOME")
-    home = Path(local(named, "DAGSTER_HOME")) if named else project / ".dagster_home"
-    if not named:
+    home = Path(local(env.get("DAGSTER_HOME", ""), "DAGSTER_HOME") or project / ".dagster_home")
+    if not env.get("DAGSTER_HOME"):
         home.mkdir(exist_ok=True)
         if not (home / "dagster.yaml").exists():
             shutil.copyfile(project / "dagster.yaml", home / "dagster.yaml")

@@ -13,89 +13,76 @@ from decomposerl.errors import EvaluationError
 if TYPE_CHECKING:
     from decomposerl.claims.claim import Record
     from decomposerl.evaluation.external import Measurement
-    from decomposerl.evaluation.matching import Declared
-
-Predictions = Annotated[
-    Path | None, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")
-]
-Labels = Annotated[Path | None, typer.Argument(help="The same; default: PREDICTIONS.")]
-Id = Annotated[
-    str,
-    typer.Option(
-        "--id",
-        help="Column of the claim id, or A=B if LABELS calls it B; several: A,B; -: order.",
-    ),
-]
-Label = Annotated[str, typer.Option(help="Column of the label.")]
-Verdict = Annotated[str, typer.Option(help="Column of the predicted label.")]
-Score = Annotated[
-    str,
-    typer.Option(
-        help="Column of a score, higher for supported; 1-NAME: higher for refuted; NAME:max, :mean "
-        "or :min of several."
-    ),
-]
-Supported = Annotated[
-    list[str] | None, typer.Option(help="A word that means supported; repeatable.")
-]
-Refuted = Annotated[
-    list[str] | None, typer.Option(help="A word that means refuted; repeatable; '*': all others.")
-]
-Threshold = Annotated[
-    str,
-    typer.Option(
-        help="Supported is a score above NUMBER (default 0.5), '>=NUMBER', or the best for f1 or "
-        "balanced_accuracy on --dev; of midpoints, f1:scores or f1:hundredths."
-    ),
-]
-Dev = Annotated[
-    tuple[Path, Path] | None,
-    typer.Option(metavar="PREDICTIONS LABELS", help="Files that choose the threshold."),
-]
-Group = Annotated[str, typer.Option(help="Column of LABELS to score by value; several: A,B.")]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(help="COLUMN=VALUE or COLUMN!=VALUE of LABELS; repeatable."),
-]
-Document = Annotated[str, typer.Option(help="Column of LABELS: its claims are resampled together.")]
-Unread = Annotated[
-    Literal["opposite", "class", "leave-out"],
-    typer.Option(
-        help="How an unreadable prediction counts: as the wrong label, as a separate class, "
-        "or not at all."
-    ),
-]
-Missing = Annotated[
-    Literal["error", "wrong", "skip"], typer.Option(help="How rows without a partner count.")
-]
-Marks = Annotated[
-    list[Path] | None,
-    typer.Option(help="Reviewers' marks of the trace page, in place of both files; repeatable."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-_SEVERAL = ("max", "mean", "min")
 
 
 @report_errors
 def metrics(  # noqa: PLR0913 - each is one option
-    predictions: Predictions = None,
-    labels: Labels = None,
+    predictions: Annotated[
+        Path | None, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")
+    ] = None,
+    labels: Annotated[Path | None, typer.Argument(help="The same; default: PREDICTIONS.")] = None,
     *,
-    id_: Id = "id",
-    label: Label = "label",
-    verdict: Verdict = "",
-    score: Score = "",
-    supported: Supported = None,
-    refuted: Refuted = None,
-    threshold: Threshold = "",
-    dev: Dev = None,
-    group: Group = "",
-    where: Where = None,
-    document: Document = "",
-    unread: Unread = "opposite",
-    missing: Missing = "error",
-    marks: Marks = None,
-    as_json: AsJson = False,
+    id_: Annotated[
+        str,
+        typer.Option(
+            "--id",
+            help="Column of the claim id, or A=B if LABELS calls it B; several: A,B; -: order.",
+        ),
+    ] = "id",
+    label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
+    verdict: Annotated[str, typer.Option(help="Column of the predicted label.")] = "",
+    score: Annotated[
+        str,
+        typer.Option(
+            help="Column of a score, higher for supported; 1-NAME: higher for refuted; NAME:max, "
+            ":mean or :min of several."
+        ),
+    ] = "",
+    supported: Annotated[
+        list[str] | None, typer.Option(help="A word that means supported; repeatable.")
+    ] = None,
+    refuted: Annotated[
+        list[str] | None,
+        typer.Option(help="A word that means refuted; repeatable; '*': all others."),
+    ] = None,
+    threshold: Annotated[
+        str,
+        typer.Option(
+            help="Supported is a score above NUMBER (default 0.5), '>=NUMBER', or the best for f1 "
+            "or balanced_accuracy on --dev; of midpoints, f1:scores or f1:hundredths."
+        ),
+    ] = "",
+    dev: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(metavar="PREDICTIONS LABELS", help="Files that choose the threshold."),
+    ] = None,
+    group: Annotated[
+        str, typer.Option(help="Column of LABELS to score by value; several: A,B.")
+    ] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=VALUE or COLUMN!=VALUE of LABELS; repeatable."),
+    ] = None,
+    document: Annotated[
+        str, typer.Option(help="Column of LABELS: its claims are resampled together.")
+    ] = "",
+    unread: Annotated[
+        Literal["opposite", "class", "leave-out"],
+        typer.Option(
+            help="How an unreadable prediction counts: as the wrong label, as a separate class, "
+            "or not at all."
+        ),
+    ] = "opposite",
+    missing: Annotated[
+        Literal["error", "wrong", "skip"], typer.Option(help="How rows without a partner count.")
+    ] = "error",
+    marks: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Reviewers' marks of the trace page, in place of both files; repeatable."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Score predictions against labels, with intervals; --marks counts reviewers' agreement."""
     if marks and predictions:
@@ -106,39 +93,22 @@ def metrics(  # noqa: PLR0913 - each is one option
     if predictions is None:
         raise EvaluationError("give PREDICTIONS, and LABELS unless one file has both, or --marks")
     from decomposerl.evaluation.cells import Spellings
-    from decomposerl.evaluation.external import Cut, measure
+    from decomposerl.evaluation.external import Cut, Declared, measure
 
-    declared = {"where": tuple(where or ()), "missing": missing, "document": document}
-    columns = _columns(id_, score, group, label=label, verdict=verdict, **declared)
-    given = Spellings.of(supported or (), refuted or ()) if supported or refuted else None
+    columns = Declared.of(
+        *(id_, score, group),
+        label=label,
+        verdict=verdict,
+        document=document,
+        where=tuple(where or ()),
+        missing=missing,
+        unread=unread,
+        given=Spellings.of(supported or (), refuted or ()) if supported or refuted else None,
+    )
     cut = Cut.of(threshold) if threshold else None
     files = _rows(predictions, labels or predictions)
-    measured = measure(files, columns, given, cut, _rows(*dev) if dev else None, unread)
+    measured = measure(files, columns, cut, _rows(*dev) if dev else None)
     _print_scores(measured, unread, as_json=as_json)
-
-
-def _columns(ids: str, score: str, groups: str, **columns: Any) -> "Declared":  # noqa: ANN401
-    """The columns, with the short forms of ids, scores and groups taken apart."""
-    from decomposerl.evaluation.matching import Declared
-
-    pairs = [name.partition("=") for name in _names(ids)] if ids.strip() != "-" else []
-    several: Any = next((how for how in _SEVERAL if score.endswith(f":{how}")), None)
-    return Declared(
-        ids=tuple((own.strip(), (other or own).strip()) for own, _, other in pairs),
-        score=score.removeprefix("1-").removesuffix(f":{several}"),
-        several=several,
-        complement=score.startswith("1-"),
-        group=_names(groups) if groups else (),
-        **columns,
-    )
-
-
-def _names(words: str) -> tuple[str, ...]:
-    """Comma-separated names of columns, each once."""
-    names = dict.fromkeys(name.strip() for name in words.split(",") if name.strip())
-    if not names:
-        raise EvaluationError(f"'{words}' names no column; --id - matches rows without ids")
-    return tuple(names)
 
 
 def _rows(predictions: Path, labels: Path) -> tuple[Sequence["Record"], Sequence["Record"]]:

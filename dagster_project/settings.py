@@ -21,10 +21,15 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from dagster_project.public_figures import PRICES
-from decomposerl.endpoint import Count, Endpoint, Names, Urls, thinking_style_of
+from decomposerl.endpoint import Count, Endpoint, Names, Urls, plain_urls, thinking_style_of
 from decomposerl.errors import ConfigError
 from decomposerl.reports.cost import Amount
 from resources.mapper import parse_mapper
@@ -35,36 +40,33 @@ ProfileName = Literal["embedded", "local", "paper"]
 Values = dict[str, Any]
 FILE, SYSTEMS_FILE = "decomposerl.toml", "systems.toml"
 PROJECT = Path(__file__).resolve().parent.parent
+PROFILES = Path(__file__).with_name("profiles")
 _OWNER = re.compile(r"team:.+|[^@\s]+@[^@\s]+\.[^@\s]+")
 _HOSTED = {"chat", "hosted", "minicheck_hosted"}
 
 
-def _checked(check: Callable[[str, str], object]) -> Callable[[Any], Any]:
-    """The check of another module, which names a variable in its message, as that of a field."""
-
-    def passed(value: Any) -> Any:  # noqa: ANN401 - what a user wrote
-        try:
-            check(str(value), "")
-        except ConfigError as error:
-            raise ValueError(str(error).strip()) from None
-        return value
-
-    return passed
-
-
-def _must(fits: Callable[[Any], object], said: str) -> AfterValidator:
-    """A condition on the values of a field; the message does not repeat them."""
+def _must(fits: Callable[[Any], object], said: str = "") -> AfterValidator:
+    """A check of a field's values, by a condition or by another module; no message repeats them."""
 
     def passed(value: Any) -> Any:  # noqa: ANN401 - of any field
-        if not fits(value):
-            raise ValueError(said)
+        try:
+            if not fits(value) and said:
+                raise ValueError(said)
+        except ConfigError as error:
+            raise ValueError(str(error).strip()) from None
         return value
 
     return AfterValidator(passed)
 
 
-Folder = Annotated[Path, BeforeValidator(_checked(local)), AfterValidator(Path.resolve)]
+def _local(path: str | Path) -> str:
+    return local(str(path), "")
+
+
+Place = Annotated[str, _must(_local)]
+Folder = Annotated[Path, BeforeValidator(_must(_local).func), AfterValidator(Path.resolve)]
 OneUrl = Annotated[Urls, _must(lambda urls: len(urls) <= 1, "must be exactly one URL")]
+Address = Annotated[str, AfterValidator(lambda url: url and plain_urls((url,))[0])]
 Owners = Annotated[
     Names, _must(lambda names: all(map(_OWNER.fullmatch, names)), "must be e-mails or team:name")
 ]
@@ -94,7 +96,7 @@ class Paths(Section):
     systems: Folder | None = Field(
         None, description="file of your own systems; else systems.toml in the data folder"
     )
-    prompts: Annotated[str, AfterValidator(_checked(local))] = Field(
+    prompts: Place = Field(
         "", description="your own prompt files, each in place of the project's of that name"
     )
 
@@ -251,10 +253,10 @@ class Training(Section):
         description="what samples the policy: the trainer's process, vLLM on its GPU, or `vllm "
         "serve` on another",
     )
-    generation_url: OneUrl = Field((), description="vllm_server: its URL, without /v1")
+    generation_url: Address = Field("", description="vllm_server: its URL, without /v1")
     encoder: str = Field("minilm", description="of the tiny judge")
-    jobs: OneUrl = Field(
-        (), description="dashboard of a Ray cluster that trains in jobs (docs/how-to/scaling.md)"
+    jobs: Address = Field(
+        "", description="dashboard of a Ray cluster that trains in jobs (docs/how-to/scaling.md)"
     )
 
     @model_validator(mode="after")
@@ -275,7 +277,7 @@ class Machine(Section):
         pattern=r"^(cpu|mps|cuda(:[0-9]+)?)$",
         description="of models in this process: `cpu`, `mps`, `cuda`, or `cuda:N` for GPU N",
     )
-    mapper: Annotated[str, AfterValidator(_checked(parse_mapper))] = Field(
+    mapper: Annotated[str, _must(lambda place: parse_mapper(place, ""))] = Field(
         "in_process",
         description="where batches of claims run: `in_process`; `processes` or `processes:N`; "
         "`ray` on the cluster of RAY_ADDRESS or this machine, or `ray:HOST:PORT` "
@@ -291,30 +293,6 @@ class Machine(Section):
     def on_gpu(self) -> bool:
         """Whether models in this process run on a GPU."""
         return self.device.startswith("cuda")
-
-
-class _OwnFile(PydanticBaseSettingsSource):
-    """``decomposerl.toml`` of the working folder, or else of the data folder."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - pydantic's hook
-        return None, field_name, False  # all fields are read at once
-
-    def __call__(self) -> Values:
-        file = own_file(self.current_state.get("paths", {}).get("data"))
-        return {} if file is None else read_toml(file)
-
-
-class _ProfileFile(_OwnFile):
-    """The file of the chosen profile."""
-
-    def __call__(self) -> Values:
-        name = self.current_state.get("profile") or "embedded"
-        if name not in get_args(ProfileName):
-            return {}  # refused by the field
-        values = read_toml(Path(__file__).with_name("profiles") / f"{name}.toml")
-        if name != "embedded" and "base_url" in self.current_state.get("evaluation", {}):
-            values["evaluation"]["policies"] = "served"  # where you said
-        return values
 
 
 class Settings(BaseSettings):
@@ -378,7 +356,19 @@ class Settings(BaseSettings):
         *_: PydanticBaseSettingsSource,
         **__: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, _OwnFile(settings_cls), _ProfileFile(settings_cls)
+        given = init_settings()
+        own_toml = own_file(given.get("paths", {}).get("data"))
+        own = read_toml(own_toml) if own_toml else {}
+        name = given.get("profile") or own.get("profile") or "embedded"
+        known = name in get_args(ProfileName)  # else refused by the field
+        profile = read_toml(PROFILES / f"{name}.toml") if known else {}
+        evaluated = [part.get("evaluation") for part in (given, own)]
+        if name != "embedded" and any(
+            isinstance(part, dict) and "base_url" in part for part in evaluated
+        ):
+            profile["evaluation"]["policies"] = "served"  # where you said
+        files = (InitSettingsSource(settings_cls, values) for values in (own, profile))
+        return init_settings, *files
 
 
 def own_file(data: object = None) -> Path | None:

@@ -21,7 +21,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from resources.vllm.process import ServerCommand, VllmServer
+from resources.vllm.process import VllmServer
+from resources.vllm.server import ServerFields
 from studies.real_model import MODEL
 
 _LIBRARIES = ("decomposerl", "dagster", "torch", "transformers", "trl", "peft", "openai", "spacy")
@@ -61,8 +62,11 @@ def main() -> int:
 
 def server(folder: Path, name: str, words: tuple[str, ...]) -> VllmServer:
     """A server of the model; it starts at its first ``base_url``."""
-    command = ServerCommand(MODEL, executable=executable(folder), extra=words)
-    return VllmServer(command, folder / "logs" / f"{name}.log", _SECONDS_OF_A_START)
+    logs = str(folder / "logs" / name)
+    fields = ServerFields(
+        vllm=list(executable(folder)), log_dir=logs, start_timeout_s=_SECONDS_OF_A_START
+    )
+    return fields.vllm_server(MODEL, "", words)
 
 
 def executable(folder: Path) -> tuple[str, ...]:

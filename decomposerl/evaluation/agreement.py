@@ -49,13 +49,25 @@ def agreement(
         table = sums.reshape(-1, classes, classes).astype(np.float64)
         rows = table.sum(axis=2)
         return {
-            "agreement": _ratio(np.trace(table, axis1=1, axis2=2), rows.sum(axis=1)),
+            "agreement": agreement_of(table),
             "macro_f1": macro_f1(table),
-            "kappa": _kappa(table),
+            "kappa": kappa(table),
             "most_common": _ratio(rows.max(axis=1), rows.sum(axis=1)),
         }
 
     return _measured(metrics, cells, clusters, generator(seed, "agreement"))
+
+
+def agreement_of(table: Counts) -> Numbers:
+    """The share of equal classes, of tables (..., k, k)."""
+    return _ratio(np.trace(table, axis1=-2, axis2=-1), table.sum(axis=(-2, -1)))
+
+
+def kappa(table: Counts) -> Numbers:
+    """Cohen's kappa of tables (..., k, k); undefined where chance alone gives full agreement."""
+    by_chance = (table.sum(axis=-1) * table.sum(axis=-2)).sum(axis=-1)
+    chance = _ratio(by_chance, table.sum(axis=(-2, -1)) ** 2)
+    return _ratio(agreement_of(table) - chance, 1 - chance)
 
 
 def macro_f1(table: Counts) -> Numbers:
@@ -133,16 +145,9 @@ def _measured(
     estimates = metrics(columns.sum(axis=0, keepdims=True))
     draws = metrics(resampled_sums(columns, clusters, rng, DRAWS))
     return [
-        Measured(name, _number(value[0]), *map(_number, safe_interval(draws[name], clusters.count)))
+        Measured(name, defined(value[0]), *map(defined, safe_interval(draws[name], clusters.count)))
         for name, value in estimates.items()
     ]
-
-
-def _kappa(table: Counts) -> Numbers:
-    total = table.sum(axis=(-2, -1))
-    seen = _ratio(np.trace(table, axis1=-2, axis2=-1), total)
-    chance = _ratio((table.sum(axis=-1) * table.sum(axis=-2)).sum(axis=-1), total**2)
-    return _ratio(seen - chance, 1 - chance)
 
 
 def _ratio(above: Counts, below: Counts) -> Numbers:
@@ -150,5 +155,6 @@ def _ratio(above: Counts, below: Counts) -> Numbers:
     return np.divide(above, below, out=ratio, where=np.abs(below) > 0)
 
 
-def _number(value: float) -> float | None:
+def defined(value: float | Numbers) -> float | None:
+    """The number, None for NaN."""
     return None if np.isnan(value) else float(value)

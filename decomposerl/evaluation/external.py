@@ -1,18 +1,37 @@
-"""Scores of given predictions: this project's metrics over the claims of any project's files."""
+"""Scores of given predictions: this project's metrics over the claims of any project's files.
 
+Takes the rows of two files and which of their columns mean what, gives one claim per label, and
+then every metric. No row is dropped silently: one that does not fit is an error, named by file, row
+and column, and what the options leave out is counted. Which word means Supported is asked where
+nothing says so.
+"""
+
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, get_args
+from functools import partial
+from itertools import chain, product
+from shlex import quote
+from typing import Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
 import polars as pl
 
 from decomposerl.claims.claim import Record
 from decomposerl.claims.column_guess import says_polarity
+from decomposerl.claims.records import excerpt
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.cells import Spellings, finite_number
+from decomposerl.evaluation.cells import (
+    CellError,
+    Spellings,
+    cell_of,
+    finite_number,
+    format_errors,
+    identifier_of,
+    normal,
+)
 from decomposerl.evaluation.intervals import (
     auroc_draws,
     clusters_of,
@@ -20,13 +39,6 @@ from decomposerl.evaluation.intervals import (
     mean_interval,
     metric_interval,
     safe_interval,
-)
-from decomposerl.evaluation.matching import (
-    TWO_WAY,
-    Claim,
-    Declared,
-    match_predictions,
-    meanings,
 )
 from decomposerl.evaluation.metrics import (
     AS_REFUTED,
@@ -40,22 +52,32 @@ from decomposerl.evaluation.metrics import (
 )
 from decomposerl.evaluation.threshold import (
     Candidates,
+    Several,
     Threshold,
     ThresholdMetric,
     choose_threshold,
+    combined,
 )
+from decomposerl.traces.trace import Verdict
 
 ALL, MEAN = "all", "mean of groups"
+MOST_CLASSES = 10
 RANKED_DRAWS = 1_000  # of AUROC: each costs a pass over the claims
-_USUAL, _PERCENT, _MOST_SHOWN, _SEED = 0.5, 100, 5, 42
+TWO_WAY: tuple[str, ...] = ("supported", "refuted")
+_USUAL, _PERCENT, _MOST_SHOWN, _SHOWN, _SEED = 0.5, 100, 5, 10, 42
+_SPELLINGS = Spellings.of()
+_PLACES = {"Supported": 0, "Refuted": 1}
+_DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_CUT = re.compile(
+    r"(>=)?\s*(?:(f1|balanced_accuracy)(?::(midpoints|scores|hundredths))?|([^\s:]+))\s*"
+)
 Measure = tuple[float, float, float]
 """A score with its bounds, 0..1 or NaN."""
+Id = tuple[str, ...]
 Rows = Sequence[Record]
-_METRICS: Mapping[str, ThresholdMetric] = {name: name for name in get_args(ThresholdMetric)}
-_KINDS: Mapping[str, Candidates] = {
-    "": "midpoints",
-    **{kind: kind for kind in get_args(Candidates)},
-}
+Numbered = Sequence[tuple[int, Record]]
+"""Rows with their numbers from 1."""
+_Read = TypeVar("_Read")
 _TEXT, _NUMBER, _COUNT = pl.String(), pl.Float64(), pl.Int64()
 CLAIMS = pl.Schema(
     {"label": _COUNT, "verdict": _COUNT, "score": _NUMBER, "group": _TEXT, "document": _TEXT}
@@ -69,6 +91,60 @@ COLUMNS = pl.Schema(
 )
 """Scores are percent, null where the metric is undefined. ``kind`` distinguishes the total, groups
 and the mean over groups, whatever a group is called; ``supported`` is null for other classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Which column means what; a dotted name leads into nested objects, "" means there is none.
+
+    ``ids`` are pairs of a column of the predictions and one of the labels; without any, row n
+    belongs to row n. ``several`` combines a claim's scores; without it a second one is an error.
+    ``complement``: the score is that of Refuted. ``group`` (of several columns each combination),
+    ``document`` and ``where`` are of the labels. Conditions are ``COLUMN=VALUE`` or
+    ``COLUMN!=VALUE``: several values of a column are alternatives, conditions on several columns
+    must all hold. ``missing`` is what becomes of rows without a partner; ``wrong`` is of labels,
+    predictions without a label are left out then. ``unread`` is what a claim without a verdict
+    counts as, ``given`` the user's spellings.
+    """
+
+    ids: tuple[tuple[str, str], ...] = (("id", "id"),)
+    label: str = "label"
+    verdict: str = ""
+    score: str = ""
+    several: Several | None = None
+    complement: bool = False
+    group: tuple[str, ...] = ()
+    document: str = ""
+    where: tuple[str, ...] = ()
+    missing: Literal["error", "wrong", "skip"] = "error"
+    unread: Unread = "opposite"
+    given: Spellings | None = None
+
+    @classmethod
+    def of(cls, ids: str, score: str, group: str, **columns: Any) -> Self:  # noqa: ANN401 - of this type
+        """With the short forms of ids, score and groups: ``A=B,C``, ``1-NAME:max``, ``A,B``.
+
+        Raises:
+            EvaluationError: a list of columns has none.
+        """
+        pairs = [name.partition("=") for name in _names(ids)] if ids.strip() != "-" else []
+        several: Any = next((how for how in get_args(Several) if score.endswith(f":{how}")), None)
+        return cls(
+            ids=tuple((own.strip(), (other or own).strip()) for own, _, other in pairs),
+            score=score.removeprefix("1-").removesuffix(f":{several}"),
+            several=several,
+            complement=score.startswith("1-"),
+            group=_names(group) if group else (),
+            **columns,
+        )
+
+
+def _names(words: str) -> tuple[str, ...]:
+    """Comma-separated names of columns, each once."""
+    names = dict.fromkeys(name.strip() for name in words.split(",") if name.strip())
+    if not names:
+        raise EvaluationError(f"'{words}' names no column; --id - matches rows without ids")
+    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +163,13 @@ class Cut:
         Raises:
             EvaluationError: it is none of them.
         """
-        word, _, kind = text.removeprefix(">=").strip().partition(":")
-        inclusive, by, candidates = text.startswith(">="), _METRICS.get(word), _KINDS.get(kind)
-        value = None if kind else finite_number(word)
-        if value is None and (by is None or candidates is None):
+        match: Any = _CUT.fullmatch(text) or ("",) * 5
+        value = finite_number(match[4])
+        if value is None and not match[2]:
             raise EvaluationError(
                 f"--threshold is '{text}': neither a finite number nor f1 or balanced_accuracy"
             )
-        return cls(value, by, candidates or "midpoints", inclusive)
+        return cls(value, match[2], match[3] or "midpoints", inclusive=bool(match[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +202,8 @@ class Measurement:
 def measure(
     files: tuple[Rows, Rows],
     columns: Declared,
-    given: Spellings | None = None,
     cut: Cut | None = None,
     dev: tuple[Rows, Rows] | None = None,
-    unread: Unread = "opposite",
 ) -> Measurement:
     """Score predictions against labels; ``dev`` are those that choose a threshold.
 
@@ -138,54 +211,52 @@ def measure(
         EvaluationError: options contradict each other, rows do not match, or a word's or score's
             meaning is not said.
     """
-    _check(columns, given, unread)
-    if columns.verdict and cut is not None:
-        raise EvaluationError("a threshold needs --score; --verdict already has verdicts")
-    if (dev is None) != (cut is None or cut.by is None):
-        raise EvaluationError("--dev chooses --threshold f1 or balanced_accuracy: give both")
-    claims, left_out = match_predictions(*files, columns)
-    names, frame = _frame(claims, columns, given)
+    _check(columns, cut, has_dev=dev is not None)
+    words, left_out = match_predictions(*files, columns)
+    names, claims = meanings(words, columns)
     threshold, chosen = None, ""
     if dev is not None and cut is not None and cut.by is not None:
         # Conditions on the label are of the dev files, too; others tell the claims to score.
-        own = (
-            word for word in columns.where if re.match(rf"{re.escape(columns.label)}\s*!?=", word)
-        )
-        others, dev_left_out = match_predictions(*dev, replace(columns, where=tuple(own)))
-        rows = _frame(others, columns, given)[1]
+        of_label = re.compile(rf"{re.escape(columns.label)}\s*!?=")
+        where = tuple(filter(of_label.match, columns.where))
+        others, dev_left_out = match_predictions(*dev, replace(columns, where=where))
+        rows = meanings(others, columns)[1]
         scores, labels = rows["score"].to_numpy(), rows["label"].to_numpy()
         threshold, value = choose_threshold(
             scores, labels, cut.by, cut.candidates, inclusive=cut.inclusive
         )
         measured = f"{cut.by.replace('_', ' ').replace('f1', 'F1')} is {value:.2%}"
-        chosen = f", chosen on {len(others):,} others where {measured}"
+        chosen = f", chosen on {others.height:,} others where {measured}"
         left_out |= {f"{what} (dev files)": count for what, count in dev_left_out.items()}
     elif not columns.verdict:
-        threshold = _given_threshold(frame["score"], columns.score, cut)
+        threshold = _given_threshold(claims["score"], columns.score, cut)
     if threshold is not None:
-        frame = frame.with_columns(verdict=threshold.verdicts(frame["score"].to_numpy()))
-    none = zip(claims, frame["verdict"] == len(names), strict=True)
-    unread_words = Counter(claim.verdict or "nothing" for claim, is_none in none if is_none)
+        claims = claims.with_columns(verdict=threshold.verdicts(claims["score"].to_numpy()))
+    unread = words["verdict"].filter(claims["verdict"] == len(names)) if columns.verdict else ()
     return Measurement(
-        score_claims(frame, names, unread),
-        {} if names == TWO_WAY else dict(Counter(claim.label for claim in claims)),
+        score_claims(claims, names, columns.unread),
+        {} if names == TWO_WAY else dict(Counter(words["label"])),
         threshold,
         chosen,
         left_out,
-        unread_words if columns.verdict else {},
+        Counter(word or "nothing" for word in unread),
     )
 
 
-def _check(columns: Declared, given: Spellings | None, unread: Unread) -> None:
+def _check(columns: Declared, cut: Cut | None, *, has_dev: bool) -> None:
     """Refuse options that contradict each other, and a score whose direction is not said."""
-    if not columns.verdict and not columns.score:
+    name = columns.score
+    if not columns.verdict and not name:
         raise EvaluationError("name the column of the prediction: --verdict or --score")
-    if unread == "leave-out" and columns.missing == "wrong":
+    if columns.unread == "leave-out" and columns.missing == "wrong":
         raise EvaluationError(
             "--missing wrong counts the claims that --unread leave-out skips: use --missing skip"
         )
-    name = columns.score
-    if name and not given and not columns.complement and not says_polarity(name, ()):
+    if columns.verdict and cut is not None:
+        raise EvaluationError("a threshold needs --score; --verdict already has verdicts")
+    if has_dev != (cut is not None and cut.by is not None):
+        raise EvaluationError("--dev chooses --threshold f1 or balanced_accuracy: give both")
+    if name and not columns.given and not columns.complement and not says_polarity(name, ()):
         raise EvaluationError(
             f"{name} names something bad, and scores must be higher for supported; choose one of\n"
             f"--score 1-{name}\n--score {name} --supported supported --refuted refuted"
@@ -207,23 +278,6 @@ def _given_threshold(scores: pl.Series, name: str, cut: Cut | None) -> Threshold
     return Threshold(_USUAL)
 
 
-def _frame(
-    claims: Sequence[Claim], columns: Declared, given: Spellings | None
-) -> tuple[tuple[str, ...], pl.DataFrame]:
-    """The classes, and the claims as ``CLAIMS``.
-
-    Raises:
-        EvaluationError: as ``meanings``, or no prediction can be read.
-    """
-    names, labels, verdicts = meanings(claims, columns, given)
-    scores, none = [claim.score for claim in claims], len(names)
-    if all(verdict == none for verdict in verdicts) if columns.verdict else np.isnan(scores).all():
-        name = columns.verdict or columns.score
-        raise EvaluationError(f"no prediction has a value in {name} that could be read")
-    rest = [[claim.group for claim in claims], [claim.document for claim in claims]]
-    return names, pl.DataFrame([labels, verdicts, scores, *rest], CLAIMS)
-
-
 def score_claims(
     claims: pl.DataFrame,
     names: tuple[str, ...] = TWO_WAY,
@@ -237,19 +291,28 @@ def score_claims(
     ranks last of its label if it counts as the opposite, else it is left out. ``draws`` are those
     of AUROC. Of more than two classes there are accuracy, macro-F1 and recalls.
     """
-    total, sizes = _metrics(ALL, claims, names, unread, draws)
-    rows = _rows("total", ALL, total, sizes)
     parts = claims.partition_by("group", maintain_order=True)
-    if len(parts) > 1:
-        groups = [(part["group"][0], part) for part in parts]
-        measured = [_metrics(name, part, names, unread, draws) for name, part in groups]
-        for (name, _), (metrics, own) in zip(groups, measured, strict=True):
-            rows += _rows("group", name, metrics, own)
-        every = [metrics for metrics, _ in measured]
-        shared = [name for name in total if all(name in metrics for metrics in every)]
-        rows += _rows(
-            "mean", MEAN, {name: _mean([m[name] for m in every]) for name in shared}, sizes
-        )
+    groups = [("group", part["group"][0], part) for part in parts] if len(parts) > 1 else []
+    scored = [
+        (kind, name, *_metrics(name, part, names, unread, draws))
+        for kind, name, part in (("total", ALL, claims), *groups)
+    ]
+    if groups:
+        of_total, *of_groups = (metrics for _, _, metrics, _ in scored)
+        shared = [name for name in of_total if all(name in metrics for metrics in of_groups)]
+        means = {name: _mean([metrics[name] for metrics in of_groups]) for name in shared}
+        scored.append(("mean", MEAN, means, scored[0][3]))
+    rows = [
+        [
+            kind,
+            group,
+            name,
+            *(None if np.isnan(value) else 100 * value for value in measure),
+            *sizes,
+        ]
+        for kind, group, metrics, sizes in scored
+        for name, measure in metrics.items()
+    ]
     return pl.DataFrame(rows, COLUMNS, orient="row")
 
 
@@ -293,16 +356,244 @@ def _mean(parts: Sequence[Measure]) -> Measure:
     return float(np.mean(scores)), *mean_interval(scores, lows, highs)
 
 
-def _rows(
-    kind: str, group: str, metrics: Mapping[str, Measure], sizes: Sequence[int | None]
-) -> list[list[object]]:
-    return [
-        [
-            kind,
-            group,
-            name,
-            *(None if np.isnan(value) else 100 * value for value in measure),
-            *sizes,
+def match_predictions(
+    predictions: Rows, labels: Rows, columns: Declared
+) -> tuple[pl.DataFrame, Counter[str]]:
+    """The claims in the order of the labels, and how many rows of each kind were left out.
+
+    The claims are as ``CLAIMS``, but labels and verdicts are words as ``cells.normal`` spells them,
+    no verdict is "".
+
+    Raises:
+        EvaluationError: a row does not fit, a condition is none, or no label is left.
+    """
+    if not columns.ids and len(predictions) != len(labels):
+        raise EvaluationError(
+            f"rows cannot be matched by position: {predictions[0].file} has {len(predictions):,}, "
+            f"{labels[0].file} has {len(labels):,}"
+        )
+    own, others = [tuple(pair[side] for pair in columns.ids) for side in (0, 1)]
+    counted, passed = rows_that_count(labels, columns.where)
+    every = counted if predictions is labels else list(enumerate(predictions, start=1))
+    several, errors = columns.several is not None, list[CellError]()
+    chunks = several and not columns.verdict
+    said = _by_id(every, own, partial(_prediction, columns), errors, repeats=chunks)
+    gold = _by_id(counted, others, partial(_label, columns), errors, repeats=several)
+    left_out = Counter({"labels that --where leaves out": len(passed)})
+    claims: list[tuple[object, ...]] = []
+    for name, rows in ((name, rows) for name, rows in gold.items() if rows):
+        row, (label, group, document) = rows[0]
+        torn = f"the same id stands in row {row.row} already, with another label"
+        errors += [_unfit(other, others, torn) for other, (word, *_) in rows if word != label]
+        if name not in said:
+            counts = ", counted as wrong" if columns.missing == "wrong" else ""
+            left_out[f"labels without a prediction{counts}"] += 1
+            if columns.missing == "error":
+                errors.append(_unfit(row, others, f"{_shown(name)} has no prediction"))
+        if name in said or columns.missing == "wrong":
+            own_rows = [read for _, read in said.get(name, ())]
+            scores = [score for _, some in own_rows for score in some]
+            score = combined(scores, columns.several or "max") if scores else math.nan
+            verdict = own_rows[0][0] if own_rows else ""
+            claims.append((label, verdict, score, group, document))
+    # A prediction of a label that does not count is left out with it.
+    known = gold.keys() | _by_id(passed, others, lambda row: row, [], repeats=True).keys()
+    extra = {name: rows[0][0] for name, rows in said.items() if rows and name not in known}
+    left_out["predictions without a label"] = len(extra)
+    if columns.missing == "error":
+        errors += [_unfit(row, own, f"{_shown(name)} has no label") for name, row in extra.items()]
+    if errors:
+        raise EvaluationError("\n".join(format_errors(errors)))
+    if not claims:
+        raise EvaluationError(f"{labels[0].file}: no label is left to score predictions against")
+    words_too = CLAIMS | {"label": _TEXT, "verdict": _TEXT}
+    return pl.DataFrame(claims, words_too, orient="row"), +left_out
+
+
+def meanings(words: pl.DataFrame, columns: Declared) -> tuple[tuple[str, ...], pl.DataFrame]:
+    """The classes, and the claims of ``match_predictions`` as ``CLAIMS``.
+
+    The classes are ``TWO_WAY``, or the labels' words where these are more than two and not all
+    known. A verdict of no class has the number of classes.
+
+    Raises:
+        EvaluationError: a label has no known meaning, nothing says which word means Supported, or
+            no prediction can be read.
+    """
+    labels, said = Counter(words["label"]), Counter(words["verdict"])
+    sides = {word: (columns.given or _SPELLINGS).read(word) for word in (*labels, *said)}
+    odd = [word for word in labels if sides[word] is None]
+    names, place = TWO_WAY, {word: _PLACES[side] for word, side in sides.items() if side}
+    if odd and not columns.given and columns.verdict and len(TWO_WAY) < len(labels) <= MOST_CLASSES:
+        names = tuple(labels)
+        place = {word: number for number, word in enumerate(names)}
+    elif odd and (columns.given or len(labels) != len(TWO_WAY)):
+        raise EvaluationError(
+            f"{columns.label}: {_counted(labels, odd)} means neither supported nor refuted; say "
+            f"which with --supported, --refuted, or --where '{columns.label}!=…'"
+        )
+    elif not columns.given:
+        _check_polarity(columns, labels, said, sides)
+    both, none = pl.col("label", "verdict"), len(names)
+    claims = words.with_columns(both.replace_strict(place, default=none, return_dtype=_COUNT))
+    unread = claims["verdict"] == none if columns.verdict else claims["score"].is_nan()
+    if unread.all():
+        name = columns.verdict or columns.score
+        raise EvaluationError(f"no prediction has a value in {name} that could be read")
+    return names, claims
+
+
+def _counted(words: Mapping[str, int], shown: Iterable[str]) -> str:
+    return ", ".join(f"'{excerpt(word)}' ({words[word]:,})" for word in shown)
+
+
+def _check_polarity(
+    columns: Declared,
+    labels: Mapping[str, int],
+    said: Mapping[str, int],
+    sides: Mapping[str, Verdict | None],
+) -> None:
+    """Refuse where neither a column nor its words say which of them means Supported."""
+    clear = says_polarity(columns.label, labels) and None not in map(sides.get, labels)
+    unclear = [] if clear else [dict(labels)]
+    known = {word: rows for word, rows in said.items() if sides[word]}
+    # Words that a clear column of labels explains mean the same in that of predictions.
+    unexplained = [word for word in known if not (clear and word in labels)]
+    if columns.verdict and not says_polarity(columns.verdict, unexplained):
+        unclear.append({word: known[word] for word in known if clear or word not in labels})
+    words = {word: rows for group in unclear for word, rows in group.items()}
+    if not words:
+        return
+    orders = []  # of each column, which may be turned round alone
+    for group in filter(None, unclear):
+        first = [word for word in group if sides[word] == "Supported"] or [*group][:1]
+        second = [word for word in group if word not in first]
+        orders.append(((first, second), (second, first)))
+    shown = _counted(words, words)
+    names = " and ".join(filter(None, dict.fromkeys((columns.label, columns.verdict))))
+    lines = [f"{names}: nothing says which of {shown} means supported; choose one of"]
+    for reading in product(*orders):
+        options = []
+        for place, side in enumerate(_PLACES):
+            plain = [word for word in sides if sides[word] == side and word not in words]
+            spelled = chain(plain, *(group[place] for group in reading))
+            options += [f"--{TWO_WAY[place]} {quote(word)}" for word in spelled]
+        lines.append(" ".join(options))
+    raise EvaluationError("\n".join(lines))
+
+
+def rows_that_count(
+    records: Sequence[Record], where: Iterable[str]
+) -> tuple[list[tuple[int, Record]], list[tuple[int, Record]]]:
+    """The rows for which ``Declared.where`` holds and the others, each with its number from 1.
+
+    Raises:
+        EvaluationError: a condition has another form, no row has its column, or no row is left.
+    """
+    wanted: dict[tuple[str, bool], set[str]] = {}
+    for condition in where:
+        name, equals, value = condition.partition("=")
+        column = name.removesuffix("!").strip()
+        if not equals or not column:
+            raise EvaluationError(
+                f"--where is '{condition}'; it must be COLUMN=VALUE or COLUMN!=VALUE"
+            )
+        wanted.setdefault((column, name.endswith("!")), set()).add(_plain(value))
+    cells = {column: _cells(records, column) for column, _ in wanted}
+    sides: tuple[list[tuple[int, Record]], list[tuple[int, Record]]] = ([], [])
+    for at, row in enumerate(records):
+        holds = [
+            (cells[name][at] in values) != unequal for (name, unequal), values in wanted.items()
         ]
-        for name, measure in metrics.items()
+        sides[not all(holds)].append((at + 1, row))
+    if records and not sides[0]:
+        kinds = {column: [*dict.fromkeys(words)][:_SHOWN] for column, words in cells.items()}
+        shown = (f"{column} holds {', '.join(map(excerpt, kinds[column]))}" for column in kinds)
+        raise EvaluationError(f"{records[0].file}: --where leaves no row; {'; '.join(shown)}")
+    return sides
+
+
+def _cells(records: Sequence[Record], column: str) -> list[str]:
+    """The words of a column that may be absent from some rows, but not from all."""
+    words, absent = list[str](), list[CellError]()
+    for row in records:
+        try:
+            words.append(_plain(cell_of(row, column)))
+        except CellError as error:
+            absent.append(error)
+            words.append(_plain(None))
+    if absent and len(absent) == len(records):
+        raise EvaluationError(str(absent[0]))
+    return words
+
+
+def _plain(value: object) -> str:
+    """A cell, or the value of a condition: 1.0 is 1, 0.50 is 0.5, TRUE is true, nothing is null."""
+    text = "" if value is None else str(value).strip()
+    if _DECIMAL.fullmatch(text):
+        text = repr(float(text)).removesuffix(".0")
+    return text.lower() if text.lower() in {"true", "false"} else text or "null"
+
+
+def _by_id(
+    rows: Iterable[tuple[int, Record]],
+    ids: Id,
+    read: Callable[[Record], _Read],
+    errors: list[CellError],
+    *,
+    repeats: bool,
+) -> dict[Id, list[tuple[Record, _Read]]]:
+    """The rows of each id with what they hold; one that cannot be read is an error."""
+    by_id: dict[Id, list[tuple[Record, _Read]]] = {}
+    for number, row in rows:
+        try:
+            name = tuple(identifier_of(row, column) for column in ids) or (str(number),)
+            held = by_id.setdefault(name, [])
+            if held and not repeats:
+                raise _unfit(row, ids, f"the same id stands in row {held[0][0].row} already")
+            held.append((row, read(row)))
+        except CellError as error:
+            errors.append(error)
+    return by_id
+
+
+def _label(columns: Declared, row: Record) -> tuple[str, str, str | None]:
+    """A row's label, group and document."""
+    label = normal(cell_of(row, columns.label))
+    if not label:
+        raise CellError(row, columns.label, "holds no label")
+    cells = [(column, cell_of(row, column)) for column in columns.group]
+    words = [
+        str(cell).lower() if isinstance(cell, bool) else identifier_of(row, column)
+        for column, cell in cells
     ]
+    if len(words) > 1:  # a slash within a value is no border between two
+        words = [word.replace("\\", "\\\\").replace("/", "\\/") for word in words]
+    cell = cell_of(row, columns.document) if columns.document else None
+    blank = cell is None or not str(cell).strip()  # its evidence is shared with no other claim
+    return label, " / ".join(words), None if blank else identifier_of(row, columns.document)
+
+
+def _prediction(columns: Declared, row: Record) -> tuple[str, list[float]]:
+    """A row's verdict, and its scores, higher for Supported."""
+    word = normal(cell_of(row, columns.verdict)) if columns.verdict else ""
+    cell = cell_of(row, columns.score) if columns.score else []
+    cells = cell if isinstance(cell, list) else [cell]
+    if len(cells) > 1 and columns.several is None:
+        reason = f"holds {len(cells)} scores; say --score {columns.score}:max, :mean or :min"
+        raise CellError(row, columns.score, reason)
+    scores = []
+    for value in cells:
+        score = finite_number(value)
+        if score is None and value not in (None, ""):
+            raise CellError(row, columns.score, f"{excerpt(repr(value))} is no number")
+        scores += [] if score is None else [1 - score if columns.complement else score]
+    return word, scores
+
+
+def _unfit(row: Record, ids: Id, reason: str) -> CellError:
+    return CellError(row, ", ".join(ids), reason)
+
+
+def _shown(name: Id) -> str:
+    return f"'{excerpt(' / '.join(name))}'"

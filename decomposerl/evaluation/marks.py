@@ -10,10 +10,12 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Annotated, Any, Literal, Self, get_args
 
+import numpy as np
 import pydantic
 from pydantic import Field, StringConstraints
 
 from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.agreement import agreement_of, defined, kappa
 
 MarkWord = Literal["agree", "disagree", "unclear"]
 MARK_WORDS: tuple[MarkWord, ...] = get_args(MarkWord)
@@ -158,57 +160,37 @@ class ReviewerPair:
 
 def system_marks(marks: Sequence[Mark], earlier: Sequence[Mark] = ()) -> list[SystemMarks]:
     """Counts of the marks that hold, by system in alphabetical order; ``on_newest_reply``."""
-    before = _by_system(earlier)
-    own = _by_system(marks)
-    names = sorted({*own, *before})
-    return [_system(name, own.get(name, ()), len(before.get(name, ()))) for name in names]
+    before, counted = Counter(mark.system for mark in earlier), []
+    for name in sorted({mark.system for mark in (*marks, *earlier)}):
+        own = [mark for mark in marks if mark.system == name]
+        words = Counter(mark.mark for mark in own)
+        counted.append(
+            SystemMarks(
+                system=name,
+                reviewers=len({mark.reviewer for mark in own}),
+                traces=len({mark.trace for mark in own}),
+                marks=len(own),
+                agree=words["agree"],
+                disagree=words["disagree"],
+                unclear=words["unclear"],
+                share_agree=words["agree"] / len(own) if own else None,
+                earlier=before[name],
+            )
+        )
+    return counted
 
 
 def reviewer_pairs(marks: Sequence[Mark]) -> Iterator[ReviewerPair]:
     """Each pair of reviewers, over all systems and then by system where there are several."""
-    groups = _by_system(marks)
-    yield from _pairs("", marks)
-    for name, own in groups.items() if len(groups) > 1 else ():
-        yield from _pairs(name, own)
-
-
-def _by_system(marks: Sequence[Mark]) -> dict[str, list[Mark]]:
     names = sorted({mark.system for mark in marks})
-    return {name: [mark for mark in marks if mark.system == name] for name in names}
-
-
-def _system(name: str, own: Sequence[Mark], earlier: int) -> SystemMarks:
-    words = Counter(mark.mark for mark in own)
-    return SystemMarks(
-        system=name,
-        reviewers=len({mark.reviewer for mark in own}),
-        traces=len({mark.trace for mark in own}),
-        marks=len(own),
-        agree=words["agree"],
-        disagree=words["disagree"],
-        unclear=words["unclear"],
-        share_agree=words["agree"] / len(own) if own else None,
-        earlier=earlier,
-    )
-
-
-def _pairs(system: str, marks: Sequence[Mark]) -> Iterator[ReviewerPair]:
-    by_reviewer: dict[str, dict[TraceKey, str]] = {}
-    for mark in marks:
-        by_reviewer.setdefault(mark.reviewer, {})[mark.trace] = mark.mark
-    for one, other in combinations(sorted(by_reviewer), 2):
-        first, second = by_reviewer[one], by_reviewer[other]
-        both = [trace for trace in first if trace in second]
-        words = [first[trace] for trace in both], [second[trace] for trace in both]
-        yield ReviewerPair(system, one, other, len(both), *_agreement(*words))
-
-
-def _agreement(first: list[str], second: list[str]) -> tuple[float | None, float | None]:
-    if not first:
-        return None, None
-    share = sum(a == b for a, b in zip(first, second, strict=True)) / len(first)
-    if len({*first, *second}) == 1:
-        return share, None
-    from sklearn.metrics import cohen_kappa_score
-
-    return share, float(cohen_kappa_score(first, second))
+    for system in ("", *names) if len(names) > 1 else ("",):
+        read: dict[str, dict[TraceKey, int]] = {}
+        for mark in marks:
+            if mark.mark and system in {"", mark.system}:
+                read.setdefault(mark.reviewer, {})[mark.trace] = MARK_WORDS.index(mark.mark)
+        for first, second in combinations(sorted(read), 2):
+            table = np.zeros((len(MARK_WORDS), len(MARK_WORDS)))
+            for trace in read[first].keys() & read[second].keys():
+                table[read[first][trace], read[second][trace]] += 1
+            both, share = int(table.sum()), defined(agreement_of(table))
+            yield ReviewerPair(system, first, second, both, share, defined(kappa(table)))

@@ -557,7 +557,7 @@ class EntryEngine:
         for url in urls:
             context = needed_context or self.entry.context
             if not context and self.whole_context:
-                context = self._context(server.command.revision or MAIN)
+                context = self._context(server.revision or MAIN)
             refuse_short_context(url, self.entry.model, context, key, self.context_setting)
         if adapter:
             for url in urls:

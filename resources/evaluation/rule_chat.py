@@ -87,12 +87,8 @@ class RuleChat:
         """
         for call in calls:
             self._prompts.filled(prompt, call)
-        templates = [self._prompts.section(prompt, call).lower() for call in calls]
-        replies = [
-            _SERVES[call.operation](call, words)
-            for call, words in zip(calls, templates, strict=True)
-        ]
-        return [Reply(ModelReply(text)) for text in self._weighed(replies)]
+        works = [_work(call, self._prompts.section(prompt, call).lower()) for call in calls]
+        return [Reply(ModelReply(text)) for text in self._weighed(works)]
 
     def _weighed(self, works: Sequence[str | Weighing]) -> list[str]:
         """All replies; the pairs that they need at the same time are weighed in one batch."""
@@ -110,6 +106,20 @@ class RuleChat:
             chances = self._verifier.support_probability(batch).tolist() if batch else []
             weights = dict(zip(pairs, chances, strict=True))
         return replies
+
+
+def _work(call: ModelCall, template: str) -> str | Weighing:
+    """The reply to a call, whose template is in lower case."""
+    variables, offers_third = call.variables, _THIRD in template
+    if call.operation == "decompose":
+        return _parts(variables["claim"], as_questions="question" in template)
+    if call.operation == "verify":
+        unknown = call.template != "verdict" and UNKNOWN in template
+        return _check(variables, may_be_unknown=offers_third or unknown)
+    if call.operation == "procedure":
+        alone = call.template == "single_call"
+        return _written_out(variables, with_verdict=alone, may_be_unknown=offers_third)
+    return _SERVES[call.operation](variables)
 
 
 def _check(variables: Variables, *, may_be_unknown: bool) -> Weighing:
@@ -160,7 +170,7 @@ def _written_out(variables: Variables, *, with_verdict: bool, may_be_unknown: bo
     return "\n".join(lines)
 
 
-def _conjunction(pairs: Sequence[tuple[str, str]]) -> str:
+def _conjunction(pairs: Sequence[Pair]) -> str:
     truths = [_truth(question, answer) for question, answer in pairs]
     lines = [f"{number}: {truth}" for number, truth in enumerate(truths, start=1)]
     return "\n".join([*lines, "[Supported]" if {"True"} == set(truths) else "[Refuted]"])
@@ -275,7 +285,7 @@ def _parts(claim: str, *, as_questions: bool) -> str:
     return numbered(parts) if parts else NONE
 
 
-def _pairs_in(variables: Variables) -> list[tuple[str, str]]:
+def _pairs_in(variables: Variables) -> list[Pair]:
     """Questions with their answers, in order, from ``qa``."""
     return [(question, answer) for _, question, answer in _PAIR.findall(variables.get("qa", ""))]
 
@@ -308,25 +318,12 @@ def _statement_of(question: str) -> str:
     return f"{bare[:1].upper()}{bare[1:]}."
 
 
-# Each takes a call and the words of its template, in lower case.
-_SERVES: Mapping[Operation, Callable[[ModelCall, str], str | Weighing]] = {
-    "decompose": lambda call, words: _parts(
-        call.variables["claim"], as_questions="question" in words
-    ),
-    "next_question": lambda call, _: _next_question(call.variables),
-    "answer": lambda call, _: _answer(call.variables),
-    "verify": lambda call, words: _check(
-        call.variables,
-        may_be_unknown=_THIRD in words or (call.template != "verdict" and UNKNOWN in words),
-    ),
-    "judge_sufficient": lambda call, _: _sufficient(call.variables),
-    "program": lambda call, _: _program(call.variables),
-    "select": lambda call, _: _select(call.variables),
-    "summarise": lambda call, _: _summary(call.variables),
-    "state": lambda call, _: _stated(call.variables),
-    "procedure": lambda call, words: _written_out(
-        call.variables,
-        with_verdict=call.template == "single_call",
-        may_be_unknown=_THIRD in words,
-    ),
+_SERVES: Mapping[Operation, Callable[[Variables], str | Weighing]] = {
+    "next_question": _next_question,
+    "answer": _answer,
+    "judge_sufficient": _sufficient,
+    "program": _program,
+    "select": _select,
+    "summarise": _summary,
+    "state": _stated,
 }

@@ -7,7 +7,7 @@ engine, prompt hash and stores as ``EvaluationModelResource`` gives it.
 from pathlib import Path
 
 from decomposerl.evaluation.systems import System
-from resources.evaluation.caller import MethodCaller, MethodPrompts, VerifierCaller
+from resources.evaluation.caller import MethodPrompts, VerifierCaller
 from resources.evaluation.generation import OpenedSystem, method_task, verifier_task
 from resources.evaluation.rule_chat import RuleChat
 from resources.store.result_store import ResultStores
@@ -38,5 +38,5 @@ def opened_without_model(
     if system.model.port == "verifier":
         task, caller = verifier_task(system), VerifierCaller(verifier)
         return OpenedSystem(task, caller, data, verifier.details)
-    chat: MethodCaller = RuleChat(verifier, MethodPrompts(prompts_dir))
+    chat = RuleChat(verifier, MethodPrompts(prompts_dir))
     return OpenedSystem(method_task(system), chat, data, verifier.details)

@@ -1,16 +1,13 @@
-"""The one module that imports ``huggingface_hub``: the local cache, commits of models, folders.
+"""The one module that imports ``huggingface_hub``: models in its local cache, their commits.
 
-An endpoint that begins with ``file://`` is a local folder laid out as
-``<repo_id>/<revision>/<file>`` with ``<repo_id>/refs/main`` naming the revision. Models are only
-looked up here, never downloaded.
+Models are only looked up here, never downloaded.
 """
 
 import hashlib
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from decomposerl.errors import EngineMissing, SourceError
+from decomposerl.errors import EngineMissing
 from decomposerl.extras import require
 
 _ASK_S = 10.0
@@ -32,46 +29,22 @@ def cached_model(repo_id: str, revision: str, cache: Path | None = None) -> Path
         return None
 
 
-def model_commit(repo_id: str, revision: str, endpoint: str | None = None) -> str:
+def model_commit(repo_id: str, revision: str) -> str:
     """The commit that the hub has for a model's branch or tag; one request, no download.
 
     Raises:
         EngineMissing: ``huggingface_hub`` is not installed, or the hub is not reachable or does
             not have the model.
     """
-    hub, folder = hub_package(), hub_folder(endpoint)
-    failures: tuple[type[Exception], ...] = (SourceError, *hub_failures(hub))
+    hub = hub_package()
     try:
-        if folder is not None:
-            return folder_commit(folder, repo_id, revision)
-        api = hub.HfApi(endpoint=endpoint)
-        return str(api.model_info(repo_id, revision=revision, timeout=_ASK_S).sha)
-    except failures as error:
+        return str(hub.HfApi().model_info(repo_id, revision=revision, timeout=_ASK_S).sha)
+    except hub_failures(hub) as error:
         said = " ".join(str(error).split())
         raise EngineMissing(
             f"the commit of {repo_id} is not known: it is neither locked nor in the hub's local "
             f"cache, and the hub did not give it ({said}). With network: hf download {repo_id}"
         ) from error
-
-
-def hub_folder(endpoint: str | None) -> Path | None:
-    """The folder that a ``file://`` endpoint names; None for a server."""
-    is_folder = endpoint is not None and endpoint.startswith("file://")
-    return Path(unquote(urlsplit(endpoint).path)) if is_folder else None
-
-
-def folder_commit(root: Path, repo_id: str, revision: str | None) -> str:
-    """The revision that a branch (None: ``main``) names in a hub laid out as folders.
-
-    Raises:
-        SourceError: there is none.
-    """
-    ref = root / repo_id / "refs" / (revision or "main")
-    if ref.is_file():
-        return ref.read_text(encoding="utf-8").strip()
-    if revision is not None and (root / repo_id / revision).is_dir():
-        return revision
-    raise SourceError(f"{repo_id}: no revision '{revision or 'main'}' at {root}")
 
 
 def digest_of(folder: Path) -> str:

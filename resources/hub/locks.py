@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from decomposerl.errors import ConfigError, EngineMissing
 from resources.hub.access import cached_model, model_commit
@@ -40,30 +40,22 @@ def as_named(model: str, revision: str) -> str:  # noqa: ARG001 - a ``Pin``
     return revision
 
 
-class LockState(NamedTuple):
-    """The commit that must be loaded, and the one on this machine; empty where there is none."""
-
-    locked: str
-    cached: str
-
-
 @dataclass(frozen=True, slots=True)
 class ModelLocks:
     """The locked commits in ``file`` (empty: nothing is locked, revisions are as named).
 
-    ``endpoint`` is the hub to ask (None: the public one; ``file://`` a folder, as for corpora),
-    ``cache`` its local cache (None: the default one). Folders and full commits are returned as
-    they are named. Each method raises ConfigError where this machine has another commit than the
-    locked one, or the lock file is damaged.
+    ``cache`` is the hub's local cache (None: the default one), ``ask`` gives the hub's own commit.
+    Folders and full commits are returned as they are named. Each method raises ConfigError where
+    this machine has another commit than the locked one, or the lock file is damaged.
     """
 
     file: str = ""
-    endpoint: str | None = None
     cache: Path | None = None
+    ask: Pin = model_commit
 
     def cached(self, model: str, revision: str = "") -> str:
         """The locked or cached commit, else ``revision`` itself; contacts no server."""
-        return self._pinned(model, revision, may_ask=False)
+        return self._pinned(model, revision, lambda *_: "")
 
     def fetched(self, model: str, revision: str = "") -> str:
         """The same for a model that may be downloaded: the hub is asked where nothing is known."""
@@ -79,28 +71,25 @@ class ModelLocks:
         Raises:
             EngineMissing: no commit is locked or cached, and the hub does not give one.
         """
-        return self._pinned(model, revision, may_ask=True)
+        return self._pinned(model, revision, self.ask)
 
-    def state(self, model: str) -> LockState:
-        """What is locked and cached; writes nothing."""
+    def state(self, model: str) -> tuple[str, str]:
+        """The commits that are locked and cached, empty where none is; writes nothing."""
         locked = self._locked(model, MAIN)
-        return LockState(locked, self._in_cache(model, locked or MAIN))
+        return locked, self._in_cache(model, locked or MAIN)
 
-    def _pinned(self, model: str, revision: str, *, may_ask: bool) -> str:
+    def _pinned(self, model: str, revision: str, ask: Pin) -> str:
         if not self.file or Path(model).is_dir() or COMMIT.fullmatch(revision):
             return revision
         branch = revision or MAIN
-        commit = self._locked(model, branch) or self._in_cache(model, branch)
-        if may_ask and not commit:
-            commit = model_commit(model, branch, self.endpoint)
+        commit = self._locked(model, branch) or self._in_cache(model, branch) or ask(model, branch)
         return self._written(_key(model, branch), commit) if commit else revision
 
     def _locked(self, model: str, branch: str) -> str:
         """The commit of the lock file, empty where it has none."""
-        locked, other = read_model_lock(self.file).get(_key(model, branch), ""), ""
-        if locked and not self._in_cache(model, locked):
-            other = self._in_cache(model, branch)
-        if other:
+        locked = read_model_lock(self.file).get(_key(model, branch), "")
+        other = self._in_cache(model, branch) if locked else ""
+        if other and not self._in_cache(model, locked):
             raise ConfigError(
                 f"{model} is locked to commit {locked}, but this machine has {other}: hf download "
                 f"{model} --revision {locked}, or delete its line from {self.file} to accept "

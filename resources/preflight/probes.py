@@ -94,17 +94,17 @@ def locked_commit(name: str, locks: ModelLocks, url: str = "") -> ReadinessCheck
     code = ["runs its repository's code"] if row.get("remote_code") else []
     what = f"{name} ({', '.join([row['licence'], *code])})" if row else name
     try:
-        state = locks.state(name)
+        locked, cached = locks.state(name)
     except ConfigError as error:
         fix = f"download the locked commit, or delete the line from {locks.file}"
         return ReadinessCheck("commit", what, "missing", str(error), fix)
     if url:
         said = f"{url} does not say which commit it serves"
-        fix = f"start it with --revision {state.locked or state.cached or 'COMMIT'}"
+        fix = f"start it with --revision {locked or cached or 'COMMIT'}"
         return ReadinessCheck("commit", what, "note", said, fix)
-    if state.locked:
-        return ReadinessCheck("commit", what, "ok", f"locked to {state.locked}")
-    found = f"{state.cached}, which is on this machine" if state.cached else "the one it finds"
+    if locked:
+        return ReadinessCheck("commit", what, "ok", f"locked to {locked}")
+    found = f"{cached}, which is on this machine" if cached else "the one it finds"
     return ReadinessCheck("commit", what, "note", f"not locked; the first use locks {found}")
 
 

@@ -7,7 +7,6 @@ of a finding.
 
 import json
 import urllib.error
-from functools import partial
 from http.client import HTTPException
 
 from packaging.specifiers import SpecifierSet
@@ -33,11 +32,10 @@ def endpoint(
     """Whether ``<url>/models`` answers within three seconds and lists ``model`` (empty: any)."""
     what = f"{url} for {model}" if model else url
     absent: State = "missing" if required else "note"
-    get = partial(fetched, key=value.get_secret_value(), timeout_s=_TIMEOUT_S)
     try:
         models = json.loads(_read(f"{url}/models", value.get_secret_value()))["data"]
         served = [str(one["id"]) for one in models]
-        problem = server_version_problem(url.removesuffix("/v1"), models, get)
+        problem = server_version_problem(url.removesuffix("/v1"), models, value.get_secret_value())
     except EngineError as error:
         problem = str(error)
     except _MALFORMED:

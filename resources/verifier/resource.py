@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.entries import ClaimReading
-from resources.chat.endpoint import EndpointConfig, config_of, key_of, open_chat
+from resources.chat.endpoint import EndpointConfig, config_of, open_chat
 from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.store.resource import MappedResource
 from resources.store.stored_ports import StoredVerifier
@@ -81,7 +81,6 @@ class VerifierResource(ServerFields, MappedResource):
         default=["--trust-remote-code", "--dtype", "bfloat16"],
         description="further words to start one",
     )
-    start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
 
     _server: SharedServer = PrivateAttr(default_factory=SharedServer)
 
@@ -122,13 +121,14 @@ class VerifierResource(ServerFields, MappedResource):
         # Once each: a server is known by its object, and opening sends no request for a commit.
         revision = cache(lambda: pin(model.model, model.revision))
         server = cache(lambda: self.server(revision()))
+        running = tuple(f"{url.removesuffix('/v1')}/v1" for url in model.base_url)
         return HostedVerifier(
             open_chat(
                 model,
                 self.results_dir,
                 self._closers,
                 find_revision=revision,
-                find_urls=lambda _: (shared.url(server()),),
+                find_urls=lambda _: running or (shared.url(server()),),
             ),
             claim_split=claim_split_of(model.model, self.claim_split),
             form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),
@@ -140,17 +140,11 @@ class VerifierResource(ServerFields, MappedResource):
         )
 
     def server(self, revision: str | None = None) -> VllmServer:
-        """The server of the 7B model: the one at ``base_url``, or one that is started.
+        """The server of the 7B model that is started where it has no ``base_url``.
 
         ``revision`` is the one it loads, by default that of the settings.
         """
         model = self.endpoint
         caching = "--enable-prefix-caching" if self.prefix_caching else "--no-enable-prefix-caching"
-        return self.vllm_server(
-            model.model,
-            model.revision if revision is None else revision,
-            [*self.vllm_arguments, caching],
-            attach_to=model.base_url[0] if model.base_url else "",
-            read_key=lambda: key_of(model).get_secret_value(),
-            key_name=model.key_variable,
-        )
+        loaded = model.revision if revision is None else revision
+        return self.vllm_server(model.model, loaded, [*self.vllm_arguments, caching])

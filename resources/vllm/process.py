@@ -1,7 +1,7 @@
-"""A vLLM server as a child process, or one that already runs.
+"""A vLLM server as a child process.
 
 ``VllmServer`` gives the base URL of a server that is healthy and lists the model. Guaranteed on one
-machine for a server that is started:
+machine:
 
 * ``stop``, leaving the ``with`` block, and an exception in it end the server and its workers;
 * if the starter is killed, even by ``kill -9``, a watchdog (``resources.process.watchdog``) notices
@@ -26,23 +26,25 @@ import time
 import urllib.error
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from packaging.version import InvalidVersion, Version
+from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.extras import install_command
-from resources.chat.connection import fetched
+from resources.chat.connection import fetched, without_key
 from resources.process.child import end_watched, start_watched
 
 HOST, MINIMUM = "127.0.0.1", "0.22"
-MALFORMED = (HTTPException, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY")
 """Never passed on: vLLM would require the first; the others belong to other servers."""
+Parsed = TypeVar("Parsed")
+Model = Mapping[str, Any]
+_MALFORMED = (HTTPException, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _WITH_VALUE, _REMOTE_CODE = {"-u", "--unset", "-C", "--chdir"}, "--trust-remote-code"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
@@ -50,61 +52,8 @@ _VERSION = "from importlib.metadata import version; print(version('vllm'))"
 _POLL_S, _ANSWER_S, _VERSION_S = 0.2, 5.0, 20.0
 _DEATH_S = 1.0  # a server's connections end before the watchdog notices
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-_CHILD_WANTS_KEY = "the environment or the arguments of this vLLM server make it require a key"
-_TAIL_BYTES, _TAIL_LINES = 8_192, 20
-
-
-@dataclass(frozen=True, slots=True)
-class ServerCommand:
-    """The command line of a server; ``port`` 0 means a free one, ``context`` 0 the model's own.
-
-    ``revision`` applies to weights, tokenizer and the model's code (empty: the default),
-    ``gpu_share`` to each card's memory; ``extra`` words go last. To choose GPUs, set ``executable``
-    to ``("env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve")``. ``withheld`` are variables that are
-    removed from the server's environment besides ``KEYS``.
-    """
-
-    model: str
-    executable: tuple[str, ...] = ("vllm", "serve")
-    revision: str = ""
-    cards: int = 1
-    context: int = 0
-    gpu_share: float = 0.9
-    extra: tuple[str, ...] = ()
-    withheld: tuple[str, ...] = ()
-    port: int = 0
-
-    def words(self, port: int) -> list[str]:
-        """The command line, word by word."""
-        revisions = ("--revision", "--code-revision", "--tokenizer-revision")
-        return [
-            *(*self.executable, self.model, "--served-model-name", self.model),
-            *("--host", HOST, "--port", str(port)),
-            *(word for name in revisions if self.revision for word in (name, self.revision)),
-            *("--tensor-parallel-size", str(self.cards)),
-            *("--gpu-memory-utilization", str(self.gpu_share)),
-            *(["--max-model-len", str(self.context)] if self.context else []),
-            *self.extra,
-        ]
-
-    def words_without_keys(self, port: int) -> list[str]:
-        """The same, prefixed with ``env`` words that remove the key variables."""
-        hidden = dict.fromkeys((*KEYS, *self.withheld))
-        return ["env", *(word for name in hidden for word in ("-u", name)), *self.words(port)]
-
-    def refuse_unpinned_code(self) -> None:
-        """Refuse to run code of a hub repository that may have changed since it was looked at.
-
-        Raises:
-            ConfigError: the words trust such code, and ``revision`` is no full commit.
-        """
-        trusted = runs_remote_code(self.words(0))
-        if trusted and not _COMMIT.fullmatch(self.revision) and not Path(self.model).is_dir():
-            raise ConfigError(
-                f"a server of {self.model} would run code of its repository "
-                f"({_REMOTE_CODE}) at no fixed commit: set `models_lock`, or `revision` to a full "
-                "commit"
-            )
+_WANTS_KEY = "the environment or the arguments of this vLLM server make it require a key"
+_TAIL_BYTES, _TAIL_LINES, _SAID_BYTES = 8_192, 20, 2_000
 
 
 def runs_remote_code(words: Sequence[str]) -> bool:
@@ -127,48 +76,58 @@ def program_of(words: Sequence[str]) -> str:
 class VllmServer:
     """One server, started at the first ``base_url`` and ended by ``stop`` or ``with``.
 
-    ``log`` receives its output; the first start may include a download. With ``attach_to``, the
-    URL of a running server, that one is waited for, and its key's variable ``key_name`` is named
-    where it is not accepted.
+    ``command`` has all words but host and port; ``revision`` is that of the weights in it.
+    ``withheld`` are variables that are removed from its environment besides ``KEYS``. ``log``
+    receives its output; the first start may include a download.
     """
 
-    command: ServerCommand
+    model: str
+    command: tuple[str, ...]
     log: Path
+    revision: str = ""
+    withheld: tuple[str, ...] = ()
     start_timeout_s: float = 900
     grace_s: float = 30
-    attach_to: str = ""
-    read_key: Callable[[], str] = str
-    key_name: str = ""
 
     def __post_init__(self) -> None:
         """Nothing is started yet."""
         self._watchdog: subprocess.Popen[bytes] | None = None
+        self._problem: EngineError | None = None
         self._root, self._lock = "", threading.Lock()
+
+    def words(self, port: int) -> list[str]:
+        """The command line."""
+        return [*self.command, "--host", HOST, "--port", str(port)]
 
     def base_url(self) -> str:
         """The URL, ending in ``/v1``, of a server that is healthy and lists the model.
 
+        One that could not be started is not tried again: threads that waited get the same error.
+
         Raises:
-            ConfigError: it would run a repository's code at no fixed commit, or ``attach_to`` is no
-                http(s) URL.
+            ConfigError: it would run a repository's code at no fixed commit.
             EngineMissing: the executable is not installed.
-            EngineError: its vLLM is too old, it died, was not healthy in time, wants another key or
-                serves another model; of one that was started the message ends with its log.
+            EngineError: its vLLM is too old, it died, was not healthy in time, wants a key or
+                serves another model; the message ends with its log.
         """
         with self._lock:
-            if self.attach_to:
-                return f"{self._attached()}/v1"
+            if self._problem is not None:
+                raise self._problem
             if self._watchdog is None:
-                self._start()
-            elif self._watchdog.poll() is not None:
+                try:
+                    self._start()
+                except EngineError as error:
+                    self._problem = error
+                    raise
+            elif not self.running:
                 raise EngineError(self._failure("has died"))
             return f"{self._root}/v1"
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended, or is attached to."""
+        """Whether it was started and has not ended."""
         watchdog = self._watchdog
-        return bool(self.attach_to) or (watchdog is not None and watchdog.poll() is None)
+        return watchdog is not None and watchdog.poll() is None
 
     def death(self) -> str:
         """The message if the server ended by itself, with the end of its log; else empty."""
@@ -195,112 +154,113 @@ class VllmServer:
         self.stop()
 
     def _start(self) -> None:
-        program, port = program_of(self.command.executable), self.command.port
-        if shutil.which(program) is None:
-            raise EngineMissing(
-                f"'{program}' is not installed: {install_command('vllm')} (or name another "
-                "environment's vllm as the executable), or give a running server's URL"
-            )
-        if old := version_problem(installed_version(program)):
-            raise EngineError(f"'{program}': {old}")
-        self.command.refuse_unpinned_code()
-        if port and not _is_free(port):
-            raise EngineError(
-                f"port {port} of {HOST} is taken, so no server of '{self.command.model}' was "
-                "started there: end the process at that port or choose another (0: a free one)"
-            )
-        port = port or free_port()
+        self._check()
+        port = free_port()
         self._root = f"http://{HOST}:{port}"
+        hidden = (word for name in dict.fromkeys((*KEYS, *self.withheld)) for word in ("-u", name))
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log:
-            command = self.command.words_without_keys(port)
+            command = ["env", *hidden, *self.words(port)]
             watchdog = self._watchdog = start_watched(command, log, self.grace_s)
         try:
-            problem = self._waited(self._root, "", _CHILD_WANTS_KEY, watchdog)
+            self._wait_for(watchdog)
         except BaseException:
             self.stop()
             raise
-        if problem:
-            self.stop()
-            waited = f"was not healthy within {self.start_timeout_s:g} s ({problem})"
-            raise EngineError(self._failure(waited))
 
-    def _attached(self) -> str:
-        root = self.attach_to.rstrip("/").removesuffix("/v1")
-        if not re.match(r"https?://", root):
-            raise ConfigError(f"attach_to is '{self.attach_to}'; it must begin with http(s)://")
-        key = self.read_key()
-        refusal = f"it {'rejects the key of' if key else 'requires a key in'} {self.key_name}"
-        if problem := self._waited(root, key, refusal):
-            raise EngineError(
-                f"no healthy server at {root} within {self.start_timeout_s:g} s ({problem}); start "
-                f"one there, for example: {' '.join(self.command.words(self.command.port or 8000))}"
-            )
-        return root
-
-    def _waited(
-        self,
-        root: str,
-        key: str,
-        refusal: str,
-        watchdog: "subprocess.Popen[bytes] | None" = None,  # another thread may stop the server
-    ) -> str:
-        """The problem that is left when the time is over; empty once the server is ready."""
+    def _wait_for(self, watchdog: "subprocess.Popen[bytes]") -> None:
         deadline = time.monotonic() + self.start_timeout_s
-        while True:
-            # Check first that it lives: another server may answer at the port.
-            if watchdog is not None and watchdog.poll() is not None:
-                raise EngineError(self._failure(f"ended with status {watchdog.returncode}"))
-            problem = server_problem(root, self.command.model, key, refusal=refusal)
-            if not problem or time.monotonic() > deadline:
-                return problem
+        while problem := self._unready(watchdog):
+            if time.monotonic() > deadline:
+                waited = f"was not healthy within {self.start_timeout_s:g} s ({problem})"
+                raise EngineError(self._failure(waited))
             time.sleep(_POLL_S)
+
+    def _unready(self, watchdog: "subprocess.Popen[bytes]") -> str:
+        """Why it is not ready yet, empty if it is; an error where waiting does not help."""
+        # Check first that it lives: another server may answer at the port.
+        if watchdog.poll() is not None:
+            raise EngineError(self._failure(f"ended with status {watchdog.returncode}"))
+        try:
+            answer(f"{self._root}/health", bytes)
+            models = answer(f"{self._root}/v1/models", models_in)
+        except NoAnswer as error:
+            if error.status in _REFUSALS:
+                raise EngineError(f"{error}: {_WANTS_KEY}") from error
+            return str(error)
+        served = [str(model["id"]) for model in models]
+        if self.model not in served:
+            raise EngineError(f"{self._root} serves {', '.join(served)}, not '{self.model}'")
+        if old := server_version_problem(self._root, models):
+            raise EngineError(f"{self._root}: {old}")
+        return ""
+
+    def _check(self) -> None:
+        """Refuse a program that is absent or too old, and code that may have changed since read."""
+        program = program_of(self.command)
+        if shutil.which(program) is None:
+            raise EngineMissing(
+                f"'{program}' is not installed: give a running server's URL, name another "
+                f"environment's vllm as the executable, or\n{install_command('vllm')}"
+            )
+        if old := version_problem(installed_version(program)):
+            raise EngineError(f"'{program}': {old}")
+        trusted = runs_remote_code(self.command)
+        if trusted and not _COMMIT.fullmatch(self.revision) and not Path(self.model).is_dir():
+            raise ConfigError(
+                f"a server of {self.model} would run code of its repository "
+                f"({_REMOTE_CODE}) at no fixed commit: set `models_lock`, or `revision` to a full "
+                "commit"
+            )
 
     def _failure(self, what: str) -> str:
         return (
-            f"the vLLM server of '{self.command.model}' {what}. Its log is {self.log}, "
+            f"the vLLM server of '{self.model}' {what}. Its log is {self.log}, "
             f"and ends:\n{tail(self.log)}"
         )
 
 
-def server_problem(root: str, name: str, key: str = "", *, refusal: str) -> str:
-    """Why the server at ``root`` is not ready; empty if it is.
+class NoAnswer(EngineError):  # noqa: N818 - the name is what happened
+    """A server does not answer as it should; ``status`` is 0 where it does not answer at all."""
+
+    def __init__(self, said: str, status: int = 0) -> None:
+        """With the message and the HTTP status."""
+        super().__init__(said)
+        self.status = status
+
+
+def answer(
+    url: str,
+    parse: Callable[[bytes], Parsed],
+    key: str = "",
+    timeout_s: float = _ANSWER_S,
+    body: object = None,
+) -> Parsed:
+    """What a server answers to a GET, or to a POST of ``body`` as JSON.
 
     Raises:
-        EngineError: it does not serve ``name``, redirects, rejects the key or is too old a vLLM, so
-            waiting does not help; ``refusal`` says what to check.
+        NoAnswer: it cannot be reached, refuses, or ``parse`` cannot read what it says.
+        EngineError: it redirects.
     """
-    url = f"{root}/health"
-    # Bypass the machine's proxy for a local server.
-    get = partial(fetched, key=key, timeout_s=_ANSWER_S, direct=True)
+    posted = None if body is None else json.dumps(body).encode()
     try:
-        _get_if_there(get, url)  # servers other than vLLM may have no such page
-        url = f"{root}/v1/models"
-        models = json.loads(get(url))["data"]
-        served = [str(model["id"]) for model in models]
+        return parse(fetched(url, key, timeout_s, posted=posted))
     except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in _REFUSALS:
-            raise EngineError(f"{root} answers status {error.code}: {refusal}") from error
-        return f"{url} answers status {error.code}"
-    except OSError as error:  # urllib's errors are OSErrors
-        return f"{url}: {getattr(error, 'reason', error)}"
-    except MALFORMED as error:
-        return f"{url} returns no list of models ({type(error).__name__})"
-    if name not in served:
-        raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{name}'")
-    if old := server_version_problem(root, models, get):
-        raise EngineError(f"{root}: {old}")
-    return ""
+        said = ""
+        with error, contextlib.suppress(OSError, *_MALFORMED):
+            said = error.read(_SAID_BYTES).decode("utf-8", "replace")
+            said = str(json.loads(said)["error"]["message"])
+        said = without_key(f": {said}" if said else "", SecretStr(key))
+        raise NoAnswer(f"{url} answers status {error.code}{said}", error.code) from error
+    except OSError as error:  # urllib's other errors
+        raise NoAnswer(f"{url}: {getattr(error, 'reason', error)}") from error
+    except _MALFORMED as error:
+        raise NoAnswer(f"{url} answers what cannot be read ({type(error).__name__})") from error
 
 
-def _get_if_there(get: Callable[[str], bytes], url: str) -> None:
-    try:
-        get(url)
-    except urllib.error.HTTPError as error:
-        if error.code != HTTPStatus.NOT_FOUND:
-            raise
-        error.close()
+def models_in(body: bytes) -> list[Model]:
+    """The models of a server's list; each has at least an ``id``."""
+    return [{"id": model["id"], **model} for model in json.loads(body)["data"]]
 
 
 def version_problem(found: str) -> str:
@@ -338,33 +298,19 @@ def installed_version(program: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def server_version_problem(
-    root: str, models: Sequence[Mapping[str, Any]], get: Callable[[str], bytes]
-) -> str:
+def server_version_problem(root: str, models: Sequence[Model], key: str = "") -> str:
     """Why the server at ``root`` is refused for its version; empty where it is not known.
 
-    ``models`` is its list of models, whose owner says whether it is vLLM; ``get`` fetches a page.
+    ``models`` is its list of models, whose owner says whether it is vLLM.
     """
     if not any(model.get("owned_by") == "vllm" for model in models):
         return ""
     try:
-        return version_problem(str(json.loads(get(f"{root}/version"))["version"]))
-    except urllib.error.HTTPError as error:
-        error.close()
-    except (EngineError, OSError, *MALFORMED):
-        pass
-    return ""
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        # Ports in TIME_WAIT are free.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+        return answer(
+            f"{root}/version", lambda body: version_problem(str(json.loads(body)["version"])), key
+        )
+    except EngineError:
+        return ""
 
 
 def free_port() -> int:

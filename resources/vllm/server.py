@@ -7,30 +7,32 @@ another model. One that was loaded stays: other runs may use it, and vLLM keeps 
 ``entrypoints/openai/models/serving.py``.
 """
 
-import http.client
 import json
 import re
 import tempfile
 import threading
-import urllib.error
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import dagster as dg
 from pydantic import Field, SecretStr
 
 from decomposerl.errors import EngineError
-from resources.chat.connection import fetched, without_key
 from resources.hub.adapters import first_tensors
-from resources.vllm.process import MALFORMED, ServerCommand, VllmServer
+from resources.vllm.process import Model, NoAnswer, VllmServer, answer, models_in
 
 _LISTED_S, _LOADED_S = 10.0, 300.0
 _RANKS = (64, 128, 256, 320, 512)  # that vLLM allows as the highest, from the default here
 _PROMPT = "Claim: the bridge opened in 1921. Evidence: it opened in 1912. Is the claim supported?"
+_ONE_TOKEN = {
+    "messages": [{"role": "user", "content": _PROMPT}],
+    "temperature": 0,
+    "max_tokens": 1,
+    "logprobs": True,
+    "top_logprobs": 5,
+}
 
 
 class ServerFields(dg.Config):
@@ -46,32 +48,24 @@ class ServerFields(dg.Config):
     start_timeout_s: float = Field(default=1_800, gt=0, description="until the server answers")
     log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
-    def vllm_server(
-        self,
-        model: str,
-        revision: str,
-        extra: Sequence[str] = (),
-        attach_to: str = "",
-        read_key: Callable[[], str] = str,
-        key_name: str = "",
-    ) -> VllmServer:
-        """The server of a model, or the one that runs at ``attach_to``, with further words."""
-        command = ServerCommand(
-            model=model,
-            executable=tuple(self.vllm),
-            revision=revision,
-            cards=self.cards,
-            context=self.context,
-            gpu_share=self.gpu_share,
-            extra=tuple(extra),
-            withheld=tuple(self.withheld),
+    def vllm_server(self, model: str, revision: str, extra: Sequence[str] = ()) -> VllmServer:
+        """The server of a model; ``revision`` is that of weights, tokenizer and the model's code.
+
+        To choose GPUs, ``vllm`` is such as ``env CUDA_VISIBLE_DEVICES=1 vllm serve``.
+        """
+        revisions = ("--revision", "--code-revision", "--tokenizer-revision")
+        command = (
+            *(*self.vllm, model, "--served-model-name", model),
+            *(word for name in revisions if revision for word in (name, revision)),
+            *("--tensor-parallel-size", str(self.cards)),
+            *("--gpu-memory-utilization", str(self.gpu_share)),
+            *(["--max-model-len", str(self.context)] if self.context else []),
+            *extra,
         )
         folder = self.log_dir or Path(tempfile.gettempdir(), f"vllm-{uuid4().hex[:12]}")
         log = Path(folder, f"{re.sub(r'[^A-Za-z0-9._-]+', '_', model)}.log")
-        timeout_s = self.start_timeout_s
-        return VllmServer(
-            command, log, timeout_s, attach_to=attach_to, read_key=read_key, key_name=key_name
-        )
+        withheld = tuple(self.withheld)
+        return VllmServer(model, command, log, revision, withheld, self.start_timeout_s)
 
 
 class SharedServer:
@@ -84,34 +78,25 @@ class SharedServer:
     def __init__(self) -> None:
         """Nothing is started yet."""
         self._server: VllmServer | None = None
-        self._failed: tuple[VllmServer, EngineError] | None = None
         self._choosing = threading.Lock()
 
     def url(self, wanted: VllmServer) -> str:
         """The URL of a server like ``wanted``: the one that runs, else ``wanted`` is started.
 
         A server of another model or with other settings is stopped first. One that died is
-        replaced. A ``wanted`` that could not be started is not tried again: the threads that
-        waited for it get its error, and the next asset tries with a ``wanted`` of its own.
+        replaced.
 
         Raises:
             EngineError: as ``VllmServer.base_url``.
         """
         with self._choosing:
-            if self._failed is not None and self._failed[0] is wanted:
-                raise self._failed[1]
             held = self._server
             if held is None or held.command != wanted.command or not held.running:
                 self.stop()
                 held = self._server = wanted
-                if not wanted.attach_to:
-                    started = f"{wanted.command.model}; its log is {wanted.log}"
-                    dg.get_dagster_logger().info(f"starting a server of {started}")
-        try:
-            return held.base_url()
-        except EngineError as error:
-            self._failed = wanted, error
-            raise
+                started = f"{wanted.model}; its log is {wanted.log}"
+                dg.get_dagster_logger().info(f"starting a server of {started}")
+        return held.base_url()
 
     def death(self) -> str:
         """The message if the server ended by itself, with its log; else empty."""
@@ -143,17 +128,13 @@ class PolicyAdapter:
 
     @property
     def words(self) -> list[str]:
-        """Words of ``vllm serve`` that serve it."""
-        module = f"{self.served_name}={self.folder}"
-        return ["--enable-lora", "--max-lora-rank", str(self._rank), "--lora-modules", module]
-
-    @property
-    def _rank(self) -> int:
-        """The highest rank that a server must allow, one of those that vLLM knows."""
+        """Words of ``vllm serve`` that serve it, with the highest rank that it must allow."""
         file = self.folder / "adapter_config.json"
         config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-        rank = max([config.get("r") or 0, *(config.get("rank_pattern") or {}).values()])
-        return next((allowed for allowed in _RANKS if allowed >= rank), rank)
+        needed = max([config.get("r") or 0, *(config.get("rank_pattern") or {}).values()])
+        rank = next((allowed for allowed in _RANKS if allowed >= needed), needed)
+        module = f"{self.served_name}={self.folder}"
+        return ["--enable-lora", "--max-lora-rank", str(rank), "--lora-modules", module]
 
 
 def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr) -> None:
@@ -163,30 +144,30 @@ def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr) -> None:
         EngineError: the server cannot be asked, serves another base, refuses to load (the message
             has both ways to serve it), or answers as its base does.
     """
-    models = {one.get("id"): one.get("root") for one in _listed(url, key)}
-    bases = [str(name) for name, root in models.items() if adapter.base in {name, root}]
+    own, models = adapter.served_name, _roots(url, key)
+    bases = [name for name, root in models.items() if adapter.base in {name, root}]
     start = " ".join(adapter.words)
-    if adapter.served_name not in models:
-        if not bases:
-            raise EngineError(
-                f"{url} serves {', '.join(map(str, models)) or 'no model'}, and the policy "
-                f"{adapter.name} needs its base {adapter.base}: start vllm serve {adapter.base} "
-                f"{start}"
-            )
-        refusal = _load(url, adapter, key)
-        listed = [one.get("id") for one in _listed(url, key)] if refusal else []
-        if refusal and adapter.served_name not in listed:  # another run may have loaded it
-            raise EngineError(
-                f"{url} does not serve the policy as {adapter.served_name} and does not load it "
-                f"({refusal}). Start that server either with "
-                "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
-                f"{start.partition(' --lora-modules')[0]}, so that policies are loaded as they "
-                f"are needed, or with {start}. The server must be able to read that folder"
-            )
-    own, *base = (_likely(url, name, key) for name in (adapter.served_name, *bases[:1]))
-    if own and [own] == base:
+    if own not in models and not bases:
         raise EngineError(
-            f"{url} answers as {adapter.served_name} with the log probabilities of its base: the "
+            f"{url} serves {', '.join(models) or 'no model'}, and the policy {adapter.name} needs "
+            f"its base {adapter.base}: start vllm serve {adapter.base} {start}"
+        )
+    if own not in models:
+        body = {"lora_name": own, "lora_path": str(adapter.folder)}
+        try:
+            answer(f"{url}/load_lora_adapter", bytes, key.get_secret_value(), _LOADED_S, body)
+        except NoAnswer as refusal:
+            if own not in _roots(url, key):  # another run may have loaded it
+                raise EngineError(
+                    f"the policy is not served as {own} and is not loaded ({refusal}). The server "
+                    "must be able to read its folder. To load policies as they are needed, start "
+                    "it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
+                    f"{start.partition(' --lora-modules')[0]}\nor to load this one, with {start}"
+                ) from refusal
+    likely = [_likely(url, name, key) for name in (own, *bases[:1])]
+    if likely[0] and likely[1:] == likely[:1]:
+        raise EngineError(
+            f"{url} answers as {own} with the log probabilities of its base: the "
             f"adapter {adapter.folder} is not applied, or changes nothing"
             f"{first_tensors(adapter.folder)}"
         )
@@ -207,7 +188,7 @@ def refuse_short_context(url: str, model: str, context: int, key: SecretStr, set
         return
     for one in listed:
         length = one.get("max_model_len")
-        if model in {one.get("id"), one.get("root")} and length and int(length) < context:
+        if model in {one["id"], one.get("root")} and length and int(length) < context:
             raise EngineError(
                 f"{url} reads {length:,} tokens of {model}, and {context:,} are expected: start it "
                 f"with --max-model-len {context}, or set {setting.format(length)}, which shortens "
@@ -215,46 +196,23 @@ def refuse_short_context(url: str, model: str, context: int, key: SecretStr, set
             )
 
 
-def _listed(url: str, key: SecretStr) -> list[dict[str, Any]]:
-    """The models at a server, with where each was read from, which not every server says."""
-    try:
-        listed = json.loads(fetched(f"{url}/models", key.get_secret_value(), _LISTED_S))["data"]
-        return [dict(one) for one in listed]
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise EngineError(f"{url}/models answers status {error.code}") from error
-    except OSError as error:
-        raise EngineError(f"{url}/models: {getattr(error, 'reason', error)}") from error
-    except MALFORMED as error:
-        raise EngineError(f"{url}/models returns no list of models") from error
+def _listed(url: str, key: SecretStr) -> list[Model]:
+    return answer(f"{url}/models", models_in, key.get_secret_value(), _LISTED_S)
 
 
-def _load(url: str, adapter: PolicyAdapter, key: SecretStr) -> str:
-    """Why the server does not load it; empty if it does."""
-    body = {"lora_name": adapter.served_name, "lora_path": str(adapter.folder)}
-    try:
-        _posted(f"{url}/load_lora_adapter", body, key)
-    except urllib.error.HTTPError as error:
-        with error:
-            said = error.read(2_000).decode("utf-8", "replace")
-        with suppress(*MALFORMED):
-            said = str(json.loads(said)["error"]["message"])
-        return without_key(f"HTTP {error.code}: {said}", key)
-    except (OSError, http.client.HTTPException) as error:
-        return str(getattr(error, "reason", error))
-    return ""
+def _roots(url: str, key: SecretStr) -> dict[str, object]:
+    """The names of the models at a server, with where each was read from, if it says so."""
+    return {str(model["id"]): model.get("root") for model in _listed(url, key)}
 
 
 def _likely(url: str, model: str, key: SecretStr) -> object:
     """The log probabilities of a model's first token; None where the server gives none."""
-    body = {"model": model, "messages": [{"role": "user", "content": _PROMPT}], "temperature": 0}
-    body |= {"max_tokens": 1, "logprobs": True, "top_logprobs": 5}
+
+    def parse(reply: bytes) -> object:
+        return json.loads(reply)["choices"][0]["logprobs"]["content"]
+
+    body = {"model": model, **_ONE_TOKEN}
     try:
-        reply = json.loads(_posted(f"{url}/chat/completions", body, key))
-        return reply["choices"][0]["logprobs"]["content"]
-    except (OSError, *MALFORMED):
+        return answer(f"{url}/chat/completions", parse, key.get_secret_value(), _LOADED_S, body)
+    except NoAnswer:
         return None
-
-
-def _posted(url: str, body: object, key: SecretStr) -> bytes:
-    return fetched(url, key.get_secret_value(), _LOADED_S, posted=json.dumps(body).encode())

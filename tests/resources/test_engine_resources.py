@@ -35,6 +35,7 @@ from resources.judge.resource import JudgeResource
 from resources.tokens.resource import TokensResource
 from resources.tokens.word_tokens import WordTokens
 from resources.verifier.resource import VerifierResource
+from resources.vllm.process import KEYS
 from strategies import law
 
 COVERAGE = ROOT / "decomposerl/prompts/coverage.md"
@@ -127,21 +128,20 @@ def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
 def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path):
     """The address of ``DECOMPOSERL_VERIFIER__BASE_URL``, else the command line that starts one."""
     named = variables(VERIFIER__BASE_URL="http://gpu.example:8000/v1/")
-    attached = resources_of("paper", tmp_path, named)["verifier"]
-    assert "http://gpu.example:8000/v1" == attached.server().attach_to
+    running = resources_of("paper", tmp_path, named)["verifier"]
+    assert ["http://gpu.example:8000/v1"] == running.endpoint.base_url
     ours = variables(MACHINE__VLLM="env CUDA_VISIBLE_DEVICES=1 vllm serve", MACHINE__CARDS=2)
     started = resources_of("paper", tmp_path, ours)["verifier"].server()
-    words = started.command.words(8_000)
+    words = started.words(8_000)
     assert ["env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve"] == words[:4]
     assert "bespokelabs/Bespoke-MiniCheck-7B" == words[4]
     assert "2" == words[words.index("--tensor-parallel-size") + 1]
-    assert "" == started.attach_to
 
 
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     """``docs/how-to/gpus.md`` has the very words; a revision that is served is recorded."""
     verifier = resources_of("paper", tmp_path, {})["verifier"]
-    words = verifier.server("$COMMIT").command.words(8_001)
+    words = verifier.server("$COMMIT").words(8_001)
     page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     commands = [
         line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")
@@ -155,7 +155,7 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
         allow_own_prompt=True,
         prefix_caching=False,
     )
-    words = pinned.server().command.words(1)
+    words = pinned.server().words(1)
     assert "--no-enable-prefix-caching" in words
     options = ("--revision", "--code-revision", "--tokenizer-revision")
     assert {"abc123"} == {words[words.index(option) + 1] for option in options}
@@ -167,11 +167,9 @@ def test_a_started_server_gets_no_key(tmp_path: Path):
     named = variables(VERIFIER__KEY="OWN_TOKEN", VERIFIER__BASE_URL="http://gpu.example:8000/v1")
     with having(MY_API_KEY=CANARY, HF_TOKEN=CANARY, OWN_TOKEN=CANARY):
         ours = resources_of("paper", tmp_path, named)["verifier"].server()
-    words = ours.command.words_without_keys(1)
-    taken = {words[i + 1] for i, word in enumerate(words) if word == "-u"}
+    taken = {*KEYS, *ours.withheld}
     assert {"MY_API_KEY", "OWN_TOKEN", "OPENAI_API_KEY", "VLLM_API_KEY"} <= taken
     assert "HF_TOKEN" not in taken
-    assert "OWN_TOKEN" == ours.key_name
     assert CANARY not in repr(ours)
 
 
@@ -415,6 +413,7 @@ from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
 from resources.verifier.resource import VerifierResource
+from resources.vllm.process import KEYS
 where = {{"results_dir": {str(tmp_path)!r}}}
 for port in (EntitiesResource, VerifierResource, EmbedderResource, DecomposerResource):
     assert port(**where).open().engine

@@ -25,7 +25,6 @@ from resources.decomposer.chat_engine import ChatDecomposer
 from resources.embedder.hosted import HostedEmbedder
 from resources.preflight import servers as readiness
 from resources.store.prompts import load_prompt
-from resources.vllm.process import server_problem
 
 KEY = "sk-Oz4x-very-secret-9911"
 
@@ -148,13 +147,7 @@ def doctor(url: str) -> str:
     return finding.said
 
 
-def health(url: str) -> str:
-    with pytest.raises(EngineError) as caught:
-        server_problem(url.removesuffix("/v1"), MODEL, KEY, refusal="")
-    return str(caught.value)
-
-
-WAYS = [chat, embedding, doctor, health]
+WAYS = [chat, embedding, doctor]
 
 
 @pytest.mark.parametrize("ask", WAYS)

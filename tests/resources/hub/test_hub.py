@@ -32,7 +32,8 @@ from resources.chat.endpoint import config_of
 from resources.chat.settings import ChatSettings
 from resources.embedder.resource import EmbedderResource
 from resources.evaluation.model import EntryEngine, EvaluationModelResource
-from resources.hub.locks import HUB_MODELS, ModelLocks, models_lock, read_model_lock
+from resources.hub.access import model_commit
+from resources.hub.locks import HUB_MODELS, ModelLocks, Pin, models_lock, read_model_lock
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
 from resources.tokens.resource import TokensResource
@@ -50,11 +51,19 @@ NAME = "org/model"
 A, B = "a" * 40, "b" * 40
 
 
-def publish_model(hub: Path, commit: str, name: str = NAME) -> None:
-    """The hub's main branch is now at ``commit``."""
-    ref = hub / name / "refs" / "main"
-    ref.parent.mkdir(parents=True, exist_ok=True)
-    ref.write_text(commit + "\n")
+class Hub:
+    """A hub whose branches are at ``commits``, by model and branch; it counts what it was asked."""
+
+    def __init__(self, **commits: str) -> None:
+        """``main`` is the commit of the main branch of every model."""
+        self.commits, self.calls = commits, 0
+
+    def __call__(self, model: str, branch: str) -> str:
+        """The commit, as ``model_commit``."""
+        self.calls += 1
+        if branch not in self.commits:
+            raise EngineMissing(f"the commit of {model} is not known. hf download {model}")
+        return self.commits[branch]
 
 
 def download(cache: Path, commit: str, name: str = NAME) -> None:
@@ -66,14 +75,9 @@ def download(cache: Path, commit: str, name: str = NAME) -> None:
     (repository / "refs" / "main").write_text(commit)
 
 
-def locks(folder: Path, **changes: object) -> ModelLocks:
-    """Over a hub and a cache in ``folder``; neither need be there."""
-    fields: dict[str, object] = {
-        "file": models_lock(folder / "data"),
-        "endpoint": (folder / "hub").as_uri(),
-        "cache": folder / "cache",
-    }
-    return ModelLocks(**{**fields, **changes})  # type: ignore[arg-type]
+def locks(folder: Path, hub: Pin = Hub(), cache: str = "cache") -> ModelLocks:  # noqa: B008 - never changed
+    """Over a hub and a cache in ``folder``, which need not be there."""
+    return ModelLocks(models_lock(folder / "data"), folder / cache, hub)
 
 
 def written(folder: Path) -> dict[str, str]:
@@ -82,29 +86,31 @@ def written(folder: Path) -> dict[str, str]:
 
 def test_the_first_use_locks_and_a_moved_branch_changes_nothing(tmp_path: Path):
     """The hub is asked once; its new commit is taken only after a person deletes the line."""
-    publish_model(tmp_path / "hub", A)
-    assert A == locks(tmp_path).fetched(NAME)
-    publish_model(tmp_path / "hub", B)
+    hub = Hub(main=A)
+    assert A == locks(tmp_path, hub).fetched(NAME)
+    hub.commits["main"] = B
     assert [A] * 4 == [
-        locks(tmp_path).fetched(NAME),
-        locks(tmp_path).required(NAME, "main"),
-        locks(tmp_path).cached(NAME),
-        locks(tmp_path).state(NAME).locked,
+        locks(tmp_path, hub).fetched(NAME),
+        locks(tmp_path, hub).required(NAME, "main"),
+        locks(tmp_path, hub).cached(NAME),
+        locks(tmp_path, hub).state(NAME)[0],
     ]
+    assert 1 == hub.calls
     assert {NAME: A} == written(tmp_path)
     Path(models_lock(tmp_path / "data")).unlink()
-    assert B == locks(tmp_path).fetched(NAME)
+    assert B == locks(tmp_path, hub).fetched(NAME)
 
 
 def test_what_is_in_the_cache_is_locked_without_asking(tmp_path: Path):
     """The commit that is on this machine, not the newer one of the hub."""
     download(tmp_path / "cache", A)
-    publish_model(tmp_path / "hub", B)
-    assert ("", A) == locks(tmp_path).state(NAME)
+    hub = Hub(main=B)
+    assert ("", A) == locks(tmp_path, hub).state(NAME)
     assert {} == written(tmp_path)  # a look writes nothing
-    assert A == locks(tmp_path).cached(NAME)
-    assert A == locks(tmp_path).required(NAME)
-    assert (A, A) == locks(tmp_path).state(NAME)
+    assert A == locks(tmp_path, hub).cached(NAME)
+    assert A == locks(tmp_path, hub).required(NAME)
+    assert (A, A) == locks(tmp_path, hub).state(NAME)
+    assert 0 == hub.calls
 
 
 @pytest.mark.parametrize("use", ["cached", "fetched", "required", "state"])
@@ -113,7 +119,7 @@ def test_a_machine_with_another_commit_is_refused(tmp_path: Path, use: str):
     download(tmp_path / "cache", A)
     locks(tmp_path).cached(NAME)
     download(tmp_path / "elsewhere", B)
-    moved = locks(tmp_path, cache=tmp_path / "elsewhere")
+    moved = locks(tmp_path, cache="elsewhere")
     with pytest.raises(ConfigError) as refused:
         getattr(moved, use)(NAME)
     said = str(refused.value)
@@ -128,7 +134,7 @@ def test_code_of_a_repository_needs_a_commit_and_others_are_warned_of(
 ):
     """Offline and not cached: the one is refused with the command, the other runs as before."""
     with pytest.raises(EngineMissing, match=rf"{NAME} .*hf download {NAME}$"):
-        locks(tmp_path).required(NAME)
+        ModelLocks(models_lock(tmp_path), tmp_path, model_commit).required(NAME)
     with caplog.at_level(logging.WARNING):
         assert "" == locks(tmp_path).fetched(NAME)
     assert NAME in caplog.text
@@ -138,23 +144,20 @@ def test_code_of_a_repository_needs_a_commit_and_others_are_warned_of(
 
 def test_settings_of_a_person_are_kept(tmp_path: Path):
     """A full commit, a folder, and no lock file at all; a branch has a line of its own."""
-    publish_model(tmp_path / "hub", A)
-    assert B == locks(tmp_path).required(NAME, B)
-    assert "" == locks(tmp_path).required(str(tmp_path))
-    assert "v1" == locks(tmp_path, file="").required(NAME, "v1")
+    hub = Hub(main=A, v1=B)
+    assert B == locks(tmp_path, hub).required(NAME, B)
+    assert "" == locks(tmp_path, hub).required(str(tmp_path))
+    assert "v1" == ModelLocks("", ask=hub).required(NAME, "v1")
     assert {} == written(tmp_path)
-    (tmp_path / "hub" / NAME / "refs" / "v1").write_text(B)
-    assert (B, A) == (locks(tmp_path).fetched(NAME, "v1"), locks(tmp_path).fetched(NAME))
+    assert (B, A) == (locks(tmp_path, hub).fetched(NAME, "v1"), locks(tmp_path, hub).fetched(NAME))
     assert {NAME: A, f"{NAME}@v1": B} == written(tmp_path)
 
 
 def test_models_that_are_locked_at_once_all_have_their_line(tmp_path: Path):
     """No writer loses the line of another."""
     names = [f"org/model-{number}" for number in range(12)]
-    for name in names:
-        publish_model(tmp_path / "hub", A, name)
     with ThreadPoolExecutor(6) as pool:
-        assert {A} == set(pool.map(locks(tmp_path).fetched, names))
+        assert {A} == set(pool.map(locks(tmp_path, Hub(main=A)).fetched, names))
     assert dict.fromkeys(names, A) == written(tmp_path)
 
 
@@ -236,7 +239,7 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
         server = ServerFields(vllm=["vllm"])
         model = EvaluationModelResource(results_dir=str(tmp_path), server=server)
         engine = EntryEngine(entry, model, locks)
-        words = engine.server(A).command.words(1)
+        words = engine.server(A).words(1)
         return engine.client().engine, words[words.index("--revision") + 1]
 
     assert (f"chat:{NAME}@{A}", A) == parts(runs="server")

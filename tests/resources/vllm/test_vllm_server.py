@@ -6,22 +6,21 @@ An old vLLM is refused, and so is a repository's code at no fixed commit.
 import fcntl
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from decomposerl.extras import install_command
 from project import ROOT, SUPPORT
 from resources.chat.endpoint import config_of
 from resources.hub.locks import models_lock
@@ -30,15 +29,15 @@ from resources.preflight.servers import endpoint
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import (
     MINIMUM,
-    ServerCommand,
     VllmServer,
     free_port,
     installed_version,
     program_of,
     version_problem,
 )
+from resources.vllm.server import ServerFields
 
-STAND_IN = SUPPORT / "vllm_stand_in.py"
+WORDS = (sys.executable, str(SUPPORT / "vllm_stand_in.py"), "serve")
 PATIENCE_S = 60.0
 
 
@@ -68,24 +67,19 @@ def gone(path: Path) -> bool:
     return not held_now(path)
 
 
-def command(held: Path, behaviour: str = "well", model: str = "org/tiny") -> ServerCommand:
-    return ServerCommand(
-        model=model,
-        executable=(sys.executable, str(STAND_IN), "serve"),
-        extra=("--holds", str(held), "--stand-in", behaviour),
-        withheld=("MY_OWN_KEY",),
-    )
+def words(held: Path, behaviour: str = "well") -> tuple[str, ...]:
+    """What follows the words that start a server."""
+    return "--holds", str(held), "--stand-in", behaviour
 
 
 def process(
-    held: Path,
-    behaviour: str = "well",
-    timeout_s: float = PATIENCE_S,
-    model: str = "org/tiny",
-    **attaching: Any,  # noqa: ANN401 - of a server
+    held: Path, behaviour: str = "well", timeout_s: float = PATIENCE_S, version: str = ""
 ) -> VllmServer:
-    log = held.parent / "logs" / "server.log"
-    return VllmServer(command(held, behaviour, model), log, timeout_s, 0.5, **attaching)
+    fields = ServerFields(
+        vllm=list(WORDS), log_dir=str(held.parent / "logs"), start_timeout_s=timeout_s
+    )
+    extra = (*words(held, behaviour), *(("--version", version) if version else ()))
+    return replace(fields.vllm_server("org/tiny", "", extra), grace_s=0.5)
 
 
 def read(url: str) -> int:
@@ -95,21 +89,14 @@ def read(url: str) -> int:
 
 def test_the_command_line_holds_every_setting():
     """Each setting stands on the line once, in vLLM's spelling; unset ones do not."""
-    full = ServerCommand(
-        model="org/model",
-        revision="abc",
-        cards=2,
-        context=4096,
-        gpu_share=0.8,
-        extra=("--dtype", "bfloat16"),
-    )
+    full = ServerFields(vllm=["vllm", "serve"], cards=2, context=4096, gpu_share=0.8)
     assert (
-        "vllm serve org/model --served-model-name org/model --host 127.0.0.1 --port 8001 "
+        "vllm serve org/model --served-model-name org/model "
         "--revision abc --code-revision abc --tokenizer-revision abc "
         "--tensor-parallel-size 2 --gpu-memory-utilization 0.8 --max-model-len 4096 "
-        "--dtype bfloat16"
-    ).split() == full.words(8001)
-    bare = ServerCommand(model="m").words(1)
+        "--dtype bfloat16 --host 127.0.0.1 --port 8001"
+    ).split() == full.vllm_server("org/model", "abc", ("--dtype", "bfloat16")).words(8001)
+    bare = ServerFields().vllm_server("m", "").words(1)
     assert not {"--max-model-len", "--revision", "--code-revision"} & set(bare)
 
 
@@ -143,7 +130,7 @@ def test_a_server_is_started_once_and_stopped_with_its_worker(held: Path, behavi
 @pytest.mark.parametrize(
     ("behaviour", "timeout_s", "said"),
     [
-        ("dies", PATIENCE_S, r"(?s)'org/tiny' .*status 3.*server\.log.*out of memory"),
+        ("dies", PATIENCE_S, r"(?s)'org/tiny' .*status 3.*org_tiny\.log.*out of memory"),
         ("sick", 1.0, r"(?s)'org/tiny' .*within 1 s.*status 503.*stand-in starts with serve"),
         ("other", PATIENCE_S, "another, not 'org/tiny'"),
         ("locked", PATIENCE_S, "401"),
@@ -171,27 +158,15 @@ def test_a_server_that_dies_later_is_noticed(held: Path):
             server.base_url()
 
 
-def test_a_port_that_is_taken_is_refused(held: Path):
-    """What already listens there is never taken for the server that was to be started."""
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(EngineError, match=f"port {port} of 127.0.0.1"):
-            replace(process(held), command=replace(command(held), port=port)).base_url()
-    assert not (held.parent / "logs").exists()
-
-
 def verifier(held: Path, behaviour: str) -> VerifierResource:
     """A verifier over a stand-in, whose results lie beside ``held``."""
-    words = command(held, behaviour)
     return VerifierResource(
         results_dir=str(held.parent / "results"),
         engine="minicheck_hosted",
         batch_size=1,
         endpoint=config_of(Endpoint(model="org/tiny", deadline_s=3.0)),
-        vllm=list(words.executable),
-        vllm_arguments=list(words.extra),
+        vllm=list(WORDS),
+        vllm_arguments=list(words(held, behaviour)),
         allow_own_prompt=True,
     )
 
@@ -216,20 +191,21 @@ def test_a_server_that_dies_at_work_tells_its_story(held: Path):
         well.close()
 
 
-def test_an_executable_that_is_not_there_is_an_install_command(tmp_path: Path):
-    """The error names the program and how to get it."""
-    absent = ServerCommand(model="m", executable=("no-such-vllm", "serve"))
-    with pytest.raises(EngineMissing, match=r"'no-such-vllm' .*\.\[gpu\]"):
-        VllmServer(absent, tmp_path / "log").base_url()
+def test_an_executable_that_is_not_there_is_an_install_command():
+    """The error names the program, and ends with a command that can be copied."""
+    absent = ServerFields(vllm=["no-such-vllm", "serve"]).vllm_server("m", "")
+    with pytest.raises(EngineMissing, match=r"'no-such-vllm' ") as missing:
+        absent.base_url()
+    assert install_command("vllm") == str(missing.value).splitlines()[-1]
 
 
 STARTER = """
 import sys, time
-from pathlib import Path
-from resources.vllm.process import ServerCommand, VllmServer
-log, *words = sys.argv[1:]
-command = ServerCommand("org/tiny", executable=words[:3], extra=words[3:], withheld=("MY_OWN_KEY",))
-server = VllmServer(command, Path(log), start_timeout_s=60, grace_s=0.5)
+from dataclasses import replace
+from resources.vllm.server import ServerFields
+logs, *words = sys.argv[1:]
+fields = ServerFields(vllm=words[:3], log_dir=logs, withheld=["MY_OWN_KEY"])
+server = replace(fields.vllm_server("org/tiny", "", words[3:]), grace_s=0.5)
 print(server.base_url(), server._watchdog.pid, flush=True)
 time.sleep(600)
 """
@@ -237,8 +213,8 @@ time.sleep(600)
 
 def started(held: Path, behaviour: str = "well", **names: str) -> "subprocess.Popen[bytes]":
     """Another process that has started a server, with these variables in its environment."""
-    words = [*command(held).executable, *command(held, behaviour).extra]
-    line = [sys.executable, "-c", STARTER, str(held.parent / "server.log"), *words]
+    own = [str(held.parent), *WORDS, *words(held, behaviour)]
+    line = [sys.executable, "-c", STARTER, *own]
     return subprocess.Popen(line, cwd=ROOT, env=os.environ | names, stdout=subprocess.PIPE)
 
 
@@ -269,78 +245,41 @@ def test_keys_in_the_environment_are_not_the_childs(held: Path):
         assert starter.stdout.readline().startswith(b"http://127.0.0.1:")
         starter.kill()
     assert gone(held)
-    log = (held.parent / "server.log").read_text()
+    log = (held.parent / "org_tiny.log").read_text()
     (line,) = [one for one in log.splitlines() if one.startswith("environment: ")]
     assert {"HF_TOKEN", "KEYBOARD", "PATH"} <= set(line.split())
     assert not set(line.split()) & set(keys)
 
 
-@pytest.mark.parametrize("said", ["", "the step fails"])
-def test_leaving_the_block_stops_the_server_that_was_started_alone(held: Path, said: str):
-    """Up within it and down after it, failed or not; one attached to by URL stays."""
-    with pytest.raises(RuntimeError) if said else nullcontext(), process(held) as server:
-        url = server.base_url()
-        for given in (url, url.removesuffix("/v1")):
-            with process(held, attach_to=given) as attached:
-                assert url == attached.base_url()
+def test_an_error_in_the_block_stops_the_server(held: Path):
+    """Up within it and down after it."""
+    server = process(held)
+
+    def step() -> None:
+        with server:
+            server.base_url()
             assert held_now(held)
-        if said:
-            raise RuntimeError(said)
+            raise RuntimeError("the step fails")
+
+    with pytest.raises(RuntimeError):
+        step()
     assert not held_now(held)
-
-
-def test_attaching_explains_what_is_wrong(held: Path):
-    """No server, another model and no URL are three errors; the first says what to start."""
-    nowhere = process(held, timeout_s=0.5, attach_to=f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(EngineError, match=r"0\.5 s .*serve org/tiny"):
-        nowhere.base_url()
-    with process(held) as server:
-        other = process(held, attach_to=server.base_url(), model="org/large")
-        with pytest.raises(EngineError, match="org/tiny, not 'org/large'"):
-            other.base_url()
-    with pytest.raises(ConfigError, match="http"):
-        process(held, attach_to="127.0.0.1:8000").base_url()
-
-
-@pytest.mark.parametrize("key", ["", "sk-hidden-7391"])
-def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key: str):
-    """The error names the variable; no error and no text of the resource has the key."""
-    port = free_port()
-    keyed = {"read_key": lambda: key, "key_name": "DECOMPOSERL_VERIFIER_KEY"}
-    at = {"attach_to": f"http://127.0.0.1:{port}", **keyed}
-    with pytest.raises(EngineError) as absent:
-        process(held, timeout_s=0.1, **at).base_url()
-    attached = process(held, **at)
-    with subprocess.Popen(command(held, "locked").words(port)) as other:
-        said = f"401: it {'rejects' if key else 'requires'} .*DECOMPOSERL_VERIFIER_KEY"
-        with pytest.raises(EngineError, match=said) as caught:
-            attached.base_url()
-        other.terminate()
-    assert "7391" not in f"{absent.value}{caught.value}{attached!r}"
 
 
 # Versions, and code of repositories
 
 
-WORDS = (sys.executable, str(STAND_IN), "serve")
 COMMIT = "c" * 40
 CODE = "--trust-remote-code"
 PAIR = ("It rained on Monday.", "It rained.")
-
-
-def versioned(folder: Path, version: str) -> VllmServer:
-    extra = ("--holds", str(folder / "held"), "--version", version)
-    command = ServerCommand("org/tiny", executable=WORDS, extra=extra)
-    return VllmServer(command, folder / "server.log", start_timeout_s=60, grace_s=0.5)
 
 
 @contextmanager
 def running(folder: Path, version: str) -> Iterator[str]:
     """A server that somebody else has started; its URL."""
     port = free_port()
-    words = ServerCommand("org/tiny", executable=WORDS).words(port)
-    own = ["--holds", str(folder / "held"), "--version", version]
-    with subprocess.Popen([*words, *own], stdout=subprocess.DEVNULL) as server:
+    words = process(folder / "held", version=version).words(port)
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as server:
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
@@ -373,10 +312,9 @@ def test_a_program_is_asked_before_it_starts_a_server(tmp_path: Path):
     """The version comes from its interpreter; a binary or another script tells none."""
     old = script(tmp_path, "echo 0.20.1")
     assert "0.20.1" == installed_version(old)
-    command = ServerCommand("org/tiny", executable=(old, "serve"))
-    server = VllmServer(command, tmp_path / "logs/server.log")
+    fields = ServerFields(vllm=[old, "serve"], log_dir=str(tmp_path / "logs"))
     with pytest.raises(EngineError, match=r"vllm': vLLM 0\.20\.1"):
-        server.base_url()
+        fields.vllm_server("org/tiny", "").base_url()
     assert not (tmp_path / "logs").exists()
     found = vllm_program(old, "install another")
     assert ("missing", "install another") == (found.state, found.fix)
@@ -388,41 +326,41 @@ def test_a_program_is_asked_before_it_starts_a_server(tmp_path: Path):
     assert "" == installed_version("no-such-program")
 
 
-def test_a_started_server_that_is_old_is_stopped(tmp_path: Path):
+def test_a_started_server_that_is_old_is_stopped(held: Path):
     """What its program did not tell, its page does; a new one serves."""
-    with versioned(tmp_path, "0.21.0") as old, pytest.raises(EngineError, match=r"vLLM 0\.21\.0"):
-        old.base_url()
-    assert not old.running
-    with versioned(tmp_path, "0.22.1") as new:
+    with process(held, version="0.21.0") as old:
+        for _ in range(2):  # threads that waited get the same error
+            with pytest.raises(EngineError, match=r"vLLM 0\.21\.0"):
+                old.base_url()
+            assert not old.running
+    with process(held, version="0.22.1") as new:
         assert new.base_url().endswith("/v1")
 
 
-def test_a_running_server_that_is_old_is_refused(tmp_path: Path):
-    """When it is attached to, and by the doctor at any endpoint."""
+def test_the_doctor_refuses_a_running_server_that_is_old(tmp_path: Path):
+    """At any endpoint."""
     with running(tmp_path, "0.21.0") as url:
-        attached = VllmServer(ServerCommand("org/tiny"), tmp_path / "log", 60, attach_to=url)
-        with pytest.raises(EngineError, match=r"vLLM 0\.21\.0"):
-            attached.base_url()
-        looked = endpoint(f"{url}/v1", "org/tiny", SecretStr(""), "update it")
+        asked = "org/tiny", SecretStr(""), "update it"
+        deadline = time.monotonic() + PATIENCE_S
+        while "vLLM" not in (looked := endpoint(f"{url}/v1", *asked)).said:
+            assert time.monotonic() < deadline, looked.said
+            time.sleep(0.1)
         assert ("missing", "update it") == (looked.state, looked.fix)
         assert "vLLM 0.21.0" in looked.said
 
 
-@pytest.mark.parametrize("flag", [CODE, "--trust_remote_code", f"{CODE}=true"])
-def test_code_of_a_repository_runs_only_at_a_commit(tmp_path: Path, flag: str):
+def test_code_of_a_repository_runs_only_at_a_commit(held: Path):
     """Not at a branch or at none; a folder's own code is the person's."""
-    for revision in ("", "main", "abc123"):
-        command = ServerCommand("org/m", executable=WORDS, revision=revision, extra=(flag,))
-        server = VllmServer(command, tmp_path / "server.log")
-        with pytest.raises(ConfigError, match="models_lock"):
-            server.base_url()
-        assert not (tmp_path / "server.log").exists()
-    for fine in (
-        ServerCommand("org/m", revision=COMMIT, extra=(flag,)),
-        ServerCommand(str(tmp_path), extra=(flag,)),
-        ServerCommand("org/m"),
-    ):
-        fine.refuse_unpinned_code()
+    fields = ServerFields(vllm=list(WORDS), log_dir=str(held.parent / "logs"))
+    for flag in ("--trust_remote_code", f"{CODE}=true", CODE):
+        for revision in ("", "main", "abc123"):
+            with pytest.raises(ConfigError, match="models_lock"):
+                fields.vllm_server("org/m", revision, [flag]).base_url()
+            assert not (held.parent / "logs").exists()
+    extra = (*words(held), CODE)
+    for model, revision in (("org/m", COMMIT), (str(held.parent), "")):
+        with replace(fields.vllm_server(model, revision, extra), grace_s=0.5) as server:
+            assert server.base_url()
 
 
 def pinned_verifier(folder: Path, **changes: object) -> VerifierResource:
@@ -453,10 +391,9 @@ def test_the_verifiers_server_loads_the_locked_commit(tmp_path: Path):
     started = log.read_text()
     for option in ("--revision", "--code-revision", "--tokenizer-revision"):
         assert f"{option} {COMMIT}" in started
-    url = "http://127.0.0.1:1/v1"
-    running = config_of(Endpoint(model="org/no-such-model", base_url=(url,)))
-    attached = pinned_verifier(tmp_path, endpoint=running).open()
-    assert "@" not in attached.engine.split(" ")[0]  # what is served there is not known
+    running = config_of(Endpoint(model="org/no-such-model", base_url=("http://127.0.0.1:1/v1",)))
+    named = pinned_verifier(tmp_path, endpoint=running).open()
+    assert "@" not in named.engine.split(" ")[0]  # what is served there is not known
 
 
 def test_a_verifier_that_runs_code_needs_a_commit_before_anything_starts(tmp_path: Path):
