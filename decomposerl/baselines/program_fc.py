@@ -11,7 +11,7 @@ All steps of all programs that depend on no open step run concurrently; no step 
 so order does not matter.
 
 Replies. Program: the language of ``program``, alone, fenced, or between other lines
-(``program_parser``). Question: plain text. Verify: ``True``, ``False`` or ``Unknown``.
+(``baselines.program``). Question: plain text. Verify: ``True``, ``False`` or ``Unknown``.
 
 A program that does not parse, also when repeated, is rejected, counted, and has no vote. Unknown
 facts are neither true nor false; a prediction that they leave open is Refuted, as in the
@@ -40,14 +40,14 @@ from decomposerl.baselines.pairs import Pair, cycles_of, thought
 from decomposerl.baselines.program import (
     Function,
     Program,
+    ProgramRejectedError,
     ProgramStep,
     Value,
     conclusion,
+    read_program,
     ready_steps,
-    write_expression,
     write_program,
 )
-from decomposerl.baselines.program_parser import ProgramRejectedError, read_program
 from decomposerl.baselines.single_call import decomposing
 from decomposerl.replies.answers import answer_text, read_truth
 from decomposerl.replies.lines import one_line
@@ -208,7 +208,7 @@ def _pairs(run: _ProgramRun) -> list[Pair]:
 def _prediction(run: _ProgramRun) -> str:
     if run.program is None:
         return ""
-    return f"It holds if this does: {write_expression(run.program.expression)}."
+    return f"It holds if this does: {run.program.expression}."
 
 
 def _transcript(run: _ProgramRun) -> str:

@@ -6,31 +6,12 @@ Doubt goes one way: a clause that may assert something makes it an answer
 
 import re
 
-from decomposerl.replies.abstention import DOCUMENT, abstains
+from decomposerl.replies.abstention import SILENCE, abstains
 from decomposerl.replies.languages import in_english
 from decomposerl.replies.lines import bare, lines_of, without_marks
 from decomposerl.replies.statements import Truth
 from decomposerl.replies.verdicts import read_step
 
-_UNKNOWN_FIRST = re.compile(
-    r"(?:the\sanswer\sis\s)?(?:unknown|n/a|unanswerable)(?:\s?(?:[.,;:(—–-]|\Z)|\sreason\b)"
-)
-_SILENT = re.compile(
-    r"(?:as|because|since|for|so|and)?\s?(?:"
-    rf"(?:there\s(?:is|are|was|were)\s)?no\s[^.,;:!?\d]{{1,80}}?\s(?:in|from|by)\s{DOCUMENT}"
-    r"|(?:no|neither|none)\s(?:[^.,;:!?\d]{1,60}?\s)?(?:is|are|was|were)\s"
-    rf"(?:made\sof\s\w{{1,20}}|mentioned|stated|given|reported|described|specified|provided)(?:\s(?:in|by)\s{DOCUMENT})?"
-    rf"|nothing\s(?:in|of)\s[^.,;:!?\d]{{0,20}}?{DOCUMENT}\s(?:says|states|mentions|indicates"
-    r"|suggests|tells|shows|confirms)\b[^.,;:!?\d]*"
-    rf"|[^.,;:!?\d]{{1,80}}?\s(?:do|does|did)(?:\snot|n't)\s(?:appear|occur)\sin\s{DOCUMENT}"
-    r"|(?!(?:he|she|it|they|i|we|you|no|none|nobody)\s)[^.,;:!?\d]{1,60}?\s(?:is|are)(?:\snot|n't)\snamed"
-    rf"(?:\s(?:in|by)\s{DOCUMENT})?"
-    rf"|not\s(?:according\sto|from|by|based\son|going\sby|in|as\sfar\sas)\s{DOCUMENT}(?:\s(?:says"
-    r"|shows|tells|goes))?"
-    r"|(?:this|that|it)\s(?:cannot|can't|can\snot)\sbe\s(?:concluded|inferred|derived|judged|told"
-    rf"|answered|decided)\s(?:from|by|with)\s{DOCUMENT}"
-    r")\W*"
-)
 _TURN = re.compile(r"\b(?:but|however|although|though)\b")
 _LONGEST = 1_000  # of a text that can be silence; patterns stay linear below it
 _ANSWER_LABEL = re.compile(
@@ -40,13 +21,6 @@ _ANSWER_LABEL = re.compile(
 )
 _REASON_LABEL = re.compile(r"\A(?:reason(?:ing)?|explanation|because|why)\s?:\s*", re.IGNORECASE)
 
-_SO_FALSE = re.compile(
-    r"(?:[,;.]\s(?:and\s)?|\s(?:and\s)?)(?:so|therefore|thus|hence)\b,?\s"
-    r"(?:(?:the|this)\s(?:statement|claim|answer)\s|it\s)"
-    r"(?:is|must\sbe|has\sto\sbe|counts\sas)\s(?:judged\s|considered\s)?"
-    r"(?:false|no|not\strue|not\ssupported|unsupported|refuted)\W*\Z",
-    re.IGNORECASE,
-)
 _TAIL = 80  # of a line: what may close it; the pattern stays linear below it
 
 
@@ -69,8 +43,8 @@ def read_truth(text: str) -> Truth | None:
         return truth
     lines = lines_of(text)
     said = reason or " ".join(_REASON_LABEL.sub("", line) for line in lines[1:])
-    so_false = _SO_FALSE.search(lines[0][-_TAIL:]) if len(lines) == 1 and not reason else None
-    if so_false:
+    alone = len(lines) == 1 and not reason
+    if alone and (so_false := SILENCE["so_false"].search(lines[0][-_TAIL:])):
         said = lines[0][: so_false.start() - len(lines[0][-_TAIL:])]
     return "unknown" if said and says_unknown(said) else "false"
 
@@ -81,7 +55,7 @@ def says_unknown(text: str) -> bool:
     "Unknown", also with a reason; "I don't know" as rewards read it; "the evidence does not say".
     """
     words = in_english(bare(text))
-    unknown = _UNKNOWN_FIRST.match(words)
+    unknown = SILENCE["unknown_first"].match(words)
     turn = _TURN.search(words)
     if unknown and turn:
         return says_nothing(words[turn.end() :])
@@ -93,4 +67,4 @@ def says_nothing(reason: str) -> bool:
     words = without_marks(reason).lower().replace("’", "'")
     if not words or len(words) > _LONGEST:
         return False
-    return _SILENT.fullmatch(words) is not None or abstains(f"I don't know. {words}")
+    return SILENCE["silent"].fullmatch(words) is not None or abstains(f"I don't know. {words}")

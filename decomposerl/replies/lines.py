@@ -18,11 +18,10 @@ _PLAIN = (
     | dict(zip(map(ord, "：，｜．；！？（）"), ":,|.;!?()", strict=True))
     | dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
 )
-_SIGNS = " \t\xa0" + "".join(
-    chr(code)
-    for first, last in ((0x2600, 0x27BF), (0x2B00, 0x2BFF), (0xFE0F, 0xFE0F), (0x1F300, 0x1FAFF))
-    for code in range(first, last + 1)
-)
+SIGNS = re.compile("[\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f300-\U0001faff]")
+"""Ticks, crosses and the like."""
+_SIGNS = " \t\xa0" + "".join(map(chr, (*range(0x2600, 0x27C0), *range(0x2B00, 0x2C00), 0xFE0F)))
+_SIGNS += "".join(map(chr, range(0x1F300, 0x1FB00)))
 # The demonstrations show "Reply:" before a reply; a chat template may leave the role.
 _ROLE = re.compile(r"\A\s*(?:reply|response|assistant)\s?:\s*", re.IGNORECASE)
 # A model that goes on with another example repeats the tags of the prompt.
@@ -59,15 +58,10 @@ def plain_text(text: str) -> str:
 def lines_of(text: str) -> list[str]:
     """The trimmed lines of a reply that are not blank, without markup around them."""
     lines = (line.strip() for line in plain_text(text).splitlines())
-    kept = (line for line in lines if not line.startswith("```"))
-    unsigned = (_unsigned(line.replace("**", "")) for line in kept)
-    plain = (_unsigned(_BEFORE_LINE.sub("", line)) for line in unsigned)
+    kept = (line.replace("**", "") for line in lines if not line.startswith("```"))
+    unsigned = (line.strip().strip(_SIGNS) for line in kept)
+    plain = (_BEFORE_LINE.sub("", line).strip().strip(_SIGNS) for line in unsigned)
     return [line for line in plain if line]
-
-
-def _unsigned(line: str) -> str:
-    """The trimmed line without ticks, crosses and the like at its ends."""
-    return line.strip().strip(_SIGNS)
 
 
 def without_marks(line: str) -> str:

@@ -17,12 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from decomposerl.replies import forms
 from decomposerl.replies.languages import in_english
-from decomposerl.replies.lines import bare, one_line
+from decomposerl.replies.lines import SIGNS, bare, one_line
+from decomposerl.replies.wordings import Wordings
 
 Truth = Literal["true", "false", "unknown"]
 Kind = Literal["final", "label", "sentence", "word"]
+_FORMS = Wordings("statements")
 _LONGEST_LINE = 2_000  # of a line that can state a verdict; patterns stay linear below it
 _LONGEST_LABEL = 60
 _OWN_NAMES = ("claim", "statement")
@@ -55,21 +56,16 @@ def joined(lines: Iterable[str]) -> list[str]:
 
 def _is_label(line: str) -> bool:
     """Whether a line is a label and nothing else."""
-    label = forms.LABEL.fullmatch(_plain(line)) if len(line) < _LONGEST_LABEL else None
+    label = _FORMS["label"].fullmatch(_plain(line)) if len(line) < _LONGEST_LABEL else None
     return label is not None and not bare(label["rest"])
 
 
 def _plain(line: str) -> str:
     """A line in lower case and single spaces, without bullet, signs, or JSON and math around it."""
-    text = (
-        forms.SIGNS.sub("", line.strip())
-        .replace("$", "")
-        .replace("\\text{", "{")
-        .replace("{{", "{")
-    )
-    text = forms.BULLET.sub("", one_line(text)).strip("*_` ").lower().replace("’", "'")
-    text = in_english(forms.CHOICE.sub("", text.replace("}}", "}")))
-    named = forms.NAMED_TRUTH.fullmatch(text)  # "supported: false"
+    text = SIGNS.sub("", line.strip()).replace("$", "").replace("\\text{", "{").replace("{{", "{")
+    text = _FORMS["bullet"].sub("", one_line(text)).strip("*_` ").lower().replace("’", "'")
+    text = in_english(_FORMS["choice"].sub("", text.replace("}}", "}")))
+    named = _FORMS["named_truth"].fullmatch(text)  # "supported: false"
     if named is not None:
         holds = bool(named["false"]) is bool(named["no"])
         text = f"verdict: {'supported' if holds else 'refuted'}{named['rest']}"
@@ -90,24 +86,24 @@ def _statement(text: str, number: int, *, step: bool, alone: bool) -> Statement 
     """The statement of one line; in a ``step``, or ``alone``, a yes or no is one."""
     weak = step or alone
     concluded = _concluded(text, weak=weak)
-    if forms.PART.match(text) and not (step and text.startswith("answer")):
+    if _FORMS["part"].match(text) and not (step and text.startswith("answer")):
         return Statement("label", concluded[0], number) if alone and concluded else None
     kind, rest = _labelled(text, weak=weak)
     if kind == "part":
         return None
     if concluded is not None:
-        opens = forms.WORD.match(_unwrapped(rest))
+        opens = _FORMS["word"].match(_unwrapped(rest))
         other = "true" if concluded[0] == "false" else "false"
         # "Supported, so the claim is Refuted"
-        denied = opens and opens[other] and forms.REASON.match(opens["rest"])
+        denied = opens and opens[other] and _FORMS["reason"].match(opens["rest"])
         return None if denied else Statement(kind or concluded[1], concluded[0], number)
-    if not kind and forms.SINGLE.fullmatch(text):
+    if not kind and _FORMS["single"].fullmatch(text):
         kind = "final"
-    opening = None if kind else forms.OPENING.match(text)
+    opening = None if kind else _FORMS["opening"].match(text)
     if opening:
         rest = opening["rest"]
     read = _word(_unwrapped(rest), weak=weak or bool(kind), step=step)
-    if read is None and step and (last := forms.LAST_WORD.search(rest)):
+    if read is None and step and (last := _FORMS["last_word"].search(rest)):
         read = _word(last["word"], weak=True)
     if read is not None:
         return Statement(kind or ("final" if opening else "word"), read[0], number, read[1])
@@ -126,7 +122,7 @@ def _unwrapped(text: str) -> str:
 def _labelled(text: str, *, weak: bool) -> tuple[Literal["final", "label", "part", ""], str]:
     """The kind of a line's labels, empty where there is none, and the words behind them."""
     kind: Literal["final", "label", "part", ""] = ""
-    while (label := forms.LABEL.fullmatch(text)) is not None and label["is"]:
+    while (label := _FORMS["label"].fullmatch(text)) is not None and label["is"]:
         final = label["final"] or label["whole"] or label["name"] == "conclusion"
         if label["part"]:
             return "part", label["rest"]
@@ -147,22 +143,22 @@ def _is_verdict(text: str, *, alone: bool) -> bool:
 
 def _concluded(text: str, *, weak: bool) -> tuple[Truth, Literal["final", "label"]] | None:
     """What the end of a line concludes: behind an arrow, or behind "so" and the like."""
-    *before, last = forms.ARROW.split(text)
+    *before, last = _FORMS["arrow"].split(text)
     if before:
         kind, rest = _labelled(last, weak=weak)
         read = _word(_unwrapped(rest), weak=weak or bool(kind)) if kind != "part" else None
         return None if read is None else (read[0], "final" if kind == "final" else "label")
-    for form in (forms.SO, forms.CHOSEN):
+    for form in (_FORMS["so"], _FORMS["chosen"]):
         found = form.search(text)
         read = _word(_unwrapped(found["rest"]), weak=weak) if found else None
-        if read is not None and (form is forms.CHOSEN or not read[1]):
+        if read is not None and (form is _FORMS["chosen"] or not read[1]):
             return read[0], "final"
     return None
 
 
 def _word(text: str, *, weak: bool, step: bool = False) -> tuple[Truth, str] | None:
     """The truth that a text opens with, and its reason; None for a hedge or anything else."""
-    words = forms.WORD.match(text.strip("*_`\"' <>"))
+    words = _FORMS["word"].match(text.strip("*_`\"' <>"))
     if words is None or (not weak and (words["yes"] or words["no"])):
         return None
     truth: Truth = "unknown" if words["unknown"] else "true"
@@ -170,11 +166,11 @@ def _word(text: str, *, weak: bool, step: bool = False) -> tuple[Truth, str] | N
         truth = "false"
     rest = words["rest"].lstrip("*_`\"'” <>")
     reason = rest.strip("*_`\"'”.,;:()–—- ")
-    if reason and not forms.REASON.match(rest):
+    if reason and not _FORMS["reason"].match(rest):
         return None
-    hedged = forms.HEDGED.match if step else forms.TAKEN_BACK.search
-    if (truth == "true" and hedged(forms.NOT_TAKEN_BACK.sub("", reason))) or (
-        truth == "false" and forms.DENIED.search(reason)
+    hedged = _FORMS["hedged"].match if step else _FORMS["taken_back"].search
+    if (truth == "true" and hedged(_FORMS["not_taken_back"].sub("", reason))) or (
+        truth == "false" and _FORMS["denied"].search(reason)
     ):
         return None
     return truth, reason
@@ -186,12 +182,12 @@ def _sentence(text: str) -> tuple[Truth, bool] | None:
     None where they state nothing, or disagree.
     """
     read: set[tuple[Truth, bool]] = set()
-    for sentence in forms.STOP.split(text):
-        verb, claim = forms.VERB.search(sentence), forms.SENTENCE.search(sentence)
+    for sentence in _FORMS["stop"].split(text):
+        verb, claim = _FORMS["verb"].search(sentence), _FORMS["sentence"].search(sentence)
         match = verb or claim
         if match is None or _under_condition(sentence[: match.start()]):
             continue
-        whole = bool(forms.WHOLE.search(match[0]) or forms.SINCE.match(sentence))
+        whole = bool(_FORMS["whole"].search(match[0]) or _FORMS["since"].match(sentence))
         if claim is not None:
             word = _word(claim["word"], weak=True)
             if claim["no"]:  # "No part of the claim is supported."
@@ -210,5 +206,5 @@ def _sentence(text: str) -> tuple[Truth, bool] | None:
 
 def _under_condition(before: str) -> bool:
     """Whether the words before a statement make it a condition, a question or its denial."""
-    clause = forms.CLAUSE.split(before)[-1]
-    return bool(forms.CONDITION.search(before) or forms.NEGATION.search(clause))
+    clause = _FORMS["clause"].split(before)[-1]
+    return bool(_FORMS["condition"].search(before) or _FORMS["negation"].search(clause))

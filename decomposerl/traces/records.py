@@ -18,8 +18,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from itertools import count
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from decomposerl.errors import SourceFileError
 from decomposerl.printable import printable
@@ -55,6 +56,7 @@ _KINDS = {
     dict: "an object",
     type(None): "null",
 }
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +77,9 @@ class TraceRecord:
 
     def rollout(self) -> Rollout:
         """The record with its trace parsed."""
-        return Rollout(
-            group=self.group,
-            number=self.number,
-            claim=self.claim,
-            evidence=self.evidence,
-            trace=parse_trace(self.text, self.labels),
-            label=self.label,
-            n_star=self.n_star,
-            truncated=self.truncated,
-        )
+        same = ("group", "number", "claim", "evidence", "label", "n_star", "truncated")
+        values = {name: getattr(self, name) for name in same}
+        return Rollout(trace=parse_trace(self.text, self.labels), **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +155,7 @@ def read_trace_rows(
     """
     reader = _Reader(place, labels, "row", trace_limits=False)
     for number, values in enumerate(rows):
-        object_ = values if isinstance(values, dict) else _no_object(values)
-        reader.take(number, object_)
+        reader.take(number, values if isinstance(values, dict) else _no_object(values))
     return reader.records, reader.problems
 
 
@@ -196,10 +190,10 @@ def claim_record(
     A text is one evidence document whose lines are its passages. ``evidence`` says whether it must
     be there.
     """
-    fields = _Fields(values)
-    claim, given = fields.text("claim"), values.get("evidence")
-    text = fields.evidence() if evidence or given is not None else ""
-    claim_id = fields.name("claim_id") if values.get("claim_id") is not None else ""
+    fields, given = _Fields(values), values.get("evidence")
+    claim = fields.read("claim", _claim, "", required=True)
+    text = fields.read("evidence", _evidence, "", required=evidence)
+    claim_id = fields.read("claim_id", _name, "")
     if text.strip().casefold() in _NO_TEXT:
         fields.bad.append(("evidence", f"is '{text.strip()}', which is no text"))
     if fields.bad:
@@ -255,7 +249,10 @@ def _no_object(value: object) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """Records and problems so far, and the fields and groups that were met."""
+    """Records and problems so far, and the fields and groups that were met.
+
+    Without ``trace_limits`` a trace may have any size, as a rollout of a trainer.
+    """
 
     file: str
     labels: tuple[Verdict, ...]
@@ -271,9 +268,9 @@ class _Reader:
     def take(self, line: int, values: dict[str, object] | str) -> None:
         """Read an object, or note what is wrong with its line."""
         if isinstance(values, str):
-            self._drop(line, "", values)
+            self.problems.append(Problem(self.file, line, "", values, unit=self.unit))
             return
-        fields = _Fields(values, self.trace_limits, self.labels)
+        fields = _Fields(values)
         record = self._record(line, fields)
         for name in (name for name in values if name not in FIELDS):
             if meant := meant_field(name, values):
@@ -285,23 +282,30 @@ class _Reader:
                 self.problems.append(problem)
         bad = fields.bad or list(self._clashes(record))
         for name, reason in bad:
-            self._drop(line, name, reason)
+            self.problems.append(Problem(self.file, line, name, reason, unit=self.unit))
         if not bad:
             self.groups.setdefault(record.group, {})[record.number] = record
             self.records.append(record)
 
     def _record(self, line: int, fields: "_Fields") -> TraceRecord:
-        claim, evidence = fields.text("claim"), fields.evidence()
-        text, label, n_star = fields.trace(evidence), fields.label(), fields.n_star()
-        named = fields.values.get("group") is not None
-        group = fields.name("group") if named else group_of(claim, evidence)
-        number = fields.number("rollout", least=0)
+        claim = fields.read("claim", _claim, "", required=True)
+        evidence = fields.read("evidence", _evidence, "", required=True)
+        trace = partial(_trace, evidence=evidence if self.trace_limits else None)
+        text = fields.read("trace", trace, "", required=True)
+        label = fields.read("label", partial(_label, labels=self.labels), None)
+        n_star = fields.read("n_star", partial(_number, least=1), None)
+        asked = fields.read("questions", _different, 0) or None
+        if n_star is not None and asked is not None and n_star != asked:
+            fields.bad.append(("n_star", f"{n_star}, but there are {asked} different questions"))
+        group = fields.read("group", _name, "") or group_of(claim, evidence)
+        number = fields.read("rollout", partial(_number, least=0), None)
         if number is None:
             taken = self.groups.get(group, {})
             number = next(free for free in count(self.free.get(group, 0)) if free not in taken)
             self.free[group] = number
-        prompt = claim, evidence, text, label, n_star, group
-        return TraceRecord(line, *prompt, number, fields.truncated(), self.labels)
+        prompt = claim, evidence, text, label, n_star or asked, group
+        truncated = fields.read("truncated", _truth, False)
+        return TraceRecord(line, *prompt, number, truncated, self.labels)
 
     def _clashes(self, record: TraceRecord) -> Iterator[tuple[str, str]]:
         """Where a record disagrees with the first one of its group, or repeats another."""
@@ -316,133 +320,112 @@ class _Reader:
             other = f"{self.unit} {members[record.number].line}"
             yield "rollout", f"{record.number} is the number of {other} of the same group"
 
-    def _drop(self, line: int, name: str, reason: str) -> None:
-        self.problems.append(Problem(self.file, line, name, reason, unit=self.unit))
+
+class _FieldError(Exception):
+    """A field cannot be read; ``str`` says why."""
 
 
-@dataclass(slots=True)
 class _Fields:
-    """The fields of one line; a value that cannot be read is None and a problem.
+    """The fields of one line, and what is wrong with those that cannot be read."""
 
-    Without ``trace_limits`` a trace may have any size, as a rollout of a trainer. ``labels`` are
-    those that a claim may have.
-    """
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self.values = values
+        self.bad: list[tuple[str, str]] = []
 
-    values: Mapping[str, object]
-    trace_limits: bool = True
-    labels: tuple[Verdict, ...] = LABELS
-    bad: list[tuple[str, str]] = field(default_factory=list)
-
-    def text(self, name: str, *, blank: bool = False) -> str:
-        """A text that must be there; ``blank`` allows an empty one."""
+    def read(
+        self, name: str, read: Callable[[Any], Value], absent: Value, *, required: bool = False
+    ) -> Value:
+        """What ``read`` makes of a field; ``absent`` where there is none, or it raises."""
         value = self.values.get(name)
-        if value is None:
-            self._fail(name, "is missing" if name not in self.values else "is null")
-        elif not isinstance(value, str):
-            self._fail(name, f"{_KINDS[type(value)]} instead of a text")
-        elif not (blank or value.strip()):
-            self._fail(name, "is blank")
-        else:
-            return self._within(name, self._storable(name, value))
-        return ""
-
-    def name(self, name: str) -> str:
-        """A text that must be there, or a whole number in place of one."""
-        value = self.values.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        return self.text(name)
-
-    def texts(self, name: str) -> list[str]:
-        """A list of texts, blank ones left out; empty where there is none."""
-        value = self.values.get(name)
-        if value is None:
-            return []
-        if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-            self._fail(name, "is not a list of texts")
-            return []
-        return [self._storable(name, part) for part in value if part.strip()]
-
-    def evidence(self) -> str:
-        """One text, or passages joined with line breaks."""
-        if not isinstance(self.values.get("evidence"), list):
-            return self.text("evidence")
-        before = len(self.bad)
-        passages = self.texts("evidence")
-        if not passages and len(self.bad) == before:
-            self._fail("evidence", "holds no passage with text")
-        return self._within("evidence", "\n".join(passages))
-
-    def trace(self, evidence: str) -> str:
-        """The trace; it may be blank, and what it asks of ``evidence`` has a limit."""
-        text = self.text("trace", blank=True)
-        asked, size = text.count(_QUESTION), len(evidence.encode("utf-8", "replace"))
-        if self.trace_limits and asked * size > MOST_READ:
-            most = f"at most {MOST_READ // size:,} are scored"
-            self._fail("trace", f"asks {asked:,} questions of {size:,} bytes of evidence; {most}")
-        return text
-
-    def number(self, name: str, least: int) -> int | None:
-        """A whole number from ``least`` on, or None where there is none."""
-        value = self.values.get(name)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)  # a column with nulls makes floats of whole numbers
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int):
-            self._fail(name, f"{_KINDS[type(value)]} instead of a whole number")
-        elif not least <= value <= _LARGEST:
-            self._fail(name, f"{safe_name(str(value))} is not within {least} to {_LARGEST}")
-        else:
-            return value
-        return None
-
-    def label(self) -> Verdict | None:
-        """The label, or None where there is none."""
-        value = self.values.get("label")
-        if value is None:
-            return None
-        word = value.strip().casefold() if isinstance(value, str) else None
-        for label in self.labels:
-            if word in {label.casefold(), WRITTEN[label].casefold()}:
-                return label
-        *names, last = (WRITTEN[label] for label in self.labels)
-        shown = f"'{safe_name(value)}'" if isinstance(value, str) else _KINDS[type(value)]
-        self._fail("label", f"{shown} is neither {', '.join(names)} nor {last}")
-        return None
-
-    def truncated(self) -> bool:
-        """Whether the token budget ended before the trace; not where nothing is said."""
-        value = self.values.get("truncated")
-        if value is not None and not isinstance(value, bool):
-            self._fail("truncated", f"{_KINDS[type(value)]} instead of true or false")
-        return value is True
-
-    def n_star(self) -> int | None:
-        """The given number, else the number of different silver questions."""
-        given = self.number("n_star", least=1)
-        asked = len({text.strip() for text in self.texts("questions")}) or None
-        if given is not None and asked is not None and given != asked:
-            self._fail("n_star", f"{given}, but there are {asked} different questions")
-        return asked if given is None else given
-
-    def _fail(self, name: str, reason: str) -> None:
-        self.bad.append((name, reason))
-
-    def _within(self, name: str, text: str) -> str:
-        """``text``, unless it is longer than any real one."""
-        if name == "trace" and not self.trace_limits:
-            return text
-        most, size = MOST_BYTES.get(name), len(text.encode("utf-8", "replace"))
-        if most is not None and size > most:
-            self._fail(name, f"is {size:,} bytes long; at most {most:,} are scored")
-        elif name == "trace" and (asked := text.count(_QUESTION)) > MOST_QUESTIONS:
-            self._fail(name, f"holds {asked:,} questions; at most {MOST_QUESTIONS:,} are scored")
-        return text
-
-    def _storable(self, name: str, text: str) -> str:
         try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            self._fail(name, "holds half of a surrogate pair, which is no character")
-        return text
+            if value is not None:
+                return read(value)
+        except _FieldError as error:
+            self.bad.append((name, str(error)))
+        else:
+            if required:
+                self.bad.append((name, "is null" if name in self.values else "is missing"))
+        return absent
+
+
+def _text(value: object, most: int | None = None, *, blank: bool = False) -> str:
+    """A text, no longer than any real one; ``blank`` allows an empty one."""
+    if not isinstance(value, str):
+        raise _FieldError(f"{_KINDS[type(value)]} instead of a text")
+    if not (blank or value.strip()):
+        raise _FieldError("is blank")
+    try:
+        size = len(value.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise _FieldError("holds half of a surrogate pair, which is no character") from None
+    if most is not None and size > most:
+        raise _FieldError(f"is {size:,} bytes long; at most {most:,} are scored")
+    return value
+
+
+_claim = partial(_text, most=MOST_BYTES["claim"])
+
+
+def _name(value: object) -> str:
+    """A text, or a whole number in place of one."""
+    return str(value) if type(value) is int else _text(value)
+
+
+def _different(value: object) -> int:
+    """The number of different texts of a list."""
+    return len(set(map(str.strip, _texts(value))))
+
+
+def _texts(value: object) -> list[str]:
+    """A list of texts, blank ones left out."""
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        raise _FieldError("is not a list of texts")
+    return [_text(part) for part in value if part.strip()]
+
+
+def _evidence(value: object) -> str:
+    """One text, or passages joined with line breaks."""
+    text = "\n".join(_texts(value)) if isinstance(value, list) else value
+    if not text and isinstance(value, list):
+        raise _FieldError("holds no passage with text")
+    return _text(text, MOST_BYTES["evidence"])
+
+
+def _trace(value: object, evidence: str | None) -> str:
+    """A trace, which may be blank; what it asks of ``evidence`` has a limit, without it none."""
+    text = _text(value, None if evidence is None else MOST_BYTES["trace"], blank=True)
+    asked, size = text.count(_QUESTION), len((evidence or "").encode())
+    if evidence is not None and asked > MOST_QUESTIONS:
+        raise _FieldError(f"holds {asked:,} questions; at most {MOST_QUESTIONS:,} are scored")
+    if asked * size > MOST_READ:
+        most = f"at most {MOST_READ // size:,} are scored"
+        raise _FieldError(f"asks {asked:,} questions of {size:,} bytes of evidence; {most}")
+    return text
+
+
+def _number(value: object, least: int) -> int:
+    """A whole number from ``least`` on; a column with nulls makes floats of whole numbers."""
+    number = int(value) if isinstance(value, float) and value.is_integer() else value
+    if type(number) is not int:
+        raise _FieldError(f"{_KINDS[type(value)]} instead of a whole number")
+    if not least <= number <= _LARGEST:
+        raise _FieldError(f"{safe_name(str(number))} is not within {least} to {_LARGEST}")
+    return number
+
+
+def _label(value: object, labels: tuple[Verdict, ...]) -> Verdict:
+    """One of the labels, in any letter case."""
+    word = value.strip().casefold() if isinstance(value, str) else None
+    for label in labels:
+        if word in {label.casefold(), WRITTEN[label].casefold()}:
+            return label
+    *names, last = (WRITTEN[label] for label in labels)
+    shown = f"'{safe_name(value)}'" if isinstance(value, str) else _KINDS[type(value)]
+    raise _FieldError(f"{shown} is neither {', '.join(names)} nor {last}")
+
+
+def _truth(value: object) -> bool:
+    """Whether the token budget ended before the trace."""
+    if not isinstance(value, bool):
+        raise _FieldError(f"{_KINDS[type(value)]} instead of true or false")
+    return value

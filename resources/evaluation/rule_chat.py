@@ -226,9 +226,7 @@ def _program(variables: Variables) -> str:
     """A program that checks each statement of the claim and predicts that all hold."""
     facts = enumerate(_statements_of(variables["claim"])[:_FACTS], start=1)
     steps = tuple(language.ProgramStep(f"fact_{at}", "Verify", fact) for at, fact in facts)
-    expression: language.Expression = language.Name(steps[0].name)
-    for step in steps[1:]:
-        expression = language.Both("and", expression, language.Name(step.name))
+    expression = " and ".join(step.name for step in steps)
     return language.write_program(language.Program(steps, "label", expression))
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput, ModelReply, Procedure
-from decomposerl.baselines.program_parser import read_program
+from decomposerl.baselines.program import read_program
 from decomposerl.claims import passages
 from decomposerl.claims.generic import native_text
 from decomposerl.claims.records import delimited_records, json_records, jsonl_records

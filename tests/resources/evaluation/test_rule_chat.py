@@ -21,7 +21,7 @@ from decomposerl.baselines.method import (
     Procedure,
     Protocol,
 )
-from decomposerl.baselines.program_parser import parse_program
+from decomposerl.baselines.program import parse_program
 from decomposerl.errors import ConfigError
 from decomposerl.replies.answers import read_truth
 from decomposerl.replies.lists import read_list
