@@ -136,8 +136,6 @@ class Role(Endpoint):
         if issubclass(cls, Chat) and not values.get("thinking_style"):
             style = thinking_style_of(str(values.get("model", "")))
             values = {"thinking": "off" if style == "qwen" else "default"} | values
-        if values.get("base_url") and values.get("runs") == "server":
-            values = values | {"runs": "endpoint"}  # the profile starts one where you name none
         return values
 
     @property
@@ -262,10 +260,8 @@ class Training(Section):
     @model_validator(mode="after")
     def _has_a_sampler(self) -> Self:
         if self.generation == "vllm_server" and not self.generation_url:
-            raise ValueError(
-                "generation is vllm_server: generation_url must name that server, such as "
-                "http://127.0.0.1:8003"
-            )
+            said = "generation_url must name that server, such as http://127.0.0.1:8003"
+            raise ValueError(f"generation is vllm_server: {said}")
         return self
 
 
@@ -362,10 +358,15 @@ class Settings(BaseSettings):
         name = given.get("profile") or own.get("profile") or "embedded"
         known = name in get_args(ProfileName)  # else refused by the field
         profile = read_toml(PROFILES / f"{name}.toml") if known else {}
-        evaluated = [part.get("evaluation") for part in (given, own)]
-        if name != "embedded" and any(
-            isinstance(part, dict) and "base_url" in part for part in evaluated
-        ):
+        written: dict[str, Values] = {}
+        for part in (own, given):
+            for section, values in part.items():
+                if isinstance(values, dict):
+                    written[section] = written.get(section, {}) | values
+        for section, values in written.items():
+            if "runs" in profile.get(section, {}) and values.get("base_url"):
+                profile[section]["runs"] = "endpoint"  # the profile starts one if you name none
+        if name != "embedded" and "base_url" in written.get("evaluation", {}):
             profile["evaluation"]["policies"] = "served"  # where you said
         files = (InitSettingsSource(settings_cls, values) for values in (own, profile))
         return init_settings, *files

@@ -27,7 +27,6 @@ from resources.training.rollout_log import read_log
 from resources.training.run_inputs import gather_inputs
 from resources.training.run_store import RunFolder
 from resources.training.train import load_policy, prepare
-from resources.training.trl_hooks import closing_trainer
 
 if TYPE_CHECKING:
     import torch
@@ -160,8 +159,7 @@ def _train(options: argparse.Namespace, name: str, engines: tuple[RuleJudge, Min
     base = str(options.other) if name == "other" else run.base
     sample_with_copy(monitor, base, **SAMPLERS[name][1])
     monitor.trainer.add_callback(_end_after(options.steps))
-    with closing_trainer(monitor.trainer):
-        monitor.trainer.train()
+    monitor.trainer.train()
     monitor.metrics.write()
 
 

@@ -1,16 +1,11 @@
-"""The ensemble as TRL reward functions that share one computation per batch.
+"""The ensemble as TRL reward functions, whose values are computed together for each batch.
 
-The first reward function that is called starts the computation in a thread, the others wait for
-it; a batch is identified by its step, claims and tokens. A value that does not count (no label, a
-missing ruling) is None, so that TRL's weighted sum equals ours.
+A value that does not count (no label, a missing ruling) is None, so that TRL's weighted sum equals
+ours.
 """
 
-import asyncio
-import hashlib
-import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,15 +15,10 @@ from decomposerl.rewards.composite import RewardValue
 from decomposerl.training.curves import Split
 from decomposerl.training.experiment import Experiment
 from resources.judge.scoring import reward_rollouts
-from resources.training.data import Completion, CompletionReader, rollouts_of
+from resources.training.data import Completion, rollouts_of
 from resources.training.rollout_log import RolloutLog, StepBatch
 
-if TYPE_CHECKING:
-    from transformers import TrainerState
-
 RewardColumns = Mapping[str, Sequence[RewardValue]]
-ComputeRewards = Callable[[int, Sequence[Completion]], RewardColumns]
-RewardFunction = Callable[..., Awaitable[list[RewardValue]]]
 
 
 @dataclass(slots=True)
@@ -84,53 +74,18 @@ class RewardScorer:
         return batch
 
 
-class SharedRewards:
-    """One computation per batch for all reward functions of one event loop."""
-
-    def __init__(self, compute: ComputeRewards) -> None:
-        """``compute`` gives each reward's values in the order of the batch."""
-        self._compute = compute
-        self._key = ""
-        self._running: asyncio.Future[RewardColumns] | None = None
-        self._known: RewardColumns | None = None
-
-    async def of(self, step: int, completions: Sequence[Completion]) -> RewardColumns:
-        """The values of the batch, computed once and in a thread, which keeps the loop free."""
-        key = _batch_key(step, completions)
-        if key == self._key and self._known is not None:
-            return self._known
-        if key != self._key or self._running is None:
-            self._key, self._known = key, None
-            task = asyncio.to_thread(self._compute, step, completions)
-            self._running = asyncio.ensure_future(task)
-        return await self._running
-
-    def put(self, step: int, completions: Sequence[Completion], columns: RewardColumns) -> None:
-        """Take values that the main one of several processes computed."""
-        self._key, self._running, self._known = _batch_key(step, completions), None, columns
-
-
-def _batch_key(step: int, completions: Sequence[Completion]) -> str:
-    parts = [step, [(one.claim_id, one.tokens) for one in completions]]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
 def reward_functions(
-    names: Sequence[str], shared: SharedRewards, reader: CompletionReader
-) -> list[RewardFunction]:
-    """One coroutine function per reward; TRL logs it under its ``__name__``."""
-    return [_reward_function(name, shared, reader) for name in names]
+    names: Sequence[str], rewards: RewardColumns
+) -> list[Callable[..., list[RewardValue]]]:
+    """One function per reward, which TRL logs under its ``__name__``.
+
+    Each gives the column of its name in ``rewards``, where the trainer puts those of a batch.
+    """
+    return [_reward_function(name, rewards) for name in names]
 
 
-def _reward_function(name: str, shared: SharedRewards, reader: CompletionReader) -> RewardFunction:
-    async def reward(
-        *,
-        completion_ids: Sequence[Sequence[int]],
-        trainer_state: "TrainerState",
-        **columns: Any,  # noqa: ANN401 - the data set's columns
-    ) -> list[RewardValue]:
-        completions = reader.read(columns, completion_ids)
-        rewards = await shared.of(trainer_state.global_step, completions)
+def _reward_function(name: str, rewards: RewardColumns) -> Callable[..., list[RewardValue]]:
+    def reward(**_: object) -> list[RewardValue]:
         return list(rewards[name])
 
     reward.__name__ = reward.__qualname__ = name

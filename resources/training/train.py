@@ -33,7 +33,7 @@ from resources.training.distributed import broadcast_from_main
 from resources.training.metrics_log import MetricsLog, judge_usage, seconds_spent
 from resources.training.monitor import TrainingMonitor, step_callback
 from resources.training.process import Report, TrainingOutcome, TrainingRun
-from resources.training.reward_scoring import RewardScorer, SharedRewards, reward_functions
+from resources.training.reward_scoring import RewardScorer, reward_functions
 from resources.training.rollout_log import RolloutLog
 from resources.training.run_store import begin_attempt, finished_outcome, write_json, write_outcome
 from resources.training.safe_point import Interrupted, signals_interrupt
@@ -42,7 +42,6 @@ from resources.training.settings import grpo_arguments, lora_arguments
 from resources.training.trl_hooks import (
     StepOrder,
     TrainerParts,
-    closing_trainer,
     end_tokens,
     policy_trainer,
     write_adapter,
@@ -81,7 +80,7 @@ def train(run: TrainingRun, judge: Judge, embedder: Embedder, report: Report) ->
     if done is not None:
         return done
     monitor = prepare(run, load_policy(run), judge, embedder, report)
-    with closing_trainer(monitor.trainer), signals_interrupt(monitor.safe_point):
+    with signals_interrupt(monitor.safe_point):
         try:
             _loop(monitor)
         except (EngineError, RewardError, Interrupted) as stop:
@@ -181,15 +180,14 @@ def _trainer(
     from peft import LoraConfig
     from trl import GRPOConfig
 
-    run, compute = monitor.run, monitor.scorer.training
+    run = monitor.run
     names = [reward.name for reward in active_rewards(run.experiment.rewards)]
     weights = weights_of(run.experiment.rewards)
-    shared = SharedRewards(compute)
     parts = TrainerParts(
         order=order,
         reader=policy.reader,
-        compute=compute,
-        shared=shared,
+        scorer=monitor.scorer,
+        rewards={},
         phases=monitor.phases,
         checkpoints=monitor.attempt.folder.checkpoints(run.limits.checkpoints_kept),
         sampler=monitor.sampler,
@@ -197,7 +195,7 @@ def _trainer(
     return policy_trainer(
         parts,
         model=policy.model,
-        reward_funcs=reward_functions(names, shared, policy.reader),
+        reward_funcs=reward_functions(names, parts.rewards),
         args=GRPOConfig(**arguments, reward_weights=[weights[name] for name in names]),
         train_dataset=policy.training.dataset(),
         processing_class=policy.tokenizer,

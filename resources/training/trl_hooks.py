@@ -3,11 +3,11 @@
 Loss, advantages, clipping, masking and optimizer are TRL's, unchanged.
 """
 
-import atexit
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decomposerl.errors import TrainingError
+from decomposerl.rewards.composite import RewardValue
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.data import CompletionReader
 from resources.training.distributed import gather_rewards
-from resources.training.reward_scoring import ComputeRewards, SharedRewards
+from resources.training.reward_scoring import RewardScorer
 from resources.training.run_store import Checkpoints
 from resources.training.sampler import SamplerCheck, lean_adapter
 
@@ -103,12 +104,12 @@ class PhaseTimer:
 
 @dataclass(frozen=True, slots=True)
 class TrainerParts:
-    """The project's parts that the trainer uses."""
+    """The project's parts that the trainer uses; ``rewards`` are the latest batch's, by name."""
 
     order: StepOrder
     reader: CompletionReader
-    compute: ComputeRewards
-    shared: SharedRewards
+    scorer: RewardScorer
+    rewards: dict[str, Sequence[RewardValue]]
     phases: PhaseTimer
     checkpoints: Checkpoints
     sampler: SamplerCheck
@@ -149,20 +150,17 @@ class PolicyHooks(_Grpo):  # type: ignore[misc] # the checker sees Any
         completions: object,
         completion_ids_list: Sequence[Sequence[int]],
     ) -> Any:  # noqa: ANN401 - TRL's
-        """TRL's own sum of our reward functions; several processes first compute them together."""
-        with self.parts.phases.timed("judging"):
-            if self.accelerator.num_processes > 1:
-                self._reward_together(inputs, completion_ids_list)
-            return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        """TRL's own sum of our reward functions, whose values are computed here.
 
-    def _reward_together(
-        self, inputs: list[dict[str, Any]], tokens: Sequence[Sequence[int]]
-    ) -> None:
+        In this thread, which a signal can interrupt; several processes compute them together.
+        """
         step, parts = self.state.global_step, self.parts
         columns = {name: [row[name] for row in inputs] for name in inputs[0]}
-        local = parts.reader.read(columns, tokens)
-        rewards = gather_rewards(self.accelerator, lambda each: parts.compute(step, each), local)
-        parts.shared.put(step, local, rewards)
+        with parts.phases.timed("judging"):
+            local = parts.reader.read(columns, completion_ids_list)
+            compute = partial(parts.scorer.training, step)
+            parts.rewards.update(gather_rewards(self.accelerator, compute, local))
+            return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
 
     def _get_output_dir(self, *_: object, **__: object) -> str:
         """Checkpoints are written under a temporary name."""
@@ -208,19 +206,6 @@ def end_tokens(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -
     declared = config.eos_token_id
     listed = declared if isinstance(declared, list) else [declared]
     return [number for number in (tokenizer.eos_token_id, *listed) if number is not None]
-
-
-@contextmanager
-def closing_trainer(trainer: "GRPOTrainer") -> Iterator[None]:
-    """End the thread in which TRL runs reward functions; it would live as long as the process."""
-    from trl.trainer.utils import shutdown_event_loop_in_daemon
-
-    try:
-        yield
-    finally:
-        atexit.unregister(shutdown_event_loop_in_daemon)
-        shutdown_event_loop_in_daemon(trainer.async_loop_thread, trainer.async_loop)
-        trainer.async_loop.close()
 
 
 def write_adapter(trainer: "GRPOTrainer", target: Path) -> None:

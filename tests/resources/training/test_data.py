@@ -1,17 +1,13 @@
 """What the policy reads and its completions earn."""
 
-import asyncio
 import hashlib
-import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
-from decomposerl.errors import ConfigError, EngineError, RewardError, TrainingError
+from decomposerl.errors import ConfigError, RewardError, TrainingError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
@@ -35,7 +31,6 @@ from resources.training.process import TrainingRun
 from resources.training.reward_scoring import (
     RewardColumns,
     RewardScorer,
-    SharedRewards,
     reward_functions,
     shuffled_in_groups,
 )
@@ -146,56 +141,15 @@ def tokens(reader: CompletionReader, *blocks: str, ended: bool = True) -> list[i
     return [*ids, reader.tokenizer.eos_token_id] if ended else ids
 
 
-@dataclass
-class Counted:
-    """A computation that counts its calls."""
-
-    fault: Exception | None = None
-    calls: list[tuple[int, int]] = field(default_factory=list)
-
-    def __call__(self, step: int, sampled: Sequence[Completion]) -> RewardColumns:
-        """Every reward is the rollout's index in the batch."""
-        self.calls.append((step, len(sampled)))
-        if self.fault is not None:
-            raise self.fault
-        return {name: [float(index) for index in range(len(sampled))] for name in NAMES}
-
-
-def called_together(
-    shared: SharedRewards, reader: CompletionReader, ids: list[list[int]], step: int = 3
-) -> list[list[float | None]]:
-    """All functions at once, as TRL calls them."""
-
-    async def gathered() -> list[list[float | None]]:
-        functions = reward_functions(NAMES, shared, reader)
-        state, claims = SimpleNamespace(global_step=step), columns(len(ids))
-        calls = [
-            function(completion_ids=ids, trainer_state=state, prompts=[], completions=[], **claims)
-            for function in functions
-        ]
-        return await asyncio.gather(*calls)
-
-    return asyncio.run(gathered())
-
-
-def test_a_batch_is_computed_once_for_all_functions(reader: CompletionReader):
-    """Seven coroutines at once share a computation, of this process or another, or its fault."""
-    counted = Counted()
-    shared = SharedRewards(counted)
-    functions = reward_functions(NAMES, shared, reader)
+def test_a_reward_function_gives_the_column_of_its_name():
+    """Of the latest batch: one function for each reward, whatever else TRL passes."""
+    rewards: dict[str, list[float | None]] = {}
+    functions = reward_functions(NAMES, rewards)
     assert NAMES == [function.__name__ for function in functions]
-    assert all(map(inspect.iscoroutinefunction, functions))
-    ids = [tokens(reader, *GOOD), tokens(reader, WHO)]
-    assert [[0.0, 1.0]] * 7 == called_together(shared, reader, ids)
-    called_together(shared, reader, ids, step=4)
-    called_together(shared, reader, ids[:1], step=4)
-    assert [(3, 2), (4, 2), (4, 1)] == counted.calls
-    shared.put(3, reader.read(columns(1), ids[1:]), {name: [0.5] for name in NAMES})
-    assert [[0.5]] * 7 == called_together(shared, reader, ids[1:])
-    assert 3 == len(counted.calls)
-    failing = SharedRewards(Counted(EngineError("no endpoint answers")))
-    with pytest.raises(EngineError, match="no endpoint answers"):
-        called_together(failing, reader, ids)
+    for batch in ([0.0, None], [1.0]):
+        rewards |= {name: [*batch, float(row)] for row, name in enumerate(NAMES)}
+        given = [function(completion_ids=[], prompts=[]) for function in functions]
+        assert [[*batch, float(row)] for row in range(len(NAMES))] == given
 
 
 def test_tokens_are_read_back_as_the_policy_wrote_them(reader: CompletionReader, base: Path):

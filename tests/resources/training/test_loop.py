@@ -23,7 +23,7 @@ from resources.training.process import StepReport, TrainingRun
 from resources.training.rollout_log import read_log
 from resources.training.run_store import RunFolder, read_outcome
 from resources.training.train import load_policy, prepare, train, write_adapter
-from resources.training.trl_hooks import StepOrder, closing_trainer
+from resources.training.trl_hooks import StepOrder
 from training_parts import (
     EXPERIMENT,
     PATIENT,
@@ -67,9 +67,8 @@ def plain(run: TrainingRun, base: Path, tmp_path_factory: pytest.TempPathFactory
     made = run_of(tmp_path_factory.mktemp("plain") / "run", base, optimization=STEEP)
     made, reports = replace(made, claims=run.claims), list[StepReport]()
     monitor = prepare(made, load_policy(made), RuleJudge(), BagOfWordsEmbedder(), reports.append)
-    with closing_trainer(monitor.trainer):
-        monitor.trainer.train()
-        write_adapter(monitor.trainer, made.folder / "adapter")
+    monitor.trainer.train()
+    write_adapter(monitor.trainer, made.folder / "adapter")
     return Plain(made.folder, reports, list(monitor.trainer._logs["advantages"]))
 
 

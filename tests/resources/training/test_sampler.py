@@ -21,7 +21,6 @@ from resources.training.rollout_log import read_log
 from resources.training.run_store import RunFolder
 from resources.training.sampler import SamplerCheck, lean_adapter, sampler_gaps
 from resources.training.train import load_policy, prepare
-from resources.training.trl_hooks import closing_trainer
 from studies.sampler_gaps import sample_with_copy
 from training_parts import EXPERIMENT, PATIENT, run_of, tiny_policy
 
@@ -46,8 +45,7 @@ def still(base: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainingMonit
 def sampled(monitor: TrainingMonitor, weights: Path, **faults: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - of the copy
     """Train with a copy of the policy as sampler; what TRL logged of each step."""
     sample_with_copy(monitor, str(weights), **faults)
-    with closing_trainer(monitor.trainer):
-        monitor.trainer.train()
+    monitor.trainer.train()
     return [one for one in monitor.trainer.state.log_history if "loss" in one]
 
 
@@ -202,8 +200,7 @@ def test_where_transformers_samples_it_is_lean_and_nothing_is_compared(base: Pat
 
     model.register_forward_pre_hook(notice)
     model.base_model.model.model.register_forward_pre_hook(notice)
-    with closing_trainer(monitor.trainer):
-        monitor.trainer.train()
+    monitor.trainer.train()
     assert {(False, True), (True, False)} == seen
     measures = set(read_log(monitor.run.folder, "curves")["measure"])
     assert not {name for name in measures if name.startswith("sampler")}
