@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 from chat_parts import settings as chat_settings
 from dagster_project.cli import app
 from dagster_project.reward_server import MOST_CYCLES, Limits, RewardService
-from dagster_project.score import Labels
+from dagster_project.score import Scoring
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.rewards.settings import RewardSettings
@@ -106,7 +106,7 @@ def test_the_values_are_the_trainers(*, labelled: bool, judge: Judge, tmp_path: 
 def test_weights_and_readings_are_those_of_the_service():
     """A weight of 0 leaves a reward out; half of the claims may keep their label."""
     strict = RewardSettings({"joint": 2.5, "diversity": 0}, necessity="mean")
-    one = service(settings=strict, labels=Labels(0.0))
+    one = service(scoring=Scoring(strict, labelled_share=0.0))
     (first, *_) = scored(one, *rows(TRACES[:2]))
     assert "diversity" not in first["rewards"]
     assert 2.5 == first["rewards"]["joint"]["weight"]

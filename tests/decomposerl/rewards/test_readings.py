@@ -1,5 +1,6 @@
 """The readings of the rewards: what each changes, and an open claim where it is admitted."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from decomposerl.rewards.format import conditions_met
 from decomposerl.rewards.joint import joint
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.readings import asks_about_part, restates
-from decomposerl.rewards.reward import RewardCase
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import STRICT, RewardSettings
 from decomposerl.rewards.verification import verification
 from decomposerl.schemas import VERDICTS, Verdict
@@ -72,14 +73,6 @@ def test_diversity_is_its_formula(group: list[list[tuple[float, ...]]]):
     assert [diversity([case], PLAIN)[0] for case in cases] == found
 
 
-def test_a_vector_that_is_not_finite_is_an_error():
-    """A value that is not a number would make every mean of the batch one that is not."""
-    for odd in (np.nan, np.inf):
-        broken = np.array([[1.0, 0.0], [odd, 0.0]], dtype=np.float32)
-        with pytest.raises(ValueError, match="not finite"):
-            diversity([RewardCase(rollout(2), signals(2), broken)], PLAIN)
-
-
 def test_an_unknown_reading_is_refused():
     """It would silently count as the other reading; the message lists what there is."""
     for field in fields(RewardSettings):
@@ -96,17 +89,19 @@ GROUNDED = RewardSettings(grounding="required")
 REFUTES = RewardSettings(silence="refutes")
 MARKED = RewardSettings(restating="marked")
 PART = RewardSettings(abstention="part")
+Pairs = Sequence[tuple[str, str]]
+Compute = Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
 
 
-def case(pairs: list[tuple[str, str]], full: str, without: str, correct: str) -> RewardCase:
-    """A case by initials: verdicts S, R, N; ``correct`` + right, - wrong, 0 abstains and open."""
+def case(pairs: Pairs, full: str, without: str, correct: str) -> RewardCase:
+    """A case by initials: verdicts S, R, N; ``correct`` + right, - wrong, 0 abstains, ? lost."""
     of = {"S": S, "R": R, "N": NEI}
     sampled = rollout([Cycle(*pair, "So.") for pair in pairs], R, label=R)
     ruled = signals(len(pairs), of[full], [of[one] for one in without])
     ruled = replace(
         ruled,
         answerable=tuple(one != "0" for one in correct),
-        correct=tuple(None if one == "0" else one == "+" for one in correct),
+        correct=tuple(None if one in "0?" else one == "+" for one in correct),
         abstained=tuple(one == "0" for one in correct),
     )
     return RewardCase(replace(sampled, claim=CLAIM), ruled)
@@ -122,65 +117,68 @@ def test_parts_restatements_and_other_things():
             assert kind == (asks_about_part(CLAIM, question), restates(CLAIM, question)), question
 
 
-def test_coverage_pays_for_grounded_answers_only():
-    """Half of the answers are wrong: half; the plain reading pays the verdict alone."""
-    half = case([(WHO, "Karl Mohr."), (WHEN, "In 1931.")], "R", "NR", "-+")
-    assert [1.0] == values(coverage([half], PLAIN))
-    assert [0.5] == values(coverage([half], GROUNDED))
+HALF, ALONE = ((WHO, "Karl Mohr."), (WHEN, "In 1931.")), ((WHO, SILENT), (WHEN, "In 1931."))
+BOTH, ASIDE = ((WHO, SILENT), (WHEN, SILENT)), ((COPY, "Yes."), (FILLER, SILENT), (WHO, SILENT))
+READ = (
+    # Coverage and necessity pay for grounded answers only; what is harmful stays harmful.
+    (coverage, PLAIN, HALF, "R NR -+", 1.0, ""),
+    (coverage, GROUNDED, HALF, "R NR -+", 0.5, ""),
+    (necessity, PLAIN, HALF, "R NR -+", 0.5, "necessary redundant"),
+    (necessity, GROUNDED, HALF, "R NR -+", 0.0, "ungrounded redundant"),
+    (necessity, GROUNDED, HALF, "S RS -+", -1.0, "harmful neutral"),
+    # An honest abstention turns NotEnoughInfo into Refuted, and is necessary if it is alone.
+    (coverage, PLAIN, ALONE, "N NN 0+", 0.0, ""),
+    (coverage, REFUTES, ALONE, "N NN 0+", 1.0, ""),
+    (necessity, REFUTES, ALONE, "N NN 0+", 0.5, "necessary redundant"),
+    (necessity, REFUTES, BOTH, "N NN 00", 0.5, "redundant redundant"),
+    # A restated claim earns 0 when marked; a filler's abstention when parts alone pay.
+    (joint, PLAIN, ASIDE, "S SSS +00", 1.0, "answered abstained abstained"),
+    (joint, MARKED, ASIDE, "S SSS +00", 2 / 3, "restates abstained abstained"),
+    (joint, PART, ASIDE, "S SSS +00", 2 / 3, "answered beside_the_claim abstained"),
+    (joint, STRICT, ASIDE, "S SSS +00", 1 / 3, "restates beside_the_claim abstained"),
+    # A correctness that failed makes null what a reading needs it for, and nothing else.
+    (coverage, PLAIN, HALF, "R NR ?+", 1.0, ""),
+    (coverage, GROUNDED, HALF, "R NR ?+", None, ""),
+    (necessity, GROUNDED, HALF, "R NR ?+", None, "failed redundant"),
+)
 
 
-def test_an_ungrounded_answer_earns_no_necessity_and_keeps_its_harm():
-    """A positive value falls to 0; a harmful question stays harmful."""
-    made_up = case([(WHO, "Karl Mohr."), (WHEN, "In 1931.")], "R", "NR", "-+")
-    assert ["ungrounded", "redundant"] == states(necessity([made_up], GROUNDED)[0])
-    assert ["necessary", "redundant"] == states(necessity([made_up], PLAIN)[0])
-    harmful = case([(WHO, "Karl Mohr."), (WHEN, "In 1931.")], "S", "RS", "-+")
-    assert ["harmful", "neutral"] == states(necessity([harmful], GROUNDED)[0])
-
-
-def test_silence_about_a_part_refutes():
-    """An honest abstention turns NotEnoughInfo into Refuted, and is necessary if it is alone."""
-    alone = case([(WHO, SILENT), (WHEN, "In 1931.")], "N", "NN", "0+")
-    assert ([0.0], [1.0]) == (values(coverage([alone], PLAIN)), values(coverage([alone], REFUTES)))
-    assert ["necessary", "redundant"] == states(necessity([alone], REFUTES)[0])
-    both = case([(WHO, SILENT), (WHEN, SILENT)], "N", "NN", "00")
-    assert ["redundant", "redundant"] == states(necessity([both], REFUTES)[0])
+@pytest.mark.parametrize(("reward", "settings", "pairs", "ruled", "value", "said"), READ)
+def test_what_a_reading_changes(
+    reward: Compute,
+    settings: RewardSettings,
+    pairs: Pairs,
+    ruled: str,
+    value: float | None,
+    said: str,
+):
+    """A value of each reading beside that of the printed formula, and what each question is."""
+    (found,) = reward([case(pairs, *ruled.split())], settings)
+    assert (value, said.split()) == (found.value, states(found))
 
 
 def test_the_votes_of_an_unlabelled_group_are_read_the_same():
     """Two abstaining rollouts outvote one that supports."""
-    silent = case([(WHO, SILENT), (WHEN, SILENT)], "N", "NN", "00")
+    silent = case(BOTH, "N", "NN", "00")
     reported = case([(WHO, "Oskar Lund."), (WHEN, "In 1931.")], "S", "NN", "++")
     cases = numbered([silent, silent, reported])
     assert (S, R) == (pseudo_label(cases, PLAIN), pseudo_label(cases, REFUTES))
 
 
-def test_joint_marks_restatements_and_abstentions_beside_the_claim():
-    """A restated claim earns 0 when marked; a filler's abstention when parts alone pay."""
-    one = case([(COPY, "Yes."), (FILLER, SILENT), (WHO, SILENT)], "S", "SSS", "+00")
-    assert [1.0] == values(joint([one], PLAIN))
-    assert ["restates", "abstained", "abstained"] == states(joint([one], MARKED)[0])
-    assert ["answered", "beside_the_claim", "abstained"] == states(joint([one], PART)[0])
-    assert [1 / 3] == values(joint([one], STRICT))
-
-
-def test_a_missing_ruling_is_null_where_a_reading_needs_it():
-    """Correctness that failed makes coverage null under ``grounding``, and nowhere else."""
-    lost = case([(WHO, "Karl Mohr."), (WHEN, "In 1931.")], "R", "NR", "-+")
-    lost = replace(lost, signals=replace(lost.signals, correct=(None, True)))
-    assert [1.0] == values(coverage([lost], PLAIN))
-    assert [None] == values(coverage([lost], GROUNDED))
-    assert [None] == values(necessity([lost], GROUNDED))
-
-
 def test_the_rulings_that_a_reading_needs_are_asked_for():
-    """With joint quality off, coverage still needs the rulings on each question."""
+    """With joint quality off, coverage may still need the rulings on each question.
+
+    So it does where a trace may end with the third verdict, though no other reward needs them.
+    """
     off = {"joint": 0.0}
     plain, strict = RewardSettings(weights=off), replace(STRICT, weights=off)
     assert {"full", "leave_one_out"} == judge_roles(active_rewards(plain), plain)
     roles = {"full", "leave_one_out", "question"}
     assert roles == judge_roles(active_rewards(strict), strict)
     assert roles == judge_roles(list(REWARDS), PLAIN)
+    alone = RewardSettings(weights=off | {"necessity": 0.0})
+    assert {"full"} == judge_roles(active_rewards(alone), alone)
+    assert {"full", "question"} == judge_roles(active_rewards(alone), alone, three_way=True)
 
 
 @LAW
@@ -285,11 +283,3 @@ def test_the_third_verdict_meets_the_format_only_where_it_is_admitted():
     empty = Signals(NEI, (), (), (), (), ())
     cases = [RewardCase(one, empty) for one in rollouts]
     assert [1.0, 0.0] == values(verification(cases, PLAIN))
-
-
-def test_coverage_asks_for_the_rulings_that_it_reads():
-    """Three-way also those on each question, though no other reward needs them."""
-    alone = RewardSettings(weights=dict.fromkeys(("joint", "necessity"), 0.0))
-    active = active_rewards(alone)
-    assert {"full"} == judge_roles(active, alone)
-    assert {"full", "question"} == judge_roles(active, alone, three_way=True)

@@ -75,14 +75,18 @@ FORMATS: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
+def formats(text: str, settings: RewardSettings) -> list[float | None]:
+    """The format reward of a text."""
+    asking = RewardCase(Rollout("g", 0, "c", "e", parse_trace(text)), signals(0))
+    return values(format_reward([asking], settings))
+
+
 def test_format_conditions():
     """Each condition falls alone, those that hang together fall together; each is an eighth."""
     for broken, text in FORMATS:
-        trace = parse_trace(text)
         expected = tuple(name for name, _ in CONDITIONS if name not in broken)
-        assert expected == conditions_met(trace), text
-        scored = format_reward([RewardCase(Rollout("g", 0, "c", "e", trace), signals(0))], PLAIN)
-        assert [RewardResult((8 - len(broken)) / 8)] == scored
+        assert expected == conditions_met(parse_trace(text)), text
+        assert [(8 - len(broken)) / 8] == formats(text, PLAIN)
 
 
 PRINTED_FORMATS = (
@@ -102,8 +106,7 @@ PRINTED_FORMATS = (
 def test_the_printed_format():
     """A third each for well-formed XML, questions and answers in turn, a valid final verdict."""
     for met, text in PRINTED_FORMATS:
-        asking = RewardCase(Rollout("g", 0, "c", "e", parse_trace(text)), signals(0))
-        assert [met / 3] == values(format_reward([asking], PRINTED)), text
+        assert [met / 3] == formats(text, PRINTED), text
 
 
 def test_the_printed_diversity():
@@ -206,18 +209,18 @@ def test_diversity_by_hand():
     assert [[], ["alone"]] == [states(score) for score in diversity(alone, PLAIN)]
 
 
-def test_diversity_is_bounded_and_never_minus_zero():
-    """Vectors a rounding error too long give no cosine above 1; right angles give a plain 0."""
+def test_vectors_that_are_not_as_they_should_be():
+    """A rounding error gives no cosine above 1, right angles a plain 0; all else is refused.
+
+    Vectors that are not one a question, and numbers that are none, are a fault of the caller.
+    """
     long = np.full((2, 2), np.float32(1.00001))
     assert [-0.5] == values(diversity([RewardCase(rollout(2), signals(2), long)], PLAIN))
     (apart,) = diversity([RewardCase(rollout(2), signals(2), unit((1, 0), (0, 1)))], PLAIN)
     assert "0.0 0.0" == f"{apart.value} {apart.questions[1].value}"
-
-
-def test_diversity_without_a_vector_a_question():
-    """Vectors that are not one a question are a fault of the caller, not a score."""
-    for vectors in (None, unit((1, 0)), unit((1, 0), (0, 1), (1, 1))):
-        with pytest.raises(ValueError, match="2 question vectors"):
+    broken = [np.array([[1.0, 0.0], [odd, 0.0]], dtype=np.float32) for odd in (np.nan, np.inf)]
+    for vectors in (None, unit((1, 0)), unit((1, 0), (0, 1), (1, 1)), *broken):
+        with pytest.raises(ValueError, match=r"2 question vectors|not finite"):
             diversity([RewardCase(rollout(2), signals(2), vectors)], PLAIN)
 
 
@@ -255,24 +258,21 @@ def test_coverage_with_a_label():
 
 
 def test_coverage_without_a_label():
-    """The group's majority among the two labels stands in; ties and no votes pay nobody."""
+    """The group's majority among the two labels stands in; ties and no votes pay nobody.
+
+    Rollouts that were cut (small letters) turn no majority and make no tie; they are scored by it.
+    """
     table = (
         "S SSR 110, R SRR 011, S SNNN 1000, R NR- 01-, - SR 00, - SRNSR 00000, - NN 00, "
-        "- S-R 0-0, - - -, S S 1"
+        "- S-R 0-0, - - -, S S 1, S rrS 001, - RSs 000, - rr 00"
     )
     for majority, full, expected in rows_of(table):
-        cases = [case(one, label=None) for one in verdicts(full)]
+        cases = [
+            case(ruled, label=None, truncated=letter.islower())
+            for ruled, letter in zip(verdicts(full.upper()), full, strict=True)
+        ]
         assert verdicts(majority) == [pseudo_label(cases, PLAIN)], full
         assert [number(one) for one in expected] == values(coverage(cases, PLAIN)), full
-
-
-def test_truncated_rollouts_do_not_vote():
-    """Cut rollouts turn no majority and make no tie, yet are scored by it."""
-    cut = [case(R, label=None, truncated=True), case(R, label=None, truncated=True)]
-    assert [0.0, 0.0, 1.0] == values(coverage([*cut, case(S, label=None)], PLAIN))
-    one_each = [case(R, label=None), case(S, label=None), case(S, label=None, truncated=True)]
-    assert [0.0, 0.0, 0.0] == values(coverage(one_each, PLAIN))
-    assert pseudo_label(cut, PLAIN) is None
 
 
 def test_whose_verdicts_vote():
@@ -345,29 +345,23 @@ def asked(*rulings: Rulings) -> RewardCase:
     return RewardCase(rollout(cycles(len(rulings))), ruled)
 
 
-def test_joint_of_an_answer():
-    """The product of the three; the readings of an abstention change nothing here."""
-    for expected, *(answerable, criteria, correct) in (
-        (1.0, True, ALL_MET, True),
-        (0.8, True, FOUR_OF_5, True),
-        (0.0, True, NONE_MET, True),
-        (0.0, False, ALL_MET, True),
-        (0.0, True, ALL_MET, False),
-        (0.0, False, NONE_MET, False),
-    ):
-        for settings in (PLAIN, LITERAL):
-            (found,) = joint([asked((answerable, criteria, correct, False))], settings)
-            assert (expected, ["answered"]) == (found.value, states(found))
+def test_joint_of_a_question():
+    """The product of the three; of an abstention (a) nobody rules whether it is correct.
 
-
-def test_joint_of_an_abstention():
-    """Honest: what cannot be answered pays. Literal: what can be pays. Nobody rules on it."""
-    for share, criteria in ((1.0, ALL_MET), (0.8, FOUR_OF_5), (0.0, NONE_MET)):
-        for answerable, honest, literal in ((False, share, 0.0), (True, 0.0, share)):
-            silent = asked((answerable, criteria, None, True))
-            assert [honest] == values(joint([silent], PLAIN))
-            (found,) = joint([silent], LITERAL)
-            assert (literal, ["abstained"]) == (found.value, states(found))
+    Honest: what cannot be answered pays. Literal: what can be pays.
+    """
+    table = (
+        "1 5 1 1 1, 1 4 1 4/5 4/5, 1 0 1 0 0, 0 5 1 0 0, 1 5 0 0 0, 0 0 0 0 0, "
+        "0 5 a 1 0, 0 4 a 4/5 0, 0 0 a 0 0, 1 5 a 0 1, 1 4 a 0 4/5, 1 0 a 0 0"
+    )
+    for answerable, met, correct, *expected in rows_of(table):
+        silent, criteria = correct == "a", (*ALL_MET[: int(met)], *NONE_MET[int(met) :])
+        right = None if silent else correct == "1"
+        one = asked((answerable == "1", criteria, right, silent))
+        for settings, value in zip((PLAIN, LITERAL), expected, strict=True):
+            (found,) = joint([one], settings)
+            assert number(value) == found.value, (answerable, met, correct)
+            assert ["abstained" if silent else "answered"] == states(found)
 
 
 def test_joint_of_a_trace():
