@@ -1,13 +1,19 @@
-"""Every branch of the formulas by hand; verdicts stand by their initials."""
+"""Every branch of the formulas and readings by hand; verdicts stand by their initials."""
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from decomposerl.errors import ConfigError
 from decomposerl.judge.plan import Signals
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.composite import active_rewards, judge_roles
 from decomposerl.rewards.coverage import coverage, pseudo_label
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
@@ -15,12 +21,15 @@ from decomposerl.rewards.joint import joint
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.question_count import question_count
 from decomposerl.rewards.quotes import quotes
+from decomposerl.rewards.readings import asks_about_part, restates
 from decomposerl.rewards.reward import RewardCase, RewardResult
-from decomposerl.rewards.settings import PRINTED, RewardSettings
+from decomposerl.rewards.settings import PRINTED, STRICT, RewardSettings
 from decomposerl.rewards.verification import verification
-from decomposerl.traces.grammar import parse_trace
+from decomposerl.schemas import LABELS, VERDICTS, Verdict
+from decomposerl.traces.grammar import build_trace, parse_trace
 from decomposerl.traces.rollout import Rollout
-from decomposerl.traces.trace import Cycle, Verdict
+from decomposerl.traces.trace import Cycle
+from decomposerl.training.experiments import RECIPES
 from reward_parts import (
     ALL_MET,
     NEI,
@@ -29,12 +38,16 @@ from reward_parts import (
     S,
     case,
     cycles,
+    groups,
+    numbered,
     rollout,
     signals,
     states,
     unit,
     values,
+    vectors,
 )
+from strategies import LAW
 
 THINK, WHO, WHEN = "<think>a</think>", "<question>Who?</question>", "<question>When?</question>"
 ONE, TWO = f"{WHO}<answer>Ilva.</answer>", f"{WHEN}<answer>1921.</answer>"
@@ -219,9 +232,9 @@ def test_vectors_that_are_not_as_they_should_be():
     (apart,) = diversity([RewardCase(rollout(2), signals(2), unit((1, 0), (0, 1)))], PLAIN)
     assert "0.0 0.0" == f"{apart.value} {apart.questions[1].value}"
     broken = [np.array([[1.0, 0.0], [odd, 0.0]], dtype=np.float32) for odd in (np.nan, np.inf)]
-    for vectors in (None, unit((1, 0)), unit((1, 0), (0, 1), (1, 1)), *broken):
+    for wrong in (None, unit((1, 0)), unit((1, 0), (0, 1), (1, 1)), *broken):
         with pytest.raises(ValueError, match=r"2 question vectors|not finite"):
-            diversity([RewardCase(rollout(2), signals(2), vectors)], PLAIN)
+            diversity([RewardCase(rollout(2), signals(2), wrong)], PLAIN)
 
 
 LITERAL = RewardSettings(abstention="literal")
@@ -374,14 +387,211 @@ def test_joint_of_a_trace():
 
 def test_joint_without_a_ruling():
     """A lost ruling leaves the trace null, also where another factor is 0 already."""
-    losses: tuple[Rulings, ...] = (
-        (None, ALL_MET, True, False),
-        (True, None, True, False),
-        (True, ALL_MET, None, False),
-        (None, ALL_MET, None, True),
-        (False, None, None, True),
-        (False, None, False, False),
-    )
+    good = (True, ALL_MET, True, False)
+    losses: list[Rulings] = [(*good[:place], None, *good[place + 1 :]) for place in range(3)]
+    losses += [(None, ALL_MET, None, True), (False, None, None, True), (False, None, False, False)]
     for lost in losses:
-        (found,) = joint([asked((True, ALL_MET, True, False), lost)], PLAIN)
+        (found,) = joint([asked(good, lost)], PLAIN)
         assert (None, "failed", ["answered", "failed"]) == (found.value, found.state, states(found))
+
+
+traces = st.lists(st.lists(vectors, max_size=5), min_size=1, max_size=6)
+
+
+def case_of(rows: list[tuple[float, ...]]) -> RewardCase:
+    return RewardCase(rollout(len(rows)), signals(len(rows)), unit(*rows) if rows else None)
+
+
+def by_hand(rows: list[tuple[float, ...]]) -> float:
+    """The formula as a double loop over pairs."""
+    if len(rows) < 2:
+        return -1.0
+    units = [np.array(row) / np.linalg.norm(row) for row in rows]
+    nearest = [max(float(units[i] @ units[j]) for j in range(i)) for i in range(1, len(rows))]
+    return -sum(nearest) / len(rows)
+
+
+@LAW
+@given(traces)
+def test_diversity_is_its_formula(group: list[list[tuple[float, ...]]]):
+    """Traces of any lengths read at once score what each scores by the double loop.
+
+    Alone or beside others, the score is the very same number.
+    """
+    cases = [case_of(rows) for rows in group]
+    found = diversity(cases, PLAIN)
+    assert [by_hand(rows) for rows in group] == pytest.approx(values(found), abs=1e-6)
+    assert [diversity([case], PLAIN)[0] for case in cases] == found
+
+
+def test_an_unknown_reading_is_refused():
+    """It would silently count as the other reading; the message lists what there is."""
+    for field in fields(RewardSettings):
+        if field.name not in {"weights", "own"}:
+            with pytest.raises(ConfigError, match=f"'{field.name}' is 'max'.*{field.default}"):
+                RewardSettings(**{field.name: "max"})
+
+
+OPEN_CLAIM = "Ilva bridge opened in 1921 and Torbeck designed the river market."
+CLAIM = "The Ilva ferry was designed by Oskar Lund in 1931."
+DESIGNER, YEAR = "Who designed the Ilva ferry?", "In which year was the Ilva ferry designed?"
+COPY, FILLER = "Is it true that the Ilva ferry was designed by Oskar Lund in 1931?", "Who ate?"
+SILENT = "I don't know."
+GROUNDED = RewardSettings(grounding="required")
+REFUTES = RewardSettings(silence="refutes")
+MARKED = RewardSettings(restating="marked")
+PART = RewardSettings(abstention="part")
+Pairs = Sequence[tuple[str, str]]
+Compute = Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
+
+
+def read_case(
+    pairs: Pairs, full: str, without: str, answers: str, label: Verdict = R
+) -> RewardCase:
+    """Verdicts by initials; answers are + right, - wrong or ? lost.
+
+    Abstentions are 0 open, d a dodge, a without a ruling. A label beyond the two is admitted.
+    """
+    claim, labels = (OPEN_CLAIM, VERDICTS) if label == NEI else (CLAIM, LABELS)
+    ruled = Signals(
+        full=OF[full],
+        without=tuple(verdicts(without)),
+        answerable=tuple({"0": False, "a": None}.get(one, True) for one in answers),
+        atomic=(ALL_MET,) * len(pairs),
+        correct=tuple({"+": True, "-": False}.get(one) for one in answers),
+        abstained=tuple(one in "0da" for one in answers),
+    )
+    trace = build_trace("Look.", [Cycle(*pair, "So.") for pair in pairs], label, labels)
+    return RewardCase(Rollout("g", 0, claim, "", trace, label), ruled)
+
+
+def test_parts_restatements_and_other_things():
+    """A part holds mostly words of the claim, and not nearly all of them."""
+    again = "Did Oskar Lund design the ferry Ilva in the year 1931?"
+    others = (FILLER, "What did Oskar Lund eat at the harbour?", "Which colour do ferries have?")
+    kinds = {(True, False): (DESIGNER, YEAR), (False, True): (COPY, again), (False, False): others}
+    for kind, questions in kinds.items():
+        for question in questions:
+            assert kind == (asks_about_part(CLAIM, question), restates(CLAIM, question)), question
+
+
+HALF = ((DESIGNER, "Karl Mohr."), (YEAR, "In 1931."))
+ALONE = ((DESIGNER, SILENT), (YEAR, "In 1931."))
+BOTH, ASIDE = (
+    ((DESIGNER, SILENT), (YEAR, SILENT)),
+    ((COPY, "Yes."), (FILLER, SILENT), (DESIGNER, SILENT)),
+)
+READ = (
+    # Coverage and necessity pay for grounded answers only; what is harmful stays harmful.
+    (coverage, PLAIN, HALF, "R NR -+", 1.0, ""),
+    (coverage, GROUNDED, HALF, "R NR -+", 0.5, ""),
+    (necessity, PLAIN, HALF, "R NR -+", 0.5, "necessary redundant"),
+    (necessity, GROUNDED, HALF, "R NR -+", 0.0, "ungrounded redundant"),
+    (necessity, GROUNDED, HALF, "S RS -+", -1.0, "harmful neutral"),
+    # An honest abstention turns NotEnoughInfo into Refuted, and is necessary if it is alone.
+    (coverage, PLAIN, ALONE, "N NN 0+", 0.0, ""),
+    (coverage, REFUTES, ALONE, "N NN 0+", 1.0, ""),
+    (necessity, REFUTES, ALONE, "N NN 0+", 0.5, "necessary redundant"),
+    (necessity, REFUTES, BOTH, "N NN 00", 0.5, "redundant redundant"),
+    # A restated claim earns 0 when marked; a filler's abstention when parts alone pay.
+    (joint, PLAIN, ASIDE, "S SSS +00", 1.0, "answered abstained abstained"),
+    (joint, MARKED, ASIDE, "S SSS +00", 2 / 3, "restates abstained abstained"),
+    (joint, PART, ASIDE, "S SSS +00", 2 / 3, "answered beside_the_claim abstained"),
+    (joint, STRICT, ASIDE, "S SSS +00", 1 / 3, "restates beside_the_claim abstained"),
+    # A correctness that failed makes null what a reading needs it for, and nothing else.
+    (coverage, PLAIN, HALF, "R NR ?+", 1.0, ""),
+    (coverage, GROUNDED, HALF, "R NR ?+", None, ""),
+    (necessity, GROUNDED, HALF, "R NR ?+", None, "failed redundant"),
+)
+
+
+@pytest.mark.parametrize(("reward", "settings", "pairs", "ruled", "value", "said"), READ)
+def test_what_a_reading_changes(
+    reward: Compute,
+    settings: RewardSettings,
+    pairs: Pairs,
+    ruled: str,
+    value: float | None,
+    said: str,
+):
+    """A value of each reading beside that of the printed formula, and what each question is."""
+    (found,) = reward([read_case(pairs, *ruled.split())], settings)
+    assert (value, said.split()) == (found.value, states(found))
+
+
+def test_the_votes_of_an_unlabelled_group_are_read_the_same():
+    """Two abstaining rollouts outvote one that supports."""
+    silent = read_case(BOTH, "N", "NN", "00")
+    reported = read_case([(DESIGNER, "Oskar Lund."), (YEAR, "In 1931.")], "S", "NN", "++")
+    cases = numbered([silent, silent, reported])
+    assert (S, R) == (pseudo_label(cases, PLAIN), pseudo_label(cases, REFUTES))
+
+
+def test_the_rulings_that_a_reading_needs_are_asked_for():
+    """With joint quality off, coverage may still need the rulings on each question.
+
+    So it does where a trace may end with the third verdict, though no other reward needs them.
+    """
+    off = {"joint": 0.0}
+    plain, strict = RewardSettings(weights=off), replace(STRICT, weights=off)
+    assert {"full", "leave_one_out"} == judge_roles(active_rewards(plain), plain)
+    roles = {"full", "leave_one_out", "question"}
+    assert roles == judge_roles(active_rewards(strict), strict)
+    assert roles == judge_roles(list(REWARDS), PLAIN)
+    alone = RewardSettings(weights=off | {"necessity": 0.0})
+    assert {"full"} == judge_roles(active_rewards(alone), alone)
+    assert {"full", "question"} == judge_roles(active_rewards(alone), alone, three_way=True)
+
+
+@LAW
+@given(groups())
+def test_joint_quality_never_grows_by_the_strict_readings(cases: list[RewardCase]):
+    """Nor does a ruling that is there get lost by them."""
+    for strict, plain in zip(joint(cases, STRICT), joint(cases, PLAIN), strict=True):
+        assert strict.value <= plain.value + 1e-9
+
+
+def test_the_papers_recipes_keep_the_papers_readings():
+    """Every recipe with a row in the paper; only ``tiny_strict`` reads strictly."""
+    for recipe in RECIPES:
+        readings = replace(recipe.rewards, weights={})
+        assert (readings == STRICT) == (recipe.name == "tiny_strict")
+        assert readings == PLAIN or not recipe.paper
+
+
+HERE, THERE = "Did Ilva bridge open in 1921?", "Did Torbeck design the river market?"
+BESIDE, YES = "Who mows the lawns of Quessa castle?", "Yes, Ilva bridge opened in 1921."
+SHOWN, LEFT = ((HERE, YES), (THERE, SILENT)), ((THERE, SILENT),)
+OPEN = {
+    # From nothing answered nothing follows.
+    "nothing is asked": ((), "N = =", 0.0, "", None),
+    "a dodge": (((THERE, SILENT), (HERE, SILENT)), "N NN dd", 0.0, "neutral neutral", None),
+    "beside the claim": (((BESIDE, SILENT), (HERE, YES)), "N NN 0+", 0.0, "neutral neutral", None),
+    "all is answered": (((HERE, YES), (BESIDE, "Ann.")), "N NN ++", 0.0, "neutral neutral", None),
+    "found supported": (SHOWN, "S NS +0", 0.0, "harmful neutral", S),
+    # What leaves the part open is necessary, the other one redundant.
+    "a part is shown open": (SHOWN, "N NN +0", 1.0, "redundant necessary", NEI),
+    "that part alone": (LEFT, "N N 0", 1.0, "necessary", NEI),
+    "a ruling is lost": (LEFT, "N N a", None, "failed", None),
+}
+
+
+@pytest.mark.parametrize(("pairs", "ruled", "covers", "needs", "vote"), OPEN.values(), ids=OPEN)
+def test_an_open_claim_pays_who_shows_it_open(
+    pairs: Pairs, ruled: str, covers: float | None, needs: str, vote: Verdict | None
+):
+    """Coverage, necessity and the vote for the third verdict, where that is the label."""
+    full, without, answers = ruled.split()
+    one = read_case(pairs, full, without.strip("="), answers.strip("="), NEI)
+    assert ([covers], [vote]) == (values(coverage([one], PLAIN)), [pseudo_label([one], PLAIN)])
+    assert needs.split() == states(necessity([one], PLAIN)[0])
+
+
+def test_the_third_verdict_meets_the_format_only_where_it_is_admitted():
+    """It is one of three labels there, and an unknown verdict elsewhere; verification follows."""
+    text = GOOD.replace("Supported", "Not Enough Information")
+    for labels, broken, reached in ((VERDICTS, 0, 1.0), (LABELS, 1, 0.0)):
+        trace = parse_trace(text, labels)
+        one = RewardCase(Rollout("g", 0, OPEN_CLAIM, "", trace, NEI), signals(2))
+        assert [1 - broken / 8] == values(format_reward([one], PLAIN))
+        assert [reached] == values(verification([one], PLAIN))
