@@ -33,7 +33,7 @@ from dagster_project.terminal import print_note
 from decomposerl.errors import ConfigError, DecomposeRLError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
-from decomposerl.rewards.composite import active_rewards, weights_of
+from decomposerl.rewards.composite import active_rewards
 from decomposerl.rewards.table import reward_objects
 from decomposerl.schemas import WRITTEN, Verdict
 from decomposerl.traces.records import (
@@ -111,14 +111,13 @@ class RewardService:
         """What scores here: profile, engines, rewards with weight and range, readings."""
         readings = asdict(self.scoring.rewards)
         del readings["weights"]
-        weights = weights_of(self.scoring.rewards)
         return {
             "status": "ok",
             "profile": self.profile,
             "judge": self.judge.engine,
             "embedder": self.embedder.engine,
             "rewards": [
-                {"name": one.name, "weight": weights[one.name], "low": one.low, "high": one.high}
+                {"name": one.name, "weight": one.weight, "low": one.low, "high": one.high}
                 for one in active_rewards(self.scoring.rewards)
             ],
             "readings": readings,

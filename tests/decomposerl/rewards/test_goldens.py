@@ -104,22 +104,20 @@ def test_the_seven_rewards_of_a_printed_trace(golden: Golden):
 
 
 def test_the_monkeys_abstention():
-    """The honest "I don't know": +1/2 for its question in necessity, and joint is 1.
+    """The honest "I don't know" is redundant in necessity, and joint is 1.
 
     The printed formula pays nothing for it: 2/3; and all of it if it had been a dodge.
     """
-    (monkeys,) = reward_batch([case_of(MONKEY)], PLAIN).results["joint"]
-    assert (1.0, ["answered", "abstained", "answered"]) == (monkeys.value, states(monkeys))
+    dodge = replace(MONKEY, unanswerable=())
+    literal = RewardSettings(abstention="literal")
+    for settings, golden, value in (
+        (PLAIN, MONKEY, 1), (PLAIN, dodge, 2 / 3), (literal, MONKEY, 2 / 3), (literal, dodge, 1)
+    ):  # fmt: skip
+        (found,) = reward_batch([case_of(golden)], settings).results["joint"]
+        assert pytest.approx(value) == found.value
+        assert ["answered", "abstained", "answered"] == states(found)
     (needed,) = reward_batch([case_of(MONKEY)], PLAIN).results["necessity"]
     assert (0.5, "redundant") == (needed.questions[1].value, needed.questions[1].state)
-    literal = RewardSettings(abstention="literal")
-    dodge = case_of(replace(MONKEY, unanswerable=()))
-    found = [
-        reward_batch([one], settings).results["joint"][0].value
-        for settings in (PLAIN, literal)
-        for one in (case_of(MONKEY), dodge)
-    ]
-    assert pytest.approx([1, 2 / 3, 2 / 3, 1]) == found
 
 
 def test_the_other_readings_of_the_printed_traces():
